@@ -1,0 +1,64 @@
+# The two commands of this project are `make serve` and `make test`; both set up what they need.
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+PIP    := $(BIN)/pip --disable-pip-version-check --quiet
+
+.DEFAULT_GOAL := help
+.PHONY: help serve test check lint types imports docs bench soak format lock clean
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z]+:.*## /{printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+serve: $(VENV)/.run ## start autopush on the embedded store (options: AUTOPUSH_<NAME>, see `autopush serve --help`)
+	@exec $(BIN)/autopush serve
+
+test: $(VENV)/.dev ## run the tests
+	@$(BIN)/python -m pytest $(PYTEST_ARGS)
+
+check: lint types imports docs ## lint, types, import contract, documentation
+
+lint: $(VENV)/.dev
+	@$(BIN)/ruff check . && $(BIN)/ruff format --check .
+
+types: $(VENV)/.dev
+	@$(BIN)/mypy
+
+imports: $(VENV)/.dev
+	@$(BIN)/lint-imports
+
+docs: $(VENV)/.dev ## build the documentation into docs/_build/html
+	@$(BIN)/sphinx-build -W --keep-going -q -b html docs docs/_build/html
+
+bench: $(VENV)/.dev ## measure, as ratios to a floor taken in the same run
+	@$(BIN)/python -m bench
+
+soak: $(VENV)/.dev ## the long form of the kill, storm and fuzz suites
+	@AUTOPUSH_SOAK=1 $(BIN)/python -m pytest -m slow $(PYTEST_ARGS)
+
+format: $(VENV)/.dev ## let ruff format and fix
+	@$(BIN)/ruff format . && $(BIN)/ruff check --fix .
+
+lock: ## pin requirements/*.txt anew (needs uv)
+	@for set in run: dev:--extra=dev; do \
+	  uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
+	    --no-emit-find-links --no-header --no-annotate pyproject.toml requirements/build.in \
+	    $${set#*:} -o requirements/$${set%%:*}.txt; done
+
+clean: ## remove what was built
+	@rm -rf $(VENV) docs/_build .pytest_cache .mypy_cache .ruff_cache .hypothesis
+
+$(VENV)/bin/python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "autopush needs Python 3.11 or newer; set PYTHON=/path/to/python3" >&2; exit 3; }
+	@$(PYTHON) -m venv $(VENV)
+
+$(VENV)/.run: requirements/run.txt pyproject.toml | $(VENV)/bin/python
+	@echo "Setting up $(VENV) (once) …"
+	@$(PIP) install --require-hashes -r requirements/run.txt
+	@$(PIP) install --no-build-isolation --no-deps --editable .
+	@touch $@
+
+$(VENV)/.dev: requirements/dev.txt $(VENV)/.run
+	@echo "Setting up $(VENV) for development (once) …"
+	@$(PIP) install --require-hashes -r requirements/dev.txt
+	@touch $@

@@ -1,0 +1,1 @@
+"""What the service costs, as ratios to a floor measured in the same run: `make bench`."""

@@ -1,0 +1,189 @@
+"""The command line of the suite: `python -m bench [--quick] [--only NAME]`, `python -m bench
+profile [MEASURE]`. One rule: exit code 0 only if everything that was answered 201 came exactly
+once and nothing unexpected happened.
+"""
+
+import argparse
+import json
+import os
+import shlex
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import uvloop
+
+from bench import machine, profiling, report
+from bench.floor import Floor
+from bench.ledger import MismatchError
+from bench.measures import MEASURES
+from bench.run import AGENTS, POSTERS, QUICK, Run, Settings, Sizes
+from bench.server import default_command
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    options = _parse(arguments)
+    cores = machine.choose_cores()
+    os.sched_setaffinity(0, {cores.load})
+    try:
+        if options.command == "profile":
+            return _profile(options, cores)
+        return _measure(options, cores)
+    except MismatchError as wrong:
+        print(f"\nMISMATCH, no figures: {wrong}", file=sys.stderr)
+        return 1
+
+
+def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        prog="python -m bench",
+        description="What the service costs, as ratios to a floor of the same run.",
+    )
+    parser.add_argument(
+        "command", nargs="?", choices=["profile"], help="run one measure under a profiler instead"
+    )
+    parser.add_argument(
+        "measure",
+        nargs="?",
+        choices=sorted(MEASURES),
+        help="for `profile`; direct-bypass if not given",
+    )
+    parser.add_argument(
+        "--only",
+        action="append",
+        choices=list(MEASURES),
+        metavar="NAME",
+        help="one of: %(choices)s",
+    )
+    parser.add_argument(
+        "--quick", action="store_true", help="short rounds: proves correctness, not figures"
+    )
+    parser.add_argument(
+        "--json", type=Path, metavar="FILE", help="write everything measured to FILE"
+    )
+    parser.add_argument(
+        "--server",
+        type=shlex.split,
+        default=default_command(),
+        metavar="COMMAND",
+        help="what starts the server; flags are appended (default: this venv's autopush serve)",
+    )
+    parser.add_argument(
+        "--server-option",
+        action="append",
+        default=[],
+        metavar="--NAME=VALUE",
+        help="a further flag for the server",
+    )
+    parser.add_argument(
+        "--data-root",
+        type=Path,
+        default=Path("/var/tmp"),
+        metavar="DIR",
+        help="where data folders are made; on a real disk, for the fsyncs (%(default)s)",
+    )
+    return parser.parse_args(arguments)
+
+
+def _settings(options: argparse.Namespace) -> Settings:
+    pairs = [option.partition("=") for option in options.server_option]
+    given = tuple((name, value) for name, _, value in pairs)
+    return Settings(
+        command=tuple(options.server),
+        data_root=options.data_root,
+        sizes=QUICK if options.quick else Sizes(),
+        server_options=(("--log-output", "none"), *given),
+    )
+
+
+def _about(options: argparse.Namespace, settings: Settings, cores: machine.Cores) -> dict[str, str]:
+    return {
+        **machine.describe(),
+        "server core": str(cores.server),
+        "load core": str(cores.load),
+        "data": f"{settings.data_root} ({machine.filesystem(settings.data_root)})",
+        "server": shlex.join(
+            [*settings.command, *(f"{name}={value}" for name, value in settings.server_options)]
+        ),
+        "sizes": "quick" if options.quick else "full",
+    }
+
+
+def _measure(options: argparse.Namespace, cores: machine.Cores) -> int:
+    settings = _settings(options)
+    about = _about(options, settings, cores)
+    names = options.only or list(MEASURES)
+    print(report.HEADER, end="\n\n")
+    for name, value in about.items():
+        print(f"  {name + ':':<12} {value}")
+    if not cores.apart:
+        print("  One core only: server and load share it, and the figures mean little.")
+    surroundings = machine.Surroundings()
+    rows, floor = uvloop.run(_run(settings, cores, names))
+    stolen, others = surroundings.disturbance()
+    about["stolen by the hypervisor"] = f"{stolen:.1%}"
+    about["used by others"] = f"{others:.1%}"
+    print()
+    print(report.table(rows))
+    print()
+    print(report.floor_line(floor.samples, floor.verifications))
+    print(
+        f"Meanwhile other processes used {others:.0%} of this machine's cores"
+        f" and the host took {stolen:.0%}."
+    )
+    if options.quick:
+        print("Quick sizes: everything came exactly once; the figures are only an indication.")
+    if options.json:
+        options.json.write_text(
+            json.dumps(report.document(rows, floor.samples, floor.verifications, about), indent=2)
+            + "\n"
+        )
+    return 0
+
+
+async def _run(
+    settings: Settings, cores: machine.Cores, names: list[str]
+) -> tuple[list[report.Row], Floor]:
+    quick = settings.sizes is QUICK
+    floor = Floor(
+        cores.server,
+        clients=AGENTS,
+        posters=POSTERS,
+        echoes=3_000 if quick else 30_000,
+        posts=2_000 if quick else 20_000,
+    )
+    rows: list[report.Row] = []
+    try:
+        await floor.start()
+        run = Run(settings, cores, floor)
+        for name in names:
+            began = time.monotonic()
+            print(f"  {name} …", end="", flush=True, file=sys.stderr)
+            rows += await MEASURES[name](run)
+            print(f" {time.monotonic() - began:.0f} s", file=sys.stderr)
+        if not floor.samples:
+            await floor.take()
+    finally:
+        floor.stop()
+    return rows, floor
+
+
+def _profile(options: argparse.Namespace, cores: machine.Cores) -> int:
+    name = options.measure or "direct-bypass"
+    with tempfile.TemporaryDirectory() as folder:
+        out = Path(folder) / "profile"
+        options.server = profiling.profiled_command(out)
+        settings = replace(_settings(options), stop_limit=120.0)
+        if not options.quick:
+            settings = replace(settings, sizes=replace(settings.sizes, rounds=1))
+        uvloop.run(MEASURES[name](Run(settings, cores, None)))
+        print(f"{name}: the server's main thread by own time (set-up of the measure included)\n")
+        print(profiling.top(out))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,187 @@
+"""The floor: what the same hands of work cost without a service around them. One rule: it is
+measured again between the measures, so that the drift of a shared machine cancels in the ratio.
+
+One floor = a bare picows echo of 200 bytes plus a bare httptools POST of 4 KiB, each in its own
+process on the server's core, under the same number of connections and driven by the same load code
+as the service; CPU time per operation, summed.
+"""
+
+import asyncio
+import subprocess
+import sys
+from dataclasses import dataclass
+from itertools import repeat
+
+from bench import machine
+from bench.ledger import Ledger
+from bench.push_client import ClosedLoop, Poster, open_posters
+from bench.server import spawn
+from bench.websocket_client import TEXT, WebSocketClient, connect, frame, upgrade_request
+
+ECHO_BYTES = 200
+POST_BYTES = 4096
+
+
+@dataclass(frozen=True)
+class FloorSample:
+    """CPU nanoseconds per operation."""
+
+    echo: float
+    post: float
+
+    @property
+    def total(self) -> float:
+        return self.echo + self.post
+
+
+class _EchoClient(WebSocketClient):
+    """Sends the same frame again whenever it came back, as long as any are left to send."""
+
+    __slots__ = ("run",)
+
+    def __init__(self, request: bytes, run: "_EchoRun") -> None:
+        super().__init__(request)
+        self.run = run
+
+    def opened(self) -> None:
+        self.run.opened()
+
+    def text_received(self, payload: bytes) -> None:
+        self.run.came_back(self)
+
+    def ended(self, reason: str) -> None:
+        self.run.failed(reason)
+
+
+class _EchoRun:
+    """Counts echoes over all clients of a round."""
+
+    __slots__ = ("_frame", "_ready", "done", "to_come", "to_send")
+
+    def __init__(self) -> None:
+        self._ready = asyncio.Semaphore(0)
+        self.to_send = self.to_come = 0
+        self.done: asyncio.Future[None] | None = None
+        self._frame = frame(TEXT, b"x" * ECHO_BYTES)
+
+    def opened(self) -> None:
+        self._ready.release()
+
+    async def all_ready(self, clients: int) -> None:
+        for _ in range(clients):
+            await self._ready.acquire()
+
+    def begin(self, clients: list[_EchoClient], echoes: int) -> asyncio.Future[None]:
+        self.done = asyncio.get_running_loop().create_future()
+        self.to_send = self.to_come = echoes
+        for client in clients[:echoes]:
+            self.to_send -= 1
+            client.transport.write(self._frame)
+        return self.done
+
+    def came_back(self, client: _EchoClient) -> None:
+        self.to_come -= 1
+        if self.to_send:
+            self.to_send -= 1
+            client.transport.write(self._frame)
+        elif not self.to_come and self.done is not None:
+            self.done.set_result(None)
+
+    def failed(self, reason: str) -> None:
+        if self.done is None:
+            print(f"the bare echo server: {reason}", file=sys.stderr)
+        elif not self.done.done():
+            self.done.set_exception(ConnectionError(reason))
+
+
+class Floor:
+    """The bare servers, started once and asked many times. `samples` keeps what `take` saw."""
+
+    def __init__(self, core: int, *, clients: int, posters: int, echoes: int, posts: int) -> None:
+        self.samples: list[FloorSample] = []
+        self.verifications: list[float] = []
+        self._core = core
+        self._sizes = (clients, posters)
+        self._echoes, self._posts = echoes, posts
+        self._processes: dict[str, subprocess.Popen[bytes]] = {}
+        self._echo = _EchoRun()
+        self._clients: list[_EchoClient] = []
+        self._posters: list[Poster] = []
+
+    async def start(self) -> None:
+        for kind in ("echo", "post", "es256"):
+            self._processes[kind] = spawn(
+                [sys.executable, "-m", "bench.floor_servers", kind],
+                self._core,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+            )
+        clients, posters = self._sizes
+        port = int(await self._line("echo"))
+        request = upgrade_request()
+        self._clients = [
+            await connect(lambda: _EchoClient(request, self._echo), "127.0.0.1", port)
+            for _ in range(clients)
+        ]
+        await asyncio.wait_for(self._echo.all_ready(clients), 10)
+        self._posters = await open_posters("127.0.0.1", int(await self._line("post")), posters)
+        await self._take(self._echoes // 4, self._posts // 4)
+
+    async def take(self) -> FloorSample:
+        """Measure it now."""
+        sample = await self._take(self._echoes, self._posts)
+        self.samples.append(sample)
+        return sample
+
+    async def _take(self, echoes: int, posts: int) -> FloorSample:
+        pid = self._processes["echo"].pid
+        before = machine.cpu_ns(pid)
+        await asyncio.wait_for(self._echo.begin(self._clients, echoes), 60)
+        echo = machine.cpu_ns(pid) - before
+        pid = self._processes["post"].pid
+        before = machine.cpu_ns(pid)
+        ledger = Ledger()
+        ledger.begin(posts)
+        ClosedLoop(self._posters, repeat(_post_request(), posts), ledger)
+        await ledger.all_answered(60)
+        post = machine.cpu_ns(pid) - before
+        return FloorSample(echo / echoes, post / posts)
+
+    async def verification(self, count: int) -> float:
+        """CPU nanoseconds of one ES256 verification by `cryptography`, now."""
+        process = self._processes["es256"]
+        if process.stdin is None:
+            raise RuntimeError("not started")
+        process.stdin.write(f"{count}\n".encode())
+        process.stdin.flush()
+        sample = int(await self._line("es256")) / count
+        self.verifications.append(sample)
+        return sample
+
+    async def _line(self, kind: str) -> bytes:
+        stdout = self._processes[kind].stdout
+        if stdout is None:
+            raise RuntimeError("not started")
+        return await asyncio.to_thread(stdout.readline)
+
+    def stop(self) -> None:
+        for client in self._clients:
+            client.abort()
+        for poster in self._posters:
+            poster.close()
+        for process in self._processes.values():
+            process.kill()
+            process.wait()
+            for stream in (process.stdin, process.stdout):
+                if stream is not None:
+                    stream.close()
+
+
+def _post_request() -> bytes:
+    head = (
+        f"POST /wpush/v2/{'t' * 240} HTTP/1.1\r\nHost: 127.0.0.1:8082\r\n"
+        "TTL: 3600\r\nUrgency: normal\r\n"
+        "Content-Type: application/octet-stream\r\nContent-Encoding: aes128gcm\r\n"
+        f"Content-Length: {POST_BYTES}\r\nAuthorization: vapid t={'a' * 260}, k={'k' * 87}\r\n\r\n"
+    )
+    return head.encode() + b"b" * POST_BYTES

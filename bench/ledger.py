@@ -1,0 +1,141 @@
+"""The books of one measure: what was answered 201, and what arrived. One rule: both hold the same
+versions, each once; whatever else happens is a `MismatchError`, and a run with a mismatch has no
+figures.
+"""
+
+import asyncio
+import time
+from collections import Counter
+from dataclasses import dataclass
+
+
+class MismatchError(Exception):
+    """The service did something a correct one does not do."""
+
+
+@dataclass(frozen=True)
+class Balance:
+    """Counts of messages."""
+
+    answered: int
+    delivered: int
+    twice: int
+    lost: int
+    unasked: int
+
+
+class Ledger:
+    """Collects one round after the other: `begin`, traffic, `all_answered` / `all_delivered`,
+    `close_books`.
+    """
+
+    __slots__ = ("_answers", "_arrivals", "_failure", "answered", "delivered", "pushes")
+
+    def __init__(self) -> None:
+        self.answered: list[bytes] = []
+        self.delivered: list[bytes] = []
+        self.pushes = 0
+        self._failure: MismatchError | None = None
+        self._answers: asyncio.Future[None] | None = None
+        self._arrivals: asyncio.Future[None] | None = None
+
+    def begin(self, pushes: int) -> None:
+        """Open the books for this many pushes."""
+        loop = asyncio.get_running_loop()
+        self.answered = []
+        self.delivered = []
+        self.pushes = pushes
+        self._answers = loop.create_future()
+        self._arrivals = loop.create_future()
+
+    def expect(self, pushes: int) -> None:
+        """Change the number of pushes of the open round; once it is known how many were sent."""
+        self.pushes = pushes
+        if self._answers and len(self.answered) >= pushes and not self._answers.done():
+            self._answers.set_result(None)
+        if self._arrivals and len(self.delivered) >= pushes and not self._arrivals.done():
+            self._arrivals.set_result(None)
+
+    def answer(self, version: bytes) -> None:
+        self.answered.append(version)
+        if len(self.answered) == self.pushes and self._answers and not self._answers.done():
+            self._answers.set_result(None)
+
+    def deliver(self, version: bytes) -> None:
+        self.delivered.append(version)
+        if len(self.delivered) == self.pushes and self._arrivals and not self._arrivals.done():
+            self._arrivals.set_result(None)
+
+    def fail(self, reason: str) -> None:
+        """Something unexpected: the round ends with it."""
+        if self._failure is None:
+            self._failure = MismatchError(reason)
+            for waiting in (self._answers, self._arrivals):
+                if waiting is not None and not waiting.done():
+                    waiting.set_exception(self._failure)
+                    waiting.exception()  # whoever waits sees it; nobody else need be warned
+
+    async def all_answered(self, limit: float) -> None:
+        await self._wait(self._answers, limit)
+
+    async def all_delivered(self, limit: float) -> None:
+        await self._wait(self._arrivals, limit)
+
+    async def _wait(self, waiting: asyncio.Future[None] | None, limit: float) -> None:
+        if self._failure is not None:
+            raise self._failure
+        if waiting is None:
+            raise RuntimeError("begin() comes first")
+        try:
+            await asyncio.wait_for(asyncio.shield(waiting), limit)
+        except TimeoutError:
+            raise MismatchError(
+                f"after {limit:g} s {len(self.answered)} of {self.pushes} pushes were answered"
+                f" and {len(self.delivered)} delivered"
+            ) from None
+
+    def balance(self) -> Balance:
+        """Compare the two columns as they stand."""
+        answered, delivered = Counter(self.answered), Counter(self.delivered)
+        return Balance(
+            answered=len(self.answered),
+            delivered=len(self.delivered),
+            twice=sum(times - 1 for times in delivered.values()),
+            lost=len(answered.keys() - delivered.keys()),
+            unasked=len(delivered.keys() - answered.keys()),
+        )
+
+    def close_books(self) -> Balance:
+        """Raise `MismatchError` unless every answered push was delivered exactly once, under the
+        version of its Location.
+        """
+        if self._failure is not None:
+            raise self._failure
+        found = self.balance()
+        reused = found.answered - len(set(self.answered))
+        if found.answered != self.pushes or found.twice or found.lost or found.unasked or reused:
+            raise MismatchError(
+                f"{self.pushes} pushes: {found.answered} answered 201,"
+                f" {found.delivered} deliveries, {found.twice} came twice, {found.lost} never came,"
+                f" {found.unasked} came with a version no Location named,"
+                f" {reused} shared a Location with another"
+            )
+        return found
+
+
+class TimedLedger(Ledger):
+    """Keeps when each message arrived, too (monotonic nanoseconds, in the order of `delivered`)."""
+
+    __slots__ = ("arrived_at",)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.arrived_at: list[int] = []
+
+    def begin(self, pushes: int) -> None:
+        super().begin(pushes)
+        self.arrived_at = []
+
+    def deliver(self, version: bytes) -> None:
+        self.arrived_at.append(time.monotonic_ns())
+        super().deliver(version)

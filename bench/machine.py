@@ -1,0 +1,139 @@
+"""What the kernel tells of a process: CPU time, memory, cores. One rule: always of the whole
+process, with all its threads (also those that have ended) and the kernel's work for it.
+
+`/proc/PID/stat` counts in hundredths of a second and `/proc/PID/schedstat` knows only the main
+thread, so CPU time is read from the process's own POSIX CPU clock (clock_getcpuclockid(3)):
+nanoseconds, every thread, user and system.
+"""
+
+import os
+import platform
+import resource
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+_CPUCLOCK_SCHED = 2
+
+
+def cpu_ns(pid: int) -> int:
+    """CPU time used so far by the process and by its living descendants, in nanoseconds."""
+    return sum(time.clock_gettime_ns((~each << 3) | _CPUCLOCK_SCHED) for each in family(pid))
+
+
+def family(pid: int) -> list[int]:
+    """The process and its descendants."""
+    found = [pid]
+    for each in found:
+        for task in Path(f"/proc/{each}/task").iterdir():
+            found.extend(int(child) for child in (task / "children").read_text().split())
+    return found
+
+
+@dataclass(frozen=True)
+class Memory:
+    """Bytes. `peak` is the high-water mark of `resident` since the process started."""
+
+    resident: int
+    anonymous: int
+    peak: int
+
+
+def memory(pid: int) -> Memory:
+    """Memory of the process and its living descendants."""
+    resident = anonymous = peak = 0
+    for each in family(pid):
+        rollup = _kilobytes(Path(f"/proc/{each}/smaps_rollup").read_text())
+        status = _kilobytes(Path(f"/proc/{each}/status").read_text())
+        resident += rollup["Rss"]
+        anonymous += rollup["Anonymous"]
+        peak += status["VmHWM"]
+    return Memory(resident, anonymous, peak)
+
+
+def _kilobytes(text: str) -> dict[str, int]:
+    sizes = {}
+    for line in text.splitlines():
+        name, _, rest = line.partition(":")
+        if rest.endswith(" kB"):
+            sizes[name] = int(rest[:-3]) * 1024
+    return sizes
+
+
+@dataclass(frozen=True)
+class Cores:
+    """The core the measured process is pinned to, and the one the load runs on."""
+
+    server: int
+    load: int
+
+    @property
+    def apart(self) -> bool:
+        return self.server != self.load
+
+
+def choose_cores() -> Cores:
+    """The last allowed core for the server, the first for the load."""
+    allowed = sorted(os.sched_getaffinity(0))
+    return Cores(server=allowed[-1], load=allowed[0])
+
+
+class Surroundings:
+    """What the rest of the world does to this machine while a suite runs; made at its start."""
+
+    def __init__(self) -> None:
+        self._before = _ticks()
+        self._ours = _own_seconds()
+
+    def disturbance(self) -> tuple[float, float]:
+        """Shares of all cores' time: taken by the hypervisor, used by processes that are not ours.
+
+        To be asked when every child has ended, for only then is its time known to be ours.
+        """
+        spent = [now - then for now, then in zip(_ticks(), self._before, strict=True)]
+        total = max(1, sum(spent))
+        user, nice, system, _idle, _iowait, irq, softirq, stolen = spent
+        ours = (_own_seconds() - self._ours) * os.sysconf("SC_CLK_TCK")
+        others = max(0.0, user + nice + system + irq + softirq - ours)
+        return stolen / total, others / total
+
+
+def _ticks() -> list[int]:
+    """user, nice, system, idle, iowait, irq, softirq, steal of /proc/stat, over all cores."""
+    line = Path("/proc/stat").read_text().split("\n", 1)[0]
+    return [int(part) for part in line.split()[1:9]]
+
+
+def _own_seconds() -> float:
+    """CPU time of this process and of all children that have ended."""
+    usages = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+    return sum(usage.ru_utime + usage.ru_stime for usage in usages)
+
+
+def filesystem(folder: Path) -> str:
+    """Type of the file system that holds the folder, such as `ext4`."""
+    best, kind = "", "unknown"
+    resolved = str(folder.resolve())
+    for line in Path("/proc/self/mountinfo").read_text().splitlines():
+        left, _, right = line.partition(" - ")
+        point = left.split()[4]
+        inside = point == "/" or resolved == point or resolved.startswith(point + "/")
+        if inside and len(point) >= len(best):
+            best, kind = point, right.split()[0]
+    return kind
+
+
+def describe() -> dict[str, str]:
+    """The machine in a few words, for the head of a report."""
+    model = "unknown processor"
+    for line in Path("/proc/cpuinfo").read_text().splitlines():
+        if line.startswith("model name"):
+            model = line.partition(":")[2].strip()
+            break
+    return {
+        "processor": model,
+        "cores": str(os.cpu_count()),
+        "kernel": platform.release(),
+        "python": sys.version.split()[0],
+    }

@@ -1,0 +1,28 @@
+"""The measures by name. One rule: each starts its own server and needs nothing another one left
+behind.
+"""
+
+from collections.abc import Callable, Coroutine
+from functools import partial
+
+from bench.measures.direct import direct_push
+from bench.measures.latency import latency
+from bench.measures.memory import memory
+from bench.measures.returning import returning
+from bench.measures.stored import stored
+from bench.report import Row
+from bench.run import Run
+from bench.storm import storm
+
+Measure = Callable[[Run], Coroutine[None, None, list[Row]]]
+
+MEASURES: dict[str, Measure] = {
+    "direct-bypass": partial(direct_push, mode="bypass", most_floors=2.5),
+    "direct-store-first": partial(direct_push, mode="store-first", most_floors=4.0),
+    "stored": stored,
+    "returning": returning,
+    "memory": memory,
+    "latency-bypass": partial(latency, mode="bypass", most_ms=2.0),
+    "latency-store-first": partial(latency, mode="store-first", most_ms=10.0),
+    "storm": storm,
+}

@@ -1,0 +1,84 @@
+"""How long a push takes from POST to user agent at half of what the server can take. One rule:
+open loop. A push is due at its own time, drawn beforehand; a late start is part of its latency.
+"""
+
+import gc
+import statistics
+import time
+from itertools import repeat
+
+from bench.fleet import Fleet
+from bench.ledger import TimedLedger
+from bench.measures.direct import push_round
+from bench.metronome import Metronome, poisson
+from bench.open_loop import OpenLoop
+from bench.report import Row, percentile
+from bench.run import AGENTS, POSTERS, Run
+
+
+async def latency(run: Run, *, mode: str, most_ms: float) -> list[Row]:
+    sizes = run.sizes
+    async with run.server(mode) as server:
+        ledger = TimedLedger()
+        fleet = Fleet(server, ledger, AGENTS)
+        await fleet.settle_in()
+        posters = await fleet.posters(POSTERS)
+        token = fleet.sender.token(fleet.origin)
+        await push_round(run, fleet, posters, repeat(token), sizes.warm_up)
+        full = [
+            (await push_round(run, fleet, posters, repeat(token), sizes.pushes)).rate
+            for _ in range(sizes.rounds)
+        ]
+        rate = statistics.median(full) / 2
+        rounds: list[list[float]] = []
+        late: list[float] = []
+        load = 0.0
+        for _ in range(sizes.rounds):
+            gc.collect()
+            gc.disable()
+            times = poisson(rate, sizes.seconds_at_half_load)
+            ledger.begin(len(times))
+            started = time.monotonic(), time.process_time()
+            traffic = OpenLoop(posters, fleet, ledger, token)
+            await Metronome(times, traffic.send).done
+            await ledger.all_answered(sizes.limit)
+            await ledger.all_delivered(sizes.limit)
+            load = max(load, (time.process_time() - started[1]) / (time.monotonic() - started[0]))
+            gc.enable()
+            await fleet.barrier()
+            await server.settle()
+            ledger.close_books()
+            late.append(percentile(traffic.lateness(), 99))
+            rounds.append(traffic.latencies())
+        for poster in posters:
+            poster.close()
+        await fleet.leave()
+    p99s = [percentile(each, 99) for each in rounds]
+    p99 = statistics.median(p99s)
+    everything = sorted(value for each in rounds for value in each)
+    return [
+        Row(
+            f"p99 POST to client, half load, {mode}",
+            f"{p99:.2f} ms",
+            "",
+            f"≤ {most_ms:g} ms",
+            p99 <= most_ms,
+            rate=f"{rate:,.0f}/s",
+            load=f"{load:.0%}",
+            note=(
+                f"p50 {percentile(everything, 50):.2f}, p99.9 {percentile(everything, 99.9):.2f},"
+                f" rounds {', '.join(f'{value:.2f}' for value in p99s)};"
+                f" of p99 up to {max(late):.2f} is the load's own"
+            ),
+            values={
+                "p50_ms": percentile(everything, 50),
+                "p99_ms": p99,
+                "p99_ms_rounds": [*p99s],
+                "p999_ms": percentile(everything, 99.9),
+                "load_late_p99_ms": max(late),
+                "max_ms": everything[-1],
+                "pushes_per_second": rate,
+                "load_share": load,
+            },
+        )
+    ]

@@ -1,0 +1,46 @@
+"""A known user agent with nothing waiting: connect, handshake, hello, reply, close. One rule: it
+is a known one, recognised by the reply, and never twice the same while its last connection is
+open.
+"""
+
+import asyncio
+from itertools import cycle, islice
+
+from bench.fleet import Fleet
+from bench.ledger import Ledger
+from bench.report import Row, Sample, cost_row
+from bench.run import Run, Stopwatch
+
+MOST_US = 300.0
+AT_ONCE = 32
+
+
+async def returning(run: Run) -> list[Row]:
+    sizes = run.sizes
+    async with run.server("store-first") as server:
+        fleet = Fleet(server, Ledger(), sizes.returning_users)
+        await fleet.settle_in()
+        await fleet.leave()
+
+        async def visits(count: int) -> Sample:
+            fleet.ledger.begin(0)
+            await server.settle()
+            known = islice(cycle(fleet.identities), count)
+
+            async def worker() -> None:
+                for identity in known:
+                    agent = await fleet.connect(identity)
+                    await agent.leave(sizes.limit)
+
+            watch = Stopwatch(server)
+            await asyncio.gather(*(worker() for _ in range(AT_ONCE)))
+            watch.traffic_ended()
+            await server.settle()
+            fleet.ledger.close_books()
+            return watch.sample(count)
+
+        await visits(sizes.returns // 10)
+        series = await run.floored(sizes.rounds, lambda: visits(sizes.returns))
+    return [
+        cost_row("returning client", series, f"≤ {MOST_US:g} µs", series.microseconds <= MOST_US)
+    ]

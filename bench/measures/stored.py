@@ -1,0 +1,81 @@
+"""Pushes to user agents that are away, and the drain when they come back. One rule: what was
+answered 201 while they were away comes once, and what was acked never comes again.
+"""
+
+import asyncio
+from itertools import repeat
+
+from bench.fleet import Fleet
+from bench.ledger import Ledger
+from bench.push_client import ClosedLoop
+from bench.report import Row, Sample, cost_row
+from bench.run import AGENTS, POSTERS, Run, Stopwatch
+
+MOST_STORED_US = 150.0
+MOST_DRAIN_US = 100.0
+
+
+async def stored(run: Run) -> list[Row]:
+    sizes = run.sizes
+    async with run.server("store-first") as server:
+        ledger = Ledger()
+        fleet = Fleet(server, ledger, AGENTS)
+        await fleet.settle_in()
+        await fleet.leave()
+        posters = await fleet.posters(POSTERS)
+        token = fleet.sender.token(fleet.origin)
+
+        async def push(count: int) -> Sample:
+            await server.settle()
+            ledger.begin(count)
+            watch = Stopwatch(server)
+            ClosedLoop(posters, fleet.pushes(repeat(token), count), ledger)
+            await ledger.all_answered(sizes.limit)
+            watch.traffic_ended()
+            await server.settle()
+            return watch.sample(count)
+
+        async def drain() -> Sample:
+            watch = Stopwatch(server)
+            await asyncio.gather(fleet.come_back(), ledger.all_delivered(sizes.limit))
+            watch.traffic_ended()
+            await fleet.barrier()
+            await server.settle()
+            sample = watch.sample(ledger.pushes)
+            await fleet.leave()
+            await fleet.come_back()  # nothing is left: whatever comes now comes twice
+            await server.settle()
+            await fleet.barrier()
+            ledger.close_books()
+            await fleet.leave()
+            return sample
+
+        await push(AGENTS)
+        await drain()
+        drains: list[Sample] = []
+
+        async def away_then_back() -> Sample:
+            pushed = await push(sizes.stored)
+            drains.append(await drain())
+            return pushed
+
+        pushes = await run.floored(sizes.rounds, away_then_back)
+        for poster in posters:
+            poster.close()
+    drained = pushes.with_samples(drains)
+    return [
+        cost_row(
+            "stored push, client away, fsync",
+            pushes,
+            f"≤ {MOST_STORED_US:g} µs",
+            pushes.microseconds <= MOST_STORED_US,
+        ),
+        cost_row(
+            "drain with acks, per message",
+            drained,
+            f"≤ {MOST_DRAIN_US:g} µs, none twice",
+            drained.microseconds <= MOST_DRAIN_US,
+            note="0 came twice",
+            came_twice=0,
+        ),
+    ]

@@ -1,0 +1,133 @@
+"""The application servers' half of the load: POSTs over connections kept open. One rule: a request
+is one prepared piece of bytes, and each connection has one request under way, as a sender without
+pipelining has.
+"""
+
+import asyncio
+from collections.abc import Callable, Iterator
+from typing import cast
+from urllib.parse import unquote_to_bytes, urlsplit
+
+from bench.ledger import Ledger
+
+Answered = Callable[["Poster", bytes, bytes], None]
+"""Called with the connection, the status (three digits) and the version its Location names (empty
+without one).
+"""
+
+
+class Poster(asyncio.Protocol):
+    """One connection of an application server."""
+
+    __slots__ = ("_rest", "answered", "lost", "started", "transport")
+
+    def __init__(self) -> None:
+        self.transport = cast(asyncio.Transport, None)
+        self.answered: Answered = _nobody_asked
+        self.lost: Callable[[str], None] | None = None
+        self.started = 0  # for whoever measures: when the request under way was due
+        self._rest = b""
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self.transport = cast(asyncio.Transport, transport)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        if self.lost is not None:
+            self.lost(str(exc or "end of file"))
+
+    def data_received(self, data: bytes) -> None:
+        if self._rest:
+            data = self._rest + data
+            self._rest = b""
+        end = data.find(b"\r\n\r\n")
+        if end < 0:
+            self._rest = data
+            return
+        head = data[:end].lower()
+        at = head.find(b"\r\ncontent-length:")
+        body = int(data[at + 17 : _line_end(head, at + 17)]) if at >= 0 else 0
+        if len(data) < end + 4 + body:
+            self._rest = data
+            return
+        self.answered(self, data[9:12], _version(data, head))
+
+    def close(self) -> None:
+        self.lost = None
+        self.transport.close()
+
+
+def _line_end(head: bytes, at: int) -> int:
+    end = head.find(b"\r\n", at)
+    return end if end >= 0 else len(head)
+
+
+def _version(data: bytes, head: bytes) -> bytes:
+    at = head.find(b"\r\nlocation:")
+    if at < 0:
+        return b""
+    at = data.find(b"/m/", at)
+    version = data[at + 3 : _line_end(head, at)]
+    return unquote_to_bytes(version) if b"%" in version else version
+
+
+def _nobody_asked(poster: Poster, status: bytes, version: bytes) -> None:
+    raise RuntimeError("a response without a request")
+
+
+async def open_posters(host: str, port: int, count: int) -> list[Poster]:
+    """Connect this many."""
+    loop = asyncio.get_running_loop()
+    made = [await loop.create_connection(Poster, host, port) for _ in range(count)]
+    return [poster for _, poster in made]
+
+
+class PushRequest:
+    """The bytes of a push to one endpoint, in two halves around the VAPID token."""
+
+    __slots__ = ("after", "before")
+
+    def __init__(self, endpoint: str, key: str, body: bytes, ttl: int = 3600) -> None:
+        """Shapes a POST of an aes128gcm body; `key` is the public key of the sender, base64url."""
+        url = urlsplit(endpoint)
+        self.before = (
+            f"POST {url.path} HTTP/1.1\r\nHost: {url.netloc}\r\nTTL: {ttl}\r\nUrgency: normal\r\n"
+            "Content-Type: application/octet-stream\r\nContent-Encoding: aes128gcm\r\n"
+            f"Content-Length: {len(body)}\r\nAuthorization: vapid t="
+        ).encode()
+        self.after = f", k={key}\r\n\r\n".encode() + body
+
+    def signed(self, token: bytes) -> bytes:
+        return b"".join((self.before, token, self.after))
+
+
+class ClosedLoop:
+    """Each poster sends the next request as soon as its last one was answered: what saturates a
+    server.
+    """
+
+    __slots__ = ("_ledger", "_requests")
+
+    def __init__(self, posters: list[Poster], requests: Iterator[bytes], ledger: Ledger) -> None:
+        """Starts at once and ends with the requests; the ledger of the round has been begun with
+        their number.
+        """
+        self._requests = requests
+        self._ledger = ledger
+        for poster in posters:
+            poster.answered = self._answered
+            poster.lost = self._lost
+            request = next(requests, None)
+            if request is not None:
+                poster.transport.write(request)
+
+    def _answered(self, poster: Poster, status: bytes, version: bytes) -> None:
+        if status != b"201" or not version:
+            self._ledger.fail(f"a push was answered {status.decode()} (Location names {version!r})")
+            return
+        self._ledger.answer(version)
+        request = next(self._requests, None)
+        if request is not None:
+            poster.transport.write(request)
+
+    def _lost(self, reason: str) -> None:
+        self._ledger.fail(f"the server ended an application server's connection: {reason}")

@@ -1,0 +1,134 @@
+"""One run of the suite: its sizes, its server under measure, its floor. One rule: a figure is
+taken between two floors and counts only after the books of its round were closed.
+"""
+
+import gc
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from bench.floor import Floor, FloorSample
+from bench.machine import Cores
+from bench.report import Sample, Series
+from bench.server import Server, make_folder, remove_folder
+
+AGENTS = 100
+POSTERS = 64
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """How much of everything. `limit` is how many seconds a round may take before it counts as
+    stuck.
+    """
+
+    rounds: int = 3
+    warm_up: int = 4_000
+    pushes: int = 20_000
+    tokens: int = 4_000
+    verifications: int = 1_000
+    stored: int = 10_000
+    returning_users: int = 1_000
+    returns: int = 3_000
+    held: int = 10_000
+    held_before: int = 250
+    seconds_at_half_load: float = 5.0
+    storm: int = 5_000
+    storm_pushes_per_second: int = 200
+    limit: float = 120.0
+
+
+QUICK = Sizes(
+    rounds=1,
+    warm_up=300,
+    pushes=1_000,
+    tokens=300,
+    verifications=200,
+    stored=1_000,
+    returning_users=50,
+    returns=200,
+    held=500,
+    held_before=100,
+    seconds_at_half_load=1.0,
+    storm=500,
+    storm_pushes_per_second=100,
+    limit=60.0,
+)
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What the command line decides."""
+
+    command: tuple[str, ...]
+    data_root: Path
+    sizes: Sizes
+    server_options: tuple[tuple[str, str], ...]
+    stop_limit: float = 30.0
+
+
+class Run:
+    """Given to every measure."""
+
+    def __init__(self, settings: Settings, cores: Cores, floor: Floor | None) -> None:
+        self.sizes = settings.sizes
+        self.cores = cores
+        self.floor = floor
+        self._settings = settings
+        self._floor_now: FloorSample | None = None
+
+    @asynccontextmanager
+    async def server(self, direct_delivery: str) -> AsyncIterator[Server]:
+        """A started server on a fresh data folder; ended and cleared away afterwards."""
+        folder = make_folder(self._settings.data_root)
+        options = {"--direct-delivery": direct_delivery, **dict(self._settings.server_options)}
+        server = Server(self._settings.command, options, folder, self.cores.server)
+        try:
+            server.start()
+            yield server
+            server.stop(self._settings.stop_limit)
+        finally:
+            server.kill()
+            remove_folder(folder)
+
+    async def floored(self, rounds: int, measure: Callable[[], Awaitable[Sample]]) -> Series:
+        """Run `measure` this often, with a floor before and after each round."""
+        samples = []
+        before = await self.take_floor()
+        for _ in range(rounds):
+            sample = await measure()
+            after = await self.take_floor()
+            samples.append(replace(sample, floor_ns=(before + after) / 2))
+            before = after
+        return Series(samples)
+
+    async def take_floor(self) -> float:
+        """The floor now, in nanoseconds; 0 in a run without one."""
+        return (await self.floor.take()).total if self.floor else 0.0
+
+
+class Stopwatch:
+    """Reads the three clocks of a round: the server's CPU time, the load's, and the wall's."""
+
+    def __init__(self, server: Server) -> None:
+        gc.collect()
+        gc.disable()  # a pause of the load would look like one of the server
+        self._server = server
+        self._server_ns = server.cpu_ns()
+        self._load_ns = time.process_time_ns()
+        self._wall_ns = time.monotonic_ns()
+        self._ended = (0, 0)
+
+    def traffic_ended(self) -> None:
+        """The last message was seen: the wall's and the load's clocks stop here."""
+        self._ended = (time.monotonic_ns() - self._wall_ns, time.process_time_ns() - self._load_ns)
+        gc.enable()
+
+    def sample(self, operations: int) -> Sample:
+        """To be read when the server has settled: what it does after the last answer belongs to
+        the cost.
+        """
+        wall, load = self._ended
+        return Sample(operations, self._server.cpu_ns() - self._server_ns, wall, load)

@@ -1,0 +1,190 @@
+"""Starts one autopush server, pinned to one core, and reads what it uses. One rule: a server under
+measure is a process of its own, with a fresh data folder on a real disk, told everything by flags.
+"""
+
+import asyncio
+import contextlib
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from bench import machine
+from bench.ledger import MismatchError
+
+READY = "autopush ready"
+_URL = re.compile(r"\b(wss?|https?)://([^/\s:]+):(\d+)")
+
+
+def default_command() -> list[str]:
+    """The console script next to this interpreter."""
+    return [str(Path(sys.executable).with_name("autopush")), "serve"]
+
+
+def spawn(
+    command: Sequence[str],
+    core: int,
+    *,
+    stdout: int | None = None,
+    stderr: int | None = None,
+    stdin: int | None = None,
+    environment: dict[str, str] | None = None,
+) -> subprocess.Popen[bytes]:
+    """Start a process pinned to a core from its first instruction on (an affinity is inherited)."""
+    mine = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, {core})
+    try:
+        return subprocess.Popen(
+            command,
+            stdin=stdin,
+            stdout=stdout,
+            stderr=stderr,
+            env=environment,
+            start_new_session=True,
+        )
+    finally:
+        os.sched_setaffinity(0, mine)
+
+
+class Server:
+    """One run of the service. `start`, then `host`, `port`; `stop` or `kill`; the data folder may
+    be used again.
+    """
+
+    def __init__(
+        self, command: Sequence[str], options: dict[str, str], folder: Path, core: int
+    ) -> None:
+        self.folder = folder
+        self.host = "127.0.0.1"
+        self.port = 0
+        self._command = list(command)
+        self._options = {
+            "--host": self.host,
+            "--port": "0",
+            "--endpoint-port": "0",
+            "--router-port": "0",
+            "--data": str(folder / "data"),
+            "--workers": "1",
+            **options,
+        }
+        self._core = core
+        self._process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def pid(self) -> int:
+        if self._process is None:
+            raise RuntimeError("not started")
+        return self._process.pid
+
+    def start(self, limit: float = 30.0) -> None:
+        """Start it and wait for its ready line; raises `MismatchError` when none comes."""
+        flags = [part for option in self._options.items() for part in option]
+        environment = {
+            name: value for name, value in os.environ.items() if not name.startswith("AUTOPUSH_")
+        }
+        with (self.folder / "stdout").open("wb") as out, (self.folder / "stderr").open("ab") as err:
+            self._process = spawn(
+                [*self._command, *flags],
+                self._core,
+                stdin=subprocess.DEVNULL,
+                stdout=out.fileno(),
+                stderr=err.fileno(),
+                environment=environment,
+            )
+        until = time.monotonic() + limit
+        while not (line := self._ready_line()):
+            if self._process.poll() is not None:
+                raise MismatchError(
+                    f"the server ended at start ({self._process.returncode}): {self.complaints()}"
+                )
+            if time.monotonic() > until:
+                self.kill()
+                raise MismatchError(
+                    f"no line beginning with {READY!r} within {limit:g} s: {self.complaints()}"
+                )
+            time.sleep(0.02)
+        self._read_ports(line)
+
+    def keep_ports(self, endpoint: str) -> None:
+        """Start it on the same public ports next time; `endpoint` is one that it gave out."""
+        url = _URL.search(endpoint)
+        if url is None:
+            raise MismatchError(f"an endpoint without a port: {endpoint}")
+        self._options |= {"--port": str(self.port), "--endpoint-port": url[3]}
+
+    def _ready_line(self) -> str:
+        for line in (self.folder / "stdout").read_text(errors="replace").splitlines(keepends=True):
+            if line.startswith(READY) and line.endswith("\n"):
+                return line
+        return ""
+
+    def _read_ports(self, line: str) -> None:
+        for scheme, _, port in _URL.findall(line):
+            if scheme in ("ws", "wss"):
+                self.port = int(port)
+                return
+        raise MismatchError(f"the ready line names no ws:// URL: {line!r}")
+
+    def cpu_ns(self) -> int:
+        return machine.cpu_ns(self.pid)
+
+    def memory(self) -> machine.Memory:
+        return machine.memory(self.pid)
+
+    async def settle(self, limit: float = 10.0) -> None:
+        """Wait until it has nothing more to do: less than 1 ms of CPU time in 60 ms."""
+        until = time.monotonic() + limit
+        before = self.cpu_ns()
+        while time.monotonic() < until:
+            await asyncio.sleep(0.06)
+            now = self.cpu_ns()
+            if now - before < 1_000_000:
+                return
+            before = now
+        raise MismatchError(f"the server is still busy {limit:g} s after the last request")
+
+    def stop(self, limit: float = 30.0) -> None:
+        """End it with SIGTERM; it must go with 0 and without a traceback."""
+        if self._process is None:
+            return
+        self._process.send_signal(signal.SIGTERM)
+        try:
+            code = self._process.wait(limit)
+        except subprocess.TimeoutExpired:
+            self.kill()
+            raise MismatchError(f"the server did not end within {limit:g} s of SIGTERM") from None
+        self._process = None
+        if code != 0 or "Traceback" in self.complaints():
+            raise MismatchError(f"the server ended with {code}: {self.complaints()}")
+
+    def kill(self) -> None:
+        """End it as a crash would."""
+        if self._process is not None:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(
+                    self._process.pid, signal.SIGKILL
+                )  # it leads a session of its own: see `spawn`
+            self._process.wait()
+            self._process = None
+
+    def complaints(self) -> str:
+        """The end of what it wrote to stderr."""
+        return (self.folder / "stderr").read_text(errors="replace")[
+            -2000:
+        ].strip() or "(nothing on stderr)"
+
+
+def make_folder(root: Path) -> Path:
+    """A fresh folder for one server."""
+    root.mkdir(parents=True, exist_ok=True)
+    return Path(tempfile.mkdtemp(prefix="autopush-bench-", dir=root))
+
+
+def remove_folder(folder: Path) -> None:
+    shutil.rmtree(folder, ignore_errors=True)

@@ -1,0 +1,1 @@
+"""What the documentation reads off the code while it is built."""

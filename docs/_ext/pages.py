@@ -1,0 +1,102 @@
+"""Parts of pages that are made from the code: errors, settings, commands, states.
+
+Rule: what the code says is never typed again. A page holds a line `<!-- from the code: NAME -->`;
+NAME is a key of `PARTS`, and its text takes the place of the line.
+"""
+
+import re
+from collections.abc import Callable, Mapping
+from typing import Final
+
+from autopush import cli
+from autopush.protocol.states import TRANSITIONS, Event, State
+from autopush.settings_reference import render_reference, render_sample
+from autopush.settings_table import IniFile
+from autopush.webpush.errors import ERRORS, reason_phrase
+
+from . import state_diagram
+
+PLACEHOLDER: Final = re.compile(r"^<!-- from the code: (?P<name>[a-z-]+) -->$", re.MULTILINE)
+
+
+def errors() -> str:
+    """Every error number: an overview, then a section with its anchor and what to do about it."""
+    parts = ["| errno | HTTP | meaning |", "|---|---|---|"]
+    parts += [
+        f"| [{kind.errno:d}](#{kind.anchor}) | {kind.status} {reason_phrase(kind.status)} "
+        f"| {kind.title} |"
+        for kind in ERRORS.values()
+    ]
+    for kind in ERRORS.values():
+        parts += [
+            "",
+            f"({kind.anchor})=",
+            f"## {kind.errno:d}: {kind.title}",
+            "",
+            f"HTTP status {kind.status} {reason_phrase(kind.status)}.",
+            "",
+            kind.help,
+        ]
+    return "\n".join(parts)
+
+
+def settings() -> str:
+    """The table of settings."""
+    return render_reference()
+
+
+def ini_samples() -> str:
+    """The three ini files, every option commented out."""
+    return "\n\n".join(
+        f"### {file.file_name}\n\n```ini\n{render_sample(file)}```" for file in IniFile
+    )
+
+
+def commands() -> str:
+    """The commands of the command line."""
+    rows = ["| command | what it does |", "|---|---|"]
+    rows += [f"| `autopush {command.name}` | {command.summary} |" for command in cli.COMMANDS]
+    rows.append("| `autokey` | print a new key, for the options `crypto_key` and `auth_key` |")
+    return "\n".join(rows)
+
+
+def state_picture() -> str:
+    """The state diagram of a session."""
+    svg = state_diagram.draw(tuple(State), TRANSITIONS)
+    return f'<figure class="state-diagram">\n{svg}\n</figure>\n'
+
+
+def states() -> str:
+    """The states and what they mean."""
+    return state_diagram.legend(State)
+
+
+def events() -> str:
+    """The events and who causes them."""
+    return state_diagram.legend(Event)
+
+
+def transitions() -> str:
+    """Every legal step of a session."""
+    return state_diagram.table(TRANSITIONS)
+
+
+PARTS: Final[Mapping[str, Callable[[], str]]] = {
+    "commands": commands,
+    "errors": errors,
+    "events": events,
+    "ini-samples": ini_samples,
+    "settings": settings,
+    "state-picture": state_picture,
+    "states": states,
+    "transitions": transitions,
+}
+
+
+def fill(text: str) -> str:
+    """The page with every placeholder replaced.
+
+    Raises:
+        KeyError: a placeholder names no part.
+    """
+    return PLACEHOLDER.sub(lambda found: PARTS[found["name"]](), text)

@@ -1,0 +1,242 @@
+"""The connection node: answers its sessions from the store and finishes what they leave behind.
+
+Rule: work that must not get lost (acked rows to delete, unacked messages to save) is tried again,
+less and less often, until it is done or the process ends; how many jobs may wait for another try is
+bounded.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
+from typing import Final
+
+from autopush.clock import Clock
+from autopush.connection.registry import Registry
+from autopush.connection.user_agent import UserAgentConnection
+from autopush.net.timers import TimerWheel
+from autopush.protocol.actions import (
+    Answer,
+    Farewell,
+    Greet,
+    Greeting,
+    Question,
+    ReadStored,
+    Row,
+    Subscribe,
+    Unsubscribe,
+)
+from autopush.protocol.session import Rules
+from autopush.routing.nodes import Nodes
+from autopush.store import PushStore, UserRecord
+from autopush.store.messages import Messages
+from autopush.store.users import RECORD_VERSION, WEBPUSH
+from autopush.telemetry import logs
+from autopush.webpush.endpoint_token import EndpointTokens
+from autopush.webpush.identifiers import new_uaid
+from autopush.webpush.message_id import IdFactory
+from tablestore import TablestoreError, Throttled
+
+SAVES_AT_ONCE: Final = 64
+MAX_RETRIES: Final = 100_000
+RETRY_FIRST: Final = 0.5
+RETRY_LAST: Final = 60.0
+GREET_TRIES: Final = 3
+CLOSINGS_AT_ONCE: Final = 200
+CLOSING_PAUSE: Final = 0.02
+GOING_AWAY: Final = 1001
+NORMAL_CLOSURE: Final = 1000
+
+_log = logs.get(__name__)
+
+
+class ConnectionNode:
+    """All user agents of one worker. `nodes.own_id` is what their router records name."""
+
+    def __init__(
+        self,
+        *,
+        store: PushStore,
+        nodes: Nodes,
+        registry: Registry,
+        tokens: EndpointTokens,
+        ids: IdFactory,
+        rules: Rules,
+        wheel: TimerWheel,
+        clock: Clock,
+        hello_timeout: float,
+        auto_ping_timeout: float,
+        max_connections: int,
+    ) -> None:
+        self.store = store
+        self.registry = registry
+        self.rules = rules
+        self.wheel = wheel
+        self.clock = clock
+        self.hello_timeout = hello_timeout
+        self.auto_ping_timeout = auto_ping_timeout
+        self._max_connections = max_connections
+        self._nodes = nodes
+        self._tokens = tokens
+        self._ids = ids
+        self._jobs: set[asyncio.Future[object]] = set()
+        self._saves = asyncio.Semaphore(SAVES_AT_ONCE)
+        self._retries = 0
+        self._closing = False
+
+    @property
+    def accepting(self) -> bool:
+        """Whether another socket is welcome."""
+        limit = self._max_connections
+        return not self._closing and (not limit or len(self.registry.sockets) < limit)
+
+    # ── questions of sessions ────────────────────────────────────────────────────────────────────
+
+    async def answer(self, connection: UserAgentConnection, question: Question) -> Answer:
+        """What the session wants to know. Raises `TablestoreError` when the store cannot say."""
+        match question:
+            case ReadStored():
+                uaid = connection.session.uaid or ""
+                return await connection.messages.read(
+                    uaid, topics=question.topics, after=question.after
+                )
+            case Greet():
+                return await self._greet(connection, question.uaid)
+            case Subscribe():
+                return await self._subscribe(connection, question)
+            case Unsubscribe():
+                uaid = connection.session.uaid or ""
+                await connection.messages.remove_channel(uaid, question.channel_id)
+                return None
+
+    async def _greet(self, connection: UserAgentConnection, uaid: str | None) -> Greeting:
+        record = await self._known(uaid) if uaid else None
+        if record is None:
+            connection.deferred = True
+            uaid = new_uaid()
+            self._take_place(connection, uaid)
+            return Greeting(uaid, connection.connected_at, new=True)
+        connection.messages = self.store.messages(record) or self.store.current
+        # In the registry before the router record: whoever reads the record finds the place taken.
+        self._take_place(connection, record.uaid)
+        for _ in range(GREET_TRIES):
+            connected_at = max(connection.connected_at, record.connected_at + 1)
+            if await self.store.users.connect(record, self._nodes.own_id, connected_at):
+                self._end_duplicate(record)
+                reset = record.record_version < RECORD_VERSION
+                return Greeting(record.uaid, connected_at, new=False, reset=reset)
+            record = await self.store.users.get(record.uaid) or record
+        raise Throttled("the user connects in too many places at once")
+
+    async def _known(self, uaid: str) -> UserRecord | None:
+        record = await self.store.users.get(uaid)
+        if record is None:
+            return None
+        if record.router_type != WEBPUSH or self.store.messages(record) is None:
+            await self.store.drop_user(record)
+            return None
+        return record
+
+    def _take_place(self, connection: UserAgentConnection, uaid: str) -> None:
+        connection.session.uaid = uaid
+        if not connection.here:
+            return
+        previous = self.registry.claim(uaid, connection)
+        if previous is not None:
+            previous.leave(NORMAL_CLOSURE)
+
+    def _end_duplicate(self, record: UserRecord) -> None:
+        if record.node_id is not None and record.node_id != self._nodes.own_id:
+            self._job(
+                partial(self._nodes.end_duplicate, record.node_id, record.uaid, record.connected_at)
+            )
+
+    async def _subscribe(self, connection: UserAgentConnection, question: Subscribe) -> str:
+        uaid = connection.session.uaid or ""
+        endpoint = self._tokens.url(uaid, question.channel_id, question.key)
+        added = connection.messages.add_channel(uaid, question.channel_id)
+        if connection.deferred:
+            await self.store.users.create(
+                uaid, self._nodes.own_id, connection.connected_at, connection.messages.name
+            )
+            connection.deferred = False
+        await added
+        return endpoint
+
+    # ── jobs nobody waits for ────────────────────────────────────────────────────────────────────
+
+    def forget(self, messages: Messages, uaid: str, rows: Sequence[Row]) -> None:
+        """Delete acked rows."""
+        self._job(partial(messages.forget, uaid, rows))
+
+    def mark_read(self, messages: Messages, uaid: str, sort_time: int) -> None:
+        """Move the read pointer."""
+        self._job(partial(messages.mark_read, uaid, sort_time))
+
+    def drop_user(self, messages: Messages, uaid: str) -> None:
+        """Forget the user; its next hello gets a new UAID."""
+        self._job(partial(self.store.users.drop, uaid))
+        self._job(partial(messages.drop_channels, uaid))
+
+    def hand_on(self, messages: Messages, uaid: str, connected_at: int, farewell: Farewell) -> None:
+        """Save what was accepted and not acked, then tell the node that has the user agent by
+        now.
+        """
+        self._job(partial(self._hand_on, messages, uaid, connected_at, farewell))
+
+    async def _hand_on(
+        self, messages: Messages, uaid: str, connected_at: int, farewell: Farewell
+    ) -> None:
+        async with self._saves:
+            for notification in farewell.unsaved:
+                if messages.is_late(notification):
+                    notification.sort_time = self._ids.next()
+            await asyncio.gather(*(messages.store(lost) for lost in farewell.unsaved))
+        record = await self.store.users.get(uaid)
+        if record is None or record.node_id is None or record.connected_at == connected_at:
+            return
+        await self._nodes.check(record.node_id, uaid)
+
+    def _job(self, begin: Callable[[], Awaitable[object]], pause: float = RETRY_FIRST) -> None:
+        future = asyncio.ensure_future(begin())
+        self._jobs.add(future)
+        future.add_done_callback(partial(self._job_done, begin, pause))
+
+    def _job_done(
+        self, begin: Callable[[], Awaitable[object]], pause: float, future: asyncio.Future[object]
+    ) -> None:
+        self._jobs.discard(future)
+        error = None if future.cancelled() else future.exception()
+        if error is None:
+            return
+        if not isinstance(error, TablestoreError):
+            self.on_crash(error, "background job")
+        elif self._retries < MAX_RETRIES:
+            self._retries += 1
+            self.wheel.after(pause, self._try_again, begin, min(pause * 2, RETRY_LAST))
+        else:
+            _log.error("Gave up on a background job", error=type(error).__name__)
+
+    def _try_again(self, begin: Callable[[], Awaitable[object]], pause: float) -> None:
+        self._retries -= 1
+        self._job(begin, pause)
+
+    def on_crash(self, error: BaseException, where: str) -> None:
+        """Report an error that should not happen; whoever caused it was answered already."""
+        _log.error("Unexpected error", where=where, exc_info=error)
+
+    # ── the end ──────────────────────────────────────────────────────────────────────────────────
+
+    async def shutdown(self, seconds: float) -> None:
+        """Close every socket with 1001, a few at a time, and wait until what they leave behind
+        is safe.
+        """
+        self._closing = True
+        deadline = asyncio.get_running_loop().time() + seconds
+        for number, connection in enumerate(list(self.registry.sockets), 1):
+            connection.leave(GOING_AWAY, "going away")
+            if number % CLOSINGS_AT_ONCE == 0:
+                await asyncio.sleep(CLOSING_PAUSE)
+        while self._jobs and (left := deadline - asyncio.get_running_loop().time()) > 0:
+            await asyncio.wait(self._jobs, timeout=left)
+        for connection in list(self.registry.sockets):
+            connection.abort()

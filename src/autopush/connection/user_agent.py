@@ -1,0 +1,208 @@
+"""One user agent's socket: frames to its session, the session's actions to the socket and the node.
+
+Rule: callbacks run everything; a task exists only while the store is awaited. While a hello,
+register or unregister waits, the socket is not read, so messages take effect in the order they were
+sent.
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+from autopush.net.eager import begin
+from autopush.net.timers import Timer
+from autopush.net.websocket import WebSocketProtocol
+from autopush.protocol.actions import (
+    Action,
+    Answer,
+    Close,
+    DropUser,
+    Forget,
+    Greet,
+    MarkRead,
+    Question,
+    ReadStored,
+    Row,
+    Send,
+)
+from autopush.protocol.session import Session
+from autopush.protocol.states import State
+from autopush.store.messages import Messages
+from autopush.webpush.notification import Notification
+from tablestore import TablestoreError, Throttled
+
+if TYPE_CHECKING:
+    from autopush.connection.node import ConnectionNode
+
+HELLO_TOO_LATE: Final = 1008
+
+
+class UserAgentConnection(WebSocketProtocol):
+    """See the module. Also the `ConnectedUser` that routing sees."""
+
+    __slots__ = ("_node", "_timer", "deferred", "messages", "session")
+
+    def __init__(self, node: "ConnectionNode") -> None:
+        super().__init__(node.wheel)
+        self._node = node
+        self._timer: Timer | None = None
+        self.session = Session(node.rules, int(node.clock() * 1000))
+        self.messages: Messages = node.store.current
+        self.deferred = False
+        """Greeted with a new UAID that is in no table yet: the first register writes it."""
+
+    # ── socket events ────────────────────────────────────────────────────────────────────────────
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        super().connection_made(transport)
+        self._node.registry.sockets.add(self)
+        if self._node.hello_timeout:
+            self._timer = self._node.wheel.after(self._node.hello_timeout, self._hello_too_late)
+
+    def text_received(self, payload: bytes) -> None:
+        self._carry_out(self.session.receive(payload, self._node.clock()))
+
+    def binary_received(self) -> None:
+        self._carry_out(self.session.receive_binary())
+
+    def pong_received(self, payload: bytes) -> None:  # noqa: ARG002 - the shell's hook
+        if self.session.uaid is not None:
+            self._set_timer(self._node.rules.auto_ping_interval, self._ping)
+
+    def output_paused(self) -> None:
+        self.session.output_paused = True
+
+    def output_resumed(self) -> None:
+        self._carry_out(self.session.output_resumed())
+
+    def connection_closed(self, code: int | None, reason: str) -> None:  # noqa: ARG002
+        self._node.registry.sockets.discard(self)
+        self._part()
+
+    # ── what routing asks ────────────────────────────────────────────────────────────────────────
+
+    @property
+    def connected_at(self) -> int:
+        """Milliseconds, as in the router record."""
+        return self.session.connected_at
+
+    @property
+    def here(self) -> bool:
+        """Whether the connection still stands."""
+        return self.session.state is not State.CLOSED
+
+    def is_subscribed(self, channel_id: str) -> bool:
+        """Whether the channel is known to be subscribed."""
+        channels = self.session.channels
+        return channels is not None and channel_id in channels
+
+    def deliver(self, notification: Notification, row: Row | None) -> bool:
+        """Send now, or False: busy."""
+        if not self.session.accept(notification, row):
+            return False
+        self.send_text(notification.to_client())
+        return True
+
+    def check_storage(self) -> bool:
+        """Look for stored messages, now (True) or when that is possible (False)."""
+        actions = self.session.check_storage()
+        self._carry_out(actions)
+        return bool(actions)
+
+    def leave(self, code: int, reason: str = "") -> None:
+        """End the connection from our side."""
+        self._carry_out(self.session.drop(code, reason))
+
+    # ── the session's actions ────────────────────────────────────────────────────────────────────
+
+    def _carry_out(self, actions: Sequence[Action]) -> None:
+        todo = deque(actions)
+        while todo:
+            action = todo.popleft()
+            if isinstance(action, Send):
+                self.send_text(action.payload)
+            elif isinstance(action, Forget):
+                self._node.forget(self.messages, self._uaid, action.rows)
+            elif isinstance(action, MarkRead):
+                self._node.mark_read(self.messages, self._uaid, action.sort_time)
+            elif isinstance(action, Close):
+                self._part()
+                self.close(action.code, action.reason)
+            elif isinstance(action, DropUser):
+                self._node.drop_user(self.messages, self._uaid)
+            else:
+                todo.extend(self._ask(action))
+
+    def _ask(self, question: Question) -> Sequence[Action]:
+        """Put a question to the node; what it answers at once is answered here, the rest when
+        its task ends.
+        """
+        try:
+            outcome = begin(self._node.answer(self, question))
+        except Exception as error:  # noqa: BLE001 - whatever fails, the session must hear of it
+            return self._failed(question, error)
+        if not isinstance(outcome, asyncio.Task):
+            return self._answered(question, outcome)
+        if not isinstance(question, ReadStored):
+            self.pause_reading()
+        outcome.add_done_callback(partial(self._resume, question))
+        return ()
+
+    def _resume(self, question: Question, task: "asyncio.Task[Answer]") -> None:
+        error = asyncio.CancelledError() if task.cancelled() else task.exception()
+        if error is None:
+            self._carry_out(self._answered(question, task.result()))
+        else:
+            self._carry_out(self._failed(question, error))
+        if not isinstance(question, ReadStored):
+            self.resume_reading()
+
+    def _answered(self, question: Question, answer: Answer) -> Sequence[Action]:
+        actions = self.session.answer(question, answer, self._node.clock())
+        if isinstance(question, Greet):
+            self._set_timer(self._node.rules.auto_ping_interval, self._ping)
+        return actions
+
+    def _failed(self, question: Question, error: BaseException) -> Sequence[Action]:
+        if not isinstance(error, TablestoreError):
+            self._node.on_crash(error, type(question).__name__)
+        return self.session.fail(question, overloaded=isinstance(error, Throttled))
+
+    @property
+    def _uaid(self) -> str:
+        if self.session.uaid is None:
+            raise RuntimeError("a session without UAID has nothing in storage")
+        return self.session.uaid
+
+    def _part(self) -> None:
+        """Hand on what is unacked as soon as the end is certain; a second call finds nothing
+        left.
+        """
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        self._node.registry.release(self)
+        farewell = self.session.end()
+        if farewell.unsaved or farewell.waiting:
+            self._node.hand_on(self.messages, self._uaid, self.session.connected_at, farewell)
+
+    # ── timers ───────────────────────────────────────────────────────────────────────────────────
+
+    def _set_timer(self, seconds: float, callback: Callable[[], None]) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        live = seconds and self.session.state is not State.CLOSED
+        self._timer = self._node.wheel.after(seconds, callback) if live else None
+
+    def _hello_too_late(self) -> None:
+        self.leave(HELLO_TOO_LATE, "no hello in time")
+
+    def _ping(self) -> None:
+        self.ping()
+        self._set_timer(self._node.auto_ping_timeout, self._no_pong)
+
+    def _no_pong(self) -> None:
+        self._part()
+        self.abort()

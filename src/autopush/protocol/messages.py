@@ -1,0 +1,131 @@
+"""The JSON messages of the WebSocket protocol: text frames in, replies out.
+
+Rule: nothing a user agent sends is trusted to have the right type. Every member is decoded as it
+came and judged by the session, so that each mistake gets the answer meant for it.
+"""
+
+from collections.abc import Mapping
+from typing import Final
+
+import msgspec
+import orjson
+
+MORE_INFO: Final = (
+    "http://autopush.readthedocs.io/en/latest/api/websocket.html#private-http-endpoint"
+)
+BAD_UUID_FORMAT: Final = "Bad UUID format, use lower case, dashed format"
+INVALID_UUID: Final = "Invalid UUID specified"
+PONG: Final = b"{}"
+
+
+class ClientMessage(msgspec.Struct, frozen=True, rename="camel"):
+    """Any message of a user agent; a member it did not send is None, `channel_id` UNSET."""
+
+    message_type: object = None
+    uaid: object = None
+    broadcasts: object = None
+    channel_id: object = msgspec.field(name="channelID", default=msgspec.UNSET)
+    key: object = None
+    updates: object = None
+    version: object = None
+    code: object = None
+
+
+class NotAMessageError(ValueError):
+    """The frame is not a JSON object. The text says in a few words what it is instead."""
+
+
+_decoder: Final = msgspec.json.Decoder(ClientMessage)
+_EMPTY: Final = ClientMessage()
+
+
+def decode(payload: bytes) -> ClientMessage:
+    """Read one text frame.
+
+    Raises `NotAMessageError` when it is not a JSON object; wrong member types are kept as sent.
+    """
+    try:
+        return _decoder.decode(payload)
+    except msgspec.ValidationError:
+        raise NotAMessageError("not a JSON object") from None
+    except (msgspec.DecodeError, RecursionError):
+        raise NotAMessageError("not JSON") from None
+
+
+def is_empty(message: ClientMessage, payload: bytes) -> bool:
+    """Whether the frame was `{}`, the ping of a user agent, and not an object of unknown
+    members.
+    """
+    return message == _EMPTY and not msgspec.json.decode(payload)
+
+
+def hello(uaid: str, *, env: str, ping: float, broadcasts: object) -> bytes:
+    """The reply to a hello (`ping`: seconds between server pings, left out when 0)."""
+    reply: dict[str, object] = {
+        "messageType": "hello",
+        "uaid": uaid,
+        "status": 200,
+        "use_webpush": True,
+        "broadcasts": unknown_broadcasts(broadcasts),
+        "env": env,
+    }
+    if ping:
+        reply["ping"] = ping
+    return orjson.dumps(reply)
+
+
+def duplicate_hello(uaid: str) -> bytes:
+    """The reply to a second hello: the session goes on, so it names the UAID the session has."""
+    return orjson.dumps(
+        {
+            "messageType": "hello",
+            "uaid": uaid,
+            "status": 401,
+            "reason": "duplicate hello",
+            "use_webpush": True,
+            "more_info": MORE_INFO,
+        }
+    )
+
+
+def registered(channel_id: str, endpoint: str) -> bytes:
+    """The reply to a register that succeeded."""
+    return orjson.dumps(
+        {
+            "messageType": "register",
+            "channelID": channel_id,
+            "pushEndpoint": endpoint,
+            "status": 200,
+        }
+    )
+
+
+def unregistered(channel_id: str) -> bytes:
+    """The reply to an unregister that succeeded."""
+    return orjson.dumps({"messageType": "unregister", "channelID": channel_id, "status": 200})
+
+
+def refused(message_type: str, channel_id: object, status: int, reason: str | None) -> bytes:
+    """A reply that says no; the channel is echoed when it is text, so that the user agent can
+    match it.
+    """
+    reply: dict[str, object] = {"messageType": message_type, "status": status}
+    if isinstance(channel_id, str):
+        reply["channelID"] = channel_id
+    if reason is not None:
+        reply["reason"] = reason
+    reply["more_info"] = MORE_INFO
+    return orjson.dumps(reply)
+
+
+def unknown_broadcasts(wanted: object) -> dict[str, dict[str, str]]:
+    """What is said of the broadcasts a user agent asks for: this server has none."""
+    if not isinstance(wanted, Mapping) or not wanted:
+        return {}
+    return {"errors": {str(name): "Broadcast not found" for name in wanted}}
+
+
+def broadcast(wanted: object) -> bytes | None:
+    """The reply to `broadcast_subscribe`, or None where nothing needs saying."""
+    answer = unknown_broadcasts(wanted)
+    return orjson.dumps({"messageType": "broadcast", "broadcasts": answer}) if answer else None

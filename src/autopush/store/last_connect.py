@@ -1,0 +1,23 @@
+"""The garbage-collection key of a router record: the hour of the month's first connect.
+
+Rule: it is rewritten at most once a month, and its decimal text begins with the year and month it
+stands for.
+"""
+
+import random
+from datetime import UTC, datetime
+from typing import Final
+
+SPREAD: Final = 10
+
+
+def make(now: float) -> int:
+    """The key for a connect at `now` (epoch seconds): YYYYMMHH and 0001 to 0010."""
+    hour = datetime.fromtimestamp(now, UTC).strftime("%Y%m%H")
+    return int(f"{hour}{random.randint(1, SPREAD):04}")  # noqa: S311 - spreads load, guards nothing
+
+
+def is_this_month(last_connect: int | None, now: float) -> bool:
+    """Whether that key was made in the month of `now`."""
+    month = datetime.fromtimestamp(now, UTC).strftime("%Y%m")
+    return last_connect is not None and str(last_connect).startswith(month)

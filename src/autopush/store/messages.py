@@ -1,0 +1,161 @@
+"""One message table: the subscriptions of its users and the messages that wait for them.
+
+Rule: a message is deleted when it was acked, and only then; a row that may have been replaced
+meanwhile (a topic) is deleted only if it still holds the version that was acked.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Iterable, Sequence
+from typing import Final
+
+from autopush.clock import Clock
+from autopush.protocol.actions import Batch, Row, StoredMessage
+from autopush.store import rows
+from autopush.store.hasher import Hasher
+from autopush.store.tables import (
+    ADD_CHANNELS,
+    CHANNELS_ROW,
+    IS_BEFORE,
+    IS_THAT_UPDATE,
+    MOVE_POINTER,
+    REMOVE_CHANNELS,
+)
+from autopush.webpush.notification import Notification
+from tablestore import ConditionFailed, Item, Range, Returning, TableHandle
+
+PAGE: Final = 10
+POINTER_LAG: Final = 60.0
+"""Seconds by which the read pointer stays behind the clock:
+
+nothing is stored under an older time than that.
+"""
+
+_TOPICS_END: Final = "02"
+
+
+def _channels(item: Item | None) -> frozenset[str]:
+    chids = item.get("chids") if item else None
+    return chids if isinstance(chids, frozenset) else frozenset()
+
+
+class Messages:
+    """See the module. `name` is what a router record's `current_month` says."""
+
+    def __init__(self, table: TableHandle, hasher: Hasher, clock: Clock) -> None:
+        self._table = table
+        self._hash = hasher
+        self._clock = clock
+        self.name = table.table.name
+
+    # ── channels ─────────────────────────────────────────────────────────────────────────────────
+
+    async def channels(self, uaid: str) -> frozenset[str]:
+        """The user's subscriptions."""
+        return _channels(await self._table.get((self._hash(uaid), CHANNELS_ROW)))
+
+    def add_channel(self, uaid: str, channel_id: str) -> Awaitable[object]:
+        """Subscribe; adding a channel twice changes nothing."""
+        return self._table.update(
+            (self._hash(uaid), CHANNELS_ROW), ADD_CHANNELS, {"chids": frozenset((channel_id,))}
+        )
+
+    async def remove_channel(self, uaid: str, channel_id: str) -> bool:
+        """Unsubscribe. True only if the channel was subscribed."""
+        old = await self._table.update(
+            (self._hash(uaid), CHANNELS_ROW),
+            REMOVE_CHANNELS,
+            {"chids": frozenset((channel_id,))},
+            returning=Returning.OLD,
+        )
+        return channel_id in _channels(old)
+
+    def drop_channels(self, uaid: str) -> Awaitable[object]:
+        """Forget all subscriptions of a user that is dropped; its messages expire by themselves."""
+        return self._table.delete((self._hash(uaid), CHANNELS_ROW))
+
+    # ── messages ─────────────────────────────────────────────────────────────────────────────────
+
+    def store(self, notification: Notification) -> Awaitable[None]:
+        """Keep a message until it is acked or expires. A message of the same topic is replaced."""
+        item = rows.item_of(self._hash(notification.uaid), notification)
+        return self._table.put(item)
+
+    def is_late(self, notification: Notification) -> bool:
+        """Whether the message is so old that the read pointer may soon pass its place:
+
+        it needs a new one.
+        """
+        made = notification.sort_time
+        return made is not None and made / 1e6 < self._clock() - POINTER_LAG / 2
+
+    async def delete(self, uaid: str, row: Row) -> bool:
+        """Delete one message. False when another version of it is stored by now."""
+        key = (self._hash(uaid), row.sort_key)
+        if row.update_id is None:
+            await self._table.delete(key)
+            return True
+        try:
+            await self._table.delete(
+                key, condition=IS_THAT_UPDATE, values={"updateid": row.update_id}
+            )
+        except ConditionFailed:
+            return False
+        return True
+
+    def forget(self, uaid: str, acked: Sequence[Row]) -> Awaitable[object]:
+        """Delete many messages of one user; submitted at once, done when the future is."""
+        user = self._hash(uaid)
+        plain = [(user, row.sort_key) for row in acked if row.update_id is None]
+        if len(plain) == len(acked) == 1:
+            return self._table.delete(plain[0])
+        writes: list[Awaitable[object]] = [
+            self.delete(uaid, row) for row in acked if row.update_id is not None
+        ]
+        if plain:
+            writes.append(self._table.batch_write(deletes=plain))
+        return asyncio.gather(*writes)
+
+    async def read(self, uaid: str, *, topics: bool, after: str | None) -> Batch:
+        """The next page of messages behind the sort key `after`; topics are those before the
+        timestamped ones.
+        """
+        user = self._hash(uaid)
+        sort = Range(gt=after, lt=_TOPICS_END) if topics else Range(gt=after)
+        if topics and after is None:
+            sort = Range(lt=_TOPICS_END)
+        page = await self._table.query(user, sort=sort, limit=PAGE)
+        items: Iterable[Item] = page.items
+        channels, read_to = None, None
+        if topics and after is None:
+            head = page.items[0] if page.items else None
+            if head is not None and head["chidmessageid"] == CHANNELS_ROW:
+                items = page.items[1:]
+            else:
+                head = None
+            channels = _channels(head)
+            pointer = head.get("current_timestamp") if head else None
+            read_to = pointer if isinstance(pointer, int) else None
+        messages: list[StoredMessage] = []
+        for item in items:
+            message = rows.message_of(uaid, item)
+            if message is not None:
+                messages.append(message)
+        last = page.items[-1]["chidmessageid"] if page.cursor is not None else None
+        return Batch(messages, str(last) if last is not None else None, channels, read_to)
+
+    async def mark_read(self, uaid: str, read_to: int) -> None:
+        """Move the read pointer to `read_to` (µs), but never nearer to the clock than the lag,
+        and never back.
+        """
+        read_to = min(read_to, int((self._clock() - POINTER_LAG) * 1e6))
+        if read_to <= 0:
+            return
+        try:
+            await self._table.update(
+                (self._hash(uaid), CHANNELS_ROW),
+                MOVE_POINTER,
+                {"read_to": read_to},
+                condition=IS_BEFORE,
+            )
+        except ConditionFailed:
+            return

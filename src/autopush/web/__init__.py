@@ -1,0 +1,1 @@
+"""The HTTP API for application servers, and the start page."""

@@ -1,0 +1,38 @@
+"""`DELETE /m/{message_id}`: an application server takes a stored message back.
+
+Rule: the id is the capability, so an id of ours is always answered 204, whether something was there
+or not; only the very message of that id is deleted, never one that replaced it.
+"""
+
+from autopush.net.http_messages import HeaderBlock, Response
+from autopush.protocol.actions import Row
+from autopush.store import PushStore
+from autopush.webpush.errors import Errno, PushError
+from autopush.webpush.keyring import KeyRing
+from autopush.webpush.message_id import parse_for_delete
+from tablestore import TablestoreError, Throttled
+
+
+class MessageHandler:
+    """Deletes stored messages."""
+
+    def __init__(self, store: PushStore, ring: KeyRing, block: HeaderBlock) -> None:
+        self._store = store
+        self._ring = ring
+        self._block = block
+
+    async def __call__(self, text: str) -> Response:
+        """Delete it wherever it may be stored.
+
+        :raises PushError: 400/102, not an id of ours; 503, the store failed
+        """
+        message = parse_for_delete(self._ring, text)
+        row = Row(message.sort_key, message.text if message.topic else None)
+        try:
+            for messages in self._store.tables:
+                await messages.delete(message.uaid, row)
+        except Throttled as error:
+            raise PushError(Errno.BACK_OFF, "Please slow message send rate") from error
+        except TablestoreError as error:
+            raise PushError(Errno.RETRY, "Communication error, please retry") from error
+        return Response(204, block=self._block)

@@ -1,0 +1,321 @@
+"""The errors a sender can meet, in one table.
+
+Rule: an errno, its HTTP status and what to do about it are written down here and nowhere else.
+Messages describe the *shape* of a wrong value, never a token, a key or a secret itself.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import IntEnum
+from http import HTTPStatus
+from types import MappingProxyType
+from typing import Final
+
+import orjson
+
+DOCS_URL: Final = "http://autopush.readthedocs.io/en/latest/http.html#error-codes"
+"""``more_info`` as long as no documentation address is configured."""
+
+INVALID_PREFIX: Final = "Request did not validate "
+
+Header = tuple[str, str]
+
+
+class Errno(IntEnum):
+    """The names of the error numbers; :data:`ERRORS` says what each one means."""
+
+    NOTHING_HERE = 0
+    FCM_MISSING_REGISTRATION = 1
+    FCM_INVALID_PACKAGE = 2
+    FCM_INVALID_DATA_KEY = 3
+    FCM_DEVICE_RATE = 4
+    FCM_TOPIC_RATE = 5
+    MISSING_CRYPTO_KEYS = 101
+    INVALID_ENDPOINT = 102
+    EXPIRED_ENDPOINT = 103
+    PAYLOAD_TOO_LARGE = 104
+    ENDPOINT_UNAVAILABLE = 105
+    INVALID_SUBSCRIPTION = 106
+    INVALID_ROUTER_TYPE = 108
+    INVALID_AUTHENTICATION = 109
+    INVALID_CRYPTO = 110
+    MISSING_HEADER = 111
+    INVALID_TTL = 112
+    INVALID_TOPIC = 113
+    NEGATIVE_TTL = 114
+    BACK_OFF = 201
+    RETRY = 202
+    BRIDGE_MISCONFIGURED = 900
+    BRIDGE_REFUSED = 901
+    BRIDGE_UNREACHABLE = 902
+    BRIDGE_TIMEOUT = 903
+    UNKNOWN = 999
+
+
+@dataclass(frozen=True, slots=True)
+class ErrorKind:
+    """One row of the table: ``title`` says what is wrong, ``help`` what the sender does next."""
+
+    errno: Errno
+    status: int
+    title: str
+    help: str
+
+    @property
+    def anchor(self) -> str:
+        """The fragment of this error in the documentation, for example ``errno-102``."""
+        return f"errno-{int(self.errno)}"
+
+
+def _table(*rows: ErrorKind) -> Mapping[int, ErrorKind]:
+    return MappingProxyType({int(row.errno): row for row in rows})
+
+
+ERRORS: Final[Mapping[int, ErrorKind]] = _table(
+    ErrorKind(
+        Errno.NOTHING_HERE,
+        404,
+        "No such test",
+        "The log check knows the paths /v1/err/error and /v1/err/crit. Nothing was tested.",
+    ),
+    ErrorKind(
+        Errno.FCM_MISSING_REGISTRATION,
+        500,
+        "FCM: missing registration",
+        "The device never gave a registration token. Subscribe again on the device.",
+    ),
+    ErrorKind(
+        Errno.FCM_INVALID_PACKAGE,
+        500,
+        "FCM: invalid package name",
+        "The operator's FCM project does not belong to this application. Tell the operator.",
+    ),
+    ErrorKind(
+        Errno.FCM_INVALID_DATA_KEY,
+        500,
+        "FCM: invalid data key",
+        "The service sent FCM a member it reserves. Tell the operator.",
+    ),
+    ErrorKind(
+        Errno.FCM_DEVICE_RATE,
+        503,
+        "FCM: too many messages for one device",
+        "Send less often to this device and use an exponential back-off.",
+    ),
+    ErrorKind(
+        Errno.FCM_TOPIC_RATE,
+        503,
+        "FCM: too many messages for one topic",
+        "Send less often to this topic and use an exponential back-off.",
+    ),
+    ErrorKind(
+        Errno.MISSING_CRYPTO_KEYS,
+        400,
+        "Missing necessary crypto keys",
+        "Encrypt the message with the p256dh and auth keys of the subscription (RFC 8291).",
+    ),
+    ErrorKind(
+        Errno.INVALID_ENDPOINT,
+        404,
+        "Invalid URL endpoint",
+        "Use the endpoint exactly as the subscription gave it: whole, unchanged, with its "
+        "version. If it is unchanged, it was made with keys this service no longer has: delete "
+        "the subscription.",
+    ),
+    ErrorKind(
+        Errno.EXPIRED_ENDPOINT,
+        410,
+        "Expired URL endpoint",
+        "The user agent is gone. Delete the subscription and do not send to it again.",
+    ),
+    ErrorKind(
+        Errno.PAYLOAD_TOO_LARGE,
+        413,
+        "Payload too large",
+        "Send a smaller body. The message text names the limit in bytes, counted after encryption.",
+    ),
+    ErrorKind(
+        Errno.ENDPOINT_UNAVAILABLE,
+        410,
+        "Endpoint became unavailable during the request",
+        "The user agent went away while the message was on its way, or its bridge refuses it for "
+        "good. Delete the subscription.",
+    ),
+    ErrorKind(
+        Errno.INVALID_SUBSCRIPTION,
+        410,
+        "Invalid subscription",
+        "The user unsubscribed. Delete the subscription and do not send to it again.",
+    ),
+    ErrorKind(
+        Errno.INVALID_ROUTER_TYPE,
+        400,
+        "Router type is invalid",
+        "Check the router type in the URL and that the body is a JSON object.",
+    ),
+    ErrorKind(
+        Errno.INVALID_AUTHENTICATION,
+        401,
+        "Invalid authentication",
+        "For a push: sign a fresh VAPID token (RFC 8292, ES256) for the origin of the endpoint, "
+        "valid for at most 24 hours, with the key the subscription was made with. For the "
+        "registration API: send the secret that registration returned.",
+    ),
+    ErrorKind(
+        Errno.INVALID_CRYPTO,
+        400,
+        "Invalid crypto keys",
+        "Send Content-Encoding: aes128gcm and the body as RFC 8291 builds it; with aesgcm, also "
+        "Encryption with salt= and Crypto-Key with dh=.",
+    ),
+    ErrorKind(
+        Errno.MISSING_HEADER,
+        400,
+        "Missing required header",
+        "Add the header that the message text names. Every push needs TTL, in seconds.",
+    ),
+    ErrorKind(
+        Errno.INVALID_TTL,
+        400,
+        "Invalid TTL header value",
+        "Send TTL as a whole number of seconds, 0 or greater, in digits only.",
+    ),
+    ErrorKind(
+        Errno.INVALID_TOPIC,
+        400,
+        "Invalid Topic header value",
+        "Send at most 32 characters of A-Z a-z 0-9 - _ (RFC 8030, section 5.4).",
+    ),
+    ErrorKind(
+        Errno.NEGATIVE_TTL,
+        400,
+        "TTL is negative",
+        "Reserved: this service answers 112 to a negative TTL. Send 0 or greater.",
+    ),
+    ErrorKind(
+        Errno.BACK_OFF,
+        503,
+        "Use exponential back-off",
+        "The service is overloaded. Send the same request again later, waiting twice as long "
+        "after each refusal; begin with the seconds in Retry-After.",
+    ),
+    ErrorKind(
+        Errno.RETRY,
+        503,
+        "Immediate retry OK",
+        "A passing failure. Send the same request again.",
+    ),
+    ErrorKind(
+        Errno.BRIDGE_MISCONFIGURED,
+        500,
+        "Bridge misconfigured",
+        "The service has no credentials for the bridge of this device. Tell the operator.",
+    ),
+    ErrorKind(
+        Errno.BRIDGE_REFUSED,
+        502,
+        "Bridge authentication failed",
+        "The bridge does not accept the credentials of this service. Tell the operator.",
+    ),
+    ErrorKind(
+        Errno.BRIDGE_UNREACHABLE,
+        502,
+        "Cannot connect to the bridge",
+        "The bridge of this device does not answer. Send again later.",
+    ),
+    ErrorKind(
+        Errno.BRIDGE_TIMEOUT,
+        502,
+        "Bridge timeout",
+        "The bridge of this device took too long. Send again later.",
+    ),
+    ErrorKind(
+        Errno.UNKNOWN,
+        500,
+        "Unknown error",
+        "The fault is with the service. Send again later; tell the operator if it stays.",
+    ),
+)
+
+# What an answer of this status always carries, unless the error brings its own.
+_STATUS_HEADERS: Final[Mapping[int, Header]] = {
+    401: ("WWW-Authenticate", "vapid"),
+    410: ("Cache-Control", "max-age=86400"),
+    503: ("Retry-After", "120"),
+}
+
+
+class PushError(Exception):
+    """A refused request: ``errno``, ``status``, ``message``, and headers to answer with.
+
+    ``status`` defaults to the one of the table. ``headers`` win over the ones the status implies
+    (401 ``WWW-Authenticate: vapid``, 410 ``Cache-Control``, 503 ``Retry-After``). ``errors`` maps
+    a field to its complaints where the request lacks something by its shape.
+    """
+
+    def __init__(
+        self,
+        errno: int,
+        message: str,
+        *,
+        headers: Iterable[Header] = (),
+        errors: Mapping[str, Sequence[str]] | None = None,
+        status: int | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.kind: Final = ERRORS[errno]
+        self.errno: Final = int(errno)
+        self.message: Final = message
+        self.status: Final = self.kind.status if status is None else status
+        self.errors: Final = errors
+        self._own_headers = tuple(headers)
+
+    @classmethod
+    def invalid(
+        cls,
+        errno: int,
+        detail: str,
+        *,
+        headers: Iterable[Header] = (),
+        errors: Mapping[str, Sequence[str]] | None = None,
+        status: int | None = None,
+    ) -> "PushError":
+        """A failed validation: ``detail`` behind ``Request did not validate ``."""
+        return cls(errno, INVALID_PREFIX + detail, headers=headers, errors=errors, status=status)
+
+    @property
+    def headers(self) -> tuple[Header, ...]:
+        """The headers of the answer, apart from ``Content-Type: application/json``."""
+        implied = _STATUS_HEADERS.get(self.status)
+        if implied is None or any(n.lower() == implied[0].lower() for n, _ in self._own_headers):
+            return self._own_headers
+        return (*self._own_headers, implied)
+
+
+def reason_phrase(status: int) -> str:
+    """The phrase of an HTTP status, for example ``Not Found``."""
+    try:
+        return HTTPStatus(status).phrase
+    except ValueError:
+        return "Error"
+
+
+def more_info(errno: int, docs_url: str | None = None) -> str:
+    """Where ``errno`` is explained; ``docs_url`` is the page with our anchors, if there is one."""
+    if docs_url is None:
+        return DOCS_URL
+    return f"{docs_url.partition('#')[0]}#{ERRORS[errno].anchor}"
+
+
+def error_document(error: PushError, docs_url: str | None = None) -> bytes:
+    """The JSON body of the answer to ``error``."""
+    document: dict[str, object] = {
+        "code": error.status,
+        "errno": error.errno,
+        "error": reason_phrase(error.status),
+        "message": error.message,
+        "more_info": more_info(error.errno, docs_url),
+    }
+    if error.errors is not None:
+        document["errors"] = {field: list(said) for field, said in error.errors.items()}
+    return orjson.dumps(document)

@@ -1,0 +1,168 @@
+"""The headers of a push and its body: what is checked after the endpoint is known.
+
+Rule: Topic, then TTL, then size, then encryption; the first that is wrong is answered.
+"""
+
+import re
+from collections.abc import Mapping
+from typing import Final
+
+import msgspec
+
+from autopush.webpush import base64url
+from autopush.webpush.errors import Errno, PushError
+from autopush.webpush.notification import Urgency
+from autopush.webpush.parameters import parse_header, without_padding
+
+MAX_TTL: Final = 2_592_000
+"""Seconds in 30 days."""
+
+MAX_DATA: Final = 4096
+"""Bytes of body that RFC 8030, section 7.2 wants accepted."""
+
+MISSING_TTL: Final = (
+    "Missing TTL Header, see: https://webpush-wg.github.io/webpush-protocol/#rfc.section.6.2"
+)
+
+_MAX_INT64: Final = 2**63 - 1
+_TOPIC = re.compile(r"[A-Za-z0-9_-]{1,32}")
+_BASE64URL = re.compile(r"[0-9A-Za-z_-]+=*")
+_URGENCIES: Final[Mapping[str, Urgency]] = {str(urgency): urgency for urgency in Urgency}
+
+
+class Content(msgspec.Struct, frozen=True, gc=False):
+    """What a push asks for. Members are those of a notification, in the same units."""
+
+    ttl: int
+    topic: str | None = None
+    urgency: Urgency = Urgency.NORMAL
+    data: str | None = None
+    headers: dict[str, str] | None = None
+
+
+def check_content(
+    headers: Mapping[str, str], body: bytes, *, max_ttl: int = MAX_TTL, max_data: int = MAX_DATA
+) -> Content:
+    """The content of a push; ``headers`` have lower-case names, limits are seconds and bytes.
+
+    :raises PushError: 113, 111 or 112, 104, 110 or 111, in this order
+    """
+    topic = check_topic(headers.get("topic"))
+    ttl = check_ttl(headers.get("ttl"), max_ttl)
+    urgency = check_urgency(headers.get("urgency"))
+    if not body:
+        return Content(ttl, topic, urgency)
+    if len(body) > max_data:
+        raise PushError.invalid(
+            Errno.PAYLOAD_TOO_LARGE, f"Data payload must be smaller than {max_data}"
+        )
+    kept = check_encryption(headers)
+    return Content(ttl, topic, urgency, base64url.encode(body), kept)
+
+
+def check_topic(text: str | None) -> str | None:
+    """A topic (RFC 8030, section 5.4); an empty one counts as none.
+
+    :raises PushError: 400/113
+    """
+    if not text:
+        return None
+    if _TOPIC.fullmatch(text) is None:
+        raise PushError.invalid(
+            Errno.INVALID_TOPIC,
+            f"Topic must be at most 32 characters of A-Z a-z 0-9 - _, got {len(text)} characters",
+        )
+    return text
+
+
+def check_ttl(text: str | None, max_ttl: int = MAX_TTL) -> int:
+    """Seconds to live (RFC 8030, section 5.2), lowered to ``max_ttl``.
+
+    :raises PushError: 400/111 without the header, 400/112 for what is no whole number from 0 up
+    """
+    if text is None:
+        raise PushError.invalid(
+            Errno.MISSING_HEADER, MISSING_TTL, errors={"ttl": ["Missing required header."]}
+        )
+    # 19 digits are the most a signed 64-bit number has; int() is not asked for more.
+    if text.isascii() and text.isdigit() and (len(text) < 19 or _fits_int64(text)):
+        return min(int(text), max_ttl)
+    raise PushError.invalid(
+        Errno.INVALID_TTL,
+        "TTL must be a whole number of seconds, 0 or greater, in digits",
+    )
+
+
+def check_urgency(text: str | None) -> Urgency:
+    """An urgency (RFC 8030, section 5.3); an unknown one counts as normal."""
+    if text is None:
+        return Urgency.NORMAL
+    return _URGENCIES.get(text.strip().lower(), Urgency.NORMAL)
+
+
+def check_encryption(headers: Mapping[str, str]) -> dict[str, str]:
+    """What a user agent needs of the headers of an encrypted body, cleaned for it.
+
+    :raises PushError: 400/110, or 400/111 when a header is missing as a whole
+    """
+    encoding = headers.get("content-encoding", "").strip().lower()
+    encryption = headers.get("encryption") or None
+    crypto_key = headers.get("crypto-key") or None
+    encryption_key = headers.get("encryption-key") or None
+    if encoding == "aes128gcm":
+        if encryption is None and crypto_key is None and encryption_key is None:
+            return {"encoding": "aes128gcm"}
+        _forbid("Encryption", encryption, "salt", encoding)
+        _forbid("Crypto-Key", crypto_key, "dh", encoding)
+        if encryption_key is not None:
+            parse_header("Encryption-Key", encryption_key)
+    elif encoding == "aesgcm":
+        _require("Encryption", encryption, "salt", encoding)
+        if encryption_key is not None:
+            raise _wrong("Do not include Encryption-Key with aesgcm: send dh in Crypto-Key")
+        _require("Crypto-Key", crypto_key, "dh", encoding)
+    elif encoding == "aesgcm128":
+        _require("Encryption", encryption, "salt", encoding)
+        _forbid("Crypto-Key", crypto_key, "dh", encoding)
+        _require("Encryption-Key", encryption_key, "dh", encoding)
+    else:
+        raise _wrong("Unknown Content-Encoding: expected aes128gcm or aesgcm")
+    kept = {"encoding": encoding}
+    if encryption is not None:
+        kept["encryption"] = without_padding(encryption)
+    if crypto_key is not None:
+        kept["crypto_key"] = without_padding(crypto_key)
+    if encryption_key is not None:
+        kept["encryption_key"] = without_padding(encryption_key)
+    return kept
+
+
+def _fits_int64(text: str) -> bool:
+    bare = text.lstrip("0")
+    return len(bare) < 19 or (len(bare) == 19 and int(bare) <= _MAX_INT64)
+
+
+def _forbid(name: str, field: str | None, label: str, encoding: str) -> None:
+    if field is not None and label in parse_header(name, field):
+        raise _wrong(f"Do not include '{label}' in {encoding} {name} header")
+
+
+def _require(name: str, field: str | None, label: str, encoding: str) -> None:
+    if field is None:
+        raise PushError.invalid(
+            Errno.MISSING_HEADER,
+            f"Missing {name} header, required with {encoding}",
+            errors={name.lower().replace("-", "_"): ["Missing required header."]},
+        )
+    value = parse_header(name, field).get(label)
+    if value is None:
+        raise _wrong(f"Missing '{label}' in {encoding} {name} header")
+    if _BASE64URL.fullmatch(value) is None:
+        raise _wrong(
+            f"Invalid '{label}' in {encoding} {name} header: expected base64url, "
+            f"got {len(value)} characters"
+        )
+
+
+def _wrong(detail: str) -> PushError:
+    return PushError.invalid(Errno.INVALID_CRYPTO, detail)

@@ -1,0 +1,98 @@
+"""JSON Web Tokens (RFC 7519) signed with ES256, the only algorithm VAPID has.
+
+Rule: verifying touches no clock and no shared state but the cache of keys, so any thread may do it.
+"""
+
+import msgspec
+from cryptography.exceptions import InvalidSignature
+from cryptography.hazmat.primitives.asymmetric.ec import ECDSA, SECP256R1, EllipticCurvePublicKey
+from cryptography.hazmat.primitives.asymmetric.utils import encode_dss_signature
+from cryptography.hazmat.primitives.hashes import SHA256
+
+from autopush.webpush import base64url
+from autopush.webpush.cache import GenerationCache
+
+# The DER of a P-256 SubjectPublicKeyInfo up to its 65-byte point: 91 bytes in all (RFC 5480).
+_SPKI = bytes.fromhex("3059301306072a8648ce3d020106082a8648ce3d030107034200")
+_ES256 = ECDSA(SHA256())
+_P256 = SECP256R1()
+
+
+class Token(msgspec.Struct, frozen=True, gc=False):
+    """A token taken apart: the text that was signed, the signature, and the claims, unverified."""
+
+    signed: bytes
+    signature: bytes
+    claims: dict[str, object]
+
+
+class _Header(msgspec.Struct, gc=False):
+    alg: str
+
+
+_header = msgspec.json.Decoder(_Header)
+_claims = msgspec.json.Decoder(dict[str, object])
+
+
+def parse(text: str) -> Token:
+    """Take a compact token apart.
+
+    :raises ValueError: not three base64url parts, not JSON, another algorithm
+    """
+    signed, _, signature = text.rpartition(".")
+    header, dot, claims = signed.partition(".")
+    if not dot or "." in claims:
+        raise ValueError(f"expected three parts, got {text.count('.') + 1}")
+    try:
+        algorithm = _header.decode(base64url.decode(header)).alg
+        members = _claims.decode(base64url.decode(claims))
+        raw_signature = base64url.decode(signature)
+    except (msgspec.MsgspecError, ValueError, RecursionError):
+        raise ValueError("header and claims must be JSON objects in base64url") from None
+    if algorithm != "ES256":
+        raise ValueError("alg must be ES256")
+    return Token(signed.encode(), raw_signature, members)
+
+
+class KeyLoader:
+    """Makes public keys of bytes, and remembers the ``cache_size`` used last."""
+
+    __slots__ = ("_keys",)
+
+    def __init__(self, cache_size: int = 4096) -> None:
+        self._keys: GenerationCache[bytes, EllipticCurvePublicKey] = GenerationCache(cache_size)
+
+    def load(self, raw: bytes) -> EllipticCurvePublicKey:
+        """The P-256 key of 65 bytes (04 and the point), 64 (the point) or 91 (DER).
+
+        :raises ValueError: another length, or no point of the curve
+        """
+        key = self._keys.get(raw)
+        if key is None:
+            key = EllipticCurvePublicKey.from_encoded_point(_P256, _point(raw))
+            self._keys.put(raw, key)
+        return key
+
+
+def verify(token: Token, key: EllipticCurvePublicKey) -> bool:
+    """Whether ``key`` signed ``token``: a signature of 64 bytes is r and s, another one is DER."""
+    signature = token.signature
+    if len(signature) == 64:
+        signature = encode_dss_signature(
+            int.from_bytes(signature[:32], "big"), int.from_bytes(signature[32:], "big")
+        )
+    try:
+        key.verify(signature, token.signed, _ES256)
+    except InvalidSignature:
+        return False
+    return True
+
+
+def _point(raw: bytes) -> bytes:
+    if len(raw) == 65:
+        return raw
+    if len(raw) == 64:
+        return b"\x04" + raw
+    if len(raw) == 91 and raw.startswith(_SPKI):
+        return raw[26:]
+    raise ValueError(f"expected an uncompressed P-256 public key of 65 bytes, got {len(raw)} bytes")

@@ -1,0 +1,196 @@
+"""Message ids and the sort keys of message rows.
+
+    kind          plaintext of the id                   sort key of the row
+    topic         01:{uaid}:{channel hex}:{topic}       01:{channel}:{topic}
+    timestamped   02:{uaid}:{channel hex}:{sort time}   02:{sort time}:{channel}
+    legacy        m:{uaid}:{channel hex}                {channel}:{message id}
+
+Sort times are microseconds since the epoch, in digits without padding: their number stays the same
+for centuries, so rows sort by time. The Fernet text of an id, padding kept, is the ``version`` a
+user agent sees, the ``updateid`` of a row and the tail of ``Location``.
+
+Rule: a topic message never carries a sort time; what does not match the table exactly is no id.
+"""
+
+from enum import StrEnum
+from typing import Final
+
+import msgspec
+
+from autopush.clock import Clock
+from autopush.webpush.errors import Errno, PushError
+from autopush.webpush.identifiers import dashed, is_channel_id, is_uaid, undashed
+from autopush.webpush.keyring import InvalidToken, KeyRing
+
+CHANNELS_ROW: Final = " "
+"""Sort key of the row that holds the channels of a user."""
+
+TIMESTAMPED_ROWS: Final = "02"
+"""Topic rows and the channels row sort before this."""
+
+_BEFORE_ALL_TIMES: Final = "01;"  # ';' follows ':'
+
+
+class Kind(StrEnum):
+    """The first part of a plaintext id; see the module's table."""
+
+    TOPIC = "01"
+    TIMESTAMPED = "02"
+    LEGACY = "m"
+
+
+class MessageId(msgspec.Struct, frozen=True, gc=False):
+    """An id taken apart. ``text`` is its Fernet text with padding, once it has been one."""
+
+    kind: Kind
+    uaid: str
+    channel_id: str
+    topic: str | None = None
+    sort_time: int | None = None
+    text: str = ""
+
+    def encode(self, ring: KeyRing) -> str:
+        """A new Fernet text of this id, with padding."""
+        tail = {Kind.TOPIC: f":{self.topic}", Kind.TIMESTAMPED: f":{self.sort_time}"}
+        plain = f"{self.kind}:{self.uaid}:{undashed(self.channel_id)}{tail.get(self.kind, '')}"
+        return ring.encrypt(plain.encode())
+
+    @property
+    def sort_key(self) -> str:
+        """Where the row of this id lies in its user's partition."""
+        return sort_key(self.channel_id, self.topic, self.sort_time, self.text)
+
+
+def new_id(
+    ring: KeyRing, uaid: str, channel_id: str, topic: str | None, sort_time: int | None
+) -> str:
+    """The Fernet text of the id of a new message; ``sort_time`` counts only without a topic."""
+    digits = channel_id.replace("-", "")
+    if topic is not None:
+        return ring.encrypt(f"01:{uaid}:{digits}:{topic}".encode())
+    return ring.encrypt(f"02:{uaid}:{digits}:{sort_time}".encode())
+
+
+def parse(ring: KeyRing, text: str) -> MessageId:
+    """Take the text of an id apart, its padding present or not.
+
+    :raises ValueError: not an id of ours
+    """
+    try:
+        plain = ring.decrypt(text).decode()
+    except (InvalidToken, UnicodeDecodeError):
+        raise ValueError("not a message id of this service") from None
+    version, _, rest = plain.partition(":")
+    uaid, _, rest = rest.partition(":")
+    digits, separator, last = rest.partition(":")
+    if not is_uaid(uaid) or not is_uaid(digits):
+        raise ValueError("not a message id: user or channel is malformed")
+    whole = text.rstrip("=")
+    whole += "=" * (-len(whole) % 4)
+    channel_id = dashed(digits)
+    if version == Kind.TIMESTAMPED:
+        return MessageId(Kind.TIMESTAMPED, uaid, channel_id, None, _sort_time(last), whole)
+    if version == Kind.TOPIC and last and ":" not in last:
+        return MessageId(Kind.TOPIC, uaid, channel_id, last, None, whole)
+    if version == Kind.LEGACY and not separator:
+        return MessageId(Kind.LEGACY, uaid, channel_id, None, None, whole)
+    raise ValueError("not a message id: unknown form")
+
+
+def parse_for_delete(ring: KeyRing, text: str) -> MessageId:
+    """:func:`parse` for ``DELETE /m/{message id}``.
+
+    :raises PushError: 400/102, not an id of ours
+    """
+    try:
+        return parse(ring, text)
+    except ValueError:
+        raise PushError.invalid(Errno.INVALID_ENDPOINT, "Invalid message ID", status=400) from None
+
+
+def sort_time_of(ring: KeyRing, text: str) -> int | None:
+    """The sort time inside the id ``text``; None if it has none or is not of this ring."""
+    try:
+        return parse(ring, text).sort_time
+    except ValueError:
+        return None
+
+
+def sort_key(channel_id: str, topic: str | None, sort_time: int | None, version: str) -> str:
+    """The sort key of a message row; ``version`` (the id's text) counts in legacy rows only."""
+    if topic is not None:
+        return f"01:{channel_id}:{topic}"
+    if sort_time is not None:
+        return f"02:{sort_time}:{channel_id}"
+    return f"{channel_id}:{version}"
+
+
+def after(sort_time: int | None) -> str:
+    """The sort key that timestamped rows after ``sort_time`` are greater than; None: all."""
+    return _BEFORE_ALL_TIMES if sort_time is None else f"02:{sort_time}:z"
+
+
+class SortKey(msgspec.Struct, frozen=True, gc=False):
+    """A row's sort key taken apart; ``version`` (the id's text) is in legacy keys only."""
+
+    kind: Kind
+    channel_id: str
+    topic: str | None = None
+    sort_time: int | None = None
+    version: str | None = None
+
+
+def parse_sort_key(text: str) -> SortKey:
+    """Take the sort key of a message row apart; :data:`CHANNELS_ROW` is none.
+
+    :raises ValueError: of no known form
+    """
+    if text.startswith("02:"):
+        time_text, _, channel_id = text[3:].partition(":")
+        key = SortKey(Kind.TIMESTAMPED, channel_id, sort_time=_sort_time(time_text))
+    elif text.startswith("01:"):
+        key = SortKey(Kind.TOPIC, text[3:39], topic=text[40:])
+        if text[39:40] != ":" or not key.topic:
+            raise ValueError("not a sort key: topic is missing")
+    else:
+        key = SortKey(Kind.LEGACY, text[:36], version=text[37:])
+        if text[36:37] != ":" or not key.version:
+            raise ValueError("not a sort key: of no known form")
+    if not is_channel_id(key.channel_id):
+        raise ValueError("not a sort key: channel id is malformed")
+    return key
+
+
+class IdFactory:
+    """Unique, increasing sort times (µs) for one process.
+
+    Of the ``slots`` processes that share a store each takes its own ``slot``: it gives out only
+    times with ``time % slots == slot``, so no two messages ever share one. A clock set back does
+    not make times repeat.
+    """
+
+    __slots__ = ("_clock", "_last", "_slot", "_slots")
+
+    def __init__(self, clock: Clock, slot: int = 0, slots: int = 1) -> None:
+        if not 0 <= slot < slots:
+            raise ValueError(f"slot must be from 0 to {slots - 1}, not {slot}")
+        self._clock = clock
+        self._slot = slot
+        self._slots = slots
+        self._last = 0
+
+    def next(self) -> int:
+        slots = self._slots
+        now = int(self._clock() * 1_000_000) // slots * slots + self._slot
+        if now <= self._last:
+            now = self._last + slots
+        self._last = now
+        return now
+
+
+def _sort_time(text: str) -> int:
+    # 18 digits fit a signed 64-bit column and last for 31,000 years. A leading zero would give one
+    # time two spellings, and so one message two keys.
+    if not (text.isascii() and text.isdigit() and len(text) <= 18) or text[0] == "0":
+        raise ValueError("sort time: expected up to 18 digits")
+    return int(text)

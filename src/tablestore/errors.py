@@ -1,0 +1,73 @@
+"""What can go wrong at a table, as one small tree.
+
+The one rule: nothing engine-specific leaves an engine; every failure of a primitive is one of
+these.
+
+    TablestoreError
+    ├── ConditionFailed     the write was refused by its own condition; nothing changed
+    ├── ItemTooLarge        the item is above 400 KB; nothing was queued
+    ├── Throttled           too much is waiting, or a lock was not obtained in time; try later
+    ├── Unavailable         the engine cannot serve: disk full, I/O error, not a database, closed
+    └── SchemaError         the caller is at fault: key type, empty key, unknown index or parameter
+        └── TableNotFound   the table was never made, or was dropped
+"""
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from tablestore.schema import Item
+
+__all__ = [
+    "ConditionFailed",
+    "ItemTooLarge",
+    "SchemaError",
+    "TableNotFound",
+    "TablestoreError",
+    "Throttled",
+    "Unavailable",
+]
+
+
+class TablestoreError(Exception):
+    """Any failure of a table or engine."""
+
+
+class ConditionFailed(TablestoreError):  # noqa: N818 - named for what happened
+    """The condition of a write did not hold; nothing was changed.
+
+    ``item`` is the item as it was stored when the condition was judged, ``None`` when there was
+    none (or only an expired one).
+    """
+
+    def __init__(self, item: "Item | None" = None) -> None:
+        super().__init__("the condition of the write does not hold")
+        self.item = item
+
+
+class ItemTooLarge(TablestoreError):  # noqa: N818
+    """An item's names and values together are above the limit of 400 KB."""
+
+    def __init__(self, size: int, limit: int) -> None:
+        super().__init__(f"the item has {size} bytes, the limit is {limit}")
+        self.size = size
+        self.limit = limit
+
+
+class Throttled(TablestoreError):  # noqa: N818
+    """The engine is over its limits now; the write was not applied and may be tried again later."""
+
+
+class Unavailable(TablestoreError):  # noqa: N818
+    """The engine cannot serve. For a write, it is not known to have been applied."""
+
+
+class SchemaError(TablestoreError):
+    """A key, value, index, parameter or declaration does not fit: a mistake in the call."""
+
+
+class TableNotFound(SchemaError):  # noqa: N818
+    """The table does not exist in the store."""
+
+    def __init__(self, table: str) -> None:
+        super().__init__(f"table {table!r} does not exist")
+        self.table = table

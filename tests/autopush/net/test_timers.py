@@ -1,0 +1,275 @@
+"""The timer wheel: never early, at most a tick late, one timer of the loop, nothing left behind."""
+
+import asyncio
+import gc
+import weakref
+from collections.abc import Callable
+
+import pytest
+import uvloop
+from hypothesis import given
+from hypothesis import strategies as st
+
+from autopush.net.timers import Timer, TimerWheel
+from support.fake_loop import FakeLoop
+
+TICK = 0.25
+LATE = TICK + 0.002  # one tick and the rounding of the loop
+
+
+@pytest.fixture
+def clock() -> FakeLoop:
+    return FakeLoop()
+
+
+@pytest.fixture
+def wheel(clock: FakeLoop) -> TimerWheel:
+    return TimerWheel(clock.loop, TICK)
+
+
+@given(
+    start=st.floats(0, 1e6),
+    delays=st.lists(st.floats(0, 400), min_size=1, max_size=20),
+    stride=st.floats(0.01, 30),
+)
+def test_a_timer_is_never_early_and_at_most_one_tick_late(
+    start: float, delays: list[float], stride: float
+) -> None:
+    clock = FakeLoop(start)
+    wheel = TimerWheel(clock.loop, TICK)
+    called: dict[int, float] = {}
+
+    def note(number: int) -> None:
+        assert number not in called
+        called[number] = clock.now
+
+    for number, delay in enumerate(delays):
+        wheel.after(delay, note, number)
+    while len(wheel):
+        clock.advance(stride)
+    for number, delay in enumerate(delays):
+        assert start + delay <= called[number] <= start + delay + LATE
+
+
+def test_callback_gets_its_arguments_once(clock: FakeLoop, wheel: TimerWheel) -> None:
+    calls: list[tuple[int, str]] = []
+
+    def note(number: int, text: str) -> None:
+        calls.append((number, text))
+
+    timer = wheel.after(1, note, 7, "x")
+    assert timer.pending
+    clock.advance(10)
+    assert calls == [(7, "x")]
+    assert not timer.pending
+
+
+def test_timers_are_called_in_the_order_of_their_ticks(clock: FakeLoop, wheel: TimerWheel) -> None:
+    order: list[float] = []
+    for delay in (3.0, 1.0, 2.0, 0.0):
+        wheel.after(delay, order.append, delay)
+    clock.advance(5)
+    assert order == [0.0, 1.0, 2.0, 3.0]
+
+
+def test_a_cancelled_timer_is_not_called(clock: FakeLoop, wheel: TimerWheel) -> None:
+    calls: list[str] = []
+    kept = wheel.after(1, calls.append, "kept")
+    gone = wheel.after(1, calls.append, "gone")
+    gone.cancel()
+    assert not gone.pending
+    assert kept.pending
+    clock.advance(2)
+    assert calls == ["kept"]
+
+
+def test_cancelling_twice_or_after_the_call_changes_nothing(
+    clock: FakeLoop, wheel: TimerWheel
+) -> None:
+    calls: list[str] = []
+    first = wheel.after(1, calls.append, "first")
+    second = wheel.after(5, calls.append, "second")
+    clock.advance(2)
+    first.cancel()
+    first.cancel()
+    assert len(wheel) == 1
+    second.cancel()
+    second.cancel()
+    assert len(wheel) == 0
+
+
+def test_a_callback_may_cancel_another_of_its_own_tick(clock: FakeLoop, wheel: TimerWheel) -> None:
+    calls: list[str] = []
+    timers: list[Timer] = []
+
+    def first() -> None:
+        calls.append("first")
+        timers[1].cancel()
+
+    timers.append(wheel.after(1, first))
+    timers.append(wheel.after(1, calls.append, "second"))
+    timers.append(wheel.after(1, calls.append, "third"))
+    clock.advance(2)
+    assert calls == ["first", "third"]
+
+
+def test_a_callback_may_set_a_timer_which_waits_for_a_later_tick(
+    clock: FakeLoop, wheel: TimerWheel
+) -> None:
+    times: list[float] = []
+
+    def again() -> None:
+        times.append(clock.now)
+        if len(times) < 3:
+            wheel.after(0, again)
+
+    wheel.after(0, again)
+    clock.advance(5)
+    assert len(times) == 3
+    assert times[0] < times[1] < times[2]
+
+
+def test_after_never_calls_at_once(clock: FakeLoop, wheel: TimerWheel) -> None:
+    calls: list[int] = []
+    wheel.after(-5, calls.append, 1)
+    assert calls == []
+    clock.advance(LATE)
+    assert calls == [1]
+
+
+def test_the_loop_holds_one_timer_however_many_there_are(
+    clock: FakeLoop, wheel: TimerWheel
+) -> None:
+    assert clock.scheduled == []
+    for delay in range(500):
+        wheel.after(delay / 3, int)
+        assert len(clock.scheduled) == 1
+    clock.advance(20)
+    assert len(clock.scheduled) == 1
+
+
+def test_an_empty_wheel_holds_no_timer_of_the_loop(clock: FakeLoop, wheel: TimerWheel) -> None:
+    wheel.after(1, int)
+    clock.advance(1 + LATE)
+    assert clock.scheduled == []
+    timer = wheel.after(100, int)
+    timer.cancel()
+    clock.advance(LATE)
+    assert clock.scheduled == []
+    calls: list[int] = []
+    wheel.after(1, calls.append, 1)
+    clock.advance(1 + LATE)
+    assert calls == [1]
+
+
+def test_after_a_stall_all_that_fell_due_is_called_in_order(
+    clock: FakeLoop, wheel: TimerWheel
+) -> None:
+    order: list[int] = []
+    for delay in (30, 10, 20, 500):
+        wheel.after(delay, order.append, delay)
+    clock.advance(100, stall=True)
+    assert order == [10, 20, 30]
+    clock.advance(500)
+    assert order == [10, 20, 30, 500]
+
+
+def test_a_stall_is_not_walked_tick_by_tick(clock: FakeLoop) -> None:
+    wheel = TimerWheel(clock.loop, 1e-6)
+    calls: list[int] = []
+    wheel.after(1, calls.append, 1)
+    clock.advance(1e6, stall=True)  # 10**12 ticks: walking them would hit the test's time limit
+    assert calls == [1]
+
+
+def test_an_exception_goes_to_the_loop_and_stops_no_other_timer(
+    clock: FakeLoop, wheel: TimerWheel
+) -> None:
+    calls: list[int] = []
+    error = ValueError("a fault of its owner")
+
+    def fail() -> None:
+        raise error
+
+    wheel.after(1, fail)
+    wheel.after(1, calls.append, 1)
+    wheel.after(2, calls.append, 2)
+    clock.advance(5)
+    assert calls == [1, 2]
+    assert [context["exception"] for context in clock.errors] == [error]
+
+
+def test_close_cancels_all_and_later_timers_are_spent(clock: FakeLoop, wheel: TimerWheel) -> None:
+    calls: list[int] = []
+    timers = [wheel.after(delay, calls.append, delay) for delay in (1, 1, 60)]
+    wheel.close()
+    assert clock.scheduled == []
+    assert not any(timer.pending for timer in timers)
+    late = wheel.after(1, calls.append, 4)
+    assert not late.pending
+    late.cancel()
+    clock.advance(100)
+    assert calls == []
+    assert clock.scheduled == []
+
+
+def test_close_inside_a_callback_stops_the_rest_of_the_tick(
+    clock: FakeLoop, wheel: TimerWheel
+) -> None:
+    calls: list[int] = []
+    wheel.after(1, wheel.close)
+    rest = wheel.after(1, calls.append, 1)
+    clock.advance(5)
+    assert calls == []
+    assert not rest.pending
+    assert len(wheel) == 0
+    assert clock.scheduled == []
+
+
+@pytest.mark.parametrize("spend", ["called", "cancelled"])
+def test_a_spent_timer_holds_nothing_of_its_owner(
+    clock: FakeLoop, wheel: TimerWheel, spend: str
+) -> None:
+    class Owner:
+        def due(self, other: object) -> None: ...
+
+    owner, argument = Owner(), Owner()
+    seen = [weakref.ref(owner), weakref.ref(argument)]
+    timer = wheel.after(1, owner.due, argument)
+    if spend == "cancelled":
+        timer.cancel()
+    else:
+        clock.advance(2)
+    gc.disable()  # by reference count alone
+    try:
+        del owner, argument
+        assert [ref() for ref in seen] == [None, None]
+    finally:
+        gc.enable()
+    assert not timer.pending
+
+
+def test_a_tick_must_be_positive(clock: FakeLoop) -> None:
+    with pytest.raises(ValueError, match="tick must be a positive number"):
+        TimerWheel(clock.loop, 0)
+
+
+@pytest.mark.parametrize("new_loop", [asyncio.new_event_loop, uvloop.new_event_loop])
+def test_on_a_real_loop_a_timer_is_called_in_time(
+    new_loop: Callable[[], asyncio.AbstractEventLoop],
+) -> None:
+    loop = new_loop()
+
+    async def wait() -> float:
+        wheel = TimerWheel(loop, 0.01)
+        done = loop.create_future()
+        begun = loop.time()
+        wheel.after(0.05, done.set_result, None)
+        await done
+        return loop.time() - begun
+
+    try:
+        took = loop.run_until_complete(wait())
+    finally:
+        loop.close()
+    assert 0.05 <= took < 5

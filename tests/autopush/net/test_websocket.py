@@ -1,0 +1,529 @@
+"""A connection from open to over: messages, pauses, the closing handshake, the peer's faults."""
+
+import gc
+import sys
+
+import pytest
+
+from autopush.net.websocket import WebSocketProtocol
+from support import wire
+from support.recorder import Connection, Event, Recorder
+
+frame, text = wire.frame, wire.text
+
+
+@pytest.fixture
+def connection() -> Connection:
+    return Connection()
+
+
+# --- messages in, messages out ------------------------------------------------------------------
+
+STREAMS: dict[str, tuple[bytes, list[Event]]] = {
+    "one text": (text(b"a"), [("text", b"a")]),
+    "empty text": (text(), [("text", b"")]),
+    "many in one read": (
+        b"".join(text(bytes((65 + i,)) * i * 40) for i in range(9)),
+        [("text", bytes((65 + i,)) * i * 40) for i in range(9)],
+    ),
+    "beyond ASCII": (text("ü".encode() * 300), [("text", "ü".encode() * 300)]),
+    "short after fragments": (
+        text(b"a", fin=False) + frame(wire.CONTINUATION, b"b") + text(b"c"),
+        [("text", b"ab"), ("text", b"c")],
+    ),
+    "pong": (frame(wire.PONG, b"x") + text(b"a"), [("pong", b"x"), ("text", b"a")]),
+    "the largest message": (text(b"x" * 65_536), [("text", b"x" * 65_536)]),
+}
+
+
+@pytest.mark.parametrize("name", STREAMS)
+def test_messages_are_the_same_wherever_the_stream_is_cut(name: str) -> None:
+    data, events = STREAMS[name]
+    for cut in range(min(len(data), 1500)):
+        connection = Connection()
+        connection.receive(data[:cut], data[cut:])
+        assert connection.events == events
+        assert connection.protocol.is_open
+    connection = Connection()
+    connection.receive(*(data[i : i + 1] for i in range(len(data))))
+    assert connection.events == events
+    assert connection.sent() == b""
+
+
+def test_sent_messages_are_frames_written_at_once(connection: Connection) -> None:
+    connection.protocol.send_text(b"a")
+    assert connection.sent() == b"\x81\x01a"
+    connection.protocol.send_text(b"x" * 300)
+    assert connection.sent() == b"\x81\x7e\x01\x2c" + b"x" * 300
+    assert connection.transport.writes == 2
+
+
+def test_several_messages_can_be_sent_in_one_write(connection: Connection) -> None:
+    connection.protocol.send_texts([b"a", b"", b"bc"])
+    assert connection.sent() == b"\x81\x01a\x81\x00\x81\x02bc"
+    assert connection.transport.writes == 1
+
+
+def test_a_ping_is_answered_with_its_payload(connection: Connection) -> None:
+    connection.receive(frame(wire.PING, b"are you there"))
+    assert connection.sent() == wire.server(wire.PONG, b"are you there")
+    assert connection.events == []
+
+
+def test_a_ping_inside_a_fragmented_message_is_answered_before_it_ends(
+    connection: Connection,
+) -> None:
+    connection.receive(text(b"a", fin=False) + frame(wire.PING, b"1"))
+    assert connection.sent() == wire.server(wire.PONG, b"1")
+
+
+def test_our_ping_and_its_answer(connection: Connection) -> None:
+    connection.protocol.ping(b"1")
+    assert connection.sent() == wire.server(wire.PING, b"1")
+    connection.receive(frame(wire.PONG, b"1"))
+    assert connection.events == [("pong", b"1")]
+    with pytest.raises(ValueError, match="at most 125"):
+        connection.protocol.ping(b"x" * 126)
+
+
+def test_the_limit_of_a_message_is_the_class_s() -> None:
+    class Small(Recorder):
+        max_message = 200
+
+    connection = Connection(Small)
+    connection.receive(text(b"x" * 200))
+    assert connection.events == [("text", b"x" * 200)]
+    connection.receive(text(b"x" * 201))
+    assert connection.events[1:] == [("closed", 1009, "message is longer than 200 bytes")]
+
+
+# --- the peer's faults --------------------------------------------------------------------------
+
+FAULTS: dict[str, tuple[bytes, int]] = {
+    "unmasked": (frame(wire.TEXT, b"x", key=None), 1002),
+    "unmasked and empty": (frame(wire.TEXT, key=None) + b"padding", 1002),
+    "reserved bits": (frame(wire.TEXT, b"x", rsv=4), 1002),
+    "reserved opcode": (frame(3), 1002),
+    "long control frame": (frame(wire.PING, b"x" * 126), 1002),
+    "fragmented control frame": (frame(wire.PING, fin=False), 1002),
+    "continuation of nothing": (frame(wire.CONTINUATION), 1002),
+    "message inside another": (text(b"a", fin=False) + text(b"b"), 1002),
+    "length not in its shortest form": (frame(wire.TEXT, b"x", length_bytes=2), 1002),
+    "half a close code": (frame(wire.CLOSE, b"\x03"), 1002),
+    "a close code never sent": (wire.close(1005), 1002),
+    "text not UTF-8": (text(b"\xff"), 1007),
+    "long text not UTF-8": (text(b"x" * 300 + b"\xff"), 1007),
+    "fragment not UTF-8": (text(b"\xff", fin=False), 1007),
+    "close reason not UTF-8": (wire.close(1000, b"\xff"), 1007),
+    "too long": (frame(wire.TEXT, length=65_537), 1009),
+    "fragments too long": (
+        text(b"x" * 65_536, fin=False) + frame(wire.CONTINUATION, length=1),
+        1009,
+    ),
+}
+
+
+@pytest.mark.parametrize("name", FAULTS)
+@pytest.mark.parametrize("before", [[], [text(b"a")], [text(b"a")[:3], text(b"a")[3:]]])
+def test_a_fault_closes_with_its_code_and_is_told_once(name: str, before: list[bytes]) -> None:
+    data, code = FAULTS[name]
+    connection = Connection()
+    connection.receive(*before[:-1], b"".join(before[-1:]) + data)
+    texts: list[Event] = [("text", b"a")] if before else []
+    assert connection.events[:-1] == texts
+    assert connection.events[-1][:2] == ("closed", code)
+    sent = connection.sent()
+    assert sent[0] == 0x88
+    assert int.from_bytes(sent[2:4]) == code
+    assert len(sent) == sent[1] + 2
+    assert not connection.protocol.is_open
+    assert connection.state() == "ended"
+    connection.receive(text(b"more"), frame(wire.PING), b"\xff" * 1000, wire.close(1000))
+    assert connection.sent() == b""
+    connection.transport.eof()
+    connection.settle()
+    assert connection.state() == "lost"
+    assert len(connection.events) == len(texts) + 1
+    assert len(connection.wheel) == 0
+
+
+def test_after_a_fault_a_peer_that_stays_is_dropped(connection: Connection) -> None:
+    connection.receive(frame(3))
+    connection.settle(9.9)
+    assert connection.state() != "lost"
+    connection.settle(0.5)
+    assert connection.state() == "lost"
+    assert len(connection.events) == 1
+
+
+def test_input_after_a_fault_is_dropped_not_kept(connection: Connection) -> None:
+    connection.receive(frame(wire.TEXT, length=1 << 30))
+    before = sys.getallocatedblocks()
+    for _ in range(100):
+        connection.receive(b"x" * 100_000)
+    assert sys.getallocatedblocks() - before < 50
+    assert connection.protocol._reader is None
+
+
+def test_a_binary_message_is_told_at_its_header_and_ends_with_1003(connection: Connection) -> None:
+    connection.receive(frame(wire.BINARY, length=60_000)[:2])
+    assert connection.events == [
+        ("binary",),
+        ("closed", 1003, "only text messages are taken"),
+    ]
+    assert connection.sent() == wire.server_close(1003, b"only text messages are taken")
+    assert connection.state() == "ended"
+
+
+def test_the_binary_hook_may_choose_the_code(connection: Connection) -> None:
+    connection.protocol.on_binary = lambda: connection.protocol.close(4001, "no")
+    connection.receive(frame(wire.BINARY, b"x"))
+    assert connection.events == [("binary",), ("closed", 4001, "no")]
+    assert connection.sent() == wire.server_close(4001, b"no")
+
+
+def test_the_binary_hook_may_abort(connection: Connection) -> None:
+    connection.protocol.on_binary = connection.protocol.abort
+    connection.receive(frame(wire.BINARY, b"x"))
+    connection.settle()
+    assert connection.events == [("binary",), ("closed", None, "")]
+    assert connection.sent() == b""
+
+
+# --- closing ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("code", "reason", "told"), [(1000, b"bye", 1000), (1001, b"", 1001), (None, b"", 1005)]
+)
+def test_the_peer_s_close_is_answered_and_the_server_closes_first(
+    connection: Connection, code: int | None, reason: bytes, told: int
+) -> None:
+    connection.receive(wire.close(code, reason) + text(b"after"))
+    assert connection.sent() == wire.server_close(code)
+    assert connection.state() == "closing"
+    assert connection.events == [("closed", told, reason.decode())]
+    connection.settle()
+    assert connection.state() == "lost"
+    assert len(connection.events) == 1
+    assert len(connection.wheel) == 0
+
+
+def test_our_close_waits_for_the_peer_s_and_ignores_data(connection: Connection) -> None:
+    connection.protocol.close(1001, "going away")
+    assert connection.sent() == wire.server_close(1001, b"going away")
+    assert not connection.protocol.is_open
+    assert not connection.writable()
+    connection.receive(text(b"late"), frame(wire.PONG, b"late"))
+    assert connection.events == []
+    assert connection.state() == "open"
+    connection.receive(wire.close(1001))
+    assert connection.state() == "closing"
+    assert connection.events == [("closed", 1001, "going away")]
+    connection.settle()
+    assert connection.events == [("closed", 1001, "going away")]
+    assert connection.sent() == b""
+    assert len(connection.wheel) == 0
+
+
+def test_our_close_without_an_answer_ends_by_the_timer(connection: Connection) -> None:
+    connection.protocol.close(4774)
+    connection.settle(9.9)
+    assert connection.events == []
+    connection.settle(0.5)
+    assert connection.events == [("closed", 4774, "")]
+    assert connection.state() == "lost"
+    assert connection.clock.scheduled == []
+
+
+def test_a_ping_is_answered_until_the_peer_s_close(connection: Connection) -> None:
+    connection.protocol.close()
+    connection.sent()
+    connection.receive(frame(wire.PING, b"1"))
+    assert connection.sent() == wire.server(wire.PONG, b"1")
+
+
+@pytest.mark.parametrize("data", [frame(3), frame(wire.BINARY), frame(wire.TEXT, length=1 << 20)])
+def test_a_fault_while_closing_sends_no_second_close(connection: Connection, data: bytes) -> None:
+    connection.protocol.close(1001)
+    connection.sent()
+    connection.receive(data)
+    assert connection.sent() == b""
+    assert connection.state() == "ended"
+    assert connection.events == [("closed", 1001, "")]
+
+
+def test_close_inside_a_message_drops_the_rest(connection: Connection) -> None:
+    connection.protocol.on_text = lambda _: connection.protocol.close(1008)
+    connection.receive(text(b"a") + text(b"b") + wire.close(1008))
+    assert connection.events == [("text", b"a"), ("closed", 1008, "")]
+
+
+def test_a_closed_connection_takes_every_call_and_does_nothing(connection: Connection) -> None:
+    protocol = connection.protocol
+    connection.receive(wire.close(1000))
+    connection.settle()
+    connection.sent()
+    protocol.send_text(b"x")
+    protocol.send_texts([b"x"])
+    protocol.ping()
+    protocol.close()
+    protocol.close(1001, "again")
+    protocol.pause_reading()
+    protocol.resume_reading()
+    protocol.abort()
+    connection.settle(60)
+    assert connection.sent() == b""
+    assert connection.events == [("closed", 1000, "")]
+
+
+@pytest.mark.parametrize("code", [999, 1006, 5000])
+def test_close_refuses_a_code_that_must_not_be_sent(connection: Connection, code: int) -> None:
+    with pytest.raises(ValueError, match=str(code)):
+        connection.protocol.close(code)
+    assert connection.protocol.is_open
+    assert connection.sent() == b""
+
+
+def test_abort_ends_without_a_close_frame_and_tells_it_later(connection: Connection) -> None:
+    connection.protocol.abort()
+    assert connection.events == []
+    connection.receive(text(b"x"))
+    connection.settle()
+    assert connection.events == [("closed", None, "")]
+    assert connection.sent() == b""
+
+
+@pytest.mark.parametrize("before", [b"", text(b"x" * 50)[:20], text(b"x", fin=False)])
+@pytest.mark.parametrize("how", ["eof", "reset"])
+def test_a_peer_that_vanishes_is_told_once_with_no_code(
+    connection: Connection, before: bytes, how: str
+) -> None:
+    connection.receive(before)
+    getattr(connection.transport, how)()
+    connection.settle()
+    assert connection.events == [("closed", None, "")]
+    assert connection.state() == "lost"
+    assert connection.sent() == b""
+    assert len(connection.wheel) == 0
+
+
+def test_a_peer_that_vanishes_while_we_close_leaves_our_code(connection: Connection) -> None:
+    connection.protocol.close(1001)
+    connection.transport.reset()
+    connection.settle()
+    assert connection.events == [("closed", 1001, "")]
+
+
+@pytest.mark.parametrize("how", ["eof", "close", "fault"])
+def test_a_peer_that_does_not_read_is_dropped_by_the_timer(
+    connection: Connection, how: str
+) -> None:
+    connection.transport.stuck = True
+    connection.protocol.send_text(b"never read")
+    if how == "eof":
+        connection.transport.eof()
+    else:
+        connection.receive(wire.close(1000) if how == "close" else frame(3))
+    connection.settle(9.9)
+    assert connection.state() != "lost"
+    connection.settle(0.5)
+    assert connection.state() == "lost"
+    assert [event[0] for event in connection.events] == ["closed"]
+
+
+# --- output pressure ----------------------------------------------------------------------------
+
+
+def test_output_pauses_beyond_the_mark_and_resumes(connection: Connection) -> None:
+    assert connection.writable()
+    connection.transport.stuck = True
+    connection.protocol.send_text(b"x" * 16_000)
+    assert connection.writable()
+    connection.protocol.send_text(b"x" * 1000)
+    assert not connection.writable()
+    assert connection.protocol.is_open
+    assert connection.events == [("paused",)]
+    connection.transport.unstick()
+    assert connection.writable()
+    assert connection.events == [("paused",), ("resumed",)]
+
+
+def test_while_output_is_paused_only_the_latest_ping_is_owed_a_pong(
+    connection: Connection,
+) -> None:
+    connection.transport.stuck = True
+    connection.protocol.send_text(b"x" * 20_000)
+    connection.sent()
+    connection.receive(*(frame(wire.PING, str(i).encode()) for i in range(1000)))
+    connection.receive(b"".join(frame(wire.PING, str(i).encode()) for i in range(1000, 2000)))
+    assert connection.sent() == b""
+    connection.transport.unstick()
+    assert connection.sent() == wire.server(wire.PONG, b"1999")
+    connection.receive(frame(wire.PING, b"next"))
+    assert connection.sent() == wire.server(wire.PONG, b"next")
+
+
+def test_a_flood_of_pings_to_a_peer_that_does_not_read_is_bounded(connection: Connection) -> None:
+    connection.transport.stuck = True
+    flood = frame(wire.PING, b"x" * 125) * 1000
+    for _ in range(10):
+        connection.receive(flood)
+    assert len(connection.transport.written) < 16_384 + 200
+
+
+def test_a_pong_owed_is_not_sent_after_the_end(connection: Connection) -> None:
+    connection.transport.stuck = True
+    connection.protocol.send_text(b"x" * 20_000)
+    connection.sent()
+    connection.receive(frame(wire.PING, b"1") + wire.close(1000))
+    assert connection.sent() == wire.server_close(1000)
+    connection.transport.unstick()
+    assert connection.sent() == b""
+    assert connection.events == [("paused",), ("closed", 1000, "")]
+
+
+# --- input pauses -------------------------------------------------------------------------------
+
+
+def test_nothing_is_delivered_while_reading_is_paused(connection: Connection) -> None:
+    connection.protocol.on_text = lambda _: connection.protocol.pause_reading()
+    connection.receive(text(b"a") + text(b"b") + text(b"c"))
+    assert connection.events == [("text", b"a")]
+    assert not connection.reading()
+    connection.protocol.resume_reading()
+    assert connection.events == [("text", b"a")]  # not from within
+    connection.settle()
+    assert connection.events == [("text", b"a"), ("text", b"b")]
+    connection.protocol.on_text = None
+    connection.protocol.resume_reading()
+    connection.settle()
+    assert connection.events == [("text", b"a"), ("text", b"b"), ("text", b"c")]
+    assert connection.reading()
+    assert connection.protocol._reader is None
+
+
+def test_a_pause_without_input_does_not_touch_the_transport(connection: Connection) -> None:
+    connection.protocol.pause_reading()
+    assert connection.reading()
+    connection.protocol.resume_reading()
+    connection.receive(text(b"a"))
+    assert connection.events == [("text", b"a")]
+    assert connection.clock.scheduled == []
+
+
+def test_input_during_a_pause_stops_the_socket_and_is_kept(connection: Connection) -> None:
+    connection.protocol.pause_reading()
+    connection.receive(text(b"a"), text(b"never read"))
+    assert not connection.reading()
+    assert connection.events == []
+    connection.protocol.resume_reading()
+    connection.receive(text(b"b"))  # read before the kept one was delivered
+    connection.settle()
+    assert connection.events == [("text", b"a"), ("text", b"b")]
+
+
+def test_a_pause_inside_fragmented_messages_keeps_the_order(connection: Connection) -> None:
+    connection.protocol.on_text = lambda _: connection.protocol.pause_reading()
+    connection.receive(text(b"a", fin=False))
+    connection.receive(frame(wire.CONTINUATION, b"b") + text(b"c") + frame(wire.PING, b"1"))
+    assert connection.events == [("text", b"ab")]
+    connection.protocol.resume_reading()
+    connection.protocol.pause_reading()
+    connection.settle()
+    assert connection.events == [("text", b"ab")]
+    connection.protocol.resume_reading()
+    connection.settle()
+    assert connection.events == [("text", b"ab"), ("text", b"c")]
+    connection.protocol.resume_reading()
+    connection.settle()
+    assert connection.sent() == wire.server(wire.PONG, b"1")
+    assert connection.reading()
+
+
+def test_close_ends_a_pause_so_that_the_answer_is_seen(connection: Connection) -> None:
+    connection.protocol.pause_reading()
+    connection.receive(text(b"dropped") + wire.close(1000))
+    assert not connection.reading()
+    connection.protocol.close(1001)
+    connection.settle()
+    assert connection.events == [("closed", 1001, "")]
+    assert connection.state() == "lost"
+
+
+def test_abort_during_a_pause_drops_what_was_kept(connection: Connection) -> None:
+    connection.protocol.pause_reading()
+    connection.receive(text(b"a"))
+    connection.protocol.abort()
+    connection.protocol.resume_reading()
+    connection.settle()
+    assert connection.events == [("closed", None, "")]
+
+
+def test_a_reset_during_a_pause_is_told_and_resume_is_harmless(connection: Connection) -> None:
+    connection.protocol.pause_reading()
+    connection.receive(text(b"a"))
+    connection.transport.reset()
+    connection.settle()
+    connection.protocol.resume_reading()
+    connection.settle()
+    assert connection.events == [("closed", None, "")]
+
+
+def test_a_hook_that_raises_while_catching_up_loses_the_connection(
+    connection: Connection,
+) -> None:
+    def fail(payload: bytes) -> None:
+        raise LookupError(payload)
+
+    connection.protocol.pause_reading()
+    connection.receive(text(b"a") + text(b"b"))
+    connection.protocol.on_text = fail
+    connection.protocol.resume_reading()
+    with pytest.raises(LookupError):
+        connection.settle()
+    connection.settle()
+    assert connection.events == [("text", b"a"), ("closed", None, "")]
+
+
+# --- memory -------------------------------------------------------------------------------------
+
+
+class Bare(WebSocketProtocol):
+    __slots__ = ()
+
+
+def test_an_idle_connection_owns_only_its_slots(connection: Connection) -> None:
+    assert not hasattr(Bare(connection.wheel), "__dict__")
+    assert sys.getsizeof(Bare(connection.wheel)) <= 112
+    connection.receive(text(b"a" * 50)[:20], text(b"a" * 50)[20:])
+    connection.receive(text(b"a", fin=False), frame(wire.CONTINUATION, b"b"), frame(wire.PING))
+    protocol = connection.protocol
+    held = [
+        value
+        for slot in WebSocketProtocol.__slots__
+        if not isinstance(value := getattr(protocol, slot), int | type(None))
+        and value not in (protocol.transport, connection.wheel)
+    ]
+    assert held == [(None, "")]
+    assert connection.clock.scheduled == []
+
+
+def test_a_connection_that_is_over_is_freed_without_the_collector(connection: Connection) -> None:
+    freed: list[str] = []
+
+    class Watched(Recorder):
+        def __del__(self) -> None:
+            freed.append("it")
+
+    gc.disable()
+    try:
+        other = Connection(Watched)
+        other.protocol.close()
+        other.receive(wire.close(1000))
+        other.settle(1)
+        other.transport.__dict__.clear()  # a transport lets go of its protocol when it is lost
+        del other
+        assert freed == ["it"]
+    finally:
+        gc.enable()

@@ -1,0 +1,378 @@
+"""Other people's clients, and a bare socket, against our server on uvloop."""
+
+import asyncio
+import contextlib
+import os
+import socket
+import struct
+import zlib
+from collections.abc import AsyncIterator, Callable, Coroutine
+from functools import wraps
+
+import aiohttp
+import picows
+import pytest
+import uvloop
+from websockets.asyncio.client import ClientConnection, connect
+from websockets.exceptions import ConnectionClosed, InvalidStatus
+from websockets.frames import Close
+from websockets.typing import Subprotocol
+
+from autopush.net.timers import TimerWheel
+from autopush.net.websocket import WebSocketProtocol
+from support import wire
+from support.websocket_server import serving
+
+SIZES = [0, 1, 125, 126, 200, 640, 4096, 65_535, 65_536]
+PATIENCE = 10  # seconds after which something that should happen did not
+
+
+def on_uvloop(test: Callable[[], Coroutine[object, object, None]]) -> Callable[[], None]:
+    """Run a test's coroutine on uvloop, the loop the server is made for."""
+
+    @wraps(test)
+    def run() -> None:
+        async def limited() -> None:
+            async with asyncio.timeout(30):
+                await test()
+
+        uvloop.run(limited())
+
+    del run.__wrapped__  # type: ignore[attr-defined]  # else pytest would see a coroutine
+    return run
+
+
+class Echo(WebSocketProtocol):
+    """Sends each text back; obeys a few that are orders. Knows how each connection ended."""
+
+    __slots__ = ("ended", "paused", "pongs")
+
+    def __init__(self, wheel: TimerWheel) -> None:
+        super().__init__(wheel)
+        self.ended: asyncio.Future[tuple[int | None, str]] = wheel.loop.create_future()
+        self.paused = asyncio.Event()
+        self.pongs: asyncio.Queue[bytes] = asyncio.Queue()
+
+    def text_received(self, payload: bytes) -> None:
+        if payload.startswith(b"close "):
+            self.close(int(payload[6:10]), payload[10:].decode())
+        elif payload == b"ping":
+            self.ping(b"from the server")
+        else:
+            self.send_text(payload)
+
+    def pong_received(self, payload: bytes) -> None:
+        self.pongs.put_nowait(payload)
+
+    def output_paused(self) -> None:
+        self.paused.set()
+
+    def connection_closed(self, code: int | None, reason: str) -> None:
+        self.ended.set_result((code, reason))
+
+
+class Served:
+    """The server of one test."""
+
+    def __init__(self) -> None:
+        self.port = 0
+        self.connections: list[Echo] = []
+
+    @property
+    def url(self) -> str:
+        return f"ws://127.0.0.1:{self.port}/"
+
+    def make(self, wheel: TimerWheel) -> Echo:
+        self.connections.append(Echo(wheel))
+        return self.connections[-1]
+
+    async def end(self) -> tuple[int | None, str]:
+        """How the latest connection ended."""
+        return await asyncio.wait_for(self.connections[-1].ended, PATIENCE)
+
+
+@contextlib.asynccontextmanager
+async def echo_server() -> AsyncIterator[Served]:
+    served = Served()
+    async with serving(served.make) as served.port:
+        yield served
+
+
+def of_size(size: int) -> str:
+    return ("aä🦊" * size).encode()[:size].decode("utf-8", "ignore").ljust(size - 8)
+
+
+# --- websockets ---------------------------------------------------------------------------------
+
+
+async def closed(client: ClientConnection) -> Close:
+    """The server's close frame."""
+    with pytest.raises(ConnectionClosed) as caught:
+        await asyncio.wait_for(client.recv(), PATIENCE)
+    assert caught.value.rcvd is not None
+    return caught.value.rcvd
+
+
+@on_uvloop
+async def test_websockets_text_of_every_length_form() -> None:
+    async with echo_server() as served, connect(served.url, max_size=None) as client:
+        for size in SIZES:
+            message = of_size(size)
+            await client.send(message)
+            assert await client.recv() == message
+        messages = [f"{number}" * number for number in range(100)]
+        for message in messages:
+            await client.send(message)
+        assert [await client.recv() for _ in messages] == messages
+
+
+@on_uvloop
+async def test_websockets_offers_compression_and_subprotocol() -> None:
+    async with (
+        echo_server() as served,
+        connect(
+            served.url,
+            compression="deflate",
+            subprotocols=[Subprotocol("chat"), Subprotocol("push-notification")],
+        ) as client,
+    ):
+        assert client.subprotocol == "push-notification"
+        assert client.response is not None
+        assert "Sec-WebSocket-Extensions" not in client.response.headers
+        await client.send("x" * 1000)
+        assert await client.recv() == "x" * 1000
+
+
+@on_uvloop
+async def test_websockets_fragments() -> None:
+    async with echo_server() as served, connect(served.url) as client:
+        await client.send(["Grü", "", "ße", " 🦊" * 1000])
+        assert await client.recv() == "Grüße" + " 🦊" * 1000
+
+
+@on_uvloop
+async def test_websockets_pings_both_ways() -> None:
+    async with echo_server() as served, connect(served.url) as client:
+        await asyncio.wait_for(await client.ping("are you there"), PATIENCE)
+        await client.send("ping")
+        pong = await asyncio.wait_for(served.connections[0].pongs.get(), PATIENCE)
+        assert pong == b"from the server"
+
+
+@on_uvloop
+async def test_websockets_closes_with_code_and_reason() -> None:
+    async with echo_server() as served:
+        async with connect(served.url) as client:
+            await client.close(4001, "enough")
+            assert client.close_code == 4001
+        assert await served.end() == (4001, "enough")
+
+
+@on_uvloop
+async def test_websockets_is_closed_by_the_server() -> None:
+    async with echo_server() as served, connect(served.url) as client:
+        await client.send("close 4774UDP Idle")
+        assert await closed(client) == Close(4774, "UDP Idle")
+        assert await served.end() == (4774, "UDP Idle")
+
+
+@on_uvloop
+async def test_websockets_sees_why_its_message_was_refused() -> None:
+    for message, code in (("x" * 65_537, 1009), ("x" * 5_000_000, 1009), (b"binary", 1003)):
+        async with echo_server() as served, connect(served.url) as client:
+            await client.send(message)
+            assert (await closed(client)).code == code
+            assert (await served.end())[0] == code
+
+
+@on_uvloop
+async def test_websockets_is_told_of_a_bad_version() -> None:
+    async with echo_server() as served:
+        with pytest.raises(InvalidStatus) as caught:
+            await connect(served.url, additional_headers={"Sec-WebSocket-Version": "12"})
+        assert caught.value.response.status_code == 426
+        assert caught.value.response.headers["Sec-WebSocket-Version"] == "13"
+
+
+# --- aiohttp ------------------------------------------------------------------------------------
+
+
+@on_uvloop
+async def test_aiohttp_text_ping_and_close() -> None:
+    async with (
+        echo_server() as served,
+        aiohttp.ClientSession() as session,
+        session.ws_connect(
+            served.url, compress=zlib.MAX_WBITS, protocols=["push-notification"], autoping=False
+        ) as client,
+    ):
+        assert client.protocol == "push-notification"
+        assert client.compress == 0
+        for size in SIZES:
+            await client.send_str(of_size(size))
+            assert await client.receive_str(timeout=PATIENCE) == of_size(size)
+        await client.ping(b"1")
+        pong = await client.receive(timeout=PATIENCE)
+        assert (pong.type, pong.data) == (aiohttp.WSMsgType.PONG, b"1")
+        await client.send_str("close 1001bye")
+        end = await client.receive(timeout=PATIENCE)
+        assert (end.type, end.data, end.extra) == (aiohttp.WSMsgType.CLOSE, 1001, "bye")
+        assert await served.end() == (1001, "bye")
+
+
+@on_uvloop
+async def test_aiohttp_closes_and_is_refused_binary() -> None:
+    async with echo_server() as served, aiohttp.ClientSession() as session:
+        async with session.ws_connect(served.url) as client:
+            assert await client.close(code=3000, message=b"own")
+        assert await served.end() == (3000, "own")
+        async with session.ws_connect(served.url) as client:
+            await client.send_bytes(b"x" * 100_000)
+            assert (await client.receive(timeout=PATIENCE)).data == 1003
+        assert (await served.end())[0] == 1003
+
+
+# --- picows -------------------------------------------------------------------------------------
+
+
+class Listener(picows.WSListener):
+    def __init__(self) -> None:
+        super().__init__()
+        self.frames: asyncio.Queue[tuple[picows.WSMsgType, bytes]] = asyncio.Queue()
+
+    def on_ws_frame(self, transport: picows.WSTransport, frame: picows.WSFrame) -> None:
+        self.frames.put_nowait((frame.msg_type, frame.get_payload_as_bytes()))
+        if frame.msg_type == picows.WSMsgType.CLOSE:
+            transport.send_close(frame.get_close_code(), frame.get_close_message())
+            transport.disconnect()
+
+
+@on_uvloop
+async def test_picows_text_fragments_ping_and_close() -> None:
+    kind = picows.WSMsgType
+    async with echo_server() as served:
+        transport, listener = await picows.ws_connect(Listener, served.url)
+        assert isinstance(listener, Listener)
+
+        async def received() -> tuple[picows.WSMsgType, bytes]:
+            return await asyncio.wait_for(listener.frames.get(), PATIENCE)
+
+        for size in SIZES:
+            message = os.urandom(size // 2).hex().encode()
+            transport.send(kind.TEXT, message)
+            assert await received() == (kind.TEXT, message)
+        transport.send(kind.TEXT, b"a", fin=False)
+        transport.send_ping(b"1")
+        transport.send(kind.CONTINUATION, b"b")
+        assert await received() == (kind.PONG, b"1")
+        assert await received() == (kind.TEXT, b"ab")
+        transport.send_close(picows.WSCloseCode.OK, b"bye")
+        assert await received() == (kind.CLOSE, (1000).to_bytes(2))
+        assert await served.end() == (1000, "bye")
+
+
+# --- a bare socket ------------------------------------------------------------------------------
+
+HEAD = (
+    b"GET /any/path HTTP/1.1\r\nHost: x\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
+    b"Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n"
+)
+
+
+@contextlib.asynccontextmanager
+async def bare(port: int, first: bytes = b"") -> AsyncIterator[socket.socket]:
+    """A connected non-blocking socket that has been answered 101; `first` goes with the head."""
+    loop = asyncio.get_running_loop()
+    with socket.socket() as sock:
+        sock.setblocking(False)
+        await loop.sock_connect(sock, ("127.0.0.1", port))
+        await loop.sock_sendall(sock, HEAD + first)
+        answer = b""
+        while b"\r\n\r\n" not in answer:
+            answer += await loop.sock_recv(sock, 1)
+        assert answer.startswith(b"HTTP/1.1 101 ")
+        yield sock
+
+
+async def read_all(sock: socket.socket) -> bytes:
+    """Everything up to the end of the stream."""
+    loop = asyncio.get_running_loop()
+    data = b""
+    while chunk := await asyncio.wait_for(loop.sock_recv(sock, 65_536), PATIENCE):
+        data += chunk
+    return data
+
+
+@on_uvloop
+async def test_frames_sent_together_with_the_request_are_not_lost() -> None:
+    async with echo_server() as served:
+        async with bare(served.port, wire.text(b"early") + wire.close(1000)) as sock:
+            assert await read_all(sock) == b"\x81\x05early" + wire.server_close(1000)
+        assert await served.end() == (1000, "")
+
+
+@on_uvloop
+async def test_a_half_closed_socket_is_closed() -> None:
+    async with echo_server() as served, bare(served.port) as sock:
+        sock.shutdown(socket.SHUT_WR)
+        assert await read_all(sock) == b""
+        assert await served.end() == (None, "")
+
+
+@on_uvloop
+async def test_a_reset_socket_is_told_once() -> None:
+    async with echo_server() as served, bare(served.port) as sock:
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        sock.close()
+        assert await served.end() == (None, "")
+
+
+@on_uvloop
+async def test_the_close_frame_reaches_a_peer_that_is_still_sending() -> None:
+    loop = asyncio.get_running_loop()
+    async with echo_server() as served, bare(served.port) as sock:
+        sender = loop.create_task(
+            loop.sock_sendall(sock, wire.frame(wire.TEXT, length=1 << 40) + bytes(3_000_000))
+        )
+        data = await read_all(sock)
+        await sender
+        assert data[0] == 0x88
+        assert int.from_bytes(data[2:4]) == 1009
+        assert (await served.end())[0] == 1009
+
+
+@on_uvloop
+async def test_the_server_closes_the_socket_first() -> None:
+    async with echo_server() as served, bare(served.port) as sock:
+        await asyncio.get_running_loop().sock_sendall(sock, wire.close(1000))
+        assert await read_all(sock) == wire.server_close(1000)  # the stream ended, ours is open
+
+
+@on_uvloop
+async def test_a_peer_that_reads_nothing_pauses_output_and_resumes_it() -> None:
+    loop = asyncio.get_running_loop()
+    async with echo_server() as served, bare(served.port) as sock:
+        echo = served.connections[0]
+        sent = 0
+        while echo.writable:
+            echo.send_text(b"x" * 60_000)
+            sent += 60_004
+        assert echo.paused.is_set()
+        while not echo.writable:
+            sent -= len(await loop.sock_recv(sock, 65_536))
+        assert sent < 60_004 * 2 + 16_384
+
+
+@on_uvloop
+async def test_an_exception_in_a_hook_loses_only_its_own_connection() -> None:
+    told: list[BaseException | None] = []
+    asyncio.get_running_loop().set_exception_handler(
+        lambda loop, context: told.append(context.get("exception"))
+    )
+    async with echo_server() as served, connect(served.url) as other:
+        async with bare(served.port, wire.text(b"close nine")) as sock:  # int() raises
+            assert await read_all(sock) == b""
+        assert await served.end() == (None, "")
+        assert [type(error) for error in told] == [ValueError]
+        await other.send("still here")
+        assert await other.recv() == "still here"

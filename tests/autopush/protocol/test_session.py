@@ -1,0 +1,567 @@
+"""The rules of a session, one test each: frames and answers in, actions out."""
+
+import json
+from collections.abc import Sequence
+
+import pytest
+
+from autopush.protocol.actions import (
+    Action,
+    Batch,
+    Close,
+    DropUser,
+    Forget,
+    Greet,
+    Greeting,
+    MarkRead,
+    ReadStored,
+    Row,
+    Send,
+    StoredMessage,
+    Subscribe,
+    Unsubscribe,
+)
+from autopush.protocol.session import Rules, Session
+from autopush.protocol.states import State
+from autopush.webpush.notification import Notification
+
+UAID = "0123456789abcdef0123456789abcdef"
+CHANNEL = "11111111-2222-3333-4444-555555555555"
+OTHER = "99999999-2222-3333-4444-555555555555"
+NOW = 1_800_000_000.0
+MICROSECONDS = 1_000_000
+
+
+def frame(**members: object) -> bytes:
+    return json.dumps(members).encode()
+
+
+def sent(actions: Sequence[Action]) -> list[dict[str, object]]:
+    return [json.loads(action.payload) for action in actions if isinstance(action, Send)]
+
+
+def message(number: int, *, channel: str = CHANNEL, ttl: int = 60) -> Notification:
+    return Notification(
+        uaid=UAID,
+        channel_id=channel,
+        version=f"version-{number}",
+        ttl=ttl,
+        timestamp=int(NOW),
+        sort_time=int(NOW) * MICROSECONDS + number,
+    )
+
+
+def stored(number: int, *, channel: str = CHANNEL, ttl: int = 60) -> StoredMessage:
+    notification = message(number, channel=channel, ttl=ttl)
+    return StoredMessage(Row(notification.sort_key, None), notification)
+
+
+def ack(*numbers: int, channel: str = CHANNEL) -> bytes:
+    updates = [{"channelID": channel, "version": f"version-{number}"} for number in numbers]
+    return frame(messageType="ack", updates=updates)
+
+
+def greeted(rules: Rules | None = None, *, new: bool = True, reset: bool = False) -> Session:
+    session = Session(rules or Rules(), connected_at=int(NOW * 1000))
+    (question,) = session.receive(frame(messageType="hello", use_webpush=True, uaid=UAID), NOW)
+    session.answer(question, Greeting(UAID, int(NOW * 1000), new=new, reset=reset), NOW)  # type: ignore[arg-type]
+    return session
+
+
+def subscribed(rules: Rules | None = None) -> Session:
+    session = greeted(rules)
+    (question,) = session.receive(frame(messageType="register", channelID=CHANNEL), NOW)
+    session.answer(question, "https://push.example/wpush/v1/token", NOW)  # type: ignore[arg-type]
+    return session
+
+
+# ── hello ───────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_hello_asks_who_it_is_and_answers_with_the_five_members_and_env() -> None:
+    session = Session(Rules(env="testing"), connected_at=1)
+    (question,) = session.receive(frame(messageType="hello", use_webpush=True, uaid=UAID), NOW)
+    assert question == Greet(UAID)
+    (reply,) = session.answer(question, Greeting(UAID, 5, new=True), NOW)
+    assert sent([reply]) == [
+        {
+            "messageType": "hello",
+            "uaid": UAID,
+            "status": 200,
+            "use_webpush": True,
+            "broadcasts": {},
+            "env": "testing",
+        }
+    ]
+    assert session.connected_at == 5
+
+
+@pytest.mark.parametrize("uaid", ["", None, 7, [], UAID.upper(), f"{UAID}0", "é" * 32, True])
+def test_a_uaid_of_the_wrong_form_or_type_counts_as_none(uaid: object) -> None:
+    session = Session(Rules(), connected_at=1)
+    assert session.receive(frame(messageType="hello", uaid=uaid), NOW) == [Greet(None)]
+
+
+def test_a_known_user_gets_the_reply_first_and_then_a_look_into_storage() -> None:
+    session = Session(Rules(), connected_at=1)
+    (question,) = session.receive(frame(messageType="hello", uaid=UAID), NOW)
+    reply, read = session.answer(question, Greeting(UAID, 5, new=False), NOW)  # type: ignore[arg-type]
+    assert isinstance(reply, Send)
+    assert read == ReadStored(topics=True, after=None)
+
+
+def test_hello_tells_the_ping_interval_where_there_is_one() -> None:
+    session = Session(Rules(auto_ping_interval=300), connected_at=1)
+    (question,) = session.receive(frame(messageType="hello"), NOW)
+    assert sent(session.answer(question, Greeting(UAID, 5, new=True), NOW))[0]["ping"] == 300  # type: ignore[arg-type]
+
+
+def test_hello_says_of_every_wanted_broadcast_that_there_is_none() -> None:
+    session = Session(Rules(), connected_at=1)
+    (question,) = session.receive(frame(messageType="hello", broadcasts={"a/b": '"1"'}), NOW)
+    reply = sent(session.answer(question, Greeting(UAID, 5, new=True), NOW))[0]  # type: ignore[arg-type]
+    assert reply["broadcasts"] == {"errors": {"a/b": "Broadcast not found"}}
+
+
+@pytest.mark.parametrize("broadcasts", [None, {}, [], "x", 3])
+def test_no_wanted_broadcasts_means_an_empty_object(broadcasts: object) -> None:
+    session = Session(Rules(), connected_at=1)
+    (question,) = session.receive(frame(messageType="hello", broadcasts=broadcasts), NOW)
+    assert sent(session.answer(question, Greeting(UAID, 5, new=True), NOW))[0]["broadcasts"] == {}  # type: ignore[arg-type]
+
+
+def test_a_second_hello_is_refused_with_the_uaid_and_the_session_goes_on() -> None:
+    session = greeted()
+    (reply,) = sent(session.receive(frame(messageType="hello", uaid=""), NOW))
+    assert (reply["status"], reply["uaid"], reply["reason"]) == (401, UAID, "duplicate hello")
+    assert session.state is State.ACTIVE
+
+
+@pytest.mark.parametrize(
+    "payload",
+    [b"{}", frame(messageType="ping"), frame(messageType="register", channelID=CHANNEL)],
+)
+def test_anything_before_hello_closes(payload: bytes) -> None:
+    session = Session(Rules(), connected_at=1)
+    assert session.receive(payload, NOW) == [Close(1008, "hello expected")]
+    assert session.state is State.CLOSED
+
+
+@pytest.mark.parametrize(("overloaded", "code"), [(True, 1013), (False, 1011)])
+def test_a_failed_hello_closes_without_a_reply(overloaded: bool, code: int) -> None:
+    session = Session(Rules(), connected_at=1)
+    (question,) = session.receive(frame(messageType="hello"), NOW)
+    (action,) = session.fail(question, overloaded=overloaded)  # type: ignore[arg-type]
+    assert isinstance(action, Close)
+    assert action.code == code
+
+
+# ── frames that cannot be understood ────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize(
+    "payload",
+    [b"", b"nonsense", b"[]", b"3", b'"hello"', b"null", b'{"messageType":', b"[" * 5000],
+)
+def test_what_is_no_json_object_closes_1008(payload: bytes) -> None:
+    (action,) = greeted().receive(payload, NOW)
+    assert isinstance(action, Close)
+    assert action.code == 1008
+
+
+@pytest.mark.parametrize("kind", ["Hello", "notification", "", 7, None, {}])
+def test_an_unknown_message_type_closes_1008(kind: object) -> None:
+    (action,) = greeted().receive(frame(messageType=kind, other=1), NOW)
+    assert action == Close(1008, "unknown messageType")
+
+
+def test_a_binary_frame_closes_1003() -> None:
+    assert greeted().receive_binary() == [Close(1003, "text frames only")]
+
+
+def test_nothing_is_answered_after_the_end() -> None:
+    session = greeted()
+    session.receive_binary()
+    assert session.receive(b"nonsense", NOW) == ()
+    assert session.receive(b"{}", NOW) == ()
+
+
+def test_urgency_is_accepted_and_ignored() -> None:
+    session = greeted()
+    assert session.receive(frame(messageType="urgency", min="high"), NOW) == ()
+    assert session.state is State.ACTIVE
+
+
+# ── ping ────────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize("payload", [b"{}", b" { } ", frame(messageType="ping")])
+def test_a_ping_is_answered_with_an_empty_object(payload: bytes) -> None:
+    assert greeted().receive(payload, NOW) == [Send(b"{}")]
+
+
+def test_pings_less_than_55_seconds_apart_close_4774() -> None:
+    session = greeted()
+    session.receive(b"{}", NOW)
+    assert session.receive(b"{}", NOW + 55) == [Send(b"{}")]
+    (action,) = session.receive(b"{}", NOW + 109)
+    assert isinstance(action, Close)
+    assert action.code == 4774
+
+
+def test_a_clock_that_jumps_back_does_not_punish_a_ping() -> None:
+    session = greeted()
+    session.receive(b"{}", NOW)
+    assert session.receive(b"{}", NOW - 3600) == [Send(b"{}")]
+
+
+# ── register and unregister ─────────────────────────────────────────────────────────────────────
+
+
+def test_register_asks_for_the_channel_and_answers_with_its_endpoint() -> None:
+    session = greeted()
+    actions = session.receive(frame(messageType="register", channelID=CHANNEL, key="AQID"), NOW)
+    assert actions == [Subscribe(CHANNEL, b"\x01\x02\x03")]
+    assert session.state is State.WORKING
+    assert sent(session.answer(actions[0], "https://e", NOW)) == [  # type: ignore[arg-type]
+        {
+            "messageType": "register",
+            "channelID": CHANNEL,
+            "pushEndpoint": "https://e",
+            "status": 200,
+        }
+    ]
+    assert session.channels == {CHANNEL}
+    assert session.state is State.ACTIVE
+
+
+@pytest.mark.parametrize(
+    ("channel", "reason"),
+    [
+        (CHANNEL.replace("5", "A"), "Bad UUID format, use lower case, dashed format"),
+        (CHANNEL.replace("-", ""), "Bad UUID format, use lower case, dashed format"),
+        ("nonsense", "Invalid UUID specified"),
+        (None, "Invalid UUID specified"),
+        (17, "Invalid UUID specified"),
+        ([CHANNEL], "Invalid UUID specified"),
+    ],
+)
+def test_register_refuses_a_bad_channel_id_with_401(channel: object, reason: str) -> None:
+    session = greeted()
+    (reply,) = sent(session.receive(frame(messageType="register", channelID=channel), NOW))
+    assert (reply["messageType"], reply["status"], reply["reason"]) == ("register", 401, reason)
+    assert reply.get("channelID") == (channel if isinstance(channel, str) else None)
+    assert session.state is State.ACTIVE
+
+
+def test_register_without_a_channel_id_is_refused_without_a_reason() -> None:
+    (reply,) = sent(greeted().receive(frame(messageType="register"), NOW))
+    assert reply["status"] == 401
+    assert "reason" not in reply
+
+
+@pytest.mark.parametrize("key", ["af1883%&!@#*(", 7, ["AQID"], {"k": 1}])
+def test_register_refuses_an_unusable_key_with_400_and_the_channel(key: object) -> None:
+    actions = greeted().receive(frame(messageType="register", channelID=CHANNEL, key=key), NOW)
+    (reply,) = sent(actions)
+    assert (reply["status"], reply["channelID"]) == (400, CHANNEL)
+
+
+def test_register_answers_503_when_the_store_fails_and_the_session_goes_on() -> None:
+    session = greeted()
+    (question,) = session.receive(frame(messageType="register", channelID=CHANNEL), NOW)
+    (reply,) = sent(session.fail(question, overloaded=True))  # type: ignore[arg-type]
+    assert (reply["status"], reply["channelID"], reply["reason"]) == (503, CHANNEL, "overloaded")
+    assert session.state is State.ACTIVE
+    assert session.channels == set()
+
+
+def test_unregister_takes_any_spelling_and_echoes_the_one_it_got() -> None:
+    session = subscribed()
+    (question,) = session.receive(frame(messageType="unregister", channelID=CHANNEL.upper()), NOW)
+    assert question == Unsubscribe(CHANNEL, CHANNEL.upper())
+    (reply,) = sent(session.answer(question, None, NOW))
+    assert reply == {"messageType": "unregister", "channelID": CHANNEL.upper(), "status": 200}
+    assert session.channels == set()
+
+
+@pytest.mark.parametrize(
+    ("members", "reason"),
+    [
+        ({}, "Missing ChannelID"),
+        ({"channelID": None}, "Invalid ChannelID"),
+        ({"channelID": 5}, "Invalid ChannelID"),
+        ({"channelID": "x"}, "Invalid ChannelID"),
+    ],
+)
+def test_unregister_refuses_a_bad_channel_id_with_401(
+    members: dict[str, object], reason: str
+) -> None:
+    (reply,) = sent(greeted().receive(frame(messageType="unregister", **members), NOW))
+    assert (reply["status"], reply["reason"]) == (401, reason)
+
+
+def test_unregister_forgets_what_is_on_its_way_to_that_channel() -> None:
+    session = subscribed()
+    first = message(1)
+    session.accept(first, Row(first.sort_key, None))
+    (question,) = session.receive(frame(messageType="unregister", channelID=CHANNEL), NOW)
+    _, forget = session.answer(question, None, NOW)  # type: ignore[arg-type]
+    assert forget == Forget([Row(first.sort_key, None)])
+    assert session.sent == {}
+
+
+# ── direct delivery ─────────────────────────────────────────────────────────────────────────────
+
+
+def test_an_accepted_message_is_kept_until_it_is_acked() -> None:
+    session = subscribed()
+    assert session.accept(message(1), None)
+    assert list(session.sent) == ["version-1"]
+    assert session.receive(ack(1), NOW) == []
+    assert session.sent == {}
+
+
+def test_a_stored_message_is_deleted_when_it_is_acked() -> None:
+    session = subscribed()
+    row = Row("02:5:x", None)
+    session.accept(message(1), row)
+    assert session.receive(ack(1), NOW) == [Forget([row])]
+
+
+def test_a_message_with_ttl_0_is_not_tracked() -> None:
+    session = subscribed()
+    assert session.accept(message(1, ttl=0), None)
+    assert session.sent == {}
+
+
+def test_nothing_is_accepted_before_the_hello_was_answered() -> None:
+    session = Session(Rules(), connected_at=1)
+    session.receive(frame(messageType="hello"), NOW)
+    assert not session.accept(message(1), None)
+
+
+def test_what_was_refused_while_greeting_is_looked_for_afterwards() -> None:
+    session = Session(Rules(), connected_at=1)
+    (question,) = session.receive(frame(messageType="hello"), NOW)
+    assert session.check_storage() == ()
+    assert not session.accept(message(1), None)
+    actions = session.answer(question, Greeting(UAID, 1, new=False), NOW)  # type: ignore[arg-type]
+    assert isinstance(actions[-1], ReadStored)
+
+
+def test_a_session_is_busy_at_max_unacked_and_looks_into_storage_when_it_is_not() -> None:
+    session = subscribed(Rules(max_unacked=2))
+    assert session.accept(message(1), None)
+    assert session.accept(message(2), None)
+    assert not session.accept(message(3), None)
+    assert session.receive(ack(1), NOW) == [ReadStored(topics=True, after=None)]
+
+
+def test_max_unacked_1_allows_one_message_at_a_time() -> None:
+    session = subscribed(Rules(max_unacked=1))
+    assert session.accept(message(1), None)
+    assert not session.accept(message(2), None)
+
+
+def test_a_session_is_busy_while_its_output_is_stuck() -> None:
+    session = subscribed()
+    session.output_paused = True
+    assert not session.accept(message(1), None)
+    assert session.check_storage() == ()
+    assert session.output_resumed() == [ReadStored(topics=True, after=None)]
+
+
+def test_output_that_resumes_without_a_reason_to_look_does_nothing() -> None:
+    session = subscribed()
+    session.output_paused = True
+    assert session.output_resumed() == ()
+
+
+# ── ack and nack ────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize(
+    "updates",
+    [
+        None,
+        [],
+        {},
+        "x",
+        [None],
+        [3],
+        [{}],
+        [{"channelID": CHANNEL}],
+        [{"version": "version-1"}],
+        [{"channelID": OTHER, "version": "version-1"}],
+        [{"channelID": CHANNEL, "version": ["version-1"]}],
+        [{"channelID": CHANNEL, "version": "version-2"}],
+    ],
+)
+def test_an_ack_that_fits_nothing_changes_nothing(updates: object) -> None:
+    session = subscribed()
+    session.accept(message(1), None)
+    assert list(session.receive(frame(messageType="ack", updates=updates), NOW)) == []
+    assert list(session.sent) == ["version-1"]
+
+
+def test_bad_entries_of_an_ack_are_skipped_and_the_rest_counts() -> None:
+    session = subscribed()
+    session.accept(message(1), None)
+    updates = [None, {"channelID": CHANNEL}, {"channelID": CHANNEL, "version": "version-1"}]
+    session.receive(frame(messageType="ack", updates=updates), NOW)
+    assert session.sent == {}
+
+
+def test_a_nack_keeps_the_message() -> None:
+    session = subscribed()
+    session.accept(message(1), None)
+    assert session.receive(frame(messageType="nack", version="version-1", code=301), NOW) == ()
+    assert list(session.sent) == ["version-1"]
+
+
+# ── storage ─────────────────────────────────────────────────────────────────────────────────────
+
+
+def read_pages(session: Session, *pages: Batch) -> list[Action]:
+    """Answer the session's reads in turn; returns the actions of the last answer."""
+    actions: list[Action] = [ReadStored(topics=True, after=None)]
+    for page in pages:
+        question = actions[-1]
+        assert isinstance(question, ReadStored)
+        actions = list(session.answer(question, page, NOW))
+    return actions
+
+
+def test_a_pass_reads_topics_then_timestamped_messages_and_ends() -> None:
+    session = greeted(new=False)
+    first = read_pages(session, Batch([], None, frozenset({CHANNEL})))
+    assert first == [ReadStored(topics=False, after="01;")]
+    assert list(session.answer(ReadStored(topics=False, after="01;"), Batch([], None), NOW)) == []
+    assert session.check_storage() == [ReadStored(topics=True, after=None)]
+
+
+def test_the_read_pointer_of_the_table_spares_what_lies_before_it() -> None:
+    session = greeted(new=False)
+    actions = read_pages(session, Batch([], None, frozenset({CHANNEL}), read_to=77))
+    assert actions == [ReadStored(topics=False, after="02:77:z")]
+
+
+def test_the_next_page_is_read_when_all_of_this_one_is_acked_in_any_grouping() -> None:
+    session = greeted(new=False)
+    page = Batch([stored(1), stored(2), stored(3)], "02:3", None)
+    actions = read_pages(session, Batch([], None, frozenset({CHANNEL})), page)
+    assert [m["version"] for m in sent(actions)] == ["version-1", "version-2", "version-3"]
+    rows = [entry.row for entry in page.messages]
+    assert session.receive(ack(2), NOW) == [Forget([rows[1]])]
+    forget, pointer, read = session.receive(ack(3, 1), NOW)
+    assert forget == Forget([rows[2], rows[0]])
+    assert pointer == MarkRead(int(NOW) * MICROSECONDS + 3)
+    assert read == ReadStored(topics=False, after="02:3")
+
+
+def test_the_pointer_stays_while_anything_else_is_on_its_way() -> None:
+    session = greeted(new=False)
+    read_pages(session, Batch([], None, frozenset({CHANNEL})), Batch([stored(2)], "02:2"))
+    direct = message(1)
+    session.accept(direct, Row(direct.sort_key, None))
+    actions = session.receive(ack(2), NOW)
+    assert not any(isinstance(action, MarkRead) for action in actions)
+    assert isinstance(actions[-1], ReadStored)
+
+
+def test_what_is_on_its_way_already_is_not_sent_again_from_storage() -> None:
+    session = greeted(new=False)
+    read_pages(session, Batch([], None, frozenset({CHANNEL})))
+    direct = stored(1)
+    session.accept(direct.notification, direct.row)
+    question = ReadStored(topics=False, after="01;")
+    actions = session.answer(question, Batch([direct, stored(2)], None), NOW)
+    assert [m["version"] for m in sent(actions)] == ["version-2"]
+
+
+def test_expired_messages_are_deleted_and_the_next_page_is_read_at_once() -> None:
+    session = greeted(new=False)
+    dead = [stored(number, ttl=0) for number in range(10)]
+    actions = read_pages(session, Batch([], None, frozenset({CHANNEL})), Batch(dead, "02:9"))
+    assert actions == [
+        Forget([entry.row for entry in dead]),
+        ReadStored(topics=False, after="02:9"),
+    ]
+
+
+def test_messages_of_an_unregistered_channel_are_deleted_not_delivered() -> None:
+    session = greeted(new=False)
+    lost = stored(1, channel=OTHER)
+    actions = read_pages(session, Batch([], None, frozenset({CHANNEL})), Batch([lost], None))
+    assert actions == [Forget([lost.row])]
+
+
+def test_a_check_asked_for_during_a_pass_starts_another_one_after_it() -> None:
+    session = greeted(new=False)
+    assert session.check_storage() == ()
+    actions = read_pages(session, Batch([], None, frozenset({CHANNEL})), Batch([], None))
+    assert actions == [ReadStored(topics=True, after=None)]
+
+
+def test_an_old_record_is_dropped_when_its_messages_are_acked() -> None:
+    session = greeted(new=False, reset=True)
+    read_pages(session, Batch([], None, frozenset({CHANNEL})), Batch([stored(1)], None))
+    assert session.receive(ack(1), NOW)[-2:] == [DropUser(), Close(1000, "")]
+
+
+def test_more_unacked_stored_messages_than_the_limit_reset_the_user() -> None:
+    session = greeted(Rules(msg_limit=2), new=False)
+    page = Batch([stored(1), stored(2), stored(3)], None)
+    actions = read_pages(session, Batch([], None, frozenset({CHANNEL})), page)
+    assert [m["version"] for m in sent(actions)] == ["version-1", "version-2"]
+    assert actions[-2:] == [DropUser(), Close(1000, "")]
+
+
+def test_a_user_that_acks_is_never_reset_however_much_it_fetches() -> None:
+    session = greeted(Rules(msg_limit=2), new=False)
+    actions = read_pages(session, Batch([], None, frozenset({CHANNEL})))
+    for number in range(0, 40, 2):
+        page = Batch([stored(number), stored(number + 1)], f"02:{number}")
+        actions = list(session.answer(actions[-1], page, NOW))  # type: ignore[arg-type]
+        assert len(sent(actions)) == 2
+        actions = list(session.receive(ack(number, number + 1), NOW))
+    assert session.state is State.ACTIVE
+
+
+def test_a_failed_read_closes_so_that_the_user_agent_comes_back() -> None:
+    session = greeted(new=False)
+    assert session.fail(ReadStored(topics=True, after=None), overloaded=True) == [
+        Close(1013, "try again")
+    ]
+
+
+# ── the end ─────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_the_farewell_hands_over_what_is_in_no_storage_and_tells_of_what_is() -> None:
+    session = subscribed()
+    session.accept(message(1), None)
+    session.accept(message(2), Row("02:2:x", None))
+    farewell = session.end()
+    assert [lost.version for lost in farewell.unsaved] == ["version-1"]
+    assert farewell.waiting
+    assert session.state is State.CLOSED
+
+
+def test_a_second_farewell_is_empty() -> None:
+    session = subscribed()
+    session.accept(message(1), None)
+    session.end()
+    farewell = session.end()
+    assert list(farewell.unsaved) == []
+    assert not farewell.waiting
+
+
+def test_answers_that_come_after_the_end_change_nothing() -> None:
+    session = greeted(new=False)
+    session.end()
+    page = Batch([stored(1)], None, frozenset({CHANNEL}))
+    assert session.answer(ReadStored(topics=True, after=None), page, NOW) == ()
+    assert session.fail(ReadStored(topics=True, after=None), overloaded=True) == ()
+    assert session.sent == {}

@@ -1,0 +1,367 @@
+"""Every test runs the supervisor in a process of its own and talks to it by lines and signals."""
+
+import itertools
+import os
+import select
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+
+import pytest
+
+from autopush.service.supervisor import WorkerSlot
+
+HEADER = """
+import os, select, signal, sys, time
+from autopush.service import supervisor
+from autopush.telemetry import logs
+
+logs.configure(output="stderr", human=True, background=False)
+
+def say(*words):
+    os.write(1, (" ".join(map(str, words)) + "\\n").encode())
+
+def until_stopped(slot):
+    # As a worker's loop does: ends on SIGTERM, or when the parent is gone.
+    wakeup, write_end = os.pipe()
+    os.set_blocking(write_end, False)
+    signal.set_wakeup_fd(write_end)
+    signal.signal(signal.SIGTERM, lambda *_: None)
+    say("worker", slot.index, os.getpid())
+    slot.report_ready(f"url-{slot.index}")
+    readable, _, _ = select.select([wakeup, slot.parent_pipe], [], [])
+    say("orphaned" if slot.parent_pipe in readable else "stopped", slot.index)
+    return 0
+
+def on_ready(reports):
+    say("ready", *reports)
+
+def supervise(worker, workers=2, grace=20.0):
+    sys.exit(supervisor.supervise(worker, workers, on_ready=on_ready, grace=grace))
+
+start = until_stopped
+"""
+
+
+class Supervised:
+    """A running supervisor; its lines are read as they come."""
+
+    def __init__(self, process: subprocess.Popen[bytes]) -> None:
+        self.process = process
+        self.lines: list[list[str]] = []
+        self._partial = b""
+
+    def wait_for(self, what: Callable[[list[list[str]]], bool]) -> list[list[str]]:
+        assert self.process.stdout
+        descriptor = self.process.stdout.fileno()
+        deadline = time.monotonic() + 30
+        while not what(self.lines):
+            ready, _, _ = select.select([descriptor], [], [], deadline - time.monotonic())
+            data = os.read(descriptor, 65_536) if ready else b""
+            assert data, f"ended or timed out after {self.lines}"
+            *lines, self._partial = (self._partial + data).split(b"\n")
+            self.lines += [line.decode().split() for line in lines]
+        return self.lines
+
+    def wait_for_ready(self) -> None:
+        self.wait_for(lambda lines: any(line[0] == "ready" for line in lines))
+
+    def pids(self, index: int) -> list[int]:
+        """Process ids of the workers that had this index, oldest first."""
+        return [int(line[2]) for line in self.lines if line[:2] == ["worker", str(index)]]
+
+    def count(self, *words: str) -> int:
+        return sum(line[: len(words)] == list(words) for line in self.lines)
+
+    def end(self, signal_number: int = signal.SIGTERM) -> tuple[int, str]:
+        """Exit code and standard error after a signal; what was still printed is in `lines`."""
+        self.process.send_signal(signal_number)
+        return self.result()
+
+    def result(self) -> tuple[int, str]:
+        out, err = self.process.communicate(timeout=30)
+        self.lines += [line.decode().split() for line in (self._partial + out).splitlines()]
+        return self.process.returncode, err.decode()
+
+
+@pytest.fixture
+def run() -> Iterator[Callable[[str], Supervised]]:
+    processes: list[subprocess.Popen[bytes]] = []
+
+    def start(program: str) -> Supervised:
+        process = subprocess.Popen(
+            [sys.executable, "-X", "dev", "-c", HEADER + program],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            start_new_session=True,
+        )
+        processes.append(process)
+        return Supervised(process)
+
+    yield start
+    for process in processes:
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)  # a session of our own making
+        process.communicate()
+
+
+Run = Callable[[str], Supervised]
+
+
+def alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    return True
+
+
+def test_ready_is_told_once_with_all_reports_in_order(run: Run) -> None:
+    service = run(
+        """
+def start(slot):
+    if slot.index == 0:
+        time.sleep(0.2)  # so that the others report first
+    return until_stopped(slot)
+supervise(start, 3)
+"""
+    )
+    service.wait_for_ready()
+    assert service.end()[0] == 0
+    assert [line for line in service.lines if line[0] == "ready"] == [
+        ["ready", "url-0", "url-1", "url-2"]
+    ]
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_stops_every_worker_and_ends_with_0(run: Run, number: int) -> None:
+    service = run("supervise(start)")
+    service.wait_for_ready()
+    code, err = service.end(number)
+    assert (code, err) == (0, "")
+    assert service.count("stopped") == 2
+    assert not any(alive(pid) for index in (0, 1) for pid in service.pids(index))
+
+
+def test_an_interrupt_sent_to_the_whole_group_ends_with_0_and_restarts_nobody(run: Run) -> None:
+    service = run("supervise(start, 4)")
+    service.wait_for_ready()
+    os.killpg(service.process.pid, signal.SIGINT)
+    code, err = service.result()
+    assert (code, err) == (0, "")
+    assert service.count("worker") == 4
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSEGV, signal.SIGTERM])
+def test_a_worker_that_died_is_started_again_at_once(run: Run, number: signal.Signals) -> None:
+    service = run("supervise(start)")
+    service.wait_for_ready()
+    (victim,), (other,) = service.pids(0), service.pids(1)
+    os.kill(victim, number)
+    service.wait_for(lambda _: len(service.pids(0)) == 2)
+    assert alive(other)
+    code, err = service.end()
+    assert code == 0
+    cause = "exit code 0" if number is signal.SIGTERM else f"signal {number.name}"
+    assert f"worker=0 pid={victim} cause='{cause}'" in err
+    assert "delay=0.0" in err
+    assert service.count("ready") == 1
+    assert service.pids(1) == [other]
+
+
+def test_workers_that_die_at_the_same_moment_are_all_started_again(run: Run) -> None:
+    service = run("supervise(start, 8)")
+    service.wait_for_ready()
+    for index in range(8):
+        os.kill(service.pids(index)[0], signal.SIGKILL)
+    service.wait_for(lambda _: all(len(service.pids(index)) == 2 for index in range(8)))
+    assert service.end()[0] == 0
+
+
+def test_a_worker_that_keeps_dying_young_waits_longer_each_time(run: Run) -> None:
+    service = run(
+        """
+def start(slot):
+    say("died", time.monotonic())
+    raise LookupError("broken")
+supervise(start, 1)
+"""
+    )
+    service.wait_for(lambda lines: len(lines) >= 5)
+    times = [float(line[1]) for line in service.lines[:5]]
+    gaps = [late - early for early, late in itertools.pairwise(times)]
+    for gap, least in zip(gaps, (0.0, 0.1, 0.2, 0.4), strict=True):
+        assert gap >= least
+    assert gaps[0] < gaps[3]
+    code, err = service.end()
+    assert code == 0
+    assert "LookupError: broken" in err
+    assert "cause='exit code 1'" in err
+    assert "in start_worker" not in err.replace("self.start_worker(slot)", "")
+
+
+def test_delays_end_at_5_seconds_and_begin_anew_after_a_settled_life() -> None:
+    from autopush.service.supervisor import SETTLED, _Supervisor, _Worker
+
+    supervisor = _Supervisor(lambda slot: 0, 1, lambda reports: None, 1.0)
+    worker = _Worker(0)
+    delays = [supervisor._delay(worker, 0.0) for _ in range(30)]
+    assert delays[:4] == [0.0, 0.1, 0.2, 0.4]
+    assert max(delays) == delays[-1] == 5.0
+    worker.started = time.monotonic() - SETTLED
+    supervisor._bury(worker, 1, 1)
+    assert worker.due is not None
+    assert worker.due <= time.monotonic()
+
+
+def test_exit_code_3_at_the_start_ends_the_service_with_3(run: Run) -> None:
+    service = run(
+        """
+def start(slot):
+    if slot.index == 1:
+        print("autopush: port in use", file=sys.stderr)
+        return 3
+    return until_stopped(slot)
+supervise(start, 3)
+"""
+    )
+    code, err = service.result()
+    assert (code, err) == (3, "autopush: port in use\n")
+    assert not any(alive(pid) for index in (0, 2) for pid in service.pids(index))
+
+
+def test_exit_code_3_of_a_worker_started_again_does_not_end_the_others(run: Run) -> None:
+    service = run(
+        """
+lived, mark = os.pipe()  # outlives the workers: the first worker 0 leaves a mark in it
+def start(slot):
+    if slot.index == 0:
+        if select.select([lived], [], [], 0)[0]:
+            say("refused")
+            return 3
+        os.write(mark, b"x")
+    return until_stopped(slot)
+supervise(start)
+"""
+    )
+    service.wait_for_ready()
+    os.kill(service.pids(0)[0], signal.SIGKILL)
+    service.wait_for(lambda _: service.count("refused") >= 2)
+    assert service.process.poll() is None
+    assert alive(service.pids(1)[0])
+    assert service.end()[0] == 0
+
+
+def test_a_worker_that_does_not_stop_is_killed_after_the_grace_period(run: Run) -> None:
+    service = run(
+        """
+def start(slot):
+    if slot.index == 0:
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        say("worker", slot.index, os.getpid())
+        slot.report_ready()
+        while True:
+            time.sleep(60)
+    return until_stopped(slot)
+supervise(start, grace=0.3)
+"""
+    )
+    service.wait_for_ready()
+    code, err = service.end()
+    assert code == 0
+    assert service.count("stopped", "1") == 1
+    assert "did not stop in time" in err
+    assert not alive(service.pids(0)[0])
+
+
+def test_workers_notice_when_the_parent_is_killed(run: Run) -> None:
+    service = run("supervise(start, 3)")
+    service.wait_for_ready()
+    service.process.kill()
+    service.wait_for(lambda _: service.count("orphaned") == 3)
+
+
+def test_restarted_workers_notice_too_when_the_parent_is_killed(run: Run) -> None:
+    service = run("supervise(start)")
+    service.wait_for_ready()
+    os.kill(service.pids(0)[0], signal.SIGKILL)
+    service.wait_for(lambda _: len(service.pids(0)) == 2)
+    service.process.kill()
+    service.wait_for(lambda _: service.count("orphaned") == 2)
+
+
+def test_a_worker_starts_with_its_signals_reset_and_no_thread_in_the_parent(run: Run) -> None:
+    service = run(
+        """
+import threading
+def start(slot):
+    defaults = [signal.getsignal(n) for n in (signal.SIGTERM, signal.SIGCHLD, signal.SIGINT)]
+    defaults = defaults == [signal.SIG_DFL, signal.SIG_DFL, signal.SIG_IGN]
+    say("child", defaults, signal.set_wakeup_fd(-1), len(signal.pthread_sigmask(0, [])))
+    return until_stopped(slot)
+supervise(start, 2)
+"""
+    )
+    service.wait_for_ready()
+    assert service.count("child", "True", "-1", "0") == 2
+    threads = os.listdir(f"/proc/{service.process.pid}/task")
+    assert len(threads) == 1
+    assert service.end()[0] == 0
+
+
+def test_the_parent_sleeps_while_nothing_happens(run: Run) -> None:
+    service = run("supervise(start)")
+    service.wait_for_ready()
+    assert service.end()[0] == 0
+    wakeups = run(
+        """
+calls = []
+class Spy:
+    def __init__(self): self.poll_ = select_poll()
+    def register(self, *a): self.poll_.register(*a)
+    def poll(self, timeout):
+        calls.append(timeout)
+        say("sleeps", timeout)
+        return self.poll_.poll(timeout)
+select_poll = select.poll
+supervisor.select.poll = Spy
+supervise(start)
+"""
+    )
+    wakeups.wait_for_ready()
+    wakeups.wait_for(lambda lines: lines[-1][0] == "sleeps")
+    assert wakeups.lines[-1] == ["sleeps", "None"]
+    assert wakeups.end()[0] == 0
+
+
+def test_output_waiting_in_the_parent_is_not_printed_by_the_children(run: Run) -> None:
+    service = run("sys.stdout.write('once\\n')\nsupervise(start, 3)")
+    service.wait_for_ready()
+    assert service.end()[0] == 0
+    assert service.count("once") == 1
+
+
+def test_a_worker_logs_from_a_thread_and_loses_nothing_at_its_end(run: Run) -> None:
+    service = run(
+        """
+def start(slot):
+    for number in range(200):
+        logs.get("worker").info("line", slot=slot.index, number=number)
+    return until_stopped(slot)
+supervise(start)
+"""
+    )
+    service.wait_for_ready()
+    code, err = service.end()
+    assert code == 0
+    assert err.count("INFO worker: line") == 400
+
+
+def test_a_report_of_readiness_is_one_short_line() -> None:
+    slot = WorkerSlot(0, 1, -1, -1)
+    for text in ("two\nlines", "x" * 5000):
+        with pytest.raises(ValueError, match="one line"):
+            slot.report_ready(text)

@@ -1,0 +1,192 @@
+import json
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from autopush import cli
+from autopush.settings import OPTIONS, Settings, StartupError
+from autopush.settings_flags import default_of
+from autopush.settings_table import is_fernet_key
+from autopush.telemetry import logs
+from autopush.version import VERSION
+
+KEY = "HJVPy4ZwF4Yz_JdvXTL8hRcwIhv742vC60Tg5Ycrvw8="
+DASHED_KEY = "-JVPy4ZwF4Yz_JdvXTL8hRcwIhv742vC60Tg5Ycrvw8="
+
+
+class Service(ModuleType):
+    """Stands where the service would; remembers what it was started with."""
+
+    def __init__(self) -> None:
+        super().__init__("autopush.service")
+        self.started: list[Settings] = []
+        self.outcome: Callable[[], int] = lambda: 0
+
+    def run(self, settings: Settings) -> int:
+        self.started.append(settings)
+        logs.get("service").info("running")
+        return self.outcome()
+
+
+@pytest.fixture
+def service(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Service]:
+    stand_in = Service()
+    monkeypatch.setattr("autopush.service", stand_in, raising=False)
+    monkeypatch.setitem(sys.modules, "autopush.service", stand_in)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("AUTOPUSH_DATA", str(tmp_path / "data"))
+    monkeypatch.setenv("AUTOPUSH_LOG_OUTPUT", str(tmp_path / "log"))
+    yield stand_in
+    logs.shutdown()
+
+
+def test_serve_runs_the_service_with_the_settings_and_returns_its_exit_code(
+    service: Service, tmp_path: Path
+) -> None:
+    service.outcome = lambda: 7
+    words = ["serve", "-p", "0", "-e=1", "-r2", "--max_data=5000", "--debug", "--cors"]
+    words += ["--crypto-key", KEY, "--crypto_key", DASHED_KEY]
+    assert cli.main(words) == 7
+    (settings,) = service.started
+    assert (settings.port, settings.endpoint_port, settings.router_port) == (0, 1, 2)
+    assert (settings.max_data, settings.debug, settings.no_cors) == (5000, True, False)
+    assert settings.crypto_key == (KEY, DASHED_KEY)
+    assert settings.data == tmp_path / "data"
+    assert json.loads((tmp_path / "log").read_text())["Fields"]["message"] == "running"
+
+
+def test_a_flag_can_switch_off_what_the_environment_switched_on(
+    service: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("AUTOPUSH_DEBUG", "1")
+    monkeypatch.setenv("NO_CORS", "1")
+    assert cli.main(["serve", "--no-debug", "--cors", "--no-human-logs"]) == 0
+    (settings,) = service.started
+    assert (settings.debug, settings.no_cors, settings.human_logs) == (False, False, False)
+
+
+def test_an_empty_key_on_the_command_line_counts_as_not_given(service: Service) -> None:
+    assert cli.main(["serve", "--crypto-key", "", "--auth-key="]) == 0
+    assert service.started[0].crypto_key == ()
+
+
+def test_ini_files_are_found_and_named(service: Service, tmp_path: Path) -> None:
+    (tmp_path / "configs").mkdir()
+    (tmp_path / "configs" / "autopush_shared.ini").write_text("msg_limit = 1\nmax_data = 1\n")
+    (tmp_path / ".autopush_shared.ini").write_text("msg_limit = 2\n")
+    (tmp_path / "mine.ini").write_text("port = 99\nexternal_router\n")
+    assert cli.main(["serve", "--config-endpoint", "mine.ini"]) == 0
+    (settings,) = service.started
+    assert (settings.msg_limit, settings.max_data, settings.endpoint_port) == (2, 1, 99)
+    first = json.loads((tmp_path / "log").read_text().splitlines()[0])
+    assert first["Fields"]["message"].startswith("mine.ini:2: ")
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["serve", "--port", "abc"],
+        ["serve", "--port=8082"],
+        ["serve", "--config-shared", "missing.ini"],
+        ["serve", "--log-output", "missing/folder/log"],
+    ],
+)
+def test_what_keeps_it_from_starting_is_one_line_and_exit_code_3(
+    service: Service, capsys: pytest.CaptureFixture[str], words: list[str]
+) -> None:
+    assert cli.main(words) == 3
+    assert service.started == []
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err.startswith("autopush: ")
+    assert err.count("\n") == 1
+
+
+def test_a_service_that_cannot_start_is_one_line_and_exit_code_3(
+    service: Service, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def fail() -> int:
+        raise StartupError("port 8080 is in use")
+
+    service.outcome = fail
+    assert cli.main(["serve"]) == 3
+    assert capsys.readouterr().err == "autopush: port 8080 is in use\n"
+
+
+def test_an_unknown_flag_is_refused_with_the_closest_one(
+    service: Service, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert cli.main(["serve", "--prot=1"]) == 2
+    assert capsys.readouterr().err.endswith("unknown flag --prot; did you mean --port?\n")
+
+
+@pytest.mark.parametrize(
+    "words", [["serve", KEY], ["serve", DASHED_KEY], ["serve", f"--authkey={KEY}"]]
+)
+def test_a_key_in_the_wrong_place_is_not_shown(
+    service: Service, capsys: pytest.CaptureFixture[str], words: list[str]
+) -> None:
+    assert cli.main(words) == 2
+    assert KEY[2:] not in capsys.readouterr().err
+
+
+def test_flags_are_not_abbreviated(service: Service) -> None:
+    assert cli.main(["serve", "--endpoint-p", "1"]) == 2
+
+
+def test_help_has_every_option_with_its_default_and_variables(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert cli.main(["serve", "--help"]) == 0
+    text = " ".join(capsys.readouterr().out.split())
+    for option in OPTIONS:
+        assert option.flag in text
+        # Long names may be broken at their hyphens, so they are compared without spaces.
+        told = f"{option.help}[default:{default_of(option)}][env:{','.join(option.env)}]"
+        assert told.replace(" ", "") in text.replace(" ", ""), option.name
+        assert option.group in text
+
+
+def test_without_a_command_help_is_shown(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main([]) == 0
+    assert "serve" in capsys.readouterr().out
+
+
+def test_version(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["--version"]) == 0
+    assert capsys.readouterr().out == f"autopush {VERSION}\n"
+
+
+def test_autokey_prints_a_new_key_each_time(capsys: pytest.CaptureFixture[str]) -> None:
+    keys = set()
+    for _ in range(2):
+        assert cli.autokey([]) == 0
+        name, _, key = capsys.readouterr().out.rstrip("\n").partition(" = ")
+        assert name == "Key"
+        assert is_fernet_key(key)
+        keys.add(key)
+    assert len(keys) == 2
+
+
+def test_workers_are_forked_from_a_process_without_threads(
+    service: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    started: list[str] = []
+    monkeypatch.setattr(logs, "go_background", lambda: started.append("thread"))
+    assert cli.main(["serve", "--workers", "2"]) == 0
+    assert started == []
+    assert cli.main(["serve", "--workers", "1"]) == 0
+    assert started == ["thread"]
+
+
+def test_help_does_not_load_the_service() -> None:
+    program = (
+        "import sys; from autopush.cli import main; main(['serve', '--help']);"
+        "sys.exit('autopush.service' in sys.modules)"
+    )
+    subprocess.run([sys.executable, "-c", program], check=True, stdout=subprocess.DEVNULL)

@@ -1,0 +1,96 @@
+import json
+
+import pytest
+
+from autopush.webpush.errors import (
+    DOCS_URL,
+    ERRORS,
+    Errno,
+    PushError,
+    error_document,
+    more_info,
+    reason_phrase,
+)
+
+# errno → status as the HTTP reference lists them.
+REFERENCE = dict.fromkeys((101, 108, 110, 111, 112, 113, 114), 400)
+REFERENCE |= {0: 404, 102: 404, 103: 410, 104: 413, 105: 410, 106: 410, 109: 401}
+REFERENCE |= {1: 500, 2: 500, 3: 500, 900: 500, 999: 500, 901: 502, 902: 502, 903: 502}
+REFERENCE |= {4: 503, 5: 503, 201: 503, 202: 503}
+
+
+def test_the_table_is_the_reference() -> None:
+    assert {errno: kind.status for errno, kind in ERRORS.items()} == REFERENCE
+
+
+def test_every_name_has_a_row_and_every_row_a_name() -> None:
+    assert {int(errno) for errno in Errno} == set(ERRORS)
+
+
+@pytest.mark.parametrize("errno", ERRORS)
+def test_every_row_says_what_to_do_and_where_to_read_on(errno: int) -> None:
+    kind = ERRORS[errno]
+    assert kind.title
+    assert kind.help.endswith(".")
+    assert kind.anchor == f"errno-{errno}"
+
+
+def test_the_document_has_the_documented_members() -> None:
+    error = PushError.invalid(Errno.INVALID_ENDPOINT, "invalid token")
+    assert json.loads(error_document(error)) == {
+        "code": 404,
+        "errno": 102,
+        "error": "Not Found",
+        "message": "Request did not validate invalid token",
+        "more_info": "http://autopush.readthedocs.io/en/latest/http.html#error-codes",
+    }
+
+
+def test_a_shape_error_adds_its_fields() -> None:
+    error = PushError(Errno.MISSING_HEADER, "x", errors={"encryption": ("Missing.",)})
+    assert json.loads(error_document(error))["errors"] == {"encryption": ["Missing."]}
+
+
+def test_a_configured_page_is_linked_at_the_errno() -> None:
+    assert more_info(102, "https://push.example/docs/errors#top") == (
+        "https://push.example/docs/errors#errno-102"
+    )
+    assert more_info(102) == DOCS_URL
+
+
+@pytest.mark.parametrize(
+    ("errno", "header"),
+    [
+        (Errno.INVALID_SUBSCRIPTION, ("Cache-Control", "max-age=86400")),
+        (Errno.INVALID_AUTHENTICATION, ("WWW-Authenticate", "vapid")),
+        (Errno.BACK_OFF, ("Retry-After", "120")),
+    ],
+)
+def test_the_status_implies_a_header(errno: int, header: tuple[str, str]) -> None:
+    assert PushError(errno, "x").headers == (header,)
+
+
+def test_an_error_of_another_status_implies_no_header() -> None:
+    assert PushError(Errno.INVALID_TTL, "x").headers == ()
+
+
+def test_a_header_of_its_own_replaces_the_implied_one() -> None:
+    own = (("www-authenticate", "webpush"),)
+    assert PushError(Errno.INVALID_AUTHENTICATION, "x", headers=own).headers == own
+    other = (("X-A", "b"),)
+    assert PushError(Errno.BACK_OFF, "x", headers=other).headers == (
+        ("X-A", "b"),
+        ("Retry-After", "120"),
+    )
+
+
+def test_a_status_of_its_own_decides_code_phrase_and_headers() -> None:
+    error = PushError(Errno.INVALID_ENDPOINT, "x", status=410)
+    document = json.loads(error_document(error))
+    assert (document["code"], document["error"]) == (410, "Gone")
+    assert error.headers == (("Cache-Control", "max-age=86400"),)
+
+
+def test_an_unknown_status_still_has_a_phrase() -> None:
+    assert reason_phrase(599) == "Error"
+    assert reason_phrase(418) == "I'm a Teapot"

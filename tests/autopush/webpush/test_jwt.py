@@ -1,0 +1,143 @@
+import json
+
+import pytest
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
+from hypothesis import given
+from hypothesis import strategies as st
+
+from autopush.webpush import jwt
+from autopush.webpush.base64url import encode
+from support.senders import Sender
+
+SENDER = Sender()
+LOADER = jwt.KeyLoader()
+KEY = LOADER.load(SENDER.point)
+CLAIMS = {"aud": "https://push.example", "exp": 1}
+
+
+def part(value: object) -> str:
+    return encode(json.dumps(value).encode())
+
+
+def test_a_token_is_taken_apart() -> None:
+    text = SENDER.token(CLAIMS)
+    token = jwt.parse(text)
+    assert token.claims == CLAIMS
+    assert token.signed.decode() == text.rpartition(".")[0]
+    assert len(token.signature) == 64
+
+
+@pytest.mark.parametrize("der_signature", [False, True])
+def test_both_forms_of_signature_verify(der_signature: bool) -> None:
+    token = jwt.parse(SENDER.token(CLAIMS, der_signature=der_signature))
+    assert jwt.verify(token, KEY)
+    assert not jwt.verify(token, LOADER.load(Sender().point))
+
+
+@given(st.integers(min_value=0), st.integers(1, 255))
+def test_a_signature_changed_anywhere_does_not_verify(where: int, change: int) -> None:
+    token = jwt.parse(SENDER.token(CLAIMS))
+    signature = bytearray(token.signature)
+    signature[where % 64] ^= change
+    assert not jwt.verify(jwt.Token(token.signed, bytes(signature), token.claims), KEY)
+
+
+@given(st.binary(max_size=80))
+def test_random_bytes_are_no_signature(signature: bytes) -> None:
+    assert not jwt.verify(jwt.Token(b"a.b", signature, {}), KEY)
+
+
+def test_claims_of_one_token_do_not_go_with_the_signature_of_another() -> None:
+    header, _, signature = SENDER.token(CLAIMS).split(".")
+    forged = jwt.parse(f"{header}.{part({**CLAIMS, 'exp': 2})}.{signature}")
+    assert not jwt.verify(forged, KEY)
+
+
+@pytest.mark.parametrize("alg", ["none", "HS256", "es256", "ES384", "", None, 5])
+def test_another_algorithm_is_refused(alg: object) -> None:
+    with pytest.raises(ValueError):
+        jwt.parse(SENDER.token(CLAIMS, header={"typ": "JWT", "alg": alg}))
+
+
+@pytest.mark.parametrize("claims", [[], ["exp"], "exp", 5, None, True])
+def test_claims_that_are_no_object_are_refused(claims: object) -> None:
+    with pytest.raises(ValueError, match="JSON objects"):
+        jwt.parse(SENDER.token(claims))
+
+
+GOOD = part({"alg": "ES256"})
+BODY = part({})
+DEEP = b'{"a":' * 5000
+NOT_UTF8 = b'{"a":"\xff"}'
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"{GOOD}..YQ",
+        "..",
+        f"{part([])}.{part({})}.YQ",
+        f"{part({})}.{part({})}.YQ",
+        f"{GOOD}.{part({})}.Y+",
+        f"{GOOD}.{encode(b'not json')}.YQ",
+        f"{GOOD}.{encode(b'[' * 9000)}.YQ",
+        f"{GOOD}.{encode(DEEP)}.YQ",
+        f"{GOOD}.{encode(NOT_UTF8)}.YQ",
+        f"{GOOD}é.{part({})}.YQ",
+    ],
+)
+def test_what_is_no_token_is_refused(text: str) -> None:
+    with pytest.raises(ValueError):
+        jwt.parse(text)
+
+
+@pytest.mark.parametrize(
+    "text", ["", "a", "a.b", f"{GOOD}.{BODY}", f"{GOOD}.{BODY}.a.b", f".{GOOD}.{BODY}."]
+)
+def test_a_token_has_three_parts(text: str) -> None:
+    with pytest.raises(ValueError, match="three parts"):
+        jwt.parse(text)
+
+
+def test_a_key_is_read_from_point_raw_and_der() -> None:
+    token = jwt.parse(SENDER.token(CLAIMS))
+    assert len(SENDER.der) == 91
+    for raw in (SENDER.point, SENDER.point[1:], SENDER.der):
+        assert jwt.verify(token, LOADER.load(raw))
+
+
+def test_a_key_is_made_once() -> None:
+    assert LOADER.load(SENDER.point) is LOADER.load(SENDER.point)
+
+
+def other_curve(encoding: Encoding, form: PublicFormat) -> bytes:
+    return ec.generate_private_key(ec.SECP256K1()).public_key().public_bytes(encoding, form)
+
+
+@pytest.mark.parametrize(
+    "raw",
+    [
+        b"",
+        b"x" * 65,
+        bytes(64),
+        b"\x04" + b"\x01" * 64,
+        *(bytes([form]) + SENDER.point[1:] for form in (0, 2, 3, 5, 6, 7)),
+        SENDER.point[:33],
+        SENDER.point[:-1] + bytes([SENDER.point[-1] ^ 1]),
+        SENDER.point + b"x",
+        SENDER.der[:26] + b"\x03" + SENDER.der[27:],
+        b"\x31" + SENDER.der[1:],
+        SENDER.der[:-1],
+        other_curve(Encoding.DER, PublicFormat.SubjectPublicKeyInfo),
+    ],
+)
+def test_what_is_no_p256_key_is_refused(raw: bytes) -> None:
+    with pytest.raises(ValueError):
+        LOADER.load(raw)
+
+
+@given(st.binary(max_size=100) | st.binary(min_size=64, max_size=65))
+def test_random_bytes_are_no_key(raw: bytes) -> None:
+    with pytest.raises(ValueError):
+        LOADER.load(raw)

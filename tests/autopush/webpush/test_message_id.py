@@ -1,0 +1,225 @@
+import uuid
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from autopush.webpush.errors import PushError, error_document
+from autopush.webpush.keyring import KeyRing, new_key
+from autopush.webpush.message_id import (
+    CHANNELS_ROW,
+    TIMESTAMPED_ROWS,
+    IdFactory,
+    Kind,
+    MessageId,
+    after,
+    new_id,
+    parse,
+    parse_for_delete,
+    parse_sort_key,
+    sort_key,
+    sort_time_of,
+)
+
+RING = KeyRing([new_key()])
+UAID = "deadbeef00000000deadbeef00000001"
+CHID = "12345678-aaaa-bbbb-cccc-1234567890ab"
+HEX = CHID.replace("-", "")
+TIME = 1_700_000_000_123_456
+
+topics = st.text("abcXYZ019-_", min_size=1, max_size=32)
+times = st.integers(1, 10**18 - 1)
+message_ids = st.builds(
+    lambda user, channel, tail: (
+        MessageId(Kind.TOPIC, user.hex, str(channel), topic=tail)
+        if isinstance(tail, str)
+        else MessageId(
+            Kind.LEGACY if tail is None else Kind.TIMESTAMPED,
+            user.hex,
+            str(channel),
+            sort_time=tail,
+        )
+    ),
+    st.uuids(),
+    st.uuids(),
+    topics | times | st.none(),
+)
+
+
+@given(message_ids)
+def test_an_id_survives_its_text_padded_or_not(message_id: MessageId) -> None:
+    text = message_id.encode(RING)
+    parsed = parse(RING, text)
+    assert parsed.text == text
+    assert parse(RING, text.rstrip("=")) == parsed
+    for member in ("kind", "uaid", "channel_id", "topic", "sort_time"):
+        assert getattr(parsed, member) == getattr(message_id, member)
+
+
+@pytest.mark.parametrize(
+    ("topic", "sort_time", "plain"),
+    [
+        ("news", None, f"01:{UAID}:{HEX}:news"),
+        ("news", TIME, f"01:{UAID}:{HEX}:news"),
+        (None, TIME, f"02:{UAID}:{HEX}:{TIME}"),
+    ],
+)
+def test_a_new_id_has_the_plaintext_of_its_kind(
+    topic: str | None, sort_time: int | None, plain: str
+) -> None:
+    text = new_id(RING, UAID, CHID, topic, sort_time)
+    assert len(text) % 4 == 0
+    assert RING.decrypt(text).decode() == plain
+
+
+def test_a_legacy_id_is_read() -> None:
+    text = RING.encrypt(f"m:{UAID}:{HEX}".encode())
+    assert parse(RING, text) == MessageId(Kind.LEGACY, UAID, CHID, text=text)
+    assert parse(RING, text).sort_key == f"{CHID}:{text}"
+
+
+@pytest.mark.parametrize(
+    "plain",
+    [
+        "",
+        "01",
+        f"01:{UAID}:{HEX}",
+        f"01:{UAID}:{HEX}:",
+        f"01:{UAID}:{HEX}:a:b",
+        f"02:{UAID}:{HEX}",
+        f"02:{UAID}:{HEX}:",
+        f"02:{UAID}:{HEX}:12:3",
+        f"02:{UAID}:{HEX}:-5",
+        f"02:{UAID}:{HEX}:1e9",
+        f"02:{UAID}:{HEX}:012",
+        f"02:{UAID}:{HEX}:{'9' * 19}",
+        f"02:{UAID}:{HEX}:٣",
+        f"m:{UAID}:{HEX}:",
+        f"m:{UAID}:{HEX}:x",
+        f"m:{UAID}",
+        f"03:{UAID}:{HEX}:1",
+        f"1:{UAID}:{HEX}:a",
+        f"02:{UAID}:{CHID}:1",
+        f"02:{UAID.upper()}:{HEX}:1",
+        f"02:{UAID[1:]}:{HEX}:1",
+        f"{UAID}:{HEX}",
+    ],
+)
+def test_another_plaintext_is_no_id(plain: str) -> None:
+    with pytest.raises(ValueError, match=r"expected|not a message id"):
+        parse(RING, RING.encrypt(plain.encode()))
+
+
+def test_bytes_that_are_no_text_are_no_id() -> None:
+    with pytest.raises(ValueError, match="not a message id"):
+        parse(RING, RING.encrypt(b"02:\xff\xfe"))
+
+
+@given(st.text())
+def test_deleting_random_text_is_400_with_errno_102(text: str) -> None:
+    with pytest.raises(PushError) as caught:
+        parse_for_delete(RING, text)
+    assert (caught.value.status, caught.value.errno) == (400, 102)
+    assert b"Request did not validate Invalid message ID" in error_document(caught.value)
+
+
+def test_an_endpoint_token_is_no_message_id() -> None:
+    with pytest.raises(PushError):
+        parse_for_delete(RING, RING.encrypt(bytes.fromhex(UAID + HEX)))
+
+
+def test_deleting_takes_an_id_padded_or_not() -> None:
+    text = new_id(RING, UAID, CHID, None, TIME)
+    assert parse_for_delete(RING, text.rstrip("=")) == parse_for_delete(RING, text)
+
+
+def test_the_sort_time_is_found_in_the_version() -> None:
+    assert sort_time_of(RING, new_id(RING, UAID, CHID, None, TIME)) == TIME
+    assert sort_time_of(RING, new_id(RING, UAID, CHID, "news", None)) is None
+    assert sort_time_of(RING, "of another node") is None
+
+
+def test_sort_keys_are_those_of_the_table() -> None:
+    assert sort_key(CHID, "news", None, "v") == f"01:{CHID}:news"
+    assert sort_key(CHID, "news", TIME, "v") == f"01:{CHID}:news"
+    assert sort_key(CHID, None, TIME, "v") == f"02:{TIME}:{CHID}"
+    assert sort_key(CHID, None, None, "v==") == f"{CHID}:v=="
+
+
+@given(message_ids)
+def test_an_id_leads_to_the_row_its_sort_key_names(message_id: MessageId) -> None:
+    parsed = parse(RING, message_id.encode(RING))
+    row = parse_sort_key(parsed.sort_key)
+    assert (row.kind, row.channel_id) == (parsed.kind, parsed.channel_id)
+    assert (row.topic, row.sort_time) == (parsed.topic, parsed.sort_time)
+    assert row.version == (parsed.text if parsed.kind is Kind.LEGACY else None)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        CHANNELS_ROW,
+        "",
+        "01:",
+        f"01:{CHID}",
+        f"01:{CHID}:",
+        f"01:{HEX}:news",
+        f"02:x:{CHID}",
+        f"02:{TIME}:",
+        f"02:{TIME}",
+        f"02::{CHID}",
+        f"{CHID}",
+        f"{CHID}:",
+        f"{HEX}:v",
+    ],
+)
+def test_what_is_no_sort_key_of_a_message_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match="sort"):
+        parse_sort_key(text)
+
+
+@given(st.text())
+def test_random_text_is_no_sort_key(text: str) -> None:
+    with pytest.raises(ValueError):
+        parse_sort_key(text)
+
+
+@given(st.uuids(), topics, st.integers(10**15, 10**16 - 2), st.uuids())
+def test_rows_lie_in_the_order_they_are_read_in(
+    channel: uuid.UUID, topic: str, time: int, other: uuid.UUID
+) -> None:
+    topic_row = sort_key(str(channel), topic, None, "")
+    row = sort_key(str(channel), None, time, "")
+    later = sort_key(str(other), None, time + 1, "")
+    assert CHANNELS_ROW < topic_row < TIMESTAMPED_ROWS < row < later
+    assert topic_row < after(None) < row
+    assert row < after(time) < later
+
+
+def test_times_are_unique_and_increase_while_the_clock_stands() -> None:
+    ids = IdFactory(lambda: 1000.0)
+    assert [ids.next() for _ in range(3)] == [1_000_000_000, 1_000_000_001, 1_000_000_002]
+
+
+def test_times_follow_the_clock_and_never_go_back() -> None:
+    now = iter([1000.0, 2000.0, 1500.0, 3000.0])
+    ids = IdFactory(lambda: next(now))
+    assert [ids.next() for _ in range(4)] == [10**9, 2 * 10**9, 2 * 10**9 + 1, 3 * 10**9]
+
+
+@given(st.lists(st.tuples(st.integers(0, 3), st.floats(1, 2)), max_size=60))
+def test_processes_that_share_a_store_never_share_a_time(calls: list[tuple[int, float]]) -> None:
+    now = 0.0
+    factories = [IdFactory(lambda: now, slot, 4) for slot in range(4)]
+    taken: list[list[int]] = [[], [], [], []]
+    for slot, now in calls:  # noqa: B007 - the clocks read it
+        taken[slot].append(factories[slot].next())
+    everything = [time for times in taken for time in times]
+    assert len(set(everything)) == len(everything)
+    assert all(times == sorted(times) for times in taken)
+
+
+@pytest.mark.parametrize(("slot", "slots"), [(1, 1), (-1, 2), (0, 0)])
+def test_a_slot_outside_the_slots_is_refused(slot: int, slots: int) -> None:
+    with pytest.raises(ValueError, match="slot"):
+        IdFactory(lambda: 0.0, slot, slots)

@@ -1,0 +1,207 @@
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from autopush.webpush.notification import Notification, Urgency, from_node
+
+UAID = "deadbeef00000000deadbeef00000001"
+CHID = "12345678-aaaa-bbbb-cccc-1234567890ab"
+PAYLOAD = {"channelID": CHID, "version": "gAAAA=="}
+
+header_maps = st.dictionaries(
+    st.sampled_from(["encoding", "encryption", "crypto_key", "encryption_key"]),
+    st.text(st.characters(min_codepoint=32, max_codepoint=126)),
+)
+base64_text = st.text("abcXYZ019-_", min_size=1)
+notifications = st.builds(
+    lambda content, **members: Notification(
+        uaid=UAID, data=content and content[0], headers=content and content[1], **members
+    ),
+    content=st.none() | st.tuples(base64_text, header_maps),
+    channel_id=st.uuids().map(str),
+    version=base64_text.map(lambda text: text + "=="),
+    ttl=st.integers(0, 2_592_000),
+    timestamp=st.integers(0, 2**40),
+    topic=st.none() | base64_text,
+    stored=st.booleans(),
+)
+
+
+def plain(**members: object) -> Notification:
+    return Notification(uaid=UAID, channel_id=CHID, version="gAAAA==", **members)  # type: ignore[arg-type]
+
+
+def test_a_client_is_written_exactly_these_members() -> None:
+    notification = plain(
+        data="eA",
+        headers={"encoding": "aes128gcm"},
+        ttl=60,
+        timestamp=1,
+        topic="news",
+        sort_time=5,
+        urgency=Urgency.HIGH,
+        stored=True,
+    )
+    assert notification.to_client() == (
+        b'{"messageType":"notification","channelID":"12345678-aaaa-bbbb-cccc-1234567890ab",'
+        b'"version":"gAAAA==","data":"eA","headers":{"encoding":"aes128gcm"}}'
+    )
+
+
+def test_without_a_body_there_is_neither_data_nor_headers() -> None:
+    assert json.loads(plain(ttl=60).to_client()) == {
+        "messageType": "notification",
+        "channelID": CHID,
+        "version": "gAAAA==",
+    }
+
+
+@given(notifications)
+def test_a_client_reads_back_what_the_notification_holds(notification: Notification) -> None:
+    written = json.loads(notification.to_client())
+    assert written.pop("messageType") == "notification"
+    assert written.pop("channelID") == notification.channel_id
+    assert written.pop("version") == notification.version
+    if notification.data is not None:
+        assert written.pop("data") == notification.data
+        assert written.pop("headers") == notification.headers
+    assert not written
+
+
+@given(notifications)
+def test_a_node_reads_back_what_another_wrote(notification: Notification) -> None:
+    assert from_node(UAID, notification.to_node()) == notification
+
+
+def test_a_node_is_written_the_documented_members() -> None:
+    notification = plain(data="eA", headers={"encoding": "aesgcm"}, ttl=60, timestamp=7)
+    assert json.loads(notification.to_node()) == {
+        **PAYLOAD,
+        "ttl": 60,
+        "topic": None,
+        "timestamp": 7,
+        "data": "eA",
+        "headers": {"encoding": "aesgcm"},
+    }
+    stored = plain(ttl=60, timestamp=7, topic="news", stored=True)
+    assert json.loads(stored.to_node()) == {
+        **PAYLOAD,
+        "ttl": 60,
+        "topic": "news",
+        "timestamp": 7,
+        "stored": True,
+    }
+
+
+def test_members_of_newer_nodes_are_ignored() -> None:
+    body = json.dumps({**PAYLOAD, "reliability_id": "x", "reliable_state": {"a": [1]}})
+    assert from_node(UAID, body.encode()) == plain()
+
+
+@pytest.mark.parametrize("member", ["ttl", "topic", "timestamp", "data", "headers"])
+def test_null_counts_as_absent(member: str) -> None:
+    assert from_node(UAID, json.dumps({**PAYLOAD, member: None}).encode()) == plain()
+
+
+@pytest.mark.parametrize(
+    ("member", "value"),
+    [
+        ("channelID", 5),
+        ("channelID", None),
+        ("channelID", CHID.upper()),
+        ("channelID", CHID.replace("-", "")),
+        ("version", 12),
+        ("version", ""),
+        ("version", 'a"b'),
+        ("version", "a\\b"),
+        ("version", "a\nb"),
+        ("data", 'eA","x":"'),
+        ("data", ["eA"]),
+        ("topic", 'a","x":"'),
+        ("topic", {}),
+        ("ttl", "60"),
+        ("ttl", -1),
+        ("ttl", 1.5),
+        ("timestamp", -1),
+        ("timestamp", "now"),
+        ("headers", ["a"]),
+        ("headers", {"encoding": 1}),
+        ("stored", "yes"),
+    ],
+)
+def test_a_payload_of_another_shape_is_a_value_error(member: str, value: object) -> None:
+    body = json.dumps({**PAYLOAD, member: value}).encode()
+    with pytest.raises(ValueError, match=r"^node payload: "):
+        from_node(UAID, body)
+
+
+@pytest.mark.parametrize("missing", ["channelID", "version"])
+def test_a_payload_without_its_ids_is_a_value_error(missing: str) -> None:
+    body = json.dumps({name: text for name, text in PAYLOAD.items() if name != missing}).encode()
+    with pytest.raises(ValueError, match=missing):
+        from_node(UAID, body)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [b"", b"{", b"[]", b"null", b'"x"', b"\xff", b'{"channelID":"\xff"}', b'{"a":' * 50_000],
+)
+def test_what_is_no_object_is_a_value_error(body: bytes) -> None:
+    with pytest.raises(ValueError, match=r"^node payload: "):
+        from_node(UAID, body)
+
+
+any_json = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
+    max_leaves=5,
+)
+plausible = st.fixed_dictionaries(
+    {"channelID": st.just(CHID), "version": st.text()},
+    optional={
+        "data": st.text(),
+        "topic": st.text(),
+        "ttl": st.integers(),
+        "headers": st.dictionaries(st.text(), st.text(), max_size=3),
+        "x": any_json,
+    },
+)
+implausible = st.dictionaries(
+    st.sampled_from([*PAYLOAD, "ttl", "topic", "timestamp", "data", "headers", "stored", "x"]),
+    any_json,
+).map(PAYLOAD.__or__)
+
+
+@given(plausible | implausible, st.booleans())
+def test_whatever_a_node_accepts_it_can_write_as_json(
+    document: dict[str, object], ascii_only: bool
+) -> None:
+    body = json.dumps(document, ensure_ascii=ascii_only).encode("utf-8", "surrogatepass")
+    try:
+        notification = from_node(UAID, body)
+    except ValueError:
+        return
+    written = json.loads(notification.to_client())
+    assert (written["channelID"], written["version"]) == (CHID, document["version"])
+    assert json.loads(notification.to_node())["topic"] == document.get("topic")
+
+
+@given(st.binary())
+def test_random_bytes_are_a_value_error(body: bytes) -> None:
+    with pytest.raises(ValueError, match=r"^node payload: "):
+        from_node(UAID, body)
+
+
+def test_a_notification_expires_when_its_ttl_is_over() -> None:
+    notification = plain(ttl=60, timestamp=1000)
+    assert not notification.expired(1059.9)
+    assert notification.expired(1060)
+    assert plain(timestamp=1000).expired(1000)
+
+
+def test_the_row_of_a_notification_is_found_by_topic_then_time_then_version() -> None:
+    assert plain(topic="news", sort_time=5).sort_key == f"01:{CHID}:news"
+    assert plain(sort_time=5).sort_key == f"02:5:{CHID}"
+    assert plain().sort_key == f"{CHID}:gAAAA=="

@@ -1,0 +1,327 @@
+import base64
+import contextlib
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from py_vapid import Vapid01, Vapid02
+from pywebpush import WebPusher
+from requests import Response
+
+from autopush.webpush.endpoint_token import key_hash
+from autopush.webpush.errors import PushError
+from autopush.webpush.headers import check_content
+from autopush.webpush.vapid import Credentials, Verified, Verifier, parse
+from support.senders import Sender
+
+ORIGIN = "https://push.example"
+NOW = 1_700_000_000.0
+SENDER = Sender()
+CLAIMS: dict[str, object] = {"aud": ORIGIN, "exp": int(NOW) + 3600, "sub": "mailto:ops@a.example"}
+TOKEN = SENDER.token(CLAIMS)
+KEY = SENDER.key_text
+
+
+def verify(authorization: str, crypto_key: str | None = None) -> Verified:
+    verifier = Verifier(ORIGIN)
+    verified = verifier.verify(parse(authorization, crypto_key))
+    verifier.check(verified, NOW)
+    return verified
+
+
+def refusal(authorization: str, crypto_key: str | None = None) -> str:
+    """The message of a 401 with errno 109."""
+    with pytest.raises(PushError) as caught:
+        verify(authorization, crypto_key)
+    assert (caught.value.status, caught.value.errno) == (401, 109)
+    assert ("WWW-Authenticate", "vapid") in caught.value.headers
+    assert caught.value.message.startswith("Request did not validate ")
+    return caught.value.message
+
+
+@pytest.mark.parametrize(
+    "authorization",
+    [
+        f"vapid t={TOKEN},k={KEY}",
+        f"vapid t={TOKEN}, k={KEY}",
+        f"vapid k={KEY},t={TOKEN}",
+        f"VAPID  t = {TOKEN} ,\tk = {KEY} ",
+        f'Vapid t="{TOKEN}", k="{KEY}"',
+        f"vapid T={TOKEN},K={KEY}",
+        f"vapid t={TOKEN},k={KEY}=",
+        f"vapid t={TOKEN},k={KEY},x=y",
+    ],
+)
+def test_rfc_8292_is_understood_however_it_is_spaced(authorization: str) -> None:
+    verified = verify(authorization)
+    assert (verified.scheme, verified.draft) == ("vapid", 2)
+    assert verified.key == SENDER.point
+    assert verified.key_hash == key_hash(SENDER.point)
+    assert verified.subject == "mailto:ops@a.example"
+
+
+@pytest.mark.parametrize(
+    "crypto_key", [f"p256ecdsa={KEY}", f'keyid="a1"; dh="x";p256ecdsa="{KEY}="']
+)
+@pytest.mark.parametrize("scheme", ["Bearer", "bearer", "WebPush", "WEBPUSH"])
+def test_the_first_draft_takes_its_key_from_crypto_key(scheme: str, crypto_key: str) -> None:
+    verified = verify(f"{scheme}  {TOKEN} ", crypto_key)
+    assert (verified.scheme, verified.draft) == (scheme.lower(), 1)
+    assert verified.key == SENDER.point
+
+
+@pytest.mark.parametrize("raw", [SENDER.point, SENDER.point[1:], SENDER.der])
+@pytest.mark.parametrize("encode", [base64.urlsafe_b64encode, base64.b64encode])
+def test_every_form_of_key_is_taken_and_kept_as_sent(raw: bytes, encode: object) -> None:
+    assert callable(encode)
+    assert verify(f"vapid t={TOKEN},k={encode(raw).decode()}").key == raw
+
+
+def test_a_der_signature_is_taken() -> None:
+    token = SENDER.token(CLAIMS, der_signature=True)
+    assert verify(f"vapid t={token},k={KEY}").draft == 2
+
+
+@pytest.mark.parametrize(
+    "authorization",
+    [
+        *("", " ", "vapid", "Bearer", "Bearer ", "webpush \t", TOKEN, f"Basic {TOKEN}", "vapid ,"),
+        *(f"vapid t={TOKEN}", f"vapid k={KEY}", f"vapid t=,k={KEY}", f"vapid t={TOKEN},k="),
+        *(f'vapid t={TOKEN},k=""', f"vapid t={TOKEN};k={KEY}", f"vapid {TOKEN},{KEY}"),
+    ],
+)
+def test_a_header_without_its_parts_is_401(authorization: str) -> None:
+    assert "missing authorization header" in refusal(authorization, f"p256ecdsa={KEY}")
+
+
+@pytest.mark.parametrize("crypto_key", [None, "", "dh=abc", "p256ecdsa="])
+def test_the_first_draft_without_a_key_is_401(crypto_key: str | None) -> None:
+    assert "p256ecdsa" in refusal(f"Bearer {TOKEN}", crypto_key)
+
+
+@pytest.mark.parametrize(
+    "key", ["invalid", "invalid|", "YQ", Sender().key_text, KEY[:-4], "=", "é"]
+)
+def test_a_key_that_is_none_or_did_not_sign_is_401(key: str) -> None:
+    refusal(f"vapid t={TOKEN},k={key}")
+    if key.isascii():
+        refusal(f"Bearer {TOKEN}", f"p256ecdsa={key}")
+
+
+@pytest.mark.parametrize("crypto_key", ["invalid", "p256ecdsa=a;;", "é=a"])
+def test_a_crypto_key_that_cannot_be_parsed_is_400(crypto_key: str) -> None:
+    for authorization in (f"Bearer {TOKEN}", f"vapid t={TOKEN},k={KEY}"):
+        with pytest.raises(PushError) as caught:
+            parse(authorization, crypto_key)
+        assert (caught.value.status, caught.value.errno) == (400, 110)
+
+
+@pytest.mark.parametrize("token", ["a", "a.b.c", TOKEN[:-3], TOKEN + "x", TOKEN[1:], "." + TOKEN])
+def test_a_broken_token_is_401(token: str) -> None:
+    assert "Invalid Authorization Header" in refusal(f"vapid t={token},k={KEY}")
+
+
+@pytest.mark.parametrize(
+    "exp",
+    ["@", ["@"], {"a": 1}, True, str(int(NOW) + 60), "", []],
+)
+def test_an_expiry_that_is_no_number_is_401(exp: object) -> None:
+    assert "Invalid expiration" in refusal(SENDER.vapid({**CLAIMS, "exp": exp}))
+
+
+@pytest.mark.parametrize("exp", [float("nan"), float("inf")])
+def test_an_expiry_that_is_no_json_is_401(exp: float) -> None:
+    assert "Invalid Authorization Header" in refusal(SENDER.vapid({**CLAIMS, "exp": exp}))
+
+
+@pytest.mark.parametrize("claims", [{"aud": ORIGIN}, {"aud": ORIGIN, "exp": None}])
+def test_a_token_without_expiry_is_401(claims: dict[str, object]) -> None:
+    assert "No expiration" in refusal(SENDER.vapid(claims))
+
+
+@pytest.mark.parametrize("exp", [NOW, NOW + 0.25, NOW + 60, NOW + 86_400])
+def test_an_expiry_may_lie_from_now_to_24_hours_ahead(exp: float) -> None:
+    assert verify(SENDER.vapid({**CLAIMS, "exp": exp})).expires == exp
+
+
+@pytest.mark.parametrize("exp", [NOW - 0.25, NOW - 1, 0, -1])
+def test_an_expired_token_is_401_without_grace(exp: float) -> None:
+    assert "Auth expired" in refusal(SENDER.vapid({**CLAIMS, "exp": exp}))
+
+
+@pytest.mark.parametrize("exp", [NOW + 86_400.5, NOW + 10**6, 10**400])
+def test_a_token_for_more_than_24_hours_is_401(exp: float) -> None:
+    assert "24 hours" in refusal(SENDER.vapid({**CLAIMS, "exp": exp}))
+
+
+@pytest.mark.parametrize(
+    "audience",
+    [
+        *("https://push.example", "https://push.example/", "https://push.example:443"),
+        *("HTTPS://PUSH.EXAMPLE", "https://push.example/wpush/v2/abc"),
+        *(["https://a.example", "https://push.example"],),
+    ],
+)
+def test_an_audience_is_compared_as_an_origin(audience: object) -> None:
+    assert ORIGIN in verify(SENDER.vapid({**CLAIMS, "aud": audience})).audiences
+
+
+@pytest.mark.parametrize(
+    "audience",
+    [
+        *("http://push.example", "https://push.example:8443", "https://a.push.example"),
+        *("https://push.example.org", "push.example", "x", 5, True, {"a": 1}, "https://[::"),
+        *("https://push.example@evil.example", [5, "https://a.example"], "*"),
+    ],
+)
+def test_another_audience_is_401(audience: object) -> None:
+    assert "Invalid Audience" in refusal(SENDER.vapid({**CLAIMS, "aud": audience}))
+
+
+@pytest.mark.parametrize("audience", [None, "", []])
+def test_a_token_without_audience_is_401(audience: object) -> None:
+    assert "No Audience" in refusal(SENDER.vapid({**CLAIMS, "aud": audience}))
+    claims = {name: value for name, value in CLAIMS.items() if name != "aud"}
+    assert "No Audience" in refusal(SENDER.vapid(claims))
+
+
+@pytest.mark.parametrize("subject", [None, 5, ["a"]])
+def test_the_subject_is_optional_and_not_judged(subject: object) -> None:
+    assert verify(SENDER.vapid({**CLAIMS, "sub": subject})).subject is None
+
+
+@pytest.mark.parametrize("scheme", ["vapid", "bearer"])
+def test_a_sender_is_remembered_by_its_header(scheme: str) -> None:
+    verifier = Verifier(ORIGIN)
+    authorization = f"vapid t={TOKEN},k={KEY}" if scheme == "vapid" else f"Bearer {TOKEN}"
+    crypto_key = None if scheme == "vapid" else f"dh=a;p256ecdsa={KEY}"
+    assert verifier.cached(authorization, crypto_key) is None
+    verified = verifier.verify(parse(authorization, crypto_key))
+    assert verifier.cached(authorization, crypto_key) is None
+    verifier.remember(authorization, verified)
+    assert verifier.cached(authorization, crypto_key) is verified
+    assert verifier.cached(authorization + "x", crypto_key) is None
+
+
+def test_in_the_first_draft_the_key_belongs_to_what_is_remembered() -> None:
+    verifier = Verifier(ORIGIN)
+    authorization = f"Bearer {TOKEN}"
+    verifier.remember(authorization, verifier.verify(parse(authorization, f"p256ecdsa={KEY}")))
+    # dh is new in each message and does not matter
+    assert verifier.cached(authorization, f"dh=other,p256ecdsa={KEY}")
+    other = Sender().key_text
+    for crypto_key in (
+        None,
+        "",
+        "dh=a",
+        f"p256ecdsa={other}",
+        f"p256ecdsa={other};p256ecdsa={KEY}",
+    ):
+        assert verifier.cached(authorization, crypto_key) is None
+
+
+def test_a_remembered_sender_is_judged_by_the_clock_at_each_use() -> None:
+    verifier = Verifier(ORIGIN)
+    verified = verifier.verify(parse(SENDER.vapid(CLAIMS), None))
+    verifier.check(verified, NOW)
+    verifier.check(verified, NOW + 3600)
+    with pytest.raises(PushError, match="expired"):
+        verifier.check(verified, NOW + 3600.001)
+    with pytest.raises(PushError, match="24 hours"):
+        verifier.check(verified, NOW - 86_400)
+
+
+def test_a_header_too_long_to_keep_is_verified_each_time() -> None:
+    verifier = Verifier(ORIGIN)
+    authorization = SENDER.vapid({**CLAIMS, "x": "y" * 4000})
+    verifier.remember(authorization, verifier.verify(parse(authorization, None)))
+    assert verifier.cached(authorization, None) is None
+
+
+def test_threads_verify_side_by_side() -> None:
+    verifier = Verifier(ORIGIN, key_cache_size=2)
+    senders = [Sender() for _ in range(4)]
+    credentials = [parse(sender.vapid(CLAIMS), None) for sender in senders] * 10
+    with ThreadPoolExecutor(4) as pool:
+        verified = list(pool.map(verifier.verify, credentials))
+    assert [one.key for one in verified] == [sender.point for sender in senders] * 10
+
+
+def test_no_message_shows_a_token_or_a_key() -> None:
+    for authorization in (f"vapid t={TOKEN}x,k={KEY}", f"vapid t={TOKEN},k={KEY}*"):
+        said = refusal(authorization)
+        assert KEY not in said
+        assert TOKEN[:20] not in said
+
+
+@given(st.text(), st.none() | st.text())
+def test_random_headers_are_parsed_or_raise_a_push_error(
+    authorization: str, crypto_key: str | None
+) -> None:
+    for text in (authorization, f"Bearer {authorization}", f"vapid {authorization}"):
+        with contextlib.suppress(PushError):
+            verify(text, crypto_key)
+
+
+@given(st.text(), st.none() | st.text())
+def test_random_credentials_are_401(token: str, key: str | None) -> None:
+    with pytest.raises(PushError) as caught:
+        Verifier(ORIGIN).verify(Credentials("vapid", 2, token, key))
+    assert caught.value.status == 401
+
+
+claim_values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
+    max_leaves=5,
+)
+
+
+@given(st.dictionaries(st.sampled_from(["aud", "exp", "sub", "x"]), claim_values))
+def test_random_claims_that_are_signed_raise_nothing_but_a_push_error(
+    claims: dict[str, object],
+) -> None:
+    with contextlib.suppress(PushError):
+        verify(SENDER.vapid({**CLAIMS, **claims}))
+
+
+@pytest.mark.parametrize("vapid_class", [Vapid01, Vapid02])
+def test_what_py_vapid_signs_is_accepted(vapid_class: type[Vapid01]) -> None:
+    vapid = vapid_class()
+    vapid.generate_keys()
+    headers = vapid.sign({"aud": ORIGIN, "exp": int(NOW) + 60, "sub": "mailto:a@b.example"})
+    assert (
+        verify(headers["Authorization"], headers.get("Crypto-Key")).subject == "mailto:a@b.example"
+    )
+
+
+class RecordingSession:
+    """Stands in for a requests session: keeps what would have been sent."""
+
+    def post(self, url: str, *, data: bytes, headers: dict[str, str], timeout: object) -> Response:
+        self.data = data
+        self.headers = {name.lower(): str(value) for name, value in headers.items()}
+        return Response()
+
+
+@pytest.mark.parametrize(
+    ("vapid_class", "encoding"),
+    [(Vapid01, "aesgcm"), (Vapid02, "aesgcm"), (Vapid02, "aes128gcm")],
+)
+def test_what_pywebpush_sends_is_accepted(vapid_class: type[Vapid01], encoding: str) -> None:
+    vapid = vapid_class()
+    vapid.generate_keys()
+    session = RecordingSession()
+    subscription = {
+        "endpoint": f"{ORIGIN}/wpush/v2/token",
+        "keys": {"p256dh": SENDER.key_text, "auth": "AAAAAAAAAAAAAAAAAAAAAA"},
+    }
+    pusher = WebPusher(subscription, requests_session=session)
+    signed = vapid.sign({"aud": ORIGIN, "exp": int(NOW) + 60, "sub": "mailto:a@b.example"})
+    pusher.send("hello", signed, ttl=60, content_encoding=encoding)
+    verify(session.headers["authorization"], session.headers.get("crypto-key"))
+    content = check_content(session.headers, session.data)
+    assert content.headers is not None
+    assert content.headers["encoding"] == encoding
+    assert ("salt=" in content.headers.get("encryption", "")) == (encoding == "aesgcm")

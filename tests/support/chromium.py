@@ -1,0 +1,289 @@
+"""Headless Chromium for tests, driven over its own DevTools protocol: nothing but `websockets` is needed.
+
+    async with running_chromium() as browser:
+        page = await browser.open("http://localhost:8082/")
+        await page.until("document.querySelector('#done')")
+        title = await page.evaluate("document.title")
+
+Rule: nothing waits for a fixed time, and every wait ends: with what was waited for, or an error that says what it was.
+"""
+
+import asyncio
+import base64
+import contextlib
+import itertools
+import json
+import os
+import shutil
+import signal
+import tempfile
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from websockets.asyncio.client import ClientConnection, connect
+
+Json = dict[str, Any]
+
+PATIENCE = 30.0  # seconds for one command or one wait
+NAMES = ("chromium", "chromium-browser", "google-chrome")
+FLAGS = (
+    "--headless",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--disable-dev-shm-usage",
+    "--no-first-run",
+    "--no-default-browser-check",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-default-apps",
+    "--disable-extensions",
+    "--disable-sync",
+    "--hide-scrollbars",
+    "--mute-audio",
+    "--password-store=basic",
+    # Whatever is not on this machine does not exist for it.
+    "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE localhost, EXCLUDE 127.0.0.1",
+    "--remote-debugging-port=0",
+)
+
+
+class ChromiumError(Exception):
+    """Chromium refused a command, or a page threw."""
+
+
+def find_chromium() -> str:
+    """The path of a Chromium; without one the test is skipped, and fails where CI is `true`."""
+    for name in NAMES:
+        if found := shutil.which(name):
+            return found
+    reason = "needs Chromium: apt-get install chromium"
+    if os.environ.get("CI") == "true":
+        pytest.fail(reason)
+    pytest.skip(reason)
+
+
+class Page:
+    """One tab."""
+
+    def __init__(self, browser: "Chromium", session: str) -> None:
+        self._browser = browser
+        self._session = session
+
+    async def command(self, method: str, **parameters: object) -> Json:
+        """A DevTools command to this tab, for example `Page.reload`."""
+        return await self._browser.command(method, parameters, self._session)
+
+    def on(self, method: str, listener: Callable[[Json], object]) -> None:
+        """Call the listener with the parameters of each event of that name in this tab."""
+        self._browser.listen(method, self._session, listener)
+
+    async def evaluate(self, expression: str) -> Any:
+        """The value of a JavaScript expression as JSON; a promise is awaited.
+
+        :raises ChromiumError: the expression threw
+        """
+        answer = await self.command(
+            "Runtime.evaluate",
+            expression=expression,
+            awaitPromise=True,
+            returnByValue=True,
+            userGesture=True,
+        )
+        if thrown := answer.get("exceptionDetails"):
+            raise ChromiumError(thrown.get("exception", {}).get("description", thrown["text"]))
+        return answer["result"].get("value")
+
+    async def until(self, condition: str, *, seconds: float = 10) -> None:
+        """Wait until a JavaScript expression is true, asking once a frame."""
+        await self.evaluate(
+            f"""new Promise((resolve, reject) => {{
+              const end = performance.now() + {seconds * 1000};
+              const ask = async () => {{
+                if (await ({condition})) resolve();
+                else if (performance.now() > end)
+                  reject(new Error("never came true: " + {json.dumps(condition)}));
+                else setTimeout(ask, 20);
+              }};
+              ask();
+            }})"""
+        )
+
+    async def goto(self, url: str) -> None:
+        """Open a URL here and wait until it is loaded, with its modules.
+
+        :raises ChromiumError: it could not be loaded
+        """
+        loaded = asyncio.get_running_loop().create_future()
+        self.on("Page.loadEventFired", lambda _: loaded.done() or loaded.set_result(None))
+        answer = await self.command("Page.navigate", url=url)
+        if error := answer.get("errorText"):
+            raise ChromiumError(f"{url}: {error}")
+        await asyncio.wait_for(loaded, PATIENCE)
+
+    async def before_load(self, script: str) -> None:
+        """Run a script in every document opened here, before its own scripts."""
+        await self.command("Page.addScriptToEvaluateOnNewDocument", source=script)
+
+    async def look(
+        self,
+        *,
+        width: int = 1280,
+        height: int = 900,
+        dark: bool = False,
+        media: dict[str, str] | None = None,
+    ) -> None:
+        """Set the size of the window in CSS pixels, and what media queries find."""
+        await self.command(
+            "Emulation.setDeviceMetricsOverride",
+            width=width,
+            height=height,
+            deviceScaleFactor=1,
+            mobile=False,
+        )
+        features = {"prefers-color-scheme": "dark" if dark else "light", **(media or {})}
+        await self.command(
+            "Emulation.setEmulatedMedia",
+            features=[{"name": name, "value": value} for name, value in features.items()],
+        )
+
+    async def screenshot(self, path: Path) -> None:
+        """A PNG of the whole page, not only of what the window shows."""
+        size = (await self.command("Page.getLayoutMetrics"))["cssContentSize"]
+        answer = await self.command(
+            "Page.captureScreenshot",
+            captureBeyondViewport=True,
+            clip={"x": 0, "y": 0, "width": size["width"], "height": size["height"], "scale": 1},
+        )
+        path.write_bytes(base64.b64decode(answer["data"]))
+
+
+class Chromium:
+    """A running browser; `running_chromium` makes one."""
+
+    def __init__(self, socket: ClientConnection) -> None:
+        self._socket = socket
+        self._numbers = itertools.count(1)
+        self._waiting: dict[int, asyncio.Future[Json]] = {}
+        self._listeners: dict[tuple[str, str | None], list[Callable[[Json], object]]] = {}
+        self._reader = asyncio.create_task(self._read())
+
+    async def command(
+        self, method: str, parameters: Json | None = None, session: str | None = None
+    ) -> Json:
+        """A DevTools command; its result.
+
+        :raises ChromiumError: Chromium refused it, or ended
+        """
+        number = next(self._numbers)
+        message: Json = {"id": number, "method": method, "params": parameters or {}}
+        if session is not None:
+            message["sessionId"] = session
+        answer = asyncio.get_running_loop().create_future()
+        self._waiting[number] = answer
+        await self._socket.send(json.dumps(message))
+        try:
+            return await asyncio.wait_for(answer, PATIENCE)
+        except TimeoutError:
+            raise ChromiumError(f"no answer to {method} in {PATIENCE} s") from None
+        finally:
+            del self._waiting[number]
+
+    def listen(self, method: str, session: str | None, listener: Callable[[Json], object]) -> None:
+        """Call the listener with the parameters of each event of that name."""
+        self._listeners.setdefault((method, session), []).append(listener)
+
+    async def open(self, url: str = "about:blank") -> Page:
+        """A new tab; with a URL, once that is loaded."""
+        target = await self.command("Target.createTarget", {"url": "about:blank"})
+        attached = await self.command(
+            "Target.attachToTarget", {"targetId": target["targetId"], "flatten": True}
+        )
+        page = Page(self, attached["sessionId"])
+        for domain in ("Page", "Runtime", "Log"):
+            await page.command(f"{domain}.enable")
+        if url != "about:blank":
+            await page.goto(url)
+        return page
+
+    async def grant(self, origin: str, *permissions: str) -> None:
+        """Grant permissions to an origin, for example `notifications`; all others are denied."""
+        await self.command(
+            "Browser.grantPermissions", {"origin": origin, "permissions": list(permissions)}
+        )
+
+    async def close(self) -> None:
+        """Let go of the browser."""
+        self._reader.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await self._reader
+        await self._socket.close()
+
+    async def _read(self) -> None:
+        async for text in self._socket:
+            message = json.loads(text)
+            if "id" not in message:
+                key = (message["method"], message.get("sessionId"))
+                for listener in self._listeners.get(key, ()):
+                    listener(message["params"])
+            elif (answer := self._waiting.get(message["id"])) and not answer.done():
+                if error := message.get("error"):
+                    answer.set_exception(ChromiumError(error["message"]))
+                else:
+                    answer.set_result(message["result"])
+        for answer in self._waiting.values():
+            if not answer.done():
+                answer.set_exception(ChromiumError("Chromium ended"))
+
+
+@contextlib.asynccontextmanager
+async def running_chromium(*flags: str) -> AsyncIterator[Chromium]:
+    """Start a headless Chromium with a profile of its own, and end it."""
+    program = find_chromium()
+    with tempfile.TemporaryDirectory(prefix="chromium-", ignore_cleanup_errors=True) as profile:
+        process = await asyncio.create_subprocess_exec(
+            program,
+            *FLAGS,
+            *flags,
+            f"--user-data-dir={profile}",
+            "about:blank",
+            stdout=asyncio.subprocess.DEVNULL,
+            stderr=asyncio.subprocess.PIPE,
+            start_new_session=True,
+        )
+        assert process.stderr is not None
+        drain: asyncio.Task[None] | None = None
+        try:
+            url = await asyncio.wait_for(_debugging_url(process.stderr), PATIENCE)
+            drain = asyncio.create_task(_drain(process.stderr))
+            async with connect(url, max_size=None, ping_interval=None, proxy=None) as socket:
+                browser = Chromium(socket)
+                try:
+                    yield browser
+                finally:
+                    await browser.close()
+        finally:
+            # Its helper processes are in the session started above.
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            await process.wait()
+            if drain is not None:
+                await drain
+
+
+async def _debugging_url(stderr: asyncio.StreamReader) -> str:
+    said = []
+    async for line in stderr:
+        text = line.decode(errors="replace").strip()
+        _, mark, url = text.partition("DevTools listening on ")
+        if mark:
+            return url
+        said.append(text)
+    raise ChromiumError("Chromium did not start:\n" + "\n".join(said[-10:]))
+
+
+async def _drain(stream: asyncio.StreamReader) -> None:
+    while await stream.read(65536):
+        pass

@@ -1,0 +1,136 @@
+"""The HTTP shell for tests: on a fake clock and transport, or on a real socket."""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+
+from autopush.net.http import Handler, HttpServer, Limits, Request, Response, Upgrade
+from autopush.net.timers import TimerWheel
+from support.fake_loop import FakeLoop
+from support.fake_transport import FakeTransport
+
+MAX_BODY = 1000
+
+
+@dataclass
+class Answer:
+    version: str
+    status: int
+    reason: str
+    headers: dict[str, str]
+    body: bytes
+
+
+def read_answers(data: bytes, *, heads: tuple[int, ...] = ()) -> list[Answer]:
+    """Split what a server wrote into answers, strictly; `heads`: which answer a HEAD."""
+    answers: list[Answer] = []
+    while data:
+        head, mark, data = data.partition(b"\r\n\r\n")
+        assert mark, f"no end of head in {head!r}"
+        status_line, *lines = head.decode("latin-1").split("\r\n")
+        version, status, reason = status_line.split(" ", 2)
+        headers: dict[str, str] = {}
+        for line in lines:
+            name, colon, value = line.partition(": ")
+            assert colon
+            assert name.lower() not in headers
+            assert not set(line) & set("\r\n\0")
+            headers[name.lower()] = value
+        code = int(status)
+        length = 0
+        if code < 200 or code == 204:
+            assert "content-length" not in headers
+        elif code != 304 and len(answers) not in heads:
+            length = int(headers["content-length"])
+        assert len(data) >= length, "body cut short"
+        answers.append(Answer(version, code, reason, headers, data[:length]))
+        data = data[length:]
+    return answers
+
+
+def describe(request: Request) -> bytes:
+    return f"{request.method} {request.path} {request.query} {len(request.body)}".encode()
+
+
+async def echo(request: Request) -> Response:
+    return Response(200, describe(request), content_type="text/plain")
+
+
+class Transport(FakeTransport):
+    """One whose protocol can be exchanged."""
+
+    def set_protocol(self, protocol: asyncio.BaseProtocol) -> None:
+        assert isinstance(protocol, asyncio.Protocol)
+        self.protocol = protocol
+
+
+class Shell:
+    """An `HttpServer` on a fake clock, with a handler that does not suspend."""
+
+    def __init__(self, handler: Handler = echo, **limits: float) -> None:
+        self.clock = FakeLoop()
+        self.requests: list[Request] = []
+        self.crashes: list[Exception] = []
+        self._handler = handler
+        self.server = make_server(self._handle, self.clock.loop, self.crashes, **limits)
+
+    async def _handle(self, request: Request) -> Response | Upgrade:
+        self.requests.append(request)
+        return await self._handler(request)
+
+    def connect(self) -> Transport:
+        return Transport(self.clock, self.server.protocol())
+
+    def exchange(self, *chunks: bytes) -> tuple[list[Answer], Transport]:
+        """What one connection answers to these reads."""
+        transport = self.connect()
+        receive(transport, *chunks)
+        return read_answers(bytes(transport.written)), transport
+
+
+def receive(transport: Transport, *chunks: bytes) -> None:
+    """Give what the socket would: nothing is read while paused or closing."""
+    for chunk in chunks:
+        if chunk and transport.reading and not transport.closing:
+            transport.protocol.data_received(chunk)
+
+
+def make_server(
+    handler: Handler, loop: asyncio.AbstractEventLoop, crashes: list[Exception], **limits: float
+) -> HttpServer:
+    return HttpServer(
+        handler,
+        limits=Limits(**{"max_body": MAX_BODY} | limits),  # type: ignore[arg-type]
+        wheel=TimerWheel(loop, 0.05),
+        error_response=lambda status, reason: Response(status, reason.encode()),
+        on_crash=lambda exc, request: crashes.append(exc),
+        clock=lambda: 784111777.0,
+    )
+
+
+@dataclass
+class Serving:
+    server: HttpServer
+    port: int
+    crashes: list[Exception]
+    listener: asyncio.Server
+
+
+@contextlib.asynccontextmanager
+async def serving(handler: Handler = echo, **limits: float) -> AsyncIterator[Serving]:
+    """Serve on a free port of the loopback. Afterwards no connection may be left."""
+    loop = asyncio.get_running_loop()
+    crashes: list[Exception] = []
+    faults: list[dict[str, object]] = []
+    loop.set_exception_handler(lambda _, context: faults.append(context))
+    server = make_server(handler, loop, crashes, **limits)
+    listener = await loop.create_server(server.protocol, "127.0.0.1", 0)
+    try:
+        yield Serving(server, listener.sockets[0].getsockname()[1], crashes, listener)
+    finally:
+        listener.close()
+        await server.shutdown(0.5)
+        await listener.wait_closed()
+        server.wheel.close()
+    assert faults == []

@@ -1,0 +1,44 @@
+"""Application servers with a VAPID key of their own, for tests."""
+
+import json
+from collections.abc import Mapping
+
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.asymmetric.utils import decode_dss_signature
+from cryptography.hazmat.primitives.hashes import SHA256
+from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
+
+from autopush.webpush import base64url
+
+
+class Sender:
+    """Signs what it is told to, right or wrong."""
+
+    def __init__(self) -> None:
+        self._private = ec.generate_private_key(ec.SECP256R1())
+        self.point = self._private.public_key().public_bytes(
+            Encoding.X962, PublicFormat.UncompressedPoint
+        )
+        self.der = self._private.public_key().public_bytes(
+            Encoding.DER, PublicFormat.SubjectPublicKeyInfo
+        )
+        self.key_text = base64url.encode(self.point)
+
+    def token(
+        self,
+        claims: object,
+        *,
+        header: object = None,
+        der_signature: bool = False,
+    ) -> str:
+        head = {"typ": "JWT", "alg": "ES256"} if header is None else header
+        signed = ".".join(base64url.encode(json.dumps(part).encode()) for part in (head, claims))
+        signature = self._private.sign(signed.encode(), ec.ECDSA(SHA256()))
+        if not der_signature:
+            r, s = decode_dss_signature(signature)
+            signature = r.to_bytes(32, "big") + s.to_bytes(32, "big")
+        return f"{signed}.{base64url.encode(signature)}"
+
+    def vapid(self, claims: Mapping[str, object]) -> str:
+        """An Authorization header of RFC 8292."""
+        return f"vapid t={self.token(claims)},k={self.key_text}"
