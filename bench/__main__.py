@@ -28,6 +28,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = _parse(arguments)
     cores = machine.choose_cores()
     os.sched_setaffinity(0, {cores.load})
+    sizes = QUICK if options.quick else Sizes()
+    machine.allow_files(max(sizes.held, sizes.storm) + 500)
     try:
         if options.command == "profile":
             return _profile(options, cores)
@@ -175,7 +177,7 @@ def _profile(options: argparse.Namespace, cores: machine.Cores) -> int:
     name = options.measure or "direct-bypass"
     with tempfile.TemporaryDirectory() as folder:
         out = Path(folder) / "profile"
-        options.server = profiling.profiled_command(out)
+        options.server = profiling.profiled(options.server, out)
         settings = replace(_settings(options), stop_limit=120.0)
         if not options.quick:
             settings = replace(settings, sizes=replace(settings.sizes, rounds=1))

@@ -111,6 +111,17 @@ def _own_seconds() -> float:
     return sum(usage.ru_utime + usage.ru_stime for usage in usages)
 
 
+def allow_files(count: int) -> None:
+    """Raise this process's limit of open files, which its children inherit, as far as it may go.
+
+    Raises `OSError` when that is less than `count`.
+    """
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+    if most < count:
+        raise OSError(f"{count:,} open files are needed, {most:,} are allowed (ulimit -Hn)")
+
+
 def filesystem(folder: Path) -> str:
     """Type of the file system that holds the folder, such as `ext4`."""
     best, kind = "", "unknown"

@@ -5,28 +5,32 @@ thread only.
 
 import pstats
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
-from bench.server import default_command
 
-
-def profiled_command(out: Path) -> list[str]:
-    """The service's console script under cProfile, which writes `out` when the server ends."""
-    return [sys.executable, "-m", "cProfile", "-o", str(out), *default_command()]
+def profiled(command: Sequence[str], out: Path) -> list[str]:
+    """The command, a Python script and its words, under cProfile; writes `out` when it ends."""
+    return [sys.executable, "-m", "cProfile", "-o", str(out), *command]
 
 
 def top(out: Path, count: int = 45) -> str:
     """The functions with the most time of their own, as aligned text."""
     stats = pstats.Stats(str(out))
     rows = []
-    total = 0.0
+    loop = total = 0.0
     for (file, line, name), (_, calls, own, together, _) in _functions(stats):
-        if "uvloop" in name or name.startswith("<method 'run_forever'") or "select.epoll" in name:
-            continue  # waiting for work shows up as time of the loop's own
+        if name == "run" and Path(file).name == "runners.py":
+            loop += own  # uvloop is C: its work and its waiting are told to whoever called it
+            continue
         total += own
         rows.append((own, together, calls, _place(file, line, name)))
     rows.sort(reverse=True)
-    lines = ["  own %   own s  with callees s      calls  function"]
+    lines = [
+        f"{total:.2f} s in functions; {loop:.2f} s in uvloop (sockets, waiting), not counted.",
+        "",
+        "  own %   own s  with callees s      calls  function",
+    ]
     lines += [
         f"{own / total:7.1%} {own:7.2f} {together:15.2f} {calls:10,}  {place}"
         for own, together, calls, place in rows[:count]

@@ -9,7 +9,8 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from bench.floor import Floor, FloorSample
+from bench.floor import Floor
+from bench.ledger import MismatchError
 from bench.machine import Cores
 from bench.report import Sample, Series
 from bench.server import Server, make_folder, remove_folder
@@ -77,7 +78,6 @@ class Run:
         self.cores = cores
         self.floor = floor
         self._settings = settings
-        self._floor_now: FloorSample | None = None
 
     @asynccontextmanager
     async def server(self, direct_delivery: str) -> AsyncIterator[Server]:
@@ -87,7 +87,12 @@ class Run:
         server = Server(self._settings.command, options, folder, self.cores.server)
         try:
             server.start()
-            yield server
+            try:
+                yield server
+            except MismatchError as wrong:
+                raise MismatchError(
+                    f"{wrong}\nstderr of the server: {server.complaints()}"
+                ) from None
             server.stop(self._settings.stop_limit)
         finally:
             server.kill()

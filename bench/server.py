@@ -20,6 +20,7 @@ from bench.ledger import MismatchError
 
 READY = "autopush ready"
 _URL = re.compile(r"\b(wss?|https?)://([^/\s:]+):(\d+)")
+_NODE = re.compile(r"\bnode API [^\s:]+:(\d+)")
 
 
 def default_command() -> list[str]:
@@ -112,11 +113,13 @@ class Server:
         self._read_ports(line)
 
     def keep_ports(self, endpoint: str) -> None:
-        """Start it on the same public ports next time; `endpoint` is one that it gave out."""
+        """Start it on the same ports next time; `endpoint` is one that it gave out."""
         url = _URL.search(endpoint)
         if url is None:
             raise MismatchError(f"an endpoint without a port: {endpoint}")
         self._options |= {"--port": str(self.port), "--endpoint-port": url[3]}
+        if node := _NODE.search(self._ready_line()):
+            self._options["--router-port"] = node[1]
 
     def _ready_line(self) -> str:
         for line in (self.folder / "stdout").read_text(errors="replace").splitlines(keepends=True):

@@ -44,7 +44,6 @@ class UserAgent(WebSocketClient):
         "acking",
         "identity",
         "ledger",
-        "received",
     )
 
     def __init__(self, identity: Identity, ledger: Ledger) -> None:
@@ -52,7 +51,6 @@ class UserAgent(WebSocketClient):
         self.identity = identity
         self.ledger = ledger
         self.acking = True
-        self.received = 0
         self._first = b""
         self._channel = identity.channel.encode()
         self._ack_head = b"".join(
@@ -127,7 +125,6 @@ class UserAgent(WebSocketClient):
             self.ledger.fail(f"a notification came with other data: {payload[:200]!r}")
         if payload[channel : channel + 36] != self._channel:
             self.ledger.fail(f"a notification came for another channel: {payload[:200]!r}")
-        self.received += 1
         self.ledger.deliver(version)
         if self.acking:
             self.transport.write(
@@ -136,9 +133,10 @@ class UserAgent(WebSocketClient):
 
     def _answered(self, payload: bytes) -> None:
         message = orjson.loads(payload)
-        if message.get("messageType") == "notification":
+        kind = message.get("messageType")
+        if kind == "notification" and isinstance(message.get("version"), str):
             self.text_received(orjson.dumps(message))  # it was written with spaces
-        elif message.get("messageType") not in ("hello", "register"):
+        elif kind not in ("hello", "register"):
             self.ledger.fail(f"an unexpected message: {payload[:200]!r}")
         elif self._reply is not None and not self._reply.done():
             self._reply.set_result(message)

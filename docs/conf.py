@@ -26,4 +26,4 @@ html_static_path = ["_static"]
 html_css_files = ["diagram.css"]
 html_copy_source = False
 html_show_sourcelink = False
-html_theme_options = {"top_of_page_buttons": []}
+html_theme_options: dict[str, list[str]] = {"top_of_page_buttons": []}

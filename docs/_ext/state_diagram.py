@@ -16,8 +16,8 @@ E = TypeVar("E", bound=Enum)
 WIDTH: Final = 720
 BOX_LEFT: Final = 170
 BOX_WIDTH: Final = 260
-BOX_HEIGHT: Final = 66
-GAP: Final = 74
+BOX_HEIGHT: Final = 76
+GAP: Final = 66
 TOP: Final = 14
 END_LEFT: Final = 610
 END_WIDTH: Final = 96
@@ -71,8 +71,7 @@ def draw(states: Sequence[S], transitions: Mapping[tuple[S, E], S]) -> str:
     height = TOP + len(column) * (BOX_HEIGHT + GAP) - GAP + TOP
     parts = [_box(state.name, str(state.value), tops[state.name]) for state in column]
     parts.append(_end_bar(end.name, str(end.value), TOP, height - 2 * TOP))
-    for arrow in arrows(transitions):
-        parts.append(_arrow(arrow, tops, end.name))
+    parts += [_arrow(arrow, tops, end.name) for arrow in arrows(transitions)]
     parts.append(_legend(height + 12))
     label = "States of a session: " + ", ".join(state.name for state in states)
     return (
@@ -115,17 +114,25 @@ def _markers() -> str:
     return f"<defs>{heads}</defs>"
 
 
+def _balanced(text: str, widest: int) -> list[str]:
+    """The text in as few lines as `widest` characters allow, of about equal length."""
+    fewest = len(wrap(text, widest))
+    return next(
+        lines for width in range(1, widest + 1) if len(lines := wrap(text, width)) <= fewest
+    )
+
+
 def _box(name: str, meaning: str, top: int) -> str:
     middle = BOX_LEFT + BOX_WIDTH // 2
-    lines = wrap(meaning, 44)[:2]
-    first = top + 41 if len(lines) > 1 else top + 46
+    lines = _balanced(meaning, 44)
+    first = top + 47 if len(lines) > 1 else top + 53
     words = "".join(
         f'<text class="meaning" x="{middle}" y="{first + 15 * number}">{escape(line)}</text>'
         for number, line in enumerate(lines)
     )
     return (
         f'<rect class="state" x="{BOX_LEFT}" y="{top}" width="{BOX_WIDTH}" height="{BOX_HEIGHT}" '
-        f'rx="8"/><text class="name" x="{middle}" y="{top + 24}">{name}</text>{words}'
+        f'rx="8"/><text class="name" x="{middle}" y="{top + 27}">{name}</text>{words}'
     )
 
 

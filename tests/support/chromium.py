@@ -1,11 +1,12 @@
-"""Headless Chromium for tests, driven over its own DevTools protocol: nothing but `websockets` is needed.
+"""Headless Chromium for tests, driven over its own DevTools protocol; it needs `websockets` only.
 
     async with running_chromium() as browser:
         page = await browser.open("http://localhost:8082/")
         await page.until("document.querySelector('#done')")
         title = await page.evaluate("document.title")
 
-Rule: nothing waits for a fixed time, and every wait ends: with what was waited for, or an error that says what it was.
+Rule: nothing waits for a fixed time, and every wait ends: with what was waited for, or an error
+that says what it was.
 """
 
 import asyncio
@@ -116,12 +117,12 @@ class Page:
 
         :raises ChromiumError: it could not be loaded
         """
-        loaded = asyncio.get_running_loop().create_future()
-        self.on("Page.loadEventFired", lambda _: loaded.done() or loaded.set_result(None))
+        loaded = asyncio.Event()
+        self.on("Page.loadEventFired", lambda _: loaded.set())
         answer = await self.command("Page.navigate", url=url)
         if error := answer.get("errorText"):
             raise ChromiumError(f"{url}: {error}")
-        await asyncio.wait_for(loaded, PATIENCE)
+        await asyncio.wait_for(loaded.wait(), PATIENCE)
 
     async def before_load(self, script: str) -> None:
         """Run a script in every document opened here, before its own scripts."""
@@ -157,7 +158,7 @@ class Page:
             captureBeyondViewport=True,
             clip={"x": 0, "y": 0, "width": size["width"], "height": size["height"], "scale": 1},
         )
-        path.write_bytes(base64.b64decode(answer["data"]))
+        await asyncio.to_thread(path.write_bytes, base64.b64decode(answer["data"]))
 
 
 class Chromium:

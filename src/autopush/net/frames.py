@@ -14,6 +14,7 @@ A broken rule raises `FrameError`, which names the close code the peer is to be 
 
 import codecs
 from enum import IntEnum
+from struct import Struct
 from typing import Final
 
 CONTINUATION: Final = 0x0
@@ -115,6 +116,8 @@ def parse_close(payload: bytes) -> tuple[int, str]:
 # --- out ----------------------------------------------------------------------------------------
 
 _SHORT_TEXT: Final = tuple(bytes((0x80 | TEXT, length)) for length in range(126))
+_medium_head: Final = Struct(">HH").pack
+_long_head: Final = Struct(">HQ").pack
 
 
 def text_frame(payload: bytes) -> bytes:
@@ -123,8 +126,8 @@ def text_frame(payload: bytes) -> bytes:
     if length < 126:
         return _SHORT_TEXT[length] + payload
     if length < 0x10000:
-        return b"\x81\x7e%b%b" % (length.to_bytes(2), payload)
-    return b"\x81\x7f%b%b" % (length.to_bytes(8), payload)
+        return _medium_head(0x817E, length) + payload
+    return _long_head(0x817F, length) + payload
 
 
 def control_frame(opcode: int, payload: bytes = b"") -> bytes:

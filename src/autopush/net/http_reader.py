@@ -122,7 +122,7 @@ class RequestReader:
         headers = self._headers
         if key in headers:
             self._repeats += 1
-            if key == "host":
+            if key == "host" and self.phase == HEAD:
                 self._refuse(400, "more than one Host header")
             headers[key] += ", " + value.rstrip().decode("latin-1")
         else:

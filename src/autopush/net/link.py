@@ -10,6 +10,7 @@ on a new connection. So requests must be repeatable, as PUT and DELETE are.
 """
 
 import asyncio
+import errno
 from collections import deque
 from typing import cast
 
@@ -169,7 +170,7 @@ class Link:
         except TimeoutError:
             reason = "connecting took too long"
         except OSError as exc:
-            reason = f"cannot connect: {exc.strerror or type(exc).__name__}"
+            reason = f"cannot connect: {errno.errorcode.get(exc.errno or 0, type(exc).__name__)}"
         else:
             if self._connecting is not asyncio.current_task():  # failed or closed meanwhile
                 connection.abort()

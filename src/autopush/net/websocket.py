@@ -122,7 +122,7 @@ class WebSocketProtocol(asyncio.Protocol):
             self.transport.write(text_frame(payload))
 
     def send_texts(self, payloads: Iterable[bytes]) -> None:
-        """Send several text messages in one write: the event loop does not gather writes."""
+        """Send several text messages in one write: uvloop sends each write by itself."""
         if not self._state & _NOT_OPEN:
             self.transport.write(b"".join(map(text_frame, payloads)))
 
@@ -145,7 +145,7 @@ class WebSocketProtocol(asyncio.Protocol):
         self._state |= _CLOSING
         self.transport.write(frame)
         self._give_time()
-        self._read_on()  # the peer's answer is awaited, paused or not
+        self.resume_reading()  # the peer's answer is awaited, paused or not
 
     def abort(self) -> None:
         """Drop the connection at once, without a close frame. What is unsent is lost."""
@@ -164,8 +164,12 @@ class WebSocketProtocol(asyncio.Protocol):
 
     def resume_reading(self) -> None:
         """Go on after `pause_reading`; what was kept is delivered soon, not from within."""
-        if not self._state & _OVER:
-            self._read_on()
+        if not self._state & _READING_PAUSED:
+            return
+        self._state &= ~_READING_PAUSED
+        if self._reader is not None:
+            self.transport.resume_reading()
+            self._wheel.loop.call_soon(self._catch_up)
 
     # --- transport ------------------------------------------------------------------------------
 
@@ -181,7 +185,7 @@ class WebSocketProtocol(asyncio.Protocol):
                 length = data[at + 1] - _MASKED
                 key = at + 2
                 if length > 125:
-                    if length == 127 or size - at < _SHORTEST_FRAME + 2:
+                    if length == 127:
                         break
                     key = at + 4
                     length = data[at + 2] << 8 | data[at + 3]
@@ -309,14 +313,6 @@ class WebSocketProtocol(asyncio.Protocol):
     def _give_time(self) -> None:
         if self._timer is None:
             self._timer = self._wheel.after(self.close_timeout, self.abort)
-
-    def _read_on(self) -> None:
-        if not self._state & _READING_PAUSED:
-            return
-        self._state &= ~_READING_PAUSED
-        if self._reader is not None:
-            self.transport.resume_reading()
-            self._wheel.loop.call_soon(self._catch_up)
 
     def _catch_up(self) -> None:
         try:

@@ -56,7 +56,8 @@ class WorkerSlot:
         report = f"{self.index} {text}\n".encode()
         if "\n" in text or len(report) > _REPORT_SIZE:
             raise ValueError("a report of readiness is one line of at most 4,000 bytes")
-        os.write(self.ready_pipe, report)
+        with suppress(BrokenPipeError):  # the parent is gone, which `parent_pipe` tells too
+            os.write(self.ready_pipe, report)
 
 
 @dataclass(slots=True)
@@ -125,8 +126,13 @@ class _Supervisor:
             # Before the deaths: who dies of a signal sent to all is not to be started again.
             if _STOP & set(_drain(self.wakeup[0])):
                 self._stop(0)
+            # Deaths are noticed before reports are read and counted after: what a worker wrote
+            # before it died is known then, and does not outlive it.
+            dead = self._reap()
             self._read_reports()
-            self._reap()
+            for worker, pid, status in dead:
+                self._bury(worker, pid, status)
+            self._announce()
             now = time.monotonic()
             if self.exit_code is None:
                 self._start_due(now)
@@ -195,13 +201,16 @@ class _Supervisor:
             finally:
                 os._exit(code)
 
-    def _reap(self) -> None:
+    def _reap(self) -> list[tuple[_Worker, int, int]]:
+        """The workers that died, with process id and exit code."""
+        dead = []
         for worker, pid in self._running():
             # Each by its number: other children of this process are not ours to collect.
             done, status = os.waitpid(pid, os.WNOHANG)
             if done:
                 worker.pid = None
-                self._bury(worker, pid, os.waitstatus_to_exitcode(status))
+                dead.append((worker, pid, os.waitstatus_to_exitcode(status)))
+        return dead
 
     def _bury(self, worker: _Worker, pid: int, code: int) -> None:
         if self.exit_code is not None:
@@ -255,6 +264,8 @@ class _Supervisor:
         for line in lines:
             index, _, text = line.decode().partition(" ")
             self.reports[int(index)] = text
+
+    def _announce(self) -> None:
         if not self.is_ready and len(self.reports) == self.number and self.exit_code is None:
             self.is_ready = True
             self.on_ready([self.reports[index] for index in range(self.number)])

@@ -124,6 +124,8 @@ class Messages:
         if topics and after is None:
             sort = Range(lt=_TOPICS_END)
         page = await self._table.query(user, sort=sort, limit=PAGE)
+        while page.cursor is not None and not page.items:
+            page = await self._table.query(user, sort=sort, limit=PAGE, after=page.cursor)
         items: Iterable[Item] = page.items
         channels, read_to = None, None
         if topics and after is None:

@@ -1,6 +1,7 @@
 """The start page: what this is, how to point Firefox at it, and a live demo. Works offline.
 
-Rule: its files are read once, at the start, and served with a policy that forbids everything foreign.
+Rule: its files are read once, at the start, and served with a policy that forbids everything
+foreign.
 """
 
 from html import escape
@@ -28,6 +29,7 @@ _FILES: Final = {
             "demo.js",
             "health.js",
             "icon.svg",
+            "program.js",
             "sender-key.js",
             "steps.js",
             "style.css",

@@ -7,16 +7,10 @@ import warnings
 from collections.abc import AsyncIterator
 
 import pytest
-import uvloop
 
 from autopush.net.eager import begin
 
-
-@pytest.fixture(params=["asyncio", "uvloop"])
-def event_loop_policy(request: pytest.FixtureRequest) -> asyncio.AbstractEventLoopPolicy:
-    if request.param == "uvloop":
-        return uvloop.EventLoopPolicy()
-    return asyncio.DefaultEventLoopPolicy()
+BOTH_LOOPS = True
 
 
 async def value() -> int:
@@ -87,11 +81,10 @@ async def test_any_number_of_suspensions_of_any_kind() -> None:
             yield i
 
     async def works() -> list[int]:
-        found = []
+        found: list[int] = []
         await asyncio.sleep(0)  # a bare yield
         await asyncio.sleep(0.001)  # a future
-        async for i in numbers():
-            found.append(i)
+        found += [i async for i in numbers()]
         found += await asyncio.gather(value(), value())
         return found
 

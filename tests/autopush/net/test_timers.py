@@ -162,6 +162,15 @@ def test_an_empty_wheel_holds_no_timer_of_the_loop(clock: FakeLoop, wheel: Timer
     assert calls == [1]
 
 
+def test_cancelled_timers_leave_no_trace_in_an_empty_wheel(
+    clock: FakeLoop, wheel: TimerWheel
+) -> None:
+    for _ in range(100):
+        wheel.after(1000, int).cancel()
+        clock.advance(2)
+    assert wheel._rings == {}
+
+
 def test_after_a_stall_all_that_fell_due_is_called_in_order(
     clock: FakeLoop, wheel: TimerWheel
 ) -> None:

@@ -116,6 +116,10 @@ FAULTS: dict[str, tuple[bytes, int]] = {
     "fragment not UTF-8": (text(b"\xff", fin=False), 1007),
     "close reason not UTF-8": (wire.close(1000, b"\xff"), 1007),
     "too long": (frame(wire.TEXT, length=65_537), 1009),
+    "far too long, though not by the first bytes of the length": (
+        frame(wire.TEXT, length=200 << 48, length_bytes=8, key=b"ABCD") + bytes(300),
+        1009,
+    ),
     "fragments too long": (
         text(b"x" * 65_536, fin=False) + frame(wire.CONTINUATION, length=1),
         1009,
@@ -308,6 +312,17 @@ def test_a_peer_that_vanishes_is_told_once_with_no_code(
     assert len(connection.wheel) == 0
 
 
+def test_from_the_end_of_the_stream_on_nothing_is_sent(connection: Connection) -> None:
+    connection.transport.stuck = True
+    connection.protocol.send_text(b"x" * 20_000)
+    connection.transport.eof()
+    assert not connection.protocol.is_open
+    connection.transport.unstick()
+    assert connection.events == [("paused",)]
+    connection.settle()
+    assert connection.events == [("paused",), ("closed", None, "")]
+
+
 def test_a_peer_that_vanishes_while_we_close_leaves_our_code(connection: Connection) -> None:
     connection.protocol.close(1001)
     connection.transport.reset()
@@ -372,15 +387,16 @@ def test_a_flood_of_pings_to_a_peer_that_does_not_read_is_bounded(connection: Co
     assert len(connection.transport.written) < 16_384 + 200
 
 
-def test_a_pong_owed_is_not_sent_after_the_end(connection: Connection) -> None:
+@pytest.mark.parametrize("end", [wire.close(1002), frame(3)])
+def test_a_pong_owed_is_not_sent_after_the_end(connection: Connection, end: bytes) -> None:
     connection.transport.stuck = True
     connection.protocol.send_text(b"x" * 20_000)
     connection.sent()
-    connection.receive(frame(wire.PING, b"1") + wire.close(1000))
-    assert connection.sent() == wire.server_close(1000)
+    connection.receive(frame(wire.PING, b"1") + end)
+    assert connection.sent()[2:4] == (1002).to_bytes(2)
     connection.transport.unstick()
     assert connection.sent() == b""
-    assert connection.events == [("paused",), ("closed", 1000, "")]
+    assert [event[:2] for event in connection.events] == [("paused",), ("closed", 1002)]
 
 
 # --- input pauses -------------------------------------------------------------------------------

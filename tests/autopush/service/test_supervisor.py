@@ -96,6 +96,7 @@ def run() -> Iterator[Callable[[str], Supervised]]:
             [sys.executable, "-X", "dev", "-c", HEADER + program],
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
+            env={name: text for name, text in os.environ.items() if name != "PYTHONUNBUFFERED"},
             start_new_session=True,
         )
         processes.append(process)
@@ -134,6 +135,34 @@ supervise(start, 3)
     assert [line for line in service.lines if line[0] == "ready"] == [
         ["ready", "url-0", "url-1", "url-2"]
     ]
+
+
+def test_a_worker_that_died_before_all_were_ready_is_waited_for_again(run: Run) -> None:
+    service = run(
+        """
+lived, mark = os.pipe()  # outlives the workers: the first worker 0 leaves a mark in it
+first_died, tell_death = os.pipe()
+other_reported, tell_report = os.pipe()
+def start(slot):
+    if slot.index == 0:
+        if not select.select([lived], [], [], 0)[0]:
+            os.write(mark, b"x")
+            slot.report_ready("of-the-dead")
+            return 1
+        os.write(tell_death, b"x")
+        os.read(other_reported, 1)
+        time.sleep(0.1)  # were it wrong, `ready` would come now
+    else:
+        os.read(first_died, 1)
+        slot.report_ready("url-1")
+        os.write(tell_report, b"x")
+    return until_stopped(slot)
+supervise(start)
+"""
+    )
+    service.wait_for_ready()
+    assert service.end()[0] == 0
+    assert service.count("ready", "url-0", "url-1") == service.count("ready") == 1
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
@@ -350,6 +379,7 @@ def test_a_worker_logs_from_a_thread_and_loses_nothing_at_its_end(run: Run) -> N
 def start(slot):
     for number in range(200):
         logs.get("worker").info("line", slot=slot.index, number=number)
+    say("threads", len(os.listdir("/proc/self/task")))
     return until_stopped(slot)
 supervise(start)
 """
@@ -358,6 +388,14 @@ supervise(start)
     code, err = service.end()
     assert code == 0
     assert err.count("INFO worker: line") == 400
+    assert service.count("threads", "2") == 2
+
+
+def test_a_report_to_a_parent_that_is_gone_fails_nobody() -> None:
+    reader, writer = os.pipe()
+    os.close(reader)
+    WorkerSlot(0, 1, -1, writer).report_ready("url")
+    os.close(writer)
 
 
 def test_a_report_of_readiness_is_one_short_line() -> None:

@@ -10,6 +10,7 @@ from autopush.webpush.identifiers import (
     dashed,
     is_channel_id,
     is_uaid,
+    new_uaid,
     undashed,
 )
 
@@ -60,3 +61,9 @@ def test_a_uaid_in_another_form_is_refused(text: str) -> None:
 )
 def test_a_channel_id_in_another_form_is_refused(text: str) -> None:
     assert not is_channel_id(text)
+
+
+def test_a_new_uaid_is_random_and_of_version_4() -> None:
+    made = {new_uaid() for _ in range(50)}
+    assert len(made) == 50
+    assert all(is_uaid(uaid) and uuid.UUID(uaid).version == 4 for uaid in made)

@@ -5,7 +5,8 @@
  */
 
 import { Step, element, shorten } from "./steps.js";
-import { privateKeyText, senderKeys } from "./sender-key.js";
+import { pythonCommand } from "./program.js";
+import { senderKeys } from "./sender-key.js";
 import * as trouble from "./trouble.js";
 import { MAX_PLAINTEXT, publicKeyBytes, pushRequest, toBase64url } from "./webpush.js";
 
@@ -60,19 +61,26 @@ async function start() {
     event.preventDefault();
     run(steps.send, page.send, send);
   });
+  page.message.addEventListener("keydown", (event) => {
+    if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) page.form.requestSubmit();
+  });
   navigator.serviceWorker.addEventListener("message", ({ data }) => hear(data));
   await run(steps.subscribe, page.subscribe, resume);
 }
 
-/** Do one thing at a time with a button, and put its failure into words. */
+/**
+ * Do one thing at a time with a button, and put its failure into words. The button is not
+ * `disabled` meanwhile: that would take the focus away from it.
+ */
 async function run(step, button, action) {
-  button.disabled = true;
+  if (button.getAttribute("aria-disabled") === "true") return;
+  button.setAttribute("aria-disabled", "true");
   try {
     await action();
   } catch (error) {
     fail(step, error);
   } finally {
-    button.disabled = button === page.send && !usable();
+    button.removeAttribute("aria-disabled");
   }
 }
 
@@ -86,7 +94,7 @@ function fail(step, error) {
 async function resume() {
   keys = await senderKeys();
   if (Notification.permission === "denied") throw trouble.notAllowed("denied");
-  steps.subscribe.show("todo", "This browser is not subscribed.");
+  steps.subscribe.show("todo", "This browser is not subscribed.", trouble.forecast());
   const registration = await navigator.serviceWorker.getRegistration("/");
   if (!registration) return;
   steps.subscribe.show("busy", "Looking for the subscription of your last visit …");
@@ -108,6 +116,9 @@ async function subscribe() {
     await use(await inTime(newSubscription(registration.pushManager)));
   } catch (error) {
     throw trouble.subscribeFailed(error);
+  } finally {
+    // The button that was pressed may be gone.
+    if (page.subscribe.hidden) (usable() ? page.message : page.unsubscribe).focus();
   }
 }
 
@@ -146,14 +157,15 @@ async function use(found) {
   step.result("Notifications", Notification.permission === "granted" ? "allowed" : "not allowed");
   step.result("Service worker", "running");
   step.result("Push service", `${host}${reason ? "" : ", this server"}`);
-  step.result("Endpoint", shorten(found.endpoint), found.endpoint);
+  step.result("Endpoint", shorten(found.endpoint, 27, 6), found.endpoint);
   page.subscribe.hidden = true;
   page.unsubscribe.hidden = false;
   if (reason) throw reason;
   step.show("done", "Subscribed at this server.");
   steps.send.show("todo", "Ready.");
   page.send.disabled = false;
-  await showProgram();
+  page.programCode.textContent = await pythonCommand(found.toJSON(), keys);
+  page.program.hidden = false;
 }
 
 async function unsubscribe() {
@@ -182,13 +194,13 @@ function usable() {
 // ---------------------------------------------------------------- send
 
 async function send() {
+  if (!usable()) throw trouble.notSubscribed();
   const step = steps.send;
   step.clearResults();
   const id = crypto.randomUUID();
   const text = JSON.stringify({ id, text: page.message.value });
   const plaintext = new TextEncoder().encode(text);
   if (plaintext.length > MAX_PLAINTEXT) throw trouble.tooLong(plaintext.length, MAX_PLAINTEXT);
-  if (!usable()) throw trouble.foreign(subscription.endpoint, own);
 
   step.show("busy", "Encrypting and sending …");
   const ttl = Number(page.ttl.value);
@@ -201,7 +213,7 @@ async function send() {
     await post(request, size);
   } catch (error) {
     sent.delete(id);
-    steps.arrive.show("todo", "Nothing was sent.");
+    steps.arrive.show("todo", "The message was not taken.");
     throw error;
   }
   setTimeout(() => missed(id, ttl), ARRIVAL_PATIENCE);
@@ -216,14 +228,15 @@ async function post(request, size) {
     throw trouble.unreachable(request.url);
   }
   const took = performance.now() - begun;
-  const document = await answer.json().catch(() => null);
-  if (!answer.ok) throw trouble.refused(answer.status, document);
+  const told = await answer.json().catch(() => null);
+  if (!answer.ok) throw trouble.refused(answer.status, told);
   const step = steps.send;
   step.show("done", "The server took the message.");
-  step.result("Answer", `${answer.status} ${answer.statusText}, after ${milliseconds(took)}`);
+  const status = `${answer.status} ${answer.statusText}`.trim(); // HTTP/2 has no words for it
+  step.result("Answer", `${status}, after ${milliseconds(took)}`);
   step.result("Body", `${size} bytes, encrypted in this page (aes128gcm)`);
-  const id = document?.["message-id"] ?? answer.headers.get("Location")?.split("/").at(-1);
-  if (id) step.result("Message id", shorten(id, 24), id);
+  const id = told?.["message-id"] ?? answer.headers.get("Location")?.split("/").at(-1);
+  if (id) step.result("Message id", shorten(id, 27, 6), id);
 }
 
 function missed(id, ttl) {
@@ -242,7 +255,7 @@ function missed(id, ttl) {
 function hear(message) {
   if (message.kind === "message") arrive(message);
   if (message.kind === "notified") mark(message.id, "shown as a notification");
-  if (message.kind === "not-notified") mark(message.id, `not shown: ${message.reason}`);
+  if (message.kind === "not-notified") mark(message.id, `not shown as a notification (${message.reason})`);
   if (message.kind === "subscription-changed" && subscription) {
     forget("The browser dropped the subscription: its push service changed or forgot it.");
   }
@@ -273,19 +286,6 @@ function mark(id, words) {
 }
 
 // ---------------------------------------------------------------- the rest
-
-/** The command that sends to this subscription from Python, ready to be pasted into a shell. */
-async function showProgram() {
-  const info = JSON.stringify(subscription.toJSON(), ["endpoint", "keys", "p256dh", "auth"]);
-  const key = await privateKeyText(keys);
-  page.programCode.textContent = [
-    `python3 -c 'from pywebpush import webpush; print(webpush(`,
-    `  ${info},`,
-    `  "Hello from Python", ttl=60, vapid_private_key="${key}",`,
-    `  vapid_claims={"sub": "mailto:you@example.com"}).status_code)'`,
-  ].join("\n");
-  page.program.hidden = false;
-}
 
 /** A promise of the browser, or a Trouble when it takes too long. */
 function inTime(promise) {

@@ -32,7 +32,7 @@ async function receive(message) {
     });
     await tellPages({ kind: "notified", id: message.id });
   } catch (error) {
-    await tellPages({ kind: "not-notified", id: message.id, reason: error.message });
+    await tellPages({ kind: "not-notified", id: message.id, reason: error.message || error.name });
   }
 }
 

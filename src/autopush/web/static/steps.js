@@ -43,7 +43,7 @@ export function element(tag, className, text) {
 }
 
 /** The beginning and the end of a long text. */
-export function shorten(text, head = 40, tail = 8) {
+export function shorten(text, head, tail) {
   return text.length <= head + tail + 1 ? text : `${text.slice(0, head)}…${text.slice(-tail)}`;
 }
 

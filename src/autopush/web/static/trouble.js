@@ -47,12 +47,19 @@ export function missing() {
   return null;
 }
 
+/** What to know before subscribing: only Firefox can use this server. Nothing for Firefox itself. */
+export function forecast() {
+  return FIREFOX
+    ? undefined
+    : { text: "Only Firefox can be pointed at this server. This browser will ask its maker’s push service; you will see that, and nothing will be sent there.", ...STEPS };
+}
+
 /** The visitor, or the browser on its own, said no to notifications. */
 export function notAllowed(permission) {
   if (permission === "denied") {
     return new Trouble(
       "Notifications are blocked for this address.",
-      "Allow them with the symbol at the left of the address bar. Private windows always block them: use an ordinary one.",
+      "Allow them with the symbol at the left of the address bar. If this is a private window, use an ordinary one.",
     );
   }
   return new Trouble(
@@ -102,6 +109,10 @@ export function foreign(endpoint, own) {
   );
 }
 
+export function notSubscribed() {
+  return new Trouble("This browser is not subscribed at this server.", "First press Subscribe.");
+}
+
 export function tooLong(length, limit) {
   return new Trouble(
     `The message is too long by ${length - limit} bytes.`,
@@ -130,6 +141,10 @@ export function refused(status, document) {
   const words = document?.message ? `: ${document.message}` : "";
   return new Trouble(
     `The server refused the message (${status}${number})${words}`,
-    ADVICE[status] ?? "The log of the server tells more.",
+    {
+      text: ADVICE[status] ?? "The log of the server tells more.",
+      href: document?.more_info?.match(/^https?:\/\//) && document.more_info,
+      link: "All error numbers",
+    },
   );
 }

@@ -1,0 +1,147 @@
+"""Connections to the file, the checks before it is used, and SQLite's errors as ours.
+
+The one rule: a file that is not ours, or newer than we are, is refused and left as it is.
+"""
+
+import os
+from pathlib import Path
+from typing import Final
+
+import apsw
+
+from tablestore.errors import TableNotFound, TablestoreError, Throttled, Unavailable
+from tablestore.sqlite.locks import Turns
+
+__all__ = ["Database", "translate"]
+
+APPLICATION_ID: Final = 0x7AB1E501
+"""Marks a file as ours (``PRAGMA application_id``)."""
+
+FILE_VERSION: Final = 1
+"""The layout of the file (``PRAGMA user_version``)."""
+
+OLDEST_SQLITE: Final = (3, 51, 3)
+"""Versions before this can corrupt a write-ahead log that several processes share (the "WAL reset
+bug" of sqlite.org/wal.html)."""
+
+_CATALOG: Final = (
+    "CREATE TABLE catalog (id INTEGER PRIMARY KEY AUTOINCREMENT, name TEXT NOT NULL UNIQUE, "
+    "declaration TEXT NOT NULL)"
+)
+_OPENING_TIMEOUT: Final = 5000
+"""Milliseconds to wait for other programs while the file is opened."""
+
+
+def translate(error: apsw.Error, table: str = "") -> TablestoreError:
+    """Return our error for one of SQLite's."""
+    if isinstance(error, apsw.BusyError | apsw.LockedError):
+        return Throttled(f"the store is locked: {error}")
+    if isinstance(error, apsw.ConnectionClosedError):
+        return Unavailable("the store is closed")
+    if isinstance(error, apsw.SQLError) and "no such table" in str(error):
+        return TableNotFound(table)
+    return Unavailable(f"the store failed: {type(error).__name__}: {error}")
+
+
+class Database:
+    """The connections of one process to one file.
+
+    ``writer`` changes it, ``reader`` answers reads, ``checkpointer`` moves the log into the file.
+    Opening blocks; do it in a thread. Raises Unavailable.
+    """
+
+    __slots__ = ("checkpointer", "path", "reader", "turns", "writer")
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        self.path = os.fspath(path)
+        _check_sqlite()
+        _check_folder(Path(self.path))
+        try:
+            self.turns = Turns(self.path)
+        except OSError as error:
+            raise Unavailable(f"cannot make lock files beside {self.path}: {error}") from error
+        opened: list[apsw.Connection] = []
+        try:
+            for _ in range(3):  # one by one: those opened are closed when a later one fails
+                opened += [apsw.Connection(self.path, statementcachesize=256)]
+            self.writer, self.reader, self.checkpointer = opened
+            self._prepare()
+        except BaseException as error:
+            for connection in opened:
+                connection.close(True)
+            self.turns.close()
+            if isinstance(error, apsw.Error):
+                raise Unavailable(f"cannot open {self.path}: {_reason(error)}") from error
+            raise
+
+    def close(self) -> None:
+        """Close everything; the last process to do so moves the whole log into the file."""
+        for connection in (self.reader, self.checkpointer, self.writer):
+            connection.close()
+        self.turns.close()
+
+    def _prepare(self) -> None:
+        writer, reader, checkpointer = self.writer, self.reader, self.checkpointer
+        writer.set_busy_timeout(_OPENING_TIMEOUT)
+        self.turns.take()
+        try:
+            self._check_file()
+            # Each program that opens the file asks again; only the first one changes anything.
+            mode = writer.execute("PRAGMA journal_mode = WAL").get
+            if mode != "wal":
+                raise Unavailable(f"{self.path}: the file system does not allow a shared log")
+            with writer:
+                if not writer.execute("PRAGMA user_version").get:
+                    writer.execute(_CATALOG)
+                    writer.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+                    writer.execute(f"PRAGMA user_version = {FILE_VERSION}")
+        finally:
+            self.turns.give()
+        for connection in (writer, reader, checkpointer):
+            connection.set_busy_timeout(0)
+            connection.execute("PRAGMA synchronous = FULL")
+            connection.execute("PRAGMA wal_autocheckpoint = 0")
+            connection.execute("PRAGMA cache_size = -8192")
+        # A transaction stays in memory until its commit, so statements never wait for the disk.
+        writer.execute("PRAGMA cache_spill = OFF")
+        reader.execute("PRAGMA query_only = ON")
+
+    def _check_file(self) -> None:
+        execute = self.writer.execute
+        owner, version = execute("PRAGMA application_id").get, execute("PRAGMA user_version").get
+        tables = execute("SELECT count(*) FROM sqlite_schema").get
+        if owner != APPLICATION_ID and (owner or version or tables):
+            raise Unavailable(f"{self.path} is a database of another program")
+        if version > FILE_VERSION:
+            raise Unavailable(
+                f"{self.path} was written by a newer version (layout {version}, "
+                f"this program knows {FILE_VERSION})"
+            )
+
+
+def _check_sqlite() -> None:
+    version = apsw.sqlite_lib_version()
+    if tuple(map(int, version.split("."))) < OLDEST_SQLITE:
+        needed = ".".join(map(str, OLDEST_SQLITE))
+        raise Unavailable(
+            f"SQLite {version} can corrupt a store shared by several processes; "
+            f"{needed} or newer is needed (pip install --upgrade apsw)"
+        )
+
+
+def _check_folder(path: Path) -> None:
+    folder = path.parent
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise Unavailable(f"cannot make the data folder {folder}: {error.strerror}") from error
+    if not os.access(folder, os.W_OK | os.X_OK):
+        raise Unavailable(f"the data folder {folder} is not writable")
+    if path.exists() and not os.access(path, os.R_OK | os.W_OK):
+        raise Unavailable(f"{path} is not readable and writable")
+
+
+def _reason(error: apsw.Error) -> str:
+    if isinstance(error, apsw.NotADBError):
+        return "it is not a database"
+    return f"{type(error).__name__}: {error}"

@@ -1,0 +1,310 @@
+"""Group commit: submitted writes, in their order, a transaction at a time.
+
+The one rule: what was submitted first is applied first, and nothing is answered before the commit
+that holds it is on the disk.
+
+A transaction goes through these states; the loop is held in none of them:
+
+    IDLE ──submit──▶ WAITING (thread: turn, BEGIN) ──▶ APPLYING (loop, slices of 0.5 ms)
+      ▲   └─turn and BEGIN at once───────────────────────▲            │
+      └──────nothing left────── COMMITTING (thread: COMMIT, checkpoint, turn given) ◀─┘
+
+Statements run on the loop because they only touch memory (4 µs each), while in a thread each of
+them would let go of the interpreter lock and queue for it again behind a busy loop: measured, 100
+waiting writes then took up to 14 seconds instead of 7 ms.
+"""
+
+import asyncio
+from collections import deque
+from time import monotonic, perf_counter, sleep
+from typing import Any, Final
+
+import apsw
+
+from tablestore.errors import Throttled, Unavailable
+from tablestore.sqlite.aide import Aide
+from tablestore.sqlite.checkpoint import Checkpointer
+from tablestore.sqlite.database import Database, translate
+from tablestore.sqlite.operations import Operation, Sink
+
+__all__ = ["Writer"]
+
+_SLICE: Final = 0.0005
+"""Seconds of one stretch of statements on the loop."""
+
+_MAX_BATCH: Final = 1000
+_MAX_BATCH_BYTES: Final = 4 << 20
+"""Bounds of one transaction, so that other processes get their turn."""
+
+
+class Writer:
+    """Applies operations to the database of one process.
+
+    ``max_waiting`` and ``max_waiting_bytes`` bound what is submitted and not answered;
+    ``lock_timeout`` (seconds) bounds the wait for other processes.
+    """
+
+    __slots__ = (
+        "_aide",
+        "_batch",
+        "_batch_bytes",
+        "_bytes",
+        "_checkpointer",
+        "_closed",
+        "_connection",
+        "_count",
+        "_cursor",
+        "_idle",
+        "_lock_timeout",
+        "_loop",
+        "_max_waiting",
+        "_max_waiting_bytes",
+        "_overdue",
+        "_queue",
+        "_running",
+        "_turns",
+    )
+
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        database: Database,
+        *,
+        max_waiting: int,
+        max_waiting_bytes: int,
+        lock_timeout: float,
+    ) -> None:
+        self._loop = loop
+        self._connection, self._turns = database.writer, database.turns
+        self._cursor = database.writer.cursor()
+        self._aide = Aide(loop, "tablestore-writer")
+        self._checkpointer = Checkpointer(database.writer, database.checkpointer)
+        self._max_waiting, self._max_waiting_bytes = max_waiting, max_waiting_bytes
+        self._lock_timeout = lock_timeout
+        self._queue: deque[Operation] = deque()
+        self._batch: list[Operation] = []
+        self._batch_bytes = self._bytes = self._count = 0
+        self._overdue: asyncio.TimerHandle | None = None
+        self._idle: list[asyncio.Future[None]] = []
+        self._running = self._closed = False
+
+    def submit(self, operation: Operation) -> "asyncio.Future[Any]":
+        """Queue an operation; the future is its answer."""
+        future = self._loop.create_future()
+        self.submit_to(operation, future)
+        return future
+
+    def submit_to(self, operation: Operation, sink: Sink) -> None:
+        """Queue an operation whose answer goes to ``sink``."""
+        if self._count >= self._max_waiting or self._bytes >= self._max_waiting_bytes:
+            sink.set_exception(
+                Throttled(f"{self._count} writes with {self._bytes} bytes are waiting already")
+            )
+            return
+        if self._closed:
+            sink.set_exception(Unavailable("the store is closed"))
+            return
+        operation.sink = sink
+        if operation.pending is not None:
+            operation.pending[operation.partition] = operation
+        self._count += 1
+        self._bytes += operation.size
+        self._queue.append(operation)
+        if not self._running:
+            self._running = True
+            self._loop.call_soon(self._begin)
+
+    async def settled(self, operation: Operation) -> None:
+        """Wait until the operation has its answer."""
+        waiter = self._loop.create_future()
+        if operation.waiters is None:
+            operation.waiters = []
+        operation.waiters.append(waiter)
+        await waiter
+
+    async def drained(self) -> None:
+        """Wait until everything submitted has its answer."""
+        while self._running:
+            waiter = self._loop.create_future()
+            self._idle.append(waiter)
+            await waiter
+
+    async def close(self) -> None:
+        """Answer everything submitted, then stop the threads."""
+        self._closed = True
+        await self.drained()
+        self._aide.stop()
+        await self._loop.run_in_executor(None, self._checkpointer.stop)
+
+    # --- getting the turn ---------------------------------------------------------------------
+
+    def _begin(self) -> None:
+        if self._turns.try_take():
+            try:
+                self._cursor.execute("BEGIN IMMEDIATE")
+            except apsw.BusyError:  # a program that does not know our turns
+                self._turns.give()
+            except apsw.Error as error:
+                self._turns.give()
+                self._fail(list(self._queue), translate(error))
+                return
+            else:
+                self._apply()
+                return
+        self._watch_waiting()
+        self._aide.do(self._wait_for_turn, self._have_turn)
+
+    def _wait_for_turn(self) -> Exception | None:
+        deadline = monotonic() + self._lock_timeout
+        self._turns.take()
+        while True:
+            try:
+                self._connection.execute("BEGIN IMMEDIATE")
+            except apsw.BusyError as error:
+                if monotonic() < deadline:
+                    sleep(0.005)
+                    continue
+                self._turns.give()
+                return translate(error)
+            except apsw.Error as error:
+                self._turns.give()
+                return translate(error)
+            return None
+
+    def _watch_waiting(self) -> None:
+        """Fail what waits for longer than ``lock_timeout`` (and at most twice that)."""
+        self._overdue = self._loop.call_later(
+            self._lock_timeout, self._waited_too_long, len(self._queue)
+        )
+
+    def _waited_too_long(self, count: int) -> None:
+        late = [self._queue.popleft() for _ in range(min(count, len(self._queue)))]
+        self._watch_waiting()
+        for operation in late:
+            self._answer(operation, Throttled("other processes kept the store locked"))
+
+    def _have_turn(self, error: Exception | None) -> None:
+        if self._overdue is not None:
+            self._overdue.cancel()
+            self._overdue = None
+        if error is not None:
+            self._fail(list(self._queue), error)
+        else:
+            self._apply()
+
+    # --- one transaction ----------------------------------------------------------------------
+
+    def _apply(self) -> None:
+        queue, batch, cursor = self._queue, self._batch, self._cursor
+        end = perf_counter() + _SLICE
+        while queue:
+            operation = queue[0]
+            if operation.heavy:
+                if batch:
+                    break
+                batch.append(queue.popleft())
+                self._aide.do(self._apply_heavy, self._committed)
+                return
+            queue.popleft()
+            batch.append(operation)
+            try:
+                operation.result = operation.apply(cursor)
+            except Exception as error:  # noqa: BLE001 - judged there
+                if not self._judge(operation, error):
+                    self._turns.give()
+                    self._fail(batch, operation.error or error)
+                    return
+            self._batch_bytes += operation.size
+            if len(batch) >= _MAX_BATCH or self._batch_bytes >= _MAX_BATCH_BYTES:
+                break
+            if perf_counter() >= end:
+                self._loop.call_soon(self._apply)
+                return
+        self._aide.do(self._commit, self._committed)
+
+    def _judge(self, operation: Operation, error: Exception) -> bool:
+        """Note how an operation failed; return whether the transaction is still open.
+
+        A refusal, and a defect of ours, reach the caller of this operation alone.
+        """
+        operation.error = error
+        if isinstance(error, apsw.Error):
+            operation.error = translate(error, operation.table)
+        return self._connection.in_transaction
+
+    def _apply_heavy(self) -> Exception | None:
+        operation = self._batch[0]
+        cursor = self._connection.cursor()
+        cursor.execute("SAVEPOINT heavy")
+        try:
+            operation.result = operation.apply(cursor)
+        except Exception as error:  # noqa: BLE001 - judged there
+            if not self._judge(operation, error):
+                self._turns.give()
+                return operation.error
+            cursor.execute("ROLLBACK TO heavy")
+        return self._commit()
+
+    def _commit(self) -> Exception | None:
+        try:
+            self._connection.execute("COMMIT")
+            self._checkpointer.after_commit()
+        except apsw.Error as error:
+            if self._connection.in_transaction:
+                self._connection.execute("ROLLBACK")
+            return translate(error)
+        finally:
+            self._turns.give()
+        return None
+
+    def _committed(self, error: Exception | None) -> None:
+        if error is not None:
+            self._fail(self._batch, error)
+            return
+        batch, self._batch, self._batch_bytes = self._batch, [], 0
+        answer = self._answer
+        for operation in batch:
+            answer(operation, operation.error)
+        self._go_on()
+
+    # --- answers --------------------------------------------------------------------------------
+
+    def _answer(self, operation: Operation, error: Exception | None) -> None:
+        self._count -= 1
+        self._bytes -= operation.size
+        pending = operation.pending
+        if pending is not None and pending.get(operation.partition) is operation:
+            del pending[operation.partition]
+        sink = operation.sink
+        if not sink.done():
+            if error is None:
+                sink.set_result(operation.result)
+            else:
+                sink.set_exception(error)
+        if operation.waiters is not None:
+            for waiter in operation.waiters:
+                if not waiter.done():
+                    waiter.set_result(None)
+
+    def _fail(self, operations: list[Operation], error: Exception) -> None:
+        if operations is self._batch:
+            self._batch, self._batch_bytes = [], 0
+        else:
+            self._queue.clear()
+        kind = Throttled if isinstance(error, Throttled) else Unavailable
+        for operation in operations:
+            own = kind(str(error))  # one each: a traceback grows wherever it is raised
+            own.__cause__ = error
+            self._answer(operation, own)
+        self._go_on()
+
+    def _go_on(self) -> None:
+        if self._queue:
+            # After those who were just answered, so that what they write next comes along.
+            self._loop.call_soon(self._begin)
+            return
+        self._running = False
+        idle, self._idle = self._idle, []
+        for waiter in idle:
+            if not waiter.done():
+                waiter.set_result(None)

@@ -1,0 +1,432 @@
+"""The link to a node: order, coalescing, bounds, dead and lying peers, repeats, reconnects."""
+
+import asyncio
+import contextlib
+import re
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable
+
+import pytest
+
+from autopush.net import link as link_module
+from autopush.net.http import Request, Response
+from autopush.net.link import Link, LinkBusy, LinkDown, LinkError, LinkResponse
+from autopush.net.timers import TimerWheel
+from support.http_shell import echo, serving
+
+BOTH_LOOPS = True
+
+OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
+Talk = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
+
+
+@pytest.fixture
+async def wheel() -> AsyncIterator[TimerWheel]:
+    made = TimerWheel(asyncio.get_running_loop(), 0.02)
+    yield made
+    assert len(made) == 0, "a link left its timer behind"
+    made.close()
+
+
+@contextlib.asynccontextmanager
+async def linked(wheel: TimerWheel, port: int, **settings: float) -> AsyncIterator[Link]:
+    link = Link("127.0.0.1", port, wheel=wheel, **settings)  # type: ignore[arg-type]
+    try:
+        yield link
+    finally:
+        link.close()
+        await asyncio.sleep(0.01)
+
+
+class Peer:
+    """A server that says what it is told to; `heads` counts requests, `opened` connections."""
+
+    def __init__(self, talk: Talk) -> None:
+        self._talk = talk
+        self._tasks: list[asyncio.Task[None]] = []
+        self.opened = 0
+        self.port = 0
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.opened += 1
+        task = asyncio.current_task()
+        assert task is not None
+        self._tasks.append(task)
+        try:
+            with contextlib.suppress(OSError, asyncio.IncompleteReadError):
+                await self._talk(reader, writer)
+        finally:
+            writer.transport.abort()
+
+
+@contextlib.asynccontextmanager
+async def peer(talk: Talk) -> AsyncIterator[Peer]:
+    made = Peer(talk)
+    server = await asyncio.start_server(made._serve, "127.0.0.1", 0)
+    made.port = server.sockets[0].getsockname()[1]
+    try:
+        yield made
+    finally:
+        server.close()
+        for task in made._tasks:
+            task.cancel()
+        await asyncio.gather(*made._tasks, return_exceptions=True)
+        await server.wait_closed()
+
+
+async def read_request(reader: asyncio.StreamReader) -> bytes:
+    head = await reader.readuntil(b"\r\n\r\n")
+    length = re.search(rb"content-length: (\d+)", head)
+    assert length is not None
+    return head + await reader.readexactly(int(length[1]))
+
+
+async def outcome(*requests: Awaitable[LinkResponse]) -> list[str]:
+    results = await asyncio.gather(*requests, return_exceptions=True)
+    return [
+        f"{each.status} {each.body.decode()}" if isinstance(each, LinkResponse) else repr(each)
+        for each in results
+    ]
+
+
+# --- our own server -----------------------------------------------------------------------------
+
+
+async def test_requests_are_answered_in_their_order_on_one_connection(wheel: TimerWheel) -> None:
+    async def uneven(request: Request) -> Response:
+        if request.query.endswith("3"):
+            await asyncio.sleep(0.001)
+        return Response(200 + len(request.body) % 2, request.query.encode())
+
+    async with serving(uneven) as here, linked(wheel, here.port) as link:
+        answers = await asyncio.gather(
+            *(link.request("PUT", f"/push?{n}", b"x" * (n % 900)) for n in range(500))
+        )
+        assert answers == [LinkResponse(200 + n % 900 % 2, str(n).encode()) for n in range(500)]
+        assert here.server.connections == 1
+        assert await link.request("GET", "/?again") == LinkResponse(200, b"again")
+        assert here.server.connections == 1
+        assert link.waiting == 0
+
+
+async def test_methods_bodies_and_empty_answers(wheel: TimerWheel) -> None:
+    async def nothing(request: Request) -> Response:
+        return Response(204 if request.method == "DELETE" else 404)
+
+    async with serving(nothing) as here, linked(wheel, here.port) as link:
+        requests = [link.request(method, "/") for method in ("PUT", "DELETE", "GET", "DELETE")]
+        assert await outcome(*requests) == ["404 ", "204 ", "404 ", "204 "]
+
+
+async def test_requests_of_one_turn_go_out_in_one_write(wheel: TimerWheel) -> None:
+    reads: list[bytes] = []
+
+    async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        while data := await reader.read(100_000):
+            reads.append(data)
+            writer.write(OK * data.count(b"PUT"))
+
+    async with peer(talk) as there, linked(wheel, there.port) as link:
+        await link.request("PUT", "/")
+        await asyncio.gather(*(link.request("PUT", f"/{n}", b"body") for n in range(20)))
+        assert [data.count(b"PUT") for data in reads] == [1, 20]
+
+
+async def test_a_node_that_shuts_down_in_order_answers_what_it_read(wheel: TimerWheel) -> None:
+    started, go = asyncio.Event(), asyncio.Event()
+
+    async def slow(request: Request) -> Response:
+        started.set()
+        await go.wait()
+        return Response(200, b"ok")
+
+    async with serving(slow) as here, linked(wheel, here.port) as link:
+        waiting = [link.request("PUT", "/"), link.request("PUT", "/")]
+        await started.wait()
+        here.listener.close()
+        ending = asyncio.ensure_future(here.server.shutdown(5))
+        await asyncio.sleep(0)
+        go.set()
+        assert await outcome(*waiting) == ["200 ok", "200 ok"]
+        await ending
+        with pytest.raises(LinkDown):
+            await link.request("PUT", "/")
+
+
+# --- bounds and bad use -------------------------------------------------------------------------
+
+
+async def never(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    await reader.read()
+
+
+async def test_no_more_than_the_bound_wait(wheel: TimerWheel) -> None:
+    async with peer(never) as there, linked(wheel, there.port, max_waiting=3) as link:
+        waiting = [link.request("PUT", "/") for _ in range(3)]
+        with pytest.raises(LinkBusy):
+            link.request("PUT", "/")
+        link.close()
+        assert await outcome(*waiting) == ["LinkDown('the link is closed')"] * 3
+
+
+@pytest.mark.parametrize("path", ["/a b", "/a\r\nX: y", "/\u20ac", "/a\tb", "/\0"])
+async def test_a_path_that_is_no_word_is_refused(wheel: TimerWheel, path: str) -> None:
+    async with linked(wheel, 1) as link:
+        with pytest.raises(ValueError):
+            link.request("PUT", path)
+        with pytest.raises(ValueError):
+            link.request("HEAD", "/")
+
+
+async def test_a_closed_link_stays_closed(wheel: TimerWheel) -> None:
+    async with serving() as here, linked(wheel, here.port) as link:
+        await link.request("GET", "/")
+        link.close()
+        with pytest.raises(LinkDown):
+            link.request("GET", "/")
+        link.close()
+
+
+async def test_a_caller_that_gives_up_does_not_shift_the_answers(wheel: TimerWheel) -> None:
+    async with serving() as here, linked(wheel, here.port) as link:
+        first, second, third = (link.request("GET", f"/{n}") for n in range(3))
+        second.cancel()
+        assert await outcome(first, third) == ["200 GET /0  0", "200 GET /2  0"]
+
+
+# --- dead peers ---------------------------------------------------------------------------------
+
+
+async def test_nobody_listening_is_down_at_once_then_cools_down(
+    wheel: TimerWheel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(link_module, "COOL_DOWN", 0.05)
+    async with peer(never) as there:
+        port = there.port
+    async with linked(wheel, port) as link:
+        results = await outcome(*(link.request("PUT", "/") for _ in range(50)))
+        assert len(set(results)) == 1
+        assert results[0] == "LinkDown('cannot connect: ECONNREFUSED')"
+        with pytest.raises(LinkDown, match="a moment ago"):
+            link.request("PUT", "/")
+        await asyncio.sleep(0.06)
+        with pytest.raises(LinkDown, match="cannot connect"):
+            await link.request("PUT", "/")
+
+
+async def test_a_connect_that_hangs_costs_one_timeout_for_all(
+    wheel: TimerWheel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    attempts: list[str] = []
+
+    async def hangs(*args: object, **kwargs: object) -> None:
+        attempts.append("connect")
+        await asyncio.get_running_loop().create_future()
+
+    class Loop:
+        """The loop of the wheel, on a network that swallows everything."""
+
+        create_connection = staticmethod(hangs)
+
+        def __getattr__(self, name: str) -> object:
+            return getattr(asyncio.get_running_loop(), name)
+
+    async with linked(wheel, 1, connect_timeout=0.1) as link:
+        link.loop = Loop()  # type: ignore[assignment]
+        start = time.monotonic()
+        results = await outcome(*(link.request("PUT", "/") for _ in range(100)))
+        assert set(results) == {"LinkDown('connecting took too long')"}
+        assert 0.09 < time.monotonic() - start < 1
+        assert attempts == ["connect"]
+
+
+async def test_a_silent_peer_costs_one_timeout_for_all_and_one_timer(wheel: TimerWheel) -> None:
+    async with peer(never) as there, linked(wheel, there.port, timeout=0.15) as link:
+        start = time.monotonic()
+        waiting = [link.request("PUT", "/") for _ in range(100)]
+        assert len(wheel) == 1
+        assert set(await outcome(*waiting)) == {"LinkDown('no answer in time')"}
+        assert 0.14 < time.monotonic() - start < 1
+        assert len(wheel) == 0
+
+
+async def test_a_slow_peer_is_given_its_time(wheel: TimerWheel) -> None:
+    async def slow(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        while True:
+            await read_request(reader)
+            for i in range(len(OK)):
+                await asyncio.sleep(0.002)
+                writer.write(OK[i : i + 1])
+
+    async with peer(slow) as there, linked(wheel, there.port, timeout=0.5) as link:
+        for _ in range(6):  # together longer than the timeout
+            assert await outcome(link.request("PUT", "/")) == ["200 ok"]
+        assert there.opened == 1
+
+
+async def test_the_deadline_is_that_of_the_oldest_waiting(wheel: TimerWheel) -> None:
+    """One that was answered before must not lend its time to those after it."""
+
+    async def once(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await read_request(reader)
+        writer.write(OK)
+        await reader.read()
+
+    async with peer(once) as there, linked(wheel, there.port, timeout=0.2) as link:
+        assert await outcome(link.request("PUT", "/")) == ["200 ok"]
+        await asyncio.sleep(0.3)  # its timer is now that of an idle link
+        start = time.monotonic()
+        assert await outcome(link.request("PUT", "/")) == ["LinkDown('no answer in time')"]
+        assert 0.19 < time.monotonic() - start < 1
+
+
+# --- lying peers --------------------------------------------------------------------------------
+
+LIES = {
+    "garbage": b"\x00\x01\x02 nonsense\r\n\r\n",
+    "another protocol": b"SSH-2.0-OpenSSH_9.2\r\n",
+    "an answer cut short": b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nok",
+    "an answer without a length": b"HTTP/1.1 200 OK\r\n\r\nok",
+    "a head cut short": b"HTTP/1.1 200 OK\r\nContent-Le",
+    "two lengths": b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nContent-Length: 3\r\n\r\nokk",
+    "a bad chunk": b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n",
+    "an upgrade": b"HTTP/1.1 101 X\r\nConnection: upgrade\r\nUpgrade: x\r\n\r\n",
+    "an endless head": b"HTTP/1.1 200 OK\r\nX: " + b"y" * 300_000,
+    "an endless body": b"HTTP/1.1 200 OK\r\nContent-Length: 9999999\r\n\r\n" + b"y" * 300_000,
+    "nothing": b"",
+}
+
+
+@pytest.mark.parametrize("lie", LIES)
+@pytest.mark.parametrize("before", [0, 2])
+async def test_a_peer_that_lies_then_closes_is_down(
+    wheel: TimerWheel, lie: str, before: int
+) -> None:
+    async def liar(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        for _ in range(before):
+            await read_request(reader)
+            writer.write(OK)
+        await read_request(reader)
+        writer.write(LIES[lie])
+        await writer.drain()
+        writer.write_eof()
+        await reader.read()
+
+    async with peer(liar) as there, linked(wheel, there.port, timeout=1) as link:
+        for _ in range(before):
+            assert await outcome(link.request("PUT", "/")) == ["200 ok"]
+        if lie == "nothing" and before:  # repeated on new connections, once
+            assert await outcome(link.request("PUT", "/")) == ["200 ok"]
+            assert there.opened == 2
+            return
+        results = await outcome(*(link.request("PUT", "/") for _ in range(3)))
+        assert len(set(results)) == 1
+        assert results[0].startswith("LinkDown(")
+        assert there.opened == 1
+
+
+async def test_an_answer_nobody_asked_for_ends_the_connection(wheel: TimerWheel) -> None:
+    async def eager(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await read_request(reader)
+        writer.write(OK + OK)
+        await reader.read()
+
+    async with peer(eager) as there, linked(wheel, there.port) as link:
+        assert await outcome(link.request("PUT", "/")) == ["200 ok"]
+        await asyncio.sleep(0.02)
+        assert await outcome(link.request("PUT", "/")) == ["200 ok"]
+        assert there.opened == 2
+
+
+async def test_interim_answers_are_passed_over(wheel: TimerWheel) -> None:
+    async def chatty(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        while True:
+            await read_request(reader)
+            writer.write(b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Hints\r\nX: y\r\n\r\n" + OK)
+
+    async with peer(chatty) as there, linked(wheel, there.port) as link:
+        assert await outcome(link.request("PUT", "/"), link.request("PUT", "/")) == ["200 ok"] * 2
+
+
+# --- connections that end -----------------------------------------------------------------------
+
+
+async def test_a_request_that_meets_an_idle_close_is_repeated(wheel: TimerWheel) -> None:
+    async def twice(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        for _ in range(2):
+            await read_request(reader)
+            writer.write(OK)
+        await read_request(reader)
+
+    async with peer(twice) as there, linked(wheel, there.port) as link:
+        for _ in range(7):
+            assert await outcome(link.request("PUT", "/")) == ["200 ok"]
+        assert there.opened == 4
+
+
+async def test_requests_behind_connection_close_are_repeated_in_order(wheel: TimerWheel) -> None:
+    async def one_each(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        head = await read_request(reader)
+        if b"/0 " in head:
+            body = b"0"
+            writer.write(
+                b"HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 1\r\n\r\n" + body
+            )
+            return
+        while True:
+            path = head.split()[1][1:]
+            writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%b" % (len(path), path))
+            head = await read_request(reader)
+
+    async with peer(one_each) as there, linked(wheel, there.port) as link:
+        results = await outcome(*(link.request("PUT", f"/{n}") for n in range(5)))
+        assert results == [f"200 {n}" for n in range(5)]
+        assert there.opened == 2
+
+
+async def test_a_request_is_repeated_only_once(wheel: TimerWheel) -> None:
+    async def one_then_none(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await read_request(reader)
+        if there.opened == 1:
+            writer.write(OK)
+            await read_request(reader)
+
+    async with peer(one_then_none) as there, linked(wheel, there.port) as link:
+        assert await outcome(link.request("PUT", "/")) == ["200 ok"]
+        results = await outcome(link.request("PUT", "/"))
+        assert results[0].startswith("LinkDown(")
+        assert there.opened == 2
+
+
+async def test_an_unused_connection_is_given_back(
+    wheel: TimerWheel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(link_module, "IDLE_TIMEOUT", 0.1)
+    async with serving() as here, linked(wheel, here.port, timeout=0.1) as link:
+        await link.request("GET", "/")
+        await asyncio.sleep(0.05)
+        assert here.server.connections == 1
+        async with asyncio.timeout(2):
+            while here.server.connections:  # noqa: ASYNC110
+                await asyncio.sleep(0.01)
+        assert len(wheel) - here.server.connections == 0
+        assert (await link.request("GET", "/")).status == 200
+
+
+async def test_a_link_recovers_when_its_peer_comes_back(wheel: TimerWheel) -> None:
+    async with serving() as here:
+        port = here.port
+        async with linked(wheel, port) as link:
+            assert (await link.request("GET", "/")).status == 200
+            here.listener.close()
+            await here.listener.wait_closed()
+            await here.server.shutdown(1)
+            with pytest.raises(LinkError):
+                await link.request("GET", "/")
+            async with serving(echo) as again:
+                listener = await asyncio.get_running_loop().create_server(
+                    again.server.protocol, "127.0.0.1", port, reuse_address=True
+                )
+                await asyncio.sleep(link_module.COOL_DOWN + 0.05)
+                assert (await link.request("GET", "/")).status == 200
+                listener.close()

@@ -1,0 +1,192 @@
+"""A session against a model of storage and user agent: nothing lost, nothing twice."""
+
+import json
+from collections.abc import Sequence
+
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+
+from autopush.protocol.actions import (
+    Action,
+    Batch,
+    Close,
+    DropUser,
+    Forget,
+    Greeting,
+    MarkRead,
+    ReadStored,
+    Row,
+    Send,
+    StoredMessage,
+)
+from autopush.protocol.session import Rules, Session
+from autopush.protocol.states import TRANSITIONS, Event, State
+from autopush.webpush.notification import Notification
+
+UAID = "0" * 32
+CHANNEL = "11111111-2222-3333-4444-555555555555"
+NOW = 1_800_000_000.0
+PAGE = 3
+
+
+class SessionMachine(RuleBasedStateMachine):
+    """Senders, storage and a user agent around one session after another."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.number = 0
+        self.rows: dict[str, Notification] = {}
+        self.accepted: set[str] = set()
+        self.acked: set[str] = set()
+        self.held: list[str] = []
+        self.questions: list[ReadStored] = []
+
+    @initialize(max_unacked=st.integers(1, 6))
+    def connect(self, max_unacked: int) -> None:
+        self.session_rules = Rules(max_unacked=max_unacked)
+        self._open()
+
+    def _open(self) -> None:
+        self.session = Session(self.session_rules, connected_at=1)
+        self.held = []
+        self.seen: set[str] = set()
+        self.questions = []
+        (question,) = self.session.receive(b'{"messageType":"hello"}', NOW)
+        answer = Greeting(UAID, 1, new=False)
+        self._do(self.session.answer(question, answer, NOW))  # type: ignore[arg-type]
+
+    def _do(self, actions: Sequence[Action]) -> None:
+        for action in actions:
+            match action:
+                case Send():
+                    text = json.loads(action.payload)
+                    if text["messageType"] == "notification":
+                        self._receive(text["version"])
+                case Forget():
+                    for row in action.rows:
+                        del self.rows[row.sort_key]
+                case ReadStored():
+                    self.questions.append(action)
+                case MarkRead():
+                    assert not self.session.sent, "the pointer moved past an unacked message"
+                case Close() | DropUser():
+                    raise AssertionError("a well-behaved user agent was closed")
+
+    def _receive(self, version: str) -> None:
+        assert version not in self.seen, "sent twice on one connection"
+        assert version not in self.acked, "sent again after its ack"
+        self.seen.add(version)
+        self.held.append(version)
+
+    def _message(self) -> Notification:
+        self.number += 1
+        return Notification(
+            uaid=UAID,
+            channel_id=CHANNEL,
+            version=f"v{self.number}",
+            ttl=60,
+            timestamp=int(NOW),
+            sort_time=1_000_000 + self.number,
+        )
+
+    @rule(store_first=st.booleans())
+    def push(self, store_first: bool) -> None:
+        notification = self._message()
+        self.accepted.add(notification.version)
+        row = Row(notification.sort_key, None)
+        if store_first:
+            self.rows[row.sort_key] = notification
+        if self.session.accept(notification, row if store_first else None):
+            self._receive(notification.version)
+        else:
+            self.rows[row.sort_key] = notification
+
+    @rule()
+    def push_through_another_node(self) -> None:
+        notification = self._message()
+        self.accepted.add(notification.version)
+        self.rows[notification.sort_key] = notification
+        self._do(self.session.check_storage())
+
+    @precondition(lambda self: self.questions)
+    @rule()
+    def storage_answers(self) -> None:
+        question = self.questions.pop(0)
+        after = question.after or ""
+        keys = sorted(key for key in self.rows if key > after and (key < "02") == question.topics)
+        page = keys[:PAGE]
+        messages = [StoredMessage(Row(key, None), self.rows[key]) for key in page]
+        last = page[-1] if len(keys) > PAGE else None
+        channels = frozenset({CHANNEL}) if question.topics and not question.after else None
+        self._do(self.session.answer(question, Batch(messages, last, channels), NOW))
+
+    @precondition(lambda self: self.held)
+    @rule(data=st.data())
+    def ack(self, data: st.DataObject) -> None:
+        chosen = data.draw(st.lists(st.sampled_from(self.held), min_size=1, unique=True))
+        self.held = [version for version in self.held if version not in chosen]
+        self.acked.update(chosen)
+        updates = [{"channelID": CHANNEL, "version": version} for version in chosen]
+        frame = json.dumps({"messageType": "ack", "updates": updates}).encode()
+        self._do(self.session.receive(frame, NOW))
+
+    @rule(stuck=st.booleans())
+    def output(self, stuck: bool) -> None:
+        if stuck:
+            self.session.output_paused = True
+        elif self.session.output_paused:
+            self._do(self.session.output_resumed())
+
+    @rule()
+    def reconnect(self) -> None:
+        for lost in self.session.end().unsaved:
+            self.rows[lost.sort_key] = lost
+        self._open()
+
+    @invariant()
+    def nothing_is_lost(self) -> None:
+        if not hasattr(self, "session"):
+            return
+        stored = {message.version for message in self.rows.values()}
+        assert self.accepted - self.acked <= stored | set(self.session.sent)
+
+    @invariant()
+    def every_held_message_is_tracked(self) -> None:
+        if hasattr(self, "session"):
+            assert set(self.held) == set(self.session.sent)
+
+    def teardown(self) -> None:
+        """In the end the user agent acks everything and gets everything."""
+        if not hasattr(self, "session"):
+            return
+        self.output(stuck=False)
+        self._do(self.session.check_storage())
+        for _ in range(10 * self.number + 10):
+            if self.questions:
+                self.storage_answers()
+            elif self.held:
+                updates = [{"channelID": CHANNEL, "version": v} for v in self.held]
+                self.acked.update(self.held)
+                self.held = []
+                frame = json.dumps({"messageType": "ack", "updates": updates}).encode()
+                self._do(self.session.receive(frame, NOW))
+        assert self.acked == self.accepted
+        assert self.rows == {}
+
+
+TestSessionMachine = SessionMachine.TestCase
+TestSessionMachine.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)
+
+
+def test_the_table_leaves_no_state_without_a_way_to_its_end() -> None:
+    for state in State:
+        if state is not State.CLOSED:
+            assert TRANSITIONS[state, Event.GONE] is State.CLOSED
+
+
+def test_the_table_names_every_state_and_every_event_a_user_agent_can_cause() -> None:
+    named = {state for state, _ in TRANSITIONS} | set(TRANSITIONS.values())
+    assert named == set(State)
+    events = {event for _, event in TRANSITIONS}
+    assert events == set(Event) - {Event.NONSENSE}, "nonsense is legal nowhere"

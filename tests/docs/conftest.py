@@ -1,0 +1,8 @@
+"""The generators of the documentation and the benchmarks are imported as packages of the root."""
+
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+if str(ROOT) not in sys.path:
+    sys.path.insert(0, str(ROOT))

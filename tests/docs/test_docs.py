@@ -1,0 +1,195 @@
+"""The documentation and the code say the same.
+
+Most of it is generated, so these tests hold the other half: that what is generated has a place in
+a page, and that what people typed names things that exist.
+"""
+
+import re
+import tomllib
+from enum import IntEnum
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+from bench.measures import MEASURES
+from docs._ext import pages, state_diagram
+
+from autopush import cli
+from autopush.net.frames import CloseCode
+from autopush.protocol import session
+from autopush.protocol.states import TRANSITIONS, Event, State
+from autopush.settings import OPTIONS
+from autopush.settings_table import Option
+from autopush.webpush.errors import ERRORS, ErrorKind
+
+ROOT = Path(__file__).resolve().parents[2]
+PAGES = {path.stem: pages.fill(path.read_text("utf-8")) for path in (ROOT / "docs").glob("*.md")}
+README = (ROOT / "README.md").read_text("utf-8")
+CHANGELOG = (ROOT / "CHANGELOG.md").read_text("utf-8")
+EVERYTHING = {**PAGES, "README": README, "CHANGELOG": CHANGELOG}
+SVG = "{http://www.w3.org/2000/svg}"
+
+
+def drawing() -> ElementTree.Element:
+    found = re.search(r"<svg .*?</svg>", PAGES["protocol"], re.DOTALL)
+    assert found is not None, "no diagram in the protocol page"
+    return ElementTree.fromstring(found[0])
+
+
+# What is in the code is in the pages
+
+
+@pytest.mark.parametrize("option", OPTIONS, ids=lambda option: option.name)
+def test_every_option_has_a_row_with_its_flag_and_variables(option: Option) -> None:
+    rows = [line for line in PAGES["settings"].splitlines() if line.startswith("|")]
+    [row] = [row for row in rows if row.startswith(f"| `{option.name}` |")]
+    for name in (option.flag, *option.env):
+        assert name in row
+
+
+@pytest.mark.parametrize("kind", ERRORS.values(), ids=lambda kind: f"{kind.errno:d}")
+def test_every_error_number_has_one_anchor_and_its_help(kind: ErrorKind) -> None:
+    whole = "\n".join(PAGES.values())
+    assert whole.count(f"({kind.anchor})=\n") == 1
+    section = PAGES["errors"].partition(f"({kind.anchor})=\n")[2].partition("\n(errno-")[0]
+    assert kind.help in section
+    assert str(kind.status) in section
+
+
+@pytest.mark.parametrize("command", [f"autopush {c.name}" for c in cli.COMMANDS] + ["autokey"])
+def test_every_command_is_in_the_operations_page(command: str) -> None:
+    assert f"| `{command}` |" in PAGES["operations"]
+
+
+@pytest.mark.parametrize("member", [*State, *Event], ids=str)
+def test_every_state_and_event_is_explained_in_the_protocol_page(member: State | Event) -> None:
+    assert f"| `{member.name}` | {member.value} |" in PAGES["protocol"]
+
+
+@pytest.mark.parametrize("kind", session._EVENTS)
+def test_every_message_a_user_agent_may_send_has_a_section(kind: str) -> None:
+    assert f"\n## {kind}\n" in PAGES["protocol"]
+
+
+def test_every_close_code_the_session_uses_is_documented() -> None:
+    used = {value for value in vars(session).values() if type(value) is int and value >= 1000}
+    assert used, "the session names its close codes as module constants"
+    table = PAGES["protocol"].partition("## Close codes")[2]
+    for code in used | set(CloseCode) - {CloseCode.NO_STATUS}:
+        assert f"| {int(code)} |" in table
+
+
+@pytest.mark.parametrize("measure", MEASURES)
+def test_every_measure_of_the_benchmarks_is_explained(measure: str) -> None:
+    assert f"`{measure}`" in PAGES["benchmarks"]
+
+
+# The diagram
+
+
+def test_the_diagram_has_a_label_for_every_transition() -> None:
+    labels = [
+        text.text for text in drawing().iter(f"{SVG}text") if "label" in text.get("class", "")
+    ]
+    legend = list(state_diagram.ACTORS)
+    expected = sorted([event.name.lower() for _, event in TRANSITIONS] + legend)
+    assert sorted(str(label) for label in labels) == expected
+
+
+def test_the_diagram_names_every_state() -> None:
+    names = {text.text for text in drawing().iter(f"{SVG}text") if text.get("class") == "name"}
+    assert names == {state.name for state in State}
+
+
+def test_the_diagram_leaves_its_colours_to_the_theme() -> None:
+    for element in drawing().iter():
+        assert not {"fill", "stroke", "style"} & set(element.keys())
+
+
+def test_the_diagram_is_one_block_of_html_for_the_markdown_parser() -> None:
+    assert "\n\n" not in pages.state_picture().strip()
+
+
+class Place(IntEnum):
+    START = 0
+    FAR = 1
+    END = 2
+
+
+class Step(IntEnum):
+    GO = 0
+
+
+def test_a_table_without_an_end_cannot_be_drawn() -> None:
+    with pytest.raises(ValueError, match="expected one end state"):
+        state_diagram.draw(tuple(Place), {(Place.START, Step.GO): Place.END})
+
+
+def test_arrows_between_the_same_states_are_drawn_as_one() -> None:
+    [arrow] = state_diagram.arrows({(Place.START, Step.GO): Place.END})
+    assert arrow == ("START", "END", (("go", "socket"),))
+
+
+# What people typed names things that exist
+
+
+def test_a_placeholder_that_names_no_part_is_an_error() -> None:
+    with pytest.raises(KeyError):
+        pages.fill("<!-- from the code: nothing-of-this-name -->")
+
+
+def test_every_part_made_from_the_code_has_a_place_in_a_page() -> None:
+    text = "\n".join(path.read_text("utf-8") for path in (ROOT / "docs").glob("*.md"))
+    used = {found["name"] for found in pages.PLACEHOLDER.finditer(text)}
+    assert used == set(pages.PARTS)
+
+
+@pytest.mark.parametrize("page", EVERYTHING)
+def test_options_that_pages_link_to_exist(page: str) -> None:
+    named = re.findall(r"\[`(\w+)`\]\((?:docs/)?settings\.md\)", EVERYTHING[page])
+    assert set(named) <= {option.name for option in OPTIONS}
+
+
+@pytest.mark.parametrize("page", EVERYTHING)
+def test_variables_that_pages_name_exist(page: str) -> None:
+    named = re.findall(r"\bAUTOPUSH_[A-Z_]*[A-Z]\b", EVERYTHING[page])
+    known = {name for option in OPTIONS for name in option.env}
+    assert set(named) - {"AUTOPUSH_SOAK"} <= known
+
+
+@pytest.mark.parametrize("page", EVERYTHING)
+def test_make_targets_that_pages_name_exist(page: str) -> None:
+    targets = set(re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text("utf-8"), re.MULTILINE))
+    named = re.findall(r"(?:`|\$ )make ([a-z]+)", EVERYTHING[page])
+    assert set(named) <= targets
+
+
+@pytest.mark.parametrize("page", EVERYTHING)
+def test_error_numbers_that_pages_link_to_exist(page: str) -> None:
+    named = re.findall(r"#errno-(\d+)", EVERYTHING[page])
+    assert {int(number) for number in named} <= set(ERRORS)
+
+
+@pytest.mark.parametrize("page", EVERYTHING)
+def test_no_page_loads_anything_from_elsewhere(page: str) -> None:
+    assert not re.search(r"!\[[^]]*\]\(https?:|<(?:img|script|link)\b", EVERYTHING[page])
+
+
+def test_links_from_the_readme_into_the_tree_resolve() -> None:
+    named = re.findall(r"\]\(((?!https?:)[^)#]+)(?:#[^)]*)?\)", README)
+    assert named
+    for path in named:
+        assert (ROOT / path).exists(), path
+
+
+def test_the_readme_shows_both_commands_on_its_first_screen() -> None:
+    first_screen = "\n".join(README.splitlines()[:40])
+    assert "\nmake serve" in first_screen
+    assert "\nmake test" in first_screen
+
+
+def test_the_changelog_begins_with_the_version_of_the_package() -> None:
+    with (ROOT / "pyproject.toml").open("rb") as file:
+        version = tomllib.load(file)["project"]["version"]
+    headings = re.findall(r"^## (\S+)", CHANGELOG, re.MULTILINE)
+    assert headings[0] == version

@@ -1,0 +1,363 @@
+"""A real Firefox is the user agent, pywebpush the application server; between them the service.
+
+One browser and one service serve the whole module, so most tests cost a message each; what needs the
+browser to be away is told as one story (`absence`), which several tests look at.
+"""
+
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass
+from http.client import HTTPConnection
+from pathlib import Path
+from typing import Any, Self
+from urllib.parse import urlsplit
+
+import pytest
+import requests
+from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
+from py_vapid import Vapid02
+from pywebpush import WebPusher, WebPushException, webpush
+
+from autopush.webpush import base64url
+from support.firefox import Firefox, Message, Subscription
+from support.loop_thread import LoopThread
+from support.marionette import Marionette
+from support.service import Service
+
+pytestmark = [pytest.mark.browser, pytest.mark.timeout(300)]
+
+DELIVERED = 100  # the code of an ack
+LARGEST = 3993  # bytes of text that make a body of 4096 bytes in aes128gcm
+SHORT_TTL = 1
+
+
+class ApplicationServer:
+    """Sends with pywebpush, signed with a key of its own where the subscription asks for that."""
+
+    def __init__(self) -> None:
+        self._vapid = Vapid02()
+        self._vapid.generate_keys()
+        self.key = base64url.encode(
+            self._vapid.public_key.public_bytes(Encoding.X962, PublicFormat.UncompressedPoint)
+        )
+
+    def send(
+        self,
+        subscription: Subscription,
+        text: str | bytes | None,
+        *,
+        ttl: int = 60,
+        topic: str | None = None,
+        encoding: str = "aes128gcm",
+        signed: bool = True,
+    ) -> str:
+        """Send over a new connection; returns the message's id, which the user agent sees as its
+        version.
+
+        :raises WebPushException: the service refused the message
+        """
+        with requests.Session() as session:
+            session.trust_env = False
+            answer = webpush(
+                subscription.info,
+                text,
+                vapid_private_key=self._vapid if signed else None,
+                vapid_claims={"sub": "mailto:tests@example.com"} if signed else None,
+                content_encoding=encoding,
+                ttl=ttl,
+                timeout=30,
+                headers={"Topic": topic} if topic else {},
+                requests_session=session,
+            )
+        return message_id(answer.headers["Location"])
+
+
+def message_id(location: str) -> str:
+    return location.rpartition("/")[2]
+
+
+class Rig:
+    """The service and the browser pointed at it; a test finds them connected."""
+
+    def __init__(self, data: Path) -> None:
+        self._loop = LoopThread()
+        self.service = Service(data, [])
+        self.sender = ApplicationServer()
+
+    def __enter__(self) -> Self:
+        with ExitStack() as stack:
+            # The browser first: without one nothing else need be started.
+            stack.enter_context(self._loop)
+            stack.callback(lambda: self._loop.run(self.service.stop()))
+            self._loop.run(self.service.start())
+            self.firefox = stack.enter_context(Firefox(self.service.websocket))
+            self.firefox.start()
+            self._stack = stack.pop_all()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stack.close()
+
+    def restart_service(self, *options: str, kill: bool = False) -> None:
+        """End the service, start it again on the same ports, with these options."""
+        self._loop.run(self.service.kill() if kill else self.service.stop())
+        self.service.options = list(options)
+        self._loop.run(self.service.start())
+
+    def restart_service_under_firefox(self, *options: str, kill: bool = False) -> str:
+        """The same while the browser is connected; returns the UAID it comes back with."""
+        greeted = len(self.firefox.greetings)
+        self.restart_service(*options, kill=kill)
+        return self.firefox.wait_for_greeting(greeted + 1)
+
+
+@pytest.fixture(scope="module")
+def module_rig() -> Iterator[Rig]:
+    with tempfile.TemporaryDirectory(prefix="autopush-") as folder, Rig(Path(folder)) as rig:
+        yield rig
+
+
+@pytest.fixture
+def rig(module_rig: Rig) -> Rig:
+    """Connected, and the service as it is without options, whatever the test before has left."""
+    if not module_rig.firefox.is_running:
+        module_rig.firefox.start()
+    if module_rig.service.options:
+        module_rig.restart_service_under_firefox()
+    return module_rig
+
+
+# ── connected ────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_a_message_reaches_the_service_worker(rig: Rig) -> None:
+    subscription = rig.firefox.subscribe(rig.sender.key)
+    version = rig.sender.send(subscription, "Grüße 👋")
+    assert rig.firefox.receive(subscription) == ["Grüße 👋".encode()]
+    rig.firefox.wait(lambda: version in rig.firefox.acks, "the ack")
+    assert rig.firefox.acks[version] == DELIVERED
+
+
+def test_a_subscription_without_application_server_key_needs_no_signature(rig: Rig) -> None:
+    subscription = rig.firefox.subscribe()
+    rig.sender.send(subscription, "unsigned", signed=False)
+    assert rig.firefox.receive(subscription) == [b"unsigned"]
+
+
+def test_a_subscription_with_a_key_takes_no_message_of_another_sender(rig: Rig) -> None:
+    subscription = rig.firefox.subscribe(rig.sender.key)
+    for stranger, signed in ((ApplicationServer(), True), (rig.sender, False)):
+        with pytest.raises(WebPushException) as refusal:
+            stranger.send(subscription, "from elsewhere", signed=signed)
+        assert refusal.value.status_code == 401
+    rig.sender.send(subscription, "mine")
+    assert rig.firefox.receive(subscription) == [b"mine"]
+
+
+def test_a_push_without_a_body_is_an_event_without_data(rig: Rig) -> None:
+    subscription = rig.firefox.subscribe(rig.sender.key)
+    rig.sender.send(subscription, None)
+    assert rig.firefox.receive(subscription) == [None]
+
+
+def test_the_largest_body_and_every_byte_come_through(rig: Rig) -> None:
+    subscription = rig.firefox.subscribe(rig.sender.key)
+    binary = (bytes(range(256)) * 16)[:LARGEST]
+    rig.sender.send(subscription, binary)
+    assert rig.firefox.receive(subscription) == [binary]
+
+
+def test_a_body_that_is_too_large_is_refused(rig: Rig) -> None:
+    subscription = rig.firefox.subscribe(rig.sender.key)
+    with pytest.raises(WebPushException) as refusal:
+        rig.sender.send(subscription, b"x" * (LARGEST + 1))
+    assert refusal.value.status_code == 413
+
+
+def test_the_encryption_of_old_senders_is_still_understood(rig: Rig) -> None:
+    subscription = rig.firefox.subscribe(rig.sender.key)
+    rig.sender.send(subscription, "in aesgcm", encoding="aesgcm")
+    assert rig.firefox.receive(subscription) == [b"in aesgcm"]
+
+
+def test_a_message_that_may_not_wait_reaches_a_connected_browser(rig: Rig) -> None:
+    subscription = rig.firefox.subscribe(rig.sender.key)
+    rig.sender.send(subscription, "now or never", ttl=0)
+    assert rig.firefox.receive(subscription) == [b"now or never"]
+
+
+def test_a_burst_arrives_whole_and_in_order_and_is_acknowledged(rig: Rig) -> None:
+    subscription = rig.firefox.subscribe(rig.sender.key)
+    texts = [b"message %d" % number for number in range(25)]
+    versions = [rig.sender.send(subscription, text) for text in texts]
+    assert rig.firefox.receive(subscription, len(texts)) == texts
+    assert [m["version"] for m in rig.firefox.notifications if m["version"] in versions] == versions
+    rig.firefox.wait(lambda: rig.firefox.acks.keys() >= set(versions), "all acks")
+    assert {rig.firefox.acks[version] for version in versions} == {DELIVERED}
+
+
+def test_each_subscription_gets_its_own_messages(rig: Rig) -> None:
+    subscriptions = [rig.firefox.subscribe(rig.sender.key) for _ in range(3)]
+    assert len({s.endpoint for s in subscriptions}) == 3
+    for subscription in subscriptions:
+        rig.sender.send(subscription, f"for {subscription.scope}")
+    for subscription in subscriptions:
+        assert rig.firefox.receive(subscription) == [f"for {subscription.scope}".encode()]
+
+
+def test_after_unsubscribing_senders_are_told_that_it_is_gone(rig: Rig) -> None:
+    gone, kept = rig.firefox.subscribe(rig.sender.key), rig.firefox.subscribe(rig.sender.key)
+    assert rig.firefox.unsubscribe(gone)
+    # The browser tells the service after it has answered the page.
+    replies = rig.firefox.received
+    rig.firefox.wait(
+        lambda: any(m["messageType"] == "unregister" for m in replies), "the unregister reply"
+    )
+    with pytest.raises(WebPushException) as refusal:
+        rig.sender.send(gone, "too late")
+    assert refusal.value.status_code == 410
+    rig.sender.send(kept, "still here")
+    assert rig.firefox.receive(kept) == [b"still here"]
+
+
+# ── the browser is away ──────────────────────────────────────────────────────────────────────────
+
+
+@dataclass
+class Absence:
+    """What was sent while the browser was away, and what it found when it came back."""
+
+    uaid: str
+    uaid_back: str
+    sent: dict[str, list[str]]
+    """By purpose of the subscription, the versions in the order they were sent."""
+    got: dict[str, list[bytes | None]]
+    delivered: list[str]
+    """The versions it was sent when it came back, in order."""
+    delivered_later: list[str]
+    """Those of the run after that, in which one message was sent: `marker`."""
+    marker: str
+    endpoints_kept: bool
+
+    def of(self, purpose: str) -> list[str]:
+        return [version for version in self.delivered if version in self.sent[purpose]]
+
+
+def versions(messages: list[Message]) -> list[str]:
+    return [message["version"] for message in messages]
+
+
+@pytest.fixture(scope="module")
+def absence(module_rig: Rig) -> Absence:
+    """The browser is closed; messages are sent; the service is killed and starts again; the browser
+    comes back, with no tab open. Then it is killed, and comes back once more."""
+    rig, firefox, send = module_rig, module_rig.firefox, module_rig.sender.send
+    uaid = firefox.greetings[-1]
+    purposes = ("several", "topic", "expired", "never stored")
+    subscriptions = {name: firefox.subscribe(rig.sender.key) for name in purposes}
+    several, topic, expired, never = subscriptions.values()
+    uaid = firefox.greetings[-1]
+    firefox.stop()
+
+    sent = {
+        "expired": [send(expired, "expires", ttl=SHORT_TTL)],
+        "several": [send(several, f"message {number}") for number in range(5)],
+        "topic": [send(topic, f"weather {number}", topic="weather") for number in range(3)],
+        "never stored": [send(never, "now or never", ttl=0)],
+    }
+    expiry = time.monotonic() + SHORT_TTL + 1  # times are whole seconds in the service
+    rig.restart_service(kill=True)
+    sent["several"].append(send(several, "message 5"))
+    for name in ("expired", "never stored"):
+        sent[name].append(send(subscriptions[name], "kept"))
+    time.sleep(max(0, expiry - time.monotonic()))
+
+    before = len(firefox.notifications)
+    firefox.start(page=False)
+    counts = {"several": 6, "topic": 1, "expired": 1, "never stored": 1}
+    got = {name: firefox.receive(subscriptions[name], count) for name, count in counts.items()}
+    delivered = versions(firefox.notifications[before:])
+    firefox.wait(lambda: firefox.acks.keys() >= set(delivered), "all acks")
+    firefox.kill()
+
+    before = len(firefox.notifications)
+    firefox.start()
+    marker = send(several, "after all")
+    assert firefox.receive(several) == [b"after all"]
+    return Absence(
+        uaid=uaid,
+        uaid_back=firefox.greetings[-1],
+        sent=sent,
+        got=got,
+        delivered=delivered,
+        delivered_later=versions(firefox.notifications[before:]),
+        marker=marker,
+        endpoints_kept=all(
+            firefox.endpoint_of(subscription) == subscription.endpoint
+            for subscription in subscriptions.values()
+        ),
+    )
+
+
+def test_a_browser_that_comes_back_is_the_same_user_agent(absence: Absence) -> None:
+    assert absence.uaid_back == absence.uaid
+    assert absence.endpoints_kept
+
+
+def test_what_was_sent_meanwhile_arrives_in_order_though_the_service_was_killed(
+    absence: Absence,
+) -> None:
+    assert absence.of("several") == absence.sent["several"]
+    assert absence.got["several"] == [b"message %d" % number for number in range(6)]
+
+
+def test_of_a_topic_only_the_last_message_arrives(absence: Absence) -> None:
+    assert absence.got["topic"] == [b"weather 2"]
+    assert absence.of("topic") == absence.sent["topic"][-1:]
+
+
+def test_a_message_whose_time_is_over_does_not_arrive(absence: Absence) -> None:
+    assert absence.got["expired"] == [b"kept"]
+    assert absence.of("expired") == absence.sent["expired"][-1:]
+
+
+def test_a_message_that_may_not_wait_does_not(absence: Absence) -> None:
+    assert absence.got["never stored"] == [b"kept"]
+    assert absence.of("never stored") == absence.sent["never stored"][-1:]
+
+
+def test_nothing_is_sent_twice_and_nothing_again_once_it_is_acknowledged(absence: Absence) -> None:
+    assert len(set(absence.delivered)) == len(absence.delivered)
+    assert absence.delivered_later == [absence.marker]
+
+
+# ── the service is away ──────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize("kill", [False, True], ids=["stopped", "killed"])
+def test_the_browser_comes_back_to_a_service_that_was(rig: Rig, kill: bool) -> None:
+    subscription = rig.firefox.subscribe(rig.sender.key)
+    uaid = rig.firefox.greetings[-1]
+    assert rig.restart_service_under_firefox(kill=kill) == uaid
+    rig.sender.send(subscription, "again")
+    assert rig.firefox.receive(subscription) == [b"again"]
+    assert rig.firefox.endpoint_of(subscription) == subscription.endpoint
+
+
+def test_any_of_several_workers_takes_messages_for_the_browser(rig: Rig) -> None:
+    subscription = rig.firefox.subscribe(rig.sender.key)
+    rig.restart_service_under_firefox("--workers", "2")
+    with ExitStack() as stack:
+        connections = one_connection_to_each_worker(rig.service, stack)
+        sent = []
+        for text in (b"first", b"second"):
+            for connection in connections.values():
+                sent.append(b"%s, worker %d" % (text, len(sent) % 2))
+                assert post(connection, subscription_of(subscription, sent[-1])) == 201
+        assert rig.firefox.receive(subscription, len(sent)) == sent
+
+
+def test_with_several_workers_what_was_sent_meanwhile_arrives(rig: Rig) -> None:
+    ...

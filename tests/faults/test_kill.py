@@ -1,0 +1,82 @@
+"""kill -9 in the middle of traffic: what was answered 201 reaches its user agent."""
+
+import asyncio
+import os
+import signal
+from pathlib import Path
+
+import pytest
+
+from support.service import Service, service
+from support.traffic import Ledger, Subscriber, send_for_ever
+
+ROUNDS = 20
+SUBSCRIBERS = 6
+SENDERS = 4
+PATIENCE = 60
+
+
+async def with_traffic(
+    running: Service, rounds: int, kill: "Killer"
+) -> tuple[Ledger, list[Subscriber]]:
+    ledger = Ledger()
+    subscribers = [Subscriber(running, ledger) for _ in range(SUBSCRIBERS)]
+    for subscriber in subscribers:
+        await subscriber.subscribe()
+    async with asyncio.TaskGroup() as group:
+        receiving = [group.create_task(subscriber.run()) for subscriber in subscribers]
+        sending = [group.create_task(send_for_ever(ledger, subscribers)) for _ in range(SENDERS)]
+        for number in range(rounds):
+            await ledger.grows_by(40, PATIENCE)
+            await kill(running, number)
+        await ledger.grows_by(20, PATIENCE)
+        for task in sending:
+            task.cancel()
+        await ledger.complete(PATIENCE)
+        for task in receiving:
+            task.cancel()
+    return ledger, subscribers
+
+
+class Killer:
+    """Kills, and waits until what was killed is back."""
+
+    async def __call__(self, running: Service, number: int) -> None:
+        raise NotImplementedError
+
+
+class KillWorker(Killer):
+    """One of two workers in turn; the supervisor starts it again."""
+
+    async def __call__(self, running: Service, number: int) -> None:
+        workers = running.workers
+        os.kill(workers[number % len(workers)], signal.SIGKILL)
+
+
+class KillService(Killer):
+    """The whole service, started again as an operator would."""
+
+    async def __call__(self, running: Service, number: int) -> None:
+        await running.kill()
+        await running.start()
+
+
+@pytest.mark.timeout(240)
+@pytest.mark.parametrize(
+    ("killer", "options", "rounds"),
+    [(KillWorker(), ("--workers", "2"), ROUNDS), (KillService(), (), ROUNDS // 4)],
+    ids=["a worker of two", "the whole service"],
+)
+async def test_what_was_answered_201_is_delivered_after_kill_9(
+    tmp_path: Path, killer: Killer, options: tuple[str, ...], rounds: int
+) -> None:
+    async with service(tmp_path, *options) as running:
+        ledger, subscribers = await with_traffic(running, rounds, killer)
+    assert ledger.missing == set()
+    assert sum(subscriber.connects for subscriber in subscribers) >= rounds
+    again = sum(count - 1 for count in ledger.delivered.values())
+    print(
+        f"{rounds} kills: {len(ledger.accepted)} accepted, {again} delivered again under the same "
+        f"id, {ledger.unanswered} unanswered, refused {dict(ledger.refused)}"
+    )
+    assert set(ledger.refused) <= {503}

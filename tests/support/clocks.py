@@ -1,0 +1,14 @@
+"""A clock that tests set."""
+
+
+class ManualClock:
+    """Seconds since the epoch; stands still until told otherwise."""
+
+    def __init__(self, now: float = 1_800_000_000.0) -> None:
+        self.now = now
+
+    def __call__(self) -> float:
+        return self.now
+
+    def advance(self, seconds: float) -> None:
+        self.now += seconds

@@ -1,0 +1,311 @@
+"""Headless Firefox for tests, pointed at a push service on this machine.
+
+    with Firefox("ws://127.0.0.1:8080/") as firefox:
+        firefox.start()
+        subscription = firefox.subscribe()
+        ...
+        assert firefox.receive(subscription) == [b"Hello"]
+
+A page and its service worker drive it (`support.firefox_page`). What it says to the push service
+and hears from it is read off its own log, as the messages themselves.
+
+Rule: nothing waits for a fixed time, and every wait ends: with what was waited for, or an error that
+says what it was. Nothing leaves the machine.
+"""
+
+import contextlib
+import itertools
+import json
+import os
+import re
+import signal
+import subprocess
+import tempfile
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Self
+
+from support.firefox_page import ControlServer, PushEvent
+from support.tools import need
+
+INSTALL = "apt-get install --no-install-recommends firefox-esr"
+PATIENCE = 60.0
+"""Seconds for any one wait; a busy machine needs some of them."""
+
+Message = dict[str, Any]
+
+SENT = re.compile(r'PushServiceWebSocket: "wsSendMessage: Sending message" (".*")$')
+REMOTE = re.compile(r"Marionette\s+INFO\s+Listening on port (\d+)$")
+RECEIVED = re.compile(r'PushServiceWebSocket: "wsOnMessageAvailable\(\)" (".*")$')
+
+
+def preferences(push_url: str, proxy_port: int) -> dict[str, str | int | bool]:
+    """What makes a Firefox use that push service, quickly, and nothing else."""
+    return {
+        "dom.push.serverURL": push_url,
+        "dom.push.testing.allowInsecureServerURL": True,  # ws://
+        "dom.push.connection.enabled": True,
+        "dom.push.maxQuotaPerSubscription": 1_000_000,  # pushes without a notification shown
+        "dom.push.retryBaseInterval": 300,  # ms instead of 5 s, doubled at each attempt
+        "network.websocket.delay-failed-reconnects": False,
+        "network.manage-offline-status": False,
+        "permissions.default.desktop-notification": 1,  # allowed, without a question
+        # Its log on standard output.
+        "dom.push.loglevel": "Debug",
+        "devtools.console.stdout.chrome": True,
+        # Loopback is never proxied; all else ends at the control server.
+        "network.proxy.type": 1,
+        "network.proxy.http": "127.0.0.1",
+        "network.proxy.http_port": proxy_port,
+        "network.proxy.ssl": "127.0.0.1",
+        "network.proxy.ssl_port": proxy_port,
+        "network.captive-portal-service.enabled": False,
+        "network.connectivity-service.enabled": False,
+        "browser.region.network.url": "",
+        "browser.safebrowsing.malware.enabled": False,
+        "browser.safebrowsing.phishing.enabled": False,
+        "browser.search.update": False,
+        "app.normandy.enabled": False,
+        "app.update.enabled": False,
+        "extensions.update.enabled": False,
+        "extensions.systemAddon.update.enabled": False,
+        "datareporting.policy.dataSubmissionEnabled": False,
+        "toolkit.telemetry.enabled": False,
+        "toolkit.telemetry.server": "",
+        # One plain window, whatever happened before.
+        "browser.aboutwelcome.enabled": False,
+        "browser.shell.checkDefaultBrowser": False,
+        "browser.startup.page": 0,
+        "browser.startup.homepage_override.mstone": "ignore",
+        "browser.sessionstore.resume_from_crash": False,
+        "toolkit.startup.max_resumed_crashes": -1,
+        "dom.allow_scripts_to_close_windows": True,
+        "browser.tabs.warnOnClose": False,
+        # For a start with `remote`: no preferences of its own, any port.
+        "remote.prefs.recommended": False,
+        "marionette.port": 0,
+    }
+
+
+@dataclass(frozen=True)
+class Subscription:
+    """What `PushSubscription.toJSON()` gave, and the scope of its service worker."""
+
+    scope: str
+    info: dict[str, Any]
+
+    @property
+    def endpoint(self) -> str:
+        return str(self.info["endpoint"])
+
+
+class Firefox:
+    """One profile, started and ended any number of times."""
+
+    def __init__(self, push_url: str) -> None:
+        self._program = need("firefox-esr", INSTALL)
+        self._control = ControlServer()
+        self._changed = self._control.changed
+        self._folder = tempfile.TemporaryDirectory(prefix="firefox-", ignore_cleanup_errors=True)
+        self.profile = Path(self._folder.name) / "profile"
+        self.profile.mkdir()
+        self._scopes = itertools.count(1)
+        self._taken: dict[str, int] = {}
+        self._process: subprocess.Popen[str] | None = None
+        self._reader: threading.Thread | None = None
+        self._log: list[str] = []
+        self.remote_port = 0
+        self.sent: list[Message] = []
+        """What it sent to the push service, over all its runs."""
+        self.received: list[Message] = []
+        """What the push service sent to it, over all its runs."""
+        lines = [
+            f"user_pref({json.dumps(name)}, {json.dumps(value)});\n"
+            for name, value in preferences(push_url, self._control.port).items()
+        ]
+        (self.profile / "user.js").write_text("".join(lines))
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.kill()
+        self._control.close()
+        self._folder.cleanup()
+
+    # ── running ──────────────────────────────────────────────────────────────────────────────────
+
+    @property
+    def is_running(self) -> bool:
+        return self._process is not None
+
+    def start(self, *, page: bool = True, remote: bool = False) -> None:
+        """Start, and wait until the push service has greeted it. Only then can anything subscribe.
+
+        Without `page` no tab is open; the profile's service workers get their pushes all the same.
+        With `remote`, `support.marionette` can drive it at `remote_port` beside the page.
+        """
+        assert self._process is None
+        self.remote_port = 0
+        greeted = len(self.greetings)
+        url = self._control.new_run()
+        home = self._folder.name
+        environment = {
+            **{name: value for name, value in os.environ.items() if name != "DISPLAY"},
+            **{"HOME": home, "XDG_CACHE_HOME": home, "XDG_CONFIG_HOME": home},
+            "MOZ_DISABLE_NONLOCAL_CONNECTIONS": "1",
+            "MOZ_CRASHREPORTER_DISABLE": "1",
+        }
+        self._process = subprocess.Popen(
+            [
+                *(self._program, "--headless", "--no-remote", "--profile", str(self.profile)),
+                *(["--marionette"] if remote else []),
+                url if page else "about:blank",
+            ],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            errors="replace",
+            env=environment,
+            start_new_session=True,
+        )
+        self._reader = threading.Thread(target=self._read, args=(self._process,))
+        self._reader.start()
+        self.wait_for_greeting(greeted + 1)
+        if remote:
+            self.wait(lambda: self.remote_port, "the port of its remote control")
+
+    def stop(self) -> None:
+        """Close its window, as its user would, and wait for the end."""
+        assert self._process is not None
+        self._control.ask("window.close()")
+        try:
+            self._process.wait(PATIENCE)
+        finally:
+            self.kill()
+
+    def kill(self) -> None:
+        """End it without warning, with all its helper processes."""
+        if self._process is None:
+            return
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self._process.pid, signal.SIGKILL)
+        self._process.wait()
+        assert self._reader is not None
+        self._reader.join()
+        assert self._process.stdout is not None
+        self._process.stdout.close()
+        self._process = None
+
+    # ── what it and the push service say ─────────────────────────────────────────────────────────
+
+    @property
+    def greetings(self) -> list[str]:
+        """The UAIDs of the hello replies it got, one for each connection."""
+        return [m["uaid"] for m in self.received if m["messageType"] == "hello"]
+
+    def wait_for_greeting(self, count: int) -> str:
+        """Wait until it was greeted so many times over all its runs; returns the last UAID."""
+        self.wait(lambda: len(self.greetings) >= count, f"hello reply number {count}")
+        return self.greetings[-1]
+
+    @property
+    def notifications(self) -> list[Message]:
+        """Every notification it was sent, in order, repeated ones too."""
+        return [m for m in self.received if m["messageType"] == "notification"]
+
+    @property
+    def acks(self) -> dict[str, int]:
+        """The code with which it acknowledged each version."""
+        return {
+            update["version"]: update["code"]
+            for message in self.sent
+            if message.get("messageType") == "ack"
+            for update in message["updates"]
+        }
+
+    # ── what its page does ───────────────────────────────────────────────────────────────────────
+
+    def run(self, script: str) -> Any:
+        """The value that the body of an asynchronous JavaScript function returns in the page.
+
+        :raises AssertionError: it threw, or did not end in time
+        """
+        number = self._control.ask(script)
+        self.wait(lambda: self._control.outcome(number) is not None, f"the end of: {script}")
+        outcome = self._control.outcome(number)
+        assert outcome is not None
+        assert "error" not in outcome, f"{outcome['error']} in: {script}"
+        return outcome["value"]
+
+    def subscribe(self, key: str | None = None) -> Subscription:
+        """A new subscription; `key` is an application server key as base64url."""
+        scope = f"/{next(self._scopes)}/"
+        options = {"userVisibleOnly": True, **({"applicationServerKey": key} if key else {})}
+        info = self.run(f"return subscribe({json.dumps(scope)}, {json.dumps(options)})")
+        return Subscription(scope, info)
+
+    def unsubscribe(self, subscription: Subscription) -> bool:
+        scope = json.dumps(subscription.scope)
+        return bool(self.run(f"return (await subscriptionOf({scope})).unsubscribe()"))
+
+    def endpoint_of(self, subscription: Subscription) -> str | None:
+        """The endpoint that the browser has for it now."""
+        scope = json.dumps(subscription.scope)
+        endpoint = self.run(f"return (await subscriptionOf({scope}))?.endpoint")
+        return None if endpoint is None else str(endpoint)
+
+    # ── what its service workers get ─────────────────────────────────────────────────────────────
+
+    def events(self, subscription: Subscription) -> list[PushEvent]:
+        """All so far, in the order of their worker."""
+        with self._changed:
+            return sorted(e for e in self._control.events if e.scope == subscription.scope)
+
+    def receive(self, subscription: Subscription, count: int = 1) -> list[bytes | None]:
+        """Wait for so many push events that were not yet given out; None for an empty push."""
+        first = self._taken.get(subscription.scope, 0)
+        last = self._taken[subscription.scope] = first + count
+        self.wait(
+            lambda: len(self.events(subscription)) >= last,
+            f"push event number {last} of {subscription.scope}",
+        )
+        got = self.events(subscription)[first:last]
+        assert all(event.kind in ("data", "empty") for event in got), got
+        return [event.body if event.kind == "data" else None for event in got]
+
+    # ── waiting ──────────────────────────────────────────────────────────────────────────────────
+
+    def wait(self, condition: Callable[[], object], what: str) -> None:
+        """Wait until a condition on what is known here is true.
+
+        :raises AssertionError: it did not come true in time, or Firefox ended
+        """
+        with self._changed:
+            came = self._changed.wait_for(lambda: condition() or self._has_ended(), PATIENCE)
+            if condition():
+                return
+        why = f"Firefox ended without {what}" if came else f"not within {PATIENCE:.0f} s: {what}"
+        raise AssertionError("\n".join([why, "Its last words:", *self._log[-15:]]))
+
+    def _has_ended(self) -> bool:
+        return self._reader is None or not self._reader.is_alive()
+
+    def _read(self, process: "subprocess.Popen[str]") -> None:
+        assert process.stdout is not None
+        for line in process.stdout:
+            text = line.rstrip()
+            with self._changed:
+                self._log.append(text[:500])
+                if listening := REMOTE.search(text):
+                    self.remote_port = int(listening[1])
+                for pattern, messages in ((SENT, self.sent), (RECEIVED, self.received)):
+                    if found := pattern.search(text):
+                        message = json.loads(json.loads(found[1]))
+                        messages.append({"messageType": "ping", **message})
+                self._changed.notify_all()
+        with self._changed:
+            self._changed.notify_all()

@@ -1,0 +1,103 @@
+"""Firefox's remote control, for pages that are not ours to put a script into.
+
+Its protocol is JSON over TCP, each message led by its length: `[0, id, command, parameters]` and
+`[1, id, error, result]`. Every wait ends.
+"""
+
+import base64
+import json
+import socket
+from pathlib import Path
+from typing import Any, Self
+
+ELEMENT = "element-6066-11e4-a52e-4f735466cecf"  # W3C WebDriver's name for a reference
+
+
+class MarionetteError(Exception):
+    """Firefox refused a command, or a page threw."""
+
+
+class Marionette:
+    """A session with a Firefox started with `--marionette`, in a tab of its own."""
+
+    def __init__(self, port: int, seconds: float = 60) -> None:
+        self._socket = socket.create_connection(("127.0.0.1", port), seconds)
+        self._stream = self._socket.makefile("rb")
+        self._last_id = 0
+        self._receive()  # its greeting
+        self.command("WebDriver:NewSession")
+        milliseconds = int(seconds * 1000)
+        self.command("WebDriver:SetTimeouts", script=milliseconds, pageLoad=milliseconds)
+        tab = self.command("WebDriver:NewWindow", type="tab", focus=True)["handle"]
+        self.command("WebDriver:SwitchToWindow", handle=tab, focus=True)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        try:
+            self.command("WebDriver:CloseWindow")
+            self.command("WebDriver:DeleteSession")
+        finally:
+            self._stream.close()
+            self._socket.close()
+
+    def command(self, name: str, **parameters: object) -> Any:
+        """The result of a command.
+
+        :raises MarionetteError: it was refused
+        """
+        self._last_id += 1
+        text = json.dumps([0, self._last_id, name, parameters]).encode()
+        self._socket.sendall(b"%d:%s" % (len(text), text))
+        _, number, error, result = self._receive()
+        assert number == self._last_id
+        if error:
+            raise MarionetteError(f"{name}: {error['message']}")
+        return result
+
+    def goto(self, url: str) -> None:
+        """Open a URL and wait until it is loaded."""
+        self.command("WebDriver:Navigate", url=url)
+
+    def evaluate(self, expression: str) -> Any:
+        """The value of a JavaScript expression as JSON; a promise is awaited."""
+        script = f"return (async () => ({expression}))()"
+        return self.command("WebDriver:ExecuteScript", script=script, args=[])["value"]
+
+    def until(self, condition: str) -> None:
+        """Wait until a JavaScript expression is true; it is asked at each change of the document."""
+        self.evaluate(
+            f"""await new Promise((done) => {{
+              const ask = () => ({condition}) && (observer.disconnect(), done());
+              const observer = new MutationObserver(ask);
+              observer.observe(document,
+                {{ subtree: true, childList: true, attributes: true, characterData: true }});
+              ask();
+            }})"""
+        )
+
+    def click(self, selector: str) -> None:
+        """Click as a user does: the element must be visible and not covered."""
+        found = self.command("WebDriver:FindElement", using="css selector", value=selector)
+        self.command("WebDriver:ElementClick", id=found["value"][ELEMENT])
+
+    def type(self, selector: str, text: str) -> None:
+        """Type into a field, in place of what it holds."""
+        found = self.command("WebDriver:FindElement", using="css selector", value=selector)
+        self.command("WebDriver:ElementClear", id=found["value"][ELEMENT])
+        self.command("WebDriver:ElementSendKeys", id=found["value"][ELEMENT], text=text)
+
+    def screenshot(self, path: Path) -> None:
+        """A PNG of the whole page, not only of what the window shows."""
+        answer = self.command("WebDriver:TakeScreenshot", full=True)
+        path.write_bytes(base64.b64decode(answer["value"]))
+
+    def _receive(self) -> Any:
+        length = b""
+        while not length.endswith(b":"):
+            byte = self._stream.read(1)
+            if not byte:
+                raise MarionetteError("Firefox ended")
+            length += byte
+        return json.loads(self._stream.read(int(length[:-1])))

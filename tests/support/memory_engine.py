@@ -1,0 +1,245 @@
+"""An engine of dicts, for tests of what stands on tablestore. It can be told to fail.
+
+It keeps the contract of the interface: writes are submitted when called and answered later.
+"""
+
+import asyncio
+import copy
+import operator
+import time
+from collections.abc import Awaitable, Callable, Iterable
+from typing import Any
+
+from tablestore import (
+    Clock,
+    Condition,
+    ConditionFailed,
+    Cursor,
+    Engine,
+    Item,
+    KeyTuple,
+    Page,
+    Param,
+    Range,
+    Returning,
+    Scalar,
+    Table,
+    TableHandle,
+    TablestoreError,
+    Update,
+)
+from tablestore.engine import Values
+from tablestore.expressions import And, Compare, Exists, Not, Or
+
+__all__ = ["MemoryEngine"]
+
+_MISSING = object()
+_RELATIONS: dict[str, Callable[[Any, Any], object]] = {
+    "==": operator.eq,
+    "<": operator.lt,
+    "<=": operator.le,
+    ">": operator.gt,
+    ">=": operator.ge,
+}
+
+
+def _holds(condition: Condition, item: Item, values: Values) -> bool:
+    match condition:
+        case And():
+            return _holds(condition.left, item, values) and _holds(condition.right, item, values)
+        case Or():
+            return _holds(condition.left, item, values) or _holds(condition.right, item, values)
+        case Not():
+            return not _holds(condition.inner, item, values)
+        case Exists():
+            return condition.attribute in item
+        case Compare():
+            operand = condition.operand
+            there: Any = item.get(condition.attribute, _MISSING)
+            wanted: Any = values[operand.name] if isinstance(operand, Param) else operand
+            if condition.operator == "!=":
+                return bool(there != wanted)
+            if there is _MISSING or type(there) is not type(wanted):
+                return False
+            return bool(_RELATIONS[condition.operator](there, wanted))
+    raise TypeError(condition)
+
+
+class MemoryEngine(Engine):
+    def __init__(self, clock: Clock = time.time) -> None:
+        self.clock = clock
+        self.tables: dict[str, MemoryTable] = {}
+        self.calls: list[str] = []
+        self.failures: list[TablestoreError] = []
+        """Each fails one of the next calls."""
+
+    async def ensure_table(self, table: Table) -> "MemoryTable":
+        return self.tables.setdefault(table.name, MemoryTable(self, table))
+
+    async def drop_table(self, name: str) -> None:
+        self.tables.pop(name, None)
+
+    async def table_names(self) -> list[str]:
+        return sorted(self.tables)
+
+    async def close(self) -> None:
+        self.tables.clear()
+
+    def called(self, what: str) -> None:
+        self.calls.append(what)
+        if self.failures:
+            raise self.failures.pop(0)
+
+
+class MemoryTable(TableHandle):
+    def __init__(self, engine: MemoryEngine, table: Table) -> None:
+        self.engine = engine
+        self.table = table
+        self.items: dict[KeyTuple, Item] = {}
+
+    def _live(self, key: KeyTuple) -> Item | None:
+        item = self.items.get(key)
+        expiry = item.get(self.table.expiry) if item and self.table.expiry else None
+        if isinstance(expiry, int) and 0 < expiry <= self.engine.clock():
+            return None
+        return item
+
+    def _key(self, item: Item) -> KeyTuple:
+        key: KeyTuple = tuple(item[name] for name in self.table.key_names)  # type: ignore[misc]
+        return key
+
+    def _submit(self, what: str, work: Callable[[], Item | None]) -> "asyncio.Future[Item | None]":
+        future: asyncio.Future[Item | None] = asyncio.get_running_loop().create_future()
+        try:
+            self.engine.called(f"{what} {self.table.name}")
+            answer = copy.deepcopy(work())
+        except TablestoreError as error:
+            asyncio.get_running_loop().call_soon(future.set_exception, error)
+        else:
+            asyncio.get_running_loop().call_soon(future.set_result, answer)
+        return future
+
+    def _check(self, key: KeyTuple, condition: Condition | None, values: Values | None) -> None:
+        if condition is not None and not _holds(condition, self._live(key) or {}, values or {}):
+            raise ConditionFailed(self._live(key))
+
+    async def get(self, key: KeyTuple) -> Item | None:
+        self.engine.called(f"get {self.table.name}")
+        return copy.deepcopy(self._live(key))
+
+    def put(
+        self, item: Item, *, condition: Condition | None = None, values: Values | None = None
+    ) -> Awaitable[None]:
+        def work() -> None:
+            self._check(self._key(item), condition, values)
+            self.items[self._key(item)] = copy.deepcopy(item)
+
+        return self._submit("put", work)  # type: ignore[return-value]
+
+    def update(
+        self,
+        key: KeyTuple,
+        update: Update,
+        values: Values | None = None,
+        *,
+        condition: Condition | None = None,
+        returning: Returning = Returning.NOTHING,
+    ) -> Awaitable[Item | None]:
+        def value(operand: object) -> Any:
+            return (values or {})[operand.name] if isinstance(operand, Param) else operand
+
+        def work() -> Item | None:
+            self._check(key, condition, values)
+            old = self._live(key)
+            if old is None and not update.creates:
+                return None
+            item: dict[str, Any] = dict(old or zip(self.table.key_names, key, strict=True))
+            for name, operand in update.assigned.items():
+                item[name] = value(operand)
+            for name in update.remove:
+                item.pop(name, None)
+            for name, operand in update.added.items():
+                item[name] = frozenset(item.get(name, ())) | frozenset(value(operand))
+            for name, operand in update.taken.items():
+                left = frozenset(item.get(name, ())) - frozenset(value(operand))
+                item[name] = left
+                if not left:
+                    del item[name]
+            self.items[key] = item
+            return {Returning.OLD: old, Returning.NEW: item}.get(returning)
+
+        return self._submit("update", work)
+
+    def delete(
+        self,
+        key: KeyTuple,
+        *,
+        condition: Condition | None = None,
+        values: Values | None = None,
+        returning: Returning = Returning.NOTHING,
+    ) -> Awaitable[Item | None]:
+        def work() -> Item | None:
+            self._check(key, condition, values)
+            old = self._live(key)
+            self.items.pop(key, None)
+            return old if returning is Returning.OLD else None
+
+        return self._submit("delete", work)
+
+    async def query(
+        self,
+        partition: Scalar,
+        *,
+        sort: Range | None = None,
+        limit: int | None = None,
+        descending: bool = False,
+        after: Cursor | None = None,
+    ) -> Page:
+        self.engine.called(f"query {self.table.name}")
+        bounds = sort or Range()
+        found = [
+            item
+            for key in sorted(self.items, reverse=descending)
+            if key[0] == partition
+            and (bounds.gt is None or key[1] > bounds.gt)  # type: ignore[operator]
+            and (bounds.ge is None or key[1] >= bounds.ge)  # type: ignore[operator]
+            and (bounds.lt is None or key[1] < bounds.lt)  # type: ignore[operator]
+            and (bounds.le is None or key[1] <= bounds.le)  # type: ignore[operator]
+            and (bounds.prefix is None or str(key[1]).startswith(str(bounds.prefix)))
+            and (after is None or key > after.position)
+            and (item := self._live(key)) is not None
+        ]
+        page = found[:limit] if limit is not None else found
+        more = len(page) < len(found)
+        return Page(copy.deepcopy(page), Cursor(self._key(page[-1])) if more else None)
+
+    async def query_index(
+        self,
+        index_name: str,
+        partition: Scalar,
+        *,
+        sort: Range | None = None,
+        limit: int | None = None,
+        descending: bool = False,
+        after: Cursor | None = None,
+    ) -> Page:
+        raise NotImplementedError
+
+    async def scan(self, *, limit: int | None = None, after: Cursor | None = None) -> Page:
+        return Page([copy.deepcopy(i) for key in self.items if (i := self._live(key))], None)
+
+    async def batch_get(self, keys: Iterable[KeyTuple]) -> list[Item]:
+        return [copy.deepcopy(item) for key in keys if (item := self._live(key)) is not None]
+
+    def batch_write(
+        self, *, puts: Iterable[Item] = (), deletes: Iterable[KeyTuple] = ()
+    ) -> Awaitable[None]:
+        new, gone = [copy.deepcopy(item) for item in puts], list(deletes)
+
+        def work() -> None:
+            for item in new:
+                self.items[self._key(item)] = item
+            for key in gone:
+                self.items.pop(key, None)
+
+        return self._submit("batch_write", work)  # type: ignore[return-value]
