@@ -111,6 +111,13 @@ def _own_seconds() -> float:
     return sum(usage.ru_utime + usage.ru_stime for usage in usages)
 
 
+def listen_overflows() -> int:
+    """How often, since boot, a connection was turned away because an accept queue was full."""
+    lines = Path("/proc/net/netstat").read_text().splitlines()
+    names, values = (line.split() for line in lines if line.startswith("TcpExt:"))
+    return int(values[names.index("ListenOverflows")])
+
+
 def allow_files(count: int) -> None:
     """Raise this process's limit of open files, which its children inherit, as far as it may go.
 

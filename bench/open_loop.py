@@ -22,7 +22,7 @@ class OpenLoop:
         self._due: dict[bytes, int] = {}
         self._answer_ns: list[int] = []
         self._late_ns: list[int] = []
-        self._idle = list(posters)
+        self._idle = deque(posters)  # in turn: one left idle too long would be closed
         self._queue: deque[int] = deque()
         self._fleet, self._ledger, self._token = fleet, ledger, token
         for poster in posters:
@@ -34,7 +34,7 @@ class OpenLoop:
         self.sent += 1
         self._late_ns.append(time.monotonic_ns() - due)
         if self._idle:
-            self._send(self._idle.pop(), due)
+            self._send(self._idle.popleft(), due)
         else:
             self._queue.append(due)
 

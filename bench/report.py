@@ -179,6 +179,7 @@ def floor_line(samples: Sequence[FloorSample], verifications: Sequence[float]) -
 
 def document(
     rows: Sequence[Row],
+    wrong: dict[str, str],
     samples: Sequence[FloorSample],
     verifications: Sequence[float],
     about: dict[str, str],
@@ -186,6 +187,7 @@ def document(
     """The whole run, for `--json`."""
     return {
         "about": dict(about),
+        "mismatches": dict(wrong),
         "floor": {
             "us": [sample.total / 1000 for sample in samples],
             "echo_us": [sample.echo / 1000 for sample in samples],

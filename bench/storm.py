@@ -14,6 +14,7 @@ from itertools import repeat
 
 from bench.fleet import Fleet, at_once
 from bench.ledger import Ledger, MismatchError, TimedLedger
+from bench.machine import listen_overflows
 from bench.metronome import Metronome, poisson
 from bench.open_loop import OpenLoop
 from bench.push_client import ClosedLoop, Poster
@@ -59,7 +60,9 @@ async def storm(run: Run) -> list[Row]:
         traffic = OpenLoop(posters, steady, told, steady.sender.token(steady.origin))
         pushing = Metronome(poisson(run.sizes.storm_pushes_per_second, limit), traffic.send)
         await asyncio.sleep(0.5)
+        overflows = listen_overflows()
         history = await _everyone_returns(crowd, limit)
+        overflows = listen_overflows() - overflows
         await crowd.ledger.all_delivered(limit)
         await asyncio.sleep(0.5)
         pushing.stop()
@@ -96,7 +99,8 @@ async def storm(run: Run) -> list[Row]:
             rate=f"{size / seconds[-1]:,.0f}/s",
             note=(
                 f"p50 {percentile(seconds, 50):.2f} s, p99 {percentile(seconds, 99):.2f} s;"
-                f" {waiting:,} messages were waiting; {history.turned_away} times turned away"
+                f" {waiting:,} messages were waiting; {history.turned_away} times turned away,"
+                f" {overflows:,} times by a full accept queue"
             ),
             values={
                 "seconds": seconds[-1],
@@ -104,6 +108,7 @@ async def storm(run: Run) -> list[Row]:
                 "p99_s": percentile(seconds, 99),
                 "messages_waiting": waiting,
                 "turned_away": history.turned_away,
+                "accept_queue_overflows": overflows,
             },
         ),
         Row(

@@ -16,7 +16,7 @@ version = release = VERSION
 extensions = ["myst_parser", "docs._ext.generated"]
 exclude_patterns = ["_build", "_ext"]
 source_suffix = {".md": "markdown"}
-myst_enable_extensions = ["colon_fence", "deflist"]
+myst_enable_extensions = ["attrs_inline"]
 myst_heading_anchors = 3
 nitpicky = True
 

@@ -16,6 +16,10 @@ from autopush.webpush.errors import ERRORS, reason_phrase
 
 from . import state_diagram
 
+CELL_BORDER: Final = re.compile(r"(?<!\\)\|")
+OPTION_LINK: Final = re.compile(r"\[`(?P<name>\w+)`\]\(settings\.md\)")
+"""How a page names an option: a link to the page that the extension makes one to the option."""
+
 PLACEHOLDER: Final = re.compile(r"^<!-- from the code: (?P<name>[a-z-]+) -->$", re.MULTILINE)
 
 
@@ -41,8 +45,27 @@ def errors() -> str:
 
 
 def settings() -> str:
-    """The table of settings."""
-    return render_reference()
+    """The tables of settings: names under one another, so that the meaning has room."""
+    return "\n".join(_narrow(line) for line in render_reference().splitlines())
+
+
+def _narrow(line: str) -> str:
+    cells = [cell.strip() for cell in CELL_BORDER.split(line)][1:-1]
+    if len(cells) != 5:
+        return line
+    name, flags, variables, default, meaning = cells
+    if set(name) == {"-"}:
+        return "|---|---|---|"
+    if name == "option":
+        return f"| option, flag, environment | {default} | {meaning} |"
+    anchor = option_anchor(name.strip("`"))
+    names = "<br>".join([f"[**{name}**]{{#{anchor}}}", *f"{flags}, {variables}".split(", ")])
+    return f"| {names} | {default} | {meaning} |"
+
+
+def option_anchor(name: str) -> str:
+    """The fragment of an option in the settings page."""
+    return f"option-{name.replace('_', '-')}"
 
 
 def ini_samples() -> str:
@@ -94,9 +117,12 @@ PARTS: Final[Mapping[str, Callable[[], str]]] = {
 
 
 def fill(text: str) -> str:
-    """The page with every placeholder replaced.
+    """The page with every placeholder replaced, and links to options made exact.
 
     Raises:
         KeyError: a placeholder names no part.
     """
-    return PLACEHOLDER.sub(lambda found: PARTS[found["name"]](), text)
+    text = PLACEHOLDER.sub(lambda found: PARTS[found["name"]](), text)
+    return OPTION_LINK.sub(
+        lambda found: f"[`{found['name']}`](#{option_anchor(found['name'])})", text
+    )

@@ -47,7 +47,7 @@ def key_check(key: Key, limit: int) -> KeyCheck:
     name = key.name
 
     def text(value: object) -> Scalar:
-        if type(value) is str and value and value.isascii() and len(value) <= limit:
+        if type(value) is str and 0 < len(value) <= limit and value.isascii():
             return value
         if not isinstance(value, str):
             raise SchemaError(f"key {name!r}: expected text, got {type(value).__name__}")

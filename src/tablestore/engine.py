@@ -140,7 +140,8 @@ class TableHandle(ABC):
         """Put and delete any number of items without conditions, in any order.
 
         Not atomic: after an error some may be applied. Repeat it, it is idempotent. SchemaError and
-        ItemTooLarge come before anything is queued. A key may be named once only: SchemaError.
+        ItemTooLarge come before anything is queued; so does the SchemaError for a key that is put
+        twice, or put and deleted.
         """
 
 

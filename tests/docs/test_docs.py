@@ -42,7 +42,8 @@ def drawing() -> ElementTree.Element:
 @pytest.mark.parametrize("option", OPTIONS, ids=lambda option: option.name)
 def test_every_option_has_a_row_with_its_flag_and_variables(option: Option) -> None:
     rows = [line for line in PAGES["settings"].splitlines() if line.startswith("|")]
-    [row] = [row for row in rows if row.startswith(f"| `{option.name}` |")]
+    anchor = pages.option_anchor(option.name)
+    [row] = [row for row in rows if row.startswith(f"| [**`{option.name}`**]{{#{anchor}}}<br>")]
     for name in (option.flag, *option.env):
         assert name in row
 
@@ -125,6 +126,17 @@ def test_a_table_without_an_end_cannot_be_drawn() -> None:
         state_diagram.draw(tuple(Place), {(Place.START, Step.GO): Place.END})
 
 
+def test_an_arrow_back_to_its_own_state_is_a_loop_beside_the_box() -> None:
+    steps = {(Place.START, Step.GO): Place.START, (Place.FAR, Step.GO): Place.END}
+    svg = ElementTree.fromstring(state_diagram.draw(tuple(Place), steps))
+    drawn = [path.get("d", "") for path in svg.iter(f"{SVG}path") if path.get("marker-end")]
+    loops = [path for path in drawn if "C" in path]
+    assert len(drawn) == 2
+    assert len(loops) == 1
+    numbers = [int(number) for number in re.findall(r"-?\d+", loops[0])]
+    assert max(numbers[::2]) <= state_diagram.BOX_LEFT
+
+
 def test_arrows_between_the_same_states_are_drawn_as_one() -> None:
     [arrow] = state_diagram.arrows({(Place.START, Step.GO): Place.END})
     assert arrow == ("START", "END", (("go", "socket"),))
@@ -146,8 +158,12 @@ def test_every_part_made_from_the_code_has_a_place_in_a_page() -> None:
 
 @pytest.mark.parametrize("page", EVERYTHING)
 def test_options_that_pages_link_to_exist(page: str) -> None:
-    named = re.findall(r"\[`(\w+)`\]\((?:docs/)?settings\.md\)", EVERYTHING[page])
-    assert set(named) <= {option.name for option in OPTIONS}
+    named = re.findall(r"\]\(#(option-[\w-]+)\)", EVERYTHING[page])
+    assert set(named) <= {pages.option_anchor(option.name) for option in OPTIONS}
+
+
+def test_a_link_to_an_option_leads_to_its_row() -> None:
+    assert pages.fill("[`max_data`](settings.md)") == "[`max_data`](#option-max-data)"
 
 
 @pytest.mark.parametrize("page", EVERYTHING)

@@ -83,9 +83,9 @@ class ApplicationServer:
 
 
 @asynccontextmanager
-async def application_server(*, fresh_connections: bool = False) -> AsyncIterator[ApplicationServer]:
-    """`fresh_connections`: a connection of its own for each request."""
-    connector = aiohttp.TCPConnector(force_close=fresh_connections)
+async def application_server(*, reconnecting: bool = False) -> AsyncIterator[ApplicationServer]:
+    """`reconnecting`: with a connection of its own for each request."""
+    connector = aiohttp.TCPConnector(force_close=reconnecting)
     async with aiohttp.ClientSession(connector=connector) as session:
         yield ApplicationServer(session)
 

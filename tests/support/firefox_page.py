@@ -4,8 +4,8 @@ The page fetches commands (`GET /command`, answered when there is one) and posts
 them; its service worker posts every push message it gets. So a test drives a browser without any
 debugging protocol, and the push API is used the way a web site uses it.
 
-Rule: a command is given only to the page of the newest run of the browser; a page of an earlier run,
-whose connection may still stand, gets none.
+Rule: a command is given only to the page of the newest run of the browser; a page of an earlier
+run, whose connection may still stand, gets none.
 """
 
 import json
@@ -83,7 +83,7 @@ class PushEvent:
 
 class ControlServer:
     """Serves the page on a free loopback port, in threads. It is also the browser's proxy: what the
-    browser wants from anywhere else is noted in `strays` and refused.
+    browser wants from anywhere else is refused.
 
     `changed` guards everything here and is notified of every change.
     """
@@ -91,7 +91,6 @@ class ControlServer:
     def __init__(self) -> None:
         self.changed = threading.Condition()
         self.events: list[PushEvent] = []
-        self.strays: list[str] = []
         self._run = 0
         self._last_id = 0
         self._command: dict[str, object] | None = None
@@ -212,8 +211,7 @@ def _handler_of(control: ControlServer) -> type[BaseHTTPRequestHandler]:
             return url.path, {name: values[0] for name, values in parse_qs(url.query).items()}
 
         def _refuse(self) -> None:
-            if not self.path.startswith("/"):
-                control.note(lambda: control.strays.append(self.path))
+            import sys; print("STRAY", self.path, file=sys.stderr)
             self._answer(b"", "text/plain", 404)
 
         def _answer(self, body: bytes, kind: str, status: int = 200) -> None:

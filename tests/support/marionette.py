@@ -7,6 +7,7 @@ Its protocol is JSON over TCP, each message led by its length: `[0, id, command,
 import base64
 import json
 import socket
+import time
 from pathlib import Path
 from typing import Any, Self
 
@@ -20,8 +21,8 @@ class MarionetteError(Exception):
 class Marionette:
     """A session with a Firefox started with `--marionette`, in a tab of its own."""
 
-    def __init__(self, port: int, seconds: float = 60) -> None:
-        self._socket = socket.create_connection(("127.0.0.1", port), seconds)
+    def __init__(self, profile: Path, seconds: float = 60) -> None:
+        self._socket = socket.create_connection(("127.0.0.1", _port(profile, seconds)), seconds)
         self._stream = self._socket.makefile("rb")
         self._last_id = 0
         self._receive()  # its greeting
@@ -66,7 +67,7 @@ class Marionette:
         return self.command("WebDriver:ExecuteScript", script=script, args=[])["value"]
 
     def until(self, condition: str) -> None:
-        """Wait until a JavaScript expression is true; it is asked at each change of the document."""
+        """Wait until a JavaScript expression is true, asked at each change of the document."""
         self.evaluate(
             f"""await new Promise((done) => {{
               const ask = () => ({condition}) && (observer.disconnect(), done());
@@ -101,3 +102,14 @@ class Marionette:
                 raise MarionetteError("Firefox ended")
             length += byte
         return json.loads(self._stream.read(int(length[:-1])))
+
+
+def _port(profile: Path, seconds: float) -> int:
+    """The port it listens on, which Firefox leaves in a file and tells nobody."""
+    file = profile / "MarionetteActivePort"
+    deadline = time.monotonic() + seconds
+    while not (file.exists() and (text := file.read_text())):
+        if time.monotonic() > deadline:
+            raise MarionetteError(f"no {file.name} in {seconds} s")
+        time.sleep(0.05)
+    return int(text)

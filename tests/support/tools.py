@@ -12,7 +12,7 @@ import pytest
 
 
 def need(program: str, install: str, *, also: Iterable[str] = ()) -> str:
-    """The path of a program, or of one that serves as well; `install` is the command that brings it.
+    """The path of a program, or of one that serves as well; `install` is the command for it.
 
     :raises pytest.skip.Exception: there is none (with CI=true: pytest.fail.Exception)
     """

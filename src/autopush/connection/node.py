@@ -65,6 +65,7 @@ class ConnectionNode:
         clock: Clock,
         hello_timeout: float,
         auto_ping_timeout: float,
+        close_timeout: float,
         max_connections: int,
     ) -> None:
         self.store = store
@@ -74,6 +75,7 @@ class ConnectionNode:
         self.clock = clock
         self.hello_timeout = hello_timeout
         self.auto_ping_timeout = auto_ping_timeout
+        self.close_timeout = close_timeout
         self._max_connections = max_connections
         self._nodes = nodes
         self._tokens = tokens

@@ -8,11 +8,11 @@ from autopush.connection.user_agent import UserAgentConnection
 
 
 class Registry:
-    """The greeted user agents by UAID, and all open sockets by number."""
+    """The greeted user agents by UAID, and all open sockets (the keys of a dict: half the size of a set)."""
 
     def __init__(self) -> None:
         self._users: dict[str, UserAgentConnection] = {}
-        self.sockets: set[UserAgentConnection] = set()
+        self.sockets: dict[UserAgentConnection, None] = {}
 
     def find(self, uaid: str) -> UserAgentConnection | None:
         """The connection of that user agent."""

@@ -53,11 +53,16 @@ class UserAgentConnection(WebSocketProtocol):
         self.deferred = False
         """Greeted with a new UAID that is in no table yet: the first register writes it."""
 
+    @property
+    def close_timeout(self) -> float:
+        """Seconds for the closing handshake, as the operator set them."""
+        return self._node.close_timeout
+
     # ── socket events ────────────────────────────────────────────────────────────────────────────
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         super().connection_made(transport)
-        self._node.registry.sockets.add(self)
+        self._node.registry.sockets[self] = None
         if self._node.hello_timeout:
             self._timer = self._node.wheel.after(self._node.hello_timeout, self._hello_too_late)
 
@@ -78,7 +83,7 @@ class UserAgentConnection(WebSocketProtocol):
         self._carry_out(self.session.output_resumed())
 
     def connection_closed(self, code: int | None, reason: str) -> None:  # noqa: ARG002
-        self._node.registry.sockets.discard(self)
+        self._node.registry.sockets.pop(self, None)
         self._part()
 
     # ── what routing asks ────────────────────────────────────────────────────────────────────────
@@ -122,7 +127,11 @@ class UserAgentConnection(WebSocketProtocol):
         while todo:
             action = todo.popleft()
             if isinstance(action, Send):
-                self.send_text(action.payload)
+                texts = [action.payload]
+                while todo and isinstance(following := todo[0], Send):
+                    texts.append(following.payload)
+                    todo.popleft()
+                self.send_texts(texts)
             elif isinstance(action, Forget):
                 self._node.forget(self.messages, self._uaid, action.rows)
             elif isinstance(action, MarkRead):

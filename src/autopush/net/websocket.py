@@ -64,8 +64,11 @@ class WebSocketProtocol(asyncio.Protocol):
     """Bytes of payload in a message, all its fragments together; a longer one closes with 1009."""
     write_high_water: ClassVar[int] = 16 * 1024
     """Unsent bytes beyond which output counts as paused; it resumes below a quarter of them."""
-    close_timeout: ClassVar[float] = 10.0
-    """Seconds the peer has, once closing began, before the connection is aborted."""
+
+    @property
+    def close_timeout(self) -> float:
+        """Seconds the peer has, once closing began, before the connection is aborted."""
+        return 10.0
 
     transport: asyncio.Transport
 

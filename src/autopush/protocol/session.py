@@ -6,7 +6,8 @@ whatever is in `sent` at the end is handed over in the `Farewell`, so nothing ac
 Each method returns the actions to carry out, in order. Times are epoch seconds.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Final
 
 from msgspec import UNSET, Struct
@@ -80,6 +81,10 @@ class Sent(Struct):
     drained: bool
 
 
+NOTHING: Final[Mapping[str, Sent]] = MappingProxyType({})
+"""What an idle session has sent: one empty mapping for all of them, as there are many."""
+
+
 class Session:
     """See the module. One instance per connection; an idle one holds a few hundred bytes."""
 
@@ -103,9 +108,9 @@ class Session:
         self.state = State.CONNECTED
         self.uaid: str | None = None
         self.connected_at = connected_at
-        self.channels: set[str] | None = None
-        """The subscriptions, None until they were read."""
-        self.sent: dict[str, Sent] = {}
+        self.channels: tuple[str, ...] | None = None
+        """The subscriptions, None until they were read. A tuple, as most users have few."""
+        self.sent: Mapping[str, Sent] = NOTHING
         """By version (message id)."""
         self.output_paused = False
         self._drain: Drain | None = None
@@ -158,8 +163,10 @@ class Session:
             self._recheck = True
             return False
         if notification.ttl or row is not None:
-            self.sent[notification.version] = Sent(
-                notification.channel_id, None if row else notification, row, drained=False
+            unsaved = None if row else notification
+            self._track(
+                notification.version,
+                Sent(notification.channel_id, unsaved, row, drained=False),
             )
         return True
 
@@ -195,7 +202,7 @@ class Session:
         self._drain = None
         unsaved = [sent.notification for sent in self.sent.values() if sent.notification]
         waiting = any(sent.row for sent in self.sent.values())
-        self.sent = {}
+        self.sent = NOTHING
         return Farewell(unsaved, waiting)
 
     # ── from the store ───────────────────────────────────────────────────────────────────────────
@@ -209,8 +216,8 @@ class Session:
                 return self._greeted(answer)
             case Subscribe(), str():
                 self._move(Event.DONE)
-                if self.channels is not None:
-                    self.channels.add(question.channel_id)
+                if self.channels is not None and question.channel_id not in self.channels:
+                    self.channels += (question.channel_id,)
                 return [Send(messages.registered(question.channel_id, answer))]
             case Unsubscribe(), None:
                 self._move(Event.DONE)
@@ -231,8 +238,7 @@ class Session:
                 reason = "overloaded" if overloaded else "storage error"
                 return [Send(messages.refused(kind, question.channel_id, 503, reason))]
             case _:
-                # A hello reply without a UAID would keep Firefox from reconnecting by itself, so
-                # none is sent.
+                # No hello reply: one without a UAID keeps Firefox from reconnecting by itself.
                 return self._drop(TRY_AGAIN_LATER if overloaded else INTERNAL_ERROR, "try again")
 
     # ── hello ────────────────────────────────────────────────────────────────────────────────────
@@ -256,7 +262,7 @@ class Session:
         )
         self._wanted_broadcasts = None
         if greeting.new:
-            self.channels = set()
+            self.channels = ()
             return [Send(reply)]
         return [Send(reply), *self.check_storage()]
 
@@ -295,7 +301,7 @@ class Session:
     def _unsubscribed(self, question: Unsubscribe) -> Sequence[Action]:
         channel_id = question.channel_id
         if self.channels is not None:
-            self.channels.discard(channel_id)
+            self.channels = tuple(other for other in self.channels if other != channel_id)
         gone = [version for version, sent in self.sent.items() if sent.channel_id == channel_id]
         return [Send(messages.unregistered(question.spelling)), *self._settle(gone)]
 
@@ -327,7 +333,7 @@ class Session:
         rows: list[Row] = []
         drain = self._drain
         for version in versions:
-            sent = self.sent.pop(version, None)
+            sent = self._untrack(version)
             if sent is None:
                 continue
             if sent.row is not None:
@@ -364,8 +370,8 @@ class Session:
             return ()
         drain.page_read(batch)
         if batch.channels is not None:
-            self.channels = set(batch.channels)
-        channels = self.channels or set()
+            self.channels = tuple(batch.channels)
+        channels = self.channels or ()
         actions: list[Action] = []
         dead: list[Row] = []
         for stored in batch.messages:
@@ -377,8 +383,9 @@ class Session:
                 continue
             if drain.waiting >= self._rules.msg_limit:
                 return [*actions, DropUser(), *self._drop(NORMAL_CLOSURE, "")]
-            self.sent[notification.version] = Sent(
-                notification.channel_id, None, stored.row, drained=True
+            self._track(
+                notification.version,
+                Sent(notification.channel_id, None, stored.row, drained=True),
             )
             drain.waiting += 1
             drain.highest = max(drain.highest, notification.sort_time or 0)
@@ -388,6 +395,20 @@ class Session:
         if not drain.waiting:
             actions += self._next_page(drain)
         return actions
+
+    def _track(self, version: str, sent: Sent) -> None:
+        if isinstance(self.sent, dict):
+            self.sent[version] = sent
+        else:
+            self.sent = {version: sent}
+
+    def _untrack(self, version: str) -> Sent | None:
+        if not isinstance(self.sent, dict):
+            return None
+        sent: Sent | None = self.sent.pop(version, None)
+        if not self.sent:
+            self.sent = NOTHING
+        return sent
 
     # ── transitions ──────────────────────────────────────────────────────────────────────────────
 

@@ -33,7 +33,7 @@ class Event(Enum):
     GREETED = "store: the user agent is known and written"
     DONE = "store: the change is committed"
     FAILED = "store: it could not be done"
-    DROPPED = "server: the user is reset, replaced or told to go"
+    DROPPED = "server: the user is reset, replaced, told to go, or could not be looked up"
     GONE = "the socket is closed"
 
 
@@ -42,7 +42,6 @@ TRANSITIONS: Final[dict[tuple[State, Event], State]] = {
     (State.CONNECTED, Event.DROPPED): State.CLOSED,
     (State.CONNECTED, Event.GONE): State.CLOSED,
     (State.GREETING, Event.GREETED): State.ACTIVE,
-    (State.GREETING, Event.FAILED): State.CLOSED,
     (State.GREETING, Event.DROPPED): State.CLOSED,
     (State.GREETING, Event.GONE): State.CLOSED,
     (State.ACTIVE, Event.HELLO): State.ACTIVE,

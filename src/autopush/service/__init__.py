@@ -4,14 +4,15 @@ Rule: everything that can be wrong with a start is found before a worker serves,
 line.
 """
 
+import sys
 from collections.abc import Sequence
 
 from autopush.keys import ServiceKeys, service_keys
 from autopush.service.data_folder import prepare
 from autopush.service.listeners import WorkerSockets, bind
-from autopush.service.supervisor import WorkerSlot, supervise
+from autopush.service.supervisor import STARTUP_FAILED, WorkerSlot, supervise
 from autopush.service.worker import run_worker
-from autopush.settings import Settings
+from autopush.settings import Settings, StartupError
 from autopush.telemetry import logs
 
 __all__ = ["run"]
@@ -34,14 +35,18 @@ def run(settings: Settings) -> int:
 
     def start(slot: WorkerSlot) -> int:
         _close_all_but(sockets, slot.index)
-        return run_worker(
-            settings,
-            keys,
-            sockets[slot.index],
-            index=slot.index,
-            parent_pipe=slot.parent_pipe,
-            on_ready=slot.report_ready,
-        )
+        try:
+            return run_worker(
+                settings,
+                keys,
+                sockets[slot.index],
+                index=slot.index,
+                parent_pipe=slot.parent_pipe,
+                on_ready=slot.report_ready,
+            )
+        except StartupError as error:
+            print(f"autopush: {error}", file=sys.stderr, flush=True)
+            return STARTUP_FAILED
 
     return supervise(start, settings.workers, on_ready=lambda _: announce(settings))
 

@@ -150,6 +150,7 @@ class Worker:
             clock=clock,
             hello_timeout=settings.hello_timeout,
             auto_ping_timeout=settings.auto_ping_timeout,
+            close_timeout=settings.close_handshake_timeout,
             max_connections=settings.max_connections,
         )
         router = WebPushRouter(

@@ -18,6 +18,8 @@ from tablestore import Engine, TableNotFound, TablestoreError
 NOBODY: Final = "0" * 32
 """A UAID that no user has: reading it shows that a table answers."""
 
+MONTHS_KNOWN: Final = 3
+
 
 class PushStore:
     """Users and their messages on one engine."""
@@ -47,7 +49,7 @@ class PushStore:
         """
         hash_uaid: Hasher = hasher(key_hash)
         router = await engine.ensure_table(router_table(router_tablename))
-        known = newest_first(message_tablename, await engine.table_names())[:3]
+        known = known_tables(message_tablename, await engine.table_names())
         current = known[0] if known else message_tablename
         tables = {
             name: Messages(await engine.ensure_table(message_table(name)), hash_uaid, clock)
@@ -93,12 +95,9 @@ async def _state(read: Awaitable[object]) -> dict[str, str]:
     return {"status": "OK"}
 
 
-def newest_first(prefix: str, names: Iterable[str]) -> list[str]:
-    """The message tables among these names:
-
-    those of months, latest first, then the one without a month.
-    """
+def known_tables(prefix: str, names: Iterable[str]) -> list[str]:
+    """The live message tables: the latest three months, then the one without a month."""
     names = list(names)
     of_month = re.compile(rf"{re.escape(prefix)}_\d{{4}}_\d{{2}}")
     months = sorted((name for name in names if of_month.fullmatch(name)), reverse=True)
-    return months + [name for name in names if name == prefix]
+    return months[:MONTHS_KNOWN] + [name for name in names if name == prefix]

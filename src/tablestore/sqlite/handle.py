@@ -51,6 +51,7 @@ _READ_TIMEOUT: Final = 5.0
 _MEMO: Final = 1000
 """Compiled expressions kept. Declared ones are few; this bounds those made for each call."""
 
+_INT64: Final = 2**63
 _NO_VALUES: Final[Mapping[str, Value]] = {}
 
 
@@ -180,12 +181,11 @@ class SqliteTable(TableHandle):
                 blob, row = self._encode(item)
                 batch.append(operations.Put(name, pending, statements.put, row, len(blob)))
                 keys.add(cast(KeyTuple, row[: len(self._names)]))
-            for key in deletes:
-                checked = self._key(key)
-                batch.append(operations.Delete(name, pending, statements.delete, checked, 64))
-                keys.add(checked)
-            if len(keys) < len(batch):
-                raise SchemaError("a batch names a key twice")
+            gone = {self._key(key): None for key in deletes}
+            for key in gone:
+                batch.append(operations.Delete(name, pending, statements.delete, key, 64))
+            if len(keys) + len(gone) < len(batch) or not keys.isdisjoint(gone):
+                raise SchemaError("a batch puts a key twice, or puts and deletes it")
         except TablestoreError as error:
             return self._refused(error)
         future = self._loop.create_future()
@@ -319,24 +319,25 @@ class SqliteTable(TableHandle):
     def _encode(self, item: Item) -> tuple[bytes, operations.Row]:
         """Return the blob and the row of an item."""
         names, checks = self._names, self._checks
-        partition = checks[0](item.get(names[0]))
+        key: operations.Row = (checks[0](item.get(names[0])),)
+        if len(names) > 1:
+            key = (key[0], checks[1](item.get(names[1])))
         blob = pack(item)
-        row: operations.Row
-        row = (partition,) if len(names) == 1 else (partition, checks[1](item.get(names[1])))
-        row = (*row, self._expiry(item), blob) if self._expires else (*row, blob)
+        row = (*key, self._expiry(item), blob) if self._expires else (*key, blob)
         for name, check in self._extra:
             row = (*row, check(item[name]) if name in item else None)
         return blob, row
 
     def _expiry(self, item: Item) -> float | None:
-        name = cast(str, self.table.expiry)
-        value = item.get(name)
-        if value is None:
-            return None
+        value = item.get(cast(str, self.table.expiry))
+        if value is None or (type(value) is int and 0 < value < _INT64):
+            return value
         if isinstance(value, bool) or not isinstance(value, int | float):
-            raise SchemaError(f"expiry {name!r}: expected a number, got {type(value).__name__}")
-        if value >= 2**63:
-            raise SchemaError(f"expiry {name!r} is out of range")
+            raise SchemaError(
+                f"expiry {self.table.expiry!r}: expected a number, got {type(value).__name__}"
+            )
+        if value >= _INT64:
+            raise SchemaError(f"expiry {self.table.expiry!r} is out of range")
         return value if value > 0 else None
 
     def _predicate(self, condition: Condition) -> Predicate:

@@ -750,6 +750,18 @@ def test_a_client_that_reads_again_gets_everything() -> None:
     assert 75 <= closed_after(shell, transport) <= 76
 
 
+async def test_a_client_that_stops_reading_before_a_late_answer_is_dropped_too() -> None:
+    gate = Gate()
+    shell = Shell(gate.__call__)
+    transport = shell.connect()
+    receive(transport, get("/wait"))
+    transport.stuck = True
+    transport.protocol.pause_writing()  # a transport may find out after the write
+    gate.open("/wait")
+    await until(lambda: bool(transport.written))
+    assert 30 <= closed_after(shell, transport) <= 31
+
+
 def test_a_closed_connection_whose_answer_is_not_read_is_dropped() -> None:
     shell = Shell()
     transport = shell.connect()

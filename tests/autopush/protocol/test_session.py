@@ -231,7 +231,7 @@ def test_register_asks_for_the_channel_and_answers_with_its_endpoint() -> None:
             "status": 200,
         }
     ]
-    assert session.channels == {CHANNEL}
+    assert session.channels == (CHANNEL,)
     assert str(session.state) == str(State.ACTIVE)
 
 
@@ -273,7 +273,7 @@ def test_register_answers_503_when_the_store_fails_and_the_session_goes_on() -> 
     (reply,) = sent(session.fail(question, overloaded=True))  # type: ignore[arg-type]
     assert (reply["status"], reply["channelID"], reply["reason"]) == (503, CHANNEL, "overloaded")
     assert session.state is State.ACTIVE
-    assert session.channels == set()
+    assert session.channels == ()
 
 
 def test_unregister_takes_any_spelling_and_echoes_the_one_it_got() -> None:
@@ -282,7 +282,7 @@ def test_unregister_takes_any_spelling_and_echoes_the_one_it_got() -> None:
     assert question == Unsubscribe(CHANNEL, CHANNEL.upper())
     (reply,) = sent(session.answer(question, None, NOW))
     assert reply == {"messageType": "unregister", "channelID": CHANNEL.upper(), "status": 200}
-    assert session.channels == set()
+    assert session.channels == ()
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,314 @@
+"""pywebpush and py_vapid send, the user agent decrypts: with one worker and with two."""
+
+import asyncio
+import base64
+import os
+from collections import Counter
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from typing import Any
+
+import http_ece
+import pytest
+import requests
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
+from py_vapid import Vapid01, Vapid02
+from pywebpush import WebPushException, webpush
+
+from autopush.webpush import base64url
+from autopush.webpush.parameters import parse_parameters
+from support.application_server import ApplicationServer, application_server
+from support.service import Service, running_service
+from support.sockets import accepted
+from support.user_agent import Message, UserAgent
+
+Connect = Callable[..., Awaitable[UserAgent]]
+
+LARGEST = 3993
+"""Bytes of text whose aes128gcm body has exactly 4096."""
+
+two_workers = pytest.mark.parametrize(
+    "running",
+    [("--workers", "2"), ("--workers", "2", "--direct-delivery", "bypass")],
+    indirect=True,
+    ids=["store-first", "bypass"],
+)
+
+
+@pytest.fixture(scope="module", params=[()], ids=["one worker"])
+def running(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Service]:
+    with running_service(tmp_path_factory.mktemp("pywebpush"), *request.param) as service:
+        yield service
+
+
+@pytest.fixture
+async def fresh() -> AsyncIterator[ApplicationServer]:
+    """An application server with a connection of its own for each push: whichever worker."""
+    async with application_server(reconnecting=True) as server:
+        yield server
+
+
+def vapid_key(kind: type[Vapid01] = Vapid02) -> tuple[Any, str]:
+    """A key pair of py_vapid, and the public half as a page subscribes with it."""
+    vapid = kind()
+    vapid.generate_keys()
+    point = vapid.public_key.public_bytes(Encoding.X962, PublicFormat.UncompressedPoint)
+    return vapid, base64.urlsafe_b64encode(point).decode()
+
+
+class Subscription:
+    """A page's subscription, with the keys to read what comes."""
+
+    def __init__(self, channel: str, endpoint: str) -> None:
+        self.channel = channel
+        self.endpoint = endpoint
+        self._private = ec.generate_private_key(ec.SECP256R1())
+        self._auth = os.urandom(16)
+
+    @classmethod
+    async def of(cls, agent: UserAgent, key: str | None = None) -> "Subscription":
+        return cls(*await agent.register(key=key))
+
+    @property
+    def info(self) -> dict[str, Any]:
+        """What the page gives to its application server."""
+        point = self._private.public_key().public_bytes(
+            Encoding.X962, PublicFormat.UncompressedPoint
+        )
+        keys = {"p256dh": base64url.encode(point), "auth": base64url.encode(self._auth)}
+        return {"endpoint": self.endpoint, "keys": keys}
+
+    def read(self, message: Message) -> bytes:
+        """The plaintext, as a user agent gets at it."""
+        assert message["channelID"] == self.channel
+        body = base64url.decode(message["data"])
+        headers = message["headers"]
+        salt = dh = None
+        if headers["encoding"] == "aesgcm":
+            salt = base64url.decode(parse_parameters(headers["encryption"])["salt"])
+            dh = base64url.decode(parse_parameters(headers["crypto_key"])["dh"])
+        text = http_ece.decrypt(
+            body,
+            salt=salt,
+            dh=dh,
+            private_key=self._private,
+            auth_secret=self._auth,
+            version=headers["encoding"],
+        )
+        assert isinstance(text, bytes)
+        return text
+
+    async def push(self, text: bytes, vapid: Any = None, **options: Any) -> str:
+        """Send with pywebpush; returns the message id. Each call has a connection of its own."""
+        claims = {"sub": "mailto:admin@example.com"} if vapid is not None else None
+
+        def send() -> requests.Response:
+            response = webpush(
+                self.info,
+                text,
+                vapid_private_key=vapid,
+                vapid_claims=claims,
+                **({"ttl": 60} | options),
+            )
+            assert isinstance(response, requests.Response)
+            return response
+
+        response = await asyncio.to_thread(send)
+        assert response.status_code == 201
+        message_id = response.json()["message-id"]
+        assert isinstance(message_id, str)
+        assert response.headers["Location"].endswith(f"/m/{message_id}")
+        return message_id
+
+
+Attach = Callable[[int, str], Awaitable[UserAgent]]
+
+
+@pytest.fixture
+async def attach(running: Service) -> AsyncIterator[Attach]:
+    """Connects the user agent of a UAID to the worker with that number."""
+    agents: list[UserAgent] = []
+
+    async def attach(worker: int, uaid: str) -> UserAgent:
+        for _ in range(64):  # whom the kernel gives a connection to is its own affair
+            agents.append(await UserAgent.connect(running.websocket))
+            workers = running.workers
+            holders = accepted(running.websocket_port, workers)
+            if holders[agents[-1].socket.local_address[1]] == workers[worker]:
+                assert (await agents[-1].hello(uaid))["uaid"] == uaid
+                return agents[-1]
+        raise AssertionError("the kernel gives all connections to one worker")
+
+    yield attach
+    for agent in agents:
+        await agent.close()
+
+
+# ── one message ──────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize(
+    ("kind", "encoding"),
+    [
+        (None, "aes128gcm"),
+        (None, "aesgcm"),
+        (Vapid01, "aesgcm"),
+        (Vapid02, "aesgcm"),
+        (Vapid02, "aes128gcm"),
+    ],
+)
+@pytest.mark.parametrize("online", [True, False], ids=["online", "offline"])
+async def test_the_user_agent_reads_what_pywebpush_sent(
+    running: Service, connect: Connect, encoding: str, online: bool, kind: type[Vapid01] | None
+) -> None:
+    vapid, key = vapid_key(kind) if kind else (None, None)
+    agent = await connect()
+    subscription = await Subscription.of(agent, key)
+    if not online:
+        await agent.close()
+    text = "Grüße, 世界".encode()
+    message_id = await subscription.push(text, vapid, content_encoding=encoding)
+    if not online:
+        agent = await connect(agent.uaid)
+    message = await agent.notification()
+    assert message["version"] == message_id
+    assert subscription.read(message) == text
+
+
+async def test_the_longest_text_fits_and_a_byte_more_is_refused(
+    running: Service, connect: Connect
+) -> None:
+    agent = await connect()
+    subscription = await Subscription.of(agent)
+    text = os.urandom(LARGEST)
+    await subscription.push(text)
+    assert subscription.read(await agent.notification()) == text
+    with pytest.raises(WebPushException) as refused:
+        await subscription.push(text + b".")
+    assert refused.value.response is not None
+    assert refused.value.response.status_code == 413
+
+
+async def test_a_restricted_endpoint_refuses_another_key_and_none(
+    running: Service, connect: Connect
+) -> None:
+    vapid, key = vapid_key()
+    other, _ = vapid_key()
+    agent = await connect()
+    subscription = await Subscription.of(agent, key)
+    for wrong in (other, None):
+        with pytest.raises(WebPushException) as refused:
+            await subscription.push(b"not mine", wrong)
+        assert refused.value.response is not None
+        assert refused.value.response.status_code == 401
+    await subscription.push(b"mine", vapid)
+    assert subscription.read(await agent.notification()) == b"mine"
+
+
+async def test_headers_of_pywebpush_reach_their_purpose(running: Service, connect: Connect) -> None:
+    agent = await connect()
+    subscription = await Subscription.of(agent)
+    await agent.close()
+    headers = {"Topic": "inbox", "Urgency": "high"}
+    await subscription.push(b"old", headers=headers)
+    await subscription.push(b"new", headers=headers)
+    agent = await connect(agent.uaid)
+    assert subscription.read(await agent.notification()) == b"new"
+    await agent.silence()
+
+
+# ── two workers ──────────────────────────────────────────────────────────────────────────────────
+
+
+async def check_all_arrive_once(
+    agent: UserAgent, subscription: Subscription, sent: dict[str, bytes]
+) -> None:
+    messages = await agent.receive(len(sent), ack=True)
+    await agent.silence()
+    assert {m["version"]: subscription.read(m) for m in messages} == sent
+
+
+@two_workers
+async def test_pushes_on_both_workers_arrive_once_and_decrypt(
+    running: Service, connect: Connect
+) -> None:
+    vapid, key = vapid_key()
+    agent = await connect()
+    subscription = await Subscription.of(agent, key)
+    texts = [b"%d" % number for number in range(24)]
+    ids = await asyncio.gather(*(subscription.push(text, vapid) for text in texts))
+    await check_all_arrive_once(agent, subscription, dict(zip(ids, texts, strict=True)))
+
+
+@two_workers
+@pytest.mark.parametrize("worker", [0, 1])
+async def test_pushes_on_both_workers_reach_a_user_agent_on_either(
+    running: Service, connect: Connect, attach: Attach, fresh: ApplicationServer, worker: int
+) -> None:
+    agent = await connect()
+    _, endpoint = await agent.register()
+    await agent.close()
+    agent = await attach(worker, agent.uaid)
+    answers = [await fresh.push(endpoint) for _ in range(32)]
+    got = await agent.receive(32, ack=True)
+    await agent.silence()
+    assert Counter(m["version"] for m in got) == Counter(a.message_id for a in answers)
+
+
+@two_workers
+async def test_what_both_workers_stored_comes_in_sending_order(
+    running: Service, connect: Connect, fresh: ApplicationServer
+) -> None:
+    agent = await connect()
+    _, endpoint = await agent.register()
+    await agent.close()
+    answers = [await fresh.push(endpoint) for _ in range(32)]
+    agent = await connect(agent.uaid)
+    got = await agent.receive(32, ack=True)
+    await agent.silence()
+    assert [m["version"] for m in got] == [answer.message_id for answer in answers]
+
+
+@two_workers
+@pytest.mark.parametrize("end", ["close", "vanish"])
+async def test_what_was_not_acked_on_one_worker_comes_again_on_the_other(
+    running: Service, connect: Connect, attach: Attach, fresh: ApplicationServer, end: str
+) -> None:
+    agent = await connect()
+    _, endpoint = await agent.register()
+    await agent.close()
+    agent = await attach(0, agent.uaid)
+    answers = [await fresh.push(endpoint) for _ in range(6)]
+    got = await agent.receive(6)
+    await agent.ack(got[::2])
+    await (agent.close() if end == "close" else agent.vanish())
+    unacked = {message["version"] for message in got[1::2]}
+    other = await attach(1, agent.uaid)
+    again = await other.receive(3, ack=True)
+    await other.silence()
+    assert {message["version"] for message in again} == unacked
+    assert unacked < {answer.message_id for answer in answers}
+
+
+@two_workers
+@pytest.mark.parametrize("workers", [(0, 1), (1, 0), (0, 0)])
+async def test_the_older_of_two_connections_of_a_uaid_is_closed(
+    running: Service,
+    connect: Connect,
+    attach: Attach,
+    fresh: ApplicationServer,
+    workers: tuple[int, int],
+) -> None:
+    first = await connect()
+    _, endpoint = await first.register()
+    await first.close()
+    older = await attach(workers[0], first.uaid)
+    kept = await attach(workers[1], first.uaid)
+    assert await older.closed() == 1000
+    answers = [await fresh.push(endpoint) for _ in range(8)]
+    got = await kept.receive(8, ack=True)
+    await kept.silence()
+    assert Counter(m["version"] for m in got) == Counter(a.message_id for a in answers)
+    assert older.notifications.empty()
