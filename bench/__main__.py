@@ -30,9 +30,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     os.sched_setaffinity(0, {cores.load})
     sizes = QUICK if options.quick else Sizes()
     machine.allow_files(max(sizes.held, sizes.storm) + 500)
-    if options.command == "profile":
-        return _profile(options, cores)
-    return _measure(options, cores)
+    with machine.alone():
+        if options.command == "profile":
+            return _profile(options, cores)
+        return _measure(options, cores)
 
 
 def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:

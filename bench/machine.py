@@ -6,11 +6,15 @@ thread, so CPU time is read from the process's own POSIX CPU clock (clock_getcpu
 nanoseconds, every thread, user and system.
 """
 
+import fcntl
 import os
 import platform
 import resource
 import sys
+import tempfile
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -116,6 +120,20 @@ def listen_overflows() -> int:
     lines = Path("/proc/net/netstat").read_text().splitlines()
     names, values = (line.split() for line in lines if line.startswith("TcpExt:"))
     return int(values[names.index("ListenOverflows")])
+
+
+@contextmanager
+def alone() -> Iterator[None]:
+    """Waits until no other run of the suite is under way on this machine: two would measure each
+    other.
+    """
+    with (Path(tempfile.gettempdir()) / "autopush-bench.lock").open("w") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            print("Waiting for another run of the suite to end …", file=sys.stderr)
+            fcntl.flock(file, fcntl.LOCK_EX)
+        yield
 
 
 def allow_files(count: int) -> None:

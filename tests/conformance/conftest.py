@@ -1,38 +1,14 @@
-"""The engines under test, by name. A further engine is one more factory."""
+"""Fixtures of the conformance suite: every test runs on every engine."""
 
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
 from pathlib import Path
 
 import pytest
 
 from support.clocks import ManualClock
-from tablestore import Clock, Engine, Index, Key, Kind, Table, TableHandle
-from tablestore.sqlite import SqliteEngine
-
-Open = Callable[[], Awaitable[Engine]]
-"""Opens an engine on the store of the test: each call as another process would."""
-
-
-def sqlite(folder: Path, clock: Clock) -> Open:
-    async def open_engine() -> Engine:
-        return await SqliteEngine.open(folder / "store.sqlite", clock=clock)
-
-    return open_engine
-
-
-FACTORIES = {"sqlite": sqlite}
-
-MESSAGES = Table("messages", Key("user"), Key("place"), expiry="expiry")
-USERS = Table(
-    "users",
-    Key("user"),
-    indexes=(
-        Index("by_visit", Key("visit", Kind.NUMBER), keys_only=True),
-        Index("by_city", Key("city"), Key("age", Kind.NUMBER)),
-    ),
-    expiry="expiry",
-)
+from support.table_engines import FACTORIES, MESSAGES, USERS, Open
+from tablestore import Engine, TableHandle
 
 
 @pytest.fixture

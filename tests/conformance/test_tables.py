@@ -1,10 +1,10 @@
 """ensure_table, drop_table, table_names, close."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
 
 import pytest
 
+from support.table_engines import Open
 from tablestore import (
     Engine,
     Index,
@@ -16,7 +16,6 @@ from tablestore import (
     Unavailable,
 )
 
-Open = Callable[[], Awaitable[Engine]]
 TABLE = Table("things", Key("a"), Key("b"))
 
 

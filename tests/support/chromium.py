@@ -15,19 +15,20 @@ import contextlib
 import itertools
 import json
 import os
-import shutil
 import signal
 import tempfile
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any
 
-import pytest
 from websockets.asyncio.client import ClientConnection, connect
+
+from support.tools import need
 
 Json = dict[str, Any]
 
 PATIENCE = 30.0  # seconds for one command or one wait
+INSTALL = "apt-get install --no-install-recommends chromium"
 NAMES = ("chromium", "chromium-browser", "google-chrome")
 FLAGS = (
     "--headless",
@@ -57,13 +58,7 @@ class ChromiumError(Exception):
 
 def find_chromium() -> str:
     """The path of a Chromium; without one the test is skipped, and fails where CI is `true`."""
-    for name in NAMES:
-        if found := shutil.which(name):
-            return found
-    reason = "needs Chromium: apt-get install chromium"
-    if os.environ.get("CI") == "true":
-        pytest.fail(reason)
-    pytest.skip(reason)
+    return need(NAMES[0], INSTALL, also=NAMES[1:])
 
 
 class Page:

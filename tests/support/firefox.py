@@ -64,6 +64,8 @@ def preferences(push_url: str, proxy_port: int) -> dict[str, str | int | bool]:
         "network.captive-portal-service.enabled": False,
         "network.connectivity-service.enabled": False,
         "browser.region.network.url": "",
+        "services.settings.server": "data:,#remote-settings-dummy/v1",
+        "browser.newtabpage.enabled": False,
         "browser.safebrowsing.malware.enabled": False,
         "browser.safebrowsing.phishing.enabled": False,
         "browser.search.update": False,

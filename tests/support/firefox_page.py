@@ -179,7 +179,7 @@ def _handler_of(control: ControlServer) -> type[BaseHTTPRequestHandler]:
                 else:
                     self._answer(json.dumps(command).encode(), "application/json")
             else:
-                self._refuse()
+                self._answer(b"", "text/plain", 404)
 
         def do_POST(self) -> None:
             path, query = self._target()
@@ -196,12 +196,12 @@ def _handler_of(control: ControlServer) -> type[BaseHTTPRequestHandler]:
                 )
                 control.note(lambda: control.events.append(event))
             else:
-                self._refuse()
+                self._answer(b"", "text/plain", 404)
                 return
             self._answer(b"", "text/plain")
 
         def do_CONNECT(self) -> None:
-            self._refuse()
+            self._answer(b"", "text/plain", 404)
 
         def _target(self) -> tuple[str, dict[str, str]]:
             """Path and query; of a request to a proxy, its whole URL and nothing."""
@@ -209,10 +209,6 @@ def _handler_of(control: ControlServer) -> type[BaseHTTPRequestHandler]:
             if url.netloc:
                 return self.path, {}
             return url.path, {name: values[0] for name, values in parse_qs(url.query).items()}
-
-        def _refuse(self) -> None:
-            import sys; print("STRAY", self.path, file=sys.stderr)
-            self._answer(b"", "text/plain", 404)
 
         def _answer(self, body: bytes, kind: str, status: int = 200) -> None:
             self.send_response(status)

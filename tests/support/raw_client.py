@@ -36,12 +36,14 @@ class RawClient:
         async with asyncio.timeout(PATIENCE):
             raw = await self.reader.readuntil(b"\r\n\r\n")
             status_line, *lines = raw.decode("latin-1").rstrip("\r\n").split("\r\n")
-            headers = {}
+            headers: dict[str, str] = {}
             for line in lines:
                 name, colon, value = line.partition(": ")
                 assert colon, raw
-                assert name.lower() not in headers, raw
-                headers[name.lower()] = value
+                key = name.lower()
+                # Of what a service sends, only Connection may be a list of several lines.
+                assert key == "connection" or key not in headers, raw
+                headers[key] = f"{headers[key]}, {value}" if key in headers else value
             status = int(status_line.split(" ", 2)[1])
             length = 0 if head or status < 200 else int(headers.get("content-length", "0"))
             return Answer(status, headers, await self.reader.readexactly(length))

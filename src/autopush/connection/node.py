@@ -98,9 +98,7 @@ class ConnectionNode:
         match question:
             case ReadStored():
                 uaid = connection.session.uaid or ""
-                return await connection.messages.read(
-                    uaid, topics=question.topics, after=question.after
-                )
+                return await connection.messages.read(uaid, question.after)
             case Greet():
                 return await self._greet(connection, question.uaid)
             case Subscribe():

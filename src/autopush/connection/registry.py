@@ -8,10 +8,11 @@ from autopush.connection.user_agent import UserAgentConnection
 
 
 class Registry:
-    """The greeted user agents by UAID, and all open sockets (the keys of a dict: half the size of a set)."""
+    """The greeted user agents by UAID, and all open sockets."""
 
     def __init__(self) -> None:
         self._users: dict[str, UserAgentConnection] = {}
+        # The keys of a dict take half the memory of a set.
         self.sockets: dict[UserAgentConnection, None] = {}
 
     def find(self, uaid: str) -> UserAgentConnection | None:

@@ -104,7 +104,9 @@ class UserAgentConnection(WebSocketProtocol):
         return channels is not None and channel_id in channels
 
     def deliver(self, notification: Notification, row: Row | None) -> bool:
-        """Send now, or False: busy."""
+        """Send now, or False: busy. A message that is on its way already is not sent again."""
+        if notification.version in self.session.sent:
+            return True
         if not self.session.accept(notification, row):
             return False
         self.send_text(notification.to_client())

@@ -36,19 +36,13 @@ class Close(Struct, frozen=True):
 
 
 class Forget(Struct, frozen=True):
-    """Delete these rows:
-
-    acked, expired or of a channel that is gone. Retried until done, never waited for.
-    """
+    """Delete these rows: acked, expired, or of a channel that is gone. Nobody waits for it."""
 
     rows: Sequence[Row]
 
 
 class MarkRead(Struct, frozen=True):
-    """Every timestamped row up to `sort_time` (µs) has been acked:
-
-    the read pointer may move there.
-    """
+    """All timestamped rows up to `sort_time` (µs) are acked: the read pointer may move there."""
 
     sort_time: int
 
@@ -78,13 +72,11 @@ class Unsubscribe(Struct, frozen=True):
 
 
 class ReadStored(Struct, frozen=True):
-    """Question:
+    """Question: the next stored messages behind `after` (a sort key; None: from the start).
 
-    the next stored messages after `after` (a sort key), topics or timestamped ones. Answered by
-    `Batch`.
+    Answered by `Batch`.
     """
 
-    topics: bool
     after: str | None
 
 
@@ -111,7 +103,7 @@ class StoredMessage(Struct, frozen=True):
 class Batch(Struct, frozen=True):
     """One page of stored messages.
 
-    `channels`: all subscriptions, with the first page of topics (None otherwise). `read_to`: the
+    `channels`: all subscriptions, with the first page (None otherwise). `read_to`: the
     read pointer found there (µs). `last`: sort key to go on after, None when this was the last
     page.
     """
@@ -119,7 +111,7 @@ class Batch(Struct, frozen=True):
     messages: Sequence[StoredMessage]
     last: str | None
     channels: frozenset[str] | None = None
-    read_to: int | None = None
+    read_to: int = 0
 
 
 class Farewell(Struct, frozen=True):

@@ -378,6 +378,8 @@ class Session:
             notification = stored.notification
             if notification.version in self.sent:
                 continue
+            if 0 < (notification.sort_time or 0) <= drain.pointer:
+                continue
             if notification.channel_id not in channels or notification.expired(now):
                 dead.append(stored.row)
                 continue

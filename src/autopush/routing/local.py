@@ -30,9 +30,9 @@ class ConnectedUser(Protocol):
         """Whether the channel is known to be subscribed; False also while that is not known yet."""
 
     def deliver(self, notification: Notification, row: Row | None) -> bool:
-        """Send now, or say False:
+        """Send now, or say False: busy, and storage will be looked at later.
 
-        busy, and storage will be looked at later. `row`: where it is stored, if it is.
+        `row` is where it is stored, if it is.
         """
 
     def check_storage(self) -> bool:

@@ -37,10 +37,7 @@ class Outcome(Enum):
 
 
 class Recipient(Struct, frozen=True):
-    """Whom a message is for:
-
-    a user agent connected here, or the router record of one that is not.
-    """
+    """Whom a message is for: a connected user agent, or the record of one that is not."""
 
     messages: Messages
     user: ConnectedUser | None = None

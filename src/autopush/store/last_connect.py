@@ -6,6 +6,7 @@ stands for.
 
 import random
 from datetime import UTC, datetime
+from functools import lru_cache
 from typing import Final
 
 SPREAD: Final = 10
@@ -19,5 +20,10 @@ def make(now: float) -> int:
 
 def is_this_month(last_connect: int | None, now: float) -> bool:
     """Whether that key was made in the month of `now`."""
-    month = datetime.fromtimestamp(now, UTC).strftime("%Y%m")
-    return last_connect is not None and str(last_connect).startswith(month)
+    return last_connect is not None and str(last_connect).startswith(_month(int(now) // 3600))
+
+
+@lru_cache(maxsize=2)
+def _month(hour: int) -> str:
+    """Year and month of that hour since the epoch."""
+    return datetime.fromtimestamp(hour * 3600, UTC).strftime("%Y%m")

@@ -5,11 +5,11 @@ meanwhile (a topic) is deleted only if it still holds the version that was acked
 """
 
 import asyncio
-from collections.abc import Awaitable, Iterable, Sequence
+from collections.abc import Awaitable, Sequence
 from typing import Final
 
 from autopush.clock import Clock
-from autopush.protocol.actions import Batch, Row, StoredMessage
+from autopush.protocol.actions import Batch, Row
 from autopush.store import rows
 from autopush.store.hasher import Hasher
 from autopush.store.tables import (
@@ -29,8 +29,6 @@ POINTER_LAG: Final = 60.0
 
 nothing is stored under an older time than that.
 """
-
-_TOPICS_END: Final = "02"
 
 
 def _channels(item: Item | None) -> frozenset[str]:
@@ -81,10 +79,7 @@ class Messages:
         return self._table.put(item)
 
     def is_late(self, notification: Notification) -> bool:
-        """Whether the message is so old that the read pointer may soon pass its place:
-
-        it needs a new one.
-        """
+        """Whether the read pointer may soon pass the message's place, so that it needs a new one."""
         made = notification.sort_time
         return made is not None and made / 1e6 < self._clock() - POINTER_LAG / 2
 
@@ -115,35 +110,28 @@ class Messages:
             writes.append(self._table.batch_write(deletes=plain))
         return asyncio.gather(*writes)
 
-    async def read(self, uaid: str, *, topics: bool, after: str | None) -> Batch:
-        """The next page of messages behind the sort key `after`; topics are those before the
-        timestamped ones.
+    async def read(self, uaid: str, after: str | None) -> Batch:
+        """The next page of messages behind the sort key `after`, None for the first one.
+
+        The order of the sort keys is the order of delivery: topics, then by storing time.
         """
         user = self._hash(uaid)
-        sort = Range(gt=after, lt=_TOPICS_END) if topics else Range(gt=after)
-        if topics and after is None:
-            sort = Range(lt=_TOPICS_END)
+        sort = Range(gt=after) if after is not None else None
         page = await self._table.query(user, sort=sort, limit=PAGE)
         while page.cursor is not None and not page.items:
             page = await self._table.query(user, sort=sort, limit=PAGE, after=page.cursor)
-        items: Iterable[Item] = page.items
-        channels, read_to = None, None
-        if topics and after is None:
-            head = page.items[0] if page.items else None
-            if head is not None and head["chidmessageid"] == CHANNELS_ROW:
-                items = page.items[1:]
-            else:
-                head = None
+        items = page.items
+        channels, read_to = None, 0
+        if after is None:
+            head = items[0] if items and items[0]["chidmessageid"] == CHANNELS_ROW else None
             channels = _channels(head)
-            pointer = head.get("current_timestamp") if head else None
-            read_to = pointer if isinstance(pointer, int) else None
-        messages: list[StoredMessage] = []
-        for item in items:
-            message = rows.message_of(uaid, item)
-            if message is not None:
-                messages.append(message)
-        last = page.items[-1]["chidmessageid"] if page.cursor is not None else None
-        return Batch(messages, str(last) if last is not None else None, channels, read_to)
+            if head is not None:
+                items = items[1:]
+                pointer = head.get("current_timestamp")
+                read_to = pointer if isinstance(pointer, int) else 0
+        messages = [m for item in items if (m := rows.message_of(uaid, item)) is not None]
+        last = str(page.items[-1]["chidmessageid"]) if page.cursor is not None else None
+        return Batch(messages, last, channels, read_to)
 
     async def mark_read(self, uaid: str, read_to: int) -> None:
         """Move the read pointer to `read_to` (µs), but never nearer to the clock than the lag,

@@ -20,7 +20,7 @@ from autopush.store.tables import (
     IS_NEWEST,
     IS_THAT_CONNECTION,
 )
-from tablestore import ConditionFailed, Item, TableHandle
+from tablestore import ConditionFailed, Item, TableHandle, Value
 
 RECORD_VERSION: Final = 1
 WEBPUSH: Final = "webpush"
@@ -83,18 +83,18 @@ class Users:
     async def connect(self, record: UserRecord, node_id: str, connected_at: int) -> bool:
         """Note that a known user is connected here. False when a newer connection is on record."""
         now = self._clock()
-        fresh = last_connect.is_this_month(record.last_connect, now)
+        update = CONNECT
+        values: dict[str, Value] = {
+            "node_id": node_id,
+            "connected_at": connected_at,
+            "router_type": record.router_type,
+        }
+        if not last_connect.is_this_month(record.last_connect, now):
+            update = CONNECT_THIS_MONTH
+            values["last_connect"] = last_connect.make(now)
         try:
             await self._table.update(
-                (self._hash(record.uaid),),
-                CONNECT if fresh else CONNECT_THIS_MONTH,
-                {
-                    "node_id": node_id,
-                    "connected_at": connected_at,
-                    "router_type": record.router_type,
-                    "last_connect": last_connect.make(now),
-                },
-                condition=IS_NEWEST,
+                (self._hash(record.uaid),), update, values, condition=IS_NEWEST
             )
         except ConditionFailed:
             return False

@@ -182,8 +182,9 @@ class SqliteTable(TableHandle):
                 batch.append(operations.Put(name, pending, statements.put, row, len(blob)))
                 keys.add(cast(KeyTuple, row[: len(self._names)]))
             gone = {self._key(key): None for key in deletes}
-            for key in gone:
-                batch.append(operations.Delete(name, pending, statements.delete, key, 64))
+            batch.extend(
+                operations.Delete(name, pending, statements.delete, key, 64) for key in gone
+            )
             if len(keys) + len(gone) < len(batch) or not keys.isdisjoint(gone):
                 raise SchemaError("a batch puts a key twice, or puts and deletes it")
         except TablestoreError as error:
@@ -376,8 +377,8 @@ class SqliteTable(TableHandle):
     async def _all_settled(self) -> None:
         """Wait for every write to this table submitted until now."""
         if self._pending:
-            for operation in list(self._pending.values()):
-                await self._writer.settled(operation)
+            for waiter in [self._writer.settled(operation) for operation in self._pending.values()]:
+                await waiter
 
     async def _page(
         self, sql: str, row: KeyTuple, limit: int | None, position: tuple[str, ...]

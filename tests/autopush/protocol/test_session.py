@@ -107,7 +107,7 @@ def test_a_known_user_gets_the_reply_first_and_then_a_look_into_storage() -> Non
     (question,) = session.receive(frame(messageType="hello", uaid=UAID), NOW)
     reply, read = session.answer(question, Greeting(UAID, 5, new=False), NOW)  # type: ignore[arg-type]
     assert isinstance(reply, Send)
-    assert read == ReadStored(topics=True, after=None)
+    assert read == ReadStored(after=None)
 
 
 def test_hello_tells_the_ping_interval_where_there_is_one() -> None:
@@ -355,7 +355,7 @@ def test_a_session_is_busy_at_max_unacked_and_looks_into_storage_when_it_is_not(
     assert session.accept(message(1), None)
     assert session.accept(message(2), None)
     assert not session.accept(message(3), None)
-    assert session.receive(ack(1), NOW) == [ReadStored(topics=True, after=None)]
+    assert session.receive(ack(1), NOW) == [ReadStored(after=None)]
 
 
 def test_max_unacked_1_allows_one_message_at_a_time() -> None:
@@ -369,7 +369,7 @@ def test_a_session_is_busy_while_its_output_is_stuck() -> None:
     session.output_paused = True
     assert not session.accept(message(1), None)
     assert session.check_storage() == ()
-    assert session.output_resumed() == [ReadStored(topics=True, after=None)]
+    assert session.output_resumed() == [ReadStored(after=None)]
 
 
 def test_output_that_resumes_without_a_reason_to_look_does_nothing() -> None:
@@ -425,7 +425,7 @@ def test_a_nack_keeps_the_message() -> None:
 
 def read_pages(session: Session, *pages: Batch) -> list[Action]:
     """Answer the session's reads in turn; returns the actions of the last answer."""
-    actions: list[Action] = [ReadStored(topics=True, after=None)]
+    actions: list[Action] = [ReadStored(after=None)]
     for page in pages:
         question = actions[-1]
         assert isinstance(question, ReadStored)
@@ -433,36 +433,53 @@ def read_pages(session: Session, *pages: Batch) -> list[Action]:
     return actions
 
 
-def test_a_pass_reads_topics_then_timestamped_messages_and_ends() -> None:
+FIRST = Batch([], "01:x", frozenset({CHANNEL}))
+
+
+def test_a_pass_ends_with_the_last_page_and_another_may_begin() -> None:
     session = greeted(new=False)
-    first = read_pages(session, Batch([], None, frozenset({CHANNEL})))
-    assert first == [ReadStored(topics=False, after="01;")]
-    assert list(session.answer(ReadStored(topics=False, after="01;"), Batch([], None), NOW)) == []
-    assert session.check_storage() == [ReadStored(topics=True, after=None)]
+    assert read_pages(session, FIRST) == [ReadStored(after="01:x")]
+    assert read_pages(session, Batch([], None)) == []
+    assert session.check_storage() == [ReadStored(after=None)]
 
 
 def test_the_read_pointer_of_the_table_spares_what_lies_before_it() -> None:
     session = greeted(new=False)
-    actions = read_pages(session, Batch([], None, frozenset({CHANNEL}), read_to=77))
-    assert actions == [ReadStored(topics=False, after="02:77:z")]
+    first = Batch([], f"02:5:{CHANNEL}", frozenset({CHANNEL}), read_to=77)
+    assert read_pages(session, first) == [ReadStored(after="02:77:z")]
+
+
+def test_the_read_pointer_spares_no_topic_message() -> None:
+    session = greeted(new=False)
+    first = Batch([], f"01:{CHANNEL}:a", frozenset({CHANNEL}), read_to=77)
+    assert read_pages(session, first) == [ReadStored(after=f"01:{CHANNEL}:a")]
+
+
+def test_a_message_before_the_read_pointer_is_neither_sent_nor_deleted() -> None:
+    session = greeted(new=False)
+    pointer = int(NOW) * MICROSECONDS + 1
+    page = Batch([stored(1), stored(2)], None, frozenset({CHANNEL}), read_to=pointer)
+    actions = read_pages(session, page)
+    assert [m["version"] for m in sent(actions)] == ["version-2"]
+    assert not any(isinstance(action, Forget) for action in actions)
 
 
 def test_the_next_page_is_read_when_all_of_this_one_is_acked_in_any_grouping() -> None:
     session = greeted(new=False)
     page = Batch([stored(1), stored(2), stored(3)], "02:3", None)
-    actions = read_pages(session, Batch([], None, frozenset({CHANNEL})), page)
+    actions = read_pages(session, FIRST, page)
     assert [m["version"] for m in sent(actions)] == ["version-1", "version-2", "version-3"]
     rows = [entry.row for entry in page.messages]
     assert session.receive(ack(2), NOW) == [Forget([rows[1]])]
     forget, pointer, read = session.receive(ack(3, 1), NOW)
     assert forget == Forget([rows[2], rows[0]])
     assert pointer == MarkRead(int(NOW) * MICROSECONDS + 3)
-    assert read == ReadStored(topics=False, after="02:3")
+    assert read == ReadStored(after="02:3")
 
 
 def test_the_pointer_stays_while_anything_else_is_on_its_way() -> None:
     session = greeted(new=False)
-    read_pages(session, Batch([], None, frozenset({CHANNEL})), Batch([stored(2)], "02:2"))
+    read_pages(session, FIRST, Batch([stored(2)], "02:2"))
     direct = message(1)
     session.accept(direct, Row(direct.sort_key, None))
     actions = session.receive(ack(2), NOW)
@@ -472,10 +489,10 @@ def test_the_pointer_stays_while_anything_else_is_on_its_way() -> None:
 
 def test_what_is_on_its_way_already_is_not_sent_again_from_storage() -> None:
     session = greeted(new=False)
-    read_pages(session, Batch([], None, frozenset({CHANNEL})))
+    (question,) = read_pages(session, FIRST)
+    assert isinstance(question, ReadStored)
     direct = stored(1)
     session.accept(direct.notification, direct.row)
-    question = ReadStored(topics=False, after="01;")
     actions = session.answer(question, Batch([direct, stored(2)], None), NOW)
     assert [m["version"] for m in sent(actions)] == ["version-2"]
 
@@ -483,44 +500,44 @@ def test_what_is_on_its_way_already_is_not_sent_again_from_storage() -> None:
 def test_expired_messages_are_deleted_and_the_next_page_is_read_at_once() -> None:
     session = greeted(new=False)
     dead = [stored(number, ttl=0) for number in range(10)]
-    actions = read_pages(session, Batch([], None, frozenset({CHANNEL})), Batch(dead, "02:9"))
+    actions = read_pages(session, FIRST, Batch(dead, "02:9"))
     assert actions == [
         Forget([entry.row for entry in dead]),
-        ReadStored(topics=False, after="02:9"),
+        ReadStored(after="02:9"),
     ]
 
 
 def test_messages_of_an_unregistered_channel_are_deleted_not_delivered() -> None:
     session = greeted(new=False)
     lost = stored(1, channel=OTHER)
-    actions = read_pages(session, Batch([], None, frozenset({CHANNEL})), Batch([lost], None))
+    actions = read_pages(session, FIRST, Batch([lost], None))
     assert actions == [Forget([lost.row])]
 
 
 def test_a_check_asked_for_during_a_pass_starts_another_one_after_it() -> None:
     session = greeted(new=False)
     assert session.check_storage() == ()
-    actions = read_pages(session, Batch([], None, frozenset({CHANNEL})), Batch([], None))
-    assert actions == [ReadStored(topics=True, after=None)]
+    actions = read_pages(session, FIRST, Batch([], None))
+    assert actions == [ReadStored(after=None)]
 
 
 def test_an_old_record_is_dropped_when_its_messages_are_acked() -> None:
     session = greeted(new=False, reset=True)
-    read_pages(session, Batch([], None, frozenset({CHANNEL})), Batch([stored(1)], None))
+    read_pages(session, FIRST, Batch([stored(1)], None))
     assert session.receive(ack(1), NOW)[-2:] == [DropUser(), Close(1000, "")]
 
 
 def test_more_unacked_stored_messages_than_the_limit_reset_the_user() -> None:
     session = greeted(Rules(msg_limit=2), new=False)
     page = Batch([stored(1), stored(2), stored(3)], None)
-    actions = read_pages(session, Batch([], None, frozenset({CHANNEL})), page)
+    actions = read_pages(session, FIRST, page)
     assert [m["version"] for m in sent(actions)] == ["version-1", "version-2"]
     assert actions[-2:] == [DropUser(), Close(1000, "")]
 
 
 def test_a_user_that_acks_is_never_reset_however_much_it_fetches() -> None:
     session = greeted(Rules(msg_limit=2), new=False)
-    actions = read_pages(session, Batch([], None, frozenset({CHANNEL})))
+    actions = read_pages(session, FIRST)
     for number in range(0, 40, 2):
         page = Batch([stored(number), stored(number + 1)], f"02:{number}")
         actions = list(session.answer(actions[-1], page, NOW))  # type: ignore[arg-type]
@@ -531,9 +548,7 @@ def test_a_user_that_acks_is_never_reset_however_much_it_fetches() -> None:
 
 def test_a_failed_read_closes_so_that_the_user_agent_comes_back() -> None:
     session = greeted(new=False)
-    assert session.fail(ReadStored(topics=True, after=None), overloaded=True) == [
-        Close(1013, "try again")
-    ]
+    assert session.fail(ReadStored(after=None), overloaded=True) == [Close(1013, "try again")]
 
 
 # ── the end ─────────────────────────────────────────────────────────────────────────────────────
@@ -562,6 +577,6 @@ def test_answers_that_come_after_the_end_change_nothing() -> None:
     session = greeted(new=False)
     session.end()
     page = Batch([stored(1)], None, frozenset({CHANNEL}))
-    assert session.answer(ReadStored(topics=True, after=None), page, NOW) == ()
-    assert session.fail(ReadStored(topics=True, after=None), overloaded=True) == ()
+    assert session.answer(ReadStored(after=None), page, NOW) == ()
+    assert session.fail(ReadStored(after=None), overloaded=True) == ()
     assert session.sent == {}

@@ -114,11 +114,11 @@ class SessionMachine(RuleBasedStateMachine):
     def storage_answers(self) -> None:
         question = self.questions.pop(0)
         after = question.after or ""
-        keys = sorted(key for key in self.rows if key > after and (key < "02") == question.topics)
+        keys = sorted(key for key in self.rows if key > after)
         page = keys[:PAGE]
         messages = [StoredMessage(Row(key, None), self.rows[key]) for key in page]
         last = page[-1] if len(keys) > PAGE else None
-        channels = frozenset({CHANNEL}) if question.topics and not question.after else None
+        channels = frozenset({CHANNEL}) if question.after is None else None
         self._do(self.session.answer(question, Batch(messages, last, channels), NOW))
 
     @precondition(lambda self: self.held)

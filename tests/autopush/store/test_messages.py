@@ -39,11 +39,11 @@ def message(
     )
 
 
-async def versions(store: PushStore, *, topics: bool, after: str | None = None) -> list[str]:
+async def versions(store: PushStore) -> list[str]:
     found: list[str] = []
-    last: str | None = after
+    last: str | None = None
     while True:
-        batch = await store.current.read(UAID, topics=topics, after=last)
+        batch = await store.current.read(UAID, last)
         found += [stored.notification.version for stored in batch.messages]
         if batch.last is None:
             return found
@@ -53,7 +53,7 @@ async def versions(store: PushStore, *, topics: bool, after: str | None = None) 
 async def test_a_message_comes_back_as_it_was_stored(store: PushStore, clock: ManualClock) -> None:
     original = message(clock, 1)
     await store.current.store(original)
-    batch = await store.current.read(UAID, topics=False, after="01;")
+    batch = await store.current.read(UAID, None)
     assert [stored.notification for stored in batch.messages] == [original]
     assert batch.messages[0].row == row_of(original)
 
@@ -64,7 +64,7 @@ async def test_a_message_without_payload_has_neither_data_nor_headers(
     empty = message(clock, 1)
     empty.data = empty.headers = None
     await store.current.store(empty)
-    batch = await store.current.read(UAID, topics=False, after="01;")
+    batch = await store.current.read(UAID, None)
     assert batch.messages[0].notification.data is None
     assert b"headers" not in batch.messages[0].notification.to_client()
 
@@ -87,14 +87,14 @@ async def test_the_row_has_the_attributes_of_the_schema(
     }
 
 
-async def test_messages_are_read_by_storing_time_and_topics_apart(
+async def test_topics_are_read_first_then_the_rest_by_storing_time(
     store: PushStore, clock: ManualClock
 ) -> None:
     for number in (3, 1, 2):
         await store.current.store(message(clock, number))
     await store.current.store(message(clock, 9, topic="news"))
-    assert await versions(store, topics=True) == ["version-9"]
-    assert await versions(store, topics=False, after="01;") == [
+    assert await versions(store) == [
+        "version-9",
         "version-1",
         "version-2",
         "version-3",
@@ -106,18 +106,18 @@ async def test_a_page_is_bounded_and_says_where_to_go_on(
 ) -> None:
     for number in range(100, 100 + 2 * PAGE + 3):
         await store.current.store(message(clock, number))
-    batch = await store.current.read(UAID, topics=False, after="01;")
+    batch = await store.current.read(UAID, None)
     assert len(batch.messages) == PAGE
     assert batch.last == batch.messages[-1].row.sort_key
-    assert len(await versions(store, topics=False, after="01;")) == 2 * PAGE + 3
+    assert len(await versions(store)) == 2 * PAGE + 3
 
 
-async def test_the_first_page_of_topics_brings_channels_and_pointer(
+async def test_the_first_page_brings_channels_and_pointer(
     store: PushStore, clock: ManualClock
 ) -> None:
     await store.current.add_channel(UAID, CHANNEL)
     await store.current.store(message(clock, 1, topic="news"))
-    batch = await store.current.read(UAID, topics=True, after=None)
+    batch = await store.current.read(UAID, None)
     assert batch.channels == frozenset({CHANNEL})
     assert [stored.notification.topic for stored in batch.messages] == ["news"]
 
@@ -126,7 +126,7 @@ async def test_without_a_channels_row_no_topic_message_is_skipped(
     store: PushStore, clock: ManualClock
 ) -> None:
     await store.current.store(message(clock, 1, topic="news"))
-    batch = await store.current.read(UAID, topics=True, after=None)
+    batch = await store.current.read(UAID, None)
     assert batch.channels == frozenset()
     assert len(batch.messages) == 1
 
@@ -137,7 +137,7 @@ async def test_a_topic_message_replaces_the_one_before(
     await store.current.store(message(clock, 1, topic="news"))
     await store.current.store(message(clock, 2, topic="news"))
     await store.current.store(message(clock, 3, topic="news", channel=OTHER))
-    assert sorted(await versions(store, topics=True)) == ["version-2", "version-3"]
+    assert sorted(await versions(store)) == ["version-2", "version-3"]
 
 
 async def test_a_late_ack_does_not_delete_the_message_that_replaced_the_acked_one(
@@ -147,9 +147,9 @@ async def test_a_late_ack_does_not_delete_the_message_that_replaced_the_acked_on
     await store.current.store(first)
     await store.current.store(second)
     assert not await store.current.delete(UAID, row_of(first))
-    assert await versions(store, topics=True) == ["version-2"]
+    assert await versions(store) == ["version-2"]
     assert await store.current.delete(UAID, row_of(second))
-    assert await versions(store, topics=True) == []
+    assert await versions(store) == []
 
 
 async def test_deleting_what_is_not_there_is_fine(store: PushStore, clock: ManualClock) -> None:
@@ -166,22 +166,21 @@ async def test_acked_messages_of_every_kind_are_forgotten_together(
     for notification in (*acked, kept):
         await store.current.store(notification)
     await store.current.forget(UAID, [row_of(notification) for notification in acked])
-    assert await versions(store, topics=True) == []
-    assert await versions(store, topics=False, after="01;") == [kept.version]
+    assert await versions(store) == [kept.version]
 
 
 async def test_a_read_sees_every_write_submitted_before(
     store: PushStore, clock: ManualClock
 ) -> None:
     writes = [store.current.store(message(clock, number)) for number in range(5)]
-    assert len(await versions(store, topics=False, after="01;")) == 5
+    assert len(await versions(store)) == 5
     await asyncio.gather(*writes)
 
 
 async def test_an_expired_message_is_never_read(store: PushStore, clock: ManualClock) -> None:
     await store.current.store(message(clock, 1, ttl=10))
     clock.advance(11)
-    assert await versions(store, topics=False, after="01;") == []
+    assert await versions(store) == []
 
 
 async def test_expired_messages_do_not_hide_good_ones(store: PushStore, clock: ManualClock) -> None:
@@ -189,7 +188,7 @@ async def test_expired_messages_do_not_hide_good_ones(store: PushStore, clock: M
         await store.current.store(message(clock, number, ttl=1))
     await store.current.store(message(clock, 500, ttl=100))
     clock.advance(2)
-    assert await versions(store, topics=False, after="01;") == ["version-500"]
+    assert await versions(store) == ["version-500"]
 
 
 async def test_legacy_rows_are_read_with_the_id_in_their_key(
@@ -205,11 +204,11 @@ async def test_legacy_rows_are_read_with_the_id_in_their_key(
             "updateid": "another",
         }
     )
-    batch = await store.current.read(UAID, topics=False, after="01;")
+    batch = await store.current.read(UAID, None)
     (stored,) = batch.messages
     assert stored.notification.version == "legacy-id"
     assert await store.current.delete(UAID, stored.row)
-    assert await versions(store, topics=False, after="01;") == []
+    assert await versions(store) == []
 
 
 @pytest.mark.parametrize("key", ["nonsense", "02:x:y", "01:short", f"02:12:{CHANNEL[:-1]}"])
@@ -219,15 +218,14 @@ async def test_a_row_that_cannot_be_read_hides_no_other(
     table = await engine.ensure_table(message_table("message"))
     await table.put({"uaid": UAID, "chidmessageid": key, "updateid": "x"})
     await store.current.store(message(clock, 1))
-    found = await versions(store, topics=True) + await versions(store, topics=False, after="01;")
-    assert found == ["version-1"]
+    assert await versions(store) == ["version-1"]
 
 
 # ── the read pointer ────────────────────────────────────────────────────────────────────────────
 
 
-async def pointer(store: PushStore) -> int | None:
-    return (await store.current.read(UAID, topics=True, after=None)).read_to
+async def pointer(store: PushStore) -> int:
+    return (await store.current.read(UAID, None)).read_to
 
 
 async def test_the_read_pointer_stays_behind_the_clock(
@@ -249,7 +247,7 @@ async def test_the_read_pointer_makes_no_row_for_a_user_without_channels(
     store: PushStore, clock: ManualClock
 ) -> None:
     await store.current.mark_read(UAID, 2_000_000)
-    assert await pointer(store) is None
+    assert await pointer(store) == 0
 
 
 async def test_a_message_older_than_half_the_lag_is_late(

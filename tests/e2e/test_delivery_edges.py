@@ -1,0 +1,624 @@
+"""Delivery where it is hard: order, odd acks, busy user agents, reconnects, a service that stops."""
+
+import asyncio
+import contextlib
+import itertools
+import json
+import random
+import uuid
+from collections import Counter
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from pathlib import Path
+
+import aiohttp
+import pytest
+from websockets.exceptions import WebSocketException
+
+from support import wire
+from support.application_server import ApplicationServer, application_server
+from support.raw_client import raw_client
+from support.service import Service, running_service
+from support.traffic import Ledger, Subscriber, send, send_for_ever
+from support.user_agent import Message, UserAgent
+
+Connect = Callable[..., Awaitable[UserAgent]]
+
+PAGE = 10
+"""Messages that a service reads from storage at once; no test may depend on more than its order
+of magnitude."""
+PAUSE = 0.1
+"""Seconds without a message that a user agent takes for a reason to ack what it has."""
+
+MODES = ("store-first", "bypass")
+either_delivery = pytest.mark.parametrize(
+    "running", [("--direct-delivery", mode) for mode in MODES], indirect=True, ids=MODES
+)
+
+
+@pytest.fixture(scope="module", params=[()], ids=[""])
+def running(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Service]:
+    with running_service(tmp_path_factory.mktemp("edges"), *request.param) as service:
+        yield service
+
+
+async def away(connect: Connect) -> tuple[str, str, str]:
+    """UAID, channel and endpoint of a user agent that has gone offline."""
+    agent = await connect()
+    channel, endpoint = await agent.register()
+    await agent.close()
+    return agent.uaid, channel, endpoint
+
+
+async def burst(service: Service, endpoints: Sequence[str], **headers: str) -> list[str]:
+    """One push to each endpoint, in one write; the message ids in the same order."""
+    lines = "".join(f"{name}: {value}\r\n" for name, value in ({"TTL": "60"} | headers).items())
+    async with raw_client(service.endpoint_port) as client:
+        for endpoint in endpoints:
+            path = endpoint.split("/", 3)[3]
+            client.send(f"POST /{path} HTTP/1.1\r\nHost: h\r\n{lines}Content-Length: 0\r\n\r\n")
+        return [(await client.answer()).message_id for _ in endpoints]
+
+
+def versions(messages: Sequence[Message]) -> list[str]:
+    return [message["version"] for message in messages]
+
+
+async def drain(agent: UserAgent, count: int, *, group: int) -> list[Message]:
+    """Receive so many, acking `group` at a time, and whatever there is when nothing more comes."""
+    got: list[Message] = []
+    unacked: list[Message] = []
+    while len(got) < count or unacked:
+        try:
+            message = await asyncio.wait_for(agent.notifications.get(), PAUSE)
+        except TimeoutError:
+            assert unacked, f"{len(got)} of {count} came"
+        else:
+            got.append(message)
+            unacked.append(message)
+            if len(unacked) < group and len(got) < count:
+                continue
+        await agent.ack(reversed(unacked))
+        unacked.clear()
+    return got
+
+
+# ── order ────────────────────────────────────────────────────────────────────────────────────────
+
+
+async def test_topics_come_first_and_the_rest_in_sending_order(
+    running: Service, connect: Connect, sender: ApplicationServer
+) -> None:
+    uaid, _, endpoint = await away(connect)
+    topics, plain = set(), []
+    for number in range(14):
+        plain += await burst(running, [endpoint])
+        topics.add((await sender.push(endpoint, topic=f"topic-{number}")).message_id)
+    agent = await connect(uaid)
+    got = versions(await agent.receive(28, ack=True))
+    assert set(got[:14]) == topics
+    assert got[14:] == plain
+    await agent.silence()
+
+
+@pytest.mark.parametrize("group", [1, 7, 1000], ids=["singly", "sevens", "pages"])
+async def test_of_200_messages_stored_at_once_none_is_hidden_repeated_or_out_of_order(
+    running: Service, connect: Connect, group: int
+) -> None:
+    uaid, _, endpoint = await away(connect)
+    sent = await burst(running, [endpoint] * 200)
+    agent = await connect(uaid)
+    assert versions(await drain(agent, 200, group=group)) == sent
+    await agent.close()
+    await (await connect(uaid)).silence()
+
+
+async def test_bursts_to_many_channels_and_users_do_not_mix(
+    running: Service, connect: Connect
+) -> None:
+    users = []
+    for _ in range(3):
+        agent = await connect()
+        users.append((agent.uaid, [await agent.register() for _ in range(3)]))
+        await agent.close()
+    targets = [endpoint for _, channels in users for _, endpoint in channels] * 12
+    random.Random(1).shuffle(targets)
+    sent = list(zip(targets, await burst(running, targets), strict=True))
+    for uaid, channels in users:
+        names = {endpoint: channel for channel, endpoint in channels}
+        agent = await connect(uaid)
+        got = await agent.receive(36, ack=True)
+        expected = [(names[to], version) for to, version in sent if to in names]
+        assert [(m["channelID"], m["version"]) for m in got] == expected
+
+
+@either_delivery
+async def test_a_burst_to_a_user_agent_that_acks_arrives_once(
+    running: Service, connect: Connect
+) -> None:
+    agent = await connect()
+    _, endpoint = await agent.register()
+    sending = asyncio.create_task(burst(running, [endpoint] * 400))
+    got = await agent.receive(400, ack=True)
+    assert Counter(versions(got)) == Counter(await sending)
+    await agent.silence()
+    await agent.close()
+    await (await connect(agent.uaid)).silence()
+
+
+# ── acks ─────────────────────────────────────────────────────────────────────────────────────────
+
+
+@either_delivery
+@pytest.mark.parametrize("online", [True, False], ids=["direct", "stored"])
+async def test_exactly_what_was_not_acked_comes_again(
+    running: Service, connect: Connect, online: bool
+) -> None:
+    numbers = list(range(25))
+    cases: list[list[list[int]]] = [
+        [[n] for n in numbers],
+        [numbers[n : n + 2] for n in range(0, 25, 2)],
+        [[n] for n in reversed(numbers)],
+        [numbers],
+        [[*numbers, *numbers], numbers],
+        [],
+        [numbers[::2]],
+        [numbers[1::2]],
+        [[0]],
+        [[24]],
+        [numbers[1:]],
+        [numbers[:-1]],
+        [[n] for n in random.Random(2).sample(numbers, 12)],
+    ]
+
+    async def one(frames: list[list[int]]) -> None:
+        agent = await connect()
+        _, endpoint = await agent.register()
+        if not online:
+            await agent.close()
+        sent = await burst(running, [endpoint] * 25)
+        if not online:
+            agent = await connect(agent.uaid)
+        acked = await ack_by_number(agent, sent, frames)
+        await agent.close()
+        agent = await connect(agent.uaid)
+        again = versions(await drain(agent, 25 - len(acked), group=5))
+        assert sorted(again) == sorted(set(sent) - acked), frames
+        if not online:
+            assert again == [version for version in sent if version not in acked]
+        await agent.silence()
+        await agent.close()
+        await (await connect(agent.uaid)).silence()
+
+    await asyncio.gather(*(one(frames) for frames in cases))
+
+
+async def ack_by_number(agent: UserAgent, sent: list[str], frames: list[list[int]]) -> set[str]:
+    """Ack the messages with these numbers, a frame each. What is not there yet, because a page
+    waits for its acks, is left out. Returns what was acked.
+    """
+    got: dict[str, Message] = {}
+    acked: set[str] = set()
+    todo = [[sent[number] for number in frame] for frame in frames]
+    while True:
+        with contextlib.suppress(TimeoutError):
+            while len(got) < len(sent):
+                message = await asyncio.wait_for(agent.notifications.get(), PAUSE)
+                assert message["version"] not in got, "it was sent twice on one connection"
+                got[message["version"]] = message
+        ready = [[version for version in frame if version in got] for frame in todo]
+        for frame in ready:
+            if frame:
+                await agent.ack([got[version] for version in frame])
+                acked.update(frame)
+        todo = [[version for version in frame if version not in got] for frame in todo]
+        if not any(ready):
+            await agent.register()  # answered behind the acks: they were understood
+            return acked
+
+
+@either_delivery
+async def test_a_late_ack_of_a_replaced_topic_message_leaves_the_newer_one(
+    running: Service, connect: Connect, sender: ApplicationServer
+) -> None:
+    agent = await connect()
+    _, endpoint = await agent.register()
+    await sender.push(endpoint, b"old", topic="inbox")
+    new = await sender.push(endpoint, b"new", topic="inbox")
+    old, _ = await agent.receive(2)
+    await agent.ack([old])
+    await agent.close()
+    agent = await connect(agent.uaid)
+    assert (await agent.notification())["version"] == new.message_id
+    await agent.silence()
+
+
+@either_delivery
+async def test_of_two_unacked_messages_of_a_topic_only_the_newer_comes_again(
+    running: Service, connect: Connect, sender: ApplicationServer
+) -> None:
+    agent = await connect()
+    _, endpoint = await agent.register()
+    await sender.push(endpoint, b"old", topic="inbox")
+    new = await sender.push(endpoint, b"new", topic="inbox")
+    await agent.receive(2)
+    await agent.close()
+    agent = await connect(agent.uaid)
+    assert (await agent.notification())["version"] == new.message_id
+    await agent.silence()
+
+
+# ── DELETE ───────────────────────────────────────────────────────────────────────────────────────
+
+
+async def test_delete_takes_back_exactly_the_message_it_names(
+    connect: Connect, sender: ApplicationServer
+) -> None:
+    uaid, _, endpoint = await away(connect)
+    stored = [await sender.push(endpoint) for _ in range(3)]
+    replaced = await sender.push(endpoint, topic="inbox")
+    newer = await sender.push(endpoint, topic="inbox")
+    other = await sender.push(endpoint, topic="other")
+    for answer in (stored[1], replaced, other):
+        assert (await sender.delete(answer.headers["Location"])).status == 204
+    agent = await connect(uaid)
+    expected = [newer.message_id, stored[0].message_id, stored[2].message_id]
+    assert versions(await agent.receive(3, ack=True)) == expected
+    await agent.silence()
+
+
+@either_delivery
+async def test_delete_reaches_a_message_that_was_delivered_but_not_acked(
+    running: Service, connect: Connect, sender: ApplicationServer
+) -> None:
+    agent = await connect()
+    _, endpoint = await agent.register()
+    answers = [await sender.push(endpoint) for _ in range(2)]
+    await agent.receive(2)
+    await agent.close()
+    assert (await sender.delete(answers[0].headers["Location"])).status == 204
+    agent = await connect(agent.uaid)
+    assert (await agent.notification())["version"] == answers[1].message_id
+    await agent.silence()
+
+
+# ── hello, unregister ────────────────────────────────────────────────────────────────────────────
+
+
+@either_delivery
+async def test_pushes_during_hello_arrive_once_and_never_before_its_reply(
+    running: Service, connect: Connect
+) -> None:
+    uaid, _, endpoint = await away(connect)
+    for number in range(40):
+        agent = await UserAgent.connect(running.websocket)
+        sending = asyncio.create_task(burst(running, [endpoint] * 3))
+        for _ in range(number % 8):
+            await asyncio.sleep(0)  # another moment of the handshake each time
+        await agent.hello(uaid)
+        got = await agent.receive(3, ack=True)
+        assert agent.received[0]["messageType"] == "hello"
+        assert Counter(versions(got)) == Counter(await sending)
+        await agent.close()
+    await (await connect(uaid)).silence()
+
+
+async def test_unregister_drops_what_waits_for_the_channel_and_nothing_else(
+    running: Service, connect: Connect
+) -> None:
+    agent = await connect()
+    gone, of_gone = await agent.register()
+    kept, of_kept = await agent.register()
+    await agent.close()
+    targets = [of_gone, of_gone, of_kept] * 10
+    sent = dict(zip(await burst(running, targets), targets, strict=True))
+    agent = await connect(agent.uaid)
+    first = await agent.notification()
+    assert first["channelID"] == gone
+    await agent.unregister(gone)  # while a page with both channels' messages is unacked
+    got = [first]
+    while sum(message["channelID"] == kept for message in got) < 10:
+        got.append(await agent.notification())
+        if got[-1]["channelID"] == kept:
+            await agent.ack(got[-1:])
+    assert versions([m for m in got if m["channelID"] == kept]) == [
+        version for version, endpoint in sent.items() if endpoint == of_kept
+    ]
+    assert sum(message["channelID"] == gone for message in got) < PAGE
+    await agent.silence()
+    await agent.close()
+    await (await connect(agent.uaid)).silence()
+
+
+# ── user agents that are slow ────────────────────────────────────────────────────────────────────
+
+windows = pytest.mark.parametrize(
+    "running",
+    [
+        ("--direct-delivery", mode, "--max-unacked", str(limit))
+        for mode, limit in itertools.product(MODES, (1, 3))
+    ],
+    indirect=True,
+    ids=[f"{mode}, {limit}" for mode, limit in itertools.product(MODES, (1, 3))],
+)
+
+
+def window_of(service: Service) -> int:
+    return int(service.options[-1])
+
+
+@windows
+async def test_no_more_than_max_unacked_is_sent_and_the_rest_follows_the_acks_in_order(
+    running: Service, connect: Connect
+) -> None:
+    agent = await connect()
+    _, endpoint = await agent.register()
+    sent = await burst(running, [endpoint] * 7)
+    first = await agent.receive(window_of(running))
+    await agent.silence()
+    await agent.ack(first[:1])
+    rest = await agent.receive(7 - len(first))
+    assert versions(first + rest) == sent
+    await agent.ack(first[1:] + rest)
+    await agent.silence()
+    again = await burst(running, [endpoint])
+    assert versions(await agent.receive(1, ack=True)) == again
+
+
+@windows
+async def test_a_burst_through_a_small_window_arrives_once(
+    running: Service, connect: Connect
+) -> None:
+    agent = await connect()
+    _, endpoint = await agent.register()
+    sending = asyncio.create_task(burst(running, [endpoint] * 300))
+    got = await agent.receive(300, ack=True)
+    assert Counter(versions(got)) == Counter(await sending)
+    await agent.silence()
+    await agent.close()
+    await (await connect(agent.uaid)).silence()
+
+
+@either_delivery
+async def test_what_a_user_agent_that_never_acks_has_no_room_for_comes_later(
+    running: Service, connect: Connect
+) -> None:
+    agent = await connect()
+    _, endpoint = await agent.register()
+    sent = await burst(running, [endpoint] * 150)
+    assert len(sent) == 150
+    window = versions(await agent.receive(128))
+    assert window == sent[:128]
+    await agent.silence()
+    await agent.close()
+    agent = await connect(agent.uaid)
+    assert sorted(versions(await drain(agent, 150, group=1000))) == sorted(sent)
+    await agent.silence()
+
+
+@either_delivery
+async def test_what_a_user_agent_that_does_not_read_has_no_room_for_comes_later(
+    running: Service, sender: ApplicationServer
+) -> None:
+    async with raw_client(running.websocket_port) as client:
+        uaid = await client.hello()
+        channel = str(uuid.uuid4())
+        register = {"messageType": "register", "channelID": channel}
+        client.send(wire.text(json.dumps(register).encode()))
+        endpoint = json.loads((await client.frame())[1])["pushEndpoint"]
+        client.writer.transport.pause_reading()  # type: ignore[attr-defined]
+        body = bytes(4096)
+        answers = await asyncio.gather(*(sender.push(endpoint, body) for _ in range(120)))
+        client.writer.transport.resume_reading()  # type: ignore[attr-defined]
+        waiting = {answer.message_id for answer in answers}
+        got: Counter[str] = Counter()
+        while waiting - got.keys():
+            message = json.loads((await client.frame())[1])
+            got[message["version"]] += 1
+            update = {"channelID": channel, "version": message["version"]}
+            client.send(wire.text(json.dumps({"messageType": "ack", "updates": [update]}).encode()))
+    assert got == Counter(waiting)
+    assert uaid
+
+
+# ── two nodes at once ────────────────────────────────────────────────────────────────────────────
+
+
+async def test_a_message_that_storage_gave_already_is_not_sent_again_when_a_node_brings_it(
+    running: Service, connect: Connect, sender: ApplicationServer
+) -> None:
+    # Another node stores a message, this one reads it from the store, then it is handed over.
+    uaid, channel, endpoint = await away(connect)
+    sent = await burst(running, [endpoint] * 12)
+    agent = await connect(uaid)
+    got = await agent.receive(PAGE)
+    payload = {"channelID": channel, "version": sent[0], "ttl": 60, "stored": True}
+    document = json.dumps(payload | {"timestamp": 4_000_000_000, "topic": None}).encode()
+    url = f"{running.node_api}/push/{uaid}"
+    assert (await sender.request("PUT", url, body=document)).status == 200
+    await agent.ack(got)
+    got += await agent.receive(2, ack=True)
+    assert versions(got) == sent
+    await agent.silence()
+
+
+# ── reconnects ───────────────────────────────────────────────────────────────────────────────────
+
+
+class Restless:
+    """A user agent that reconnects all the time, politely or not, and acks some of what it gets."""
+
+    def __init__(self, service: Service, seed: int) -> None:
+        self._service = service
+        self._random = random.Random(seed)
+        self.uaid = ""
+        self.endpoint = ""
+        self.connects = 0
+        self.delivered: Counter[str] = Counter()
+        self.done: set[str] = set()
+        """Acked, and the ack was certainly read."""
+        self.repeated: set[str] = set()
+        """Came though it was done."""
+
+    async def subscribe(self) -> None:
+        agent = await self._service.connect()
+        self.uaid = agent.uaid
+        _, self.endpoint = await agent.register()
+        await agent.close()
+
+    async def run(self, seconds: float) -> None:
+        end = asyncio.get_running_loop().time() + seconds
+        while asyncio.get_running_loop().time() < end:
+            await self._connection(self._random.choice((0, 1, 5, 20)))
+
+    async def _connection(self, messages: int) -> None:
+        agent = await UserAgent.connect(self._service.websocket)
+        assert (await agent.hello(self.uaid))["uaid"] == self.uaid
+        self.connects += 1
+        acked = []
+        for _ in range(messages):
+            try:
+                message = await asyncio.wait_for(agent.notifications.get(), PAUSE)
+            except TimeoutError:
+                break
+            self._note(message)
+            if self._random.random() < 0.7:
+                acked.append(message)
+                await agent.ack([message])
+        if self._random.random() < 0.5:
+            await agent.vanish()
+            return
+        await agent.close()
+        if agent.socket.close_code == 1000:
+            self.done.update(versions(acked))
+
+    def _note(self, message: Message) -> None:
+        version = message["version"]
+        self.delivered[version] += 1
+        if version in self.done:
+            self.repeated.add(version)
+
+    async def finish(self, accepted: set[str]) -> None:
+        """Stay until everything has come."""
+        agent = await self._service.connect(self.uaid)
+        async with asyncio.timeout(10):
+            while accepted - self.delivered.keys():
+                message = await agent.notifications.get()
+                self._note(message)
+                await agent.ack([message])
+        await agent.close()
+
+
+@pytest.mark.parametrize(
+    "running",
+    [
+        ("--workers", workers, "--direct-delivery", mode)
+        for workers, mode in itertools.product("12", MODES)
+    ],
+    indirect=True,
+    ids=[f"{mode}, workers {workers}" for workers, mode in itertools.product("12", MODES)],
+)
+async def test_a_reconnect_loop_loses_nothing_and_repeats_nothing_that_was_acked(
+    running: Service,
+) -> None:
+    ledgers = [Ledger() for _ in range(3)]
+    agents = [Restless(running, seed) for seed in range(3)]
+    async with asyncio.TaskGroup() as group:
+        for agent in agents:
+            await agent.subscribe()
+        senders = [
+            group.create_task(one_after_the_other(agent.endpoint, ledger))
+            for agent, ledger in zip(agents, ledgers, strict=True)
+        ]
+        await asyncio.gather(*(agent.run(2.5) for agent in agents))
+        for task in senders:
+            task.cancel()
+    for agent, ledger in zip(agents, ledgers, strict=True):
+        assert ledger.unanswered == 0
+        assert not ledger.refused
+        await agent.finish(ledger.accepted)
+        assert agent.connects > 10
+        assert len(ledger.accepted) > 100
+        # One push may have been under way when its sender was stopped.
+        assert len(agent.delivered.keys() - ledger.accepted) <= 1
+        assert agent.repeated == set()
+
+
+async def one_after_the_other(endpoint: str, ledger: Ledger) -> None:
+    connector = aiohttp.TCPConnector(force_close=True)
+    async with aiohttp.ClientSession(connector=connector) as session:
+        for number in itertools.count():
+            await send(session, ledger, endpoint, b"%d" % number)
+
+
+# ── the end ──────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize("workers", ["1", "2"])
+@pytest.mark.parametrize("mode", MODES)
+async def test_sigterm_in_traffic_says_going_away_and_loses_nothing(
+    tmp_path: Path, mode: str, workers: str
+) -> None:
+    service = Service(tmp_path, ["--direct-delivery", mode, "--workers", workers])
+    await service.start()
+    ledger = Ledger()
+    subscribers = [Subscriber(service, ledger) for _ in range(4)]
+    for subscriber in subscribers:
+        await subscriber.subscribe()
+    idle = [await service.connect() for _ in range(3)]
+    silent = [await service.connect(subscriber.uaid) for subscriber in subscribers[:2]]
+    try:
+        async with asyncio.TaskGroup() as group:
+            sending = [group.create_task(send_for_ever(ledger, subscribers)) for _ in range(2)]
+            receiving = [group.create_task(subscriber.run()) for subscriber in subscribers[2:]]
+            await ledger.grows_by(60, 20)
+            assert await service.stop() == 0, "".join(service.output[-20:])
+            assert {await agent.closed() for agent in (*idle, *silent)} == {1001}
+            await service.start()
+            # Those that never acked come back and want all that was sent to them.
+            receiving += [group.create_task(subscriber.run()) for subscriber in subscribers[:2]]
+            await ledger.grows_by(20, 20)
+            for task in sending:
+                task.cancel()
+            with contextlib.suppress(WebSocketException):
+                await ledger.complete(20)
+            for task in receiving:
+                task.cancel()
+        assert ledger.missing == set()
+        assert set(ledger.refused) <= {503}
+    finally:
+        code = await service.stop()
+    assert code == 0, "".join(service.output[-20:])
+    assert service.errors == []
+
+
+async def test_requests_under_way_at_sigterm_are_answered(tmp_path: Path) -> None:
+    service = Service(tmp_path, [])
+    await service.start()
+    try:
+        agent = await service.connect()
+        _, endpoint = await agent.register()
+        pushing = asyncio.create_task(burst(service, [endpoint] * 300))
+        await agent.notification()
+        stopping = asyncio.create_task(service.stop())
+        # Whatever was answered was 201; the rest was not answered at all.
+        with contextlib.suppress(asyncio.IncompleteReadError, ConnectionError):
+            await pushing
+        assert await agent.closed() == 1001
+        assert await stopping == 0
+    finally:
+        await service.stop()
+    assert service.errors == []
+
+
+async def test_a_service_that_is_stopping_takes_no_new_connection(tmp_path: Path) -> None:
+    service = Service(tmp_path, [])
+    await service.start()
+    agent = await service.connect()
+    await asyncio.gather(service.stop(), agent.closed())
+    with pytest.raises(OSError, match="refused|Connect"):
+        await UserAgent.connect(service.websocket)
+    async with application_server() as server:
+        with pytest.raises(aiohttp.ClientConnectionError):
+            await server.request("GET", service.endpoint)

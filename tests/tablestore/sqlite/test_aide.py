@@ -1,0 +1,99 @@
+"""The thread beside the loop."""
+
+import asyncio
+import threading
+from collections.abc import Iterator
+from time import perf_counter
+
+import pytest
+
+from tablestore.sqlite.aide import Aide
+
+
+@pytest.fixture
+async def aide() -> Iterator[Aide]:  # type: ignore[misc]  # an async generator to pytest
+    made = Aide(asyncio.get_running_loop(), "aide")
+    yield made  # type: ignore[misc]
+    made.stop()
+
+
+async def outcome(aide: Aide, job: object) -> Exception | None:
+    done = asyncio.get_running_loop().create_future()
+    aide.do(job, done.set_result)  # type: ignore[arg-type]
+    return await done  # type: ignore[no-any-return]
+
+
+async def test_a_job_runs_in_another_thread_and_ends_on_the_loop(aide: Aide) -> None:
+    where: list[threading.Thread] = []
+
+    def job() -> None:
+        where.append(threading.current_thread())
+
+    assert await outcome(aide, job) is None
+    assert where[0] is not threading.current_thread()
+    assert not aide.busy
+
+
+async def test_what_a_job_returns_or_raises_is_its_outcome(aide: Aide) -> None:
+    error = ValueError()
+
+    def fail() -> None:
+        raise error
+
+    assert await outcome(aide, lambda: error) is error
+    assert await outcome(aide, fail) is error
+    assert await outcome(aide, lambda: None) is None
+
+
+async def test_jobs_may_follow_from_the_end_of_another(aide: Aide) -> None:
+    done = asyncio.get_running_loop().create_future()
+    left = 100
+
+    def again(_: Exception | None) -> None:
+        nonlocal left
+        left -= 1
+        if left:
+            aide.do(lambda: None, again)
+        else:
+            done.set_result(None)
+
+    aide.do(lambda: None, again)
+    await done
+
+
+async def test_a_slow_job_is_noticed_by_an_idle_loop(aide: Aide) -> None:
+    release = threading.Event()
+    asyncio.get_running_loop().call_later(0.05, release.set)
+
+    def job() -> None:
+        assert release.wait(10)
+
+    assert await outcome(aide, job) is None
+
+
+async def test_a_loop_that_never_sleeps_lets_the_job_run(aide: Aide) -> None:
+    loop = asyncio.get_running_loop()
+    turns = 0
+    spinning = True
+
+    def spin() -> None:  # a millisecond of work in every turn of the loop
+        nonlocal turns
+        turns += 1
+        end = perf_counter() + 0.001
+        while perf_counter() < end:
+            pass
+        if spinning:
+            loop.call_soon(spin)
+
+    def job() -> None:  # lets the interpreter lock go and needs it back, as a commit does
+        threading.Event().wait(0.001)
+
+    loop.call_soon(spin)
+    needed = []
+    for _ in range(20):
+        before = turns
+        assert await outcome(aide, job) is None
+        needed.append(turns - before)
+    spinning = False
+    # Without looks of the loop the median is in the hundreds.
+    assert sorted(needed)[10] < 40

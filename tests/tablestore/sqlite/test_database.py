@@ -1,0 +1,108 @@
+"""What is refused when a file is opened."""
+
+import sqlite3
+from pathlib import Path
+
+import apsw
+import pytest
+
+from tablestore import Key, Table, Unavailable
+from tablestore.sqlite import SqliteEngine, database
+
+
+@pytest.mark.parametrize("version", ["3.51.2", "3.50.9", "3.9.0", "2.99.99"])
+async def test_an_old_sqlite_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, version: str
+) -> None:
+    monkeypatch.setattr(apsw, "sqlite_lib_version", lambda: version)
+    with pytest.raises(Unavailable, match=rf"{version}.*3\.51\.3"):
+        await SqliteEngine.open(tmp_path / "store")
+    assert not (tmp_path / "store").exists()
+
+
+@pytest.mark.parametrize("version", ["3.51.3", "3.52.0", "3.100.0", "4.0.0"])
+async def test_a_fixed_sqlite_is_good(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, version: str
+) -> None:
+    monkeypatch.setattr(apsw, "sqlite_lib_version", lambda: version)
+    engine = await SqliteEngine.open(tmp_path / "store")
+    await engine.close()
+
+
+async def test_a_file_that_is_no_database_is_refused_and_left_alone(tmp_path: Path) -> None:
+    path = tmp_path / "store"
+    content = b"this is not a database " * 100
+    path.write_bytes(content)
+    with pytest.raises(Unavailable, match="not a database"):
+        await SqliteEngine.open(path)
+    assert path.read_bytes() == content
+
+
+async def test_a_database_of_another_program_is_refused_and_left_alone(tmp_path: Path) -> None:
+    path = tmp_path / "store"
+    with sqlite3.connect(path) as other:
+        other.execute("CREATE TABLE theirs (x)")
+    other.close()
+    content = path.read_bytes()
+    with pytest.raises(Unavailable, match="another program"):
+        await SqliteEngine.open(path)
+    assert path.read_bytes() == content
+
+
+async def test_a_newer_layout_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "store"
+    await (await SqliteEngine.open(path)).close()
+    with sqlite3.connect(path) as newer:
+        newer.execute(f"PRAGMA user_version = {database.FILE_VERSION + 1}")
+    newer.close()
+    with pytest.raises(Unavailable, match="newer version"):
+        await SqliteEngine.open(path)
+
+
+async def test_a_folder_is_made(tmp_path: Path) -> None:
+    engine = await SqliteEngine.open(tmp_path / "data" / "deep" / "store")
+    await engine.close()
+    assert (tmp_path / "data" / "deep" / "store").exists()
+
+
+async def test_a_folder_that_cannot_be_made_is_unavailable(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(Unavailable, match="data folder"):
+        await SqliteEngine.open(tmp_path / "file" / "store")
+
+
+async def test_a_folder_that_cannot_be_written_is_unavailable(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("os.access", lambda path, mode: path != tmp_path)  # root may all
+    with pytest.raises(Unavailable, match="not writable"):
+        await SqliteEngine.open(tmp_path / "store")
+
+
+async def test_a_file_that_is_a_folder_is_unavailable(tmp_path: Path) -> None:
+    (tmp_path / "store").mkdir()
+    with pytest.raises(Unavailable):
+        await SqliteEngine.open(tmp_path / "store")
+
+
+async def test_commits_reach_the_disk_and_reads_cannot_write(tmp_path: Path) -> None:
+    opened = database.Database(tmp_path / "store")
+    full = 2
+    for connection in (opened.writer, opened.reader, opened.checkpointer):
+        assert connection.execute("PRAGMA synchronous").get == full
+        assert connection.execute("PRAGMA journal_mode").get == "wal"
+    with pytest.raises(apsw.ReadOnlyError):
+        opened.reader.execute("CREATE TABLE t (x)")
+    opened.close()
+
+
+async def test_a_failed_opening_leaves_nothing_open(tmp_path: Path) -> None:
+    path = tmp_path / "store"
+    path.write_bytes(b"no database" * 100)
+    for _ in range(3):
+        with pytest.raises(Unavailable):
+            await SqliteEngine.open(path)
+    path.unlink()
+    engine = await SqliteEngine.open(path)  # no lock was kept
+    await engine.ensure_table(Table("things", Key("a")))
+    await engine.close()
