@@ -82,7 +82,7 @@ class Series:
 
 @dataclass
 class Row:
-    """One line of the table. `reached` is None where there is nothing to reach."""
+    """One line of the table. `reached` is None when a disturbed machine cannot tell."""
 
     measure: str
     figure: str
@@ -160,7 +160,7 @@ def table(rows: Sequence[Row]) -> str:
 
 
 def _verdict(reached: bool | None) -> str:
-    return {True: "reached", False: "MISSED", None: ""}[reached]
+    return {True: "reached", False: "MISSED", None: "unclear"}[reached]
 
 
 def floor_line(samples: Sequence[FloorSample], verifications: Sequence[float]) -> str:

@@ -62,7 +62,7 @@ async def latency(run: Run, *, mode: str, most_ms: float) -> list[Row]:
             f"{p99:.2f} ms",
             "",
             f"≤ {most_ms:g} ms",
-            p99 <= most_ms,
+            True if p99 <= most_ms else None if max(late) > most_ms / 2 else False,
             rate=f"{rate:,.0f}/s",
             load=f"{load:.0%}",
             note=(

@@ -19,16 +19,32 @@ async def sender() -> AsyncIterator[ApplicationServer]:
 
 
 @pytest.fixture
-async def connect(running: Service) -> AsyncIterator[Connect]:
-    """Connects user agents to the module's service (`running`), by UAID or as new ones; they are
-    closed at the end.
-    """
+async def agents() -> AsyncIterator[list[UserAgent]]:
+    """The user agents that are closed when the test is over."""
     agents: list[UserAgent] = []
-
-    async def connect(uaid: str | None = None) -> UserAgent:
-        agents.append(await running.connect(uaid))
-        return agents[-1]
-
-    yield connect
+    yield agents
     for agent in agents:
         await agent.close()
+
+
+@pytest.fixture
+def knock(running: Service, agents: list[UserAgent]) -> Connect:
+    """Connects user agents to the module's service (`running`), without a hello."""
+
+    async def knock() -> UserAgent:
+        agents.append(await UserAgent.connect(running.websocket))
+        return agents[-1]
+
+    return knock
+
+
+@pytest.fixture
+def connect(knock: Connect) -> Connect:
+    """Connects user agents to the module's service (`running`), by UAID or as new ones."""
+
+    async def connect(uaid: str | None = None) -> UserAgent:
+        agent = await knock()
+        await agent.hello(uaid)
+        return agent
+
+    return connect

@@ -131,7 +131,7 @@ async def only(agent: UserAgent, server: ApplicationServer, endpoint: str) -> No
 
 @pytest.mark.parametrize("value", VALUES.values(), ids=VALUES)
 async def test_hello_takes_any_value_of_any_member_and_gives_a_new_uaid(
-    running: Service, value: object
+    knock: Connect, value: object
 ) -> None:
     for member in (
         "uaid",
@@ -141,7 +141,7 @@ async def test_hello_takes_any_value_of_any_member_and_gives_a_new_uaid(
         "mobilenetwork",
         "unheard_of",
     ):
-        agent = await UserAgent.connect(running.websocket)
+        agent = await knock()
         await agent.send(**{"messageType": "hello", "use_webpush": True, member: value})
         reply = await agent.reply()
         assert (reply["messageType"], reply["status"]) == ("hello", 200), member
@@ -317,9 +317,9 @@ async def test_an_unknown_message_type_closes_the_connection(
     ],
 )
 async def test_before_hello_every_other_message_closes_the_connection(
-    running: Service, message: dict[str, object]
+    knock: Connect, message: dict[str, object]
 ) -> None:
-    agent = await UserAgent.connect(running.websocket)
+    agent = await knock()
     await agent.send(**message)
     assert await agent.closed() == 1008
     assert agent.received == []

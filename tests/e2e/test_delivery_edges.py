@@ -1,4 +1,4 @@
-"""Delivery where it is hard: order, odd acks, busy user agents, reconnects, a service that stops."""
+"""Delivery where it is hard: order, odd acks, slow user agents, reconnects, a service's end."""
 
 import asyncio
 import contextlib
@@ -26,7 +26,7 @@ Connect = Callable[..., Awaitable[UserAgent]]
 PAGE = 10
 """Messages that a service reads from storage at once; no test may depend on more than its order
 of magnitude."""
-PAUSE = 0.1
+PAUSE = 0.06
 """Seconds without a message that a user agent takes for a reason to ack what it has."""
 
 MODES = ("store-first", "bypass")
@@ -65,16 +65,22 @@ def versions(messages: Sequence[Message]) -> list[str]:
     return [message["version"] for message in messages]
 
 
+async def soon(agent: UserAgent) -> Message | None:
+    """The next message, None when there is a pause."""
+    try:
+        return await asyncio.wait_for(agent.notifications.get(), PAUSE)
+    except TimeoutError:
+        return None
+
+
 async def drain(agent: UserAgent, count: int, *, group: int) -> list[Message]:
-    """Receive so many, acking `group` at a time, and whatever there is when nothing more comes."""
+    """Receive so many, acking `group` at a time, and what there is when nothing more comes."""
     got: list[Message] = []
     unacked: list[Message] = []
     while len(got) < count or unacked:
-        try:
-            message = await asyncio.wait_for(agent.notifications.get(), PAUSE)
-        except TimeoutError:
-            assert unacked, f"{len(got)} of {count} came"
-        else:
+        # Only while something is unacked a service may wait, and then for us.
+        message = await (soon(agent) if unacked else agent.notification())
+        if message is not None:
             got.append(message)
             unacked.append(message)
             if len(unacked) < group and len(got) < count:
@@ -102,7 +108,7 @@ async def test_topics_come_first_and_the_rest_in_sending_order(
     await agent.silence()
 
 
-@pytest.mark.parametrize("group", [1, 7, 1000], ids=["singly", "sevens", "pages"])
+@pytest.mark.parametrize("group", [1, 10], ids=["singly", "tens"])
 async def test_of_200_messages_stored_at_once_none_is_hidden_repeated_or_out_of_order(
     running: Service, connect: Connect, group: int
 ) -> None:
@@ -139,8 +145,8 @@ async def test_a_burst_to_a_user_agent_that_acks_arrives_once(
 ) -> None:
     agent = await connect()
     _, endpoint = await agent.register()
-    sending = asyncio.create_task(burst(running, [endpoint] * 400))
-    got = await agent.receive(400, ack=True)
+    sending = asyncio.create_task(burst(running, [endpoint] * 200))
+    got = await agent.receive(200, ack=True)
     assert Counter(versions(got)) == Counter(await sending)
     await agent.silence()
     await agent.close()
@@ -195,27 +201,27 @@ async def test_exactly_what_was_not_acked_comes_again(
 
 
 async def ack_by_number(agent: UserAgent, sent: list[str], frames: list[list[int]]) -> set[str]:
-    """Ack the messages with these numbers, a frame each. What is not there yet, because a page
-    waits for its acks, is left out. Returns what was acked.
+    """Ack the messages with these numbers, a frame each. What does not come because it waits for
+    other acks is left out. Returns what was acked.
     """
     got: dict[str, Message] = {}
     acked: set[str] = set()
     todo = [[sent[number] for number in frame] for frame in frames]
-    while True:
-        with contextlib.suppress(TimeoutError):
-            while len(got) < len(sent):
-                message = await asyncio.wait_for(agent.notifications.get(), PAUSE)
-                assert message["version"] not in got, "it was sent twice on one connection"
-                got[message["version"]] = message
+    while len(acked) < len(sent):
+        message = await (agent.notification() if len(acked) == len(got) else soon(agent))
+        while message is not None:
+            assert message["version"] not in got, "it was sent twice on one connection"
+            got[message["version"]] = message
+            message = await soon(agent) if len(got) < len(sent) else None
         ready = [[version for version in frame if version in got] for frame in todo]
-        for frame in ready:
-            if frame:
-                await agent.ack([got[version] for version in frame])
-                acked.update(frame)
-        todo = [[version for version in frame if version not in got] for frame in todo]
         if not any(ready):
-            await agent.register()  # answered behind the acks: they were understood
-            return acked
+            break
+        for frame in filter(None, ready):
+            await agent.ack([got[version] for version in frame])
+            acked.update(frame)
+        todo = [[version for version in frame if version not in got] for frame in todo]
+    await agent.register()  # answered behind the acks: they were read
+    return acked
 
 
 @either_delivery
@@ -288,11 +294,11 @@ async def test_delete_reaches_a_message_that_was_delivered_but_not_acked(
 
 @either_delivery
 async def test_pushes_during_hello_arrive_once_and_never_before_its_reply(
-    running: Service, connect: Connect
+    running: Service, knock: Connect, connect: Connect
 ) -> None:
     uaid, _, endpoint = await away(connect)
     for number in range(40):
-        agent = await UserAgent.connect(running.websocket)
+        agent = await knock()
         sending = asyncio.create_task(burst(running, [endpoint] * 3))
         for _ in range(number % 8):
             await asyncio.sleep(0)  # another moment of the handshake each time
@@ -372,8 +378,8 @@ async def test_a_burst_through_a_small_window_arrives_once(
 ) -> None:
     agent = await connect()
     _, endpoint = await agent.register()
-    sending = asyncio.create_task(burst(running, [endpoint] * 300))
-    got = await agent.receive(300, ack=True)
+    sending = asyncio.create_task(burst(running, [endpoint] * 150))
+    got = await agent.receive(150, ack=True)
     assert Counter(versions(got)) == Counter(await sending)
     await agent.silence()
     await agent.close()
@@ -393,7 +399,7 @@ async def test_what_a_user_agent_that_never_acks_has_no_room_for_comes_later(
     await agent.silence()
     await agent.close()
     agent = await connect(agent.uaid)
-    assert sorted(versions(await drain(agent, 150, group=1000))) == sorted(sent)
+    assert sorted(versions(await drain(agent, 150, group=10))) == sorted(sent)
     await agent.silence()
 
 
@@ -617,7 +623,7 @@ async def test_a_service_that_is_stopping_takes_no_new_connection(tmp_path: Path
     await service.start()
     agent = await service.connect()
     await asyncio.gather(service.stop(), agent.closed())
-    with pytest.raises(OSError, match="refused|Connect"):
+    with pytest.raises(ConnectionRefusedError):
         await UserAgent.connect(service.websocket)
     async with application_server() as server:
         with pytest.raises(aiohttp.ClientConnectionError):

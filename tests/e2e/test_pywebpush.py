@@ -123,27 +123,25 @@ class Subscription:
         return message_id
 
 
-Attach = Callable[[int, str], Awaitable[UserAgent]]
+Attach = Callable[..., Awaitable[UserAgent]]
 
 
 @pytest.fixture
-async def attach(running: Service) -> AsyncIterator[Attach]:
-    """Connects the user agent of a UAID to the worker with that number."""
-    agents: list[UserAgent] = []
+def attach(running: Service, knock: Connect) -> Attach:
+    """Connects a user agent to the worker with that number; with a UAID, it says hello."""
 
-    async def attach(worker: int, uaid: str) -> UserAgent:
+    async def attach(worker: int, uaid: str | None = None) -> UserAgent:
         for _ in range(64):  # whom the kernel gives a connection to is its own affair
-            agents.append(await UserAgent.connect(running.websocket))
+            agent = await knock()
             workers = running.workers
             holders = accepted(running.websocket_port, workers)
-            if holders[agents[-1].socket.local_address[1]] == workers[worker]:
-                assert (await agents[-1].hello(uaid))["uaid"] == uaid
-                return agents[-1]
+            if holders[agent.socket.local_address[1]] == workers[worker]:
+                if uaid is not None:
+                    assert (await agent.hello(uaid))["uaid"] == uaid
+                return agent
         raise AssertionError("the kernel gives all connections to one worker")
 
-    yield attach
-    for agent in agents:
-        await agent.close()
+    return attach
 
 
 # ── one message ──────────────────────────────────────────────────────────────────────────────────
@@ -290,6 +288,34 @@ async def test_what_was_not_acked_on_one_worker_comes_again_on_the_other(
     await other.silence()
     assert {message["version"] for message in again} == unacked
     assert unacked < {answer.message_id for answer in answers}
+
+
+@two_workers
+async def test_what_was_acked_on_one_worker_does_not_come_again_on_the_other(
+    running: Service, connect: Connect, attach: Attach, fresh: ApplicationServer
+) -> None:
+    agent = await connect()
+    _, endpoint = await agent.register()
+    await agent.close()
+    acked: set[str] = set()
+    again: list[str] = []
+    for number in range(12):
+        sent = [(await fresh.push(endpoint)).message_id for _ in range(3)]
+        here = await attach(number % 2)
+        there = await attach(1 - number % 2)  # an open socket, so that its hello comes at once
+        await here.hello(agent.uaid)
+        got = await here.receive(3)
+        await here.ack(got)
+        await here.close()  # answered behind the acks: they were read
+        acked.update(sent)
+        await there.hello(agent.uaid)
+        marker = (await fresh.push(endpoint)).message_id
+        while (message := await there.notification())["version"] != marker:
+            again.append(message["version"])
+            await there.ack([message])
+        await there.ack([message])
+        await there.close()
+    assert not acked.intersection(again), f"{len(again)} of {len(acked)} came again"
 
 
 @two_workers

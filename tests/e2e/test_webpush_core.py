@@ -108,13 +108,12 @@ async def test_a_ttl_above_the_cap_is_lowered_and_told(
 # ── hello, ping, register ────────────────────────────────────────────────────────────────────────
 
 
-async def test_hello_gives_a_new_uaid_and_says_webpush(running: Service) -> None:
-    agent = await UserAgent.connect(running.websocket)
+async def test_hello_gives_a_new_uaid_and_says_webpush(knock: Connect) -> None:
+    agent = await knock()
     reply = await agent.hello(channelIDs=["unknown"])
     assert (reply["status"], reply["use_webpush"], reply["broadcasts"]) == (200, True, {})
     assert uuid.UUID(reply["uaid"]).hex == reply["uaid"]
     assert agent.socket.subprotocol == "push-notification"
-    await agent.close()
 
 
 async def test_hello_with_an_unknown_uaid_gets_another(connect: Connect) -> None:

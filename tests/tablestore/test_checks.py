@@ -63,7 +63,7 @@ def test_a_snapshot_does_not_change_with_its_source() -> None:
 
 
 def test_an_error_names_the_attribute_and_not_the_value() -> None:
-    with pytest.raises(SchemaError, match="'attribute'.*tuple") as caught:
+    with pytest.raises(SchemaError, match=r"'attribute'.*tuple") as caught:
         snapshot(("secret",), "attribute")
     assert "secret" not in str(caught.value)
     with pytest.raises(SchemaError, match="'user'") as caught:

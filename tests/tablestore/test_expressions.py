@@ -27,13 +27,13 @@ def test_expressions_are_hashed_by_identity() -> None:
 
 
 def test_an_expression_with_an_unhashable_literal_can_be_hashed() -> None:
-    assert hash(Attr("a") == [1]) == hash(Attr("a") == [1]) or True
-    assert {Update(set={"a": [1]}): 1}
+    condition, update = Attr("a") == [1], Update(set={"a": [1]})
+    assert {condition: 1, update: 2}[update] == 2
 
 
 def test_a_condition_has_no_truth() -> None:
     with pytest.raises(TypeError, match="&"):
-        assert (Attr("a") == 1) and (Attr("b") == 2)
+        bool(Attr("a") == 1)
 
 
 def test_a_tuple_of_names_stands_for_parameters() -> None:

@@ -34,12 +34,14 @@ from autopush.telemetry import logs
 from autopush.webpush.endpoint_token import EndpointTokens
 from autopush.webpush.identifiers import new_uaid
 from autopush.webpush.message_id import IdFactory
+from autopush.webpush.notification import Notification
 from tablestore import TablestoreError, Throttled
 
 SAVES_AT_ONCE: Final = 64
 MAX_RETRIES: Final = 100_000
 RETRY_FIRST: Final = 0.5
 RETRY_LAST: Final = 60.0
+RETRY_POLL: Final = 0.05
 GREET_TRIES: Final = 3
 CLOSINGS_AT_ONCE: Final = 200
 CLOSING_PAUSE: Final = 0.02
@@ -155,11 +157,13 @@ class ConnectionNode:
         endpoint = self._tokens.url(uaid, question.channel_id, question.key)
         added = connection.messages.add_channel(uaid, question.channel_id)
         if connection.deferred:
-            await self.store.users.create(
+            created = self.store.users.create(
                 uaid, self._nodes.own_id, connection.connected_at, connection.messages.name
             )
+            await asyncio.gather(added, created)
             connection.deferred = False
-        await added
+        else:
+            await added
         return endpoint
 
     # ── jobs nobody waits for ────────────────────────────────────────────────────────────────────
@@ -181,16 +185,22 @@ class ConnectionNode:
         """Save what was accepted and not acked, then tell the node that has the user agent by
         now.
         """
-        self._job(partial(self._hand_on, messages, uaid, connected_at, farewell))
+        unsaved = list(farewell.unsaved)
+        self._job(partial(self._hand_on, messages, uaid, connected_at, unsaved))
 
     async def _hand_on(
-        self, messages: Messages, uaid: str, connected_at: int, farewell: Farewell
+        self, messages: Messages, uaid: str, connected_at: int, unsaved: list[Notification]
     ) -> None:
         async with self._saves:
-            for notification in farewell.unsaved:
+            for notification in unsaved:
                 if messages.is_late(notification):
                     notification.sort_time = self._ids.next()
-            await asyncio.gather(*(messages.store(lost) for lost in farewell.unsaved))
+            saves = (messages.store(lost) for lost in unsaved)
+            outcomes = await asyncio.gather(*saves, return_exceptions=True)
+        # Another try saves only what failed: the rest may have been delivered and acked by then.
+        unsaved[:] = [lost for lost, error in zip(unsaved, outcomes, strict=True) if error]
+        for error in filter(None, outcomes):
+            raise error
         record = await self.store.users.get(uaid)
         if record is None or record.node_id is None or record.connected_at == connected_at:
             return
@@ -236,7 +246,13 @@ class ConnectionNode:
             connection.leave(GOING_AWAY, "going away")
             if number % CLOSINGS_AT_ONCE == 0:
                 await asyncio.sleep(CLOSING_PAUSE)
-        while self._jobs and (left := deadline - asyncio.get_running_loop().time()) > 0:
-            await asyncio.wait(self._jobs, timeout=left)
+        while self._jobs or self._retries:
+            left = deadline - asyncio.get_running_loop().time()
+            if left <= 0:
+                break
+            if self._jobs:
+                await asyncio.wait(self._jobs, timeout=left)
+            else:  # all that is left failed, and waits for its next try
+                await asyncio.sleep(min(left, RETRY_POLL))
         for connection in list(self.registry.sockets):
             connection.abort()

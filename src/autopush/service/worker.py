@@ -28,7 +28,7 @@ from autopush.net.timers import TimerWheel
 from autopush.protocol.session import Rules
 from autopush.routing.nodes import Nodes
 from autopush.routing.webpush import WebPushRouter
-from autopush.service.listeners import WorkerSockets
+from autopush.service.listeners import BACKLOG, WorkerSockets
 from autopush.settings import Settings, StartupError
 from autopush.store import PushStore
 from autopush.telemetry import logs
@@ -200,7 +200,8 @@ class Worker:
             (self._endpoint, self._sockets.endpoint),
             (self._node_api, self._sockets.router),
         ):
-            self._servers.append(await loop.create_server(http.protocol, sock=sock))
+            server = await loop.create_server(http.protocol, sock=sock, backlog=BACKLOG)
+            self._servers.append(server)
 
     async def stop(self) -> None:
         """Stop accepting, finish the requests in progress, close the sockets, save what is

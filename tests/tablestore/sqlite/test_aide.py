@@ -2,25 +2,25 @@
 
 import asyncio
 import threading
-from collections.abc import Iterator
+from collections.abc import AsyncIterator
 from time import perf_counter
 
 import pytest
 
-from tablestore.sqlite.aide import Aide
+from tablestore.sqlite.aide import Aide, Job
 
 
 @pytest.fixture
-async def aide() -> Iterator[Aide]:  # type: ignore[misc]  # an async generator to pytest
+async def aide() -> AsyncIterator[Aide]:
     made = Aide(asyncio.get_running_loop(), "aide")
-    yield made  # type: ignore[misc]
+    yield made
     made.stop()
 
 
-async def outcome(aide: Aide, job: object) -> Exception | None:
-    done = asyncio.get_running_loop().create_future()
-    aide.do(job, done.set_result)  # type: ignore[arg-type]
-    return await done  # type: ignore[no-any-return]
+async def outcome(aide: Aide, job: Job) -> Exception | None:
+    done: asyncio.Future[Exception | None] = asyncio.get_running_loop().create_future()
+    aide.do(job, done.set_result)
+    return await done
 
 
 async def test_a_job_runs_in_another_thread_and_ends_on_the_loop(aide: Aide) -> None:

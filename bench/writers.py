@@ -1,0 +1,140 @@
+"""Several processes on one store: how long an occasional writer waits beside busy ones.
+
+`python -m bench.writers [--seconds 4] [--busy 1 2 3]`. One rule: the worst wait stays under 200 ms,
+or the exit code is 1.
+
+A busy process keeps 50 writes of 4 KB (put, then delete) on their way all the time. The occasional
+writer commits one small item every few milliseconds and notes how long each commit takes; it does
+so alone first, and every figure is printed with its ratio to that.
+"""
+
+import argparse
+import asyncio
+import contextlib
+import multiprocessing
+import random
+import statistics
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from multiprocessing.synchronize import Event
+from pathlib import Path
+
+import uvloop
+
+from tablestore import Key, Table
+from tablestore.sqlite import SqliteEngine
+
+TABLE = Table("messages", Key("user"), Key("place"), expiry="expiry")
+CONCURRENT = 50
+PAUSE = 0.005
+BOUND = 0.2
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(prog="python -m bench.writers", description=__doc__)
+    parser.add_argument("--seconds", type=float, default=4.0, help="of each run")
+    parser.add_argument("--busy", type=int, nargs="*", default=[1, 2, 3], help="busy processes")
+    options = parser.parse_args(arguments)
+    alone: list[float] = []
+    worst = 0.0
+    print(f"{'beside':>8} {'commits':>8} {'median':>16} {'99 %':>16} {'worst':>16} {'others/s':>9}")
+    for count in [0, *options.busy]:
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder) / "store"
+            with busy_processes(path, count) as written:
+                waits = sorted(uvloop.run(occasional(path, options.seconds)))
+                rate = sum(written()) / options.seconds
+        alone = alone or waits
+        columns = [
+            f"{wait * 1000:6.2f} ms {wait / base:5.1f}x"
+            for wait, base in zip(figures(waits), figures(alone), strict=True)
+        ]
+        print(f"{count or 'nobody':>8} {len(waits):8} {' '.join(columns)} {rate:9.0f}", flush=True)
+        worst = max(worst, waits[-1])
+    print(f"worst wait {worst * 1000:.1f} ms, bound {BOUND * 1000:.0f} ms")
+    return 0 if worst <= BOUND else 1
+
+
+def figures(waits: list[float]) -> tuple[float, float, float]:
+    """Return median, 99th percentile and worst of sorted waits."""
+    return statistics.median(waits), waits[int(len(waits) * 0.99)], waits[-1]
+
+
+async def occasional(path: Path, seconds: float) -> list[float]:
+    """Commit one item now and then; return the seconds of each commit."""
+    engine = await SqliteEngine.open(path)
+    table = await engine.ensure_table(TABLE)
+    waits: list[float] = []
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        await asyncio.sleep(random.uniform(0, 2 * PAUSE))
+        begin = time.perf_counter()
+        await table.put({"user": "occasional", "place": f"{len(waits):08}"})
+        waits.append(time.perf_counter() - begin)
+    await engine.close()
+    return waits
+
+
+async def keep_busy(path: Path, number: int, ready: Event, stop: Event) -> int:
+    """Keep many writes on their way until told to stop; return how many were done."""
+    engine = await SqliteEngine.open(path)
+    table = await engine.ensure_table(TABLE)
+    done = 0
+
+    async def client(user: str) -> None:
+        nonlocal done
+        for place in range(1_000_000_000):
+            if stop.is_set():
+                return
+            key = (user, f"{place:08}")
+            await table.put({"user": key[0], "place": key[1], "data": "x" * 4096})
+            await table.delete(key)
+            done += 2
+
+    ready.set()
+    await asyncio.gather(*(client(f"{number}-{client_}") for client_ in range(CONCURRENT)))
+    await engine.close()
+    return done
+
+
+def _busy_process(path: Path, number: int, ready: Event, stop: Event, written: object) -> None:
+    done = uvloop.run(keep_busy(path, number, ready, stop))
+    written[number] = done  # type: ignore[index]
+
+
+class _Written:
+    """What the busy processes wrote; they are stopped when asked."""
+
+    def __init__(self, counts: Sequence[int], stop: Event, processes: list[object]) -> None:
+        self._counts, self._stop, self._processes = counts, stop, processes
+
+    def __call__(self) -> list[int]:
+        self._stop.set()
+        for process in self._processes:
+            process.join()  # type: ignore[attr-defined]
+        return list(self._counts)
+
+
+@contextlib.contextmanager
+def busy_processes(path: Path, count: int) -> Iterator[_Written]:
+    """Run busy processes, started afresh and not forked."""
+    context = multiprocessing.get_context("spawn")
+    stop, counts = context.Event(), context.Array("q", max(count, 1))
+    started = []
+    for number in range(count):
+        ready = context.Event()
+        process = context.Process(target=_busy_process, args=(path, number, ready, stop, counts))
+        process.start()
+        started.append(process)
+        ready.wait()
+    try:
+        yield _Written(counts, stop, [*started])  # type: ignore[arg-type]
+    finally:
+        stop.set()
+        for process in started:
+            process.join()
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,323 @@
+"""Calls from node to node: the own one by a function call, others over a link to a small server."""
+
+import asyncio
+import json
+import socket
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import contextmanager
+
+import pytest
+
+from autopush.net.http import Request, Response
+from autopush.net.timers import TimerWheel
+from autopush.protocol.actions import Row
+from autopush.routing import nodes as nodes_module
+from autopush.routing.local import ConnectedUser
+from autopush.routing.nodes import NodeAnswer, Nodes
+from autopush.store.messages import Messages
+from autopush.webpush.notification import Notification
+from support.http_shell import serving
+
+UAID = "0123456789abcdef0123456789abcdef"
+CHANNEL = "11111111-2222-3333-4444-555555555555"
+OWN = "http://127.0.0.1:1"
+ROW = Row("02:1:x", None)
+
+
+class FakeUser(ConnectedUser):
+    def __init__(self) -> None:
+        self.accepts = True
+        self.free = True
+        self.delivered: list[tuple[Notification, Row | None]] = []
+        self.checks = 0
+
+    @property
+    def connected_at(self) -> int:
+        return 5
+
+    @property
+    def messages(self) -> Messages:
+        raise NotImplementedError
+
+    @property
+    def here(self) -> bool:
+        return True
+
+    def is_subscribed(self, channel_id: str) -> bool:
+        return True
+
+    def deliver(self, notification: Notification, row: Row | None) -> bool:
+        if self.accepts:
+            self.delivered.append((notification, row))
+        return self.accepts
+
+    def check_storage(self) -> bool:
+        self.checks += 1
+        return self.free
+
+    def leave(self, code: int, reason: str = "") -> None:
+        raise NotImplementedError
+
+
+class Local:
+    def __init__(self) -> None:
+        self.users: dict[str, FakeUser] = {}
+
+    def find(self, uaid: str) -> FakeUser | None:
+        return self.users.get(uaid)
+
+
+@pytest.fixture
+def local() -> Local:
+    return Local()
+
+
+@pytest.fixture
+async def nodes(local: Local) -> AsyncIterator[Nodes]:
+    wheel = TimerWheel(asyncio.get_running_loop(), 0.01)
+    opened = Nodes(OWN, local, wheel, connect_timeout=5)
+    yield opened
+    opened.close()
+    wheel.close()
+
+
+def message() -> Notification:
+    return Notification(uaid=UAID, channel_id=CHANNEL, version="v", ttl=60, sort_time=1)
+
+
+def at(port: int) -> str:
+    return f"http://127.0.0.1:{port}"
+
+
+async def until(holds: Callable[[], bool]) -> None:
+    async with asyncio.timeout(10):
+        while not holds():  # noqa: ASYNC110 - a server does not tell when a connection ends
+            await asyncio.sleep(0)
+
+
+CALLS: list[Callable[[Nodes, str], Awaitable[NodeAnswer | None]]] = [
+    lambda nodes, node_id: nodes.push(node_id, message(), None),
+    lambda nodes, node_id: nodes.check(node_id, UAID),
+]
+PUSH_AND_CHECK = pytest.mark.parametrize("call", CALLS, ids=["push", "check"])
+Call = Callable[[Nodes, str], Awaitable[NodeAnswer]]
+
+# ── the own node ────────────────────────────────────────────────────────────────────────────────
+
+
+async def test_the_own_node_delivers_without_any_link(nodes: Nodes, local: Local) -> None:
+    user = local.users[UAID] = FakeUser()
+    sent = message()
+    assert await nodes.push(OWN, sent, ROW) is NodeAnswer.DONE
+    assert user.delivered == [(sent, ROW)]
+
+
+async def test_a_busy_user_agent_of_the_own_node_is_busy(nodes: Nodes, local: Local) -> None:
+    user = local.users[UAID] = FakeUser()
+    user.accepts = False
+    assert await nodes.push(OWN, message(), None) is NodeAnswer.BUSY
+
+
+@PUSH_AND_CHECK
+async def test_an_absent_user_agent_of_the_own_node_is_absent(nodes: Nodes, call: Call) -> None:
+    assert await call(nodes, OWN) is NodeAnswer.ABSENT
+
+
+@pytest.mark.parametrize("free", [True, False])
+async def test_a_check_of_the_own_node_is_done_now_or_noted(
+    nodes: Nodes, local: Local, free: bool
+) -> None:
+    user = local.users[UAID] = FakeUser()
+    user.free = free
+    assert await nodes.check(OWN, UAID) is NodeAnswer.DONE
+    assert user.checks == 1
+
+
+# ── another node ────────────────────────────────────────────────────────────────────────────────
+
+
+async def test_what_another_node_is_asked(nodes: Nodes) -> None:
+    asked: list[tuple[str, str, bytes]] = []
+
+    async def note(request: Request) -> Response:
+        asked.append((request.method, request.path, request.body))
+        return Response(200, b"words")
+
+    async with serving(note) as server:
+        sent = message()
+        sent.stored = True
+        await nodes.push(at(server.port), sent, ROW)
+        await nodes.check(at(server.port), UAID)
+        await nodes.end_duplicate(at(server.port), UAID, 1234)
+    (push, check, end) = asked
+    assert push[:2] == ("PUT", f"/push/{UAID}")
+    assert json.loads(push[2]) == {
+        "channelID": CHANNEL,
+        "version": "v",
+        "ttl": 60,
+        "topic": None,
+        "timestamp": 0,
+        "stored": True,
+    }
+    assert check == ("PUT", f"/notif/{UAID}", b"")
+    assert end == ("DELETE", f"/notif/{UAID}/1234", b"")
+
+
+@PUSH_AND_CHECK
+@pytest.mark.parametrize(
+    ("status", "answer"),
+    [
+        (200, NodeAnswer.DONE),
+        (202, NodeAnswer.DONE),
+        (404, NodeAnswer.ABSENT),
+        (503, NodeAnswer.BUSY),
+        (500, NodeAnswer.BUSY),
+        (502, NodeAnswer.BUSY),
+        (400, NodeAnswer.BUSY),
+    ],
+)
+async def test_the_status_is_the_answer(
+    nodes: Nodes, call: Call, status: int, answer: NodeAnswer
+) -> None:
+    async def always(request: Request) -> Response:
+        return Response(status, b"words of some length")
+
+    async with serving(always) as server:
+        for _ in range(2):  # the first answer was read to its end
+            assert await call(nodes, at(server.port)) is answer
+
+
+async def test_calls_to_one_node_share_one_connection(nodes: Nodes) -> None:
+    async with serving() as server:
+        await asyncio.gather(*(nodes.check(at(server.port), UAID) for _ in range(20)))
+        assert server.server.connections == 1
+
+
+# ── a node that does not answer ─────────────────────────────────────────────────────────────────
+
+
+@contextmanager
+def deaf_port() -> Iterator[int]:
+    """Connections are made by the kernel; nobody ever answers on them."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        yield listener.getsockname()[1]
+
+
+def unused_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = listener.getsockname()[1]
+        assert isinstance(port, int)
+        return port
+
+
+@PUSH_AND_CHECK
+async def test_a_node_that_refuses_is_unreachable(nodes: Nodes, call: Call) -> None:
+    assert await call(nodes, at(unused_port())) is NodeAnswer.UNREACHABLE
+
+
+@PUSH_AND_CHECK
+async def test_a_node_that_does_not_answer_in_time_is_unreachable(
+    nodes: Nodes, call: Call, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(nodes_module, "TOTAL_TIMEOUT", 0.02)
+    with deaf_port() as port:
+        assert await call(nodes, at(port)) is NodeAnswer.UNREACHABLE
+
+
+async def test_a_node_that_cannot_be_connected_to_in_time_is_unreachable(
+    local: Local, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    loop = asyncio.get_running_loop()
+
+    async def never(*_: object) -> None:
+        await loop.create_future()
+
+    monkeypatch.setattr(loop, "create_connection", never)
+    wheel = TimerWheel(loop, 0.01)
+    nodes = Nodes(OWN, local, wheel, connect_timeout=0.02)
+    assert await nodes.check("http://127.0.0.1:9", UAID) is NodeAnswer.UNREACHABLE
+    nodes.close()
+    wheel.close()
+
+
+async def test_a_node_that_talks_nonsense_is_unreachable(nodes: Nodes) -> None:
+    async def talk(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(b"nonsense\r\n\r\n")
+        writer.close()
+
+    server = await asyncio.start_server(talk, "127.0.0.1", 0)
+    async with server:
+        port = server.sockets[0].getsockname()[1]
+        assert await nodes.check(at(port), UAID) is NodeAnswer.UNREACHABLE
+
+
+async def test_a_node_that_hangs_up_is_unreachable(nodes: Nodes) -> None:
+    async def hang_up(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.close()
+
+    server = await asyncio.start_server(hang_up, "127.0.0.1", 0)
+    async with server:
+        port = server.sockets[0].getsockname()[1]
+        assert await nodes.check(at(port), UAID) is NodeAnswer.UNREACHABLE
+
+
+async def test_a_node_with_too_much_waiting_is_busy(nodes: Nodes) -> None:
+    with deaf_port() as port:
+        calls = [asyncio.ensure_future(nodes.check(at(port), UAID)) for _ in range(1001)]
+        assert await calls[-1] is NodeAnswer.BUSY
+        nodes.close()
+        assert set(await asyncio.gather(*calls[:-1])) == {NodeAnswer.UNREACHABLE}
+
+
+async def test_ending_a_duplicate_on_a_node_that_is_gone_is_no_error(nodes: Nodes) -> None:
+    await nodes.end_duplicate(at(unused_port()), UAID, 5)
+
+
+@PUSH_AND_CHECK
+@pytest.mark.parametrize(
+    "node_id",
+    [
+        "",
+        "nonsense",
+        "http://",
+        "http://127.0.0.1",
+        "http://127.0.0.1:0",
+        "http://127.0.0.1:x",
+        "http://127.0.0.1:99999",
+        "http://[::1",
+        "http://:8081",
+        "http://no such host:8081",
+        "http://nöde.example:8081",
+        "http://..:8081",
+        f"http://{'a' * 64}.example:8081",
+    ],
+)
+async def test_a_node_id_that_names_no_node_is_unreachable(
+    nodes: Nodes, call: Call, node_id: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(nodes_module, "TOTAL_TIMEOUT", 5)
+    async with asyncio.timeout(2):
+        assert await call(nodes, node_id) is NodeAnswer.UNREACHABLE
+
+
+# ── links ───────────────────────────────────────────────────────────────────────────────────────
+
+
+async def test_the_number_of_links_is_bounded_the_oldest_goes(
+    nodes: Nodes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(nodes_module, "MAX_LINKS", 2)
+    async with serving() as first, serving() as second, serving() as third:
+        for server in (first, second, third):
+            assert await nodes.check(at(server.port), UAID) is NodeAnswer.DONE
+        await until(lambda: first.server.connections == 0)
+        assert (second.server.connections, third.server.connections) == (1, 1)
+        assert await nodes.check(at(first.port), UAID) is NodeAnswer.DONE
+
+
+async def test_closing_ends_every_link(nodes: Nodes) -> None:
+    async with serving() as first, serving() as second:
+        for server in (first, second):
+            await nodes.check(at(server.port), UAID)
+        nodes.close()
+        await until(lambda: first.server.connections == second.server.connections == 0)

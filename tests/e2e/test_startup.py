@@ -1,0 +1,310 @@
+"""Starting and stopping: what an operator sees of it."""
+
+import asyncio
+import os
+import shutil
+import signal
+import socket
+import stat
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from autopush.settings_table import is_auth_key, is_fernet_key
+from autopush.webpush.keyring import new_key
+from support.application_server import application_server
+from support.service import READY, Service, clean_environment, running_service, service
+
+PATIENCE = 30
+STARTUP_FAILED = 3
+WRONG_USAGE = 2
+ANY_PORTS = ("--port", "0", "--endpoint-port", "0", "--router-port", "0")
+
+some_workers = pytest.mark.parametrize("workers", ["1", "2"])
+
+
+def start(
+    data: Path, *options: str, wrap: tuple[str, ...] = (), **variables: str
+) -> "subprocess.CompletedProcess[str]":
+    """Start a service that must not come up, and wait for its end."""
+    return subprocess.run(
+        [
+            *(*wrap, sys.executable, "-m", "autopush.cli", "serve", "--data", str(data)),
+            *ANY_PORTS,
+            *options,
+        ],
+        capture_output=True,
+        text=True,
+        env=clean_environment(**variables),
+        timeout=PATIENCE,
+        check=False,
+    )
+
+
+def complaint(ended: "subprocess.CompletedProcess[str]", code: int = STARTUP_FAILED) -> str:
+    """The one line on stderr."""
+    assert ended.returncode == code, (ended.stdout, ended.stderr)
+    assert not READY.search(ended.stdout)
+    assert "Traceback" not in ended.stdout + ended.stderr
+    assert ended.stderr.count("\n") == 1, ended.stderr
+    assert ended.stderr.startswith("autopush: ")
+    return ended.stderr
+
+
+@contextmanager
+def taken_port() -> Iterator[str]:
+    """A port that somebody else listens on."""
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        yield str(other.getsockname()[1])
+
+
+# ── what keeps it from starting ──────────────────────────────────────────────────────────────────
+
+
+@some_workers
+@pytest.mark.parametrize("flag", ["--port", "--endpoint-port", "--router-port"])
+def test_a_port_in_use_is_named_with_the_flag_that_changes_it(
+    tmp_path: Path, flag: str, workers: str
+) -> None:
+    with taken_port() as port:
+        line = complaint(start(tmp_path, flag, port, "--workers", workers))
+    assert port in line
+    assert flag in line
+
+
+def test_a_port_of_another_autopush_with_workers_is_in_use_too(tmp_path: Path) -> None:
+    # Its workers share the port by SO_REUSEPORT; a stranger must not come in by that door.
+    with running_service(tmp_path / "one", "--workers", "2") as first:
+        port = str(first.websocket_port)
+        for workers in ("1", "2"):
+            line = complaint(start(tmp_path / "two", "--port", port, "--workers", workers))
+            assert port in line
+
+
+def test_an_address_that_is_not_of_this_machine_is_named(tmp_path: Path) -> None:
+    assert "203.0.113.1" in complaint(start(tmp_path, "--host", "203.0.113.1"))
+
+
+def test_a_data_folder_that_is_a_file_is_named(tmp_path: Path) -> None:
+    file = tmp_path / "file"
+    file.touch()
+    for data in (file, file / "below"):
+        assert str(data) in complaint(start(data))
+
+
+def test_a_data_folder_that_may_not_be_written_is_named(tmp_path: Path) -> None:
+    wrap: tuple[str, ...] = ()
+    if os.geteuid() == 0:  # root may write everywhere, unless it gives that up
+        setpriv = shutil.which("setpriv")
+        if setpriv is None:
+            pytest.skip("root needs setpriv (util-linux) for this")
+        wrap = (setpriv, "--bounding-set", "-dac_override,-dac_read_search")
+    locked = tmp_path / "locked"
+    locked.mkdir(mode=0o500)
+    for data in (locked, locked / "new"):
+        assert str(data) in complaint(start(data, wrap=wrap))
+
+
+@pytest.mark.parametrize("name", ["crypto_key", "auth_key"])
+@pytest.mark.parametrize(
+    "text", ["", "# nothing but a comment\n", "not a key of ours\n", "\x00\xff"]
+)
+def test_a_broken_key_file_is_named_but_not_shown(tmp_path: Path, name: str, text: str) -> None:
+    file = tmp_path / "keys" / name
+    file.parent.mkdir()
+    file.write_text(text)
+    line = complaint(start(tmp_path))
+    assert str(file) in line
+    assert "of ours" not in line
+    assert file.read_text() == text
+
+
+def test_a_key_file_that_is_a_folder_is_named(tmp_path: Path) -> None:
+    file = tmp_path / "keys" / "crypto_key"
+    file.mkdir(parents=True)
+    assert str(file) in complaint(start(tmp_path))
+
+
+@some_workers
+def test_a_broken_database_is_named_and_left_alone(tmp_path: Path, workers: str) -> None:
+    file = tmp_path / "autopush.sqlite"
+    garbage = b"this is no database" * 1000
+    file.write_bytes(garbage)
+    assert str(tmp_path) in complaint(start(tmp_path, "--workers", workers))
+    assert file.read_bytes() == garbage
+
+
+def test_a_database_that_is_a_folder_is_named(tmp_path: Path) -> None:
+    (tmp_path / "autopush.sqlite").mkdir()
+    assert str(tmp_path) in complaint(start(tmp_path))
+
+
+def test_a_log_file_that_cannot_be_opened_is_named(tmp_path: Path) -> None:
+    log = str(tmp_path / "nowhere" / "log")
+    assert log in complaint(start(tmp_path, "--log-output", log))
+
+
+@pytest.mark.parametrize(
+    ("variable", "value"),
+    [
+        ("AUTOPUSH_PORT", "http"),
+        ("AUTOPUSH_MAX_DATA", "-1"),
+        ("AUTOPUSH_WORKERS", "0"),
+        ("AUTOPUSH_DIRECT_DELIVERY", "sometimes"),
+        ("AUTOPUSH_ENDPOINT_URL", "push.example"),
+    ],
+)
+def test_a_variable_with_a_wrong_value_is_named(tmp_path: Path, variable: str, value: str) -> None:
+    # Without the flags, which would win.
+    words = [sys.executable, "-m", "autopush.cli", "serve", "--data", str(tmp_path)]
+    ended = subprocess.run(
+        words,
+        capture_output=True,
+        text=True,
+        env=clean_environment(**{variable: value}),
+        timeout=PATIENCE,
+        check=False,
+    )
+    assert variable in complaint(ended)
+
+
+def test_a_wrong_key_in_a_variable_is_named_but_not_shown(tmp_path: Path) -> None:
+    secret = new_key()[:-2]
+    line = complaint(start(tmp_path, AUTOPUSH_CRYPTO_KEY=secret))
+    assert "CRYPTO_KEY" in line
+    assert secret not in line
+
+
+def test_an_unknown_flag_is_wrong_usage_and_the_near_one_is_named(tmp_path: Path) -> None:
+    ended = start(tmp_path / "new", "--endpont-port", "1")
+    assert ended.returncode == WRONG_USAGE
+    last = ended.stderr.splitlines()[-1]
+    assert "--endpont-port" in last
+    assert "--endpoint-port?" in last
+    assert "Traceback" not in ended.stderr
+    assert not (tmp_path / "new").exists()
+
+
+# ── a good start ─────────────────────────────────────────────────────────────────────────────────
+
+
+@some_workers
+async def test_when_the_ready_line_is_out_all_ports_serve(tmp_path: Path, workers: str) -> None:
+    async with service(tmp_path, "--workers", workers) as running, application_server() as http:
+        websocket_port = running.websocket.replace("ws://", "http://")
+        for url in (running.endpoint, websocket_port, running.node_api):
+            assert (await http.request("GET", f"{url.rstrip('/')}/health")).status == 200
+        agent = await running.connect()
+        assert (await agent.register())[1].startswith(f"{running.endpoint}/wpush/v1/")
+        await agent.close()
+        assert sum("autopush ready" in line for line in running.output) == 1
+        assert running.errors == []
+
+
+@some_workers
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_ends_it_with_exit_code_0(
+    tmp_path: Path, number: signal.Signals, workers: str
+) -> None:
+    running = Service(tmp_path, ["--workers", workers])
+    running.launch()
+    assert running.end(number) == 0
+    assert running.errors == []
+    for port in (running.websocket_port, running.endpoint_port, running.router_port):
+        with socket.create_server(("127.0.0.1", port)):
+            pass  # it is free again
+
+
+def test_keys_are_made_once_and_for_the_owner_only(tmp_path: Path) -> None:
+    data = tmp_path / "new" / "data"
+    with running_service(data):
+        pass
+    keys = data / "keys"
+    made = {file.name: file.read_text() for file in keys.iterdir()}
+    assert made.keys() == {"crypto_key", "auth_key"}
+    for name, text in made.items():
+        assert stat.S_IMODE((keys / name).stat().st_mode) == 0o600
+        good = is_fernet_key if name == "crypto_key" else is_auth_key
+        assert [good(line) for line in text.splitlines() if not line.startswith("#")] == [True]
+    assert stat.S_IMODE(keys.stat().st_mode) == stat.S_IMODE(data.stat().st_mode) == 0o700
+    with running_service(data) as again:
+        assert {file.name: file.read_text() for file in keys.iterdir()} == made
+    secrets = [line for text in made.values() for line in text.splitlines() if line[0] != "#"]
+    assert not any(secret in line for secret in secrets for line in again.output)
+
+
+async def test_subscriptions_outlive_a_restart(tmp_path: Path) -> None:
+    running = Service(tmp_path, [])
+    async with application_server(reconnecting=True) as http:
+        await running.start()
+        agent = await running.connect()
+        channel, endpoint = await agent.register()
+        await agent.close()
+        stored = await http.push(endpoint)
+        assert await running.stop() == 0
+        await running.start()
+        agent = await running.connect(agent.uaid)
+        direct = await http.push(endpoint)
+        got = await agent.receive(2, ack=True)
+        assert {message["version"] for message in got} == {stored.message_id, direct.message_id}
+        assert {message["channelID"] for message in got} == {channel}
+        await agent.close()
+        assert await running.stop() == 0
+    assert running.errors == []
+
+
+async def test_variables_set_what_no_flag_sets(tmp_path: Path) -> None:
+    variables = {
+        "AUTOPUSH_MAX_DATA": "5630",
+        "AUTOPUSH_MAX_NOTIFICATION_TTL": "100",
+        "AUTOPUSH_ENV": "staging",
+        "AUTOPUSH_WORKERS": "2",
+        "AUTOPUSH_AUTO_PING_INTERVAL": "3600",
+        "AUTOPUSH_ENDPOINT_HOSTNAME": "localhost",
+    }
+    with running_service(tmp_path, "--env", "flag", **variables) as running:
+        agent = await running.connect()
+        hello = agent.received[0]
+        assert (hello["env"], hello["ping"]) == ("flag", 3600)
+        assert len(running.workers) == 2
+        _, endpoint = await agent.register()
+        assert endpoint.startswith(f"http://localhost:{running.endpoint_port}/wpush/v1/")
+        async with application_server() as http:
+            # As large as the largest body that a sender has put into base64.
+            answer = await http.push(endpoint, bytes(5624), ttl=101)
+        assert answer.headers["TTL"] == "100"
+        assert len((await agent.notification())["data"]) == 7499
+        await agent.close()
+
+
+# ── several on one folder ────────────────────────────────────────────────────────────────────────
+
+
+async def test_two_services_may_start_at_once_on_one_new_folder_and_work_together(
+    tmp_path: Path,
+) -> None:
+    one, two = Service(tmp_path, []), Service(tmp_path, [])
+    try:
+        await asyncio.gather(one.start(), two.start())
+        agent = await one.connect()
+        _, endpoint = await agent.register()
+        other = endpoint.replace(one.endpoint, two.endpoint)
+        async with application_server() as http:
+            # Over the other's endpoint to this one's socket.
+            direct = await http.push(other, b"direct")
+            assert (await agent.notification())["version"] == direct.message_id
+            await agent.close()
+            # Not acked there, and one more: both wait, and the other has them.
+            stored = await http.push(endpoint, b"stored")
+            agent = await two.connect(agent.uaid)
+            got = await agent.receive(2, ack=True)
+            assert {m["version"] for m in got} == {direct.message_id, stored.message_id}
+        await agent.close()
+    finally:
+        codes = [await running.stop() for running in (one, two)]
+    assert codes == [0, 0]
+    assert one.errors + two.errors == []

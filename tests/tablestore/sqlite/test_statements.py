@@ -1,0 +1,77 @@
+"""Every read starts in an index and needs no sorting."""
+
+from collections.abc import Iterator
+
+import apsw
+import pytest
+
+from tablestore import Index, Key, Kind, Table
+from tablestore.sqlite.statements import Statements
+
+TABLE = Table(
+    "things",
+    Key("user"),
+    Key("place"),
+    indexes=(Index("by_n", Key("n", Kind.NUMBER)), Index("by_city", Key("city"), Key("place"))),
+    expiry="end",
+)
+STATEMENTS = Statements(TABLE, '"things~1"')
+
+
+@pytest.fixture
+def connection() -> Iterator[apsw.Connection]:
+    made = apsw.Connection(":memory:")
+    for statement in STATEMENTS.create:
+        made.execute(statement)
+    yield made
+    made.close()
+
+
+def plan(connection: apsw.Connection, sql: str) -> str:
+    values = (None,) * sql.count("?")
+    return "; ".join(str(row[3]) for row in connection.execute(f"EXPLAIN QUERY PLAN {sql}", values))
+
+
+@pytest.mark.parametrize(
+    ("sql", "expected"),
+    [
+        (STATEMENTS.get, "things~key (p=? AND s=?)"),
+        (STATEMENTS.delete, "things~key (p=? AND s=?)"),
+        (STATEMENTS.query("", "", descending=False), "things~key (p=?)"),
+        (STATEMENTS.query(">", "<=", descending=True), "things~key (p=? AND s>? AND s<?)"),
+        (STATEMENTS.scan(after=False), "things~key"),
+        (STATEMENTS.scan(after=True), "things~key ((p,s)>(?,?))"),
+        (STATEMENTS.any_expired, "things~expiry (x<?)"),
+        (STATEMENTS.sweep, "things~expiry (x<?)"),
+        (
+            STATEMENTS.query_index(TABLE.index("by_n"), "", "", descending=False, after=False),
+            "things~index0 (a0=?)",
+        ),
+        (
+            STATEMENTS.query_index(TABLE.index("by_n"), "", "", descending=True, after=True),
+            "things~index0 (a0=? AND (p,s)<(?,?))",
+        ),
+        (
+            STATEMENTS.query_index(TABLE.index("by_city"), ">=", "", descending=False, after=False),
+            "things~index1 (a1=? AND s>?)",
+        ),
+        (
+            STATEMENTS.query_index(TABLE.index("by_city"), "", "<", descending=False, after=True),
+            "things~index1 (a1=? AND (s,p)>(?,?) AND s<?)",
+        ),
+    ],
+)
+def test_a_statement_uses_its_index(connection: apsw.Connection, sql: str, expected: str) -> None:
+    found = plan(connection, sql).replace("things~1~", "things~")
+    assert expected in found
+    assert "TEMP B-TREE" not in found
+
+
+def test_every_statement_is_valid(connection: apsw.Connection) -> None:
+    row = ("u", "p", None, b"blob", 1, "x")
+    connection.execute(STATEMENTS.put, row)
+    connection.execute(STATEMENTS.put, row)
+    assert connection.execute('SELECT count(*) FROM "things~1"').get == 1
+    connection.execute(STATEMENTS.empty, (5,))
+    assert connection.execute('SELECT count(*) FROM "things~1"').get == 0
+    connection.execute(STATEMENTS.drop)

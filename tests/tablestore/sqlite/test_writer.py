@@ -1,0 +1,265 @@
+"""Group commit: order, durability, and what a failure reaches."""
+
+import asyncio
+import fcntl
+import os
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from time import perf_counter
+
+import apsw
+import pytest
+
+from tablestore import Key, Table, TableHandle, Throttled, Unavailable, Update
+from tablestore.sqlite import SqliteEngine
+
+OpenSqlite = Callable[..., Awaitable[SqliteEngine]]
+TABLE = Table("things", Key("a"), Key("b"))
+
+
+@pytest.fixture
+async def engine(open_sqlite: OpenSqlite) -> SqliteEngine:
+    return await open_sqlite()
+
+
+@pytest.fixture
+async def table(engine: SqliteEngine) -> TableHandle:
+    return await engine.ensure_table(TABLE)
+
+
+def commits(engine: SqliteEngine) -> list[int]:
+    """Return a list that grows with each commit of the engine."""
+    seen: list[int] = []
+
+    def hook() -> bool:
+        seen.append(1)
+        return False
+
+    engine._database.writer.set_commit_hook(hook)
+    return seen
+
+
+async def test_writes_waiting_together_share_a_commit(
+    engine: SqliteEngine, table: TableHandle
+) -> None:
+    seen = commits(engine)
+    await asyncio.gather(*(table.put({"a": "1", "b": str(n)}) for n in range(100)))
+    assert len(seen) < 20
+
+
+async def test_nothing_is_answered_before_its_commit(
+    engine: SqliteEngine, table: TableHandle
+) -> None:
+    put = asyncio.ensure_future(table.put({"a": "1", "b": "2"}))
+    early: list[bool] = []
+
+    def hook() -> bool:
+        early.append(put.done())
+        return False
+
+    engine._database.writer.set_commit_hook(hook)
+    await put
+    assert early == [False]
+
+
+async def test_a_failing_commit_fails_its_batch_and_no_other(
+    engine: SqliteEngine, table: TableHandle
+) -> None:
+    await table.put({"a": "1", "b": "before"})
+    engine._database.writer.set_commit_hook(lambda: True)  # turns the commit into a rollback
+    failing = [table.put({"a": "1", "b": str(n)}) for n in range(10)]
+    failing += [table.delete(("1", "before"))]  # type: ignore[list-item]
+    outcomes = await asyncio.gather(*failing, return_exceptions=True)
+    assert {type(outcome) for outcome in outcomes} == {Unavailable}
+    assert len({id(outcome) for outcome in outcomes}) == len(outcomes)
+    engine._database.writer.set_commit_hook(None)
+    await table.put({"a": "1", "b": "after"})
+    assert [item["b"] for item in (await table.query("1")).items] == ["after", "before"]
+
+
+async def test_reads_go_on_after_a_failed_commit(engine: SqliteEngine, table: TableHandle) -> None:
+    engine._database.writer.set_commit_hook(lambda: True)
+    put = table.put({"a": "1", "b": "2"})
+    assert await table.get(("1", "2")) is None  # waits for the write, which fails
+    with pytest.raises(Unavailable):
+        await put
+    engine._database.writer.set_commit_hook(None)
+
+
+async def test_a_full_disk_is_unavailable_and_does_not_last(
+    engine: SqliteEngine, table: TableHandle
+) -> None:
+    writer = engine._database.writer
+    await table.put({"a": "1", "b": "kept", "data": "x" * 10_000})
+    pages = writer.execute("PRAGMA page_count").get
+    writer.execute(f"PRAGMA max_page_count = {pages + 3}")
+    puts = [table.put({"a": "1", "b": str(n), "data": "x" * 10_000}) for n in range(20)]
+    outcomes = await asyncio.gather(*puts, return_exceptions=True)
+    assert any(isinstance(outcome, Unavailable) for outcome in outcomes)
+    assert all(outcome is None or isinstance(outcome, Unavailable) for outcome in outcomes)
+    stored = {item["b"] for item in (await table.query("1")).items}
+    assert stored == {"kept", *(str(n) for n in range(20) if outcomes[n] is None)}
+    writer.execute("PRAGMA max_page_count = 1000000")
+    await asyncio.gather(*(table.put({"a": "2", "b": str(n)}) for n in range(20)))
+    assert len((await table.query("2")).items) == 20
+
+
+async def test_a_defect_reaches_only_the_caller_of_its_operation(table: TableHandle) -> None:
+    class Broken(Update):
+        pass
+
+    broken = Broken(set={"x": 1})
+    table._changes[broken] = lambda item, values: {}["defect"]  # type: ignore[attr-defined]
+    before = table.put({"a": "1", "b": "1"})
+    failing = table.update(("1", "2"), broken)
+    after = table.put({"a": "1", "b": "3"})
+    await before
+    await after
+    with pytest.raises(KeyError):
+        await failing
+    assert [item["b"] for item in (await table.query("1")).items] == ["1", "3"]
+
+
+async def test_waiting_writes_are_bounded_by_number(open_sqlite: OpenSqlite) -> None:
+    table = await (await open_sqlite(max_waiting=10)).ensure_table(TABLE)
+    puts = [table.put({"a": "1", "b": str(n)}) for n in range(15)]
+    outcomes = await asyncio.gather(*puts, return_exceptions=True)
+    assert [type(outcome) for outcome in outcomes] == [type(None)] * 10 + [Throttled] * 5
+    await table.put({"a": "1", "b": "later"})
+    assert len((await table.query("1")).items) == 11
+
+
+async def test_waiting_writes_are_bounded_by_size(open_sqlite: OpenSqlite) -> None:
+    table = await (await open_sqlite(max_waiting_bytes=100_000)).ensure_table(TABLE)
+    puts = [table.put({"a": "1", "b": str(n), "data": "x" * 30_000}) for n in range(8)]
+    outcomes = await asyncio.gather(*puts, return_exceptions=True)
+    assert [type(outcome) for outcome in outcomes] == [type(None)] * 4 + [Throttled] * 4
+    await table.put({"a": "1", "b": "later", "data": "x" * 30_000})
+
+
+async def test_who_cannot_get_the_turn_in_time_is_throttled(
+    open_sqlite: OpenSqlite, path: Path
+) -> None:
+    engine = await open_sqlite(lock_timeout=0.05)
+    table = await engine.ensure_table(TABLE)
+    await table.put({"a": "1", "b": "0"})
+    lock = os.open(f"{path}-turn", os.O_RDWR)
+    fcntl.flock(lock, fcntl.LOCK_EX)
+    try:
+        for _ in range(2):
+            with pytest.raises(Throttled):
+                await table.put({"a": "1", "b": "1"})
+        assert await table.get(("1", "0")) is not None  # reads need no turn
+    finally:
+        os.close(lock)
+    await table.put({"a": "1", "b": "2"})
+    assert [item["b"] for item in (await table.query("1")).items] == ["0", "2"]
+
+
+async def test_a_foreign_program_that_locks_the_file_is_waited_for(
+    open_sqlite: OpenSqlite, path: Path
+) -> None:
+    table = await (await open_sqlite()).ensure_table(TABLE)
+    foreign = apsw.Connection(str(path))
+    foreign.execute("BEGIN IMMEDIATE")
+    put = asyncio.ensure_future(table.put({"a": "1", "b": "1"}))
+    await asyncio.sleep(0.02)
+    assert not put.done()
+    foreign.execute("COMMIT")
+    foreign.close()
+    await put
+
+
+async def test_a_foreign_program_that_keeps_the_lock_throttles(
+    open_sqlite: OpenSqlite, path: Path
+) -> None:
+    table = await (await open_sqlite(lock_timeout=0.05)).ensure_table(TABLE)
+    foreign = apsw.Connection(str(path))
+    foreign.execute("BEGIN IMMEDIATE")
+    with pytest.raises(Throttled):
+        await table.put({"a": "1", "b": "1"})
+    foreign.close()
+    await table.put({"a": "1", "b": "2"})
+
+
+async def test_a_long_queue_is_committed_in_bounded_transactions(
+    engine: SqliteEngine, table: TableHandle
+) -> None:
+    seen = commits(engine)
+    await asyncio.gather(*(table.put({"a": "1", "b": str(n)}) for n in range(5000)))
+    assert len(seen) >= 5
+
+
+async def test_the_loop_turns_while_a_long_queue_is_written(table: TableHandle) -> None:
+    turns = 0
+    running = True
+
+    def turn() -> None:
+        nonlocal turns
+        turns += 1
+        if running:
+            asyncio.get_running_loop().call_soon(turn)
+
+    puts = [table.put({"a": "1", "b": str(n), "data": "x" * 1000}) for n in range(3000)]
+    turn()
+    await asyncio.gather(*puts)
+    running = False
+    assert turns > 20
+
+
+async def test_order_holds_on_a_loop_that_never_sleeps(table: TableHandle) -> None:
+    loop = asyncio.get_running_loop()
+    running = True
+
+    def spin() -> None:
+        end = perf_counter() + 0.0005
+        while perf_counter() < end:
+            pass
+        if running:
+            loop.call_soon(spin)
+
+    loop.call_soon(spin)
+    for round_ in range(5):
+        writes: list[Awaitable[object]] = []
+        for n in range(20):
+            writes.append(table.put({"a": "1", "b": "x", "n": (round_, n)[1]}))
+            writes.append(table.delete(("1", "x")) if n % 2 else asyncio.sleep(0))
+        await asyncio.gather(*writes)
+        assert await table.get(("1", "x")) is None
+    running = False
+
+
+async def test_a_read_waits_only_for_writes_of_its_partition(
+    engine: SqliteEngine, table: TableHandle
+) -> None:
+    await table.put({"a": "quiet", "b": "1"})
+    put = table.put({"a": "busy", "b": "1"})
+    reading = table.get(("quiet", "1"))
+    with pytest.raises(StopIteration) as answered:  # answered without suspending
+        reading.send(None)
+    assert answered.value.value == {"a": "quiet", "b": "1"}
+    waiting = table.get(("busy", "1"))
+    waiting.send(None)
+    waiting.close()
+    await put
+
+
+async def test_a_query_that_ends_early_keeps_no_snapshot(
+    engine: SqliteEngine, table: TableHandle
+) -> None:
+    await table.batch_write(puts=[{"a": "1", "b": str(n)} for n in range(10)])
+    page = await table.query("1", limit=2)
+    assert page.cursor is not None
+    await table.put({"a": "1", "b": "2"})
+    reader = engine._database.reader
+    assert reader.txn_state("main") == apsw.SQLITE_TXN_NONE
+
+
+async def test_close_flushes_what_was_submitted(open_sqlite: OpenSqlite) -> None:
+    first, second = await open_sqlite(), await open_sqlite()
+    table = await first.ensure_table(TABLE)
+    puts = [asyncio.ensure_future(table.put({"a": "1", "b": str(n)})) for n in range(2500)]
+    await first.close()
+    assert all(put.done() and put.exception() is None for put in puts)
+    found = await (await second.ensure_table(TABLE)).batch_get([("1", str(n)) for n in range(2500)])
+    assert len(found) == 2500
