@@ -4,6 +4,7 @@ once and nothing unexpected happened.
 """
 
 import argparse
+import asyncio
 import json
 import os
 import shlex
@@ -162,6 +163,7 @@ async def _run(
     rows: list[report.Row] = []
     wrong: dict[str, str] = {}
     try:
+        machine.keep_awake(asyncio.get_running_loop())
         await floor.start()
         run = Run(settings, cores, floor)
         for name in names:

@@ -115,25 +115,23 @@ class Run:
 
 
 class Stopwatch:
-    """Reads the three clocks of a round: the server's CPU time, the load's, and the wall's."""
+    """Reads the two clocks of a round: the server's CPU time and the wall's."""
 
     def __init__(self, server: Server) -> None:
         gc.collect()
         gc.disable()  # a pause of the load would look like one of the server
         self._server = server
         self._server_ns = server.cpu_ns()
-        self._load_ns = time.process_time_ns()
         self._wall_ns = time.monotonic_ns()
-        self._ended = (0, 0)
+        self._ended = 0
 
     def traffic_ended(self) -> None:
-        """The last message was seen: the wall's and the load's clocks stop here."""
-        self._ended = (time.monotonic_ns() - self._wall_ns, time.process_time_ns() - self._load_ns)
+        """The last message was seen: the wall's clock stops here."""
+        self._ended = time.monotonic_ns() - self._wall_ns
         gc.enable()
 
     def sample(self, operations: int) -> Sample:
         """To be read when the server has settled: what it does after the last answer belongs to
         the cost.
         """
-        wall, load = self._ended
-        return Sample(operations, self._server.cpu_ns() - self._server_ns, wall, load)
+        return Sample(operations, self._server.cpu_ns() - self._server_ns, self._ended)

@@ -4,7 +4,6 @@ open loop. A push is due at its own time, drawn beforehand; a late start is part
 
 import gc
 import statistics
-import time
 from itertools import repeat
 
 from bench.fleet import Fleet
@@ -32,18 +31,15 @@ async def latency(run: Run, *, mode: str, most_ms: float) -> list[Row]:
         rate = statistics.median(full) / 2
         rounds: list[list[float]] = []
         late: list[float] = []
-        load = 0.0
         for _ in range(sizes.rounds):
             gc.collect()
             gc.disable()
             times = poisson(rate, sizes.seconds_at_half_load)
             ledger.begin(len(times))
-            started = time.monotonic(), time.process_time()
             traffic = OpenLoop(posters, fleet, ledger, token)
             await Metronome(times, traffic.send).done
             await ledger.all_answered(sizes.limit)
             await ledger.all_delivered(sizes.limit)
-            load = max(load, (time.process_time() - started[1]) / (time.monotonic() - started[0]))
             gc.enable()
             await fleet.barrier()
             await server.settle()
@@ -64,7 +60,6 @@ async def latency(run: Run, *, mode: str, most_ms: float) -> list[Row]:
             f"≤ {most_ms:g} ms",
             True if p99 <= most_ms else None if max(late) > most_ms / 2 else False,
             rate=f"{rate:,.0f}/s",
-            load=f"{load:.0%}",
             note=(
                 f"p50 {percentile(everything, 50):.2f}, p99.9 {percentile(everything, 99.9):.2f},"
                 f" rounds {', '.join(f'{value:.2f}' for value in p99s)};"
@@ -78,7 +73,6 @@ async def latency(run: Run, *, mode: str, most_ms: float) -> list[Row]:
                 "load_late_p99_ms": max(late),
                 "max_ms": everything[-1],
                 "pushes_per_second": rate,
-                "load_share": load,
             },
         )
     ]

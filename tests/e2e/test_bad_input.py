@@ -40,6 +40,7 @@ Connect = Callable[..., Awaitable[UserAgent]]
 CHANNEL = "2f1e3d4c-5b6a-4789-8abc-0123456789ab"
 MAX_MESSAGE = 65536
 HEAD_TIMEOUT = 10.0
+HELLO_TIMEOUT = 6.0
 
 HUGE = "A" * 60_000
 VALUES: dict[str, object] = {
@@ -65,7 +66,8 @@ VALUES: dict[str, object] = {
 
 @pytest.fixture(scope="module")
 def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
-    with running_service(tmp_path_factory.mktemp("bad-input")) as service:
+    data = tmp_path_factory.mktemp("bad-input")
+    with running_service(data, "--hello-timeout", str(HELLO_TIMEOUT)) as service:
         yield service
 
 
@@ -1325,41 +1327,64 @@ async def test_a_sender_that_reads_no_answers_does_not_hold_up_others(
         await only(agent, sender, endpoint)
 
 
-class SlowHead:
-    """Clients that begin a request and never end it, in the background of the whole module."""
+Outcome = Future[tuple[float, bytes]]
+"""After how many seconds something came, and what."""
 
-    def __init__(self, ports: Sequence[int]) -> None:
-        self.outcomes: list[Future[tuple[float, bytes]]] = []
-        for port in ports:
-            outcome: Future[tuple[float, bytes]] = Future()
-            self.outcomes.append(outcome)
-            threading.Thread(target=self._drip, args=(port, outcome), daemon=True).start()
 
-    def _drip(self, port: int, outcome: "Future[tuple[float, bytes]]") -> None:
+class SlowClients:
+    """Clients that begin something and never end it, in the background of the whole module."""
+
+    def __init__(self, service: Service) -> None:
+        request = b"GET / HTTP/1.1\r\nHost: h\r\n"
+        upgrade = head("GET / HTTP/1.1", UPGRADE).encode()
+        self.drips = [
+            self._begin(port, request, b"X-Slow: 1\r\n")
+            for port in (service.endpoint_port, service.websocket_port)
+        ]
+        self.mute = self._begin(service.websocket_port, upgrade, b"")
+
+    def _begin(self, port: int, first: bytes, more: bytes) -> Outcome:
+        outcome: Outcome = Future()
+        threading.Thread(target=self._run, args=(port, first, more, outcome), daemon=True).start()
+        return outcome
+
+    @staticmethod
+    def _run(port: int, first: bytes, more: bytes, outcome: Outcome) -> None:
         try:
             with socket.create_connection(("127.0.0.1", port)) as sock:
                 began = time.monotonic()
-                sock.sendall(b"GET / HTTP/1.1\r\nHost: h\r\n")
+                sock.sendall(first)
                 sock.settimeout(0.5)
-                data = None
-                while data is None and time.monotonic() - began < HEAD_TIMEOUT + 5:
+                data = b""
+                while not data and time.monotonic() - began < HEAD_TIMEOUT + 5:
                     try:
                         data = sock.recv(65536)
+                        if data.startswith(b"HTTP/1.1 101"):
+                            data = data.partition(b"\r\n\r\n")[2]
                     except TimeoutError:
-                        sock.sendall(b"X-Slow: 1\r\n")
-            outcome.set_result((time.monotonic() - began, data or b"was never cut off"))
+                        sock.sendall(more)
+            outcome.set_result((time.monotonic() - began, data))
         except OSError as error:
             outcome.set_exception(error)
 
 
 @pytest.fixture(scope="module", autouse=True)
-def slow_head(running: Service) -> SlowHead:
-    return SlowHead([running.endpoint_port, running.websocket_port])
+def slow_clients(running: Service) -> SlowClients:
+    return SlowClients(running)
 
 
-async def test_a_head_that_comes_by_drips_is_cut_off_with_408(slow_head: SlowHead) -> None:
-    # The last test: by now most of the time has passed.
-    for outcome in slow_head.outcomes:
+# Last, as by now most of the time has passed.
+
+
+async def test_a_connection_without_hello_is_closed_in_time(slow_clients: SlowClients) -> None:
+    seconds, data = await asyncio.wrap_future(slow_clients.mute)
+    assert data[:2] == bytes((0x80 | wire.CLOSE, len(data) - 2))
+    assert int.from_bytes(data[2:4]) == 1008
+    assert HELLO_TIMEOUT - 1 < seconds < HELLO_TIMEOUT + 3
+
+
+async def test_a_head_that_comes_by_drips_is_cut_off_with_408(slow_clients: SlowClients) -> None:
+    for outcome in slow_clients.drips:
         seconds, data = await asyncio.wrap_future(outcome)
         assert data.startswith(b"HTTP/1.1 408 ")
         assert HEAD_TIMEOUT - 1 < seconds < HEAD_TIMEOUT + 3

@@ -428,6 +428,19 @@ async def test_what_a_user_agent_that_does_not_read_has_no_room_for_comes_later(
     assert uaid
 
 
+@pytest.mark.parametrize("running", [("--msg-limit", "3")], indirect=True, ids=["limit 3"])
+async def test_a_user_agent_that_fetches_too_much_without_acking_is_reset(
+    running: Service, connect: Connect, sender: ApplicationServer
+) -> None:
+    uaid, _, endpoint = await away(connect)
+    sent = await burst(running, [endpoint] * 5)
+    agent = await connect(uaid)
+    assert await agent.closed() == 1000
+    assert versions(agent.received[1:]) == sent[:3]
+    assert (await connect(uaid)).uaid != uaid
+    assert (await sender.push(endpoint)).status == 410
+
+
 # ── two nodes at once ────────────────────────────────────────────────────────────────────────────
 
 
@@ -442,7 +455,7 @@ async def test_a_message_that_storage_gave_already_is_not_sent_again_when_a_node
     payload = {"channelID": channel, "version": sent[0], "ttl": 60, "stored": True}
     document = json.dumps(payload | {"timestamp": 4_000_000_000, "topic": None}).encode()
     url = f"{running.node_api}/push/{uaid}"
-    assert (await sender.request("PUT", url, body=document)).status == 200
+    assert (await sender.request("PUT", url, body=document)).status in (200, 503)
     await agent.ack(got)
     got += await agent.receive(2, ack=True)
     assert versions(got) == sent

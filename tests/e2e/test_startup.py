@@ -109,9 +109,15 @@ def test_a_data_folder_that_may_not_be_written_is_named(tmp_path: Path) -> None:
         assert str(data) in complaint(start(data, wrap=wrap))
 
 
-@pytest.mark.parametrize("name", ["crypto_key", "auth_key"])
 @pytest.mark.parametrize(
-    "text", ["", "# nothing but a comment\n", "not a key of ours\n", "\x00\xff"]
+    ("name", "text"),
+    [
+        ("crypto_key", ""),
+        ("crypto_key", "# nothing but a comment\n"),
+        ("crypto_key", "not a key of ours\n"),
+        ("crypto_key", "\x00\xff"),
+        ("auth_key", "not a key of ours\n"),
+    ],
 )
 def test_a_broken_key_file_is_named_but_not_shown(tmp_path: Path, name: str, text: str) -> None:
     file = tmp_path / "keys" / name

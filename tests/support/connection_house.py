@@ -14,6 +14,7 @@ from autopush.connection.node import ConnectionNode
 from autopush.connection.registry import Registry
 from autopush.connection.user_agent import UserAgentConnection
 from autopush.net.timers import TimerWheel
+from autopush.protocol.actions import Row
 from autopush.protocol.session import Rules
 from autopush.routing.nodes import NodeAnswer, Nodes
 from autopush.store import PushStore, UserRecord
@@ -66,12 +67,18 @@ class TouchyEngine(MemoryEngine):
 
 
 class NodesNearby(Nodes):
-    """Writes down what is asked of other nodes; this one answers itself."""
+    """Writes down what is asked; the own node answers, others have no user agents."""
 
     def __init__(self, local: Registry) -> None:
         self.own_id = NODE
         self._local = local
         self.calls: list[tuple[object, ...]] = []
+
+    async def push(self, node_id: str, notification: Notification, row: Row | None) -> NodeAnswer:
+        self.calls.append(("push", node_id, notification.uaid))
+        if node_id == self.own_id:
+            return await super().push(node_id, notification, row)
+        return NodeAnswer.ABSENT
 
     async def check(self, node_id: str, uaid: str) -> NodeAnswer:
         self.calls.append(("check", node_id, uaid))

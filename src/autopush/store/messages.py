@@ -79,7 +79,7 @@ class Messages:
         return self._table.put(item)
 
     def is_late(self, notification: Notification) -> bool:
-        """Whether the read pointer may soon pass the message's place, so that it needs a new one."""
+        """Whether the read pointer may soon pass the message's place: it needs a new one."""
         made = notification.sort_time
         return made is not None and made / 1e6 < self._clock() - POINTER_LAG / 2
 

@@ -70,8 +70,10 @@ class EndpointApp:
                 return log_check(kind)
             case "GET", "__error__":
                 return log_check("error")
-            case method, "wpush" | "m", *_ if method != "GET" or len(path) > len("/wpush/"):
-                return _wrong_method("POST" if path.startswith("/wpush") else "DELETE")
+            case (_, "wpush", _, token) | (_, "wpush", token) if token:
+                return _wrong_method("POST")
+            case _, "m", message_id if message_id:
+                return _wrong_method("DELETE")
         page = await self._dockerflow.answer(request) or self._start_page.answer(request)
         return page or answers.not_found()
 

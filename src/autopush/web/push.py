@@ -8,7 +8,8 @@ a TTL of 0 and nobody is there).
 from autopush.clock import Clock
 from autopush.net.http_messages import HeaderBlock, Request, Response
 from autopush.routing.webpush import WebPushRouter
-from autopush.webpush.admission import Admitted, admit
+from autopush.web.verifications import Verifications
+from autopush.webpush.admission import admit
 from autopush.webpush.endpoint_token import EndpointTokens
 from autopush.webpush.errors import Errno, PushError
 from autopush.webpush.headers import check_content
@@ -37,6 +38,7 @@ class PushHandler:
     ) -> None:
         self._tokens = tokens
         self._verifier = verifier
+        self._verifications = Verifications(verifier)
         self._router = router
         self._ring = ring
         self._ids = ids
@@ -66,7 +68,12 @@ class PushHandler:
                 headers, request.body, max_ttl=self._max_ttl, max_data=self._max_data
             )
             now = self._clock()
-            self._check_sender(admitted, headers.get("authorization", ""), now)
+            verified = admitted.verified
+            if admitted.credentials is not None:
+                verified = await self._verifications.verify(admitted.credentials)
+                self._verifier.remember(headers["authorization"], verified)
+            if verified is not None:
+                self._verifier.check(verified, now)
             sort_time = None if content.topic else self._ids.next()
             message_id = new_id(
                 self._ring, endpoint.uaid, endpoint.channel_id, content.topic, sort_time
@@ -96,14 +103,6 @@ class PushHandler:
             "application/json",
             self._block,
         )
-
-    def _check_sender(self, admitted: Admitted, authorization: str, now: float) -> None:
-        verified = admitted.verified
-        if admitted.credentials is not None:
-            verified = self._verifier.verify(admitted.credentials)
-            self._verifier.remember(authorization, verified)
-        if verified is not None:
-            self._verifier.check(verified, now)
 
 
 def _storage_refusal(error: TablestoreError) -> PushError:

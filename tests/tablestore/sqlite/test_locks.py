@@ -5,6 +5,7 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from pathlib import Path
 
 import pytest
@@ -26,39 +27,41 @@ def test_one_at_a_time(path: str) -> None:
     assert not first.try_take()
 
 
+@pytest.mark.skipif(not Path("/proc/locks").exists(), reason="needs the kernel's list of locks")
 def test_who_has_just_given_the_turn_cannot_take_it_before_who_waits(path: str) -> None:
-    busy, patient, probe = Turns(path), Turns(path), Turns(path)
-    has_turn, done = threading.Event(), threading.Event()
+    busy, patient = Turns(path), Turns(path)
+    turns, leave = threading.Semaphore(0), threading.Semaphore(0)
+    rounds = 30
 
     def wait() -> None:
-        patient.take()
-        has_turn.set()
-        done.wait(10)
-        patient.give()
+        for _ in range(rounds):
+            patient.take()
+            turns.release()
+            leave.acquire()
+            patient.give()
+            turns.release()
 
-    assert busy.try_take()
     waiting = threading.Thread(target=wait)
-    waiting.start()
-    while _queue_is_free(probe):  # until the other one stands in the queue
-        pass
-    busy.give()
-    # However fast, and whether or not the other one has woken by now:
-    assert not busy.try_take()
-    assert has_turn.wait(10)
-    done.set()
-    waiting.join()
     assert busy.try_take()
+    waiting.start()
+    for _ in range(rounds):
+        while not _waits_for_a_lock(path):
+            time.sleep(0.0005)
+        busy.give()
+        # However fast, and whether or not the other one has woken by now:
+        assert not busy.try_take()
+        turns.acquire()
+        leave.release()
+        turns.acquire()
+        assert busy.try_take()
+    waiting.join()
 
 
-def _queue_is_free(turns: Turns) -> bool:
-    import fcntl
-
-    try:
-        fcntl.flock(turns._queue, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    fcntl.flock(turns._queue, fcntl.LOCK_UN)
-    return True
+def _waits_for_a_lock(path: str) -> bool:
+    """Whether the kernel knows of someone who waits for the turn."""
+    inode = os.stat(f"{path}-turn").st_ino
+    with open("/proc/locks") as locks:
+        return any("->" in line and f":{inode} " in line for line in locks)
 
 
 def test_a_killed_process_loses_its_turn(path: str) -> None:

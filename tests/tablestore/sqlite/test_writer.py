@@ -109,7 +109,7 @@ async def test_a_defect_reaches_only_the_caller_of_its_operation(table: TableHan
         pass
 
     broken = Broken(set={"x": 1})
-    table._changes[broken] = lambda item, values: {}["defect"]  # type: ignore[attr-defined]
+    table._changes[broken] = lambda item, values: item["defect"]  # type: ignore[attr-defined]
     before = table.put({"a": "1", "b": "1"})
     failing = table.update(("1", "2"), broken)
     after = table.put({"a": "1", "b": "3"})

@@ -1,0 +1,14 @@
+import pytest
+
+from support.connection_house import House
+from support.endpoint_house import Endpoint
+
+
+@pytest.fixture
+async def house() -> House:
+    return await House.open()
+
+
+@pytest.fixture
+def endpoint(house: House) -> Endpoint:
+    return Endpoint(house)

@@ -1,0 +1,112 @@
+"""The endpoint on top of a connection node's house: the whole of one worker without sockets."""
+
+import json
+from collections.abc import Mapping
+
+from autopush.dockerflow import Dockerflow
+from autopush.net.http_messages import Request, Response
+from autopush.routing.webpush import WebPushRouter
+from autopush.web.app import EndpointApp
+from autopush.web.cors import CommonHeaders
+from autopush.web.message import MessageHandler
+from autopush.web.push import PushHandler
+from autopush.web.start_page import StartPage
+from autopush.webpush.endpoint_token import EndpointTokens
+from autopush.webpush.vapid import Verifier
+from support.connection_house import CHANNEL, ENDPOINT, UAID, House
+
+MAX_TTL, MAX_DATA = 2_592_000, 4096
+AES128GCM = {"ttl": "60", "content-encoding": "aes128gcm"}
+
+
+def headers_of(response: Response) -> dict[str, str]:
+    """All headers of an answer by lower-case name; none may come twice."""
+    lines = [line.split(": ", 1) for line in str(response.block).splitlines()]
+    pairs = [(name.lower(), value) for name, value in (*response.headers, *lines)]
+    assert len(dict(pairs)) == len(pairs), "a header comes twice"
+    if response.content_type is not None:
+        pairs.append(("content-type", response.content_type))
+    return dict(pairs)
+
+
+IMPLIED = {
+    401: ("www-authenticate", "vapid"),
+    410: ("cache-control", "max-age=86400"),
+    503: ("retry-after", "120"),
+}
+
+
+def refusal(response: Response) -> tuple[int, int]:
+    """Status and errno of an answer that has the documented shape of a refusal in every point."""
+    document = json.loads(response.body)
+    headers = headers_of(response)
+    assert headers["content-type"] == "application/json"
+    assert document["code"] == response.status
+    assert document.keys() - {"errors"} == {"code", "errno", "error", "message", "more_info"}
+    assert isinstance(document["errno"], int)
+    assert all(document[name] for name in ("error", "message", "more_info"))
+    for status, (name, value) in IMPLIED.items():
+        assert headers.get(name) == (value if response.status == status else None)
+    return response.status, document["errno"]
+
+
+class Endpoint:
+    """Asked with method, path, headers (lower-case names) and body."""
+
+    def __init__(
+        self,
+        house: House,
+        *,
+        cors: bool = True,
+        hsts_max_age: int = 0,
+        max_requests: int = 100,
+        store_first: bool = True,
+    ) -> None:
+        self.house = house
+        self.tokens = EndpointTokens(house.ring, ENDPOINT)
+        headers = CommonHeaders(cors=cors, hsts_max_age=hsts_max_age)
+        router = WebPushRouter(house.store, house.registry, house.nodes, store_first=store_first)
+        self.app = EndpointApp(
+            push=PushHandler(
+                tokens=self.tokens,
+                verifier=Verifier(ENDPOINT),
+                router=router,
+                ring=house.ring,
+                ids=house.ids,
+                clock=house.clock,
+                max_ttl=MAX_TTL,
+                max_data=MAX_DATA,
+                block=headers.push,
+            ),
+            message=MessageHandler(house.store, house.ring, headers.message),
+            dockerflow=Dockerflow(house.store, lambda: len(house.registry.sockets)),
+            start_page=StartPage(endpoint_url=ENDPOINT, websocket_url="wss://push.example/"),
+            headers=headers,
+            max_requests=max_requests,
+        )
+
+    async def ask(
+        self,
+        method: str,
+        path: str,
+        headers: Mapping[str, str] | None = None,
+        body: bytes = b"",
+    ) -> Response:
+        return await self.app(Request(method, path, "", dict(headers or {}), "::1", body=body))
+
+    def path(self, uaid: str = UAID, channel: str = CHANNEL, key: bytes | None = None) -> str:
+        """The path of a channel's endpoint."""
+        return self.tokens.url(uaid, channel, key).removeprefix(ENDPOINT)
+
+    async def push(
+        self,
+        headers: Mapping[str, str] | None = None,
+        body: bytes = b"",
+        *,
+        uaid: str = UAID,
+        channel: str = CHANNEL,
+        key: bytes | None = None,
+    ) -> Response:
+        """Send a message, with a TTL of a minute unless told otherwise."""
+        path = self.path(uaid, channel, key)
+        return await self.ask("POST", path, AES128GCM if headers is None else headers, body)
