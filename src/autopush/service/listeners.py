@@ -7,6 +7,7 @@ started again finds the connections that waited meanwhile.
 
 import errno
 import socket
+from contextlib import ExitStack
 from dataclasses import dataclass
 
 from autopush.net.keepalive import keep_alive
@@ -37,11 +38,14 @@ def bind(settings: Settings) -> tuple[Settings, list[WorkerSockets]]:
 
     :raises StartupError: a port is in use or not allowed
     """
-    shared = settings.workers > 1
-    websockets = _bind_shared(settings, "port", settings.port, shared)
-    endpoints = _bind_shared(settings, "endpoint_port", settings.endpoint_port, shared)
-    routers = [_bind(settings.host, settings.router_port, "router_port")]
-    routers += [_bind(settings.host, 0, "router_port") for _ in range(settings.workers - 1)]
+    with ExitStack() as undo:
+        websockets = _bind_shared(settings, "port", settings.port, undo)
+        endpoints = _bind_shared(settings, "endpoint_port", settings.endpoint_port, undo)
+        routers = [
+            undo.enter_context(_bind(settings.host, port, "router_port"))
+            for port in (settings.router_port, *[0] * (settings.workers - 1))
+        ]
+        undo.pop_all()
     sockets = [WorkerSockets(*three) for three in zip(websockets, endpoints, routers, strict=True)]
     bound = settings.with_ports(
         port=_port(websockets[0]),
@@ -51,14 +55,18 @@ def bind(settings: Settings) -> tuple[Settings, list[WorkerSockets]]:
     return bound, sockets
 
 
-def _bind_shared(settings: Settings, option: str, port: int, shared: bool) -> list[socket.socket]:
-    if not shared:
-        return [_bind(settings.host, port, option)]
+def _bind_shared(
+    settings: Settings, option: str, port: int, undo: ExitStack
+) -> list[socket.socket]:
+    host, workers = settings.host, settings.workers
+    if workers == 1:
+        return [undo.enter_context(_bind(host, port, option))]
     # Without SO_REUSEPORT first: this fails where anybody else listens, with it nothing would.
-    probe = _bind(settings.host, port, option, listen=False)
-    port = _port(probe)
-    probe.close()
-    return [_bind(settings.host, port, option, reuse_port=True) for _ in range(settings.workers)]
+    with _bind(host, port, option, listen=False) as probe:
+        port = _port(probe)
+    return [
+        undo.enter_context(_bind(host, port, option, reuse_port=True)) for _ in range(workers)
+    ]
 
 
 def _bind(
@@ -71,6 +79,8 @@ def _bind(
         sock = socket.socket(family, kind, protocol)
     except OSError as error:
         raise StartupError(f"cannot listen on {host}: {error.strerror}") from None
+    except UnicodeError:  # a part of it is too long for any name
+        raise StartupError(f"cannot listen on {host}: not a host name") from None
     try:
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         if reuse_port:

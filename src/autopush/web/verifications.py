@@ -23,7 +23,6 @@ class Verifications:
 
     def __init__(self, verifier: Verifier) -> None:
         self._verifier = verifier
-        self._loop = asyncio.get_running_loop()
         self._waiting: deque[tuple[Credentials, asyncio.Future[Verified]]] = deque()
 
     def verify(self, credentials: Credentials) -> "asyncio.Future[Verified]":
@@ -33,9 +32,10 @@ class Verifications:
         """
         if len(self._waiting) >= MAX_WAITING:
             raise PushError(Errno.BACK_OFF, "Too many signatures to verify")
+        loop = asyncio.get_running_loop()
         if not self._waiting:
-            self._loop.call_soon(self._stretch)
-        future: asyncio.Future[Verified] = self._loop.create_future()
+            loop.call_soon(self._stretch)
+        future: asyncio.Future[Verified] = loop.create_future()
         self._waiting.append((credentials, future))
         return future
 
@@ -52,5 +52,5 @@ class Verifications:
                 if not future.done():
                     future.set_result(verified)
             if perf_counter() >= end and self._waiting:
-                self._loop.call_soon(self._stretch)
+                asyncio.get_running_loop().call_soon(self._stretch)
                 return

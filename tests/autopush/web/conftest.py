@@ -10,5 +10,5 @@ async def house() -> House:
 
 
 @pytest.fixture
-def endpoint(house: House) -> Endpoint:
+async def endpoint(house: House) -> Endpoint:
     return Endpoint(house)

@@ -1,0 +1,226 @@
+"""Binding the ports: what is shared, what is not, and what is refused."""
+
+import gc
+import socket
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from autopush.service.listeners import WorkerSockets, bind
+from autopush.settings import Settings, StartupError
+
+Bind = Callable[..., tuple[Settings, list[WorkerSockets]]]
+OPTIONS = ("port", "endpoint_port", "router_port")
+
+
+@pytest.fixture
+def bound(tmp_path: Path) -> Iterator[Bind]:
+    """Bind with these options, every port any free one unless told otherwise."""
+    opened: list[WorkerSockets] = []
+
+    def do(**options: object) -> tuple[Settings, list[WorkerSockets]]:
+        ports = dict.fromkeys(OPTIONS, 0)
+        settings = Settings(data=tmp_path, **(ports | options))  # type: ignore[arg-type]
+        settings, sockets = bind(settings)
+        opened.extend(sockets)
+        return settings, sockets
+
+    yield do
+    for sockets in opened:
+        sockets.close()
+
+
+def port_of(sock: socket.socket) -> int:
+    port = sock.getsockname()[1]
+    assert isinstance(port, int)
+    return port
+
+
+@pytest.fixture
+def somebody() -> Iterator[Callable[..., int]]:
+    """Another program that listens on a port."""
+    listening: list[socket.socket] = []
+
+    def listen(*, reuse_port: bool = False) -> int:
+        sock = socket.socket()
+        listening.append(sock)
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if reuse_port:
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+        sock.bind(("127.0.0.1", 0))
+        sock.listen()
+        return port_of(sock)
+
+    yield listen
+    for sock in listening:
+        sock.close()
+
+
+def connects(port: int) -> bool:
+    try:
+        socket.create_connection(("127.0.0.1", port)).close()
+    except ConnectionRefusedError:
+        return False
+    return True
+
+
+def free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        return port_of(listener)
+
+
+# ── one worker ──────────────────────────────────────────────────────────────────────────────────
+
+
+def test_port_0_takes_a_free_port_and_the_settings_name_it(bound: Bind) -> None:
+    settings, (sockets,) = bound()
+    taken = (port_of(sockets.websocket), port_of(sockets.endpoint), port_of(sockets.router))
+    assert taken == (settings.port, settings.endpoint_port, settings.router_port)
+    assert len(set(taken)) == 3
+    assert 0 not in taken
+
+
+def test_a_port_that_was_asked_for_is_taken(bound: Bind) -> None:
+    port = free_port()
+    settings, (sockets,) = bound(port=port)
+    assert settings.port == port_of(sockets.websocket) == port
+
+
+def test_connections_are_accepted_from_then_on(bound: Bind) -> None:
+    settings, _ = bound()
+    assert all(connects(getattr(settings, option)) for option in OPTIONS)
+
+
+def test_the_sockets_do_not_block(bound: Bind) -> None:
+    _, (sockets,) = bound()
+    for sock in (sockets.websocket, sockets.endpoint, sockets.router):
+        with pytest.raises(BlockingIOError):
+            sock.accept()
+
+
+def test_all_ports_listen_on_the_host_only(bound: Bind) -> None:
+    _, (sockets,) = bound(host="127.0.0.1")
+    for sock in (sockets.websocket, sockets.endpoint, sockets.router):
+        assert sock.getsockname()[0] == "127.0.0.1"
+
+
+def test_an_ipv6_host_is_listened_on(bound: Bind) -> None:
+    try:
+        settings, (sockets,) = bound(host="::1")
+    except StartupError as error:
+        pytest.skip(f"no IPv6 here: {error}")
+    assert sockets.websocket.family is socket.AF_INET6
+    socket.create_connection(("::1", settings.port)).close()
+
+
+def test_closing_frees_the_ports(bound: Bind) -> None:
+    settings, (sockets,) = bound()
+    sockets.close()
+    again, _ = bound(
+        port=settings.port,
+        endpoint_port=settings.endpoint_port,
+        router_port=settings.router_port,
+    )
+    assert again.port == settings.port
+
+
+# ── several workers ─────────────────────────────────────────────────────────────────────────────
+
+
+def test_workers_share_the_public_ports(bound: Bind) -> None:
+    settings, workers = bound(workers=3)
+    assert len(workers) == 3
+    assert {port_of(each.websocket) for each in workers} == {settings.port}
+    assert {port_of(each.endpoint) for each in workers} == {settings.endpoint_port}
+
+
+def test_each_worker_has_an_internal_port_of_its_own_the_first_the_one_asked_for(
+    bound: Bind,
+) -> None:
+    port = free_port()
+    settings, workers = bound(workers=3, router_port=port)
+    assert settings.router_port == port_of(workers[0].router) == port
+    assert len({port_of(each.router) for each in workers}) == 3
+
+
+def test_public_ports_that_were_asked_for_are_shared_too(bound: Bind) -> None:
+    port = free_port()
+    settings, workers = bound(workers=2, port=port)
+    assert settings.port == port
+    assert {port_of(each.websocket) for each in workers} == {port}
+
+
+def test_connections_are_spread_over_the_workers(bound: Bind) -> None:
+    settings, workers = bound(workers=2)
+    clients = [socket.create_connection(("127.0.0.1", settings.port)) for _ in range(64)]
+    accepted = []
+    for each in workers:
+        count = 0
+        while True:
+            try:
+                connection, _ = each.websocket.accept()
+            except BlockingIOError:
+                break
+            connection.close()
+            count += 1
+        accepted.append(count)
+    for client in clients:
+        client.close()
+    assert sum(accepted) == 64
+    assert all(accepted)
+
+
+# ── a port that somebody else uses ──────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+@pytest.mark.parametrize("reuse_port", [False, True])
+@pytest.mark.parametrize("option", OPTIONS)
+def test_a_port_in_use_is_refused_and_the_flag_named_never_silently_shared(
+    bound: Bind, somebody: Callable[..., int], option: str, reuse_port: bool, workers: int
+) -> None:
+    port = somebody(reuse_port=reuse_port)
+    with pytest.raises(StartupError) as caught:
+        bound(workers=workers, **{option: port})
+    text = str(caught.value)
+    assert f"port {port}" in text
+    assert f"--{option.replace('_', '-')}" in text
+    assert "\n" not in text
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+@pytest.mark.parametrize("option", OPTIONS)
+def test_a_second_service_does_not_share_the_ports_of_the_first(
+    bound: Bind, option: str, workers: int
+) -> None:
+    first, _ = bound(workers=2)
+    with pytest.raises(StartupError, match="in use"):
+        bound(workers=workers, **{option: getattr(first, option)})
+
+
+def test_two_ports_cannot_be_the_same(bound: Bind) -> None:
+    port = free_port()
+    with pytest.raises(StartupError, match="in use"):
+        bound(port=port, endpoint_port=port)
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+@pytest.mark.parametrize("option", ["endpoint_port", "router_port"])
+def test_a_start_that_fails_leaves_no_port_bound(
+    bound: Bind, somebody: Callable[..., int], option: str, workers: int
+) -> None:
+    port = free_port()
+    with pytest.raises(StartupError) as caught:
+        bound(workers=workers, port=port, **{option: somebody()})
+    assert not connects(port), "still bound while the error is handled"
+    del caught
+    gc.collect()  # an unclosed socket would warn, which fails this test
+
+
+@pytest.mark.parametrize("host", ["192.0.2.1", "no such host", "a" * 64 + ".example", "..", "é" * 80])
+def test_an_address_that_is_not_ours_is_refused_in_one_line(bound: Bind, host: str) -> None:
+    with pytest.raises(StartupError, match="cannot listen on") as caught:
+        bound(host=host)
+    assert host in str(caught.value)
+    assert "\n" not in str(caught.value)
