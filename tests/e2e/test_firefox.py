@@ -134,7 +134,8 @@ def module_rig() -> Iterator[Rig]:
 @pytest.fixture
 def rig(module_rig: Rig) -> Rig:
     """Connected, and the service as it is without options, whatever the test before has left."""
-    if not module_rig.firefox.is_running:
+    if not module_rig.firefox.has_page:
+        module_rig.firefox.kill()
         module_rig.firefox.start()
     if module_rig.service.options:
         module_rig.restart_service_under_firefox()
@@ -267,7 +268,6 @@ def absence(module_rig: Rig) -> Absence:
     """The browser is closed; messages are sent; the service is killed and starts again; the browser
     comes back, with no tab open. Then it is killed, and comes back once more."""
     rig, firefox, send = module_rig, module_rig.firefox, module_rig.sender.send
-    uaid = firefox.greetings[-1]
     purposes = ("several", "topic", "expired", "never stored")
     subscriptions = {name: firefox.subscribe(rig.sender.key) for name in purposes}
     several, topic, expired, never = subscriptions.values()

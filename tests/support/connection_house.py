@@ -14,7 +14,6 @@ from autopush.connection.node import ConnectionNode
 from autopush.connection.registry import Registry
 from autopush.connection.user_agent import UserAgentConnection
 from autopush.net.timers import TimerWheel
-from autopush.protocol.actions import Row
 from autopush.protocol.session import Rules
 from autopush.routing.nodes import NodeAnswer, Nodes
 from autopush.store import PushStore, UserRecord
@@ -74,10 +73,10 @@ class NodesNearby(Nodes):
         self._local = local
         self.calls: list[tuple[object, ...]] = []
 
-    async def push(self, node_id: str, notification: Notification, row: Row | None) -> NodeAnswer:
+    async def push(self, node_id: str, notification: Notification) -> NodeAnswer:
         self.calls.append(("push", node_id, notification.uaid))
         if node_id == self.own_id:
-            return await super().push(node_id, notification, row)
+            return await super().push(node_id, notification)
         return NodeAnswer.ABSENT
 
     async def check(self, node_id: str, uaid: str) -> NodeAnswer:

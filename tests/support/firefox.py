@@ -123,6 +123,8 @@ class Firefox:
         self._process: subprocess.Popen[str] | None = None
         self._reader: threading.Thread | None = None
         self._log: list[str] = []
+        self.has_page = False
+        """Whether it runs with its page open, for `run` and what stands on that."""
         self.sent: list[Message] = []
         """What it sent to the push service, over all its runs."""
         self.received: list[Message] = []
@@ -142,10 +144,6 @@ class Firefox:
         self._folder.cleanup()
 
     # ── running ──────────────────────────────────────────────────────────────────────────────────
-
-    @property
-    def is_running(self) -> bool:
-        return self._process is not None
 
     def start(self, *, page: bool = True, remote: bool = False) -> None:
         """Start, and wait until the push service has greeted it. Only then can anything subscribe.
@@ -182,6 +180,7 @@ class Firefox:
         )
         self._reader = threading.Thread(target=self._read, args=(self._process,))
         self._reader.start()
+        self.has_page = page
         self.wait_for_greeting(greeted + 1)
 
     def stop(self) -> None:
@@ -205,6 +204,7 @@ class Firefox:
         assert self._process.stdout is not None
         self._process.stdout.close()
         self._process = None
+        self.has_page = False
 
     # ── what it and the push service say ─────────────────────────────────────────────────────────
 

@@ -35,6 +35,8 @@ class Front:
         if "upgrade" not in request.headers:
             if request.method in ("GET", "HEAD"):
                 return answers.text(200, self._words)
+            if request.path != "/":
+                return answers.not_found()
             return answers.text(405, self._words, headers=(("Allow", "GET, HEAD"),))
         version = "1.0" if request.http10 else "1.1"
         judged = accept(request.method, version, request.headers, subprotocols=(SUBPROTOCOL,))

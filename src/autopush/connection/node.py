@@ -35,7 +35,7 @@ from autopush.webpush.endpoint_token import EndpointTokens
 from autopush.webpush.identifiers import new_uaid
 from autopush.webpush.message_id import IdFactory
 from autopush.webpush.notification import Notification
-from tablestore import TablestoreError, Throttled
+from tablestore import Throttled, Unavailable
 
 SAVES_AT_ONCE: Final = 64
 MAX_RETRIES: Final = 100_000
@@ -123,7 +123,7 @@ class ConnectionNode:
         for _ in range(GREET_TRIES):
             connected_at = max(connection.connected_at, record.connected_at + 1)
             if await self.store.users.connect(record, self._nodes.own_id, connected_at):
-                self._end_duplicate(record)
+                await self._end_duplicate(record)
                 reset = record.record_version < RECORD_VERSION
                 return Greeting(record.uaid, connected_at, new=False, reset=reset)
             record = await self.store.users.get(record.uaid) or record
@@ -146,11 +146,10 @@ class ConnectionNode:
         if previous is not None:
             previous.leave(NORMAL_CLOSURE)
 
-    def _end_duplicate(self, record: UserRecord) -> None:
+    async def _end_duplicate(self, record: UserRecord) -> None:
+        """Let the node on record finish with the user agent before storage is read here."""
         if record.node_id is not None and record.node_id != self._nodes.own_id:
-            self._job(
-                partial(self._nodes.end_duplicate, record.node_id, record.uaid, record.connected_at)
-            )
+            await self._nodes.end_duplicate(record.node_id, record.uaid, record.connected_at)
 
     async def _subscribe(self, connection: UserAgentConnection, question: Subscribe) -> str:
         uaid = connection.session.uaid or ""
@@ -218,7 +217,7 @@ class ConnectionNode:
         error = None if future.cancelled() else future.exception()
         if error is None:
             return
-        if not isinstance(error, TablestoreError):
+        if not isinstance(error, Throttled | Unavailable):
             self.on_crash(error, "background job")
         elif self._retries < MAX_RETRIES:
             self._retries += 1

@@ -8,6 +8,7 @@ from autopush import answers
 from autopush.connection.registry import Registry
 from autopush.dockerflow import Dockerflow
 from autopush.net.http_messages import Request, Response
+from autopush.store import PushStore
 from autopush.store.rows import row_of
 from autopush.webpush.identifiers import canonical_uaid
 from autopush.webpush.keyring import KeyRing
@@ -21,8 +22,11 @@ NORMAL_CLOSURE = 1000
 class NodeApi:
     """Handler of the internal port. User agents are named by UAID, dashed or not."""
 
-    def __init__(self, registry: Registry, ring: KeyRing, dockerflow: Dockerflow) -> None:
+    def __init__(
+        self, registry: Registry, store: PushStore, ring: KeyRing, dockerflow: Dockerflow
+    ) -> None:
         self._registry = registry
+        self._store = store
         self._ring = ring
         self._dockerflow = dockerflow
 
@@ -30,14 +34,14 @@ class NodeApi:
         """Answer one request."""
         match request.method, *request.path.strip("/").split("/"):
             case "PUT", "push", uaid:
-                return self._push(canonical_uaid(uaid), request.body)
+                return await self._push(canonical_uaid(uaid), request.body)
             case "PUT", "notif", uaid:
                 return self._check(canonical_uaid(uaid))
             case "DELETE", "notif", uaid, connected_at:
-                return self._end_duplicate(canonical_uaid(uaid), connected_at)
+                return await self._end_duplicate(canonical_uaid(uaid), connected_at)
         return await self._dockerflow.answer(request) or answers.not_found()
 
-    def _push(self, uaid: str | None, body: bytes) -> Response:
+    async def _push(self, uaid: str | None, body: bytes) -> Response:
         user = self._registry.find(uaid) if uaid else None
         if uaid is None or user is None:
             return answers.text(404, NOT_CONNECTED)
@@ -48,7 +52,7 @@ class NodeApi:
         except ValueError as error:
             return answers.text(400, str(error))
         row = row_of(notification) if notification.stored else None
-        if user.deliver(notification, row):
+        if await user.hand_over(notification, row):
             return answers.text(200, "Client accepted for delivery")
         return answers.text(503, "Client busy.")
 
@@ -60,9 +64,13 @@ class NodeApi:
             return answers.text(200, "Notification check started")
         return answers.text(202, "Flagged for Notification check")
 
-    def _end_duplicate(self, uaid: str | None, connected_at: str) -> Response:
-        user = self._registry.find(uaid) if uaid else None
-        if user is None or connected_at != str(user.connected_at):
+    async def _end_duplicate(self, uaid: str | None, connected_at: str) -> Response:
+        if uaid is None:
             return answers.text(200, "")
-        user.leave(NORMAL_CLOSURE)
-        return answers.text(200, "Terminated duplicate")
+        user = self._registry.find(uaid)
+        there = user is not None and connected_at == str(user.connected_at)
+        if user is not None and there:
+            user.leave(NORMAL_CLOSURE)
+        # The node that asks reads storage next: it must not find what was acked here.
+        await self._store.settled(uaid)
+        return answers.text(200, "Terminated duplicate" if there else "")

@@ -112,6 +112,16 @@ class UserAgentConnection(WebSocketProtocol):
         self.send_text(notification.to_client())
         return True
 
+    async def hand_over(self, notification: Notification, row: Row | None) -> bool:
+        """As `deliver`, for a message another worker has.
+
+        Stored there, it may have been read and even acked here before it was handed over: then its
+        row is gone, and it is not sent again.
+        """
+        if row is not None and not await self.messages.holds(self._uaid, row):
+            return True
+        return self.deliver(notification, row)
+
     def check_storage(self) -> bool:
         """Look for stored messages, now (True) or when that is possible (False)."""
         actions = self.session.check_storage()

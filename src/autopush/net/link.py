@@ -171,6 +171,8 @@ class Link:
             reason = "connecting took too long"
         except OSError as exc:
             reason = f"cannot connect: {errno.errorcode.get(exc.errno or 0, type(exc).__name__)}"
+        except UnicodeError:
+            reason = "the host's name is none"
         else:
             if self._connecting is not asyncio.current_task():  # failed or closed meanwhile
                 connection.abort()

@@ -163,12 +163,21 @@ class Session:
             self._recheck = True
             return False
         if notification.ttl or row is not None:
+            if notification.topic is not None:
+                self._supersede(notification)
             unsaved = None if row else notification
             self._track(
                 notification.version,
                 Sent(notification.channel_id, unsaved, row, drained=False),
             )
         return True
+
+    def _supersede(self, newer: Notification) -> None:
+        """An older message of the same topic that is on its way needs not be saved any more."""
+        for sent in self.sent.values():
+            older = sent.notification
+            if older and (older.channel_id, older.topic) == (newer.channel_id, newer.topic):
+                sent.notification = None
 
     @property
     def busy(self) -> bool:

@@ -35,6 +35,9 @@ class ConnectedUser(Protocol):
         `row` is where it is stored, if it is.
         """
 
+    async def hand_over(self, notification: Notification, row: Row | None) -> bool:
+        """As `deliver`, for a message another worker has: one that is acked by now is not sent."""
+
     def check_storage(self) -> bool:
         """Look for stored messages. True when that starts now, False when it has to wait."""
 

@@ -53,7 +53,8 @@ class Nodes:
         user = self._local.find(notification.uaid)
         if user is None:
             return NodeAnswer.ABSENT
-        return NodeAnswer.DONE if user.deliver(notification, row) else NodeAnswer.BUSY
+        taken = await user.hand_over(notification, row)
+        return NodeAnswer.DONE if taken else NodeAnswer.BUSY
 
     async def check(self, node_id: str, uaid: str) -> NodeAnswer:
         """Ask the node to look into storage for that user agent."""
@@ -66,7 +67,10 @@ class Nodes:
         return NodeAnswer.DONE
 
     async def end_duplicate(self, node_id: str, uaid: str, connected_at: int) -> None:
-        """Ask the node to close an older connection of that user agent."""
+        """Ask the node to close an older connection of that user agent.
+
+        It answers when the acks that connection has read are in the store.
+        """
         await self._call(node_id, "DELETE", f"/notif/{uaid}/{connected_at}")
 
     async def _call(self, node_id: str, method: str, path: str, body: bytes = b"") -> NodeAnswer:
@@ -75,7 +79,7 @@ class Nodes:
             return NodeAnswer.UNREACHABLE
         try:
             response = await link.request(method, path, body)
-        except LinkDown:
+        except (LinkDown, ValueError):  # ValueError: the id names a host that cannot be
             return NodeAnswer.UNREACHABLE
         except LinkBusy:
             return NodeAnswer.BUSY

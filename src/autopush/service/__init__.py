@@ -4,14 +4,16 @@ Rule: everything that can be wrong with a start is found before a worker serves,
 line.
 """
 
+import asyncio
 import sys
+import time
 from collections.abc import Sequence
 
 from autopush.keys import ServiceKeys, service_keys
 from autopush.service.data_folder import prepare
 from autopush.service.listeners import WorkerSockets, bind
 from autopush.service.supervisor import STARTUP_FAILED, WorkerSlot, supervise
-from autopush.service.worker import run_worker
+from autopush.service.worker import open_store, run_worker
 from autopush.settings import Settings, StartupError
 from autopush.telemetry import logs
 
@@ -29,6 +31,8 @@ def run(settings: Settings) -> int:
     keys = service_keys(settings.crypto_key, settings.auth_key, settings.data)
     settings, sockets = bind(settings)
     announce_keys(keys)
+    if settings.workers > 1:
+        asyncio.run(try_store(settings))
     if settings.workers == 1:
         logs.go_background()
         return run_worker(settings, keys, sockets[0], on_ready=lambda: announce(settings))
@@ -49,6 +53,14 @@ def run(settings: Settings) -> int:
             return STARTUP_FAILED
 
     return supervise(start, settings.workers, on_ready=lambda _: announce(settings))
+
+
+async def try_store(settings: Settings) -> None:
+    """Open the store once before there are workers, so that what is wrong with it is said once.
+
+    :raises StartupError: it cannot be opened
+    """
+    await (await open_store(settings, time.time)).close()
 
 
 def announce(settings: Settings) -> None:

@@ -64,9 +64,7 @@ def _bind_shared(
     # Without SO_REUSEPORT first: this fails where anybody else listens, with it nothing would.
     with _bind(host, port, option, listen=False) as probe:
         port = _port(probe)
-    return [
-        undo.enter_context(_bind(host, port, option, reuse_port=True)) for _ in range(workers)
-    ]
+    return [undo.enter_context(_bind(host, port, option, reuse_port=True)) for _ in range(workers)]
 
 
 def _bind(

@@ -83,17 +83,7 @@ async def _serve(
     if parent_pipe is not None:
         loop.add_reader(parent_pipe, stop.set)
     clock = time.time
-    try:
-        engine = await SqliteEngine.open(settings.data / STORE_FILE, clock=clock)
-        store = await PushStore.open(
-            engine,
-            router_tablename=settings.router_tablename,
-            message_tablename=settings.message_tablename,
-            key_hash=settings.key_hash,
-            clock=clock,
-        )
-    except TablestoreError as error:
-        raise StartupError(f"cannot open the store in {settings.data}: {error}") from error
+    store = await open_store(settings, clock)
     worker = Worker(settings, keys, sockets, store, index=index, clock=clock)
     await worker.start()
     # What lives from now until the end is not looked at again by the garbage collector.
@@ -105,6 +95,24 @@ async def _serve(
     await worker.stop()
     await store.close()
     return 0
+
+
+async def open_store(settings: Settings, clock: Clock) -> PushStore:
+    """Open the embedded store in the data folder.
+
+    :raises StartupError: it cannot be opened
+    """
+    try:
+        engine = await SqliteEngine.open(settings.data / STORE_FILE, clock=clock)
+        return await PushStore.open(
+            engine,
+            router_tablename=settings.router_tablename,
+            message_tablename=settings.message_tablename,
+            key_hash=settings.key_hash,
+            clock=clock,
+        )
+    except TablestoreError as error:
+        raise StartupError(f"cannot open the store in {settings.data}: {error}") from error
 
 
 class Worker:
@@ -189,7 +197,8 @@ class Worker:
         self._endpoint = self._http(app, Limits(max_body=max(65_536, 2 * settings.max_data)))
         self._front = self._http(front, Limits(max_body=4096))
         self._node_api = self._http(
-            NodeApi(registry, ring, dockerflow), Limits(max_body=MAX_NODE_BODY, idle_timeout=3600)
+            NodeApi(registry, store, ring, dockerflow),
+            Limits(max_body=MAX_NODE_BODY, idle_timeout=3600),
         )
 
     async def start(self) -> None:

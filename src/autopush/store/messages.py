@@ -83,6 +83,11 @@ class Messages:
         made = notification.sort_time
         return made is not None and made / 1e6 < self._clock() - POINTER_LAG / 2
 
+    async def holds(self, uaid: str, row: Row) -> bool:
+        """Whether that message is stored, and not replaced by another one."""
+        item = await self._table.get((self._hash(uaid), row.sort_key))
+        return item is not None and row.update_id in (None, item.get("updateid"))
+
     async def delete(self, uaid: str, row: Row) -> bool:
         """Delete one message. False when another version of it is stored by now."""
         key = (self._hash(uaid), row.sort_key)

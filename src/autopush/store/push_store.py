@@ -73,6 +73,11 @@ class PushStore:
             "storage": await _state(self.current.channels(NOBODY)),
         }
 
+    async def settled(self, uaid: str) -> None:
+        """Wait until all this process has written for that user is committed."""
+        for messages in self._tables.values():
+            await messages.channels(uaid)
+
     async def drop_user(self, record: UserRecord) -> None:
         """Forget the user and its subscriptions."""
         messages = self.messages(record)

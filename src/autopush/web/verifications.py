@@ -45,9 +45,9 @@ class Verifications:
             credentials, future = self._waiting.popleft()
             try:
                 verified = self._verifier.verify(credentials)
-            except PushError as refusal:
+            except Exception as error:  # noqa: BLE001 - its sender hears of it, the others go on
                 if not future.done():
-                    future.set_exception(refusal)
+                    future.set_exception(error)
             else:
                 if not future.done():
                     future.set_result(verified)

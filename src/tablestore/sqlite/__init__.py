@@ -5,7 +5,8 @@ loop; writes run there in short slices inside a transaction; whatever may wait f
 disk happens in a thread.
 
     engine      opens the file, makes and drops tables
-    handle      the primitives of one table
+    handle      the writes of one table
+    reads       the reads of one table
     statements  the SQL text of one table
     codec       an item as one blob and the columns beside it
     compile     conditions and updates as functions over items

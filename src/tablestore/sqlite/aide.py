@@ -35,7 +35,6 @@ class Aide:
         "_jobs",
         "_look",
         "_loop",
-        "_number",
         "_outcome",
         "_then",
         "_thread",
@@ -43,13 +42,12 @@ class Aide:
 
     def __init__(self, loop: asyncio.AbstractEventLoop, name: str) -> None:
         self._loop = loop
-        self._jobs: queue.SimpleQueue[tuple[int, Job] | None] = queue.SimpleQueue()
+        self._jobs: queue.SimpleQueue[Job | None] = queue.SimpleQueue()
         self._finished = threading.Lock()
         self._finished.acquire()
         self._outcome: Exception | None = None
         self._then: Callable[[Exception | None], None] | None = None
         self._look: asyncio.TimerHandle | None = None
-        self._number = 0
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
         self._thread.start()
 
@@ -62,8 +60,7 @@ class Aide:
         """Run ``job`` in the thread, then call ``then`` with its outcome on the loop."""
         assert self._then is None, "one job at a time"
         self._then = then
-        self._number += 1
-        self._jobs.put((self._number, job))
+        self._jobs.put(job)
         self._look = self._loop.call_later(_FIRST_LOOK, self._look_after, _FIRST_LOOK)
 
     def stop(self) -> None:
@@ -74,20 +71,19 @@ class Aide:
         self._jobs.put(None)
 
     def _run(self) -> None:
-        while (task := self._jobs.get()) is not None:
-            number, job = task
+        while (job := self._jobs.get()) is not None:
             try:
                 self._outcome = job()
             except Exception as error:  # noqa: BLE001 - handed to the loop, which judges it
                 self._outcome = error
             self._finished.release()
             with contextlib.suppress(RuntimeError):  # the loop was closed without us
-                self._loop.call_soon_threadsafe(self._told, number)
-            del task, job
+                self._loop.call_soon_threadsafe(self._told)
+            del job
 
-    def _told(self, number: int) -> None:
-        # A look may have found out first; then this is about a job already closed.
-        if number == self._number and self._then is not None and self._finished.acquire(False):
+    def _told(self) -> None:
+        # A look may have found out first; then there is no job out, or another one.
+        if self._then is not None and self._finished.acquire(False):
             self._end()
 
     def _look_after(self, pause: float) -> None:

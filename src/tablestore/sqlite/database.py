@@ -74,11 +74,15 @@ class Database:
                 raise Unavailable(f"cannot open {self.path}: {_reason(error)}") from error
             raise
 
-    def close(self) -> None:
-        """Close everything; the last process to do so moves the whole log into the file."""
+    def close(self, turns: bool = True) -> None:
+        """Close everything; the last process to do so moves the whole log into the file.
+
+        Without ``turns`` the lock files stay open, for a thread that still waits for them.
+        """
         for connection in (self.reader, self.checkpointer, self.writer):
             connection.close()
-        self.turns.close()
+        if turns:
+            self.turns.close()
 
     def _prepare(self) -> None:
         writer, reader, checkpointer = self.writer, self.reader, self.checkpointer

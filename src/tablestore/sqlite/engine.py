@@ -140,8 +140,8 @@ class SqliteEngine(Engine):
         loop = asyncio.get_running_loop()
         self._closing = loop.create_future()
         await self._sweeper.close()
-        await self._writer.close()
-        await loop.run_in_executor(None, self._database.close)
+        stopped = await self._writer.close()
+        await loop.run_in_executor(None, self._database.close, stopped)
         self._closing.set_result(None)
 
     async def _sweep_some(self) -> int:

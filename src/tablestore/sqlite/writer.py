@@ -15,6 +15,7 @@ waiting writes then took up to 14 seconds instead of 7 ms.
 """
 
 import asyncio
+import contextlib
 from collections import deque
 from time import monotonic, perf_counter, sleep
 from typing import Any, Final
@@ -102,13 +103,13 @@ class Writer:
 
     def submit_to(self, operation: Operation, sink: Sink) -> None:
         """Queue an operation whose answer goes to ``sink``."""
+        if self._closed:
+            sink.set_exception(Unavailable("the store is closed"))
+            return
         if self._count >= self._max_waiting or self._bytes >= self._max_waiting_bytes:
             sink.set_exception(
                 Throttled(f"{self._count} writes with {self._bytes} bytes are waiting already")
             )
-            return
-        if self._closed:
-            sink.set_exception(Unavailable("the store is closed"))
             return
         operation.sink = sink
         if operation.pending is not None:
@@ -128,19 +129,28 @@ class Writer:
         operation.waiters.append(waiter)
         return waiter
 
-    async def drained(self) -> None:
-        """Wait until everything submitted has its answer."""
-        while self._running:
-            waiter = self._loop.create_future()
-            self._idle.append(waiter)
-            await waiter
+    async def close(self) -> bool:
+        """Answer everything submitted, then stop the threads.
 
-    async def close(self) -> None:
-        """Answer everything submitted, then stop the threads."""
+        Returns whether that succeeded: a thread still waiting for another process is left behind,
+        and with it the locks it waits for.
+        """
         self._closed = True
-        await self.drained()
+        while self._count:
+            await self._when_idle()
+        if self._aide.busy:
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._when_idle(), self._lock_timeout)
+        stopped = not self._aide.busy
+        self._cancel_watch()
         self._aide.stop()
         await self._loop.run_in_executor(None, self._checkpointer.stop)
+        return stopped
+
+    def _when_idle(self) -> "asyncio.Future[None]":
+        waiter = self._loop.create_future()
+        self._idle.append(waiter)
+        return waiter
 
     def _schedule(self) -> None:
         """Begin at once, or when the last transaction is long enough ago."""
@@ -196,11 +206,16 @@ class Writer:
         self._watch_waiting()
         for operation in late:
             self._answer(operation, Throttled("other processes kept the store locked"))
+        if not self._count:
+            self._tell_idle()
 
-    def _have_turn(self, error: Exception | None) -> None:
+    def _cancel_watch(self) -> None:
         if self._overdue is not None:
             self._overdue.cancel()
             self._overdue = None
+
+    def _have_turn(self, error: Exception | None) -> None:
+        self._cancel_watch()
         if error is not None:
             self._fail(list(self._queue), error)
         else:
@@ -319,6 +334,9 @@ class Writer:
             self._schedule()
             return
         self._running = False
+        self._tell_idle()
+
+    def _tell_idle(self) -> None:
         idle, self._idle = self._idle, []
         for waiter in idle:
             if not waiter.done():

@@ -8,7 +8,7 @@ from autopush.connection.front import Front
 from autopush.connection.user_agent import UserAgentConnection
 from autopush.dockerflow import Dockerflow
 from autopush.net.http_messages import Request, Response, Upgrade
-from support.connection_house import House
+from support.connection_house import UAID, House
 from tablestore import Unavailable
 
 URL, PAGE = "wss://push.example/", "https://updates.example/"
@@ -59,14 +59,21 @@ async def test_a_head_is_answered_like_a_get(house: House) -> None:
 
 
 @pytest.mark.parametrize("method", ["PUT", "POST", "DELETE"])
-@pytest.mark.parametrize("path", ["/", "/push/x", "/notif/x"])
-async def test_other_methods_are_405_and_reach_nothing_internal(
+async def test_other_methods_are_405(house: House, method: str) -> None:
+    response = await ask(house, method)
+    assert isinstance(response, Response)
+    assert response.status == 405
+    assert dict(response.headers)["Allow"] == "GET, HEAD"
+
+
+@pytest.mark.parametrize("method", ["PUT", "POST", "DELETE"])
+@pytest.mark.parametrize("path", [f"/push/{UAID}", f"/notif/{UAID}", f"/notif/{UAID}/5"])
+async def test_what_the_internal_port_serves_is_404_here(
     house: House, method: str, path: str
 ) -> None:
     response = await ask(house, method, path)
     assert isinstance(response, Response)
-    assert response.status == 405
-    assert dict(response.headers)["Allow"] == "GET, HEAD"
+    assert response.status == 404
 
 
 @pytest.mark.parametrize("path", ["/status", "/health", "/__version__", "/__heartbeat__"])

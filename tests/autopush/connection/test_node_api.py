@@ -1,5 +1,6 @@
 """What other nodes may ask: every row of the internal API, over real sessions."""
 
+import asyncio
 import json
 
 import pytest
@@ -11,13 +12,14 @@ from autopush.protocol.session import Rules
 from autopush.webpush.identifiers import dashed
 from autopush.webpush.notification import Notification
 from support.connection_house import CHANNEL, UAID, House, UserAgent
+from tablestore import KeyTuple
 
 NOBODY = "f" * 32
 
 
 async def ask(house: House, method: str, path: str, body: bytes = b"") -> Response:
     dockerflow = Dockerflow(house.store, lambda: len(house.registry.sockets))
-    api = NodeApi(house.registry, house.ring, dockerflow)
+    api = NodeApi(house.registry, house.store, house.ring, dockerflow)
     return await api(Request(method, path, "", {}, "127.0.0.1", body=body))
 
 
@@ -155,12 +157,16 @@ async def test_a_pushed_message_with_a_foreign_id_is_taken_all_the_same(house: H
     assert house.stored_versions() == ["of-another-implementation"]
 
 
-async def test_a_pushed_message_that_is_stored_is_deleted_when_acked(house: House) -> None:
-    agent = await house.subscribed()
+async def stored(house: House, agent: UserAgent) -> Notification:
     message = house.message(agent.uaid)
     await house.store.current.store(message)
     message.stored = True
-    await push(house, message)
+    return message
+
+
+async def test_a_pushed_message_that_is_stored_is_deleted_when_acked(house: House) -> None:
+    agent = await house.subscribed()
+    await push(house, await stored(house, agent))
     agent.ack(*agent.heard())
     await house.settle()
     assert house.rows() == []
@@ -168,12 +174,33 @@ async def test_a_pushed_message_that_is_stored_is_deleted_when_acked(house: Hous
 
 async def test_a_pushed_message_that_is_stored_is_not_saved_again(house: House) -> None:
     agent = await house.subscribed()
-    message = house.message(agent.uaid)
-    message.stored = True
+    message = await stored(house, agent)
     await push(house, message)
     agent.leave()
     await house.settle()
-    assert house.rows() == []
+    assert house.stored_versions() == [message.version]
+
+
+async def test_a_message_that_storage_gave_already_is_not_sent_again(house: House) -> None:
+    agent = await house.subscribed()
+    message = await stored(house, agent)
+    agent.connection.check_storage()
+    await house.settle()
+    assert agent.versions() == [message.version]
+    assert (await push(house, message)).status == 200
+    assert agent.versions() == []
+
+
+async def test_a_message_that_was_read_from_storage_and_acked_is_not_sent_again(
+    house: House,
+) -> None:
+    agent = await house.subscribed()
+    message = await stored(house, agent)
+    agent.connection.check_storage()
+    await house.settle()
+    agent.ack(*agent.heard())
+    assert (await push(house, message)).status == 200
+    assert agent.versions() == []
 
 
 # ── PUT /notif ──────────────────────────────────────────────────────────────────────────────────
@@ -243,6 +270,28 @@ async def test_a_time_that_is_no_number_ends_nothing(house: House) -> None:
     agent = await house.subscribed()
     assert (await ask(house, "DELETE", f"/notif/{agent.uaid}/now")).status == 200
     assert agent.connection.here
+
+
+@pytest.mark.parametrize("end", [True, False], ids=["that connection", "none"])
+async def test_the_answer_comes_when_what_was_acked_here_is_deleted(
+    house: House, monkeypatch: pytest.MonkeyPatch, end: bool
+) -> None:
+    agent = await house.subscribed()
+    table = house.engine.tables["message"]
+    committed = asyncio.get_running_loop().create_future()
+    get = table.get
+
+    async def after_the_commit(key: KeyTuple) -> object:
+        await committed
+        return await get(key)
+
+    monkeypatch.setattr(table, "get", after_the_commit)
+    connected_at = agent.connection.connected_at if end else 5
+    answer = asyncio.ensure_future(ask(house, "DELETE", f"/notif/{agent.uaid}/{connected_at}"))
+    await house.settle()
+    assert not answer.done()
+    committed.set_result(None)
+    assert (await answer).status == 200
 
 
 async def test_what_an_ended_duplicate_leaves_unacked_is_saved(house: House) -> None:

@@ -1,5 +1,8 @@
 """A user agent's connection, from the socket to the store and back."""
 
+import asyncio
+import gc
+
 import pytest
 
 from autopush.protocol.session import Rules
@@ -471,6 +474,28 @@ async def test_the_node_of_an_older_connection_is_told_to_end_it(house: House) -
     assert house.nodes.calls == [("end", OTHER_NODE, UAID, 1234)]
 
 
+async def test_storage_is_read_only_when_the_other_node_has_finished(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await house.known_user()
+    finished = asyncio.get_running_loop().create_future()
+
+    async def end_duplicate(node_id: str, uaid: str, connected_at: int) -> None:
+        await finished
+
+    monkeypatch.setattr(house.nodes, "end_duplicate", end_duplicate)
+    agent = house.connect()
+    agent.hello(UAID)
+    await house.settle()
+    assert house.engine.calls == ["get router", "update router"]
+    assert agent.heard() == []
+    message = house.message()
+    await house.store.current.store(message)  # what the other node leaves behind
+    finished.set_result(None)
+    await house.settle()
+    assert agent.versions() == [message.version]
+
+
 @pytest.mark.parametrize("node_id", [NODE, None])
 async def test_nobody_is_told_when_there_is_no_other_node(
     house: House, node_id: str | None
@@ -591,9 +616,6 @@ async def test_an_ack_the_store_cannot_take_is_made_good_later(house: House) -> 
 
 
 async def test_a_store_that_fails_twice_at_once_leaves_no_error_unseen(house: House) -> None:
-    import asyncio
-    import gc
-
     unseen: list[dict[str, object]] = []
     asyncio.get_running_loop().set_exception_handler(lambda _, context: unseen.append(context))
     agent = await house.greeted()

@@ -49,6 +49,9 @@ class FakeUser(ConnectedUser):
             self.delivered.append((notification.version, row))
         return self.accepts
 
+    async def hand_over(self, notification: Notification, row: Row | None) -> bool:
+        return self.deliver(notification, row)
+
     def check_storage(self) -> bool:
         self.checks += 1
         return True
@@ -248,25 +251,30 @@ async def test_the_node_on_record_takes_it(house: House, store_first: bool) -> N
 
 
 @BOTH
+async def test_ttl_0_is_handed_over_and_never_stored(house: House, store_first: bool) -> None:
+    await house.record(OTHER_NODE)
+    assert await house.send(store_first=store_first, ttl=0) is Outcome.DELIVERED
+    assert house.nodes.calls == [("push", OTHER_NODE)]
+    assert house.stored == 0
+
+
+@BOTH
 @pytest.mark.parametrize("answer", [NodeAnswer.ABSENT, NodeAnswer.UNREACHABLE])
 async def test_a_node_without_the_user_agent_is_cleared_from_the_record(
     house: House, store_first: bool, answer: NodeAnswer
 ) -> None:
     await house.record(OTHER_NODE)
-    house.nodes.push_answer = answer
+    house.nodes.push_answer = house.nodes.check_answer = answer
     assert await house.send(store_first=store_first) is Outcome.STORED
     assert await house.node_on_record() is None
     assert house.stored == 1
-    assert house.nodes.calls == [("push", OTHER_NODE)]
+    assert len(house.nodes.calls) == 1
 
 
-@BOTH
-async def test_a_busy_node_keeps_its_place_and_is_told_to_look(
-    house: House, store_first: bool
-) -> None:
+async def test_a_busy_node_keeps_its_place_and_is_told_to_look(house: House) -> None:
     await house.record(OTHER_NODE)
     house.nodes.push_answer = NodeAnswer.BUSY
-    assert await house.send(store_first=store_first) is Outcome.DELIVERED
+    assert await house.send(store_first=False) is Outcome.DELIVERED
     assert await house.node_on_record() == OTHER_NODE
     assert house.nodes.calls == [("push", OTHER_NODE), ("check", OTHER_NODE)]
     assert house.stored == 1

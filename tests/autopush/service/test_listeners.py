@@ -218,7 +218,9 @@ def test_a_start_that_fails_leaves_no_port_bound(
     gc.collect()  # an unclosed socket would warn, which fails this test
 
 
-@pytest.mark.parametrize("host", ["192.0.2.1", "no such host", "a" * 64 + ".example", "..", "é" * 80])
+@pytest.mark.parametrize(
+    "host", ["192.0.2.1", "no such host", "a" * 64 + ".example", "..", "é" * 80]
+)
 def test_an_address_that_is_not_ours_is_refused_in_one_line(bound: Bind, host: str) -> None:
     with pytest.raises(StartupError, match="cannot listen on") as caught:
         bound(host=host)

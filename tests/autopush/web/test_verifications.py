@@ -1,107 +1,68 @@
-"""The queue of signatures: whoever waits is answered, in order, whatever the others sent."""
+"""Signatures wait their turn: in order, a few at a time, never too many."""
 
 import asyncio
 
 import pytest
 
-from autopush.web import verifications as module
+from autopush.web import verifications
 from autopush.web.verifications import Verifications
 from autopush.webpush.errors import PushError
 from autopush.webpush.vapid import Credentials, Verified, Verifier, parse
 from support.senders import Sender
 
-ORIGIN = "https://push.example"
-SENDER, STRANGER = Sender(), Sender()
-CLAIMS = {"aud": ORIGIN, "exp": 1_800_000_000}
+ORIGIN = "http://push.example"
 
 
-def credentials(sender: Sender = SENDER, key: Sender | None = None) -> Credentials:
-    """Signed by `sender`, said to be signed by `key`."""
-    return parse(f"vapid t={sender.token(CLAIMS)},k={(key or sender).key_text}", None)
+def credentials(sender: Sender, *, expires: int = 5) -> Credentials:
+    return parse(sender.vapid({"aud": ORIGIN, "exp": expires, "sub": "mailto:a@b.example"}), None)
 
 
-@pytest.fixture
-async def queue() -> Verifications:
-    return Verifications(Verifier(ORIGIN))
+async def test_a_good_signature_gives_its_sender() -> None:
+    sender = Sender()
+    verified = await Verifications(Verifier(ORIGIN)).verify(credentials(sender, expires=7))
+    assert (verified.key, verified.expires) == (sender.point, 7)
 
 
-async def test_a_good_signature_names_its_sender(queue: Verifications) -> None:
-    assert (await queue.verify(credentials())).key == SENDER.point
-
-
-async def test_a_bad_signature_is_401_109_and_does_not_touch_the_others(
-    queue: Verifications,
-) -> None:
-    good, bad, last = (
-        queue.verify(credentials()),
-        queue.verify(credentials(STRANGER, key=SENDER)),
-        queue.verify(credentials(STRANGER)),
+async def test_a_bad_signature_is_refused_and_holds_up_no_other() -> None:
+    queue = Verifications(Verifier(ORIGIN))
+    good, other = credentials(Sender()), credentials(Sender())
+    forged = Credentials("vapid", 2, good.token, other.key_text)
+    outcomes = await asyncio.gather(
+        queue.verify(forged), queue.verify(good), return_exceptions=True
     )
-    assert (await good).key == SENDER.point
-    with pytest.raises(PushError) as caught:
-        await bad
-    assert (caught.value.status, caught.value.errno) == (401, 109)
-    assert (await last).key == STRANGER.point
+    assert isinstance(outcomes[0], PushError)
+    assert outcomes[0].status == 401
+    assert isinstance(outcomes[1], Verified)
 
 
-async def test_nothing_is_computed_before_the_next_turn_of_the_loop(queue: Verifications) -> None:
-    future = queue.verify(credentials())
-    assert not future.done()
-    await asyncio.sleep(0)
-    assert future.done()
-
-
-async def test_a_long_queue_is_worked_off_in_order_over_several_turns(
-    queue: Verifications, monkeypatch: pytest.MonkeyPatch
+async def test_the_loop_gets_its_turn_between_two_stretches(
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(module, "STRETCH", 0)
-    futures = [queue.verify(credentials()) for _ in range(4)]
-    done = []
-    for _ in range(4):
+    monkeypatch.setattr(verifications, "STRETCH", 0.0)
+    queue = Verifications(Verifier(ORIGIN))
+    sender = Sender()
+    futures = [queue.verify(credentials(sender)) for _ in range(3)]
+    seen = []
+    while not futures[-1].done():
         await asyncio.sleep(0)
-        done.append([future.done() for future in futures])
-    assert done == [[number <= turn for number in range(4)] for turn in range(4)]
+        seen.append(sum(future.done() for future in futures))
+    assert seen == sorted(seen)
+    assert {1, 2} <= set(seen)
 
 
-async def test_who_gave_up_is_passed_over(queue: Verifications) -> None:
-    gone, bad_and_gone, here = (
-        queue.verify(credentials()),
-        queue.verify(credentials(STRANGER, key=SENDER)),
-        queue.verify(credentials()),
-    )
+async def test_what_nobody_waits_for_any_more_does_no_harm() -> None:
+    queue = Verifications(Verifier(ORIGIN))
+    sender = Sender()
+    gone, kept = queue.verify(credentials(sender)), queue.verify(credentials(sender))
     gone.cancel()
-    bad_and_gone.cancel()
-    assert (await here).key == SENDER.point
+    assert isinstance(await kept, Verified)
 
 
-async def test_a_full_queue_is_503_201_until_it_is_worked_off(
-    queue: Verifications, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(module, "MAX_WAITING", 2)
-    first = [queue.verify(credentials()) for _ in range(2)]
+async def test_too_many_waiting_signatures_are_503_201(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(verifications, "MAX_WAITING", 1)
+    queue = Verifications(Verifier(ORIGIN))
+    first = queue.verify(credentials(Sender()))
     with pytest.raises(PushError) as caught:
-        queue.verify(credentials())
+        queue.verify(credentials(Sender()))
     assert (caught.value.status, caught.value.errno) == (503, 201)
-    await asyncio.gather(*first)
-    await queue.verify(credentials())
-
-
-async def test_a_fault_in_the_verifier_reaches_its_caller_and_nobody_else() -> None:
-    class Faulty(Verifier):
-        __slots__ = ("faults",)
-
-        def verify(self, credentials: Credentials) -> Verified:
-            if self.faults:
-                self.faults -= 1
-                raise RuntimeError("a bug")
-            return super().verify(credentials)
-
-    verifier = Faulty(ORIGIN)
-    verifier.faults = 1
-    queue = Verifications(verifier)
-    first, second = queue.verify(credentials()), queue.verify(credentials())
-    async with asyncio.timeout(1):
-        with pytest.raises(RuntimeError):
-            await first
-        assert (await second).key == SENDER.point
-        assert (await queue.verify(credentials())).key == SENDER.point
+    await first

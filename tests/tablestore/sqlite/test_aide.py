@@ -90,7 +90,11 @@ async def test_a_late_message_ends_no_other_job(
     assert await outcome(aide, lambda: None) is None
     monkeypatch.undo()
     release = threading.Event()
-    second = asyncio.ensure_future(outcome(aide, lambda: release.wait(10) and None))
+
+    def wait() -> None:
+        release.wait(10)
+
+    second = asyncio.ensure_future(outcome(aide, wait))
     await asyncio.sleep(0)
     for call, *arguments in late:
         call(*arguments)

@@ -30,11 +30,12 @@ def test_one_at_a_time(path: str) -> None:
 @pytest.mark.skipif(not Path("/proc/locks").exists(), reason="needs the kernel's list of locks")
 def test_who_has_just_given_the_turn_cannot_take_it_before_who_waits(path: str) -> None:
     busy, patient = Turns(path), Turns(path)
-    turns, leave = threading.Semaphore(0), threading.Semaphore(0)
+    turns, leave, ask = (threading.Semaphore(0) for _ in range(3))
     rounds = 30
 
     def wait() -> None:
         for _ in range(rounds):
+            ask.acquire()
             patient.take()
             turns.release()
             leave.acquire()
@@ -45,6 +46,7 @@ def test_who_has_just_given_the_turn_cannot_take_it_before_who_waits(path: str) 
     assert busy.try_take()
     waiting.start()
     for _ in range(rounds):
+        ask.release()
         while not _waits_for_a_lock(path):
             time.sleep(0.0005)
         busy.give()

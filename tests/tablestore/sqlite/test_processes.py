@@ -111,7 +111,7 @@ async def test_an_occasional_writer_gets_its_turn_beside_busy_ones(
     reader = engine._database.reader
 
     def others() -> int:
-        # The number of pages and the writes of each process grow with every transaction.
+        # Its numbers grow with every transaction of a busy process.
         return int(
             reader.execute(
                 "SELECT coalesce(max(s), 0) FROM "
@@ -143,6 +143,7 @@ async def test_an_occasional_writer_gets_its_turn_beside_busy_ones(
             await mine.put({"name": "me", "n": n})
             between.append(others() - before)
         done.set()
-    # Each transaction of a busy process holds at most its 8 concurrent writes.
+    # A transaction of a busy process holds at most its 8 concurrent writes. Two may come between:
+    # the one that was running and, of a process that stood in the queue before us, the next.
     assert sum(between) > 0, "the others were not busy"
-    assert sorted(between)[len(between) // 2] <= 8 * 8
+    assert sorted(between)[-3] <= 2 * 8

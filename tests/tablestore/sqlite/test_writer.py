@@ -156,6 +156,26 @@ async def test_who_cannot_get_the_turn_in_time_is_throttled(
     assert [item["b"] for item in (await table.query("1")).items] == ["0", "2"]
 
 
+async def test_close_ends_although_another_process_keeps_the_turn(
+    open_sqlite: OpenSqlite, path: Path
+) -> None:
+    engine = await open_sqlite(lock_timeout=0.05)
+    table = await engine.ensure_table(TABLE)
+    lock = os.open(f"{path}-turn", os.O_RDWR)
+    fcntl.flock(lock, fcntl.LOCK_EX)
+    try:
+        put = asyncio.ensure_future(table.put({"a": "1", "b": "1"}))
+        await asyncio.sleep(0)
+        await engine.close()
+        with pytest.raises(Throttled):
+            await put
+    finally:
+        os.close(lock)
+    again = await (await open_sqlite()).ensure_table(TABLE)
+    await again.put({"a": "1", "b": "2"})  # the thread left behind keeps nothing
+    assert [item["b"] for item in (await again.query("1")).items] == ["2"]
+
+
 async def test_a_foreign_program_that_locks_the_file_is_waited_for(
     open_sqlite: OpenSqlite, path: Path
 ) -> None:
