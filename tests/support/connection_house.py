@@ -14,6 +14,7 @@ from autopush.connection.node import ConnectionNode
 from autopush.connection.registry import Registry
 from autopush.connection.user_agent import UserAgentConnection
 from autopush.net.timers import TimerWheel
+from autopush.protocol.actions import Row
 from autopush.protocol.session import Rules
 from autopush.routing.nodes import NodeAnswer, Nodes
 from autopush.store import PushStore, UserRecord
@@ -73,10 +74,10 @@ class NodesNearby(Nodes):
         self._local = local
         self.calls: list[tuple[object, ...]] = []
 
-    async def push(self, node_id: str, notification: Notification) -> NodeAnswer:
+    async def push(self, node_id: str, notification: Notification, row: Row | None) -> NodeAnswer:
         self.calls.append(("push", node_id, notification.uaid))
         if node_id == self.own_id:
-            return await super().push(node_id, notification)
+            return await super().push(node_id, notification, row)
         return NodeAnswer.ABSENT
 
     async def check(self, node_id: str, uaid: str) -> NodeAnswer:
@@ -208,7 +209,6 @@ class House:
             nodes=house.nodes,
             registry=house.registry,
             tokens=EndpointTokens(house.ring, ENDPOINT),
-            ids=house.ids,
             rules=rules or Rules(),
             wheel=house.wheel,
             clock=house.clock,

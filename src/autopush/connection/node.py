@@ -33,7 +33,6 @@ from autopush.store.users import RECORD_VERSION, WEBPUSH
 from autopush.telemetry import logs
 from autopush.webpush.endpoint_token import EndpointTokens
 from autopush.webpush.identifiers import new_uaid
-from autopush.webpush.message_id import IdFactory
 from autopush.webpush.notification import Notification
 from tablestore import Throttled, Unavailable
 
@@ -61,7 +60,6 @@ class ConnectionNode:
         nodes: Nodes,
         registry: Registry,
         tokens: EndpointTokens,
-        ids: IdFactory,
         rules: Rules,
         wheel: TimerWheel,
         clock: Clock,
@@ -81,7 +79,6 @@ class ConnectionNode:
         self._max_connections = max_connections
         self._nodes = nodes
         self._tokens = tokens
-        self._ids = ids
         self._jobs: set[asyncio.Future[object]] = set()
         self._saves = asyncio.Semaphore(SAVES_AT_ONCE)
         self._retries = 0
@@ -122,10 +119,13 @@ class ConnectionNode:
         self._take_place(connection, record.uaid)
         for _ in range(GREET_TRIES):
             connected_at = max(connection.connected_at, record.connected_at + 1)
-            if await self.store.users.connect(record, self._nodes.own_id, connected_at):
-                await self._end_duplicate(record)
+            replaced = await self.store.users.connect(record, self._nodes.own_id, connected_at)
+            if replaced is not None:
+                await self._end_duplicate(replaced)
                 reset = record.record_version < RECORD_VERSION
                 return Greeting(record.uaid, connected_at, new=False, reset=reset)
+            if not connection.here:
+                break
             record = await self.store.users.get(record.uaid) or record
         raise Throttled("the user connects in too many places at once")
 
@@ -171,10 +171,6 @@ class ConnectionNode:
         """Delete acked rows."""
         self._job(partial(messages.forget, uaid, rows))
 
-    def mark_read(self, messages: Messages, uaid: str, sort_time: int) -> None:
-        """Move the read pointer."""
-        self._job(partial(messages.mark_read, uaid, sort_time))
-
     def drop_user(self, messages: Messages, uaid: str) -> None:
         """Forget the user; its next hello gets a new UAID."""
         self._job(partial(self.store.users.drop, uaid))
@@ -191,10 +187,7 @@ class ConnectionNode:
         self, messages: Messages, uaid: str, connected_at: int, unsaved: list[Notification]
     ) -> None:
         async with self._saves:
-            for notification in unsaved:
-                if messages.is_late(notification):
-                    notification.sort_time = self._ids.next()
-            saves = (messages.store(lost) for lost in unsaved)
+            saves = (messages.save(lost) for lost in unsaved)
             outcomes = await asyncio.gather(*saves, return_exceptions=True)
         # Another try saves only what failed: the rest may have been delivered and acked by then.
         unsaved[:] = [lost for lost, error in zip(unsaved, outcomes, strict=True) if error]

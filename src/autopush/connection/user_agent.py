@@ -21,7 +21,6 @@ from autopush.protocol.actions import (
     DropUser,
     Forget,
     Greet,
-    MarkRead,
     Question,
     ReadStored,
     Row,
@@ -146,8 +145,6 @@ class UserAgentConnection(WebSocketProtocol):
                 self.send_texts(texts)
             elif isinstance(action, Forget):
                 self._node.forget(self.messages, self._uaid, action.rows)
-            elif isinstance(action, MarkRead):
-                self._node.mark_read(self.messages, self._uaid, action.sort_time)
             elif isinstance(action, Close):
                 self._part()
                 self.close(action.code, action.reason)

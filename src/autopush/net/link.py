@@ -37,6 +37,10 @@ class LinkDown(LinkError):  # noqa: N818 - a state, said as one
     """The peer cannot be reached, went away, answered nonsense or did not answer in time."""
 
 
+class LinkUnreachable(LinkDown):
+    """Nobody can be connected to there: refused, no such host, no way, no answer to connecting."""
+
+
 class LinkBusy(LinkError):  # noqa: N818
     """Too many requests are waiting for this peer."""
 
@@ -65,6 +69,7 @@ class Link:
         "_closed",
         "_connecting",
         "_connection",
+        "_down_as",
         "_down_until",
         "_fires",
         "_host",
@@ -103,6 +108,7 @@ class Link:
         self._outgoing: list[bytes] = []  # of this turn of the loop, or until connected
         self._connection: _Connection | None = None
         self._connecting: asyncio.Task[None] | None = None
+        self._down_as: type[LinkDown] = LinkDown
         self._down_until = float("-inf")
         self._timer: Timer | None = None
         self._fires = _NEVER
@@ -127,7 +133,7 @@ class Link:
             raise LinkBusy(f"{self.max_waiting} requests are waiting")
         now = self.loop.time()
         if now < self._down_until:
-            raise LinkDown("the peer was down a moment ago")
+            raise self._down_as("the peer was down a moment ago")
         data = f"{method} {path}{self._host_line}{len(body)}\r\n\r\n".encode("ascii") + body
         future: asyncio.Future[LinkResponse] = self.loop.create_future()
         self._waiting.append(_Waiting(future, data, now + self.timeout))
@@ -164,6 +170,7 @@ class Link:
         connection.write(outgoing[0] if len(outgoing) == 1 else b"".join(outgoing))
 
     async def _connect(self) -> None:
+        failure: type[LinkDown] = LinkUnreachable
         attempt = self.loop.create_connection(lambda: _Connection(self), self._host, self._port)
         try:
             _, connection = await asyncio.wait_for(attempt, self.connect_timeout)
@@ -183,8 +190,9 @@ class Link:
                 self._flush()
                 return
             reason = "the peer closed at once"
+            failure = LinkDown
         self._connecting = None
-        self._fail(reason)
+        self._fail(reason, failure)
 
     # -- called by the connection ----------------------------------------------------------------
 
@@ -215,7 +223,8 @@ class Link:
 
     # -- failing ---------------------------------------------------------------------------------
 
-    def _fail(self, reason: str) -> None:
+    def _fail(self, reason: str, failure: type[LinkDown] = LinkDown) -> None:
+        self._down_as = failure
         self._down_until = self.loop.time() + COOL_DOWN
         connection, self._connection = self._connection, None
         connecting, self._connecting = self._connecting, None
@@ -228,7 +237,7 @@ class Link:
         self._waiting = deque()
         for each in waiting:
             if not each.future.done():
-                each.future.set_exception(LinkDown(reason))
+                each.future.set_exception(failure(reason))
 
     def _on_timer(self) -> None:
         """Look at the oldest request only: the others came later, so they are due later."""

@@ -41,12 +41,6 @@ class Forget(Struct, frozen=True):
     rows: Sequence[Row]
 
 
-class MarkRead(Struct, frozen=True):
-    """All timestamped rows up to `sort_time` (µs) are acked: the read pointer may move there."""
-
-    sort_time: int
-
-
 class DropUser(Struct, frozen=True):
     """Forget the user altogether: the next hello gets a new UAID and subscribes anew."""
 
@@ -127,4 +121,4 @@ class Farewell(Struct, frozen=True):
 
 Question = Greet | Subscribe | Unsubscribe | ReadStored
 Answer = Greeting | str | Batch | None
-Action = Send | Close | Forget | MarkRead | DropUser | Question
+Action = Send | Close | Forget | DropUser | Question

@@ -1,9 +1,12 @@
 """One pass over what is stored for a user agent: topics first, then the rest by storing time.
 
 Rule: the next page is read only when everything sent from this one is acked, and a row is never
-read twice in one pass, so a pass always ends. Rows are deleted when acked; the read pointer only
-spares later reads the way there.
+read twice in one pass, so a pass always ends. Rows are deleted when acked. A read pointer, which
+the predecessor moved instead of deleting, is honoured where a table has one and never written:
+deleting needs no clocks that agree.
 """
+
+from collections.abc import Set as AbstractSet
 
 from autopush.protocol.actions import Batch, ReadStored
 
@@ -11,15 +14,13 @@ from autopush.protocol.actions import Batch, ReadStored
 class Drain:
     """The state of a running pass; an idle session has none."""
 
-    __slots__ = ("_after", "_over", "highest", "pointer", "reading", "waiting")
+    __slots__ = ("_after", "_over", "_pointer", "_settled", "reading", "waiting")
 
     def __init__(self) -> None:
         self._after: str | None = None
         self._over = False
-        self.pointer = 0
-        """The read pointer of the table (µs): timestamped rows up to here were acked long ago."""
-        self.highest = 0
-        """Sort time (µs) of the newest timestamped message this pass has sent."""
+        self._pointer = 0
+        self._settled: set[str] = set()
         self.reading = False
         self.waiting = 0
         """Messages of the current page that were sent and are not acked."""
@@ -31,18 +32,27 @@ class Drain:
         self.reading = True
         return ReadStored(self._after)
 
-    def page_read(self, batch: Batch) -> None:
-        """Take note of where the page ended."""
+    def page_read(self, batch: Batch) -> AbstractSet[str]:
+        """Take note of where the page ended; returns the versions settled while it was read."""
         self.reading = False
-        self.pointer = max(self.pointer, batch.read_to)
+        self._pointer = max(self._pointer, batch.read_to)
         self._over = batch.last is None
         self._after = batch.last
         if batch.last is not None and batch.last >= "02:":
-            self._after = max(batch.last, f"02:{self.pointer}:z")
+            self._after = max(batch.last, f"02:{self._pointer}:z")
+        settled, self._settled = self._settled, set()
+        return settled
 
-    def move_pointer(self) -> int | None:
-        """Where the read pointer may stand now that all was acked, None when it stands there."""
-        if self.highest <= self.pointer:
-            return None
-        self.pointer = self.highest
-        return self.highest
+    def settled(self, version: str, *, of_page: bool) -> None:
+        """A message was acked or forgotten; `of_page`: this pass had sent it.
+
+        A read under way may still find its row.
+        """
+        if of_page:
+            self.waiting -= 1
+        if self.reading:
+            self._settled.add(version)
+
+    def is_read(self, sort_time: int | None) -> bool:
+        """Whether the read pointer of the table lies behind a message of that time (µs)."""
+        return sort_time is not None and sort_time <= self._pointer

@@ -23,7 +23,6 @@ from autopush.protocol.actions import (
     Forget,
     Greet,
     Greeting,
-    MarkRead,
     Question,
     ReadStored,
     Row,
@@ -63,6 +62,7 @@ class Rules(Struct, frozen=True):
 
     max_unacked: int = 128
     msg_limit: int = 100
+    max_channels: int = 1000
     min_ping_gap: float = 55.0
     auto_ping_interval: float = 0.0
     env: str = "development"
@@ -292,6 +292,9 @@ class Session:
             if canonical_uuid(channel) is not None:
                 reason = messages.BAD_UUID_FORMAT
             return self._refuse("register", channel, 401, reason)
+        channels = self.channels or ()
+        if len(channels) >= self._rules.max_channels and channel not in channels:
+            return self._refuse("register", channel, 400, "too many channels")
         try:
             key = decode_key(message.key)
         except ValueError as error:
@@ -347,15 +350,12 @@ class Session:
                 continue
             if sent.row is not None:
                 rows.append(sent.row)
-            if sent.drained and drain is not None:
-                drain.waiting -= 1
+            if drain is not None:
+                drain.settled(version, of_page=sent.drained)
         actions: list[Action] = [Forget(rows)] if rows else []
         if drain is None:
             actions += self._recheck_if_free()
         elif not drain.waiting and not drain.reading:
-            read_to = None if self.sent else drain.move_pointer()
-            if read_to is not None:
-                actions.append(MarkRead(read_to))
             actions += self._next_page(drain)
         return actions
 
@@ -377,7 +377,7 @@ class Session:
         drain = self._drain
         if drain is None:
             return ()
-        drain.page_read(batch)
+        settled = drain.page_read(batch)
         if batch.channels is not None:
             self.channels = tuple(batch.channels)
         channels = self.channels or ()
@@ -385,9 +385,12 @@ class Session:
         dead: list[Row] = []
         for stored in batch.messages:
             notification = stored.notification
-            if notification.version in self.sent:
+            known = self.sent.get(notification.version)
+            if known is not None:
+                # On its way already; from now on its ack deletes this row.
+                known.row, known.notification = stored.row, None
                 continue
-            if 0 < (notification.sort_time or 0) <= drain.pointer:
+            if notification.version in settled or drain.is_read(notification.sort_time):
                 continue
             if notification.channel_id not in channels or notification.expired(now):
                 dead.append(stored.row)
@@ -399,7 +402,6 @@ class Session:
                 Sent(notification.channel_id, None, stored.row, drained=True),
             )
             drain.waiting += 1
-            drain.highest = max(drain.highest, notification.sort_time or 0)
             actions.append(Send(notification.to_client()))
         if dead:
             actions.append(Forget(dead))

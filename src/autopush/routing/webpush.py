@@ -10,6 +10,7 @@ Rule: with `store-first` a message is committed before it is answered, whoever t
 record closes the race with a user agent that reconnects while its message is being stored.
 """
 
+import asyncio
 from enum import Enum
 
 from msgspec import Struct
@@ -92,7 +93,9 @@ class WebPushRouter:
         if not self._store_first and user.deliver(notification, None):
             return Outcome.DELIVERED
         # Submitted first and delivered at once: the ack's delete is queued behind this write.
-        committed = user.messages.store(notification)
+        committed = asyncio.ensure_future(user.messages.store(notification))
+        if committed.done():  # refused at once: the store has too much to do
+            await committed
         delivered = self._store_first and user.deliver(notification, row_of(notification))
         await committed
         if delivered and user.here:
@@ -111,7 +114,7 @@ class WebPushRouter:
             answer = await self._nodes.push(record.node_id, notification, row)
             if answer is NodeAnswer.DONE:
                 return Outcome.DELIVERED
-            if answer is not NodeAnswer.BUSY:
+            if answer.means_gone:
                 await self._clear_node(record)
         if not notification.ttl:
             return Outcome.DISCARDED
@@ -130,9 +133,8 @@ class WebPushRouter:
         if record.node_id is None:
             return Outcome.STORED
         answer = await self._nodes.check(record.node_id, notification.uaid)
-        if answer in (NodeAnswer.ABSENT, NodeAnswer.UNREACHABLE):
+        if answer.means_gone:
             await self._clear_node(record)
-            return Outcome.STORED
         return Outcome.DELIVERED if answer is NodeAnswer.DONE else Outcome.STORED
 
     async def _clear_node(self, record: UserRecord) -> None:

@@ -147,7 +147,6 @@ class Worker:
             nodes=self.nodes,
             registry=registry,
             tokens=tokens,
-            ids=ids,
             rules=Rules(
                 max_unacked=settings.max_unacked,
                 msg_limit=settings.msg_limit,

@@ -15,20 +15,14 @@ from autopush.store.hasher import Hasher
 from autopush.store.tables import (
     ADD_CHANNELS,
     CHANNELS_ROW,
-    IS_BEFORE,
+    IS_OLDER,
     IS_THAT_UPDATE,
-    MOVE_POINTER,
     REMOVE_CHANNELS,
 )
 from autopush.webpush.notification import Notification
 from tablestore import ConditionFailed, Item, Range, Returning, TableHandle
 
 PAGE: Final = 10
-POINTER_LAG: Final = 60.0
-"""Seconds by which the read pointer stays behind the clock:
-
-nothing is stored under an older time than that.
-"""
 
 
 def _channels(item: Item | None) -> frozenset[str]:
@@ -78,10 +72,18 @@ class Messages:
         item = rows.item_of(self._hash(notification.uaid), notification)
         return self._table.put(item)
 
-    def is_late(self, notification: Notification) -> bool:
-        """Whether the read pointer may soon pass the message's place: it needs a new one."""
-        made = notification.sort_time
-        return made is not None and made / 1e6 < self._clock() - POINTER_LAG / 2
+    async def save(self, notification: Notification) -> None:
+        """Keep a message that was sent and not acked. A newer one of its topic stays."""
+        if notification.topic is None:
+            await self.store(notification)
+            return
+        item = rows.item_of(self._hash(notification.uaid), notification)
+        try:
+            await self._table.put(
+                item, condition=IS_OLDER, values={"timestamp": notification.timestamp}
+            )
+        except ConditionFailed:
+            return
 
     async def holds(self, uaid: str, row: Row) -> bool:
         """Whether that message is stored, and not replaced by another one."""
@@ -137,20 +139,3 @@ class Messages:
         messages = [m for item in items if (m := rows.message_of(uaid, item)) is not None]
         last = str(page.items[-1]["chidmessageid"]) if page.cursor is not None else None
         return Batch(messages, last, channels, read_to)
-
-    async def mark_read(self, uaid: str, read_to: int) -> None:
-        """Move the read pointer to `read_to` (µs), but never nearer to the clock than the lag,
-        and never back.
-        """
-        read_to = min(read_to, int((self._clock() - POINTER_LAG) * 1e6))
-        if read_to <= 0:
-            return
-        try:
-            await self._table.update(
-                (self._hash(uaid), CHANNELS_ROW),
-                MOVE_POINTER,
-                {"read_to": read_to},
-                condition=IS_BEFORE,
-            )
-        except ConditionFailed:
-            return

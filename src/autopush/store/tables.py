@@ -39,6 +39,7 @@ IS_THAT_CONNECTION: Final = (Attr("node_id") == Param("node_id")) & (
     Attr("connected_at") == Param("connected_at")
 )
 IS_THAT_UPDATE: Final = Attr("updateid") == Param("updateid")
+IS_OLDER: Final = Attr("timestamp").absent() | (Attr("timestamp") < Param("timestamp"))
 
 CONNECT: Final = Update(set=("node_id", "connected_at", "router_type"))
 CONNECT_THIS_MONTH: Final = Update(set=("node_id", "connected_at", "router_type", "last_connect"))
@@ -55,7 +56,3 @@ CREATE: Final = Update(
 CLEAR_NODE: Final = Update(remove=("node_id",))
 ADD_CHANNELS: Final = Update(add_to={"chids": Param("chids")})
 REMOVE_CHANNELS: Final = Update(take_from={"chids": Param("chids")})
-MOVE_POINTER: Final = Update(set={"current_timestamp": Param("read_to")})
-IS_BEFORE: Final = Attr("chids").exists() & (
-    Attr("current_timestamp").absent() | (Attr("current_timestamp") < Param("read_to"))
-)

@@ -20,7 +20,7 @@ from autopush.store.tables import (
     IS_NEWEST,
     IS_THAT_CONNECTION,
 )
-from tablestore import ConditionFailed, Item, TableHandle, Value
+from tablestore import ConditionFailed, Item, Returning, TableHandle, Value
 
 RECORD_VERSION: Final = 1
 WEBPUSH: Final = "webpush"
@@ -80,8 +80,13 @@ class Users:
             await self.drop(uaid)
         return record
 
-    async def connect(self, record: UserRecord, node_id: str, connected_at: int) -> bool:
-        """Note that a known user is connected here. False when a newer connection is on record."""
+    async def connect(
+        self, record: UserRecord, node_id: str, connected_at: int
+    ) -> UserRecord | None:
+        """Note that a known user is connected here; returns the record as it was before.
+
+        None when a newer connection is on record.
+        """
         now = self._clock()
         update = CONNECT
         values: dict[str, Value] = {
@@ -93,12 +98,17 @@ class Users:
             update = CONNECT_THIS_MONTH
             values["last_connect"] = last_connect.make(now)
         try:
-            await self._table.update(
-                (self._hash(record.uaid),), update, values, condition=IS_NEWEST
+            old = await self._table.update(
+                (self._hash(record.uaid),),
+                update,
+                values,
+                condition=IS_NEWEST,
+                returning=Returning.OLD,
             )
         except ConditionFailed:
-            return False
-        return True
+            return None
+        # A record that vanished since it was read is the one that was read.
+        return (_record(record.uaid, old) if old else None) or record
 
     def create(self, uaid: str, node_id: str, connected_at: int, month: str) -> Awaitable[object]:
         """Write a new Web Push user.

@@ -78,7 +78,9 @@ async def test_an_idle_connection_leaves_without_a_call_to_the_store(house: Hous
     assert house.engine.calls == []
 
 
-async def test_what_waited_too_long_for_its_place_is_saved_under_a_new_one(house: House) -> None:
+async def test_a_saved_message_keeps_the_place_its_id_names_however_long_it_waited(
+    house: House,
+) -> None:
     agent = await house.subscribed()
     message = house.message(agent.uaid, ttl=3600)
     agent.connection.deliver(message, None)
@@ -86,8 +88,22 @@ async def test_what_waited_too_long_for_its_place_is_saved_under_a_new_one(house
     agent.leave()
     await house.settle()
     (row,) = house.rows()
-    assert int(str(row["chidmessageid"]).split(":")[1]) == int(house.clock() * 1e6)
+    assert row["chidmessageid"] == message.sort_key
     assert row["updateid"] == message.version
+
+
+async def test_the_newest_message_of_a_topic_survives_an_older_one_that_is_saved_later(
+    house: House,
+) -> None:
+    agent = await house.subscribed()
+    older = house.message(agent.uaid, topic="news")
+    agent.connection.deliver(older, None)
+    await house.pass_time(1)
+    newer = house.message(agent.uaid, topic="news")
+    await house.store.current.store(newer)
+    agent.leave()
+    await house.settle()
+    assert house.stored_versions() == [newer.version]
 
 
 # ── who is told ─────────────────────────────────────────────────────────────────────────────────

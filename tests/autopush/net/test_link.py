@@ -206,7 +206,7 @@ async def test_nobody_listening_is_down_at_once_then_cools_down(
     async with linked(wheel, port) as link:
         results = await outcome(*(link.request("PUT", "/") for _ in range(50)))
         assert len(set(results)) == 1
-        assert results[0] == "LinkDown('cannot connect: ECONNREFUSED')"
+        assert results[0] == "LinkUnreachable('cannot connect: ECONNREFUSED')"
         with pytest.raises(LinkDown, match="a moment ago"):
             link.request("PUT", "/")
         await asyncio.sleep(0.06)
@@ -235,7 +235,7 @@ async def test_a_connect_that_hangs_costs_one_timeout_for_all(
         link.loop = Loop()  # type: ignore[assignment]
         start = time.monotonic()
         results = await outcome(*(link.request("PUT", "/") for _ in range(100)))
-        assert set(results) == {"LinkDown('connecting took too long')"}
+        assert set(results) == {"LinkUnreachable('connecting took too long')"}
         assert 0.09 < time.monotonic() - start < 1
         assert attempts == ["connect"]
 

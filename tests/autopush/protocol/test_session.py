@@ -13,7 +13,6 @@ from autopush.protocol.actions import (
     Forget,
     Greet,
     Greeting,
-    MarkRead,
     ReadStored,
     Row,
     Send,
@@ -311,6 +310,15 @@ def test_unregister_forgets_what_is_on_its_way_to_that_channel() -> None:
     assert session.sent == {}
 
 
+def test_register_refuses_a_channel_beyond_the_limit_but_not_one_that_is_known() -> None:
+    session = subscribed(Rules(max_channels=1))
+    (reply,) = sent(session.receive(frame(messageType="register", channelID=OTHER), NOW))
+    assert (reply["status"], reply["reason"]) == (400, "too many channels")
+    assert session.receive(frame(messageType="register", channelID=CHANNEL), NOW) == [
+        Subscribe(CHANNEL, None)
+    ]
+
+
 # ── direct delivery ─────────────────────────────────────────────────────────────────────────────
 
 
@@ -471,20 +479,30 @@ def test_the_next_page_is_read_when_all_of_this_one_is_acked_in_any_grouping() -
     assert [m["version"] for m in sent(actions)] == ["version-1", "version-2", "version-3"]
     rows = [entry.row for entry in page.messages]
     assert session.receive(ack(2), NOW) == [Forget([rows[1]])]
-    forget, pointer, read = session.receive(ack(3, 1), NOW)
+    forget, read = session.receive(ack(3, 1), NOW)
     assert forget == Forget([rows[2], rows[0]])
-    assert pointer == MarkRead(int(NOW) * MICROSECONDS + 3)
     assert read == ReadStored(after="02:3")
 
 
-def test_the_pointer_stays_while_anything_else_is_on_its_way() -> None:
+def test_what_is_acked_while_a_page_is_read_is_not_sent_from_that_page() -> None:
     session = greeted(new=False)
-    read_pages(session, FIRST, Batch([stored(2)], "02:2"))
-    direct = message(1)
-    session.accept(direct, Row(direct.sort_key, None))
-    actions = session.receive(ack(2), NOW)
-    assert not any(isinstance(action, MarkRead) for action in actions)
-    assert isinstance(actions[-1], ReadStored)
+    (question,) = read_pages(session, FIRST)
+    assert isinstance(question, ReadStored)
+    direct = stored(1)
+    session.accept(direct.notification, direct.row)
+    assert session.receive(ack(1), NOW) == [Forget([direct.row])]
+    actions = session.answer(question, Batch([direct, stored(2)], None), NOW)
+    assert [m["version"] for m in sent(actions)] == ["version-2"]
+
+
+def test_a_message_on_its_way_whose_row_turns_up_is_deleted_when_acked_and_not_saved() -> None:
+    session = greeted(new=False)
+    (question,) = read_pages(session, FIRST)
+    assert isinstance(question, ReadStored)
+    twin = stored(1)
+    session.accept(twin.notification, None)
+    session.answer(question, Batch([twin], None), NOW)
+    assert session.receive(ack(1), NOW) == [Forget([twin.row])]
 
 
 def test_what_is_on_its_way_already_is_not_sent_again_from_storage() -> None:

@@ -14,7 +14,6 @@ from autopush.protocol.actions import (
     DropUser,
     Forget,
     Greeting,
-    MarkRead,
     ReadStored,
     Row,
     Send,
@@ -68,8 +67,6 @@ class SessionMachine(RuleBasedStateMachine):
                         del self.rows[row.sort_key]
                 case ReadStored():
                     self.questions.append(action)
-                case MarkRead():
-                    assert not self.session.sent, "the pointer moved past an unacked message"
                 case Close() | DropUser():
                     raise AssertionError("a well-behaved user agent was closed")
 

@@ -51,6 +51,9 @@ class FakeUser(ConnectedUser):
             self.delivered.append((notification, row))
         return self.accepts
 
+    async def hand_over(self, notification: Notification, row: Row | None) -> bool:
+        return self.deliver(notification, row)
+
     def check_storage(self) -> bool:
         self.checks += 1
         return self.free
@@ -171,8 +174,8 @@ async def test_what_another_node_is_asked(nodes: Nodes) -> None:
         (202, NodeAnswer.DONE),
         (404, NodeAnswer.ABSENT),
         (503, NodeAnswer.BUSY),
-        (500, NodeAnswer.BUSY),
-        (502, NodeAnswer.BUSY),
+        (500, NodeAnswer.SILENT),
+        (502, NodeAnswer.SILENT),
         (400, NodeAnswer.BUSY),
     ],
 )
@@ -216,12 +219,12 @@ async def test_a_node_that_refuses_is_unreachable(nodes: Nodes, call: Call) -> N
 
 
 @PUSH_AND_CHECK
-async def test_a_node_that_does_not_answer_in_time_is_unreachable(
+async def test_a_node_that_does_not_answer_in_time_is_silent(
     nodes: Nodes, call: Call, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(nodes_module, "TOTAL_TIMEOUT", 0.02)
     with deaf_port() as port:
-        assert await call(nodes, at(port)) is NodeAnswer.UNREACHABLE
+        assert await call(nodes, at(port)) is NodeAnswer.SILENT
 
 
 async def test_a_node_that_cannot_be_connected_to_in_time_is_unreachable(
@@ -240,7 +243,7 @@ async def test_a_node_that_cannot_be_connected_to_in_time_is_unreachable(
     wheel.close()
 
 
-async def test_a_node_that_talks_nonsense_is_unreachable(nodes: Nodes) -> None:
+async def test_a_node_that_talks_nonsense_is_silent(nodes: Nodes) -> None:
     async def talk(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         writer.write(b"nonsense\r\n\r\n")
         writer.close()
@@ -248,25 +251,44 @@ async def test_a_node_that_talks_nonsense_is_unreachable(nodes: Nodes) -> None:
     server = await asyncio.start_server(talk, "127.0.0.1", 0)
     async with server:
         port = server.sockets[0].getsockname()[1]
-        assert await nodes.check(at(port), UAID) is NodeAnswer.UNREACHABLE
+        assert await nodes.check(at(port), UAID) is NodeAnswer.SILENT
 
 
-async def test_a_node_that_hangs_up_is_unreachable(nodes: Nodes) -> None:
+async def test_a_node_that_hangs_up_is_silent(nodes: Nodes) -> None:
     async def hang_up(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         writer.close()
 
     server = await asyncio.start_server(hang_up, "127.0.0.1", 0)
     async with server:
         port = server.sockets[0].getsockname()[1]
-        assert await nodes.check(at(port), UAID) is NodeAnswer.UNREACHABLE
+        assert await nodes.check(at(port), UAID) is NodeAnswer.SILENT
 
 
-async def test_a_node_with_too_much_waiting_is_busy(nodes: Nodes) -> None:
+async def test_a_node_with_too_much_waiting_is_silent(nodes: Nodes) -> None:
     with deaf_port() as port:
         calls = [asyncio.ensure_future(nodes.check(at(port), UAID)) for _ in range(1001)]
-        assert await calls[-1] is NodeAnswer.BUSY
+        assert await calls[-1] is NodeAnswer.SILENT
         nodes.close()
-        assert set(await asyncio.gather(*calls[:-1])) == {NodeAnswer.UNREACHABLE}
+        assert set(await asyncio.gather(*calls[:-1])) == {NodeAnswer.SILENT}
+
+
+async def test_a_check_that_a_silent_node_owes_is_asked_for_until_it_answers(
+    nodes: Nodes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(nodes_module, "ASK_AGAIN", 0.01)
+    answers = [500, 500, 202]
+    asked: asyncio.Queue[str] = asyncio.Queue()
+
+    async def answer(request: Request) -> Response:
+        asked.put_nowait(request.path)
+        return Response(answers.pop(0) if answers else 200)
+
+    async with serving(answer) as server:
+        assert await nodes.check(at(server.port), UAID) is NodeAnswer.SILENT
+        for _ in range(3):
+            assert await asyncio.wait_for(asked.get(), 5) == f"/notif/{UAID}"
+        await nodes.check(at(server.port), UAID)  # behind the last answer on the same link
+    assert asked.qsize() == 1
 
 
 async def test_ending_a_duplicate_on_a_node_that_is_gone_is_no_error(nodes: Nodes) -> None:

@@ -268,12 +268,15 @@ async def test_a_node_without_the_user_agent_is_cleared_from_the_record(
     assert await house.send(store_first=store_first) is Outcome.STORED
     assert await house.node_on_record() is None
     assert house.stored == 1
-    assert len(house.nodes.calls) == 1
+    assert house.nodes.calls == [("push", OTHER_NODE)]
 
 
-async def test_a_busy_node_keeps_its_place_and_is_told_to_look(house: House) -> None:
+@pytest.mark.parametrize("answer", [NodeAnswer.BUSY, NodeAnswer.SILENT])
+async def test_a_busy_or_silent_node_keeps_its_place_and_is_told_to_look(
+    house: House, answer: NodeAnswer
+) -> None:
     await house.record(OTHER_NODE)
-    house.nodes.push_answer = NodeAnswer.BUSY
+    house.nodes.push_answer = answer
     assert await house.send(store_first=False) is Outcome.DELIVERED
     assert await house.node_on_record() == OTHER_NODE
     assert house.nodes.calls == [("push", OTHER_NODE), ("check", OTHER_NODE)]

@@ -6,7 +6,7 @@ import pytest
 
 from autopush.protocol.actions import Row
 from autopush.store import PushStore
-from autopush.store.messages import PAGE, POINTER_LAG
+from autopush.store.messages import PAGE
 from autopush.store.rows import row_of
 from autopush.store.tables import message_table
 from autopush.webpush.notification import Notification
@@ -224,40 +224,61 @@ async def test_a_row_that_cannot_be_read_hides_no_other(
 # ── the read pointer ────────────────────────────────────────────────────────────────────────────
 
 
-async def pointer(store: PushStore) -> int:
-    return (await store.current.read(UAID, None)).read_to
+async def test_a_read_pointer_of_the_predecessor_is_found(engine: Engine, store: PushStore) -> None:
+    table = await engine.ensure_table(message_table("message"))
+    await table.put(
+        {
+            "uaid": UAID,
+            "chidmessageid": " ",
+            "current_timestamp": 77,
+            "chids": frozenset({CHANNEL}),
+        }
+    )
+    batch = await store.current.read(UAID, None)
+    assert (batch.read_to, batch.channels) == (77, frozenset({CHANNEL}))
 
 
-async def test_the_read_pointer_stays_behind_the_clock(
+# ── saving what was sent and not acked ──────────────────────────────────────────────────────────
+
+
+async def test_a_saved_topic_message_leaves_a_newer_one_alone(
     store: PushStore, clock: ManualClock
 ) -> None:
-    await store.current.add_channel(UAID, CHANNEL)
-    await store.current.mark_read(UAID, int(clock() * 1e6))
-    assert await pointer(store) == int((clock() - POINTER_LAG) * 1e6)
+    older = message(clock, 1, topic="news")
+    clock.advance(1)
+    await store.current.store(message(clock, 2, topic="news"))
+    await store.current.save(older)
+    assert await versions(store) == ["version-2"]
 
 
-async def test_the_read_pointer_never_moves_back(store: PushStore, clock: ManualClock) -> None:
-    await store.current.add_channel(UAID, CHANNEL)
-    await store.current.mark_read(UAID, 2_000_000)
-    await store.current.mark_read(UAID, 1_000_000)
-    assert await pointer(store) == 2_000_000
-
-
-async def test_the_read_pointer_makes_no_row_for_a_user_without_channels(
+async def test_a_saved_topic_message_replaces_an_older_one(
     store: PushStore, clock: ManualClock
 ) -> None:
-    await store.current.mark_read(UAID, 2_000_000)
-    assert await pointer(store) == 0
+    await store.current.store(message(clock, 1, topic="news"))
+    clock.advance(1)
+    await store.current.save(message(clock, 2, topic="news"))
+    assert await versions(store) == ["version-2"]
 
 
-async def test_a_message_older_than_half_the_lag_is_late(
+async def test_a_saved_message_without_topic_keeps_its_place(
     store: PushStore, clock: ManualClock
 ) -> None:
-    notification = message(clock, 1)
-    assert not store.current.is_late(notification)
-    clock.advance(POINTER_LAG / 2 + 1)
-    assert store.current.is_late(notification)
-    assert not store.current.is_late(message(clock, 2, topic="news"))
+    early = message(clock, 1)
+    await store.current.store(message(clock, 2))
+    await store.current.save(early)
+    assert await versions(store) == ["version-1", "version-2"]
+
+
+async def test_a_message_is_held_until_it_is_deleted_or_replaced(
+    store: PushStore, clock: ManualClock
+) -> None:
+    first, second = message(clock, 1, topic="news"), message(clock, 2, topic="news")
+    await store.current.store(first)
+    assert await store.current.holds(UAID, row_of(first))
+    await store.current.store(second)
+    assert not await store.current.holds(UAID, row_of(first))
+    await store.current.delete(UAID, row_of(second))
+    assert not await store.current.holds(UAID, row_of(second))
 
 
 # ── channels ────────────────────────────────────────────────────────────────────────────────────

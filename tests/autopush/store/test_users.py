@@ -48,7 +48,9 @@ async def test_a_new_user_has_every_attribute_of_the_schema(
 
 async def test_a_newer_connection_takes_over(store: PushStore) -> None:
     await store.users.create(UAID, NODE, 5, "message")
-    assert await store.users.connect(await known(store), OTHER_NODE, 6)
+    replaced = await store.users.connect(await known(store), OTHER_NODE, 6)
+    assert replaced is not None
+    assert (replaced.node_id, replaced.connected_at) == (NODE, 5)
     assert (await known(store)).node_id == OTHER_NODE
     assert (await known(store)).connected_at == 6
 
@@ -60,6 +62,15 @@ async def test_a_connection_that_is_not_newer_is_refused(
     await store.users.create(UAID, NODE, 5, "message")
     assert not await store.users.connect(await known(store), OTHER_NODE, connected_at)
     assert (await known(store)).node_id == NODE
+
+
+async def test_a_connection_learns_which_one_it_really_replaced(store: PushStore) -> None:
+    await store.users.create(UAID, NODE, 5, "message")
+    read_before = await known(store)
+    await store.users.connect(read_before, OTHER_NODE, 6)
+    replaced = await store.users.connect(read_before, NODE, 7)
+    assert replaced is not None
+    assert (replaced.node_id, replaced.connected_at) == (OTHER_NODE, 6)
 
 
 async def test_any_connection_is_newer_than_none(store: PushStore) -> None:
