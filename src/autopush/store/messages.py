@@ -124,9 +124,10 @@ class Messages:
         """
         user = self._hash(uaid)
         sort = Range(gt=after) if after is not None else None
-        page = await self._table.query(user, sort=sort, limit=PAGE)
+        limit = PAGE if after is not None else PAGE + 1  # the first row is that of the channels
+        page = await self._table.query(user, sort=sort, limit=limit)
         while page.cursor is not None and not page.items:
-            page = await self._table.query(user, sort=sort, limit=PAGE, after=page.cursor)
+            page = await self._table.query(user, sort=sort, limit=limit, after=page.cursor)
         items = page.items
         channels, read_to = None, 0
         if after is None:

@@ -28,7 +28,7 @@ from tablestore.schema import (
 )
 from tablestore.sqlite.codec import unpack
 from tablestore.sqlite.database import translate
-from tablestore.sqlite.operations import Operation
+from tablestore.sqlite.operations import Operation, Row
 from tablestore.sqlite.ranges import Bounds, bounds
 from tablestore.sqlite.statements import Statements
 from tablestore.sqlite.writer import Writer
@@ -39,7 +39,8 @@ _T = TypeVar("_T")
 
 _PAGE_ROWS: Final = 500
 _PAGE_BYTES: Final = 512 << 10
-"""Bounds of one page: about a millisecond of the loop."""
+"""Bounds of one page, about a millisecond of the loop. Expired rows count too: a page of them is
+empty and has a cursor."""
 
 _READ_TIMEOUT: Final = 5.0
 """Seconds a read waits for the file to be recovered after another process died."""
@@ -107,7 +108,7 @@ class SqliteReads(TableHandle):
             await self._writer.settled(operation)
         sql = self.statements.query(limits.lower, limits.upper, descending=descending)
         row = (checked, *limits.values)
-        return await self._page(sql, row, limit, self._names[1:])
+        return await self._page(sql, row, limit)
 
     async def query_index(
         self,
@@ -136,7 +137,7 @@ class SqliteReads(TableHandle):
         sql = self.statements.query_index(
             index, limits.lower, limits.upper, descending=descending, after=after is not None
         )
-        page = await self._page(sql, (checked, *limits.values, *position), limit, names)
+        page = await self._page(sql, (checked, *limits.values, *position), limit)
         if not index.keys_only:
             return page
         shown = {index.partition.name, *names}
@@ -152,7 +153,7 @@ class SqliteReads(TableHandle):
             await asyncio.sleep(0)
         await self._all_settled()
         sql = self.statements.scan(after=after is not None)
-        return await self._page(sql, position, limit, self._names)
+        return await self._page(sql, position, limit)
 
     def _key(self, key: KeyTuple) -> KeyTuple:
         checks = self._checks
@@ -187,32 +188,31 @@ class SqliteReads(TableHandle):
             for waiter in [self._writer.settled(operation) for operation in self._pending.values()]:
                 await waiter
 
-    async def _page(
-        self, sql: str, row: KeyTuple, limit: int | None, position: tuple[str, ...]
-    ) -> Page:
+    async def _page(self, sql: str, row: KeyTuple, limit: int | None) -> Page:
         if limit is not None and limit < 1:
             raise SchemaError("a limit must be at least 1")
         most = _PAGE_ROWS if limit is None else min(limit, _PAGE_ROWS)
         if self._expires:
-            row = (*row, self._clock())
-        items, more = await self._read(lambda: self._collect(sql, row, most))
-        if not more:
-            return Page(items, None)
-        last = items[-1]
-        return Page(items, Cursor(tuple(cast(Scalar, last[name]) for name in position)))
+            row = (self._clock(), *row)
+        return await self._read(lambda: self._collect(sql, row, most))
 
-    def _collect(self, sql: str, row: KeyTuple, most: int) -> tuple[list[Item], bool]:
+    def _collect(self, sql: str, row: KeyTuple, most: int) -> Page:
         items: list[Item] = []
         size = 0
+        last: Row = ()
         cursor = self._reader.execute(sql, row)
-        for (blob,) in cursor:
-            if len(items) >= most or size >= _PAGE_BYTES:
+        for examined, shown in enumerate(cursor):
+            blob = shown[0]
+            full = len(items) >= most or size >= _PAGE_BYTES
+            if examined >= _PAGE_ROWS or (full and blob is not None):
                 cursor.close()  # ends the read transaction
-                return items, True
-            assert isinstance(blob, bytes)
-            items.append(unpack(blob))
-            size += len(blob)
-        return items, False
+                return Page(items, Cursor(cast(KeyTuple, last[1:])))
+            if blob is not None:
+                assert isinstance(blob, bytes)
+                items.append(unpack(blob))
+                size += len(blob)
+            last = shown
+        return Page(items, None)
 
     async def _read(self, ask: Callable[[], _T]) -> _T:
         """Return what ``ask`` returns; SQLite's errors become ours.

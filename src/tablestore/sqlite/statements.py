@@ -2,6 +2,9 @@
 
 The one rule: SQL is made from declarations only; every value of a request is bound.
 
+A query does not skip expired rows, it shows them with NULL in place of the blob (which is then not
+read from the file): so whoever steps through it sees each row that is examined, and can stop.
+
 Layout of a table: ``id`` (the rowid), ``p`` and ``s`` (its key, ``s`` only with a sort key), ``x``
 (the expiry, NULL for never), ``a0``, ``a1`` … (attributes of indexes that are not keys of the
 table), ``b`` (the whole item). A rowid table with a unique index on the key costs half of one
@@ -132,9 +135,11 @@ class Statements:
         return tuple(dict.fromkeys((*first, *self.keys)))
 
     def query(self, lower: Bound, upper: Bound, *, descending: bool) -> str:
-        """Select blobs of a partition: partition, lower and upper bound, time."""
-        if self.table.sort is None:
-            return self.get
+        """Show a partition: time, partition, lower and upper bound.
+
+        This and the following show the blob (NULL: expired), then the columns of the order. They
+        are given a time only if the table has an expiry.
+        """
         shape = (lower, upper, descending)
         found = self._queries.get(shape)
         if found is None:
@@ -142,16 +147,17 @@ class Statements:
         return found
 
     def _query(self, lower: Bound, upper: Bound, *, descending: bool) -> str:
+        if self.table.sort is None:
+            return f"SELECT {self._shown} FROM {self.name} WHERE p = ?"  # noqa: S608
         return (
-            f"SELECT b FROM {self.name} WHERE p = ?"  # noqa: S608
-            f"{_bound('s', lower)}{_bound('s', upper)}{self._live} "
-            f"ORDER BY s{' DESC' if descending else ''}"
+            f"SELECT {self._shown}, s FROM {self.name} WHERE p = ?"  # noqa: S608
+            f"{_bound('s', lower)}{_bound('s', upper)} ORDER BY s{' DESC' if descending else ''}"
         )
 
     def query_index(
         self, index: Index, lower: Bound, upper: Bound, *, descending: bool, after: bool
     ) -> str:
-        """Select blobs of a partition of an index: partition, bounds, position, time."""
+        """Show a partition of an index: time, partition, bounds, position."""
         order = self.index_order(index)
         sort = order[0]
         row, marks = ", ".join(order), ", ".join("?" * len(order))
@@ -159,16 +165,17 @@ class Statements:
         further = f" AND ({row}) {'<' if descending else '>'} ({marks})" if after else ""
         present = "".join(f" AND {self.columns[k.name]} IS NOT NULL" for k in _keys(index))
         return (
-            f"SELECT b FROM {self.name} WHERE {self.columns[index.partition.name]} = ?"  # noqa: S608
-            f"{present}{_bound(sort, lower)}{_bound(sort, upper)}{further}{self._live} "
+            f"SELECT {self._shown}, {row} FROM {self.name} "  # noqa: S608
+            f"WHERE {self.columns[index.partition.name]} = ?"
+            f"{present}{_bound(sort, lower)}{_bound(sort, upper)}{further} "
             f"ORDER BY {', '.join(column + direction for column in order)}"
         )
 
     def scan(self, *, after: bool) -> str:
-        """Select blobs of the whole table: position, time."""
+        """Show the whole table: time, position."""
         row, marks = ", ".join(self.keys), ", ".join("?" * len(self.keys))
         further = f"({row}) > ({marks})" if after else "p IS NOT NULL"
-        return f"SELECT b FROM {self.name} WHERE {further}{self._live} ORDER BY {row}"  # noqa: S608
+        return f"SELECT {self._shown}, {row} FROM {self.name} WHERE {further} ORDER BY {row}"  # noqa: S608
 
     @property
     def _is_key(self) -> str:
@@ -177,6 +184,10 @@ class Statements:
     @property
     def _live(self) -> str:
         return "" if self.table.expiry is None else " AND (x IS NULL OR x > ?)"
+
+    @property
+    def _shown(self) -> str:
+        return "b" if self.table.expiry is None else "iif(x IS NULL OR x > ?, b, NULL)"
 
 
 def _keys(index: Index) -> list[Key]:
