@@ -33,8 +33,8 @@ docs: $(VENV)/.dev ## build the documentation into docs/_build/html
 bench: $(VENV)/.dev ## measure, as ratios to a floor taken in the same run
 	@$(BIN)/python -m bench
 
-soak: $(VENV)/.dev ## the long form of the kill, storm and fuzz suites
-	@AUTOPUSH_SOAK=1 $(BIN)/python -m pytest -m slow $(PYTEST_ARGS)
+soak: $(VENV)/.dev ## the kill, fuzz and model suites in their long form
+	@AUTOPUSH_SOAK=1 $(BIN)/python -m pytest tests/faults tests/autopush/net tests/autopush/protocol tests/conformance --timeout 1800 $(PYTEST_ARGS)
 
 format: $(VENV)/.dev ## let ruff format and fix
 	@$(BIN)/ruff format . && $(BIN)/ruff check --fix .

@@ -8,9 +8,10 @@ from pathlib import Path
 import pytest
 
 from support.service import Service, service
+from support.soak import times
 from support.traffic import Ledger, Subscriber, send_for_ever
 
-ROUNDS = 20
+ROUNDS = times(20, 200)
 SUBSCRIBERS = 6
 SENDERS = 4
 PATIENCE = 60
@@ -61,7 +62,7 @@ class KillService(Killer):
         await running.start()
 
 
-@pytest.mark.timeout(240)
+@pytest.mark.timeout(times(240, 1800))
 @pytest.mark.parametrize(
     ("killer", "options", "rounds"),
     [(KillWorker(), ("--workers", "2"), ROUNDS), (KillService(), (), ROUNDS // 4)],

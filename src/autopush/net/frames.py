@@ -38,6 +38,7 @@ class CloseCode(IntEnum):
     UNSUPPORTED_DATA = 1003
     NO_STATUS = 1005  # never on the wire: the peer's close frame bore no code
     INVALID_DATA = 1007
+    POLICY_VIOLATION = 1008
     MESSAGE_TOO_BIG = 1009
     INTERNAL_ERROR = 1011
 
@@ -181,42 +182,48 @@ class FrameReader:
         """No byte is waiting and no message unfinished."""
         return not self._buffer and self._message is None
 
+    @property
+    def inside_message(self) -> bool:
+        """The first fragment of a message was taken, the last not yet."""
+        return self._message is not None
+
     def feed(self, data: bytes) -> None:
         self._buffer += data
 
     def next(self) -> tuple[int, bytes] | None:
-        """The next (opcode, payload), or None when the bytes so far hold no whole one.
+        """The next (opcode, payload), or None when the bytes so far hold no whole frame.
 
-        A TEXT is a whole message whatever its fragments. A BINARY is told from its header with an
-        empty payload; it, a CLOSE and a `FrameError` are the last that may be taken of a reader.
+        A TEXT is a whole message whatever its fragments; for each fragment before the last there is
+        a CONTINUATION with an empty payload, so that no call takes more than one frame. A BINARY is
+        told from its header with an empty payload; it, a CLOSE and a `FrameError` are the last that
+        may be taken of a reader.
         """
         buffer = self._buffer
-        while len(buffer) >= 2:
-            opcode = buffer[0] & 0x0F
-            self._check_start(buffer[0], buffer[1], opcode)
-            if opcode == BINARY:
-                return BINARY, b""
-            length = buffer[1] & 0x7F
-            key = 2
-            if length > 125:
-                key = 4 if length == 126 else 10
-                if len(buffer) < key:
-                    return None
-                length = _extended_length(buffer, key)
-            if opcode < CLOSE:
-                self._check_size(length)
-            end = key + 4 + length
-            if len(buffer) < end:
+        if len(buffer) < 2:
+            return None
+        opcode = buffer[0] & 0x0F
+        self._check_start(buffer[0], buffer[1], opcode)
+        if opcode == BINARY:
+            return BINARY, b""
+        length = buffer[1] & 0x7F
+        key = 2
+        if length > 125:
+            key = 4 if length == 126 else 10
+            if len(buffer) < key:
                 return None
-            payload = unmask(buffer, key, length)
-            final = buffer[0] & 0x80 != 0
-            del buffer[:end]
-            if opcode >= CLOSE:
-                return opcode, payload
-            message = self._add(payload, opcode, final=final)
-            if message is not None:
-                return TEXT, message
-        return None
+            length = _extended_length(buffer, key)
+        if opcode < CLOSE:
+            self._check_size(length)
+        end = key + 4 + length
+        if len(buffer) < end:
+            return None
+        payload = unmask(buffer, key, length)
+        final = buffer[0] & 0x80 != 0
+        del buffer[:end]
+        if opcode >= CLOSE:
+            return opcode, payload
+        message = self._add(payload, opcode, final=final)
+        return (CONTINUATION, b"") if message is None else (TEXT, message)
 
     def _check_start(self, first: int, second: int, opcode: int) -> None:
         if first & 0x70:

@@ -5,12 +5,16 @@ cancelled one leaves nothing behind. A timeout never comes early; it comes at mo
 
 Time is cut into ticks. The timers due in one tick hang on one ring (a doubly linked list through
 the timers themselves), found by the tick's number. While timers are pending the loop holds one
-timer, for the next tick; when a tick finds none pending it sets no other.
+timer, for the next tick; when a tick finds none pending it sets no other. A tick with many timers
+is called a share at a time (`turns`): until its last share is done, no later tick begins.
 """
 
 import asyncio
-from collections.abc import Callable, Iterable
+from collections import deque
+from collections.abc import Callable
 from typing import TypeVarTuple
+
+from autopush.net.turns import Share
 
 _Args = TypeVarTuple("_Args")
 
@@ -76,7 +80,7 @@ class TimerWheel:
     tick are called all the same.
     """
 
-    __slots__ = ("_closed", "_handle", "_pending", "_reached", "_rings", "_tick", "loop")
+    __slots__ = ("_closed", "_due", "_handle", "_pending", "_reached", "_rings", "_tick", "loop")
 
     def __init__(self, loop: asyncio.AbstractEventLoop, tick: float = 0.25) -> None:
         if tick <= 0:
@@ -84,9 +88,10 @@ class TimerWheel:
         self.loop = loop
         self._tick = tick
         self._rings: dict[int, _Link] = {}
+        self._due: deque[int] = deque()  # ticks reached whose timers are being called
         self._pending = 0
-        self._reached = 0  # the last tick whose timers were called
-        self._handle: asyncio.TimerHandle | None = None
+        self._reached = 0  # the last tick whose timers were called, or are being called
+        self._handle: asyncio.Handle | None = None
         self._closed = False
 
     def __len__(self) -> int:
@@ -130,6 +135,7 @@ class TimerWheel:
             while isinstance(timer := ring._next, Timer):
                 timer.cancel()
         self._rings.clear()
+        self._due.clear()
 
     def _arm(self) -> None:
         when = (self._reached + 1) * self._tick + _AFTER_BOUNDARY
@@ -138,29 +144,41 @@ class TimerWheel:
     def _turn(self) -> None:
         """Call what is due, in the order of the ticks and, within one, of setting."""
         reached = int(self.loop.time() / self._tick)
-        due: Iterable[int] = range(self._reached + 1, reached + 1)
         if reached - self._reached > len(self._rings):  # a long stall: fewer rings than ticks
-            due = sorted(number for number in self._rings if number <= reached)
+            self._due.extend(sorted(number for number in self._rings if number <= reached))
+        else:
+            self._due.extend(range(self._reached + 1, reached + 1))
         self._reached = reached
-        for number in due:
-            ring = self._rings.pop(number, None)
+        self._go_on()
+
+    def _go_on(self) -> None:
+        """Call one share of what is due; the rest after the loop has looked at its sockets."""
+        due = self._due
+        share = Share()
+        while due:
+            ring = self._rings.get(due[0])
             if ring is not None:
-                self._call(ring)
+                while isinstance(timer := ring._next, Timer):
+                    self._call(timer)
+                    if self._closed:
+                        return
+                    if share.used_up():
+                        self._handle = self.loop.call_soon(self._go_on)
+                        return
+                del self._rings[due[0]]
+            due.popleft()
         if self._pending == 0:
             self._rings.clear()  # rings whose timers were all cancelled
             self._handle = None
-        elif not self._closed:
+        else:
             self._arm()
 
-    def _call(self, ring: _Link) -> None:
-        while isinstance(timer := ring._next, Timer):
-            callback, args = timer._callback, timer._args
-            timer.cancel()
-            if self._closed:  # by a callback of this very tick
-                continue
-            try:
-                callback(*args)
-            except Exception as exc:  # noqa: BLE001 - one owner's fault must not stop the others
-                self.loop.call_exception_handler(
-                    {"message": "Exception in a timer's callback", "exception": exc}
-                )
+    def _call(self, timer: Timer) -> None:
+        callback, args = timer._callback, timer._args
+        timer.cancel()
+        try:
+            callback(*args)
+        except Exception as exc:  # noqa: BLE001 - one owner's fault must not stop the others
+            self.loop.call_exception_handler(
+                {"message": "Exception in a timer's callback", "exception": exc}
+            )

@@ -20,7 +20,7 @@ from tablestore.sqlite.database import Database, translate
 from tablestore.sqlite.handle import SqliteTable
 from tablestore.sqlite.operations import Call
 from tablestore.sqlite.statements import Statements
-from tablestore.sqlite.sweeper import BATCH, Sweeper
+from tablestore.sqlite.sweeper import AT_ONCE, BATCH, Sweeper
 from tablestore.sqlite.writer import Writer
 
 __all__ = ["SqliteEngine"]
@@ -146,7 +146,7 @@ class SqliteEngine(Engine):
 
     async def _sweep_some(self) -> int:
         for handle in list(self._handles.values()):
-            if count := await handle.sweep(BATCH):
+            if count := await handle.sweep(BATCH, AT_ONCE):
                 return count
         return 0
 

@@ -166,20 +166,21 @@ class SqliteTable(SqliteReads):
             self._writer.submit_to(operation, joint)
         return future
 
-    async def sweep(self, most: int) -> int:
-        """Delete at most ``most`` expired items; return how many."""
+    async def sweep(self, most: int, writes: int) -> int:
+        """Delete expired items, at most ``most`` in each of so many writes; return how many."""
         if not self._expires:
             return 0
         now = self._clock()
-        if await self._read(lambda: self._reader.execute(self.statements.any_expired, (now,)).get):
+        sql = self.statements.any_expired
+        if not await self._read(lambda: self._reader.execute(sql, (now,)).get):
+            return 0
 
-            def delete(cursor: apsw.Cursor) -> int:
-                cursor.execute(self.statements.sweep, (now, most))
-                return cursor.connection.changes()
+        def delete(cursor: apsw.Cursor) -> int:
+            cursor.execute(self.statements.sweep, (now, most))
+            return cursor.connection.changes()
 
-            call = operations.Call(delete, table=self.table.name)
-            return cast(int, await self._writer.submit(call))
-        return 0
+        calls = (operations.Call(delete, table=self.table.name) for _ in range(writes))
+        return sum(await asyncio.gather(*map(self._writer.submit, calls)))
 
     def _refused(self, error: TablestoreError) -> "asyncio.Future[Any]":
         future = self._loop.create_future()

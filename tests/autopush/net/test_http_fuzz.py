@@ -2,15 +2,15 @@
 
 import asyncio
 import itertools
-import os
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from autopush.net.http import Request, Response, Upgrade
 from support.http_shell import MAX_BODY, Shell, describe, read_answers, receive
+from support.soak import times
 
-EXAMPLES = 5000 if os.environ.get("AUTOPUSH_SOAK") else 150
+EXAMPLES = times(150, 5000)
 fuzz = settings(max_examples=EXAMPLES, deadline=None)
 
 METHODS = st.sampled_from(["GET", "POST", "PUT", "DELETE", "OPTIONS", "PATCH"])

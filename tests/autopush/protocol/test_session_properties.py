@@ -22,6 +22,7 @@ from autopush.protocol.actions import (
 from autopush.protocol.session import Rules, Session
 from autopush.protocol.states import TRANSITIONS, Event, State
 from autopush.webpush.notification import Notification
+from support.soak import times
 
 UAID = "0" * 32
 CHANNEL = "11111111-2222-3333-4444-555555555555"
@@ -173,7 +174,9 @@ class SessionMachine(RuleBasedStateMachine):
 
 
 TestSessionMachine = SessionMachine.TestCase
-TestSessionMachine.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)
+TestSessionMachine.settings = settings(
+    max_examples=times(60, 3000), stateful_step_count=40, deadline=None
+)
 
 
 def test_the_table_leaves_no_state_without_a_way_to_its_end() -> None:
