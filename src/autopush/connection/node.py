@@ -1,16 +1,16 @@
 """The connection node: answers its sessions from the store and finishes what they leave behind.
 
-Rule: work that must not get lost (acked rows to delete, unacked messages to save) is tried again,
-less and less often, until it is done or the process ends; how many jobs may wait for another try is
-bounded.
+Rule: a user agent stands in the registry before the router record names this node, and storage is
+read after that, so that whoever looks for it meanwhile finds its place taken and nothing is missed.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
 from typing import Final
 
 from autopush.clock import Clock
+from autopush.connection.jobs import Jobs
 from autopush.connection.registry import Registry
 from autopush.connection.user_agent import UserAgentConnection
 from autopush.net.timers import TimerWheel
@@ -34,13 +34,9 @@ from autopush.telemetry import logs
 from autopush.webpush.endpoint_token import EndpointTokens
 from autopush.webpush.identifiers import new_uaid
 from autopush.webpush.notification import Notification
-from tablestore import Throttled, Unavailable
+from tablestore import Throttled
 
 SAVES_AT_ONCE: Final = 64
-MAX_RETRIES: Final = 100_000
-RETRY_FIRST: Final = 0.5
-RETRY_LAST: Final = 60.0
-RETRY_POLL: Final = 0.05
 GREET_TRIES: Final = 3
 CLOSINGS_AT_ONCE: Final = 200
 CLOSING_PAUSE: Final = 0.02
@@ -79,9 +75,8 @@ class ConnectionNode:
         self._max_connections = max_connections
         self._nodes = nodes
         self._tokens = tokens
-        self._jobs: set[asyncio.Future[object]] = set()
+        self._jobs = Jobs(wheel)
         self._saves = asyncio.Semaphore(SAVES_AT_ONCE)
-        self._retries = 0
         self._closing = False
 
     @property
@@ -115,17 +110,18 @@ class ConnectionNode:
             self._take_place(connection, uaid)
             return Greeting(uaid, connection.connected_at, new=True)
         connection.messages = self.store.messages(record) or self.store.current
-        # In the registry before the router record: whoever reads the record finds the place taken.
         self._take_place(connection, record.uaid)
         for _ in range(GREET_TRIES):
+            if (
+                not connection.here
+            ):  # it left meanwhile: its successor's record is not ours to write
+                break
             connected_at = max(connection.connected_at, record.connected_at + 1)
             replaced = await self.store.users.connect(record, self._nodes.own_id, connected_at)
             if replaced is not None:
                 await self._end_duplicate(replaced)
                 reset = record.record_version < RECORD_VERSION
                 return Greeting(record.uaid, connected_at, new=False, reset=reset)
-            if not connection.here:
-                break
             record = await self.store.users.get(record.uaid) or record
         raise Throttled("the user connects in too many places at once")
 
@@ -169,19 +165,17 @@ class ConnectionNode:
 
     def forget(self, messages: Messages, uaid: str, rows: Sequence[Row]) -> None:
         """Delete acked rows."""
-        self._job(partial(messages.forget, uaid, rows))
+        self._jobs.start(partial(messages.forget, uaid, rows))
 
     def drop_user(self, messages: Messages, uaid: str) -> None:
         """Forget the user; its next hello gets a new UAID."""
-        self._job(partial(self.store.users.drop, uaid))
-        self._job(partial(messages.drop_channels, uaid))
+        self._jobs.start(partial(self.store.users.drop, uaid))
+        self._jobs.start(partial(messages.drop_channels, uaid))
 
     def hand_on(self, messages: Messages, uaid: str, connected_at: int, farewell: Farewell) -> None:
-        """Save what was accepted and not acked, then tell the node that has the user agent by
-        now.
-        """
+        """Save what was accepted and not acked, then tell the node that has the user by now."""
         unsaved = list(farewell.unsaved)
-        self._job(partial(self._hand_on, messages, uaid, connected_at, unsaved))
+        self._jobs.start(partial(self._hand_on, messages, uaid, connected_at, unsaved))
 
     async def _hand_on(
         self, messages: Messages, uaid: str, connected_at: int, unsaved: list[Notification]
@@ -198,30 +192,6 @@ class ConnectionNode:
             return
         await self._nodes.check(record.node_id, uaid)
 
-    def _job(self, begin: Callable[[], Awaitable[object]], pause: float = RETRY_FIRST) -> None:
-        future = asyncio.ensure_future(begin())
-        self._jobs.add(future)
-        future.add_done_callback(partial(self._job_done, begin, pause))
-
-    def _job_done(
-        self, begin: Callable[[], Awaitable[object]], pause: float, future: asyncio.Future[object]
-    ) -> None:
-        self._jobs.discard(future)
-        error = None if future.cancelled() else future.exception()
-        if error is None:
-            return
-        if not isinstance(error, Throttled | Unavailable):
-            self.on_crash(error, "background job")
-        elif self._retries < MAX_RETRIES:
-            self._retries += 1
-            self.wheel.after(pause, self._try_again, begin, min(pause * 2, RETRY_LAST))
-        else:
-            _log.error("Gave up on a background job", error=type(error).__name__)
-
-    def _try_again(self, begin: Callable[[], Awaitable[object]], pause: float) -> None:
-        self._retries -= 1
-        self._job(begin, pause)
-
     def on_crash(self, error: BaseException, where: str) -> None:
         """Report an error that should not happen; whoever caused it was answered already."""
         _log.error("Unexpected error", where=where, exc_info=error)
@@ -229,22 +199,13 @@ class ConnectionNode:
     # ── the end ──────────────────────────────────────────────────────────────────────────────────
 
     async def shutdown(self, seconds: float) -> None:
-        """Close every socket with 1001, a few at a time, and wait until what they leave behind
-        is safe.
-        """
+        """Close every socket with 1001, a few at a time, and wait until what they leave is safe."""
         self._closing = True
         deadline = asyncio.get_running_loop().time() + seconds
         for number, connection in enumerate(list(self.registry.sockets), 1):
             connection.leave(GOING_AWAY, "going away")
             if number % CLOSINGS_AT_ONCE == 0:
                 await asyncio.sleep(CLOSING_PAUSE)
-        while self._jobs or self._retries:
-            left = deadline - asyncio.get_running_loop().time()
-            if left <= 0:
-                break
-            if self._jobs:
-                await asyncio.wait(self._jobs, timeout=left)
-            else:  # all that is left failed, and waits for its next try
-                await asyncio.sleep(min(left, RETRY_POLL))
+        await self._jobs.finished(deadline - asyncio.get_running_loop().time())
         for connection in list(self.registry.sockets):
             connection.abort()

@@ -1,7 +1,8 @@
 """One HTTP/1.1 connection of the server: read, call the handler, answer in order.
 
-The rule: while an answer is outstanding nothing further is parsed. What the client sends meanwhile
-stays in one buffer of at most one read, then in the kernel; so no client makes a queue grow.
+The rule: while an answer is outstanding nothing further is parsed, nor when this turn's share is
+used up (`turns`). What the client sends meanwhile stays in one buffer of at most one read, then in
+the kernel; so no client makes a queue grow or the others wait.
 """
 
 import asyncio
@@ -11,6 +12,7 @@ from autopush.net.eager import begin
 from autopush.net.http_messages import Request, Response, Upgrade
 from autopush.net.http_reader import BETWEEN, BODY, EXPECTED_BODY, HEAD, RequestReader
 from autopush.net.http_render import CONTINUE, render, render_upgrade
+from autopush.net.turns import LARGE_READ, Share
 
 if TYPE_CHECKING:
     from autopush.net.http import HttpServer
@@ -43,6 +45,7 @@ class HttpConnection(asyncio.Protocol):
         "_timer",
         "_transport",
         "_wait",
+        "_yielded",
     )
 
     def __init__(self, server: "HttpServer") -> None:
@@ -52,9 +55,10 @@ class HttpConnection(asyncio.Protocol):
         self._answering: Request | None = None  # by a handler that is waiting
         self._held: bytes | memoryview | None = None  # read, not yet parsed
         self._last = False  # nothing follows the answer to what is read already
-        # Nothing is parsed while `_gated`: answering, or stalled, or closing.
+        # Nothing is parsed while `_gated`: answering, or stalled, or yielded, or closing.
         self._gated = False
         self._stalled = False
+        self._yielded = False  # `_catch_up` is on its way
         self._closing = False
         self._paused = False
         self._linger = 0  # bytes still to be thrown away while closing
@@ -87,13 +91,17 @@ class HttpConnection(asyncio.Protocol):
         server = self._server
         if len(data) > server.step:
             self._held = data
-            self._go_on()
+            if len(data) > LARGE_READ:
+                self._yield()
+            else:
+                self._go_on()
             return
         reader = self._reader
         reader.feed(data)
-        if reader.ready:
-            self._serve(reader)
-            if reader.phase or reader.stopped:
+        ready = reader.ready
+        if ready:
+            self._serve(ready.pop(0))
+            if ready or reader.phase or reader.stopped:
                 self._go_on()
         elif reader.phase or reader.stopped:
             self._go_on()
@@ -121,8 +129,8 @@ class HttpConnection(asyncio.Protocol):
         if self._answering is not None:
             self._wait = _HANDLER
             return
-        self._gated = False
         self._await(_REQUEST, self._server.limits.idle_timeout)
+        self._gated = self._yielded
         self._go_on()
 
     # -- called by the server --------------------------------------------------------------------
@@ -150,34 +158,58 @@ class HttpConnection(asyncio.Protocol):
                 transport.abort()
             return
         self._held = bytes(self._held) + data if self._held else data
-        if not self._paused:
+        self._pause()
+
+    def _pause(self) -> None:
+        if not self._paused and self._transport is not None:
             self._paused = True
-            transport.pause_reading()
+            self._transport.pause_reading()
+
+    def _yield(self) -> None:
+        """Leave the rest to the next turn of the loop."""
+        self._yielded = self._gated = True
+        self._pause()
+        self._server.wheel.loop.call_soon(self._catch_up)
+
+    def _catch_up(self) -> None:
+        self._yielded = False
+        if self._transport is None or self._closing or self._stalled or self._answering is not None:
+            return
+        self._gated = False
+        self._go_on()
 
     def _go_on(self) -> None:
         """Parse and answer what is there as far as possible, then say what is waited for."""
         reader = self._reader
-        step = self._server.step
-        while True:
-            if reader.ready:
-                self._serve(reader)
-            if self._gated:
-                return
-            if reader.refusal is not None:
+        ready = reader.ready
+        share: Share | None = None
+        while not self._gated:
+            if ready:
+                self._serve(ready.pop(0))
+            elif reader.refusal is not None:
                 self._refuse(*reader.refusal)
                 return
-            if reader.rest is not None:  # the offer to upgrade was not taken up
+            elif reader.rest is not None:  # the offer to upgrade was not taken up
                 behind = reader.restart()
                 self._held = behind + self._held if self._held else behind
-            if not self._held:
-                break
-            view = memoryview(self._held)
-            self._held = view[step:] if len(view) > step else None
-            reader.feed(view[:step])
+            elif self._held:
+                step = self._server.step
+                view = memoryview(self._held)
+                self._held = view[step:] if len(view) > step else None
+                reader.feed(view[:step])
+            else:
+                self._run_dry(reader.phase)
+                return
+            if share is None:
+                share = Share()
+            if share.used_up() and (ready or self._held) and not self._gated:
+                self._yield()
+
+    def _run_dry(self, phase: int) -> None:
+        """All that was read is answered, but for the beginning of a request."""
         transport = self._transport
         if transport is None:
             return
-        phase = reader.phase
         if phase == BETWEEN:
             if self._last and self._wait == _REQUEST:
                 self._close()
@@ -187,7 +219,7 @@ class HttpConnection(asyncio.Protocol):
                 self._await(_REST_OF_HEAD, self._server.limits.head_timeout)
         else:
             if phase == EXPECTED_BODY:
-                reader.phase = BODY
+                self._reader.phase = BODY
                 transport.write(CONTINUE)
             if self._wait != _REST_OF_BODY:
                 self._await(_REST_OF_BODY, self._server.limits.body_timeout)
@@ -197,26 +229,23 @@ class HttpConnection(asyncio.Protocol):
 
     # -- answering -------------------------------------------------------------------------------
 
-    def _serve(self, reader: RequestReader) -> None:
-        """Have the ready requests answered, until one has to be waited for."""
-        ready = reader.ready
-        handler = self._server.handler
-        while ready and not self._gated:
-            request = ready.pop(0)
-            try:
-                answer = begin(handler(request))
-            except Exception as exc:  # noqa: BLE001 - whatever it is, the client gets an answer
-                self._respond(request, self._server.crashed(exc, request))
-                continue
-            if type(answer) is Response:
-                self._respond(request, answer)
-            elif isinstance(answer, asyncio.Task):
-                self._answering = request
-                self._gated = True
-                self._wait = _HANDLER
-                answer.add_done_callback(self._answered)
-            else:
-                self._answer(request, answer)
+    def _serve(self, request: Request) -> None:
+        """Have one request answered, now or by a task that is waited for."""
+        server = self._server
+        try:
+            answer = begin(server.handler(request))
+        except Exception as exc:  # noqa: BLE001 - whatever it is, the client gets an answer
+            self._respond(request, server.crashed(exc, request))
+            return
+        if type(answer) is Response:
+            self._respond(request, answer)
+        elif isinstance(answer, asyncio.Task):
+            self._answering = request
+            self._gated = True
+            self._wait = _HANDLER
+            answer.add_done_callback(self._answered)
+        else:
+            self._answer(request, answer)
 
     def _answered(self, task: "asyncio.Task[Response | Upgrade]") -> None:
         request = cast(Request, self._answering)
@@ -285,11 +314,11 @@ class HttpConnection(asyncio.Protocol):
         self._leave()
         transport.write(data)
         transport.set_protocol(protocol)
+        if paused:
+            transport.resume_reading()  # before the new protocol has its say about it
         protocol.connection_made(transport)
         if rest:
             protocol.data_received(rest)
-        if paused:
-            transport.resume_reading()
 
     # -- closing ---------------------------------------------------------------------------------
 

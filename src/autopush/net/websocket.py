@@ -1,11 +1,13 @@
 """A WebSocket connection of a server: RFC 6455 on a raw transport, to be subclassed.
 
 The rule it keeps: an idle connection owns nothing but its slots. No buffer, reader or timer exists
-unless something is half read, half said or half closed.
+unless something is half read, half said or half closed; and nothing stays half for ever.
 
 The usual read is one or more whole, short, masked text frames; `data_received` takes these straight
 from the bytes. Whatever else comes goes through a `FrameReader`, which lives until it is idle
-again. How a connection ends:
+again. Input is held back while the owner has paused it, while the peer does not read our output
+(else answers would pile up) and when this turn's share is used up (`turns`); what was read stays in
+the `FrameReader` and the socket is not read. `_catch_up` goes on. How a connection ends:
 
     open ── close() ──────────────→ closing ── peer's close frame, timeout, end of stream ──→ over
     open ── peer's close frame ──→ answered, transport closed ─────────────────────────────→ over
@@ -16,7 +18,7 @@ again. How a connection ends:
 """
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import ClassVar, Final, cast
 
 from .frames import (
@@ -36,15 +38,19 @@ from .frames import (
     unmask,
 )
 from .timers import Timer, TimerWheel
+from .turns import LARGE_READ, Share
 
-_READING_PAUSED: Final = 1
-_OUTPUT_PAUSED: Final = 2
-_CLOSING: Final = 4  # our close frame is out
-_OVER: Final = 8  # nothing that still arrives counts
-_TOLD: Final = 16  # connection_closed was called
+_READING_PAUSED: Final = 1  # by the owner
+_OUTPUT_PAUSED: Final = 2  # the peer does not read
+_YIELDED: Final = 4  # `_catch_up` is on its way
+_STOPPED: Final = 8  # the socket is not read
+_CLOSING: Final = 16  # our close frame is out
+_OVER: Final = 32  # nothing that still arrives counts
+_TOLD: Final = 64  # connection_closed was called
 
 _NOT_OPEN: Final = _CLOSING | _OVER
-_NOT_FAST: Final = _READING_PAUSED | _NOT_OPEN
+_HELD: Final = _READING_PAUSED | _OUTPUT_PAUSED | _YIELDED
+_NOT_FAST: Final = _HELD | _NOT_OPEN
 
 _FINAL_TEXT: Final = 0x80 | TEXT
 _MASKED: Final = 0x80
@@ -58,12 +64,16 @@ class WebSocketProtocol(asyncio.Protocol):
     loses the connection: the transport is aborted and the event loop's exception handler told.
     """
 
-    __slots__ = ("_closing", "_pong", "_reader", "_state", "_timer", "_wheel", "transport")
+    __slots__ = ("_closing", "_deadline", "_reader", "_state", "_wheel", "transport")
 
     max_message: ClassVar[int] = 64 * 1024
     """Bytes of payload in a message, all its fragments together; a longer one closes with 1009."""
     write_high_water: ClassVar[int] = 16 * 1024
     """Unsent bytes beyond which output counts as paused; it resumes below a quarter of them."""
+    output_timeout: ClassVar[float] = 60.0
+    """Seconds output may stay paused before the connection is aborted."""
+    message_timeout: ClassVar[float] = 30.0
+    """Seconds from a message's first byte to its last; a longer one closes with 1008."""
 
     @property
     def close_timeout(self) -> float:
@@ -76,8 +86,9 @@ class WebSocketProtocol(asyncio.Protocol):
         self._wheel = wheel
         self._state = 0
         self._reader: FrameReader | None = None
-        self._pong: bytes | None = None  # owed to the peer's latest ping while output is paused
-        self._timer: Timer | None = None
+        # One at a time: for the end once it has begun, else for the peer to read what we send, else
+        # for the rest of a message.
+        self._deadline: Timer | None = None
         self._closing: tuple[int | None, str] = (None, "")
 
     # --- hooks ----------------------------------------------------------------------------------
@@ -102,7 +113,10 @@ class WebSocketProtocol(asyncio.Protocol):
         """
 
     def output_paused(self) -> None:
-        """The peer reads too slowly: `writable` is false now. May come from within a send."""
+        """The peer reads too slowly: `writable` is false now. May come from within a send.
+
+        Nothing is received until it has caught up.
+        """
 
     def output_resumed(self) -> None:
         """The peer has caught up: `writable` is true again."""
@@ -144,11 +158,8 @@ class WebSocketProtocol(asyncio.Protocol):
         frame = close_frame(code, reason)
         if self._state & _NOT_OPEN:
             return
-        self._closing = code, reason
-        self._state |= _CLOSING
-        self.transport.write(frame)
-        self._give_time()
-        self.resume_reading()  # the peer's answer is awaited, paused or not
+        self._begin_closing(code, reason, frame)
+        self._read_on()  # the peer's answer is awaited, whatever was paused
 
     def abort(self) -> None:
         """Drop the connection at once, without a close frame. What is unsent is lost."""
@@ -167,12 +178,8 @@ class WebSocketProtocol(asyncio.Protocol):
 
     def resume_reading(self) -> None:
         """Go on after `pause_reading`; what was kept is delivered soon, not from within."""
-        if not self._state & _READING_PAUSED:
-            return
         self._state &= ~_READING_PAUSED
-        if self._reader is not None:
-            self.transport.resume_reading()
-            self._wheel.loop.call_soon(self._catch_up)
+        self._read_on()
 
     # --- transport ------------------------------------------------------------------------------
 
@@ -181,8 +188,11 @@ class WebSocketProtocol(asyncio.Protocol):
         self.transport.set_write_buffer_limits(high=self.write_high_water)
 
     def data_received(self, data: bytes) -> None:
+        size = len(data)
+        if size > LARGE_READ:
+            self._yield()
         if self._reader is None and not self._state & _NOT_FAST:
-            size = len(data)
+            share: Share | None = None
             at = 0
             while size - at >= _SHORTEST_FRAME and data[at] == _FINAL_TEXT:
                 length = data[at + 1] - _MASKED
@@ -204,10 +214,15 @@ class WebSocketProtocol(asyncio.Protocol):
                     break
                 at = end
                 self.text_received(payload)
+                if at == size:
+                    return
                 if self._state & _NOT_FAST:
                     break
-            if at == size:
-                return
+                if share is None:
+                    share = Share()
+                if share.used_up():
+                    self._yield()
+                    break
             if at:
                 data = data[at:]
         self._take(data)
@@ -215,28 +230,66 @@ class WebSocketProtocol(asyncio.Protocol):
     def eof_received(self) -> None:
         """The peer will send no more: the transport closes itself once its output is gone."""
         self._reader = None
+        if not self._state & _NOT_OPEN:
+            self._set_deadline(self.close_timeout, self.abort)
         self._state |= _OVER
-        self._give_time()
 
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 - asyncio's signature
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
-        self._pong = None
+        self._clear_deadline()
         self._finish()
 
     def pause_writing(self) -> None:
         self._state |= _OUTPUT_PAUSED
         if not self._state & _NOT_OPEN:
+            self._stop()
+            self._set_deadline(self.output_timeout, self.abort)
             self.output_paused()
 
     def resume_writing(self) -> None:
         self._state &= ~_OUTPUT_PAUSED
-        pong, self._pong = self._pong, None
-        if pong is not None and not self._state & _OVER:
-            self.transport.write(control_frame(PONG, pong))
-        if self.writable:
+        if not self._state & _NOT_OPEN:
+            self._clear_deadline()
+            self._read_on()
             self.output_resumed()
+
+    # --- holding input back ---------------------------------------------------------------------
+
+    def _held(self) -> int:
+        """Whether input has to wait.
+
+        Once our close frame is out only for the next turn: then input asks for no answer but pongs,
+        and these are left out while output is paused.
+        """
+        return self._state & (_YIELDED if self._state & _CLOSING else _HELD)
+
+    def _stop(self) -> None:
+        if not self._state & _STOPPED:
+            self._state |= _STOPPED
+            self.transport.pause_reading()
+
+    def _start(self) -> None:
+        if self._state & _STOPPED:
+            self._state &= ~_STOPPED
+            self.transport.resume_reading()
+
+    def _yield(self) -> None:
+        """Hold input back until the next turn of the loop."""
+        if not self._state & (_YIELDED | _OVER):
+            self._state |= _YIELDED
+            self._wheel.loop.call_soon(self._catch_up)
+
+    def _read_on(self) -> None:
+        """Go on soon with what is held back, unless something else holds it."""
+        if self._state & _STOPPED and not self._held():
+            self._yield()
+
+    def _catch_up(self) -> None:
+        self._state &= ~_YIELDED
+        try:
+            self._deliver()
+        except BaseException:
+            self.abort()
+            raise
 
     # --- inside ---------------------------------------------------------------------------------
 
@@ -249,29 +302,56 @@ class WebSocketProtocol(asyncio.Protocol):
         self._deliver()
 
     def _deliver(self) -> None:
-        """Hand on what the reader holds until it is empty, reading is paused or all is over."""
-        while self._reader is not None and not self._state & _OVER:
-            if self._state & _READING_PAUSED:
-                self.transport.pause_reading()
+        """Hand on what the reader holds until it is empty, input has to wait or all is over."""
+        share = Share()
+        while not self._state & _OVER:
+            if self._held():
+                self._stop()
                 return
             try:
-                event = self._reader.next()
+                event = None if self._reader is None else self._reader.next()
                 if event is None:
-                    if self._reader.idle:
-                        self._reader = None
+                    self._run_dry()
                     return
+                self._frame_taken()
                 self._handle(*event)
             except FrameError as error:
                 self._fail(error.code, error.reason)
+            if share.used_up():
+                self._yield()
+
+    def _run_dry(self) -> None:
+        """All that was read is delivered, but for the beginning of a frame or a message."""
+        if self._reader is not None:
+            if self._reader.idle:
+                self._reader = None
+            elif self._deadline is None:
+                self._set_deadline(self.message_timeout, self._message_too_slow)
+        self._start()
+
+    def _frame_taken(self) -> None:
+        """What follows has time of its own, unless it is the same message still."""
+        if (
+            self._deadline is not None
+            and not self._state & _NOT_OPEN
+            and self._reader is not None
+            and not self._reader.inside_message
+        ):
+            self._clear_deadline()
+
+    def _message_too_slow(self) -> None:
+        self._deadline = None
+        if self._held():  # the rest may be there, and it is we who do not read it
+            self._set_deadline(self.message_timeout, self._message_too_slow)
+        else:
+            self._fail(CloseCode.POLICY_VIOLATION, "the message took too long")
 
     def _handle(self, opcode: int, payload: bytes) -> None:
         if opcode == TEXT:
             if not self._state & _CLOSING:
                 self.text_received(payload)
         elif opcode == PING:
-            if self._state & _OUTPUT_PAUSED:
-                self._pong = payload
-            else:
+            if not self._state & _OUTPUT_PAUSED:
                 self.transport.write(control_frame(PONG, payload))
         elif opcode == PONG:
             if not self._state & _CLOSING:
@@ -287,10 +367,8 @@ class WebSocketProtocol(asyncio.Protocol):
     def _peer_closed(self, payload: bytes) -> None:
         code, reason = parse_close(payload)
         if not self._state & _CLOSING:
-            self._closing = code, reason
-            self.transport.write(close_frame(code))
+            self._begin_closing(code, reason, close_frame(code))
         self.transport.close()
-        self._give_time()
         self._finish()
 
     def _fail(self, code: int, reason: str) -> None:
@@ -299,12 +377,18 @@ class WebSocketProtocol(asyncio.Protocol):
         Closing the socket with input unread would reset it, and the peer might never see why.
         """
         if not self._state & _CLOSING:
-            self._closing = code, reason
-            self.transport.write(close_frame(code, reason))
+            self._begin_closing(code, reason, close_frame(code, reason))
         if self.transport.can_write_eof():
             self.transport.write_eof()
-        self._give_time()
+        self._start()
         self._finish()
+
+    def _begin_closing(self, code: int | None, reason: str, frame: bytes) -> None:
+        """Our close frame goes out, the only one; the peer has `close_timeout` from now on."""
+        self._closing = code, reason
+        self._state |= _CLOSING
+        self._set_deadline(self.close_timeout, self.abort)
+        self.transport.write(frame)
 
     def _finish(self) -> None:
         self._reader = None
@@ -313,13 +397,11 @@ class WebSocketProtocol(asyncio.Protocol):
             self._state |= _TOLD
             self.connection_closed(*self._closing)
 
-    def _give_time(self) -> None:
-        if self._timer is None:
-            self._timer = self._wheel.after(self.close_timeout, self.abort)
+    def _set_deadline(self, seconds: float, callback: Callable[[], None]) -> None:
+        self._clear_deadline()
+        self._deadline = self._wheel.after(seconds, callback)
 
-    def _catch_up(self) -> None:
-        try:
-            self._deliver()
-        except BaseException:
-            self.abort()
-            raise
+    def _clear_deadline(self) -> None:
+        if self._deadline is not None:
+            self._deadline.cancel()
+            self._deadline = None

@@ -7,7 +7,6 @@ Each method returns the actions to carry out, in order. Times are epoch seconds.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from types import MappingProxyType
 from typing import Final
 
 from msgspec import UNSET, Struct
@@ -31,6 +30,7 @@ from autopush.protocol.actions import (
     Unsubscribe,
 )
 from autopush.protocol.drain import Drain
+from autopush.protocol.in_flight import NOTHING, Sent, farewell, supersede, track, untrack
 from autopush.protocol.messages import ClientMessage
 from autopush.protocol.states import GREETED_STATES, TRANSITIONS, Event, State
 from autopush.webpush.endpoint_token import decode_key
@@ -66,23 +66,6 @@ class Rules(Struct, frozen=True):
     min_ping_gap: float = 55.0
     auto_ping_interval: float = 0.0
     env: str = "development"
-
-
-class Sent(Struct):
-    """A notification on its way to the user agent.
-
-    `notification` is kept only while it is in no storage; `row` is its row where there is one;
-    `drained` tells that it belongs to the page of the running drain.
-    """
-
-    channel_id: str
-    notification: Notification | None
-    row: Row | None
-    drained: bool
-
-
-NOTHING: Final[Mapping[str, Sent]] = MappingProxyType({})
-"""What an idle session has sent: one empty mapping for all of them, as there are many."""
 
 
 class Session:
@@ -164,20 +147,14 @@ class Session:
             return False
         if notification.ttl or row is not None:
             if notification.topic is not None:
-                self._supersede(notification)
+                supersede(self.sent, notification)
             unsaved = None if row else notification
-            self._track(
+            self.sent = track(
+                self.sent,
                 notification.version,
                 Sent(notification.channel_id, unsaved, row, drained=False),
             )
         return True
-
-    def _supersede(self, newer: Notification) -> None:
-        """An older message of the same topic that is on its way needs not be saved any more."""
-        for sent in self.sent.values():
-            older = sent.notification
-            if older and (older.channel_id, older.topic) == (newer.channel_id, newer.topic):
-                sent.notification = None
 
     @property
     def busy(self) -> bool:
@@ -209,10 +186,8 @@ class Session:
         self._move(Event.GONE)
         self.state = State.CLOSED
         self._drain = None
-        unsaved = [sent.notification for sent in self.sent.values() if sent.notification]
-        waiting = any(sent.row for sent in self.sent.values())
-        self.sent = NOTHING
-        return Farewell(unsaved, waiting)
+        sent, self.sent = self.sent, NOTHING
+        return farewell(sent)
 
     # ── from the store ───────────────────────────────────────────────────────────────────────────
 
@@ -345,9 +320,10 @@ class Session:
         rows: list[Row] = []
         drain = self._drain
         for version in versions:
-            sent = self._untrack(version)
+            sent = self.sent.get(version)
             if sent is None:
                 continue
+            self.sent = untrack(self.sent, version)
             if sent.row is not None:
                 rows.append(sent.row)
             if drain is not None:
@@ -397,7 +373,8 @@ class Session:
                 continue
             if drain.waiting >= self._rules.msg_limit:
                 return [*actions, DropUser(), *self._drop(NORMAL_CLOSURE, "")]
-            self._track(
+            self.sent = track(
+                self.sent,
                 notification.version,
                 Sent(notification.channel_id, None, stored.row, drained=True),
             )
@@ -408,20 +385,6 @@ class Session:
         if not drain.waiting:
             actions += self._next_page(drain)
         return actions
-
-    def _track(self, version: str, sent: Sent) -> None:
-        if isinstance(self.sent, dict):
-            self.sent[version] = sent
-        else:
-            self.sent = {version: sent}
-
-    def _untrack(self, version: str) -> Sent | None:
-        if not isinstance(self.sent, dict):
-            return None
-        sent: Sent | None = self.sent.pop(version, None)
-        if not self.sent:
-            self.sent = NOTHING
-        return sent
 
     # ── transitions ──────────────────────────────────────────────────────────────────────────────
 

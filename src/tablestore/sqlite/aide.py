@@ -15,11 +15,11 @@ import contextlib
 import queue
 import threading
 from collections.abc import Callable
-from typing import Final
+from typing import Final, TypeAlias
 
 __all__ = ["Aide", "Job"]
 
-Job = Callable[[], Exception | None]
+Job: TypeAlias = Callable[[], Exception | None]
 """Runs in the thread; returns what went wrong, if anything."""
 
 _FIRST_LOOK: Final = 0.001
@@ -63,10 +63,15 @@ class Aide:
         self._jobs.put(job)
         self._look = self._loop.call_later(_FIRST_LOOK, self._look_after, _FIRST_LOOK)
 
-    def stop(self) -> None:
-        """End the thread once its job is done, without waiting for it."""
+    def stop(self, last: Callable[[], None] | None = None) -> None:
+        """End the thread once its job is done, without waiting for it.
+
+        ``last`` is what it does then, if a job is out; a process may end before it comes to that.
+        """
         if self._look is not None:
             self._look.cancel()
+        if self.busy and last is not None:
+            self._jobs.put(last)
         self._then = None
         self._jobs.put(None)
 

@@ -5,6 +5,7 @@ The one rule: a file that is not ours, or newer than we are, is refused and left
 
 import os
 from pathlib import Path
+from time import monotonic, sleep
 from typing import Final
 
 import apsw
@@ -28,8 +29,8 @@ _CATALOG: Final = (
     "CREATE TABLE catalog (id INTEGER PRIMARY KEY AUTOINCREMENT, name TEXT NOT NULL UNIQUE, "
     "declaration TEXT NOT NULL)"
 )
-_OPENING_TIMEOUT: Final = 5000
-"""Milliseconds to wait for other programs while the file is opened."""
+_OPENING_TIMEOUT: Final = 5.0
+"""Seconds to wait for other programs while the file is opened."""
 
 
 def translate(error: apsw.Error, table: str = "") -> TablestoreError:
@@ -74,33 +75,35 @@ class Database:
                 raise Unavailable(f"cannot open {self.path}: {_reason(error)}") from error
             raise
 
-    def close(self, turns: bool = True) -> None:
-        """Close everything; the last process to do so moves the whole log into the file.
+    def close(self) -> None:
+        """Close everything; the last process to do so moves the whole log into the file."""
+        self.close_readers()
+        self.close_writer()
 
-        Without ``turns`` the lock files stay open, for a thread that still waits for them.
-        """
-        for connection in (self.reader, self.checkpointer, self.writer):
-            connection.close()
-        if turns:
-            self.turns.close()
+    def close_readers(self) -> None:
+        """Close what the thread of the writer does not use."""
+        self.reader.close()
+        self.checkpointer.close()
+
+    def close_writer(self) -> None:
+        """Close the rest."""
+        self.writer.close()
+        self.turns.close()
 
     def _prepare(self) -> None:
         writer, reader, checkpointer = self.writer, self.reader, self.checkpointer
-        writer.set_busy_timeout(_OPENING_TIMEOUT)
-        self.turns.take()
-        try:
-            self._check_file()
-            # Each program that opens the file asks again; only the first one changes anything.
-            mode = writer.execute("PRAGMA journal_mode = WAL").get
-            if mode != "wal":
-                raise Unavailable(f"{self.path}: the file system does not allow a shared log")
-            with writer:
-                if not writer.execute("PRAGMA user_version").get:
-                    writer.execute(_CATALOG)
-                    writer.execute(f"PRAGMA application_id = {APPLICATION_ID}")
-                    writer.execute(f"PRAGMA user_version = {FILE_VERSION}")
-        finally:
-            self.turns.give()
+        writer.set_busy_timeout(int(_OPENING_TIMEOUT * 1000))
+        deadline = monotonic() + _OPENING_TIMEOUT
+        while not self._is_made():
+            if self.turns.try_take():
+                try:
+                    self._make()
+                finally:
+                    self.turns.give()
+            elif monotonic() > deadline:
+                raise Unavailable(f"cannot open {self.path}: another process keeps it locked")
+            else:
+                sleep(0.005)
         for connection in (writer, reader, checkpointer):
             connection.set_busy_timeout(0)
             connection.execute("PRAGMA synchronous = FULL")
@@ -110,7 +113,8 @@ class Database:
         writer.execute("PRAGMA cache_spill = OFF")
         reader.execute("PRAGMA query_only = ON")
 
-    def _check_file(self) -> None:
+    def _is_made(self) -> bool:
+        """Whether there is nothing to change: then opening needs no turn, whoever holds it."""
         execute = self.writer.execute
         owner, version = execute("PRAGMA application_id").get, execute("PRAGMA user_version").get
         tables = execute("SELECT count(*) FROM sqlite_schema").get
@@ -121,6 +125,17 @@ class Database:
                 f"{self.path} was written by a newer version (layout {version}, "
                 f"this program knows {FILE_VERSION})"
             )
+        return bool(version) and execute("PRAGMA journal_mode").get == "wal"
+
+    def _make(self) -> None:
+        writer = self.writer
+        if writer.execute("PRAGMA journal_mode = WAL").get != "wal":
+            raise Unavailable(f"{self.path}: the file system does not allow a shared log")
+        with writer:
+            if not writer.execute("PRAGMA user_version").get:
+                writer.execute(_CATALOG)
+                writer.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+                writer.execute(f"PRAGMA user_version = {FILE_VERSION}")
 
 
 def _check_sqlite() -> None:

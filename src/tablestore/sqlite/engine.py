@@ -140,8 +140,10 @@ class SqliteEngine(Engine):
         loop = asyncio.get_running_loop()
         self._closing = loop.create_future()
         await self._sweeper.close()
-        stopped = await self._writer.close()
-        await loop.run_in_executor(None, self._database.close, stopped)
+        close = self._database.close
+        if not await self._writer.close(self._database.close_writer):
+            close = self._database.close_readers
+        await loop.run_in_executor(None, close)
         self._closing.set_result(None)
 
     async def _sweep_some(self) -> int:

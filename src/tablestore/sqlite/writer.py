@@ -17,6 +17,7 @@ waiting writes then took up to 14 seconds instead of 7 ms.
 import asyncio
 import contextlib
 from collections import deque
+from collections.abc import Callable
 from time import monotonic, perf_counter, sleep
 from typing import Any, Final
 
@@ -36,6 +37,9 @@ _SLICE: Final = 0.0005
 _REST: Final = 0.002
 """Seconds between two transactions, in which writes gather: under load each fsync serves more of
 them (measured: a third less CPU for each), and a write that comes alone does not wait."""
+
+_GRACE: Final = 0.1
+"""Seconds a thread without anything to write is given to end."""
 
 _MAX_BATCH: Final = 1000
 _MAX_BATCH_BYTES: Final = 4 << 20
@@ -59,6 +63,7 @@ class Writer:
         "_connection",
         "_count",
         "_cursor",
+        "_given_up",
         "_idle",
         "_lock_timeout",
         "_loop",
@@ -92,7 +97,7 @@ class Writer:
         self._batch_bytes = self._bytes = self._count = 0
         self._overdue: asyncio.TimerHandle | None = None
         self._idle: list[asyncio.Future[None]] = []
-        self._running = self._closed = False
+        self._running = self._closed = self._given_up = False
         self._rested = 0.0
 
     def submit(self, operation: Operation) -> "asyncio.Future[Any]":
@@ -129,21 +134,27 @@ class Writer:
         operation.waiters.append(waiter)
         return waiter
 
-    async def close(self) -> bool:
+    async def close(self, let_go: Callable[[], None]) -> bool:
         """Answer everything submitted, then stop the threads.
 
-        Returns whether that succeeded: a thread still waiting for another process is left behind,
-        and with it the locks it waits for.
+        Returns whether that succeeded. If another process has not given its turn within
+        ``lock_timeout``, the thread that waits for it is left behind, with the connection and the
+        turn it waits for; should it ever get there, it calls ``let_go``.
         """
         self._closed = True
+        if self._overdue is not None:  # all of them, and from now
+            self._cancel_watch()
+            self._watch_waiting()
         while self._count:
             await self._when_idle()
         if self._aide.busy:
+            self._cancel_watch()
+            self._given_up = True
+            # Unless it waits for a turn, and nothing else, it ends in a moment.
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._when_idle(), self._lock_timeout)
+                await asyncio.wait_for(self._when_idle(), _GRACE)
         stopped = not self._aide.busy
-        self._cancel_watch()
-        self._aide.stop()
+        self._aide.stop(let_go)
         await self._loop.run_in_executor(None, self._checkpointer.stop)
         return stopped
 
@@ -181,19 +192,22 @@ class Writer:
     def _wait_for_turn(self) -> Exception | None:
         deadline = monotonic() + self._lock_timeout
         self._turns.take()
-        while True:
+        error: Exception = Throttled("the store is closed")
+        while not self._given_up:
             try:
                 self._connection.execute("BEGIN IMMEDIATE")
-            except apsw.BusyError as error:
+            except apsw.BusyError as busy:
                 if monotonic() < deadline:
                     sleep(0.005)
                     continue
-                self._turns.give()
-                return translate(error)
-            except apsw.Error as error:
-                self._turns.give()
-                return translate(error)
-            return None
+                error = translate(busy)
+            except apsw.Error as failed:
+                error = translate(failed)
+            else:
+                return None
+            break
+        self._turns.give()
+        return error
 
     def _watch_waiting(self) -> None:
         """Fail what waits for longer than ``lock_timeout`` (and at most twice that)."""
