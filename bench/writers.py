@@ -16,7 +16,7 @@ import random
 import statistics
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, MutableSequence, Sequence
 from multiprocessing.synchronize import Event
 from pathlib import Path
 
@@ -43,8 +43,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder) / "store"
             with busy_processes(path, count) as written:
-                waits = sorted(uvloop.run(occasional(path, options.seconds)))
-                rate = sum(written()) / options.seconds
+                waits, rate = uvloop.run(occasional(path, options.seconds, written))
         alone = alone or waits
         columns = [
             f"{wait * 1000:6.2f} ms {wait / base:5.1f}x"
@@ -61,66 +60,61 @@ def figures(waits: list[float]) -> tuple[float, float, float]:
     return statistics.median(waits), waits[int(len(waits) * 0.99)], waits[-1]
 
 
-async def occasional(path: Path, seconds: float) -> list[float]:
-    """Commit one item now and then; return the seconds of each commit."""
+async def occasional(
+    path: Path, seconds: float, written: Callable[[], int]
+) -> tuple[list[float], float]:
+    """Commit one item now and then; return the seconds of each commit, sorted.
+
+    Also returns how many writes a second the others did meanwhile.
+    """
     engine = await SqliteEngine.open(path)
     table = await engine.ensure_table(TABLE)
     waits: list[float] = []
-    end = time.monotonic() + seconds
-    while time.monotonic() < end:
+    start, before = time.monotonic(), written()
+    while time.monotonic() < start + seconds:
         await asyncio.sleep(random.uniform(0, 2 * PAUSE))
         begin = time.perf_counter()
         await table.put({"user": "occasional", "place": f"{len(waits):08}"})
         waits.append(time.perf_counter() - begin)
+    rate = (written() - before) / (time.monotonic() - start)
     await engine.close()
-    return waits
+    return sorted(waits), rate
 
 
-async def keep_busy(path: Path, number: int, ready: Event, stop: Event) -> int:
-    """Keep many writes on their way until told to stop; return how many were done."""
+async def keep_busy(
+    path: Path, number: int, ready: Event, stop: Event, counts: MutableSequence[int]
+) -> None:
+    """Keep many writes on their way until told to stop; keep count of those that are done."""
     engine = await SqliteEngine.open(path)
     table = await engine.ensure_table(TABLE)
-    done = 0
 
     async def client(user: str) -> None:
-        nonlocal done
         for place in range(1_000_000_000):
             if stop.is_set():
                 return
             key = (user, f"{place:08}")
             await table.put({"user": key[0], "place": key[1], "data": "x" * 4096})
             await table.delete(key)
-            done += 2
+            counts[number] += 2
 
     ready.set()
     await asyncio.gather(*(client(f"{number}-{client_}") for client_ in range(CONCURRENT)))
     await engine.close()
-    return done
 
 
-def _busy_process(path: Path, number: int, ready: Event, stop: Event, written: object) -> None:
-    done = uvloop.run(keep_busy(path, number, ready, stop))
-    written[number] = done  # type: ignore[index]
-
-
-class _Written:
-    """What the busy processes wrote; they are stopped when asked."""
-
-    def __init__(self, counts: Sequence[int], stop: Event, processes: list[object]) -> None:
-        self._counts, self._stop, self._processes = counts, stop, processes
-
-    def __call__(self) -> list[int]:
-        self._stop.set()
-        for process in self._processes:
-            process.join()  # type: ignore[attr-defined]
-        return list(self._counts)
+def _busy_process(
+    path: Path, number: int, ready: Event, stop: Event, counts: MutableSequence[int]
+) -> None:
+    uvloop.run(keep_busy(path, number, ready, stop, counts))
 
 
 @contextlib.contextmanager
-def busy_processes(path: Path, count: int) -> Iterator[_Written]:
-    """Run busy processes, started afresh and not forked."""
+def busy_processes(path: Path, count: int) -> Iterator[Callable[[], int]]:
+    """Run busy processes, started afresh and not forked; yields what they wrote so far."""
     context = multiprocessing.get_context("spawn")
-    stop, counts = context.Event(), context.Array("q", max(count, 1))
+    stop = context.Event()
+    # Without a lock: each process writes only its own number.
+    counts: MutableSequence[int] = context.Array("q", max(count, 1), lock=False)
     started = []
     for number in range(count):
         ready = context.Event()
@@ -129,7 +123,7 @@ def busy_processes(path: Path, count: int) -> Iterator[_Written]:
         started.append(process)
         ready.wait()
     try:
-        yield _Written(counts, stop, [*started])  # type: ignore[arg-type]
+        yield lambda: sum(counts)
     finally:
         stop.set()
         for process in started:

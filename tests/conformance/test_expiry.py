@@ -1,5 +1,6 @@
 """Expired items are absent: for every read, condition and update, swept or not."""
 
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
@@ -8,6 +9,8 @@ from support.clocks import ManualClock
 from tablestore import (
     Attr,
     ConditionFailed,
+    Cursor,
+    Page,
     Range,
     Returning,
     SchemaError,
@@ -75,6 +78,60 @@ async def test_expired_items_do_not_count_for_a_limit(
     clock.advance(2)
     page = await messages.query("u", limit=3)
     assert [item["place"] for item in page.items] == ["15", "16", "17"]
+
+
+async def everything(first: Page, more: Callable[[Cursor], Awaitable[Page]]) -> list[Page]:
+    found = [first]
+    while (cursor := found[-1].cursor) is not None:
+        found.append(await more(cursor))
+    return found
+
+
+@pytest.mark.parametrize("descending", [False, True])
+async def test_many_expired_items_hide_no_others(
+    messages: TableHandle, users: TableHandle, clock: ManualClock, descending: bool
+) -> None:
+    live = {0, 700, 1300, 1301, 1999}
+    await messages.batch_write(
+        puts=[
+            {"user": "u", "place": f"{n:04}", "expiry": clock.now + (9 if n in live else 1)}
+            for n in range(2000)
+        ]
+    )
+    await users.batch_write(
+        puts=[
+            {
+                "user": f"{n:04}",
+                "city": "x",
+                "age": 1,
+                "expiry": clock.now + (9 if n in live else 1),
+            }
+            for n in range(2000)
+        ]
+    )
+    clock.advance(1)
+    expected = [f"{n:04}" for n in sorted(live, reverse=descending)]
+    for limit in (None, 1, 3):
+        options: dict[str, Any] = {"limit": limit, "descending": descending}
+        pages = await everything(
+            await messages.query("u", **options),
+            lambda cursor, options=options: messages.query("u", after=cursor, **options),  # type: ignore[misc]
+        )
+        assert [item["place"] for page in pages for item in page.items] == expected
+        pages = await everything(
+            await users.query_index("by_city", "x", **options),
+            lambda cursor, options=options: users.query_index(  # type: ignore[misc]
+                "by_city", "x", after=cursor, **options
+            ),
+        )
+        assert [item["user"] for page in pages for item in page.items] == expected
+        pages = await everything(
+            await messages.scan(limit=limit),
+            lambda cursor, limit=limit: messages.scan(limit=limit, after=cursor),  # type: ignore[misc]
+        )
+        places = [item["place"] for page in pages for item in page.items]
+        assert len(places) == len(expected)
+        assert set(places) == set(expected)
 
 
 async def test_a_condition_finds_an_expired_item_absent(

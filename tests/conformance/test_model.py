@@ -3,9 +3,10 @@
 import asyncio
 import operator
 import tempfile
-from collections.abc import Awaitable, Callable, Coroutine
+import types
+from collections.abc import Awaitable, Callable, Coroutine, Generator
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -60,6 +61,12 @@ CONDITIONS: list[tuple[Condition | None, Callable[[dict[str, Any], Any], bool]]]
     ),
 ]
 conditions = st.sampled_from(CONDITIONS)
+
+bursts = st.lists(
+    st.tuples(st.sampled_from(["put", "put", "delete", "delete", "take", "add", "get"]), numbers),
+    min_size=2,
+    max_size=12,
+)
 
 CHANGE = Update(set=("n", "expiry"), remove=("gone",), add_to={"s": Param("s")})
 SHRINK = Update(take_from={"s": Param("s")})
@@ -204,6 +211,51 @@ class Machine(RuleBasedStateMachine):
             self.items[key] = item
         self.expect(lambda: self.table.batch_write(puts=items, deletes=deletes - puts), None)
 
+    @rule(key=keys, burst=bursts)
+    def many_at_once(self, key: Any, burst: list[tuple[str, Any]]) -> None:
+        """Submit writes to a few keys, and reads in between, in one turn of the loop.
+
+        A read sees what was submitted before it, and may see what came after.
+        """
+
+        async def submit() -> None:
+            reads: list[tuple[Coroutine[Any, Any, Item | None], Any, list[Item | None]]] = []
+            for number, (kind, n) in enumerate(burst):
+                at = key if number % 4 else (key[0], "c")
+                if kind == "get":
+                    reads.append((begun(self.table.get(at)), at, []))
+                else:
+                    self.one_of_many(kind, at, n)
+                for _, place, states in reads:
+                    states.append(self.live(place))
+            for read, _, states in reads:
+                assert await read in states
+
+        self.run(submit())
+
+    def one_of_many(self, kind: str, key: tuple[str, str], n: Any) -> None:
+        old = self.live(key)
+        item: Item = {"user": key[0], "place": key[1], "n": n}
+        answer: object = None
+        awaitable: Awaitable[object]
+        if kind == "put":
+            awaitable = self.table.put(item)
+            self.items[key] = item
+        elif kind == "delete":
+            awaitable = self.table.delete(key)
+            self.items.pop(key, None)
+        elif kind == "take":
+            awaitable = self.table.delete(key, returning=Returning.OLD)
+            answer = old
+            self.items.pop(key, None)
+        else:
+            awaitable = self.table.put(item, condition=Attr("user").absent())
+            if old is None:
+                self.items[key] = item
+            else:
+                answer = ConditionFailed
+        self.submitted.append((awaitable, answer))
+
     @rule(seconds=st.sampled_from([1, 5, 60]))
     def time_passes(self, seconds: int) -> None:
         # Conditions are judged when they are applied, by the clock of then.
@@ -268,6 +320,34 @@ class Machine(RuleBasedStateMachine):
     def every_item_is_as_in_the_dict(self) -> None:
         for key in self.items:
             assert self.run(self.table.get(key)) == self.live(key)
+
+
+def begun(read: Coroutine[Any, Any, T]) -> Coroutine[Any, Any, T]:
+    """Run a read up to where it waits; the rest of it is run when what is returned is awaited."""
+    try:
+        first = read.send(None)
+    except StopIteration as answered:
+        answer: T = answered.value
+
+        async def nothing_left() -> T:
+            return answer
+
+        return nothing_left()
+
+    @types.coroutine
+    def rest() -> Generator[Any, Any, T]:
+        waits = first
+        while True:
+            sent = yield waits
+            try:
+                waits = read.send(sent)
+            except StopIteration as answered:
+                return cast(T, answered.value)
+
+    async def awaited() -> T:
+        return await rest()
+
+    return awaited()
 
 
 def within(place: str, sort: Range | None) -> bool:

@@ -11,16 +11,22 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
+from bench import report
 from bench.measures import MEASURES
 from docs._ext import pages, state_diagram
 
 from autopush import cli
+from autopush.net import turns
 from autopush.net.frames import CloseCode
+from autopush.net.websocket import WebSocketProtocol
 from autopush.protocol import session
 from autopush.protocol.states import TRANSITIONS, Event, State
 from autopush.settings import OPTIONS
 from autopush.settings_table import Option
+from autopush.store import messages
+from autopush.web import verifications
 from autopush.webpush.errors import ERRORS, ErrorKind
+from tablestore.sqlite import writer
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = {path.stem: pages.fill(path.read_text("utf-8")) for path in (ROOT / "docs").glob("*.md")}
@@ -83,6 +89,40 @@ def test_every_close_code_the_session_uses_is_documented() -> None:
 @pytest.mark.parametrize("measure", MEASURES)
 def test_every_measure_of_the_benchmarks_is_explained(measure: str) -> None:
     assert f"`{measure}`" in PAGES["benchmarks"]
+
+
+@pytest.mark.parametrize("column", [name for name in report._COLUMNS[1:] if name])
+def test_every_column_of_the_benchmarks_is_explained(column: str) -> None:
+    assert f"| {column} |" in PAGES["benchmarks"]
+
+
+IN_WORDS = {10: "ten", 0.0005: "half a millisecond"}
+
+
+@pytest.mark.parametrize(
+    ("page", "words"),
+    [
+        ("protocol", f"the user agent has {session.Rules().max_channels:,} channels"),
+        ("operations", f"| none | {session.Rules().max_channels:,} |"),
+        ("protocol", f"{IN_WORDS[messages.PAGE]} at most at a time"),
+        ("protocol", f"{WebSocketProtocol.message_timeout:g} s from its first byte to its last"),
+        ("protocol", f"has to be read within {WebSocketProtocol.output_timeout:g} s"),
+        ("protocol", f"at most {WebSocketProtocol.max_message // 1024} KiB a message"),
+        ("architecture", f"{turns.STEPS} steps or {IN_WORDS[turns.SECONDS]}"),
+        ("architecture", f"up to {verifications.MAX_WAITING:,} may wait"),
+        ("storage", f"a rest of {writer._REST * 1000:g} ms"),
+        ("storage", f"slices of {IN_WORDS[writer._SLICE]}"),
+        ("storage", f"{writer._MAX_BATCH:,} writes or {writer._MAX_BATCH_BYTES >> 20} MiB in a"),
+    ],
+)
+def test_limits_that_pages_name_are_those_of_the_code(page: str, words: str) -> None:
+    assert words in " ".join(PAGES[page].split())
+
+
+@pytest.mark.parametrize("page", EVERYTHING)
+def test_folders_and_modules_that_pages_name_exist(page: str) -> None:
+    for path in re.findall(r"\b(?:tests|bench|docs|src)/[\w/.-]+\w", EVERYTHING[page]):
+        assert (ROOT / path).exists() or path.startswith("docs/_build"), path
 
 
 # The diagram

@@ -54,6 +54,15 @@ class FakeLoop:
     def call_exception_handler(self, context: dict[str, Any]) -> None:
         self.errors.append(context)
 
+    def turn(self) -> None:
+        """One turn of the loop: the calls that are due now, without those they ask for."""
+        due = []
+        while self._queue and self._queue[0][0] <= self.now:
+            due.append(heapq.heappop(self._queue)[2])
+        for handle in due:
+            if not handle.cancelled:
+                handle.callback(*handle.args)
+
     def advance(self, seconds: float = 0.0, *, stall: bool = False) -> None:
         """Let time pass and make the calls that fall due.
 

@@ -90,10 +90,15 @@ class Shell:
 
 
 def receive(transport: Transport, *chunks: bytes) -> None:
-    """Give what the socket would: nothing is read while paused or closing."""
+    """Give what the socket would: nothing is read while paused or closing.
+
+    What the protocol puts off to its next turns is done on return.
+    """
     for chunk in chunks:
         if chunk and transport.reading and not transport.closing:
             transport.protocol.data_received(chunk)
+        if not transport.reading:
+            transport.loop.advance()
 
 
 def make_server(

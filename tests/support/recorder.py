@@ -57,10 +57,15 @@ class Connection:
         return self.protocol.events
 
     def receive(self, *chunks: bytes) -> None:
-        """Give what the socket would: nothing is read while paused or closing."""
+        """Give what the socket would: nothing is read while paused or closing.
+
+        What the protocol puts off to its next turns is done on return.
+        """
         for chunk in chunks:
             if self.transport.reading and not self.transport.closing:
                 self.protocol.data_received(chunk)
+            if not self.transport.reading:
+                self.settle()
 
     def settle(self, seconds: float = 0.0) -> None:
         """Let time pass and what is due soon happen."""

@@ -44,10 +44,10 @@ class RequestReader:
         "_fed",
         "_headers",
         "_limits",
-        "_lines",
         "_parser",
         "_replay",
         "_request",
+        "_room",
         "_url",
         "peer",
         "phase",
@@ -69,7 +69,7 @@ class RequestReader:
         self._fed = 0  # bytes of whole slices since the phase began
         self._url = b""
         self._headers: dict[str, str] = {}
-        self._lines = 0  # of the head, then of the trailer section
+        self._room = limits.max_header_lines  # left in the head, then in the trailer section
         self._body: bytes | bytearray = b""
         self._request: Request | None = None
         self._replay = False
@@ -115,16 +115,16 @@ class RequestReader:
             self._url += url
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        self._lines = lines = self._lines + 1
-        if lines > self._limits.max_header_lines:
+        self._room = room = self._room - 1
+        if room < 0:
             self._refuse(431, f"more than {self._limits.max_header_lines} header lines")
-        if self.phase != HEAD:  # a trailer field; nobody asked for it
+        headers = self._headers
+        if headers is None:  # a trailer field; nobody asked for it
             return
         try:
             key = NAMES[name]
         except KeyError:
             key = header_name(name)
-        headers = self._headers
         if key in headers:
             if key == "host":
                 self._refuse(400, "more than one Host header")
@@ -135,7 +135,8 @@ class RequestReader:
     def on_headers_complete(self) -> None:
         headers = self._headers
         self._headers = {}
-        self._lines = 0
+        limits = self._limits
+        self._room = limits.max_header_lines
         self.phase = BODY
         if self._replay:
             self._replay = False
@@ -206,7 +207,7 @@ class RequestReader:
         if body:
             request.body = body if type(body) is bytes else bytes(body)
             self._body = b""
-        self._lines = 0
+        self._room = self._limits.max_header_lines
         self.phase = BETWEEN
         self.ready.append(request)
 

@@ -10,7 +10,7 @@ import resource
 import signal
 import time
 from collections.abc import Callable
-from typing import Final
+from typing import Any, Final
 
 import uvloop
 
@@ -77,6 +77,7 @@ async def _serve(
     parent_pipe: int | None,
 ) -> int:
     loop = asyncio.get_running_loop()
+    loop.set_exception_handler(report_loop_error)
     stop = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
@@ -238,6 +239,17 @@ def _crashed(error: Exception, request: Request) -> None:
     # The path may hold an endpoint, which is a secret: only its first segment is told.
     where = "/".join(request.path.split("/")[:2])
     _log.exception("Request failed", error=error, method=request.method, path=where)
+
+
+def report_loop_error(_: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+    """Log what reached the event loop. Its own message would show callbacks with their arguments:
+    user agents, rows, messages.
+    """
+    error = context.get("exception")
+    if error is not None:
+        _log.exception("Unhandled error on the event loop", error=error)
+    else:
+        _log.error("Complaint of the event loop", complaint=context.get("message", ""))
 
 
 def _raise_file_limit() -> None:

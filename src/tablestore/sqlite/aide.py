@@ -33,6 +33,7 @@ class Aide:
     __slots__ = (
         "_finished",
         "_jobs",
+        "_last",
         "_look",
         "_loop",
         "_outcome",
@@ -48,6 +49,7 @@ class Aide:
         self._outcome: Exception | None = None
         self._then: Callable[[Exception | None], None] | None = None
         self._look: asyncio.TimerHandle | None = None
+        self._last: Callable[[], None] | None = None
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
         self._thread.start()
 
@@ -66,12 +68,12 @@ class Aide:
     def stop(self, last: Callable[[], None] | None = None) -> None:
         """End the thread once its job is done, without waiting for it.
 
-        ``last`` is what it does then, if a job is out; a process may end before it comes to that.
+        ``last`` is what the thread does then, if a job is out now; the process may end before.
         """
         if self._look is not None:
             self._look.cancel()
-        if self.busy and last is not None:
-            self._jobs.put(last)
+        if self.busy:
+            self._last = last
         self._then = None
         self._jobs.put(None)
 
@@ -85,6 +87,8 @@ class Aide:
             with contextlib.suppress(RuntimeError):  # the loop was closed without us
                 self._loop.call_soon_threadsafe(self._told)
             del job
+        if self._last is not None:
+            self._last()
 
     def _told(self) -> None:
         # A look may have found out first; then there is no job out, or another one.

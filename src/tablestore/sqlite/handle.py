@@ -51,6 +51,7 @@ class SqliteTable(SqliteReads):
     ) -> None:
         super().__init__(table, statements, writer=writer, reader=reader, clock=clock)
         self._loop = asyncio.get_running_loop()
+        self._last = len(self._names) - 1
         self._extra = tuple((key.name, key_check(key, MAX_SORT_KEY)) for key in statements.extra)
         self._predicates: dict[Condition, Predicate] = {}
         self._changes: dict[Update, Change] = {}
@@ -63,7 +64,12 @@ class SqliteTable(SqliteReads):
             operation: operations.Operation
             if condition is None:
                 operation = operations.Put(
-                    self.table.name, self._pending, self.statements.put, row, len(blob)
+                    self.table.name,
+                    self._pending,
+                    self.statements.put,
+                    row,
+                    self._last,
+                    len(blob),
                 )
             else:
                 judged = operations.JudgedPut(
@@ -122,7 +128,12 @@ class SqliteTable(SqliteReads):
             operation: operations.Operation
             if condition is None and returning is Returning.NOTHING:
                 operation = operations.Delete(
-                    self.table.name, self._pending, self.statements.delete, checked, 64
+                    self.table.name,
+                    self._pending,
+                    self.statements.delete,
+                    checked,
+                    self._last,
+                    64,
                 )
             elif returning is Returning.NEW:
                 raise SchemaError("a delete can return nothing or the old item")
@@ -145,16 +156,17 @@ class SqliteTable(SqliteReads):
         self, *, puts: Iterable[Item] = (), deletes: Iterable[KeyTuple] = ()
     ) -> Awaitable[None]:
         name, pending, statements = self.table.name, self._pending, self.statements
+        last = self._last
         batch: list[operations.Operation] = []
         keys: set[KeyTuple] = set()
         try:
             for item in puts:
                 blob, row = self._encode(item)
-                batch.append(operations.Put(name, pending, statements.put, row, len(blob)))
-                keys.add(cast(KeyTuple, row[: len(self._names)]))
+                batch.append(operations.Put(name, pending, statements.put, row, last, len(blob)))
+                keys.add(cast(KeyTuple, row[: last + 1]))
             gone = {self._key(key): None for key in deletes}
             batch.extend(
-                operations.Delete(name, pending, statements.delete, key, 64) for key in gone
+                operations.Delete(name, pending, statements.delete, key, last, 64) for key in gone
             )
             if len(keys) + len(gone) < len(batch) or not keys.isdisjoint(gone):
                 raise SchemaError("a batch puts a key twice, or puts and deletes it")

@@ -77,11 +77,18 @@ class Operation(ABC):
     def apply(self, cursor: apsw.Cursor) -> object:
         """Make the change and return the answer."""
 
+    def becomes(self, _newer: "Operation") -> bool:
+        """Do instead what the next operation on the partition does, if nobody can tell.
+
+        Returns whether it is so; then the newer one need not be applied.
+        """
+        return False
+
 
 class Put(Operation):
-    """Store a row, whatever was there."""
+    """Store a row, whatever was there. ``last`` is the place of the last column of its key."""
 
-    __slots__ = ("row", "sql")
+    __slots__ = ("applied", "last", "row", "sql")
 
     def __init__(
         self,
@@ -89,6 +96,7 @@ class Put(Operation):
         pending: dict[Scalar, Operation],
         sql: str,
         row: Row,
+        last: int,
         size: int,
     ) -> None:
         self.table = table
@@ -96,11 +104,23 @@ class Put(Operation):
         self.partition = row[0]  # type: ignore[assignment]  # a checked key
         self.size = size
         self.waiters = self.error = self.result = None
-        self.sql, self.row = sql, row
+        self.sql, self.row, self.last = sql, row, last
+        self.applied = False
 
     def apply(self, cursor: apsw.Cursor) -> object:
+        self.applied = True
         cursor.execute(self.sql, self.row)
         return None
+
+    def becomes(self, newer: Operation) -> bool:
+        # Of two that look at nothing, on one key, only the second leaves something.
+        if type(newer) is not Put and type(newer) is not Delete:
+            return False
+        last = self.last
+        if newer.row[last] != self.row[last] or self.applied:
+            return False
+        self.sql, self.row = newer.sql, newer.row
+        return True
 
 
 class Delete(Put):

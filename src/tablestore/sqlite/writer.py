@@ -1,7 +1,7 @@
 """Group commit: submitted writes, in their order, a transaction at a time.
 
-The one rule: what was submitted first is applied first, and nothing is answered before the commit
-that holds it is on the disk.
+The one rule: what was submitted first to a partition is applied first, and nothing is answered
+before the commit that holds it is on the disk.
 
 A transaction goes through these states; the loop is held in none of them:
 
@@ -28,6 +28,7 @@ from tablestore.sqlite.aide import Aide
 from tablestore.sqlite.checkpoint import Checkpointer
 from tablestore.sqlite.database import Database, translate
 from tablestore.sqlite.operations import Operation, Sink
+from tablestore.sqlite.shared import Shared
 
 __all__ = ["Writer"]
 
@@ -37,6 +38,11 @@ _SLICE: Final = 0.0005
 _REST: Final = 0.002
 """Seconds between two transactions, in which writes gather: under load each fsync serves more of
 them (measured: a third less CPU for each), and a write that comes alone does not wait."""
+
+_CALM: Final = 0.005
+_BURST: Final = 8
+"""Transactions are followed by a rest only once there were this many more than one in so many
+seconds: a few writes at a time have nothing to gather and need not wait."""
 
 _GRACE: Final = 0.1
 """Seconds a thread without anything to write is given to end."""
@@ -58,6 +64,7 @@ class Writer:
         "_batch",
         "_batch_bytes",
         "_bytes",
+        "_calm",
         "_checkpointer",
         "_closed",
         "_connection",
@@ -98,7 +105,7 @@ class Writer:
         self._overdue: asyncio.TimerHandle | None = None
         self._idle: list[asyncio.Future[None]] = []
         self._running = self._closed = self._given_up = False
-        self._rested = 0.0
+        self._rested = self._calm = 0.0
 
     def submit(self, operation: Operation) -> "asyncio.Future[Any]":
         """Queue an operation; the future is its answer."""
@@ -116,15 +123,34 @@ class Writer:
                 Throttled(f"{self._count} writes with {self._bytes} bytes are waiting already")
             )
             return
+        pending = operation.pending
+        if pending is not None:
+            latest = pending.get(operation.partition)
+            if latest is not None and latest.becomes(operation):
+                self._share(latest, operation, sink)
+                return
+            pending[operation.partition] = operation
         operation.sink = sink
-        if operation.pending is not None:
-            operation.pending[operation.partition] = operation
         self._count += 1
         self._bytes += operation.size
         self._queue.append(operation)
         if not self._running:
             self._running = True
             self._schedule()
+
+    def _share(self, latest: Operation, newer: Operation, sink: Sink) -> None:
+        """Answer for a newer operation too: a waiting one does its work, at its own place.
+
+        Nothing came between them on their partition. So a message that is acked before it was
+        written never is.
+        """
+        self._count += 1
+        self._bytes += newer.size - latest.size
+        latest.size = newer.size
+        shared = latest.sink
+        if not isinstance(shared, Shared):
+            shared = latest.sink = Shared(shared)
+        shared.sinks.append(sink)
 
     def settled(self, operation: Operation) -> "asyncio.Future[None]":
         """Return a future that is done when an operation without answer yet has it."""
@@ -192,22 +218,19 @@ class Writer:
     def _wait_for_turn(self) -> Exception | None:
         deadline = monotonic() + self._lock_timeout
         self._turns.take()
-        error: Exception = Throttled("the store is closed")
+        error: Exception | None = None
         while not self._given_up:
             try:
                 self._connection.execute("BEGIN IMMEDIATE")
-            except apsw.BusyError as busy:
-                if monotonic() < deadline:
-                    sleep(0.005)
-                    continue
-                error = translate(busy)
             except apsw.Error as failed:
                 error = translate(failed)
-            else:
-                return None
-            break
+                if isinstance(failed, apsw.BusyError) and monotonic() < deadline:
+                    sleep(0.005)
+                    continue
+                break
+            return None
         self._turns.give()
-        return error
+        return error or Throttled("the store is closed")
 
     def _watch_waiting(self) -> None:
         """Fail what waits for longer than ``lock_timeout`` (and at most twice that)."""
@@ -304,7 +327,9 @@ class Writer:
         if error is not None:
             self._fail(self._batch, error)
             return
-        self._rested = monotonic() + _REST
+        now = monotonic()
+        self._calm = max(self._calm, now) + _CALM
+        self._rested = now + _REST if self._calm > now + _BURST * _CALM else now
         batch, self._batch, self._batch_bytes = self._batch, [], 0
         answer = self._answer
         for operation in batch:
@@ -320,6 +345,8 @@ class Writer:
         if pending is not None and pending.get(operation.partition) is operation:
             del pending[operation.partition]
         sink = operation.sink
+        if isinstance(sink, Shared):
+            self._count -= len(sink.sinks) - 1
         if not sink.done():
             if error is None:
                 sink.set_result(operation.result)

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from autopush.net.frames import (
     BINARY,
     CLOSE,
+    CONTINUATION,
     MAX_REASON,
     PING,
     PONG,
@@ -40,6 +41,8 @@ def read(chunks: list[bytes], max_message: int = MAX) -> list[Event]:
         reader.feed(chunk)
         try:
             while (event := reader.next()) is not None:
+                if event == (CONTINUATION, b""):  # a fragment was taken
+                    continue
                 events.append(event)
                 if event[0] in (BINARY, CLOSE):
                     return events
@@ -208,13 +211,26 @@ def test_reader_is_idle_exactly_when_no_byte_waits() -> None:
 
 def test_an_unfinished_message_keeps_the_reader_busy_between_frames() -> None:
     reader = FrameReader(MAX)
+    states = [(reader.inside_message, reader.idle)]
     reader.feed(text(b"abc", fin=False))
+    assert reader.next() == (CONTINUATION, b"")
     assert reader.next() is None
-    assert not reader.idle
+    states.append((reader.inside_message, reader.idle))
     reader.feed(frame(wire.CONTINUATION, b"d"))
     assert reader.next() == (TEXT, b"abcd")
+    states.append((reader.inside_message, reader.idle))
+    assert states == [(False, True), (True, False), (False, True)]
+
+
+def test_no_call_takes_more_than_one_frame() -> None:
+    reader = FrameReader(MAX)
+    reader.feed(text(fin=False) + frame(wire.CONTINUATION, fin=False) * 50)
+    before = len(reader._buffer)
+    for _ in range(51):
+        assert reader.next() == (CONTINUATION, b"")
+        assert before - len(reader._buffer) == 6
+        before = len(reader._buffer)
     assert reader.next() is None
-    assert reader.idle
 
 
 # --- unmasking ----------------------------------------------------------------------------------

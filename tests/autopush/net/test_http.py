@@ -16,6 +16,7 @@ import pytest
 from autopush.net.handshake import Accepted, accept
 from autopush.net.http import HttpServer, Request, Response, Upgrade, header_block
 from autopush.net.http_connection import HttpConnection
+from autopush.net.turns import SECONDS, STEPS
 from support.http_shell import (
     MAX_BODY,
     Answer,
@@ -362,11 +363,108 @@ async def test_a_client_that_goes_on_sending_is_not_read_while_it_waits() -> Non
         client.writer.transport.abort()
 
 
-def test_a_burst_is_answered_and_only_a_slice_of_it_parsed_ahead() -> None:
+def test_a_burst_is_answered_in_full() -> None:
     shell = Shell()
     answers, _ = shell.exchange(GET * 5000)
     assert len(answers) == 5000
     assert all(answer.status == 200 for answer in answers)
+
+
+def turns(shell: Shell, transport: Transport, data: bytes) -> list[int]:
+    """How many requests each turn took, beginning with that of the read, until reading goes on."""
+    counts: list[int] = []
+    transport.protocol.data_received(data)
+    while True:
+        counts.append(len(shell.requests) - sum(counts))
+        if transport.reading:
+            return counts
+        shell.clock.turn()
+
+
+@pytest.mark.parametrize("before", [b"", GET[:9]], ids=["at once", "behind half a head"])
+@pytest.mark.parametrize("many", [200, 1000, 5000], ids=["short read", "read", "large read"])
+def test_pipelined_requests_take_a_share_of_each_turn(before: bytes, many: int) -> None:
+    shell = Shell()
+    transport = shell.connect()
+    receive(transport, before)
+    counts = turns(shell, transport, (GET * many)[len(before) :])
+    assert max(counts) <= STEPS + 1
+    assert sum(counts) == many
+    assert len(read_answers(bytes(transport.written))) == many
+    assert 75 <= closed_after(shell, transport) <= 76
+
+
+def test_the_share_is_of_time_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = 0.0
+
+    async def slow(request: Request) -> Response:
+        nonlocal now
+        now += SECONDS * 0.6
+        return Response(200)
+
+    monkeypatch.setattr("autopush.net.turns.now", lambda: now)
+    shell = Shell(slow)
+    counts = turns(shell, shell.connect(), GET * 20)
+    assert max(counts) <= 4
+    assert sum(counts) == 20
+
+
+def test_a_large_read_waits_for_the_next_turn() -> None:
+    """libuv would read the next as soon as this one returned."""
+    shell = Shell(max_body=100_000)
+    assert turns(shell, shell.connect(), post(b"x" * 70_000) + GET) == [0, 2]
+
+
+def test_after_a_used_up_share_the_client_may_not_read_or_have_gone() -> None:
+    async def large(request: Request) -> Response:
+        return Response(200, b"x" * 1000)
+
+    shell = Shell(large)
+    transport = shell.connect()
+    transport.protocol.data_received(GET * 100)
+    transport.stuck = True
+    transport.protocol.pause_writing()
+    done = len(shell.requests)
+    shell.clock.turn()
+    assert len(shell.requests) == done  # stalled: the share's end does not matter
+    transport.unstick()
+    transport.protocol.resume_writing()
+    transport.reset()
+    shell.clock.advance()
+    assert len(shell.requests) < 100
+    assert shell.server.connections == 0
+    assert len(shell.server.wheel) == 0
+
+
+async def test_a_flood_does_not_make_the_loop_wait() -> None:
+    """However much one socket has to be read, other callbacks have their turn in between."""
+    turn = most = in_turn = answered = 0
+
+    def tick() -> None:
+        nonlocal turn, in_turn
+        turn += 1
+        in_turn = 0
+        ticker[0] = loop.call_soon(tick)
+
+    async def count(request: Request) -> Response:
+        nonlocal most, in_turn, answered
+        in_turn += 1
+        answered += 1
+        most = max(most, in_turn)
+        return Response(204)
+
+    loop = asyncio.get_running_loop()
+    async with serving(count) as here:
+        client = await Client.connect(here)
+        drain = asyncio.ensure_future(client.reader.read(-1))
+        ticker = [loop.call_soon(tick)]
+        client.send(GET * 20_000)
+        await until(lambda: answered == 20_000)
+        ticker[0].cancel()
+        client.writer.close()
+        drain.cancel()
+    assert most <= 3 * STEPS  # the end of one share, a read, the beginning of the next
+    assert turn > 100
 
 
 @pytest.mark.parametrize(
@@ -536,6 +634,22 @@ def test_the_transport_goes_to_the_new_protocol_with_what_was_read_behind_the_he
     assert behind == b"FRAMES MORE"
     assert shell.server.connections == 0
     assert len(shell.server.wheel) == 0
+
+
+def test_the_new_protocol_may_stop_reading_at_once() -> None:
+    class Deaf(Taker):
+        def data_received(self, data: bytes) -> None:
+            self.transport.pause_reading()
+
+    async def handler(request: Request) -> Upgrade:
+        return Upgrade((("upgrade", "x"),), Deaf)
+
+    shell = Shell(handler)
+    transport = shell.connect()
+    transport.protocol.data_received(UPGRADE + b"x" * 100_000)  # more than is read in one turn
+    shell.clock.advance()
+    assert isinstance(transport.protocol, Deaf)
+    assert not transport.reading
 
 
 @pytest.mark.parametrize("late", ["", "?late"])
@@ -745,6 +859,7 @@ def test_a_client_that_reads_again_gets_everything() -> None:
     receive(transport, GET * 100, GET)
     shell.clock.advance(20)
     transport.unstick()
+    shell.clock.advance()
     assert len(read_answers(bytes(transport.written))) == 101
     assert transport.reading
     assert 75 <= closed_after(shell, transport) <= 76

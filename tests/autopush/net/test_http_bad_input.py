@@ -4,6 +4,8 @@ import asyncio
 
 import pytest
 
+from autopush.net.http import Limits
+from autopush.net.http_reader import RequestReader
 from support.http_shell import MAX_BODY, Shell, echo, read_answers, receive, serving
 
 BOTH_LOOPS = True
@@ -90,7 +92,7 @@ REFUSED: dict[str, tuple[int, bytes]] = {
     "a header without an end": (431, b"GET / HTTP/1.1\r\nX: " + b"a" * 100_000),
     "a header name without an end": (431, b"GET / HTTP/1.1\r\n" + b"a" * 100_000),
     "spaces without an end": (431, b"GET / HTTP/1.1\r\nX:" + b" " * 100_000),
-    "trailers without an end": (413, request(CHUNKED, body="0\r\n" + "X: a\r\n" * 30_000)),
+    "trailers without an end": (431, request(CHUNKED, body="0\r\n" + "X: a\r\n" * 30_000)),
     "a chunk extension without an end": (413, request(CHUNKED, body="1;" + "a" * 200_000)),
 }
 
@@ -149,6 +151,38 @@ def test_small_limits_are_kept_too() -> None:
     ):
         answers, _ = Shell(echo, **limits).exchange(data)
         assert [answer.status for answer in answers] == [status]
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [b"a:\r\n" * 102, b"".join(b"a%d:\r\n" % i for i in range(102)), b"ttl: 1\r\n" * 102],
+    ids=["one name", "many names", "a usual name"],
+)
+def test_header_lines_are_counted_as_they_come(lines: bytes) -> None:
+    reader = RequestReader(Limits(max_body=MAX_BODY), "")
+    reader.feed(b"GET / HTTP/1.1\r\n" + lines)
+    assert reader.refusal == (431, "more than 100 header lines")
+    assert len(reader._headers) <= 100
+
+
+def trailers(count: int) -> bytes:
+    return request(CHUNKED, body="1\r\na\r\n0\r\n" + "Host: a\r\n" * count + "\r\n")
+
+
+def test_trailers_are_counted_but_not_kept() -> None:
+    reader = RequestReader(Limits(max_body=MAX_BODY), "")
+    reader.feed(trailers(90)[:-2])
+    assert reader._headers == {}
+    assert not reader.stopped
+    reader.feed(b"X: a\r\n" * 12)
+    assert reader.refusal == (431, "more than 100 header lines")
+    assert reader.ready == []
+
+
+def test_trailers_do_not_count_for_the_head_nor_for_the_next_request() -> None:
+    lines = [f"X-{i}: a" for i in range(98)]
+    answers, _ = Shell().exchange(trailers(100) * 3 + request(*lines))
+    assert [answer.status for answer in answers] == [200] * 4
 
 
 def test_no_body_is_read_that_was_announced_too_large() -> None:

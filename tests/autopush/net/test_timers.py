@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from autopush.net.timers import Timer, TimerWheel
+from autopush.net.turns import SECONDS, STEPS
 from support.fake_loop import FakeLoop
 
 TICK = 0.25
@@ -233,6 +234,88 @@ def test_close_inside_a_callback_stops_the_rest_of_the_tick(
     assert not rest.pending
     assert len(wheel) == 0
     assert clock.scheduled == []
+
+
+# --- many timers in one tick --------------------------------------------------------------------
+
+
+def fall_due(clock: FakeLoop) -> None:
+    """The next turn of the loop is a second late."""
+    clock.now += 1 + LATE
+    clock.turn()
+
+
+def test_many_timers_of_one_tick_take_a_share_of_each_turn_in_their_order(
+    clock: FakeLoop, wheel: TimerWheel
+) -> None:
+    calls: list[int] = []
+    for number in range(1000):
+        wheel.after(1, calls.append, number)
+    wheel.after(1.6, calls.append, 1000)
+    fall_due(clock)
+    clock.now += 1  # the later tick has to wait until this one is done
+    done = 0
+    while done < 1000:
+        assert done < len(calls) <= done + STEPS
+        assert len(wheel) == 1001 - len(calls)
+        assert len(clock.scheduled) == 1
+        done = len(calls)
+        clock.turn()
+    clock.advance(LATE)
+    assert calls == list(range(1001))
+    assert clock.scheduled == []
+    assert wheel._rings == {}
+
+
+def test_slow_callbacks_use_up_a_share_by_their_time(
+    clock: FakeLoop, wheel: TimerWheel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = 0.0
+    calls: list[int] = []
+
+    def slow(number: int) -> None:
+        nonlocal now
+        now += SECONDS * 0.6
+        calls.append(number)
+
+    monkeypatch.setattr("autopush.net.turns.now", lambda: now)
+    for number in range(10):
+        wheel.after(1, slow, number)
+    fall_due(clock)
+    assert len(calls) == 2
+    clock.advance()
+    assert calls == list(range(10))
+
+
+def test_between_two_shares_timers_can_be_cancelled_and_set(
+    clock: FakeLoop, wheel: TimerWheel
+) -> None:
+    calls: list[int] = []
+    timers = [wheel.after(1, calls.append, number) for number in range(200)]
+    fall_due(clock)
+    done = len(calls)
+    assert done < 200
+    for number in range(done, 200, 2):
+        timers[number].cancel()
+    wheel.after(0, calls.append, 200)
+    clock.turn()
+    assert 200 not in calls
+    clock.advance(LATE)
+    assert calls == [*range(done), *range(done + 1, 200, 2), 200]
+    assert len(wheel) == 0
+    assert clock.scheduled == []
+
+
+def test_close_between_two_shares_stops_the_rest(clock: FakeLoop, wheel: TimerWheel) -> None:
+    calls: list[int] = []
+    timers = [wheel.after(1, calls.append, number) for number in range(200)]
+    fall_due(clock)
+    done = len(calls)
+    wheel.close()
+    assert clock.scheduled == []
+    assert not any(timer.pending for timer in timers)
+    clock.advance(10)
+    assert len(calls) == done < 200
 
 
 @pytest.mark.parametrize("spend", ["called", "cancelled"])

@@ -1,10 +1,13 @@
 """A connection from open to over: messages, pauses, the closing handshake, the peer's faults."""
 
 import gc
+import itertools
 import sys
 
 import pytest
 
+from autopush.net.timers import TimerWheel
+from autopush.net.turns import SECONDS, STEPS
 from autopush.net.websocket import WebSocketProtocol
 from support import wire
 from support.recorder import Connection, Event, Recorder
@@ -314,13 +317,16 @@ def test_a_peer_that_vanishes_is_told_once_with_no_code(
 
 def test_from_the_end_of_the_stream_on_nothing_is_sent(connection: Connection) -> None:
     connection.transport.stuck = True
-    connection.protocol.send_text(b"x" * 20_000)
+    connection.protocol.send_text(b"x" * 10_000)
+    connection.sent()
     connection.transport.eof()
     assert not connection.protocol.is_open
+    connection.protocol.send_text(b"x" * 20_000)
     connection.transport.unstick()
-    assert connection.events == [("paused",)]
+    assert connection.events == []
     connection.settle()
-    assert connection.events == [("paused",), ("closed", None, "")]
+    assert connection.sent() == b""
+    assert connection.events == [("closed", None, "")]
 
 
 def test_a_peer_that_vanishes_while_we_close_leaves_our_code(connection: Connection) -> None:
@@ -364,39 +370,285 @@ def test_output_pauses_beyond_the_mark_and_resumes(connection: Connection) -> No
     assert connection.events == [("paused",), ("resumed",)]
 
 
-def test_while_output_is_paused_only_the_latest_ping_is_owed_a_pong(
-    connection: Connection,
-) -> None:
+def stuck(connection: Connection) -> None:
+    """The peer stops reading, and what we send is more than the kernel takes."""
     connection.transport.stuck = True
     connection.protocol.send_text(b"x" * 20_000)
     connection.sent()
-    connection.receive(*(frame(wire.PING, str(i).encode()) for i in range(1000)))
-    connection.receive(b"".join(frame(wire.PING, str(i).encode()) for i in range(1000, 2000)))
+
+
+def test_while_output_is_paused_nothing_is_read_and_afterwards_all_is_delivered(
+    connection: Connection,
+) -> None:
+    connection.receive(text(b"a", fin=False))
+    stuck(connection)
+    assert not connection.reading()
+    connection.protocol.data_received(  # as libuv may after all
+        frame(wire.CONTINUATION, b"b") + frame(wire.PING, b"1") + text(b"c") + frame(wire.PING)
+    )
+    connection.settle(10)
+    assert connection.events == [("paused",)]
     assert connection.sent() == b""
+    assert not connection.reading()
     connection.transport.unstick()
-    assert connection.sent() == wire.server(wire.PONG, b"1999")
-    connection.receive(frame(wire.PING, b"next"))
-    assert connection.sent() == wire.server(wire.PONG, b"next")
+    assert connection.events == [("paused",), ("resumed",)]  # the rest not from within
+    connection.settle()
+    assert connection.events[2:] == [("text", b"ab"), ("text", b"c")]
+    assert connection.sent() == wire.server(wire.PONG, b"1") + wire.server(wire.PONG)
+    assert connection.reading()
+    assert connection.protocol._reader is None
+    assert len(connection.wheel) == 0
 
 
-def test_a_flood_of_pings_to_a_peer_that_does_not_read_is_bounded(connection: Connection) -> None:
+@pytest.mark.parametrize("kind", [frame(wire.PING, b"x" * 125), text(b"x" * 125)])
+def test_answers_do_not_pile_up_for_a_peer_that_does_not_read(
+    connection: Connection, kind: bytes
+) -> None:
+    connection.protocol.on_text = connection.protocol.send_text
     connection.transport.stuck = True
-    flood = frame(wire.PING, b"x" * 125) * 1000
     for _ in range(10):
-        connection.receive(flood)
+        connection.receive(kind * 1000)
     assert len(connection.transport.written) < 16_384 + 200
+    assert not connection.reading()
+
+
+@pytest.mark.parametrize("first", ["output", "owner"])
+def test_both_the_peer_and_the_owner_must_let_input_go_on(
+    connection: Connection, first: str
+) -> None:
+    stuck(connection)
+    connection.protocol.pause_reading()
+    connection.protocol.data_received(text(b"a"))
+    resume = [connection.transport.unstick, connection.protocol.resume_reading]
+    for step in resume if first == "output" else reversed(resume):
+        connection.settle()
+        assert ("text", b"a") not in connection.events
+        assert not connection.reading()
+        step()
+    connection.settle()
+    assert connection.events[-1] == ("text", b"a")
+    assert connection.reading()
+
+
+def test_a_peer_that_neither_reads_nor_closes_is_dropped(connection: Connection) -> None:
+    stuck(connection)
+    connection.settle(59.9)
+    assert connection.state() == "open"
+    connection.settle(0.5)
+    assert connection.state() == "lost"
+    assert connection.events == [("paused",), ("closed", None, "")]
+    assert len(connection.wheel) == 0
+
+
+def test_a_peer_that_reads_again_has_its_time_anew(connection: Connection) -> None:
+    for _ in range(3):
+        stuck(connection)
+        connection.settle(50)
+        connection.transport.unstick()
+        connection.transport.stuck = False
+    connection.settle(100)
+    assert connection.state() == "open"
+    assert len(connection.wheel) == 0
+
+
+def test_close_while_output_is_paused_awaits_the_peer_s_answer(connection: Connection) -> None:
+    stuck(connection)
+    connection.protocol.data_received(text(b"late"))
+    connection.protocol.close(1001)
+    connection.settle()
+    assert connection.reading()
+    connection.receive(frame(wire.PING, b"x" * 125) * 1000, wire.close(1001))
+    assert connection.events == [("paused",), ("closed", 1001, "")]
+    assert connection.sent() == wire.server_close(1001)
+    connection.transport.unstick()
+    connection.settle()
+    assert connection.state() == "lost"
+    assert connection.sent() == b""
+
+
+def test_close_while_output_is_paused_ends_by_the_close_timeout(connection: Connection) -> None:
+    stuck(connection)
+    connection.settle(5)
+    connection.protocol.close(1001)
+    connection.settle(9.9)
+    assert connection.state() == "open"
+    connection.settle(0.5)
+    assert connection.state() == "lost"
 
 
 @pytest.mark.parametrize("end", [wire.close(1002), frame(3)])
-def test_a_pong_owed_is_not_sent_after_the_end(connection: Connection, end: bytes) -> None:
+def test_nothing_is_sent_after_the_end(connection: Connection, end: bytes) -> None:
+    connection.receive(frame(wire.PING, b"1"))
     connection.transport.stuck = True
-    connection.protocol.send_text(b"x" * 20_000)
+    connection.receive(end)
     connection.sent()
-    connection.receive(frame(wire.PING, b"1") + end)
-    assert connection.sent()[2:4] == (1002).to_bytes(2)
+    connection.receive(frame(wire.PING, b"2"))
     connection.transport.unstick()
+    connection.settle()
     assert connection.sent() == b""
-    assert [event[:2] for event in connection.events] == [("paused",), ("closed", 1002)]
+    assert [event[:2] for event in connection.events] == [("closed", 1002)]
+
+
+def test_the_end_has_its_time_whatever_a_subclass_calls_its_own(connection: Connection) -> None:
+    class WithTimer(Recorder):
+        def __init__(self, wheel: TimerWheel) -> None:
+            super().__init__(wheel)
+            self._timer = wheel.after(1000, int)
+
+    other = Connection(WithTimer)
+    other.transport.stuck = True
+    other.protocol.send_text(b"never read")
+    other.receive(wire.close(1000))
+    other.settle(10.5)
+    assert other.state() == "lost"
+
+
+# --- messages that do not end -------------------------------------------------------------------
+
+HALVES = {
+    "a frame's first byte": text(b"x" * 100)[:1],
+    "half a frame": text(b"x" * 100)[:50],
+    "half a message": text(b"x" * 100, fin=False),
+    "half a ping": frame(wire.PING, b"x" * 100)[:50],
+    "half a message after a whole one": text(b"a") + text(b"x", fin=False),
+}
+
+
+@pytest.mark.parametrize("name", HALVES)
+def test_a_half_message_is_not_kept_for_ever(connection: Connection, name: str) -> None:
+    connection.receive(HALVES[name])
+    connection.settle(29.9)
+    assert connection.state() == "open"
+    connection.settle(0.5)
+    assert connection.events[-1] == ("closed", 1008, "the message took too long")
+    assert connection.sent() == wire.server_close(1008, b"the message took too long")
+    assert connection.protocol._reader is None
+    connection.settle(10.5)
+    assert connection.state() == "lost"
+    assert len(connection.wheel) == 0
+
+
+@pytest.mark.parametrize(
+    "trickle",
+    [frame(wire.CONTINUATION, b"x", fin=False), frame(wire.PING), b""],
+    ids=["fragments", "pings", "bytes"],
+)
+def test_trickling_wins_no_time(connection: Connection, trickle: bytes) -> None:
+    connection.receive(text(b"x", fin=False) if trickle else text(b"x" * 1000)[:20])
+    for _ in range(29):
+        connection.settle(1)
+        connection.receive(trickle or b"x")
+        assert connection.state() == "open"
+    connection.settle(1.3)
+    assert connection.events == [("closed", 1008, "the message took too long")]
+
+
+def test_each_message_has_its_own_time(connection: Connection) -> None:
+    """A busy peer's reads may always end inside the next message."""
+    stream = text(b"x" * 100) * 100
+    for at in range(0, len(stream), 70):
+        connection.receive(stream[at : at + 70])
+        connection.settle(10)
+    assert connection.events == [("text", b"x" * 100)] * 100
+    assert len(connection.wheel) == 0
+
+
+def test_a_message_the_owner_does_not_let_in_is_not_late(connection: Connection) -> None:
+    connection.receive(text(b"abc")[:4])
+    connection.protocol.pause_reading()
+    connection.receive(text(b"abc")[4:])
+    connection.settle(100)
+    connection.protocol.resume_reading()
+    connection.settle()
+    assert connection.events == [("text", b"abc")]
+    assert len(connection.wheel) == 0
+
+
+# --- a turn's share -----------------------------------------------------------------------------
+
+
+def turns(connection: Connection, data: bytes) -> list[int]:
+    """What one read and the turns after it delivered and sent each, until the socket is read."""
+    seen = []
+    connection.protocol.data_received(data)
+    while True:
+        seen.append(len(connection.events) + connection.transport.writes)
+        if connection.reading():
+            return seen
+        connection.clock.turn()
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [text(b"x"), text(b"x" * 200), frame(wire.PING), frame(wire.PONG)],
+    ids=["texts", "long texts", "pings", "pongs"],
+)
+@pytest.mark.parametrize("before", [b"", text(b"x")[:3]], ids=["at once", "behind half a frame"])
+def test_a_read_of_many_frames_takes_a_share_of_each_turn(
+    connection: Connection, kind: bytes, before: bytes
+) -> None:
+    connection.receive(before)
+    counts = turns(connection, (text(b"x")[3:] if before else b"") + kind * 300)
+    steps = [after - done for done, after in itertools.pairwise([0, *counts])]
+    assert max(steps) <= STEPS + 1
+    assert len(steps) > 300 // (STEPS + 1)
+    assert counts[-1] == 300 + bool(before)
+    assert connection.protocol._reader is None
+    assert connection.clock.scheduled == [] or before
+
+
+def test_fragments_are_counted_too(connection: Connection) -> None:
+    data = text(fin=False) + frame(wire.CONTINUATION, fin=False) * 300 + frame(wire.PING)
+    counts = turns(connection, data)
+    assert len(counts) > 300 // (STEPS + 1)
+    assert counts[-2:] == [0, 1]
+
+
+def test_the_share_is_of_time_too(connection: Connection, monkeypatch: pytest.MonkeyPatch) -> None:
+    now = 0.0
+
+    def slow(_: bytes) -> None:
+        nonlocal now
+        now += SECONDS * 0.6
+
+    monkeypatch.setattr("autopush.net.turns.now", lambda: now)
+    connection.protocol.on_text = slow
+    counts = turns(connection, text(b"x") * 20)
+    assert counts[-1] == 20
+    steps = [after - done for done, after in itertools.pairwise([0, *counts])]
+    assert max(steps) <= 3
+
+
+def test_a_large_read_waits_for_the_next_turn(connection: Connection) -> None:
+    """libuv would read the next as soon as this one returned."""
+    data = text(b"x" * 60_000) * 3
+    assert turns(connection, data) == [0, 3]
+
+
+def test_a_share_used_up_and_a_pause_go_together(connection: Connection) -> None:
+    connection.protocol.data_received(b"".join(text(b"%d" % i) for i in range(200)))
+    connection.protocol.pause_reading()
+    done = len(connection.events)
+    assert 0 < done <= STEPS + 1
+    connection.settle()
+    assert len(connection.events) == done
+    connection.protocol.resume_reading()
+    connection.protocol.resume_reading()
+    connection.clock.turn()
+    assert done < len(connection.events) <= done + STEPS + 1
+    connection.settle()
+    assert connection.events == [("text", b"%d" % i) for i in range(200)]
+    assert connection.reading()
+
+
+def test_close_and_fault_behind_a_used_up_share(connection: Connection) -> None:
+    connection.protocol.data_received(text(b"x") * 100 + frame(3))
+    connection.protocol.close(1001)
+    connection.settle()
+    assert connection.events[-1] == ("closed", 1001, "")
+    assert len(connection.events) <= STEPS + 2
+    assert connection.reading()  # so that the end of the stream is seen
+    assert connection.state() == "ended"
 
 
 # --- input pauses -------------------------------------------------------------------------------
@@ -434,7 +686,7 @@ def test_input_during_a_pause_stops_the_socket_and_is_kept(connection: Connectio
     assert not connection.reading()
     assert connection.events == []
     connection.protocol.resume_reading()
-    connection.receive(text(b"b"))  # read before the kept one was delivered
+    connection.protocol.data_received(text(b"b"))  # read before the kept one was delivered
     connection.settle()
     assert connection.events == [("text", b"a"), ("text", b"b")]
 
@@ -522,7 +774,7 @@ def test_an_idle_connection_owns_only_its_slots(connection: Connection) -> None:
         and value not in (protocol.transport, connection.wheel)
     ]
     assert held == [(None, "")]
-    assert connection.clock.scheduled == []
+    assert len(connection.wheel) == 0
 
 
 def test_a_connection_that_is_over_is_freed_without_the_collector(connection: Connection) -> None:

@@ -19,6 +19,7 @@ from websockets.frames import Close
 from websockets.typing import Subprotocol
 
 from autopush.net.timers import TimerWheel
+from autopush.net.turns import STEPS
 from autopush.net.websocket import WebSocketProtocol
 from support import wire
 from support.websocket_server import serving
@@ -384,3 +385,40 @@ async def test_an_exception_in_a_hook_loses_only_its_own_connection() -> None:
         assert [type(error) for error in told] == [ValueError]
         await other.send("still here")
         assert await other.recv() == "still here"
+
+
+# --- a flood ------------------------------------------------------------------------------------
+
+
+@on_uvloop
+async def test_a_flood_does_not_make_the_loop_wait() -> None:
+    """However much one socket has to be read, other callbacks have their turn in between."""
+    turn = most = in_turn = received = 0
+    loop = asyncio.get_running_loop()
+    done = loop.create_future()
+
+    class Counting(WebSocketProtocol):
+        __slots__ = ()
+
+        def text_received(self, payload: bytes) -> None:
+            nonlocal most, in_turn, received
+            in_turn += 1
+            most = max(most, in_turn)
+            received += 1
+            if payload == b"last":
+                done.set_result(None)
+
+    def tick() -> None:
+        nonlocal turn, in_turn
+        turn += 1
+        in_turn = 0
+        ticker[0] = loop.call_soon(tick)
+
+    async with serving(Counting) as port, bare(port) as sock:
+        ticker = [loop.call_soon(tick)]
+        await loop.sock_sendall(sock, wire.text(b"x") * 100_000 + wire.text(b"last"))
+        await asyncio.wait_for(done, 20)
+        ticker[0].cancel()
+    assert received == 100_001
+    assert most <= 3 * STEPS  # the end of one share, a read, the beginning of the next
+    assert turn > 1000

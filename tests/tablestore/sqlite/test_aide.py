@@ -101,3 +101,27 @@ async def test_a_late_message_ends_no_other_job(
     assert aide.busy
     release.set()
     assert await second is None
+
+
+async def test_a_thread_left_behind_does_a_last_thing() -> None:
+    aide = Aide(asyncio.get_running_loop(), "aide")
+    release, last = threading.Event(), threading.Event()
+
+    def wait() -> None:
+        release.wait(10)
+
+    aide.do(wait, lambda _: None)
+    aide.stop(last.set)
+    assert not last.is_set()
+    release.set()
+    await asyncio.to_thread(aide._thread.join, 10)
+    assert last.is_set()
+
+
+async def test_a_thread_that_is_not_left_behind_does_not() -> None:
+    aide = Aide(asyncio.get_running_loop(), "aide")
+    last = threading.Event()
+    await outcome(aide, lambda: None)
+    aide.stop(last.set)
+    await asyncio.to_thread(aide._thread.join, 10)
+    assert not last.is_set()

@@ -1,5 +1,8 @@
 """What is refused when a file is opened."""
 
+import asyncio
+import fcntl
+import os
 import sqlite3
 from pathlib import Path
 
@@ -105,4 +108,38 @@ async def test_a_failed_opening_leaves_nothing_open(tmp_path: Path) -> None:
     path.unlink()
     engine = await SqliteEngine.open(path)  # no lock was kept
     await engine.ensure_table(Table("things", Key("a")))
+    await engine.close()
+
+
+async def test_a_made_file_is_opened_although_another_process_keeps_the_turn(
+    tmp_path: Path,
+) -> None:
+    path = tmp_path / "store"
+    first = await SqliteEngine.open(path)
+    table = await first.ensure_table(Table("things", Key("a")))
+    await table.put({"a": "1"})
+    await first.close()
+    lock = os.open(f"{path}-turn", os.O_RDWR)
+    fcntl.flock(lock, fcntl.LOCK_EX)
+    try:
+        engine = await asyncio.wait_for(SqliteEngine.open(path), 10)
+        again = await engine.ensure_table(Table("things", Key("a")))
+        assert await again.get(("1",)) == {"a": "1"}
+        await engine.close()
+    finally:
+        os.close(lock)
+
+
+async def test_a_file_that_cannot_be_made_in_time_is_unavailable(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(database, "_OPENING_TIMEOUT", 0.05)
+    lock = os.open(tmp_path / "store-turn", os.O_RDWR | os.O_CREAT, 0o600)
+    fcntl.flock(lock, fcntl.LOCK_EX)
+    try:
+        with pytest.raises(Unavailable, match="another process"):
+            await asyncio.wait_for(SqliteEngine.open(tmp_path / "store"), 10)
+    finally:
+        os.close(lock)
+    engine = await SqliteEngine.open(tmp_path / "store")
     await engine.close()

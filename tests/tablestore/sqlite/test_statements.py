@@ -67,6 +67,25 @@ def test_a_statement_uses_its_index(connection: apsw.Connection, sql: str, expec
     assert "TEMP B-TREE" not in found
 
 
+def test_a_query_shows_expired_rows_without_their_blobs(connection: apsw.Connection) -> None:
+    for place, end in [("1", None), ("2", 5), ("3", 6)]:
+        connection.execute(STATEMENTS.put, ("u", place, end, b"blob", 1, "x"))
+    query = STATEMENTS.query("", "", descending=False)
+    shown = [(b"blob", "1"), (None, "2"), (b"blob", "3")]
+    assert connection.execute(query, (5, "u")).fetchall() == shown
+    scan = STATEMENTS.scan(after=True)
+    assert connection.execute(scan, (5, "u", "1")).fetchall() == [
+        (None, "u", "2"),
+        (b"blob", "u", "3"),
+    ]
+    index = STATEMENTS.query_index(TABLE.index("by_n"), "", "", descending=True, after=False)
+    assert connection.execute(index, (5, 1)).fetchall() == [
+        (b"blob", "u", "3"),
+        (None, "u", "2"),
+        (b"blob", "u", "1"),
+    ]
+
+
 def test_every_statement_is_valid(connection: apsw.Connection) -> None:
     row = ("u", "p", None, b"blob", 1, "x")
     connection.execute(STATEMENTS.put, row)

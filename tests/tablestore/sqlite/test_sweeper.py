@@ -8,7 +8,7 @@ import pytest
 from support.clocks import ManualClock
 from tablestore import Key, Table, Unavailable
 from tablestore.sqlite import SqliteEngine
-from tablestore.sqlite.sweeper import BATCH, Sweeper
+from tablestore.sqlite.sweeper import AT_ONCE, BATCH, Sweeper
 
 OpenSqlite = Callable[..., Awaitable[SqliteEngine]]
 EXPIRING = Table("expiring", Key("a"), Key("b"), expiry="end")
@@ -39,11 +39,44 @@ async def test_expired_rows_go_and_others_stay(open_sqlite: OpenSqlite, clock: M
 async def test_a_write_of_the_sweep_is_small(open_sqlite: OpenSqlite, clock: ManualClock) -> None:
     engine = await open_sqlite()
     table = await engine.ensure_table(EXPIRING)
-    await table.batch_write(
-        puts=[{"a": "1", "b": str(n), "end": clock.now} for n in range(2 * BATCH)]
-    )
-    assert await engine._sweep_some() == BATCH
+    count = BATCH * (AT_ONCE + 1)
+    await table.batch_write(puts=[{"a": "1", "b": str(n), "end": clock.now} for n in range(count)])
+    sizes: list[int] = []
+    execute = engine._writer._cursor.connection
+
+    def traced(cursor: object, sql: str, values: object) -> bool:
+        if sql.startswith("DELETE"):
+            sizes.append(execute.total_changes())
+        return True
+
+    execute.exec_trace = traced
+    before = execute.total_changes()
+    assert await engine._sweep_some() == BATCH * AT_ONCE
+    assert sizes == [before + BATCH * n for n in range(AT_ONCE)]
     assert rows(engine) == BATCH
+
+
+async def test_a_sweep_goes_on_at_once_while_there_is_much(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = [BATCH * AT_ONCE] * 20 + [1, 0]
+    done = asyncio.Event()
+    pauses = 0
+    sleep = asyncio.sleep
+
+    async def counted(seconds: float) -> None:
+        nonlocal pauses
+        pauses += 1
+        await sleep(0)
+
+    async def some() -> int:
+        if len(found) == 1:
+            done.set()
+        return found.pop(0) if found else 0
+
+    monkeypatch.setattr("tablestore.sqlite.sweeper.asyncio.sleep", counted)
+    sweeper = Sweeper(asyncio.get_running_loop(), some, 0.001)
+    await done.wait()
+    assert pauses == 1
+    await sweeper.close()
 
 
 async def test_a_row_that_lives_again_is_not_swept(

@@ -3,15 +3,17 @@
 import asyncio
 import fcntl
 import os
+import sys
 from collections.abc import Awaitable, Callable
 from pathlib import Path
-from time import perf_counter
+from time import monotonic, perf_counter
 
 import apsw
 import pytest
 
 from tablestore import Key, Table, TableHandle, Throttled, Unavailable, Update
-from tablestore.sqlite import SqliteEngine
+from tablestore.sqlite import SqliteEngine, writer
+from tablestore.sqlite.locks import Turns
 
 OpenSqlite = Callable[..., Awaitable[SqliteEngine]]
 TABLE = Table("things", Key("a"), Key("b"))
@@ -176,6 +178,90 @@ async def test_close_ends_although_another_process_keeps_the_turn(
     assert [item["b"] for item in (await again.query("1")).items] == ["2"]
 
 
+@pytest.mark.parametrize("moment", ["throttled", "waiting", "late"])
+async def test_close_waits_for_the_turn_once(
+    open_sqlite: OpenSqlite, path: Path, moment: str
+) -> None:
+    timeout = 0.6
+    engine = await open_sqlite(lock_timeout=timeout)
+    table = await engine.ensure_table(TABLE)
+    lock = os.open(f"{path}-turn", os.O_RDWR)
+    fcntl.flock(lock, fcntl.LOCK_EX)
+    try:
+        puts = [table.put({"a": "1", "b": "1"})]
+        if moment != "waiting":
+            await asyncio.sleep(0.9 * timeout)
+            puts.append(table.put({"a": "1", "b": "2"}))
+        if moment == "throttled":
+            with pytest.raises(Throttled):
+                await puts.pop(0)
+        begin = perf_counter()
+        await engine.close()
+        assert perf_counter() - begin < timeout + 0.4
+        for put in puts:
+            with pytest.raises(Throttled):
+                await put
+    finally:
+        os.close(lock)
+
+
+async def test_the_thread_left_behind_lets_go_of_the_turn(
+    open_sqlite: OpenSqlite, path: Path
+) -> None:
+    engine = await open_sqlite(lock_timeout=0.05)
+    table = await engine.ensure_table(TABLE)
+    lock = os.open(f"{path}-turn", os.O_RDWR)
+    fcntl.flock(lock, fcntl.LOCK_EX)
+    put = table.put({"a": "1", "b": "1"})
+    await engine.close()
+    with pytest.raises(Throttled):
+        await put
+    thread = engine._writer._aide._thread
+    assert thread.is_alive()
+    os.close(lock)
+    await asyncio.to_thread(thread.join, 10)
+    assert not thread.is_alive()
+    with pytest.raises(apsw.ConnectionClosedError):
+        engine._database.writer.execute("SELECT 1")
+    turns = Turns(str(path))
+    assert turns.try_take()
+    turns.close()
+
+
+async def test_a_process_ends_although_another_one_keeps_the_turn(
+    open_sqlite: OpenSqlite, path: Path
+) -> None:
+    engine = await open_sqlite()
+    await engine.ensure_table(TABLE)
+    program = (
+        "import asyncio, sys\n"
+        "from tablestore import Key, Table, Throttled\n"
+        "from tablestore.sqlite import SqliteEngine\n"
+        "async def main():\n"
+        "    engine = await SqliteEngine.open(sys.argv[1], lock_timeout=0.05)\n"
+        "    table = await engine.ensure_table(Table('things', Key('a'), Key('b')))\n"
+        "    try:\n"
+        "        await table.put({'a': '1', 'b': '1'})\n"
+        "    except Throttled:\n"
+        "        print('throttled')\n"
+        "    await engine.close()\n"
+        "asyncio.run(main())\n"
+    )
+    lock = os.open(f"{path}-turn", os.O_RDWR)
+    fcntl.flock(lock, fcntl.LOCK_EX)
+    try:
+        process = await asyncio.create_subprocess_exec(
+            *(sys.executable, "-c", program, str(path)),
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.PIPE,
+        )
+        output = await asyncio.wait_for(process.communicate(), 20)
+    finally:
+        os.close(lock)
+    assert output == (b"throttled\n", b"")
+    assert process.returncode == 0
+
+
 async def test_a_foreign_program_that_locks_the_file_is_waited_for(
     open_sqlite: OpenSqlite, path: Path
 ) -> None:
@@ -283,3 +369,19 @@ async def test_close_flushes_what_was_submitted(open_sqlite: OpenSqlite) -> None
     assert all(put.done() and put.exception() is None for put in puts)
     found = await (await second.ensure_table(TABLE)).batch_get([("1", str(n)) for n in range(2500)])
     assert len(found) == 2500
+
+
+async def test_writes_rest_only_after_many_transactions_in_short_time(
+    engine: SqliteEngine, table: TableHandle, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(writer, "_CALM", 10.0)
+    monkeypatch.setattr(writer, "_REST", 0.05)
+    for n in range(writer._BURST - 1):
+        await table.put({"a": "1", "b": str(n)})
+        assert engine._writer._rested <= monotonic()
+    for n in range(2):
+        await table.put({"a": "1", "b": str(n)})
+    begin = monotonic()
+    assert engine._writer._rested > begin
+    await table.put({"a": "1", "b": "later"})
+    assert monotonic() > begin + 0.04
