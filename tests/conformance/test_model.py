@@ -63,7 +63,9 @@ CONDITIONS: list[tuple[Condition | None, Callable[[dict[str, Any], Any], bool]]]
 conditions = st.sampled_from(CONDITIONS)
 
 bursts = st.lists(
-    st.tuples(st.sampled_from(["put", "put", "delete", "delete", "take", "add", "get"]), numbers),
+    st.tuples(
+        st.sampled_from(["put", "put", "delete", "delete", "take", "add", "get", "turn"]), numbers
+    ),
     min_size=2,
     max_size=12,
 )
@@ -213,7 +215,7 @@ class Machine(RuleBasedStateMachine):
 
     @rule(key=keys, burst=bursts)
     def many_at_once(self, key: Any, burst: list[tuple[str, Any]]) -> None:
-        """Submit writes to a few keys, and reads in between, in one turn of the loop.
+        """Submit writes to two keys, and reads in between, in one or a few turns of the loop.
 
         A read sees what was submitted before it, and may see what came after.
         """
@@ -222,7 +224,9 @@ class Machine(RuleBasedStateMachine):
             reads: list[tuple[Coroutine[Any, Any, Item | None], Any, list[Item | None]]] = []
             for number, (kind, n) in enumerate(burst):
                 at = key if number % 4 else (key[0], "c")
-                if kind == "get":
+                if kind == "turn":
+                    await asyncio.sleep(0)
+                elif kind == "get":
                     reads.append((begun(self.table.get(at)), at, []))
                 else:
                     self.one_of_many(kind, at, n)

@@ -68,8 +68,8 @@ class RequestReader:
         self.phase = BETWEEN
         self._fed = 0  # bytes of whole slices since the phase began
         self._url = b""
-        self._headers: dict[str, str] = {}
-        self._room = limits.max_header_lines  # left in the head, then in the trailer section
+        self._headers: dict[str, str] | None = None  # those of the head, while it is read
+        self._room = 0  # header lines that may still come in the head, then in the trailer section
         self._body: bytes | bytearray = b""
         self._request: Request | None = None
         self._replay = False
@@ -111,6 +111,8 @@ class RequestReader:
             self.phase = HEAD
             self._fed = 0
             self._url = url
+            self._headers = {}
+            self._room = self._limits.max_header_lines
         else:
             self._url += url
 
@@ -134,11 +136,10 @@ class RequestReader:
 
     def on_headers_complete(self) -> None:
         headers = self._headers
-        self._headers = {}
-        limits = self._limits
-        self._room = limits.max_header_lines
+        self._headers = None
+        self._room = self._limits.max_header_lines
         self.phase = BODY
-        if self._replay:
+        if headers is None:  # `_stop` made this head: the true one was read before
             self._replay = False
             return
         if self._fed:
@@ -207,7 +208,6 @@ class RequestReader:
         if body:
             request.body = body if type(body) is bytes else bytes(body)
             self._body = b""
-        self._room = self._limits.max_header_lines
         self.phase = BETWEEN
         self.ready.append(request)
 

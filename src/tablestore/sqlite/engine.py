@@ -56,10 +56,12 @@ class SqliteEngine(Engine):
         """Open the file at ``path``, making it and its folder when missing.
 
         ``sweep_interval``: seconds between two removals of expired items, spread by ±50 %.
-        ``lock_timeout``: seconds a write waits for other processes before it is Throttled.
+        ``lock_timeout``: seconds a write waits for other processes before it is Throttled, and so
+        what ``close`` waits for one that has the turn and does nothing.
         ``max_waiting``, ``max_waiting_bytes``: writes submitted and not answered; further ones are
         Throttled. Raises Unavailable: no such folder and none can be made, not writable, not a
-        database, another program's, of a newer version, SQLite too old.
+        database, another program's, of a newer version, kept locked before it was made, SQLite too
+        old.
         """
         loop = asyncio.get_running_loop()
         database = await loop.run_in_executor(None, Database, path)

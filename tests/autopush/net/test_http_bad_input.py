@@ -162,7 +162,7 @@ def test_header_lines_are_counted_as_they_come(lines: bytes) -> None:
     reader = RequestReader(Limits(max_body=MAX_BODY), "")
     reader.feed(b"GET / HTTP/1.1\r\n" + lines)
     assert reader.refusal == (431, "more than 100 header lines")
-    assert len(reader._headers) <= 100
+    assert len(reader._headers or ()) <= 100
 
 
 def trailers(count: int) -> bytes:
@@ -172,7 +172,7 @@ def trailers(count: int) -> bytes:
 def test_trailers_are_counted_but_not_kept() -> None:
     reader = RequestReader(Limits(max_body=MAX_BODY), "")
     reader.feed(trailers(90)[:-2])
-    assert reader._headers == {}
+    assert reader._headers is None
     assert not reader.stopped
     reader.feed(b"X: a\r\n" * 12)
     assert reader.refusal == (431, "more than 100 header lines")
