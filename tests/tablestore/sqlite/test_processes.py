@@ -143,7 +143,8 @@ async def test_an_occasional_writer_gets_its_turn_beside_busy_ones(
             await mine.put({"name": "me", "n": n})
             between.append(others() - before)
         done.set()
-    # A transaction of a busy process holds at most its 8 concurrent writes. Two may come between:
-    # the one that was running and, of a process that stood in the queue before us, the next.
+    # A transaction of a busy process holds at most its 8 concurrent writes. Three may come between:
+    # one while we rest after our last, the one that was running when we asked, and, of a process
+    # that stood in the queue before us, the next.
     assert sum(between) > 0, "the others were not busy"
-    assert sorted(between)[-3] <= 2 * 8
+    assert sorted(between)[-3] <= 3 * 8
