@@ -11,6 +11,7 @@ import orjson
 
 from autopush.net.http_messages import Response
 from autopush.webpush.errors import Errno, PushError, error_document
+from tablestore import ItemTooLarge, TablestoreError, Throttled
 
 Headers = Sequence[tuple[str, str]]
 
@@ -40,6 +41,15 @@ def error(refusal: PushError, headers: Headers = ()) -> Response:
         (*refusal.headers, *headers),
         "application/json",
     )
+
+
+def storage_refusal(failure: TablestoreError) -> PushError:
+    """What a sender is told when the store failed."""
+    if isinstance(failure, Throttled):
+        return PushError(Errno.BACK_OFF, "Please slow message send rate")
+    if isinstance(failure, ItemTooLarge):
+        return PushError(Errno.PAYLOAD_TOO_LARGE, "The message is too large to be stored")
+    return PushError(Errno.RETRY, "Communication error, please retry")
 
 
 def protocol_error(status: int, reason: str) -> Response:

@@ -9,6 +9,7 @@ deleting needs no clocks that agree.
 from collections.abc import Set as AbstractSet
 
 from autopush.protocol.actions import Batch, ReadStored
+from autopush.webpush.message_id import TIMESTAMPED_ROWS, after
 
 
 class Drain:
@@ -38,8 +39,8 @@ class Drain:
         self._pointer = max(self._pointer, batch.read_to)
         self._over = batch.last is None
         self._after = batch.last
-        if batch.last is not None and batch.last >= "02:":
-            self._after = max(batch.last, f"02:{self._pointer}:z")
+        if batch.last is not None and batch.last >= TIMESTAMPED_ROWS:
+            self._after = max(batch.last, after(self._pointer))
         settled, self._settled = self._settled, set()
         return settled
 

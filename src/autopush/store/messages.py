@@ -8,17 +8,16 @@ import asyncio
 from collections.abc import Awaitable, Sequence
 from typing import Final
 
-from autopush.clock import Clock
 from autopush.protocol.actions import Batch, Row
 from autopush.store import rows
 from autopush.store.hasher import Hasher
 from autopush.store.tables import (
     ADD_CHANNELS,
-    CHANNELS_ROW,
     IS_OLDER,
     IS_THAT_UPDATE,
     REMOVE_CHANNELS,
 )
+from autopush.webpush.message_id import CHANNELS_ROW
 from autopush.webpush.notification import Notification
 from tablestore import ConditionFailed, Item, Range, Returning, TableHandle
 
@@ -33,10 +32,9 @@ def _channels(item: Item | None) -> frozenset[str]:
 class Messages:
     """See the module. `name` is what a router record's `current_month` says."""
 
-    def __init__(self, table: TableHandle, hasher: Hasher, clock: Clock) -> None:
+    def __init__(self, table: TableHandle, hasher: Hasher) -> None:
         self._table = table
         self._hash = hasher
-        self._clock = clock
         self.name = table.table.name
 
     # ── channels ─────────────────────────────────────────────────────────────────────────────────

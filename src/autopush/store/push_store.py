@@ -52,7 +52,7 @@ class PushStore:
         known = known_tables(message_tablename, await engine.table_names())
         current = known[0] if known else message_tablename
         tables = {
-            name: Messages(await engine.ensure_table(message_table(name)), hash_uaid, clock)
+            name: Messages(await engine.ensure_table(message_table(name)), hash_uaid)
             for name in known or [current]
         }
         return cls(engine, Users(router, hash_uaid, clock), tables, current)

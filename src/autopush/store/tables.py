@@ -8,11 +8,6 @@ from typing import Final
 
 from tablestore import Attr, Index, Key, Kind, Param, Table, Update
 
-CHANNELS_ROW: Final = " "
-"""Sort key of the row that holds a user's subscriptions and read pointer, in the user's message
-table.
-"""
-
 
 def router_table(name: str) -> Table:
     """One row per user: where it is connected and which message table it uses."""

@@ -4,13 +4,13 @@ Rule: the id is the capability, so an id of ours is always answered 204, whether
 or not; only the very message of that id is deleted, never one that replaced it.
 """
 
+from autopush import answers
 from autopush.net.http_messages import HeaderBlock, Response
 from autopush.protocol.actions import Row
 from autopush.store import PushStore
-from autopush.webpush.errors import Errno, PushError
 from autopush.webpush.keyring import KeyRing
 from autopush.webpush.message_id import parse_for_delete
-from tablestore import TablestoreError, Throttled
+from tablestore import TablestoreError
 
 
 class MessageHandler:
@@ -31,8 +31,6 @@ class MessageHandler:
         try:
             for messages in self._store.tables:
                 await messages.delete(message.uaid, row)
-        except Throttled as error:
-            raise PushError(Errno.BACK_OFF, "Please slow message send rate") from error
         except TablestoreError as error:
-            raise PushError(Errno.RETRY, "Communication error, please retry") from error
+            raise answers.storage_refusal(error) from error
         return Response(204, block=self._block)

@@ -5,19 +5,19 @@ signature last; a message is answered 201 only when it was delivered or is safe 
 a TTL of 0 and nobody is there).
 """
 
+from autopush import answers
 from autopush.clock import Clock
 from autopush.net.http_messages import HeaderBlock, Request, Response
 from autopush.routing.webpush import WebPushRouter
 from autopush.web.verifications import Verifications
 from autopush.webpush.admission import admit
 from autopush.webpush.endpoint_token import EndpointTokens
-from autopush.webpush.errors import Errno, PushError
 from autopush.webpush.headers import check_content
 from autopush.webpush.keyring import KeyRing
 from autopush.webpush.message_id import IdFactory, new_id
 from autopush.webpush.notification import Notification
 from autopush.webpush.vapid import Verifier
-from tablestore import ItemTooLarge, TablestoreError, Throttled
+from tablestore import TablestoreError
 
 
 class PushHandler:
@@ -92,7 +92,7 @@ class PushHandler:
             )
             await self._router.route(recipient, notification)
         except TablestoreError as error:
-            raise _storage_refusal(error) from error
+            raise answers.storage_refusal(error) from error
         return Response(
             201,
             f'{{"message-id":"{message_id}"}}'.encode(),
@@ -103,11 +103,3 @@ class PushHandler:
             "application/json",
             self._block,
         )
-
-
-def _storage_refusal(error: TablestoreError) -> PushError:
-    if isinstance(error, Throttled):
-        return PushError(Errno.BACK_OFF, "Please slow message send rate")
-    if isinstance(error, ItemTooLarge):
-        return PushError(Errno.PAYLOAD_TOO_LARGE, "The message is too large to be stored")
-    return PushError(Errno.RETRY, "Communication error, please retry")

@@ -55,10 +55,6 @@ class EndpointTokens:
         token = self._token(uaid, channel_id, key)
         return f"{self.endpoint_url}/wpush/{'v1' if key is None else 'v2'}/{token}"
 
-    def simplepush_url(self, uaid: str, channel_id: str) -> str:
-        """The SimplePush endpoint of a channel."""
-        return f"{self.endpoint_url}/spush/v1/{self._token(uaid, channel_id, None)}"
-
     def open(self, token: str) -> Endpoint:
         """The endpoint of ``token``; :func:`check_version` must follow.
 

@@ -28,8 +28,6 @@ CHANNELS_ROW: Final = " "
 TIMESTAMPED_ROWS: Final = "02"
 """Topic rows and the channels row sort before this."""
 
-_BEFORE_ALL_TIMES: Final = "01;"  # ';' follows ':'
-
 
 class Kind(StrEnum):
     """The first part of a plaintext id; see the module's table."""
@@ -125,9 +123,9 @@ def sort_key(channel_id: str, topic: str | None, sort_time: int | None, version:
     return f"{channel_id}:{version}"
 
 
-def after(sort_time: int | None) -> str:
-    """The sort key that timestamped rows after ``sort_time`` are greater than; None: all."""
-    return _BEFORE_ALL_TIMES if sort_time is None else f"02:{sort_time}:z"
+def after(sort_time: int) -> str:
+    """The sort key that timestamped rows after ``sort_time`` are greater than."""
+    return f"02:{sort_time}:z"
 
 
 class SortKey(msgspec.Struct, frozen=True, gc=False):

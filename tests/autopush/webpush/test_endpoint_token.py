@@ -60,12 +60,6 @@ def test_a_v2_token_adds_the_hash_of_the_key_as_sent() -> None:
     assert len(plain) == 64
 
 
-def test_a_simplepush_endpoint_has_its_own_path_and_a_v1_token() -> None:
-    prefix, token = TOKENS.simplepush_url(UAID, CHID).rsplit("/", 1)
-    assert prefix == "https://push.example/spush/v1"
-    assert TOKENS.open(token) == Endpoint(UAID, CHID)
-
-
 def test_each_registration_of_a_channel_gives_another_token() -> None:
     assert TOKENS.url(UAID, CHID, None) != TOKENS.url(UAID, CHID, None)
 
