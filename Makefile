@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 PIP    := $(BIN)/pip --disable-pip-version-check --quiet
 
 .DEFAULT_GOAL := help
-.PHONY: help serve test check lint types imports docs bench soak format lock clean
+.PHONY: help serve test check lint types imports docs bench soak tools format lock clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## /{printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -36,21 +36,38 @@ bench: $(VENV)/.dev ## measure, as ratios to a floor taken in the same run
 soak: $(VENV)/.dev ## the kill, fuzz and model suites in their long form
 	@AUTOPUSH_SOAK=1 $(BIN)/python -m pytest tests/faults tests/autopush/net tests/autopush/protocol tests/conformance --timeout 1800 $(PYTEST_ARGS)
 
+tools: .tools/.ministack .tools/.dynalite ## the database servers that tests start (needs npm too)
+
 format: $(VENV)/.dev ## let ruff format and fix
 	@$(BIN)/ruff format . && $(BIN)/ruff check --fix .
 
-lock: ## pin requirements/*.txt anew (needs uv)
-	@for set in run: dev:--extra=dev; do \
-	  uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
-	    --no-emit-find-links --no-header --no-annotate pyproject.toml requirements/build.in \
-	    $${set#*:} -o requirements/$${set%%:*}.txt; done
+COMPILE = uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
+  --no-emit-find-links --no-header --no-annotate
+
+lock: ## pin requirements/ anew (needs uv and npm)
+	@$(COMPILE) pyproject.toml requirements/build.in --extra=dev -o requirements/dev.txt
+	@$(COMPILE) pyproject.toml requirements/build.in --constraint requirements/dev.txt -o requirements/run.txt
+	@$(COMPILE) requirements/tools/ministack.in -o requirements/tools/ministack.txt
+	@cd requirements/tools && npm install --package-lock-only --omit-lockfile-registry-resolved --silent
 
 clean: ## remove what was built
-	@rm -rf $(VENV) docs/_build .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	@rm -rf $(VENV) .tools docs/_build .pytest_cache .mypy_cache .ruff_cache .hypothesis
 
 $(VENV)/bin/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "autopush needs Python 3.11 or newer; set PYTHON=/path/to/python3" >&2; exit 3; }
 	@$(PYTHON) -m venv $(VENV)
+
+.tools/.ministack: requirements/tools/ministack.txt
+	@echo "Setting up ministack in .tools (once) …"
+	@$(PYTHON) -m venv .tools/ministack
+	@.tools/ministack/bin/pip --disable-pip-version-check --quiet install --require-hashes -r $<
+	@touch $@
+
+.tools/.dynalite: requirements/tools/package-lock.json
+	@echo "Setting up dynalite in .tools (once) …"
+	@mkdir -p .tools/dynalite && cp requirements/tools/package*.json .tools/dynalite/
+	@cd .tools/dynalite && npm ci --silent --ignore-scripts --no-audit --no-fund
+	@touch $@
 
 $(VENV)/.run: requirements/run.txt pyproject.toml | $(VENV)/bin/python
 	@echo "Setting up $(VENV) (once) …"

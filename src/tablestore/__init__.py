@@ -8,6 +8,7 @@ is one of :mod:`tablestore.errors`.
 
 from tablestore.engine import Clock, Engine, TableHandle, Values
 from tablestore.errors import (
+    AccessRefused,
     ConditionFailed,
     ItemTooLarge,
     SchemaError,
@@ -19,6 +20,7 @@ from tablestore.errors import (
 from tablestore.expressions import Attr, Condition, Param, Returning, Update
 from tablestore.schema import (
     MAX_ITEM_SIZE,
+    Capacity,
     Cursor,
     Index,
     Item,
@@ -34,7 +36,9 @@ from tablestore.schema import (
 
 __all__ = [
     "MAX_ITEM_SIZE",
+    "AccessRefused",
     "Attr",
+    "Capacity",
     "Clock",
     "Condition",
     "ConditionFailed",

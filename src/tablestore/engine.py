@@ -5,10 +5,14 @@ leaves what it leaves done once.
 
 Writes
     ``put``, ``update``, ``delete`` and ``batch_write`` are *submitted when called*, not when
-    awaited; they never raise, and never suspend. Writes of one process to one partition are applied
-    in the order submitted. The answer is awaited for the durable commit and for every error. An
-    answer nobody awaits is logged by asyncio if it failed. Cancelling the wait does not recall the
-    write.
+    awaited; they never raise, and never suspend. Writes of one process to one item are applied in
+    the order submitted. The answer is awaited for the durable commit and for every error. An answer
+    nobody awaits is logged by asyncio if it failed. Cancelling the wait does not recall the write.
+
+Lost replies
+    Where a database may apply a write and its reply get lost, the engine tries again. If the
+    condition fails then, and the item is as this write leaves it, the write is done. What it answers
+    with ``Returning.OLD`` may in that case be what its own first try left.
 
 Reads
     ``get`` and ``query`` see every write this process submitted to that partition before, and all
@@ -24,7 +28,7 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import TypeAlias
 
 from tablestore.expressions import Condition, Returning, Update
-from tablestore.schema import Cursor, Item, KeyTuple, Page, Range, Scalar, Table, Value
+from tablestore.schema import Capacity, Cursor, Item, KeyTuple, Page, Range, Scalar, Table, Value
 
 __all__ = ["Clock", "Engine", "TableHandle", "Values"]
 
@@ -149,10 +153,11 @@ class Engine(ABC):
     """A store of tables."""
 
     @abstractmethod
-    async def ensure_table(self, table: Table) -> TableHandle:
+    async def ensure_table(self, table: Table, *, capacity: Capacity | None = None) -> TableHandle:
         """Make the table when it is missing; idempotent, also among processes at the same time.
 
-        Raises SchemaError when it exists with other keys, indexes or expiry.
+        A new one gets that capacity; with None it is billed by use. Raises SchemaError when it
+        exists with other keys, indexes or expiry.
         """
 
     @abstractmethod
@@ -162,6 +167,15 @@ class Engine(ABC):
     @abstractmethod
     async def table_names(self) -> list[str]:
         """Return the names of all tables, sorted."""
+
+    async def capacity(self, name: str) -> Capacity | None:  # noqa: ARG002
+        """Return what a table is provisioned for; None where it is billed by use, or not at all."""
+        return None
+
+    async def set_capacity(self, name: str, capacity: Capacity) -> None:
+        """Provision a table and its indexes anew; nothing happens where there is no such thing, and
+        to a table that is billed by use.
+        """
 
     @abstractmethod
     async def close(self) -> None:

@@ -8,6 +8,7 @@ these.
     ├── ItemTooLarge        the item is above 400 KB; nothing was queued
     ├── Throttled           too much is waiting, or a lock was not obtained in time; try later
     ├── Unavailable         the engine cannot serve: disk full, I/O error, not a database, closed
+    │   └── AccessRefused   the caller lacks a right
     └── SchemaError         the caller is at fault: key type, empty key, unknown index or parameter
         └── TableNotFound   the table was never made, or was dropped
 """
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from tablestore.schema import Item
 
 __all__ = [
+    "AccessRefused",
     "ConditionFailed",
     "ItemTooLarge",
     "SchemaError",
@@ -59,6 +61,19 @@ class Throttled(TablestoreError):  # noqa: N818
 
 class Unavailable(TablestoreError):  # noqa: N818
     """The engine cannot serve. For a write, it is not known to have been applied."""
+
+
+class AccessRefused(Unavailable):
+    """The database knows the caller and refuses the operation.
+
+    ``operation`` is the database's name of it, ``table`` the one concerned, if it is one.
+    """
+
+    def __init__(self, operation: str, table: str | None = None) -> None:
+        place = f" on table {table!r}" if table else ""
+        super().__init__(f"{operation}{place} is refused: the right dynamodb:{operation} is needed")
+        self.operation = operation
+        self.table = table
 
 
 class SchemaError(TablestoreError):

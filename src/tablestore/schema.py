@@ -21,6 +21,7 @@ __all__ = [
     "MAX_ITEM_SIZE",
     "MAX_PARTITION_KEY",
     "MAX_SORT_KEY",
+    "Capacity",
     "Cursor",
     "Index",
     "Item",
@@ -157,6 +158,20 @@ class Table:
             if index.name == name:
                 return index
         raise SchemaError(f"table {self.name!r} has no index {name!r}")
+
+
+@dataclass(frozen=True, slots=True)
+class Capacity:
+    """Reads and writes per second that a table (and each of its indexes) is provisioned for, in the
+    units of DynamoDB. Engines that know no such thing ignore it.
+    """
+
+    read: int
+    write: int
+
+    def __post_init__(self) -> None:
+        if self.read < 1 or self.write < 1:
+            raise SchemaError("a capacity is at least 1 read and 1 write")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

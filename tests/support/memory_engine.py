@@ -11,6 +11,7 @@ from collections.abc import Awaitable, Callable, Iterable
 from typing import Any
 
 from tablestore import (
+    Capacity,
     Clock,
     Condition,
     ConditionFailed,
@@ -73,7 +74,9 @@ class MemoryEngine(Engine):
         self.failures: list[TablestoreError] = []
         """Each fails one of the next calls."""
 
-    async def ensure_table(self, table: Table) -> "MemoryTable":
+    async def ensure_table(
+        self, table: Table, *, capacity: Capacity | None = None
+    ) -> "MemoryTable":
         return self.tables.setdefault(table.name, MemoryTable(self, table))
 
     async def drop_table(self, name: str) -> None:

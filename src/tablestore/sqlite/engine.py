@@ -15,7 +15,7 @@ import msgspec
 
 from tablestore.engine import Clock, Engine, TableHandle
 from tablestore.errors import SchemaError, Unavailable
-from tablestore.schema import Table
+from tablestore.schema import Capacity, Table
 from tablestore.sqlite.database import Database, translate
 from tablestore.sqlite.handle import SqliteTable
 from tablestore.sqlite.operations import Call
@@ -74,7 +74,7 @@ class SqliteEngine(Engine):
         )
         return cls(database, clock=clock, writer=writer, sweep_interval=sweep_interval)
 
-    async def ensure_table(self, table: Table) -> TableHandle:
+    async def ensure_table(self, table: Table, *, capacity: Capacity | None = None) -> TableHandle:
         found = self._declared(table.name)
         if found is None:
             await self._writer.submit(Call(lambda cursor: _make(cursor, table), heavy=True))
