@@ -11,8 +11,8 @@ Writes
 
 Lost replies
     Where a database may apply a write and its reply get lost, the engine tries again. If the
-    condition fails then, and the item is as this write leaves it, the write is done. What it answers
-    with ``Returning.OLD`` may in that case be what its own first try left.
+    condition fails then, and the item is as this write leaves it, the write is done. With
+    ``Returning.OLD`` the answer may in that case be what its own first try left.
 
 Reads
     ``get`` and ``query`` see every write this process submitted to that partition before, and all
@@ -172,7 +172,7 @@ class Engine(ABC):
         """Return what a table is provisioned for; None where it is billed by use, or not at all."""
         return None
 
-    async def set_capacity(self, name: str, capacity: Capacity) -> None:
+    async def set_capacity(self, name: str, capacity: Capacity) -> None:  # noqa: B027
         """Provision a table and its indexes anew; nothing happens where there is no such thing, and
         to a table that is billed by use.
         """

@@ -74,7 +74,12 @@ class SqliteEngine(Engine):
         )
         return cls(database, clock=clock, writer=writer, sweep_interval=sweep_interval)
 
-    async def ensure_table(self, table: Table, *, capacity: Capacity | None = None) -> TableHandle:
+    async def ensure_table(
+        self,
+        table: Table,
+        *,
+        capacity: Capacity | None = None,  # noqa: ARG002 - a file has none
+    ) -> TableHandle:
         found = self._declared(table.name)
         if found is None:
             await self._writer.submit(Call(lambda cursor: _make(cursor, table), heavy=True))
