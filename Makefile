@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 PIP    := $(BIN)/pip --disable-pip-version-check --quiet
 
 .DEFAULT_GOAL := help
-.PHONY: help serve test check lint types imports docs bench soak tools format lock clean
+.PHONY: help serve test check lint types imports docs bench soak chaos tools format lock clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## /{printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -34,7 +34,10 @@ bench: $(VENV)/.dev ## measure, as ratios to a floor taken in the same run
 	@$(BIN)/python -m bench
 
 soak: $(VENV)/.dev ## the kill, fuzz and model suites in their long form
-	@AUTOPUSH_SOAK=1 $(BIN)/python -m pytest tests/faults tests/autopush/net tests/autopush/protocol tests/conformance --timeout 1800 $(PYTEST_ARGS)
+	@AUTOPUSH_SOAK=1 $(BIN)/python -m pytest tests/faults tests/autopush/net tests/autopush/protocol tests/autopush/connection tests/conformance --timeout 1800 $(PYTEST_ARGS)
+
+chaos: $(VENV)/.dev .tools/.dynalite ## a cluster whose nodes are killed, stopped and cut off for five minutes; prints a report
+	@AUTOPUSH_SOAK=1 $(BIN)/python -m pytest tests/faults/test_cluster.py -s $(PYTEST_ARGS)
 
 tools: .tools/.ministack .tools/.dynalite ## the database servers that tests start (needs npm too)
 

@@ -8,12 +8,16 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TypeVar
 
+from bench.daemons import Daemons
 from bench.floor import Floor
 from bench.ledger import MismatchError
 from bench.machine import Cores
 from bench.report import Sample, Series
 from bench.server import Server, make_folder, remove_folder
+
+S = TypeVar("S", bound=Server)
 
 AGENTS = 100
 POSTERS = 64
@@ -82,9 +86,20 @@ class Run:
     @asynccontextmanager
     async def server(self, direct_delivery: str) -> AsyncIterator[Server]:
         """A started server on a fresh data folder; ended and cleared away afterwards."""
+        async with self._running(Server, direct_delivery) as server:
+            yield server
+
+    @asynccontextmanager
+    async def daemons(self, direct_delivery: str) -> AsyncIterator[Daemons]:
+        """The same service as two daemons."""
+        async with self._running(Daemons, direct_delivery) as pair:
+            yield pair
+
+    @asynccontextmanager
+    async def _running(self, kind: type[S], direct_delivery: str) -> AsyncIterator[S]:
         folder = make_folder(self._settings.data_root)
         options = {"--direct-delivery": direct_delivery, **dict(self._settings.server_options)}
-        server = Server(self._settings.command, options, folder, self.cores.server)
+        server = kind(self._settings.command, options, folder, self.cores.server)
         try:
             server.start()
             try:

@@ -12,13 +12,14 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from bench import machine
 from bench.ledger import MismatchError
 
-READY = "autopush ready"
+READY = re.compile(r"autopush (?:connection |endpoint )?ready")
+ANY_PORTS = {"--port": "0", "--endpoint-port": "0", "--router-port": "0"}
 _URL = re.compile(r"\b(wss?|https?)://([^/\s:]+):(\d+)")
 _NODE = re.compile(r"\bnode API [^\s:]+:(\d+)")
 
@@ -59,7 +60,13 @@ class Server:
     """
 
     def __init__(
-        self, command: Sequence[str], options: dict[str, str], folder: Path, core: int
+        self,
+        command: Sequence[str],
+        options: Mapping[str, str],
+        folder: Path,
+        core: int,
+        *,
+        ports: Mapping[str, str] = ANY_PORTS,
     ) -> None:
         self.folder = folder
         self.host = "127.0.0.1"
@@ -67,9 +74,7 @@ class Server:
         self._command = list(command)
         self._options = {
             "--host": self.host,
-            "--port": "0",
-            "--endpoint-port": "0",
-            "--router-port": "0",
+            **ports,
             "--data": str(folder / "data"),
             "--workers": "1",
             **options,
@@ -107,7 +112,7 @@ class Server:
             if time.monotonic() > until:
                 self.kill()
                 raise MismatchError(
-                    f"no line beginning with {READY!r} within {limit:g} s: {self.complaints()}"
+                    f"no line that says ready within {limit:g} s: {self.complaints()}"
                 )
             time.sleep(0.02)
         self._read_ports(line)
@@ -123,16 +128,15 @@ class Server:
 
     def _ready_line(self) -> str:
         for line in (self.folder / "stdout").read_text(errors="replace").splitlines(keepends=True):
-            if line.startswith(READY) and line.endswith("\n"):
+            if READY.match(line) and line.endswith("\n"):
                 return line
         return ""
 
     def _read_ports(self, line: str) -> None:
-        for scheme, _, port in _URL.findall(line):
-            if scheme in ("ws", "wss"):
-                self.port = int(port)
-                return
-        raise MismatchError(f"the ready line names no ws:// URL: {line!r}")
+        ports = {scheme.rstrip("s"): int(port) for scheme, _, port in _URL.findall(line)}
+        if not ports:
+            raise MismatchError(f"the ready line names no URL: {line!r}")
+        self.port = ports.get("w", 0) or ports["http"]
 
     def cpu_ns(self) -> int:
         return machine.cpu_ns(self.pid)

@@ -5,7 +5,9 @@ behind.
 from collections.abc import Callable, Coroutine
 from functools import partial
 
+from bench.measures.daemons import daemons
 from bench.measures.direct import direct_push
+from bench.measures.dynamodb import dynamodb
 from bench.measures.latency import latency
 from bench.measures.memory import memory
 from bench.measures.returning import returning
@@ -25,4 +27,6 @@ MEASURES: dict[str, Measure] = {
     "latency-bypass": partial(latency, mode="bypass", most_ms=2.0),
     "latency-store-first": partial(latency, mode="store-first", most_ms=10.0),
     "storm": storm,
+    "daemons": daemons,
+    "dynamodb": dynamodb,
 }

@@ -14,7 +14,7 @@ from autopush.settings_reference import render_reference, render_sample
 from autopush.settings_table import IniFile
 from autopush.webpush.errors import ERRORS, reason_phrase
 
-from . import state_diagram
+from . import month_picture, state_diagram
 
 CELL_BORDER: Final = re.compile(r"(?<!\\)\|")
 OPTION_LINK: Final = re.compile(r"\[`(?P<name>\w+)`\]\(settings\.md\)")
@@ -79,6 +79,7 @@ def commands() -> str:
     """The commands of the command line."""
     rows = ["| command | what it does |", "|---|---|"]
     rows += [f"| `autopush {command.name}` | {command.summary} |" for command in cli.COMMANDS]
+    rows.append("| `autoendpoint` | the same as `autopush endpoint` |")
     rows.append("| `autokey` | print a new key, for the options `crypto_key` and `auth_key` |")
     return "\n".join(rows)
 
@@ -87,6 +88,11 @@ def state_picture() -> str:
     """The state diagram of a session."""
     svg = state_diagram.draw(tuple(State), TRANSITIONS)
     return f'<figure class="state-diagram">\n{svg}\n</figure>\n'
+
+
+def month() -> str:
+    """The move of a user to the next month's table."""
+    return f'<figure class="month-picture">\n{month_picture.draw()}\n</figure>\n'
 
 
 def states() -> str:
@@ -109,6 +115,7 @@ PARTS: Final[Mapping[str, Callable[[], str]]] = {
     "errors": errors,
     "events": events,
     "ini-samples": ini_samples,
+    "month-picture": month,
     "settings": settings,
     "state-picture": state_picture,
     "states": states,

@@ -195,14 +195,17 @@ def _between(arrow: Arrow, source: int, target: int) -> str:
     down = target > source
     x = middle + (-40 if down else 40)
     start, stop = (source + BOX_HEIGHT, target - 1) if down else (source, target + BOX_HEIGHT + 1)
+    beside, label = 9, (start + stop) // 2
     if abs(target - source) > BOX_HEIGHT + GAP:  # over other states: around them
         x = BOX_LEFT + (20 if down else BOX_WIDTH - 20)
         bend = x + (-70 if down else 70)
         path = f"M{x} {start}C{bend} {start} {bend} {stop} {x} {stop}"
+        # In the first gap on its way: beside a state the labels would lie on other arrows.
+        beside, label = 48, start + (GAP if down else -GAP) // 2
     else:
         path = f"M{x} {start}V{stop}"
-    first = (start + stop) // 2 - (len(arrow.events) - 1) * LINE // 2 + 4
-    anchor, at = ("end", x - 9) if down else ("start", x + 9)
+    first = label - (len(arrow.events) - 1) * LINE // 2 + 4
+    anchor, at = ("end", x - beside) if down else ("start", x + beside)
     return _path(path, who) + _labels(arrow.events, at, first, anchor)
 
 

@@ -1,4 +1,4 @@
-"""The command line: `autopush <command>`, and `autokey`.
+"""The command line: `autopush <command>`, `autoendpoint` and `autokey`.
 
 Rule: a command says what it needs in one place, the rest is shared; whatever keeps it from starting
 is one line on stderr and exit code 3, wrong usage is exit code 2.
@@ -7,53 +7,75 @@ is one line on stderr and exit code 3, wrong usage is exit code 2.
 import argparse
 import re
 import sys
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from difflib import get_close_matches
 from functools import partial
 from typing import Final, NoReturn
 
-from .settings import Settings, StartupError
+from .command import Command
+from .commands import TOOLS
+from .settings import OPTIONS, Settings, StartupError
 from .settings_flags import add_flags, given_flags, named_files, with_dashes
 from .settings_sources import load
+from .settings_table import IniFile
 from .telemetry import logs
 from .version import VERSION
 
 STARTUP_FAILED: Final = 3
+INTERRUPTED: Final = 130
+"""As shells have it for a program that Ctrl-C has ended."""
 _FLAG: Final = re.compile(r"--[a-z][a-z-]{0,40}|-[a-z]")
+_OF_NO_COMMAND: Final = ("-h", "--help", "--version")
 
 
-@dataclass(frozen=True, slots=True)
-class Command:
-    """One subcommand: its flags are the options of the table that name it, plus the ini files."""
-
-    name: str
-    summary: str
-    run: Callable[[Settings], int]
-
-
-def _serve(settings: Settings) -> int:
+def _run(settings: Settings, _: argparse.Namespace) -> int:
     from . import service  # noqa: PLC0415 - `--help` needs none of it
 
     return service.run(settings)
 
 
-COMMANDS: Final = (Command("serve", "run the push service on this machine", _serve),)
+COMMANDS: Final = (
+    Command("serve", "run the whole push service on this machine", _run),
+    Command(
+        "connection",
+        "run a connection node of a cluster; `autopush` alone does so too",
+        _run,
+        (IniFile.SHARED, IniFile.CONNECTION),
+    ),
+    Command(
+        "endpoint",
+        "run an endpoint node of a cluster; `autoendpoint` does so too",
+        _run,
+        (IniFile.SHARED, IniFile.ENDPOINT),
+    ),
+    *TOOLS,
+)
+
+_BARE: Final = "connection"
+"""What `autopush` without a command is, as the original's script was."""
 
 
-def _refuse(parser: argparse.ArgumentParser, word: str) -> NoReturn:
-    """Exit with code 2, naming the flag that an unknown one resembles."""
+def _refuse(parser: argparse.ArgumentParser, command: Command | None, word: str) -> NoReturn:
+    """Exit with code 2, and say what an unknown word may have been meant to be."""
     name = word.partition("=")[0]
+    if name in {known.name for known in COMMANDS}:
+        parser.error(f"the command comes first: autopush {name} [options]")
     if not _FLAG.fullmatch(name):
         parser.error("there is an argument too many")  # it could be a key: not repeated
+    for option in OPTIONS:
+        if name in (option.short, option.flag, option.off_flag) and command is not None:
+            others = " and ".join(f"`autopush {other}`" for other in option.commands)
+            parser.error(f"{name} is an option of {others}, not of `autopush {command.name}`")
     # Of an argparse parser this is the only list of its flags.
     near = get_close_matches(name, parser._option_string_actions, 1)
     parser.error(f"unknown flag {name}" + (f"; did you mean {near[0]}?" if near else ""))
 
 
 def make_parser() -> argparse.ArgumentParser:
+    wide = partial(argparse.HelpFormatter, max_help_position=28)
     parser = argparse.ArgumentParser(
         prog="autopush",
+        formatter_class=wide,
         description="A Web Push service you can run yourself.",
         allow_abbrev=False,
         epilog="`autopush <command> --help` lists the options of a command.",
@@ -61,16 +83,20 @@ def make_parser() -> argparse.ArgumentParser:
     parser.add_argument("--version", action="version", version=f"autopush {VERSION}")
     commands = parser.add_subparsers(title="commands", metavar="<command>")
     for command in COMMANDS:
+        words = " ".join(filter(None, ("autopush", command.name, "[options]", command.usage)))
         sub = commands.add_parser(
             command.name,
             help=command.summary,
             description=command.summary[0].upper() + command.summary[1:] + ".",
             allow_abbrev=False,
-            usage=f"autopush {command.name} [options]",
-            formatter_class=partial(argparse.HelpFormatter, max_help_position=28),
+            usage=words,
+            formatter_class=wide,
         )
         sub.set_defaults(command=command, parser=sub)
-        add_flags(sub, command.name)
+        sub.add_argument("--version", action="version", version=f"autopush {VERSION}")
+        if command.add_arguments is not None:
+            command.add_arguments(sub)
+        add_flags(sub, command.name, command.files)
     return parser
 
 
@@ -79,25 +105,34 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser = make_parser()
     try:
         words = with_dashes(sys.argv[1:] if argv is None else argv)
+        if not words or (words[0].startswith("-") and words[0] not in _OF_NO_COMMAND):
+            words = [_BARE, *words]
         arguments, unknown = parser.parse_known_args(words)
+        command: Command | None = getattr(arguments, "command", None)
         if unknown:
-            _refuse(getattr(arguments, "parser", parser), unknown[0])
+            _refuse(getattr(arguments, "parser", parser), command, unknown[0])
     except SystemExit as leaving:
         return leaving.code if isinstance(leaving.code, int) else 2
-    command: Command | None = getattr(arguments, "command", None)
     if command is None:
         parser.print_help()
         return 0
     try:
-        loaded = load(given_flags(arguments), named_files=named_files(arguments))
+        loaded = load(
+            given_flags(arguments),
+            command=command.name,
+            named_files=named_files(arguments),
+            files=command.files,
+        )
         start_logs(loaded.settings)
         log = logs.get("settings")
         for warning in loaded.warnings:
             log.warning(warning)
-        return command.run(loaded.settings)
+        return command.run(loaded.settings, arguments)
     except StartupError as error:
         print(f"autopush: {error}", file=sys.stderr)
         return STARTUP_FAILED
+    except KeyboardInterrupt:  # before there was anything that answers it
+        return INTERRUPTED
     finally:
         logs.shutdown()
 
@@ -118,6 +153,11 @@ def start_logs(settings: Settings) -> None:
         )
     except OSError as error:
         raise StartupError(f"cannot log to {settings.log_output}: {error.strerror}") from None
+
+
+def autoendpoint(argv: Sequence[str] | None = None) -> int:
+    """Run an endpoint node, under the name of the original's script."""
+    return main(["endpoint", *(sys.argv[1:] if argv is None else argv)])
 
 
 def autokey(argv: Sequence[str] | None = None) -> int:

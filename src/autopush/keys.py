@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Final
 
 from .settings import StartupError
-from .settings_table import is_auth_key, is_fernet_key
+from .settings_kinds import is_auth_key, is_fernet_key
 from .webpush.keyring import new_key
 
 _PRIVATE_FILE: Final = 0o600
@@ -44,10 +44,13 @@ def service_keys(
     auth_key: Sequence[str],
     data: Path,
     make: Callable[[], str] = new_key,
+    *,
+    auth_needed: bool = True,
 ) -> ServiceKeys:
     """The configured keys; for each kind not configured, the ones kept under `data`/keys.
 
-    Processes that start at the same time get the same keys.
+    Processes that start at the same time get the same keys. `auth_needed`: whether there is a
+    registration API, which is that of an endpoint.
 
     Raises:
         StartupError: a key file or its folder cannot be read or made, or a line of it is no key.
@@ -57,7 +60,7 @@ def service_keys(
     warnings: list[str] = []
     if not crypto:
         crypto = _kept(data / "keys" / "crypto_key", is_fernet_key, make, made, warnings)
-    if not auth:
+    if not auth and auth_needed:
         auth = _kept(data / "keys" / "auth_key", is_auth_key, make, made, warnings)
     return ServiceKeys(crypto, auth, tuple(made), tuple(warnings))
 

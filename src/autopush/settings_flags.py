@@ -34,7 +34,7 @@ def add_flags(
     for title, options in groupby(mine, key=lambda option: option.group):
         group = parser.add_argument_group(title)
         for option in options:
-            _add_flag(group, option)
+            _add_flag(group, option, command)
     group = parser.add_argument_group(
         "Files", "An ini file holds lines `option = value`; environment and flags are stronger."
     )
@@ -46,9 +46,10 @@ def add_flags(
         )
 
 
-def _add_flag(group: argparse._ArgumentGroup, option: Option) -> None:
+def _add_flag(group: argparse._ArgumentGroup, option: Option, command: str) -> None:
     names = [option.short, option.flag] if option.short else [option.flag]
-    told = f"{option.help} [default: {default_of(option)}] [env: {', '.join(option.env)}]"
+    variables = ", ".join(option.variables(command))
+    told = f"{option.help} [default: {default_of(option)}] [env: {variables}]"
     told = told.replace("%", "%%")
     if option.kind.is_flag:
         group.add_argument(*names, dest=option.name, action="append_const", const="true", help=told)

@@ -10,8 +10,9 @@ from textwrap import wrap
 
 from .settings import OPTIONS
 from .settings_flags import default_of
-from .settings_sources import OBSOLETE, SEARCH_PLACES
-from .settings_table import IniFile, Option, boolean, text_value
+from .settings_kinds import boolean, text_value
+from .settings_sources import FILE_ALIASES, OBSOLETE, SEARCH_PLACES
+from .settings_table import DAEMONS, IniFile, Option
 
 
 def render_reference() -> str:
@@ -40,6 +41,7 @@ def _row(option: Option) -> str:
     about = option.help[0].upper() + option.help[1:]
     if option.kind not in {boolean, text_value}:
         about += f"; {option.kind.expected}"
+    about = ". ".join([about, *_limits(option)])
     cells = (
         f"`{option.name}`",
         flag,
@@ -48,6 +50,18 @@ def _row(option: Option) -> str:
         f"{about}.",
     )
     return "| " + " | ".join(cell.replace("|", r"\|") for cell in cells) + " |"
+
+
+def _limits(option: Option) -> list[str]:
+    """Where the option is not to be had, or has one more variable."""
+    limits = []
+    lacking = [f"`autopush {command}`" for command in DAEMONS if command not in option.commands]
+    if lacking:
+        limits.append(f"Not with {' and '.join(lacking)}")
+    if option.daemon_env:
+        names = ", ".join(f"`{name}`" for name in option.daemon_env)
+        limits.append(f"Also {names}, but not with `autopush serve`")
+    return limits
 
 
 def render_sample(file: IniFile) -> str:
@@ -59,7 +73,8 @@ def render_sample(file: IniFile) -> str:
         f"# Looked for as {places};",
         f"# or named with --config-{file}. Environment variables and flags are stronger.",
     ]
-    mine = [option for option in OPTIONS if option.file is file]
+    alias = {name for _, other, name in FILE_ALIASES if other is file}
+    mine = [option for option in OPTIONS if option.file is file or option.name in alias]
     for title, options in groupby(mine, key=lambda option: option.group):
         lines += ["", f"## {title}"]
         for option in options:

@@ -9,10 +9,14 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from difflib import get_close_matches
+from pathlib import Path
 from typing import Any, Final, cast
 
-from .settings import OPTIONS, Settings, StartupError, default_data_folder
-from .settings_table import IniFile, Option, Setting, port_number
+from .settings import OPTIONS, Settings, StartupError
+from .settings_kinds import Setting, port_number
+from .settings_network import ENDPOINT_PORT
+from .settings_storage import default_data_folder
+from .settings_table import IniFile, Option
 
 SEARCH_PLACES: Final = ("/etc/{}", "configs/{}", "~/.{}", "./.{}")
 """Where each ini file is looked for; every one that exists is read, later ones are stronger."""
@@ -35,9 +39,6 @@ OBSOLETE: Final = frozenset(
         "proxy_protocol",
         "s3_bucket",
         "senderid_expry",
-        "storage_read_throughput",
-        "storage_tablename",
-        "storage_write_throughput",
         "wake_pem",
         "wake_server",
         "wake_timeout",
@@ -45,8 +46,13 @@ OBSOLETE: Final = frozenset(
 )
 """Options of earlier versions that may still stand in a file; they do nothing."""
 
-FILE_ALIASES: Final = {(IniFile.ENDPOINT, "port"): "endpoint_port"}
-"""Names that mean something else in one file: the endpoint's own `port`."""
+FILE_ALIASES: Final = {("serve", IniFile.ENDPOINT, "port"): "endpoint_port"}
+"""Names that mean something else to a command that reads them in that file: both daemons of the
+original have a `port`, and `serve` is both.
+"""
+
+NO_FOLDER: Final = Path("/nonexistent")
+"""Stands for the data folder where there is none, and none is needed."""
 
 QUIRKS: Final = {
     "ALLOW_CORS": "ALLOW_CORS switches CORS off, as it always did; NO_CORS is the better name"
@@ -84,10 +90,13 @@ class _Source:
             return
         try:
             value = option.kind.parse(text)
-        except ValueError:
+        except ValueError as error:
             shown = f"{len(text)} characters" if option.secret else repr(text[:80])
+            why = f"expected {option.kind.expected}, got {shown}"
+            if option.kind.explains:
+                why = str(error)
             # The ValueError may quote the text, so it must not travel along as the cause.
-            raise StartupError(f"{where}: expected {option.kind.expected}, got {shown}") from None
+            raise StartupError(f"{where}: {why}") from None
         if isinstance(value, tuple):
             value = (*cast(tuple[str, ...], self.values.get(option.name, ())), *value)
             if not value:
@@ -99,6 +108,7 @@ def load(
     flags: Mapping[str, Sequence[str]],
     environ: Mapping[str, str] | None = None,
     *,
+    command: str = "serve",
     named_files: Mapping[IniFile, str] | None = None,
     files: Iterable[IniFile] = tuple(IniFile),
     places: Sequence[str] = SEARCH_PLACES,
@@ -108,6 +118,7 @@ def load(
     Args:
         flags: option name → texts given on the command line.
         environ: environment variables; those of this process when None.
+        command: the command they are for.
         named_files: files named on the command line; read after the searched ones.
         files: which of the ini files the command reads.
         places: where to search, `{}` standing for the file's name.
@@ -122,19 +133,35 @@ def load(
         named = (named_files or {}).get(file)
         for path in (*(os.path.expanduser(p.format(file.file_name)) for p in places), named):
             if path is not None:
-                values |= _read_file(path, file, warnings, must_exist=path is named)
-    values |= _read_environment(environ, warnings)
+                values |= _read_file(path, command, file, warnings, must_exist=path is named)
+    values |= _read_environment(environ, command, warnings)
     values |= _read_flags(flags)
-    if "data" not in values:
-        values["data"] = default_data_folder(environ)
-    # Every value was made by the parser of its own field, which the tests hold to the field's type.
-    settings = Settings(**cast(dict[str, Any], values))
+    if command == "endpoint":
+        values.setdefault("port", ENDPOINT_PORT)
+        values.setdefault("endpoint_port", values["port"])
+    settings = _put_together(command, values, environ)
     _check_together(settings)
     return Loaded(settings, tuple(warnings))
 
 
+def _put_together(
+    command: str, values: Mapping[str, Setting], environ: Mapping[str, str]
+) -> Settings:
+    # Every value was made by the parser of its own field, which the tests hold to the field's type.
+    given = cast(dict[str, Any], values)
+    if "data" in values:
+        return Settings(command=command, **given)
+    try:
+        return Settings(command=command, data=default_data_folder(environ), **given)
+    except StartupError:
+        settings = Settings(command=command, data=NO_FOLDER, **given)
+        if settings.needs_data_folder:
+            raise
+        return settings
+
+
 def _read_file(
-    path: str, file: IniFile, warnings: list[str], *, must_exist: bool
+    path: str, command: str, file: IniFile, warnings: list[str], *, must_exist: bool
 ) -> dict[str, Setting]:
     try:
         with open(path, encoding="utf-8-sig") as lines:
@@ -149,7 +176,7 @@ def _read_file(
         raise StartupError(f"cannot read {path}: it is not UTF-8 text") from None
     source = _Source()
     for where, name, value in _ini_lines(path, text):
-        name = FILE_ALIASES.get((file, name), name)
+        name = FILE_ALIASES.get((command, file, name), name)
         option = _BY_NAME.get(name)
         if option is None:
             if name not in OBSOLETE:
@@ -182,12 +209,14 @@ def _ini_lines(path: str, text: str) -> Iterator[tuple[str, str, str | None]]:
         yield where, match["name"].replace("-", "_"), value
 
 
-def _read_environment(environ: Mapping[str, str], warnings: list[str]) -> dict[str, Setting]:
+def _read_environment(
+    environ: Mapping[str, str], command: str, warnings: list[str]
+) -> dict[str, Setting]:
     source = _Source()
     known: set[str] = set()
     for option in OPTIONS:
         known.update(option.env)
-        for variable in option.env:
+        for variable in option.variables(command):
             text = environ.get(variable, "")
             if option.kind is port_number and text.startswith("tcp://"):
                 warnings.append(f"{variable} names a Kubernetes service, not a port: ignored")
@@ -222,9 +251,19 @@ def _unknown(name: str, known: Iterable[str]) -> str:
 
 
 def _check_together(settings: Settings) -> None:
+    """What no option can be wrong about by itself.
+
+    Raises:
+        StartupError: two listeners on one port, or no port for the endpoint URLs.
+    """
+    names = ["port"] * (settings.has_sockets or settings.has_endpoint)
+    names += ["endpoint_port"] * (settings.has_sockets and settings.has_endpoint)
+    names += ["router_port"] * settings.has_sockets
     ports: dict[int, str] = {}
-    for name in ("port", "endpoint_port", "router_port"):
+    for name in names:
         number = getattr(settings, name)
         if number and number in ports:
             raise StartupError(f"{name} and {ports[number]} are both {number}; each needs its own")
         ports[number] = name
+    if settings.command == "connection" and not (settings.endpoint_url or settings.endpoint_port):
+        raise StartupError("endpoint_port: a connection node must know the port of the endpoints")

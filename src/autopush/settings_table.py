@@ -1,25 +1,34 @@
-"""How an option is declared: its kind of value, its help, and the names it goes by.
+"""How an option is declared: its kind of value, its help, its commands, and the names it goes by.
 
 Rule: an option is declared once, as a field of `autopush.settings.Settings`; files, environment,
 flags, `--help`, sample files and the reference page are read off that declaration.
 """
 
-import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import StrEnum
-from pathlib import Path
 from typing import Final, TypedDict, TypeVar, Unpack, cast
-from urllib.parse import SplitResult, urlsplit
+
+from .settings_kinds import Kind, Setting
 
 T = TypeVar("T")
 
-Setting = str | int | float | bool | Path | tuple[str, ...] | None
-"""What a parsed value can be."""
+DAEMONS: Final = ("serve", "connection", "endpoint")
+NODES: Final = ("serve", "connection")
+"""Commands that hold WebSockets."""
+ENDPOINTS: Final = ("serve", "endpoint")
+"""Commands that take messages from application servers."""
+TOOLS: Final = ("maintain", "drop-user", "delete-uaids")
+"""Commands that work on the store and end."""
+EVERYONE: Final = (*DAEMONS, *TOOLS)
+
+
+class StartupError(Exception):
+    """The service cannot start; the text is one line for the operator and holds no secret."""
 
 
 class IniFile(StrEnum):
-    """The seed's three ini files; every one may hold every option, each option has one home."""
+    """The original's three ini files; every one may hold every option, each option has one home."""
 
     SHARED = "shared"
     CONNECTION = "connection"
@@ -28,17 +37,6 @@ class IniFile(StrEnum):
     @property
     def file_name(self) -> str:
         return f"autopush_{self.value}.ini"
-
-
-@dataclass(frozen=True, slots=True)
-class Kind:
-    """A kind of value: `parse` raises ValueError, whose text is never shown; `expected` is."""
-
-    metavar: str
-    expected: str
-    parse: Callable[[str], Setting]
-    is_flag: bool = False
-    is_list: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,8 +52,9 @@ class Option:
     file: IniFile = IniFile.SHARED
     short: str = ""
     bare_env: tuple[str, ...] = ()
+    daemon_env: tuple[str, ...] = ()
     secret: bool = False
-    commands: tuple[str, ...] = ("serve",)
+    commands: tuple[str, ...] = DAEMONS
 
     @property
     def flag(self) -> str:
@@ -64,12 +63,16 @@ class Option:
     @property
     def off_flag(self) -> str:
         """The flag that switches a boolean off again."""
-        return "--" + self.name[3:] if self.name.startswith("no_") else "--no-" + self.flag[2:]
+        return "--" + self.flag[5:] if self.name.startswith("no_") else "--no-" + self.flag[2:]
 
     @property
     def env(self) -> tuple[str, ...]:
         """Environment variables, strongest first."""
         return (f"AUTOPUSH_{self.name.upper()}", *self.bare_env)
+
+    def variables(self, command: str) -> tuple[str, ...]:
+        """The environment variables that this command reads."""
+        return (*self.env, *(self.daemon_env if command != "serve" else ()))
 
 
 class Details(TypedDict, total=False):
@@ -80,8 +83,12 @@ class Details(TypedDict, total=False):
     file: IniFile
     short: str
     bare_env: tuple[str, ...]
-    """Names of the seed that came before `AUTOPUSH_<NAME>`."""
+    """Names of the original, from before `AUTOPUSH_<NAME>`."""
+    daemon_env: tuple[str, ...]
+    """Such names that `serve` does not read, since other programs use them too."""
     secret: bool
+    commands: tuple[str, ...]
+    """The commands that have the option."""
 
 
 def option(default: T, kind: Kind, group: str, about: str, **details: Unpack[Details]) -> T:
@@ -98,148 +105,3 @@ def computed_option(
     """Declare a field whose default is worked out when it is needed."""
     row = Option(name="", kind=kind, group=group, help=about, default=None, **details)
     return field(default_factory=default, metadata={"option": row}, repr=not row.secret)
-
-
-# Kinds of values
-
-_TRUE: Final = frozenset({"true", "yes", "on", "1"})
-_FALSE: Final = frozenset({"false", "no", "off", "0"})
-_HOST: Final = re.compile(
-    r"[A-Za-z0-9_]([A-Za-z0-9_.-]*[A-Za-z0-9_])?|\[?[0-9A-Fa-f:]*:[0-9A-Fa-f:.]*\]?"
-)
-_TABLE: Final = re.compile(r"[A-Za-z0-9_.-]{3,200}")
-_FERNET_KEY: Final = re.compile(r"[A-Za-z0-9_-]{43}=")
-
-
-def _checked(text: str, good: bool) -> str:
-    if not good:
-        raise ValueError
-    return text
-
-
-def is_fernet_key(text: str) -> bool:
-    """32 bytes as url-safe base64 with padding: 44 characters."""
-    return _FERNET_KEY.fullmatch(text) is not None
-
-
-def is_auth_key(text: str) -> bool:
-    """Any text without spaces; it is used as the bytes it is written with."""
-    return text.isascii() and text.isprintable() and bool(text) and " " not in text
-
-
-def integer(lowest: int, highest: int | None = None, metavar: str = "NUMBER") -> Kind:
-    def parse(text: str) -> int:
-        value = int(_checked(text, text.isascii() and text.isdecimal() and len(text) < 19))
-        if value < lowest or (highest is not None and value > highest):
-            raise ValueError
-        return value
-
-    bounds = f"of at least {lowest}" if highest is None else f"from {lowest} to {highest}"
-    return Kind(metavar, f"a whole number {bounds}", parse)
-
-
-def choice(*words: str) -> Kind:
-    names = ", ".join(words[:-1]) + " or " + words[-1]
-    return Kind("|".join(words), names, lambda text: _checked(text, text in words))
-
-
-def url(*schemes: str) -> Kind:
-    def parse(text: str) -> str:
-        parts = urlsplit(text)
-        good = parts.scheme in schemes and parts.port != 0 and _is_host(parts.hostname or "")
-        plain = not (parts.query or parts.fragment or "@" in parts.netloc)
-        return canonical_url(
-            _checked(text, good and plain and text.isascii() and text.isprintable())
-        )
-
-    return Kind(
-        "URL",
-        f"a URL that starts with {' or '.join(s + '://' for s in schemes)} and has no query",
-        parse,
-    )
-
-
-def _boolean(text: str) -> bool:
-    word = text.lower()
-    _checked(word, word in _TRUE or word in _FALSE)
-    return word in _TRUE
-
-
-def _seconds(text: str) -> float:
-    return float(
-        _checked(text, re.fullmatch(r"[0-9]{1,9}(\.[0-9]{0,9})?|\.[0-9]{1,9}", text) is not None)
-    )
-
-
-def _positive_seconds(text: str) -> float:
-    value = _seconds(text)
-    if not value:
-        raise ValueError
-    return value
-
-
-def _is_host(text: str) -> bool:
-    return len(text) <= 255 and _HOST.fullmatch(text) is not None
-
-
-def _list_of(good: Callable[[str], bool]) -> Callable[[str], tuple[str, ...]]:
-    """`[a, b]`, `a, b` or `a`; quotes and spaces do not count, nor do empty members."""
-
-    def parse(text: str) -> tuple[str, ...]:
-        if text.startswith("[") and text.endswith("]"):
-            text = text[1:-1]
-        members = [member.strip().strip("\"'") for member in text.split(",")]
-        return tuple(_checked(member, good(member)) for member in members if member)
-
-    return parse
-
-
-text_value: Final = Kind("TEXT", "a text", str)
-host_name: Final = Kind(
-    "HOST",
-    "a host name or address, without scheme and port",
-    lambda text: _checked(text, _is_host(text)).strip("[]"),
-)
-port_number: Final = integer(0, 65535, "PORT")
-seconds: Final = Kind("SECONDS", "a number of seconds, such as 30 or 0.5", _seconds)
-positive_seconds: Final = Kind(
-    "SECONDS", "a number of seconds above 0, such as 4 or 0.5", _positive_seconds
-)
-boolean: Final = Kind("BOOLEAN", "true or false", _boolean, is_flag=True)
-folder: Final = Kind("DIR", "a folder", lambda text: Path(text).expanduser())
-table_name: Final = Kind(
-    "NAME",
-    "3 to 200 letters, digits or _.-",
-    lambda text: _checked(text, _TABLE.fullmatch(text) is not None),
-)
-fernet_keys: Final = Kind(
-    "KEY",
-    "keys made by `autokey`: 44 characters of url-safe base64 each",
-    _list_of(is_fernet_key),
-    is_list=True,
-)
-secret_texts: Final = Kind(
-    "KEY",
-    "keys without spaces, such as `autokey` makes",
-    _list_of(is_auth_key),
-    is_list=True,
-)
-
-# URLs
-
-_DEFAULT_PORTS: Final = {"http": 80, "ws": 80, "https": 443, "wss": 443}
-
-
-def join_url(scheme: str, host: str, port: int | None, path: str = "") -> str:
-    """A canonical URL: lower-case host, IPv6 in brackets, no default port."""
-    host = host.strip("[]").lower()
-    if ":" in host:
-        host = f"[{host}]"
-    suffix = "" if port is None or port == _DEFAULT_PORTS.get(scheme) else f":{port}"
-    return f"{scheme}://{host}{suffix}{path}"
-
-
-def canonical_url(text: str) -> str:
-    """The same URL without default port and without slashes at the end."""
-    parts: SplitResult = urlsplit(text)
-    return join_url(parts.scheme, parts.hostname or "", parts.port, parts.path.rstrip("/"))

@@ -2,7 +2,7 @@
 
 The one rule: what is written against :class:`Engine` and :class:`TableHandle` runs the same on
 every engine. Declare tables (:mod:`tablestore.schema`) and the conditions and updates of writes
-(:mod:`tablestore.expressions`) as data; open an engine (:mod:`tablestore.sqlite`); every failure
+(:mod:`tablestore.expressions`) as data; open an engine (:mod:`tablestore.stores`); every failure
 is one of :mod:`tablestore.errors`.
 """
 

@@ -10,6 +10,7 @@ from typing import TypeAlias
 
 from tablestore.errors import ItemTooLarge, SchemaError
 from tablestore.schema import (
+    MAX_DEPTH,
     MAX_ITEM_SIZE,
     MAX_PARTITION_KEY,
     MAX_SORT_KEY,
@@ -25,6 +26,8 @@ from tablestore.schema import (
 __all__ = [
     "PLAIN",
     "KeyCheck",
+    "check_depth",
+    "check_names",
     "check_size",
     "index_checks",
     "item_size",
@@ -40,6 +43,9 @@ PLAIN = frozenset({str, int, bytes, bool, type(None)})
 """Kinds of values that are stored as they are."""
 
 _INT64 = 2**63
+_LARGEST = 1e126
+_SMALLEST = 1e-130
+"""Numbers of this size and larger, or smaller than this, are none of DynamoDB's."""
 
 
 def key_check(key: Key, limit: int) -> KeyCheck:
@@ -65,8 +71,7 @@ def key_check(key: Key, limit: int) -> KeyCheck:
         if isinstance(value, bool) or not isinstance(value, int | float):
             raise SchemaError(f"key {name!r}: expected a number, got {type(value).__name__}")
         if isinstance(value, float):
-            if not isfinite(value):
-                raise SchemaError(f"key {name!r}: expected a finite number")
+            _check_float(value, f"key {name!r}")
         elif not -_INT64 <= value < _INT64:
             raise SchemaError(f"key {name!r}: expected an integer within 64 bits")
         return value
@@ -99,25 +104,26 @@ def index_checks(index: Index) -> tuple[KeyCheck, ...]:
     return (partition, key_check(index.sort, MAX_SORT_KEY))
 
 
-def snapshot(value: object, name: str) -> Value:
+def snapshot(value: object, name: str, depth: int = 1) -> Value:
     """Return a value as it is now, checked to be one an item may hold, with sets frozen.
 
     What the caller changes afterwards does not reach it. Raises SchemaError naming ``name``, the
-    attribute or parameter it came under.
+    attribute or parameter it came under, ``depth`` levels deep.
     """
     kind = type(value)
     if kind in PLAIN:
         return value  # type: ignore[return-value]
     if isinstance(value, float):
-        if not isfinite(value):
-            raise SchemaError(f"{name!r}: expected a finite number")
+        _check_float(value, repr(name))
         return value
     if isinstance(value, list):
-        return [_inner(inner, name) for inner in value]
+        return [_inner(inner, name, depth + 1) for inner in value]
     if isinstance(value, Mapping):
         if not all(isinstance(key, str) for key in value):
             raise SchemaError(f"{name!r}: the keys of a map must be text")
-        return {key: _inner(inner, name) for key, inner in value.items()}
+        if "" in value:
+            raise SchemaError(f"{name!r}: a key of a map is empty")
+        return {key: _inner(inner, name, depth + 1) for key, inner in value.items()}
     if isinstance(value, AbstractSet):
         if not all(isinstance(member, str) for member in value):
             raise SchemaError(f"{name!r}: the members of a set must be text")
@@ -129,11 +135,31 @@ def snapshot(value: object, name: str) -> Value:
     raise SchemaError(f"{name!r}: a {kind.__name__} cannot be stored")
 
 
-def _inner(value: object, name: str) -> Value:
-    found = snapshot(value, name)
+def _check_float(value: float, what: str) -> None:
+    if not isfinite(value):
+        raise SchemaError(f"{what}: expected a finite number")
+    if not _SMALLEST <= abs(value) < _LARGEST and value:
+        raise SchemaError(f"{what}: expected a number from 1e-130 to below 1e126, or 0")
+
+
+def _inner(value: object, name: str, depth: int) -> Value:
+    check_depth(depth, name)
+    found = snapshot(value, name, depth)
     if found == frozenset():
         raise SchemaError(f"{name!r}: an empty set cannot be stored inside a list or map")
     return found
+
+
+def check_depth(depth: int, name: str) -> None:
+    """Raise SchemaError for a part of a value that lies too deep."""
+    if depth > MAX_DEPTH:
+        raise SchemaError(f"{name!r}: lists and maps lie more than {MAX_DEPTH} deep")
+
+
+def check_names(item: Item) -> None:
+    """Raise SchemaError for an attribute without a name."""
+    if "" in item:
+        raise SchemaError("an attribute needs a name")
 
 
 def check_size(item: Item) -> None:

@@ -27,6 +27,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import TypeAlias
 
+from tablestore.errors import TableNotFound
 from tablestore.expressions import Condition, Returning, Update
 from tablestore.schema import Capacity, Cursor, Item, KeyTuple, Page, Range, Scalar, Table, Value
 
@@ -157,8 +158,18 @@ class Engine(ABC):
         """Make the table when it is missing; idempotent, also among processes at the same time.
 
         A new one gets that capacity; with None it is billed by use. Raises SchemaError when it
-        exists with other keys, indexes or expiry.
+        exists with other keys, indexes or expiry. (Where a database keeps expiry as a setting
+        beside the table, it is turned on in a table that has none; one more index does no harm.)
         """
+
+    async def open_table(self, table: Table) -> TableHandle:
+        """Open a table that is there, and change nothing about it.
+
+        Raises TableNotFound, or SchemaError when it has other keys or indexes.
+        """
+        if table.name not in await self.table_names():
+            raise TableNotFound(table.name)
+        return await self.ensure_table(table)
 
     @abstractmethod
     async def drop_table(self, name: str) -> None:

@@ -47,10 +47,14 @@ class ConditionFailed(TablestoreError):  # noqa: N818 - named for what happened
 
 
 class ItemTooLarge(TablestoreError):  # noqa: N818
-    """An item's names and values together are above the limit of 400 KB."""
+    """An item's names and values together are above the limit of 400 KB.
 
-    def __init__(self, size: int, limit: int) -> None:
-        super().__init__(f"the item has {size} bytes, the limit is {limit}")
+    ``size`` is ``None`` where only the database knows it.
+    """
+
+    def __init__(self, size: int | None, limit: int) -> None:
+        held = "more" if size is None else str(size)
+        super().__init__(f"the item has {held} bytes, the limit is {limit}")
         self.size = size
         self.limit = limit
 

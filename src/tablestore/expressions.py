@@ -123,6 +123,8 @@ class Attr:
     __slots__ = ("name",)
 
     def __init__(self, name: str) -> None:
+        if not name:
+            raise SchemaError("an attribute needs a name")
         self.name = name
 
     def exists(self) -> Condition:
@@ -187,6 +189,8 @@ class Update:
         if not names:
             raise SchemaError("an update needs at least one attribute")
         for name in names:
+            if not name:
+                raise SchemaError("an attribute needs a name")
             if names.count(name) > 1:
                 raise SchemaError(f"an update names {name!r} twice")
 

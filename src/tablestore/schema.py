@@ -3,9 +3,12 @@
 The one rule: a declaration is checked when it is made, so an engine never meets a bad one.
 
 An item is a dict of attribute names to values, its key attributes among them. Values are those
-DynamoDB knows: text, numbers (integers within 64 bits, finite floats), bytes, booleans, ``None``,
-lists, maps with text keys, and sets of text. A set is a ``frozenset`` when read; a plain ``set`` is
-accepted when written. An empty set cannot be stored: writing one leaves the attribute out.
+DynamoDB knows: text, numbers (integers within 64 bits; floats that are 0 or of a size from 1e-130
+to below 1e126), bytes, booleans, ``None``, lists, maps with text keys, and sets of text. Names of
+attributes and keys of maps are not empty. Lists and maps hold each other at most to ``MAX_DEPTH``.
+A whole float may be read as an integer, they are equal. A set is a ``frozenset`` when read; a plain
+``set`` is accepted when written. An empty set cannot be stored: writing one leaves the attribute
+out.
 """
 
 import re
@@ -18,6 +21,7 @@ from typing import Final, TypeAlias, Union
 from tablestore.errors import SchemaError
 
 __all__ = [
+    "MAX_DEPTH",
     "MAX_ITEM_SIZE",
     "MAX_PARTITION_KEY",
     "MAX_SORT_KEY",
@@ -53,13 +57,17 @@ KeyTuple: TypeAlias = tuple[Scalar, ...]
 MAX_ITEM_SIZE: Final = 400 * 1024
 """Bytes of names and values together, counted as DynamoDB does."""
 
+MAX_DEPTH: Final = 32
+"""Levels of a value: that of an attribute is the first, a member of a list or map is one deeper."""
+
 MAX_PARTITION_KEY: Final = 2048
 """Bytes of a partition key of text or bytes."""
 
 MAX_SORT_KEY: Final = 1024
 """Bytes of a sort key of text or bytes."""
 
-_TABLE_NAME: Final = re.compile(r"[A-Za-z0-9_.-]{3,255}")
+_NAME: Final = re.compile(r"[A-Za-z0-9_.-]{3,255}")
+"""What a table or index may be called."""
 
 
 class Kind(StrEnum):
@@ -89,7 +97,8 @@ class Key:
 class Index:
     """A second way into a table. Items without its key attributes are not in it.
 
-    With ``keys_only`` its items hold the keys of table and index and nothing else.
+    With ``keys_only`` its items hold the keys of table and index and nothing else. (Where expired
+    items can then not be told apart, the engine looks each item up: one read more for each.)
     """
 
     name: str
@@ -98,8 +107,10 @@ class Index:
     keys_only: bool = False
 
     def __post_init__(self) -> None:
-        if not self.name:
-            raise SchemaError("an index needs a name")
+        if not _NAME.fullmatch(self.name):
+            raise SchemaError(
+                f"index name {self.name!r}: expected 3 to 255 of letters, digits, '_', '-', '.'"
+            )
         if self.sort is not None and self.sort.name == self.partition.name:
             raise SchemaError(f"index {self.name!r} uses {self.sort.name!r} twice")
 
@@ -120,7 +131,7 @@ class Table:
     expiry: str | None = None
 
     def __post_init__(self) -> None:
-        if not _TABLE_NAME.fullmatch(self.name):
+        if not _NAME.fullmatch(self.name):
             raise SchemaError(
                 f"table name {self.name!r}: expected 3 to 255 of letters, digits, '_', '-', '.'"
             )

@@ -1,4 +1,6 @@
+import argparse
 import json
+import re
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -8,9 +10,11 @@ from types import ModuleType
 import pytest
 
 from autopush import cli
+from autopush.command import Command
 from autopush.settings import OPTIONS, Settings, StartupError
 from autopush.settings_flags import default_of
-from autopush.settings_table import is_fernet_key
+from autopush.settings_kinds import is_fernet_key
+from autopush.settings_table import DAEMONS, IniFile
 from autopush.telemetry import logs
 from autopush.version import VERSION
 
@@ -118,6 +122,17 @@ def test_a_service_that_cannot_start_is_one_line_and_exit_code_3(
     assert capsys.readouterr().err == "autopush: port 8080 is in use\n"
 
 
+def test_a_start_that_is_interrupted_ends_without_a_word(
+    service: Service, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def interrupt() -> int:
+        raise KeyboardInterrupt
+
+    service.outcome = interrupt
+    assert cli.main(["serve"]) == 130
+    assert capsys.readouterr().err == ""
+
+
 def test_an_unknown_flag_is_refused_with_the_closest_one(
     service: Service, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -139,27 +154,105 @@ def test_flags_are_not_abbreviated(service: Service) -> None:
     assert cli.main(["serve", "--endpoint-p", "1"]) == 2
 
 
-def test_help_has_every_option_with_its_default_and_variables(
-    capsys: pytest.CaptureFixture[str],
+@pytest.mark.parametrize("command", DAEMONS)
+def test_help_has_every_option_of_the_command_with_its_default_and_variables(
+    capsys: pytest.CaptureFixture[str], command: str
 ) -> None:
-    assert cli.main(["serve", "--help"]) == 0
+    assert cli.main([command, "--help"]) == 0
     text = " ".join(capsys.readouterr().out.split())
     for option in OPTIONS:
-        assert option.flag in text
         # Long names may be broken at their hyphens, so they are compared without spaces.
-        told = f"{option.help}[default:{default_of(option)}][env:{','.join(option.env)}]"
-        assert told.replace(" ", "") in text.replace(" ", ""), option.name
+        variables = ",".join(option.variables(command))
+        told = f"{option.help}[default:{default_of(option)}][env:{variables}]"
+        has_it = told.replace(" ", "") in text.replace(" ", "")
+        assert has_it == (command in option.commands), option.name
         assert option.group in text
 
 
-def test_without_a_command_help_is_shown(capsys: pytest.CaptureFixture[str]) -> None:
-    assert cli.main([]) == 0
-    assert "serve" in capsys.readouterr().out
+@pytest.mark.parametrize("words", [[], ["--port", "7"], ["-p7", "--debug"]])
+def test_without_a_command_it_is_a_connection_node(service: Service, words: list[str]) -> None:
+    assert cli.main(words) == 0
+    (settings,) = service.started
+    assert settings.command == "connection"
+    assert settings.port == (7 if words else 8080)
 
 
-def test_version(capsys: pytest.CaptureFixture[str]) -> None:
-    assert cli.main(["--version"]) == 0
+def test_autoendpoint_is_the_endpoint_command(service: Service) -> None:
+    assert cli.autoendpoint(["-p", "9000"]) == 0
+    (settings,) = service.started
+    assert (settings.command, settings.port) == ("endpoint", 9000)
+
+
+def test_each_daemon_reads_the_files_of_the_original(service: Service, tmp_path: Path) -> None:
+    for file in IniFile:
+        (tmp_path / f".{file.file_name}").write_text(
+            f"endpoint_hostname = {file}.example\nport = {len(file)}\n"
+        )
+    ports = {}
+    for command in DAEMONS:
+        assert cli.main([command]) == 0
+        settings = service.started[-1]
+        ports[command] = (settings.port, settings.endpoint_port)
+        last = "endpoint" if command == "serve" else command
+        assert settings.endpoint_hostname == f"{last}.example"
+    assert ports == {"serve": (10, 8), "connection": (10, 8082), "endpoint": (8, 8)}
+
+
+@pytest.mark.parametrize("words", [["--help"], ["-h"]])
+def test_help_lists_the_commands(capsys: pytest.CaptureFixture[str], words: list[str]) -> None:
+    assert cli.main(words) == 0
+    out = capsys.readouterr().out
+    for command in cli.COMMANDS:
+        assert re.search(rf"^ +{command.name}\b", out, re.MULTILINE)
+
+
+@pytest.mark.parametrize("words", [["--version"], ["serve", "--version"]])
+def test_version(capsys: pytest.CaptureFixture[str], words: list[str]) -> None:
+    assert cli.main(words) == 0
     assert capsys.readouterr().out == f"autopush {VERSION}\n"
+
+
+@pytest.mark.parametrize(
+    ("words", "hint"),
+    [
+        (
+            ["connection", "--max-requests=1"],
+            "an option of `autopush serve` and `autopush endpoint`, not of `autopush connection`",
+        ),
+        (["--cors"], "--cors is an option of `autopush serve` and `autopush endpoint`"),
+        (["endpoint", "-r", "1"], "-r is an option of `autopush serve` and `autopush connection`"),
+        (["--port", "1", "serve"], "the command comes first: autopush serve [options]"),
+        (["serve", "endpoint"], "the command comes first: autopush endpoint [options]"),
+        (["connection", "--config-endpoint", "x"], "unknown flag --config-endpoint"),
+    ],
+)
+def test_what_belongs_to_another_command_is_refused_with_a_hint(
+    service: Service, capsys: pytest.CaptureFixture[str], words: list[str], hint: str
+) -> None:
+    assert cli.main(words) == 2
+    assert hint in capsys.readouterr().err.splitlines()[-1]
+    assert service.started == []
+
+
+def test_a_command_can_have_arguments_and_flags_that_are_no_settings(
+    service: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given: list[tuple[str, str, bool]] = []
+
+    def greet(settings: Settings, arguments: argparse.Namespace) -> int:
+        given.append((settings.command, arguments.whom, arguments.loud))
+        return 5
+
+    def add_arguments(parser: argparse.ArgumentParser) -> None:
+        parser.add_argument("whom")
+        parser.add_argument("--loud", action="store_true")
+
+    # Under a name that options know.
+    command = Command("maintain", "greet somebody", greet, (), add_arguments, "WHOM")
+    monkeypatch.setattr(cli, "COMMANDS", (command,))
+    assert cli.main(["maintain", "you", "--loud", "--store", ""]) == 5
+    assert given == [("maintain", "you", True)]
+    assert cli.main(["maintain", "you", "--workers", "2"]) == 2
 
 
 def test_autokey_prints_a_new_key_each_time(capsys: pytest.CaptureFixture[str]) -> None:

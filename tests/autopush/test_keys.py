@@ -7,7 +7,7 @@ import pytest
 
 from autopush.keys import ServiceKeys, service_keys
 from autopush.settings import StartupError
-from autopush.settings_table import is_fernet_key
+from autopush.settings_kinds import is_fernet_key
 
 KEY = "HJVPy4ZwF4Yz_JdvXTL8hRcwIhv742vC60Tg5Ycrvw8="
 OTHER_KEY = "u5YfTbTTG8xyAtVLTxAUo4ReHgOLUGCh0vJGqZ5ZcIA="
@@ -63,6 +63,13 @@ def test_configured_keys_are_used_and_none_is_made(tmp_path: Path) -> None:
     keys = service_keys((KEY, OTHER_KEY), ("auth",), tmp_path / "data")
     assert (keys.crypto, keys.auth, keys.made) == ((KEY, OTHER_KEY), ("auth",), ())
     assert not (tmp_path / "data").exists()
+
+
+def test_a_process_without_registration_api_makes_no_key_for_it(tmp_path: Path) -> None:
+    keys = service_keys((), (), tmp_path, auth_needed=False)
+    assert keys.auth == ()
+    assert keys.made == (tmp_path / "keys" / "crypto_key",)
+    assert service_keys((KEY,), ("given",), tmp_path / "x", auth_needed=False).auth == ("given",)
 
 
 def test_only_the_kind_that_is_not_configured_is_made(tmp_path: Path) -> None:

@@ -7,11 +7,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from autopush import settings as settings_module
+from autopush import settings_network
 from autopush.settings import OPTIONS, Settings, StartupError
+from autopush.settings_kinds import boolean
 from autopush.settings_reference import render_reference, render_sample
 from autopush.settings_sources import OBSOLETE, Loaded, load
-from autopush.settings_table import IniFile, Option, boolean
+from autopush.settings_table import DAEMONS, EVERYONE, IniFile, Option
+from tablestore.stores import parse_store
 
 KEY = "HJVPy4ZwF4Yz_JdvXTL8hRcwIhv742vC60Tg5Ycrvw8="
 OTHER_KEY = "u5YfTbTTG8xyAtVLTxAUo4ReHgOLUGCh0vJGqZ5ZcIA="
@@ -34,18 +36,23 @@ class Sources:
         flags: Mapping[str, Sequence[str]] | None = None,
         environ: Mapping[str, str] | None = None,
         named: Mapping[IniFile, str] | None = None,
+        command: str = "serve",
+        files: Sequence[IniFile] = tuple(IniFile),
     ) -> Loaded:
         places = (f"{self.folder}/weak/{{}}", f"{self.folder}/strong/{{}}")
         environ = {"XDG_DATA_HOME": str(self.folder), **(environ or {})}
-        return load(flags or {}, environ, named_files=named, places=places)
+        return load(
+            flags or {}, environ, command=command, named_files=named, files=files, places=places
+        )
 
     def refused(
         self,
         flags: Mapping[str, Sequence[str]] | None = None,
         environ: Mapping[str, str] | None = None,
+        command: str = "serve",
     ) -> str:
         with pytest.raises(StartupError) as caught:
-            self.load(flags, environ)
+            self.load(flags, environ, command=command)
         assert caught.value.__cause__ is None
         assert caught.value.__suppress_context__ or caught.value.__context__ is None
         return str(caught.value)
@@ -73,9 +80,7 @@ def test_every_default_has_the_type_of_its_field() -> None:
     for option in OPTIONS:
         hint = hints[option.name]
         default = getattr(Settings(), option.name)
-        if typing.get_origin(hint) is typing.Literal:
-            assert default in typing.get_args(hint)
-        elif typing.get_origin(hint) is tuple:
+        if typing.get_origin(hint) is tuple:
             assert default == ()
         else:
             assert isinstance(default, hint), option.name
@@ -85,6 +90,7 @@ SAMPLES: dict[str, str] = {
     "HOST": "push.example.org",
     "PORT": "1234",
     "NUMBER": "7",
+    "UNITS": "7",
     "TEXT": "words",
     "DIR": "/srv/autopush",
     "BYTES": "5630",
@@ -98,7 +104,8 @@ SAMPLES: dict[str, str] = {
 def sample_of(name: str) -> str:
     option = next(option for option in OPTIONS if option.name == name)
     if option.kind.metavar == "URL":
-        return "wss://push.example.org" if name == "websocket_url" else "https://push.example.org"
+        others = {"websocket_url": "wss://p.example", "store": "dynamodb://eu-west-1"}
+        return others.get(name, "https://p.example")
     return SAMPLES.get(option.kind.metavar) or option.kind.metavar.rpartition("|")[2]
 
 
@@ -115,9 +122,7 @@ def test_every_source_reaches_every_option_with_a_value_of_the_fields_type(
     for loaded in given:
         value = getattr(loaded.settings, option.name)
         assert value != getattr(Settings(), option.name)
-        if typing.get_origin(hint) is typing.Literal:
-            assert value in typing.get_args(hint)
-        elif typing.get_origin(hint) is tuple:
+        if typing.get_origin(hint) is tuple:
             assert value == (text,)
         else:
             assert isinstance(value, hint)
@@ -141,11 +146,7 @@ def test_bare_port_and_env_and_debug_variables_are_left_to_others(sources: Sourc
 def test_defaults_are_the_documented_ones(sources: Sources) -> None:
     settings = sources.load().settings
     assert (settings.port, settings.endpoint_port, settings.router_port) == (8080, 8082, 8081)
-    assert (settings.host, settings.workers, settings.direct_delivery) == (
-        "127.0.0.1",
-        1,
-        "store-first",
-    )
+    assert (settings.host, settings.workers) == ("127.0.0.1", 1)
     assert settings.data == sources.folder / "autopush"
 
 
@@ -155,6 +156,179 @@ def test_a_relative_xdg_folder_is_ignored(
     monkeypatch.setenv("HOME", str(tmp_path))
     settings = sources.load({}, {"XDG_DATA_HOME": "relative"}).settings
     assert settings.data == tmp_path / ".local" / "share" / "autopush"
+
+
+# What each daemon makes of them
+
+
+DAEMONS_FILES = {
+    "connection": (IniFile.SHARED, IniFile.CONNECTION),
+    "endpoint": (IniFile.SHARED, IniFile.ENDPOINT),
+}
+
+
+def test_every_option_has_a_command_and_every_command_says_where_to_log_and_to_store() -> None:
+    for option in OPTIONS:
+        assert set(option.commands) <= set(EVERYONE)
+        assert set(option.commands) & set(DAEMONS)
+    for command in EVERYONE:
+        names = {option.name for option in OPTIONS if command in option.commands}
+        assert {"store", "data", "router_tablename", "key_hash", "log_output"} <= names
+
+
+def test_both_daemons_of_the_original_have_a_port_each(sources: Sources) -> None:
+    sources.write("weak", "port = 1111", IniFile.CONNECTION)
+    sources.write("weak", "port = 2222", IniFile.ENDPOINT)
+    for command, port in (("connection", 1111), ("endpoint", 2222)):
+        files = DAEMONS_FILES[command]
+        assert sources.load(command=command, files=files).settings.port == port
+        given = sources.load(None, {"PORT": "3333"}, command=command, files=files).settings
+        assert given.port == 3333
+        given = sources.load({"port": ["4"]}, {"PORT": "3"}, command=command, files=files).settings
+        assert given.port == 4
+
+
+def test_the_port_of_an_endpoint_is_8082_and_in_its_urls_unless_these_have_another(
+    sources: Sources,
+) -> None:
+    settings = sources.load(command="endpoint").settings
+    assert (settings.port, settings.endpoint_port) == (8082, 8082)
+    settings = sources.load({"port": ["9000"]}, command="endpoint").settings
+    assert (settings.port, settings.public_endpoint_url) == (9000, "http://127.0.0.1:9000")
+    shared = {"ENDPOINT_PORT": "443", "ENDPOINT_SCHEME": "https", "ENDPOINT_HOSTNAME": "p.example"}
+    settings = sources.load({}, shared, command="endpoint").settings
+    assert (settings.port, settings.public_endpoint_url) == (8082, "https://p.example")
+    assert settings.public_websocket_url == "ws://127.0.0.1:8080/"
+
+
+def test_a_daemon_reads_only_its_own_file_and_the_shared_one(sources: Sources) -> None:
+    for file in IniFile:
+        sources.write("weak", f"{file}_tablename = x\n", file)
+    for command, files in DAEMONS_FILES.items():
+        with pytest.raises(StartupError, match="autopush_shared"):
+            sources.load(command=command, files=files)
+    sources.write("weak", "max_data = 5000", IniFile.SHARED)
+    for command, files in DAEMONS_FILES.items():
+        with pytest.raises(StartupError, match=f"autopush_{command}"):
+            sources.load(command=command, files=files)
+
+
+def test_only_the_ports_a_command_listens_on_must_differ(sources: Sources) -> None:
+    same = {"port": ["8082"], "router_port": ["8082"]}
+    assert sources.load(same, command="endpoint").settings.port == 8082
+    refusal = "router_port and port are both 8082; each needs its own"
+    assert sources.refused(same, command="connection") == refusal
+    assert sources.load({"port": ["8082"]}, command="connection").settings.endpoint_port == 8082
+
+
+def test_a_connection_node_must_know_the_port_of_endpoint_urls(sources: Sources) -> None:
+    unknown = {"endpoint_port": ["0"]}
+    assert "endpoint_port" in sources.refused(unknown, command="connection")
+    known = unknown | {"endpoint_url": ["https://p.example"]}
+    assert sources.load(known, command="connection").settings.endpoint_port == 0
+
+
+# Store
+
+
+@pytest.mark.parametrize(
+    ("flags", "url"),
+    [
+        ({"data": ["/srv/a b"]}, "sqlite:///srv/a%20b/autopush.sqlite"),
+        ({"store": ["sqlite:///srv/x.sqlite"]}, "sqlite:///srv/x.sqlite"),
+        ({"aws_ddb_endpoint": ["http://a:1"]}, "dynamodb://?endpoint=http://a:1"),
+        (
+            {"store": ["dynamodb://eu-west-1"], "aws_ddb_endpoint": ["http://a:1"]},
+            "dynamodb://eu-west-1?endpoint=http://a:1",
+        ),
+        (
+            {"store": ["dynamodb://x?prefix=a"], "aws_ddb_endpoint": ["http://a:1"]},
+            "dynamodb://x?prefix=a&endpoint=http://a:1",
+        ),
+        (
+            {"store": ["dynamodb://x?endpoint=http://b:2"], "aws_ddb_endpoint": ["http://a:1"]},
+            "dynamodb://x?endpoint=http://b:2",
+        ),
+        (
+            {"store": ["sqlite:///srv/x.sqlite"], "aws_ddb_endpoint": ["http://a:1"]},
+            "sqlite:///srv/x.sqlite",
+        ),
+    ],
+)
+def test_the_store_is_what_was_named_else_where_the_endpoint_is_else_in_the_data_folder(
+    sources: Sources, flags: dict[str, list[str]], url: str
+) -> None:
+    settings = sources.load(flags).settings
+    assert settings.store_url == url
+    assert settings.is_embedded == url.startswith("sqlite:")
+    parse_store(url)
+
+
+def test_a_store_that_cannot_be_understood_says_why_and_what_was_expected(
+    sources: Sources,
+) -> None:
+    for text, why in (
+        ("mysql://x", "sqlite:///PATH or dynamodb://REGION"),
+        ("autopush.sqlite", "sqlite:///PATH or dynamodb://REGION"),
+        ("dynamodb://x?endpont=http://a:1", "did you mean endpoint?"),
+    ):
+        refusal = sources.refused({"store": [text]})
+        assert refusal.startswith("--store: ")
+        assert why in refusal
+        assert "\n" not in refusal
+    assert "geheim" not in sources.refused({"store": ["dynamodb://me:geheim@eu-west-1"]})
+
+
+def test_what_a_user_is_owed_and_months_follow_from_the_store_unless_told() -> None:
+    embedded, dynamodb = Settings(), Settings(store="dynamodb://")
+    assert (embedded.store_first, embedded.rotates) == (True, False)
+    assert (dynamodb.store_first, dynamodb.rotates) == (False, True)
+    for store in ("", "dynamodb://"):
+        assert Settings(store=store, direct_delivery="store-first").store_first
+        assert not Settings(store=store, direct_delivery="bypass").store_first
+        assert Settings(store=store, no_table_rotation=False).rotates
+        assert not Settings(store=store, no_table_rotation=True).rotates
+
+
+def test_a_throughput_means_provisioned_units_unless_the_capacity_says_otherwise() -> None:
+    assert Settings().units("router") is None
+    some = Settings(message_read_throughput=10)
+    assert some.units("message") == (10, 5)
+    assert some.units("router") == some.units("storage") == (5, 5)
+    assert Settings(capacity="provisioned").units("router") == (5, 5)
+    assert Settings(capacity="on-demand", router_read_throughput=9).units("router") is None
+
+
+@pytest.mark.parametrize(
+    ("settings", "needed"),
+    [
+        (Settings(), True),
+        (Settings(store="dynamodb://"), True),
+        (Settings(store="dynamodb://", crypto_key=(KEY,)), True),
+        (Settings(store="dynamodb://", crypto_key=(KEY,), auth_key=(KEY,)), False),
+        (Settings(store="dynamodb://", crypto_key=(KEY,), command="connection"), False),
+        (Settings(store="dynamodb://", crypto_key=(KEY,), command="endpoint"), True),
+        (Settings(store="sqlite:///x", crypto_key=(KEY,), command="connection"), False),
+        (Settings(crypto_key=(KEY,), auth_key=(KEY,)), True),
+    ],
+)
+def test_the_data_folder_is_needed_for_the_store_and_for_keys_that_were_not_given(
+    settings: Settings, needed: bool
+) -> None:
+    assert settings.needs_data_folder == needed
+
+
+def test_where_no_data_folder_is_needed_none_must_be_found(
+    sources: Sources, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def homeless() -> Path:
+        raise RuntimeError("no home")
+
+    monkeypatch.setattr(Path, "home", homeless)
+    environ = {"XDG_DATA_HOME": "", "AUTOPUSH_STORE": "dynamodb://", "CRYPTO_KEY": KEY}
+    with pytest.raises(StartupError, match="name a folder with --data"):
+        sources.load({}, environ)
+    sources.load({}, environ, command="connection")
 
 
 # Order of the sources
@@ -412,7 +586,7 @@ def test_any_text_in_a_file_is_read_or_refused_in_one_line(text: str) -> None:
 def test_the_endpoint_url_is_canonical(
     settings: Settings, address: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(settings_module, "gethostname", lambda: "box")
+    monkeypatch.setattr(settings_network, "gethostname", lambda: "box")
     assert settings.public_endpoint_url == address
 
 
@@ -434,12 +608,18 @@ def test_a_given_endpoint_url_becomes_canonical(
 
 
 def test_the_websocket_url_has_a_path(sources: Sources, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(settings_module, "gethostname", lambda: "box")
+    monkeypatch.setattr(settings_network, "gethostname", lambda: "box")
     assert Settings().public_websocket_url == "ws://127.0.0.1:8080/"
     assert Settings(host="0.0.0.0", port=80).public_websocket_url == "ws://box/"
     for text, public in [("wss://p.example:443", "wss://p.example/"), ("ws://p/x", "ws://p/x")]:
         settings = sources.load({"websocket_url": [text]}).settings
         assert settings.public_websocket_url == public
+
+
+def test_the_url_of_a_node_names_its_port_whatever_it_is() -> None:
+    assert Settings().node_url(8081) == "http://127.0.0.1:8081"
+    assert Settings(host="::1").node_url(80) == "http://[::1]:80"
+    assert Settings(router_hostname="Node1.example").node_url(1) == "http://node1.example:1"
 
 
 def test_strict_transport_security_is_for_https_only() -> None:
@@ -482,8 +662,9 @@ def test_every_option_is_in_one_sample_file_and_the_samples_change_nothing(
 ) -> None:
     samples = {file: render_sample(file) for file in IniFile}
     for option in OPTIONS:
-        homes = [file for file, text in samples.items() if f"\n#{option.name} = " in text]
-        assert homes == [option.file]
+        homes = {file for file, text in samples.items() if f"\n#{option.name} = " in text}
+        both = {IniFile.CONNECTION, IniFile.ENDPOINT}
+        assert homes == (both if option.name == "port" else {option.file})
     for file, text in samples.items():
         sources.write("weak", text, file)
     assert sources.load() == Loaded(Settings(data=sources.folder / "autopush"), ())

@@ -7,28 +7,43 @@ from pathlib import Path
 import pytest
 
 from support.clocks import ManualClock
-from support.table_engines import FACTORIES, MESSAGES, USERS, Open
+from support.table_engines import CANDIDATES, MESSAGES, USERS, Open
 from tablestore import Engine, TableHandle
+
+START = 4_000_000_000.0
+"""Later than any clock: a server that sweeps expired items by its own must find none."""
 
 
 @pytest.fixture
 def clock() -> ManualClock:
-    return ManualClock(1_000_000.0)
+    return ManualClock(START)
 
 
-@pytest.fixture(params=sorted(FACTORIES))
+@pytest.fixture(params=sorted(CANDIDATES))
 async def open_engine(
     request: pytest.FixtureRequest, tmp_path: Path, clock: ManualClock
 ) -> AsyncIterator[Open]:
-    factory = FACTORIES[request.param](tmp_path, clock)
+    candidate = CANDIDATES[request.param]
+    for marker in request.node.iter_markers("needs"):
+        if (reason := candidate.lacks.get(marker.args[0])) is not None:
+            pytest.skip(reason)
+    store = candidate.make(tmp_path, clock)
     async with AsyncExitStack() as opened:
+        opened.push_async_callback(store.clear)
 
         async def open_one() -> Engine:
-            engine = await factory()
+            engine = await store.open()
             opened.push_async_callback(engine.close)
             return engine
 
         yield open_one
+
+
+@pytest.fixture
+def many(request: pytest.FixtureRequest, open_engine: Open) -> int:
+    """A number of rows that no page holds."""
+    name: str = request.node.callspec.params["open_engine"]
+    return CANDIDATES[name].many
 
 
 @pytest.fixture

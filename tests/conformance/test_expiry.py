@@ -10,6 +10,7 @@ from tablestore import (
     Attr,
     ConditionFailed,
     Cursor,
+    Item,
     Page,
     Range,
     Returning,
@@ -89,24 +90,17 @@ async def everything(first: Page, more: Callable[[Cursor], Awaitable[Page]]) -> 
 
 @pytest.mark.parametrize("descending", [False, True])
 async def test_many_expired_items_hide_no_others(
-    messages: TableHandle, users: TableHandle, clock: ManualClock, descending: bool
+    messages: TableHandle, users: TableHandle, clock: ManualClock, many: int, descending: bool
 ) -> None:
-    live = {0, 700, 1300, 1301, 1999}
-    await messages.batch_write(
-        puts=[
-            {"user": "u", "place": f"{n:04}", "expiry": clock.now + (9 if n in live else 1)}
-            for n in range(2000)
-        ]
-    )
+    live = {0, many // 3, many * 2 // 3, many * 2 // 3 + 1, many - 1}
+    rows: list[Item] = [
+        {"user": "u", "place": f"{n:04}", "expiry": clock.now + (9 if n in live else 1)}
+        for n in range(many)
+    ]
+    await messages.batch_write(puts=rows)
     await users.batch_write(
         puts=[
-            {
-                "user": f"{n:04}",
-                "city": "x",
-                "age": 1,
-                "expiry": clock.now + (9 if n in live else 1),
-            }
-            for n in range(2000)
+            {"user": row["place"], "city": "x", "age": 1, "expiry": row["expiry"]} for row in rows
         ]
     )
     clock.advance(1)
@@ -124,7 +118,8 @@ async def test_many_expired_items_hide_no_others(
                 "by_city", "x", after=cursor, **options
             ),
         )
-        assert [item["user"] for page in pages for item in page.items] == expected
+        found = [str(item["user"]) for page in pages for item in page.items]
+        assert sorted(found) == sorted(expected)  # of one age: in an order of the engine's
         pages = await everything(
             await messages.scan(limit=limit),
             lambda cursor, limit=limit: messages.scan(limit=limit, after=cursor),  # type: ignore[misc]

@@ -17,6 +17,7 @@ from tablestore import (
     SchemaError,
     Table,
     TableHandle,
+    Update,
     Value,
 )
 
@@ -39,14 +40,15 @@ async def test_a_missing_item_is_none(messages: TableHandle) -> None:
         -(2**63),
         1.5,
         -0.25,
-        1e300,
+        9.5e125,
+        -1e-130,
         True,
         False,
         None,
         [],
         {},
         [1, "a", None, [b"x", {"k": True}]],
-        {"a": {"b": [1.5, {"c": None}]}, "": "empty name"},
+        {"a": {"b": [1.5, {"c": None}]}, " ": "blank name"},
         frozenset({"a", "b", "☃"}),
         [frozenset({"a"})],
         {"k": frozenset({"b", "c"})},
@@ -61,6 +63,21 @@ async def test_every_value_comes_back_equal_and_of_its_kind(
     found = await messages.get(("u", "1"))
     assert found is not None
     assert repr_of(found) == repr_of(item)
+
+
+@pytest.mark.parametrize("depth", [33, 200, 5000])
+async def test_what_lies_too_deep_is_refused(messages: TableHandle, depth: int) -> None:
+    value: Value = "innermost"
+    for level in range(depth - 1):
+        value = [value] if level % 2 else {"a": value}
+        if level == 30:
+            item: Item = {"user": "u", "place": "1", "value": value}
+            await messages.put(item)
+            assert await messages.get(("u", "1")) == item
+    with pytest.raises(SchemaError):
+        await messages.put({"user": "u", "place": "1", "value": value})
+    with pytest.raises(SchemaError):
+        await messages.update(("u", "1"), Update(set=("value",)), {"value": value})
 
 
 def repr_of(value: Any) -> str:
@@ -96,7 +113,11 @@ async def test_an_empty_set_is_left_out(messages: TableHandle) -> None:
         float("inf"),
         2**64,
         -(2**63) - 1,
+        1e126,
+        1e-131,
         {1: "a"},
+        {"": "a"},
+        [{"a": {"": 1}}],
         {1, 2},
         {"deep": [(1,)]},
         [set()],
@@ -108,6 +129,20 @@ async def test_what_cannot_be_stored_is_a_schema_error(messages: TableHandle, va
     with pytest.raises(SchemaError):
         await messages.put({"user": "u", "place": "1", "value": value})
     assert await messages.get(("u", "1")) is None
+
+
+async def test_an_attribute_needs_a_name(messages: TableHandle) -> None:
+    with pytest.raises(SchemaError):
+        await messages.put({"user": "u", "place": "1", "": "a"})
+    assert await messages.get(("u", "1")) is None
+
+
+async def test_a_whole_float_is_read_as_an_equal_number(messages: TableHandle) -> None:
+    numbers: list[Value] = [1.0, -0.0, 1.893125524224431e16, 2.0**63, 1e100]
+    await messages.put({"user": "u", "place": "1", "numbers": numbers})
+    found = await messages.get(("u", "1"))
+    assert found is not None
+    assert found["numbers"] == numbers
 
 
 async def test_put_replaces_the_whole_item(messages: TableHandle) -> None:
@@ -217,7 +252,7 @@ async def test_an_item_needs_its_keys(messages: TableHandle) -> None:
         await messages.put({"user": "u"})
 
 
-@pytest.mark.parametrize("bad", [True, float("nan"), 2**63, "1", None])
+@pytest.mark.parametrize("bad", [True, float("nan"), 2**63, 1e126, "1", None])
 async def test_a_number_key_is_a_number_within_64_bits(engine: Engine, bad: Any) -> None:
     table = await engine.ensure_table(Table("numbers", Key("n", Kind.NUMBER)))
     with pytest.raises(SchemaError):

@@ -29,7 +29,7 @@ TEXTS = sorted(
 )
 NUMBERS: list[float] = [
     *(-(2**63), -(2**53) - 1, -10, -2.5, -1, -0.5, 0, 0.5, 1, 1.5, 2, 10, 2**53, 2**53 + 1),
-    *(2**63 - 1, 1e300),
+    *(2**63 - 1, 1e125),
 ]
 BYTES = [b"\0", b"\0\0", b"\x01", b"a", b"aa", b"\x7f", b"\x80", b"\xff", b"\xff\xff"]
 
@@ -330,7 +330,7 @@ async def test_pages_of_an_index_keep_to_their_range(users: TableHandle) -> None
     await users.batch_write(puts=rows)
     for descending in (False, True):
         seen: list[Any] = []
-        cursor = None
+        cursor = None  # among equal sort keys the order is the engine's
         while True:
             page = await users.query_index(
                 "by_city",
@@ -344,8 +344,9 @@ async def test_pages_of_an_index_keep_to_their_range(users: TableHandle) -> None
             cursor = page.cursor
             if cursor is None:
                 break
-        expected = ["1a", "1b", "2a", "2b", "3a", "3b"]
-        assert seen == (expected[::-1] if descending else expected)
+        assert sorted(seen) == ["1a", "1b", "2a", "2b", "3a", "3b"]
+        ages = [int(name[0]) for name in seen]
+        assert ages == sorted(ages, reverse=descending)
 
 
 async def test_an_unknown_index_is_a_schema_error(users: TableHandle) -> None:

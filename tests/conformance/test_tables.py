@@ -35,6 +35,27 @@ async def test_ensuring_again_keeps_what_is_there(engine: Engine) -> None:
     assert await engine.table_names() == ["things"]
 
 
+async def test_a_table_that_is_there_can_be_opened(engine: Engine) -> None:
+    table = await engine.ensure_table(TABLE)
+    await table.put({"a": "1", "b": "2"})
+    opened = await engine.open_table(TABLE)
+    assert opened.table == TABLE
+    assert await opened.get(("1", "2")) is not None
+
+
+async def test_opening_makes_no_table(engine: Engine) -> None:
+    with pytest.raises(TableNotFound) as caught:
+        await engine.open_table(TABLE)
+    assert caught.value.table == "things"
+    assert await engine.table_names() == []
+
+
+async def test_a_table_with_other_keys_is_not_opened(engine: Engine) -> None:
+    await engine.ensure_table(Table("things", Key("a"), Key("c")))
+    with pytest.raises(SchemaError):
+        await engine.open_table(TABLE)
+
+
 async def test_a_handle_knows_the_writes_of_another_of_its_table(engine: Engine) -> None:
     first, second = await engine.ensure_table(TABLE), await engine.ensure_table(TABLE)
     put = first.put({"a": "1", "b": "2"})
@@ -48,8 +69,11 @@ async def test_a_handle_knows_the_writes_of_another_of_its_table(engine: Engine)
         Table("things", Key("a")),
         Table("things", Key("a"), Key("c")),
         Table("things", Key("a"), Key("b", Kind.NUMBER)),
-        Table("things", Key("a"), Key("b"), expiry="x"),
-        Table("things", Key("a"), Key("b"), indexes=(Index("i", Key("c")),)),
+        pytest.param(
+            Table("things", Key("a"), Key("b"), expiry="x"),
+            marks=pytest.mark.needs("refusing a later expiry"),
+        ),
+        Table("things", Key("a"), Key("b"), indexes=(Index("by_c", Key("c")),)),
     ],
     ids=["no sort key", "other sort key", "other kind", "expiry", "index"],
 )
@@ -59,13 +83,36 @@ async def test_another_declaration_is_refused(engine: Engine, other: Table) -> N
         await engine.ensure_table(other)
 
 
+@pytest.mark.parametrize(
+    "other",
+    [
+        Index("by_c", Key("c"), Key("e")),
+        Index("by_c", Key("c", Kind.NUMBER)),
+        Index("by_c", Key("c"), keys_only=True),
+    ],
+    ids=["sort key", "kind", "projection"],
+)
+async def test_another_index_is_refused(engine: Engine, other: Index) -> None:
+    await engine.ensure_table(Table("things", Key("a"), indexes=(Index("by_c", Key("c")),)))
+    with pytest.raises(SchemaError):
+        await engine.ensure_table(Table("things", Key("a"), indexes=(other,)))
+
+
+@pytest.mark.needs("time to live")
+async def test_another_expiry_is_refused(engine: Engine) -> None:
+    await engine.ensure_table(Table("things", Key("a"), expiry="x"))
+    await engine.ensure_table(Table("things", Key("a"), expiry="x"))
+    with pytest.raises(SchemaError):
+        await engine.ensure_table(Table("things", Key("a"), expiry="y"))
+
+
 async def test_the_order_of_indexes_does_not_matter(engine: Engine) -> None:
-    first, second = Index("i1", Key("c")), Index("i2", Key("d"))
+    first, second = Index("by_c", Key("c")), Index("by_d", Key("d"))
     await engine.ensure_table(Table("things", Key("a"), indexes=(first, second)))
     table = await engine.ensure_table(Table("things", Key("a"), indexes=(second, first)))
     await table.put({"a": "1", "c": "2", "d": "3"})
-    assert len((await table.query_index("i1", "2")).items) == 1
-    assert len((await table.query_index("i2", "3")).items) == 1
+    assert len((await table.query_index("by_c", "2")).items) == 1
+    assert len((await table.query_index("by_d", "3")).items) == 1
 
 
 async def test_tables_of_one_store_do_not_mix(engine: Engine) -> None:

@@ -154,6 +154,8 @@ async def test_an_update_names_an_attribute_once() -> None:
         Update(set=("a",), remove=("a",))
     with pytest.raises(SchemaError):
         Update()
+    with pytest.raises(SchemaError):
+        Update(set=("",))
 
 
 async def test_an_item_cannot_grow_beyond_the_limit(messages: TableHandle) -> None:

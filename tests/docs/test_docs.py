@@ -19,7 +19,8 @@ from autopush import cli
 from autopush.net import turns
 from autopush.net.frames import CloseCode
 from autopush.net.websocket import WebSocketProtocol
-from autopush.protocol import session
+from autopush.protocol import messages as client_messages
+from autopush.protocol import rules
 from autopush.protocol.states import TRANSITIONS, Event, State
 from autopush.settings import OPTIONS
 from autopush.settings_table import Option
@@ -63,7 +64,9 @@ def test_every_error_number_has_one_anchor_and_its_help(kind: ErrorKind) -> None
     assert str(kind.status) in section
 
 
-@pytest.mark.parametrize("command", [f"autopush {c.name}" for c in cli.COMMANDS] + ["autokey"])
+@pytest.mark.parametrize(
+    "command", [*(f"autopush {c.name}" for c in cli.COMMANDS), "autoendpoint", "autokey"]
+)
 def test_every_command_is_in_the_operations_page(command: str) -> None:
     assert f"| `{command}` |" in PAGES["operations"]
 
@@ -73,14 +76,14 @@ def test_every_state_and_event_is_explained_in_the_protocol_page(member: State |
     assert f"| `{member.name}` | {member.value} |" in PAGES["protocol"]
 
 
-@pytest.mark.parametrize("kind", session._EVENTS)
+@pytest.mark.parametrize("kind", client_messages.EVENTS)
 def test_every_message_a_user_agent_may_send_has_a_section(kind: str) -> None:
     assert f"\n## {kind}\n" in PAGES["protocol"]
 
 
 def test_every_close_code_the_session_uses_is_documented() -> None:
-    used = {value for value in vars(session).values() if type(value) is int and value >= 1000}
-    assert used, "the session names its close codes as module constants"
+    used = {value for value in vars(rules).values() if type(value) is int and value >= 1000}
+    assert used, "the rules name the close codes as module constants"
     table = PAGES["protocol"].partition("## Close codes")[2]
     for code in used | set(CloseCode) - {CloseCode.NO_STATUS}:
         assert f"| {int(code)} |" in table
@@ -102,8 +105,8 @@ IN_WORDS = {10: "ten", 0.0005: "half a millisecond"}
 @pytest.mark.parametrize(
     ("page", "words"),
     [
-        ("protocol", f"the user agent has {session.Rules().max_channels:,} channels"),
-        ("operations", f"| none | {session.Rules().max_channels:,} |"),
+        ("protocol", f"the user agent has {rules.Rules().max_channels:,} channels"),
+        ("operations", f"| none | {rules.Rules().max_channels:,} |"),
         ("protocol", f"{IN_WORDS[messages.PAGE]} at most at a time"),
         ("protocol", f"{WebSocketProtocol.message_timeout:g} s from its first byte to its last"),
         ("protocol", f"has to be read within {WebSocketProtocol.output_timeout:g} s"),

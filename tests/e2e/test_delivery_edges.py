@@ -452,7 +452,7 @@ async def test_a_message_that_storage_gave_already_is_not_sent_again_when_a_node
     sent = await burst(running, [endpoint] * 12)
     agent = await connect(uaid)
     got = await agent.receive(PAGE)
-    payload = {"channelID": channel, "version": sent[0], "ttl": 60, "stored": True}
+    payload = {"channelID": channel, "version": sent[0], "ttl": 60, "stored": "message"}
     document = json.dumps(payload | {"timestamp": 4_000_000_000, "topic": None}).encode()
     url = f"{running.node_api}/push/{uaid}"
     assert (await sender.request("PUT", url, body=document)).status in (200, 503)

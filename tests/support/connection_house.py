@@ -15,9 +15,9 @@ from autopush.connection.registry import Registry
 from autopush.connection.user_agent import UserAgentConnection
 from autopush.net.timers import TimerWheel
 from autopush.protocol.actions import Row
-from autopush.protocol.session import Rules
+from autopush.protocol.rules import Rules
 from autopush.routing.nodes import NodeAnswer, Nodes
-from autopush.store import PushStore, UserRecord
+from autopush.store import PushStore, TablePlan, UserRecord
 from autopush.webpush.endpoint_token import EndpointTokens
 from autopush.webpush.keyring import KeyRing, new_key
 from autopush.webpush.message_id import IdFactory, new_id
@@ -48,6 +48,8 @@ class TouchyEngine(MemoryEngine):
         super().__init__(clock)
         self.errors: defaultdict[str, list[Exception | None]] = defaultdict(list)
         self.interruptions: defaultdict[str, list[Callable[[], None]]] = defaultdict(list)
+        self.lists = 0
+        """How often the tables were listed."""
 
     def fail(self, what: str, *errors: Exception | None) -> None:
         """Fail the next calls of that kind in turn; None lets one pass."""
@@ -57,8 +59,16 @@ class TouchyEngine(MemoryEngine):
         """Let something happen just before each of the next calls of that kind."""
         self.interruptions[what] += happens
 
+    async def table_names(self) -> list[str]:
+        self.lists += 1
+        self._stumble("table_names")
+        return await super().table_names()
+
     def called(self, what: str) -> None:
         super().called(what)
+        self._stumble(what)
+
+    def _stumble(self, what: str) -> None:
         if self.interruptions[what]:
             self.interruptions[what].pop(0)()
         error = self.errors[what].pop(0) if self.errors[what] else None
@@ -185,6 +195,8 @@ class House:
         self.ring = KeyRing([new_key()])
         self.ids = IdFactory(self.clock)
         self.agents: list[UserAgent] = []
+        self.chance = 0.5
+        """How long random pauses are: from 0, the shortest, to 1."""
 
     @classmethod
     async def open(
@@ -199,8 +211,7 @@ class House:
         house.engine = TouchyEngine(house.clock)
         house.store = await PushStore.open(
             house.engine,
-            router_tablename="router",
-            message_tablename="message",
+            TablePlan(),
             key_hash="",
             clock=house.clock,
         )
@@ -216,6 +227,7 @@ class House:
             auto_ping_timeout=auto_ping_timeout,
             close_timeout=10,
             max_connections=max_connections,
+            uniform=lambda least, most: least + (most - least) * house.chance,
         )
         return house
 

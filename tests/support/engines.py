@@ -4,22 +4,32 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
+from support import dynamo_servers
 from support.memory_engine import MemoryEngine
+from support.table_engines import DynamoStore
 from tablestore import Clock, Engine
 from tablestore.sqlite import SqliteEngine
 
 NAMES = ("memory", "sqlite")
+EVERY = (*NAMES, "ministack")
+"""With a database that is a process of its own, for tests that are worth the time."""
 
 
 @asynccontextmanager
 async def engine(name: str, folder: Path, clock: Clock) -> AsyncIterator[Engine]:
     """Open the engine of that name and close it again."""
     opened: Engine
+    database: DynamoStore | None = None
     if name == "memory":
         opened = MemoryEngine(clock)
-    else:
+    elif name == "sqlite":
         opened = await SqliteEngine.open(folder / "store.sqlite", clock=clock)
+    else:
+        database = DynamoStore(getattr(dynamo_servers, name)(), clock)
+        opened = await database.open()
     try:
         yield opened
     finally:
         await opened.close()
+        if database is not None:
+            await database.clear()

@@ -7,7 +7,7 @@ import asyncio
 import copy
 import operator
 import time
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Iterator
 from typing import Any
 
 from tablestore import (
@@ -26,6 +26,7 @@ from tablestore import (
     Scalar,
     Table,
     TableHandle,
+    TableNotFound,
     TablestoreError,
     Update,
 )
@@ -70,6 +71,7 @@ class MemoryEngine(Engine):
     def __init__(self, clock: Clock = time.time) -> None:
         self.clock = clock
         self.tables: dict[str, MemoryTable] = {}
+        self.capacities: dict[str, Capacity] = {}
         self.calls: list[str] = []
         self.failures: list[TablestoreError] = []
         """Each fails one of the next calls."""
@@ -77,10 +79,20 @@ class MemoryEngine(Engine):
     async def ensure_table(
         self, table: Table, *, capacity: Capacity | None = None
     ) -> "MemoryTable":
+        if table.name not in self.tables and capacity is not None:
+            self.capacities[table.name] = capacity
         return self.tables.setdefault(table.name, MemoryTable(self, table))
 
     async def drop_table(self, name: str) -> None:
         self.tables.pop(name, None)
+        self.capacities.pop(name, None)
+
+    async def capacity(self, name: str) -> Capacity | None:
+        return self.capacities.get(name)
+
+    async def set_capacity(self, name: str, capacity: Capacity) -> None:
+        if name in self.capacities:
+            self.capacities[name] = capacity
 
     async def table_names(self) -> list[str]:
         return sorted(self.tables)
@@ -92,6 +104,9 @@ class MemoryEngine(Engine):
         self.calls.append(what)
         if self.failures:
             raise self.failures.pop(0)
+        _, _, table = what.partition(" ")
+        if table and table not in self.tables:
+            raise TableNotFound(table)
 
 
 class MemoryTable(TableHandle):
@@ -212,9 +227,7 @@ class MemoryTable(TableHandle):
             and (after is None or key > after.position)
             and (item := self._live(key)) is not None
         ]
-        page = found[:limit] if limit is not None else found
-        more = len(page) < len(found)
-        return Page(copy.deepcopy(page), Cursor(self._key(page[-1])) if more else None)
+        return self._page(found, limit)
 
     async def query_index(
         self,
@@ -226,12 +239,33 @@ class MemoryTable(TableHandle):
         descending: bool = False,
         after: Cursor | None = None,
     ) -> Page:
-        raise NotImplementedError
+        self.engine.called(f"query_index {self.table.name}")
+        index = self.table.index(index_name)
+        assert (index.sort, sort, descending) == (None, None, False)  # push has no use for them
+        names = {index.partition.name, *self.table.key_names}
+        found = [
+            item if not index.keys_only else {name: item[name] for name in names}
+            for item in self._in_order(after)
+            if item.get(index.partition.name) == partition
+        ]
+        return self._page(found, limit)
 
     async def scan(self, *, limit: int | None = None, after: Cursor | None = None) -> Page:
-        return Page([copy.deepcopy(i) for key in self.items if (i := self._live(key))], None)
+        self.engine.called(f"scan {self.table.name}")
+        return self._page(list(self._in_order(after)), limit)
+
+    def _in_order(self, after: Cursor | None) -> Iterator[Item]:
+        for key in sorted(self.items):
+            if (after is None or key > after.position) and (item := self._live(key)) is not None:
+                yield item
+
+    def _page(self, found: list[Item], limit: int | None) -> Page:
+        page = found[:limit] if limit is not None else found
+        more = len(page) < len(found)
+        return Page(copy.deepcopy(page), Cursor(self._key(page[-1])) if more else None)
 
     async def batch_get(self, keys: Iterable[KeyTuple]) -> list[Item]:
+        self.engine.called(f"batch_get {self.table.name}")
         return [copy.deepcopy(item) for key in keys if (item := self._live(key)) is not None]
 
     def batch_write(

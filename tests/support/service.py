@@ -11,35 +11,63 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 
+from autopush.settings import OPTIONS
 from support.user_agent import UserAgent
 
 READY = re.compile(
-    r"autopush ready: start page (?P<page>\S+)/ · WebSocket (?P<ws>\S+) · node API (?P<node>\S+)"
+    r"autopush(?: \w+)? ready: (?:start page (?P<page>\S+)/)?(?: · HTTP (?P<http>\S+))?"
+    r"(?:(?: · )?WebSocket (?P<ws>\S+) · node API (?P<node>\S+))?"
 )
-START_TIMEOUT = 30
-STOP_TIMEOUT = 30
+STARTUP_FAILED = 3
+START_TIMEOUT = 60
+STOP_TIMEOUT = 60
+
+PORTS = {
+    "serve": ("--port", "--endpoint-port", "--router-port"),
+    "connection": ("--port", "--router-port"),
+    "endpoint": ("--port",),
+}
+_SETTINGS = {name for option in OPTIONS for name in (*option.env, *option.daemon_env)}
+
+Wrap = Callable[[Sequence[str]], list[str]]
 
 
 def clean_environment(**variables: str) -> dict[str, str]:
-    """Our own environment without any setting of the service, and with these variables."""
-    return {k: v for k, v in os.environ.items() if not k.startswith("AUTOPUSH_")} | variables
+    """Our own environment without any setting of the service or of AWS, and with these variables.
+
+    Nobody asks the metadata address of this machine.
+    """
+    ours = {
+        name: text
+        for name, text in os.environ.items()
+        if name not in _SETTINGS and not name.startswith(("AUTOPUSH_", "AWS_"))
+    }
+    return ours | {"AWS_EC2_METADATA_DISABLED": "true"} | variables
 
 
 class Service:
-    """A running `autopush serve`."""
+    """A running `autopush serve`, or another daemon. `wrap` runs its command line elsewhere."""
 
     def __init__(
-        self, data: Path, options: Sequence[str], variables: Mapping[str, str] | None = None
+        self,
+        data: Path,
+        options: Sequence[str],
+        variables: Mapping[str, str] | None = None,
+        *,
+        command: str = "serve",
+        wrap: Wrap = list,
     ) -> None:
         self.data = data
         self.options = list(options)
         self.variables = dict(variables or {})
-        self.ports = ["--port", "0", "--endpoint-port", "0", "--router-port", "0"]
+        self.command = command
+        self.wrap = wrap
+        self.ports = dict.fromkeys(PORTS[command], "0")
         self.endpoint = ""
         self.websocket = ""
         self.node_api = ""
@@ -60,24 +88,23 @@ class Service:
 
     @property
     def websocket_port(self) -> int:
-        return int(self.websocket.rstrip("/").rpartition(":")[2])
+        return _port(self.websocket)
 
     @property
     def endpoint_port(self) -> int:
-        return int(self.endpoint.rpartition(":")[2])
+        return _port(self.endpoint)
 
     @property
     def router_port(self) -> int:
-        return int(self.node_api.rpartition(":")[2])
+        return _port(self.node_api)
 
     def launch(self) -> None:
         """Start, or start again on the same ports and folder."""
+        words = [sys.executable, "-m", "autopush.cli", self.command, "--data", str(self.data)]
+        for flag, port in self.ports.items():
+            words += [flag, port]
         self._process = subprocess.Popen(
-            [
-                *(sys.executable, "-m", "autopush.cli", "serve", "--data", str(self.data)),
-                *self.ports,
-                *self.options,
-            ],
+            self.wrap([*words, *self.options]),
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             env=clean_environment(**self.variables),
@@ -86,13 +113,12 @@ class Service:
         self._reader = threading.Thread(target=self._read, args=(self._process, ready), daemon=True)
         self._reader.start()
         match = ready.result(START_TIMEOUT)
-        self.endpoint, self.websocket = match["page"], match["ws"]
-        self.node_api = f"http://{match['node']}"
-        self.ports = [
-            *("--port", str(self.websocket_port)),
-            *("--endpoint-port", str(self.endpoint_port)),
-            *("--router-port", str(self.router_port)),
-        ]
+        self.endpoint = f"http://{match['http']}" if match["http"] else match["page"] or ""
+        self.websocket = match["ws"] or ""
+        self.node_api = f"http://{match['node']}" if match["node"] else ""
+        bound = {"--router-port": self.node_api, "--endpoint-port": self.endpoint}
+        bound["--port"] = self.websocket or self.endpoint
+        self.ports = {flag: str(_port(bound[flag])) for flag in self.ports}
 
     async def start(self) -> None:
         """Start, or start again on the same ports and folder."""
@@ -151,10 +177,16 @@ class Service:
         ]
 
 
+def _port(url: str) -> int:
+    return int(url.rstrip("/").rpartition(":")[2])
+
+
 @asynccontextmanager
-async def service(data: Path, *options: str) -> AsyncIterator[Service]:
+async def service(
+    data: Path, *options: str, command: str = "serve", **variables: str
+) -> AsyncIterator[Service]:
     """Run a service; at the end it must stop cleanly."""
-    running = Service(data, options)
+    running = Service(data, options, variables, command=command)
     try:
         await running.start()
         yield running
@@ -164,11 +196,13 @@ async def service(data: Path, *options: str) -> AsyncIterator[Service]:
 
 
 @contextmanager
-def running_service(data: Path, *options: str, **variables: str) -> Iterator[Service]:
+def running_service(
+    data: Path, *options: str, command: str = "serve", **variables: str
+) -> Iterator[Service]:
     """Run a service for a fixture without event loop; at the end it must stop cleanly and must
     not have logged an error.
     """
-    running = Service(data, options, variables)
+    running = Service(data, options, variables, command=command)
     try:
         running.launch()
         yield running
@@ -176,3 +210,26 @@ def running_service(data: Path, *options: str, **variables: str) -> Iterator[Ser
         code = running.end()
     assert code == 0, "".join(running.output[-20:])
     assert running.errors == []
+
+
+async def new_subscriber(node: Service, agents: list[UserAgent]) -> tuple[UserAgent, str]:
+    """A user agent connected there, put among `agents`, and the endpoint of its one channel."""
+    agents.append(await node.connect())
+    return agents[-1], (await agents[-1].register())[1]
+
+
+def refusal(data: Path, command: str, *options: str, **variables: str) -> str:
+    """The one line of a daemon that must not start."""
+    ended = subprocess.run(
+        [sys.executable, "-m", "autopush.cli", command, "--data", str(data), *options],
+        capture_output=True,
+        text=True,
+        env=clean_environment(**variables),
+        timeout=START_TIMEOUT,
+        check=False,
+    )
+    assert ended.returncode == STARTUP_FAILED, (ended.stdout, ended.stderr)
+    assert " ready: " not in ended.stdout
+    assert ended.stderr.count("\n") == 1, ended.stderr
+    assert ended.stderr.startswith("autopush: ")
+    return ended.stderr

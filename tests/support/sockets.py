@@ -1,7 +1,8 @@
-"""Which process holds which connection, told by /proc (Linux)."""
+"""Ports that behave oddly, and which process holds which connection, told by /proc (Linux)."""
 
 import contextlib
-from collections.abc import Iterable
+import socket
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 ESTABLISHED = "01"
@@ -22,3 +23,28 @@ def accepted(server_port: int, pids: Iterable[int]) -> dict[int, int]:
                 if (target := str(file.readlink())) in clients:
                     owners[clients[target]] = pid
     return owners
+
+
+def unused_port() -> int:
+    """One that refuses connections."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = listener.getsockname()[1]
+        assert isinstance(port, int)
+        return port
+
+
+@contextlib.contextmanager
+def deaf_port() -> Iterator[int]:
+    """Connections are made by the kernel; nobody ever answers on them."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        yield listener.getsockname()[1]
+
+
+@contextlib.contextmanager
+def full_port() -> Iterator[int]:
+    """Attempts to connect get no answer at all: the queue of those to be accepted is full."""
+    with (
+        socket.create_server(("127.0.0.1", 0), backlog=0) as listener,
+        socket.create_connection(listener.getsockname()),
+    ):
+        yield listener.getsockname()[1]

@@ -1,23 +1,115 @@
 """The engines the conformance suite runs on, by name, and the tables it uses."""
 
-from collections.abc import Awaitable, Callable
+import itertools
+import os
+from abc import ABC, abstractmethod
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 
+from support import dynamo_servers
+from support.aiobotocore_engine import AiobotocoreEngine
+from support.faulty_database import faulty_ministack
 from tablestore import Clock, Engine, Index, Key, Kind, Table
+from tablestore.dynamodb import DynamoEngine
+from tablestore.dynamodb.client import Client
 from tablestore.sqlite import SqliteEngine
 
 Open = Callable[[], Awaitable[Engine]]
 """Opens an engine on the store of the test: each call as another process would."""
 
 
-def sqlite(folder: Path, clock: Clock) -> Open:
-    async def open_engine() -> Engine:
-        return await SqliteEngine.open(folder / "store.sqlite", clock=clock)
+class Store(ABC):
+    """A store of one test."""
 
-    return open_engine
+    @abstractmethod
+    async def open(self) -> Engine:
+        """Open an engine on it, as another process would."""
+
+    async def clear(self) -> None:  # noqa: B027
+        """Remove what is left of it outside of the test's folder."""
 
 
-FACTORIES = {"sqlite": sqlite}
+class SqliteStore(Store):
+    def __init__(self, folder: Path, clock: Clock) -> None:
+        self._path, self._clock = folder / "store.sqlite", clock
+
+    async def open(self) -> Engine:
+        return await SqliteEngine.open(self._path, clock=self._clock)
+
+
+class ServerStore(Store):
+    """The tables of one prefix in a database that all tests of a run share."""
+
+    _numbers = itertools.count()
+
+    def __init__(self, endpoint: str, clock: Clock) -> None:
+        self.endpoint, self.clock = endpoint, clock
+        self.prefix = f"t{os.getpid()}.{next(self._numbers)}."
+
+    async def clear(self) -> None:
+        engine = await self._ours()
+        try:
+            for name in await engine.table_names():
+                await engine.drop_table(name)
+        finally:
+            await engine.close()
+
+    async def _ours(self) -> Engine:
+        client = await Client.open(
+            region="us-east-1", endpoint=self.endpoint, clock=self.clock, credentials=lambda: None
+        )
+        return DynamoEngine(client, prefix=self.prefix, clock=self.clock)
+
+
+class DynamoStore(ServerStore):
+    async def open(self) -> Engine:
+        return await self._ours()
+
+
+class ReferenceStore(ServerStore):
+    async def open(self) -> Engine:
+        return await AiobotocoreEngine.open(self.endpoint, prefix=self.prefix, clock=self.clock)
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """An engine with what it stands on. ``lacks``: what is not asked of it, and why.
+
+    Less where every call goes through a server: ``examples`` are runs of a test that makes its own,
+    ``many`` are rows that no page holds.
+    """
+
+    make: Callable[[Path, Clock], Store]
+    lacks: Mapping[str, str] = field(default_factory=dict)
+    examples: int = 10
+    many: int = 600
+
+
+OF_DYNAMODB = {
+    "refusing a later expiry": "time to live is a setting beside the table, and is turned on",
+}
+OF_DYNALITE = {
+    **OF_DYNAMODB,
+    "time to live": "dynalite has no UpdateTimeToLive",
+    "equality of lists and maps": "dynalite finds no two lists or maps equal; DynamoDB does",
+}
+
+CANDIDATES = {
+    "sqlite": Candidate(SqliteStore, examples=25, many=2000),
+    "dynamodb-ministack": Candidate(
+        lambda _, clock: DynamoStore(dynamo_servers.ministack(), clock), OF_DYNAMODB
+    ),
+    "dynamodb-dynalite": Candidate(
+        lambda _, clock: DynamoStore(dynamo_servers.dynalite(), clock), OF_DYNALITE
+    ),
+    "dynamodb-faults": Candidate(
+        lambda _, clock: DynamoStore(faulty_ministack(), clock), OF_DYNAMODB, examples=5
+    ),
+    "reference": Candidate(
+        lambda _, clock: ReferenceStore(dynamo_servers.ministack(), clock), examples=5
+    ),
+}
 
 MESSAGES = Table("messages", Key("user"), Key("place"), expiry="expiry")
 USERS = Table(

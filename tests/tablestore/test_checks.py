@@ -4,19 +4,11 @@ from typing import Any
 
 import pytest
 from hypothesis import given
-from hypothesis import strategies as st
 
+from support.table_values import values
 from tablestore import Item, Key, Kind, SchemaError
 from tablestore.checks import item_size, key_check, snapshot
-
-scalars = (
-    st.none()
-    | st.booleans()
-    | st.integers(-(2**63), 2**63 - 1)
-    | st.floats(allow_nan=False, allow_infinity=False)
-    | st.text(st.characters(codec="utf-8"))
-    | st.binary()
-)
+from tablestore.schema import MAX_DEPTH
 
 
 @pytest.mark.parametrize(
@@ -48,7 +40,7 @@ def test_the_size_of_an_item_is_that_of_its_names_and_values() -> None:
     assert item_size(item) == 2 + 2 + 1 + 1
 
 
-@given(st.recursive(scalars, lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner)))
+@given(values)
 def test_a_snapshot_equals_what_it_was_taken_of(value: Any) -> None:
     assert snapshot(value, "a") == value
 
@@ -69,6 +61,17 @@ def test_an_error_names_the_attribute_and_not_the_value() -> None:
     with pytest.raises(SchemaError, match="'user'") as caught:
         key_check(Key("user", Kind.NUMBER), 10)("secret")
     assert "secret" not in str(caught.value)
+
+
+def test_values_are_so_many_levels_deep_and_no_more() -> None:
+    value: Any = "innermost"
+    for level in range(MAX_DEPTH - 1):
+        value = [value] if level % 2 else {"a": value}
+    assert snapshot(value, "a") == value
+    for _ in range(5000):
+        value = [value]
+        with pytest.raises(SchemaError, match="32 deep"):
+            snapshot(value, "a")
 
 
 def test_subclasses_become_the_plain_kind() -> None:

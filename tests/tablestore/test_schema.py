@@ -14,16 +14,16 @@ A, B = Key("a"), Key("b")
     [
         lambda: Key(""),
         lambda: Index("", A),
-        lambda: Index("i", A, Key("a", Kind.NUMBER)),
+        lambda: Index("idx", A, Key("a", Kind.NUMBER)),
         lambda: Table("t", A),
         lambda: Table("has space", A),
         lambda: Table("x" * 256, A),
         lambda: Table('quo"te', A),
         lambda: Table("table", A, Key("a")),
-        lambda: Table("table", A, indexes=(Index("i", B), Index("i", A))),
-        lambda: Table("table", A, indexes=(Index("i", Key("a", Kind.NUMBER)),)),
+        lambda: Table("table", A, indexes=(Index("idx", B), Index("idx", A))),
+        lambda: Table("table", A, indexes=(Index("idx", Key("a", Kind.NUMBER)),)),
         lambda: Table("table", A, expiry="a"),
-        lambda: Table("table", A, indexes=(Index("i", B),), expiry="b"),
+        lambda: Table("table", A, indexes=(Index("idx", B),), expiry="b"),
         lambda: Range(prefix="a", gt="a"),
     ],
 )
@@ -33,8 +33,8 @@ def test_a_bad_declaration_is_a_schema_error(declare: Callable[[], object]) -> N
 
 
 def test_the_expiry_may_be_the_key_of_an_index() -> None:
-    table = Table("table", A, indexes=(Index("i", A, Key("end", Kind.NUMBER)),), expiry="end")
-    assert table.index("i").sort == Key("end", Kind.NUMBER)
+    table = Table("table", A, indexes=(Index("idx", A, Key("end", Kind.NUMBER)),), expiry="end")
+    assert table.index("idx").sort == Key("end", Kind.NUMBER)
 
 
 def test_an_unknown_index_is_named_in_the_error() -> None:
@@ -43,6 +43,6 @@ def test_an_unknown_index_is_named_in_the_error() -> None:
 
 
 def test_key_attributes_are_those_of_table_and_indexes() -> None:
-    table = Table("table", A, B, indexes=(Index("i", B, A),))
+    table = Table("table", A, B, indexes=(Index("idx", B, A),))
     assert table.key_names == ("a", "b")
     assert table.key_attributes == (A, B, B, A)

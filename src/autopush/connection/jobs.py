@@ -11,7 +11,7 @@ from typing import Final
 
 from autopush.net.timers import TimerWheel
 from autopush.telemetry import logs
-from tablestore import Throttled, Unavailable
+from tablestore import TableNotFound, Throttled, Unavailable
 
 FIRST_PAUSE: Final = 0.5
 LONGEST_PAUSE: Final = 60.0
@@ -31,28 +31,40 @@ class Jobs:
         self._running: set[asyncio.Future[object]] = set()
         self._retries = 0
 
-    def start(self, job: Job, pause: float = FIRST_PAUSE) -> None:
-        """Begin the job now; the first try again, if it takes one, comes after `pause`."""
+    def start(self, job: Job, over: Callable[[], None] | None = None) -> None:
+        """Begin the job now; `over` is called when it is done, or given up."""
+        self._try(job, over, FIRST_PAUSE)
+
+    def _try(self, job: Job, over: Callable[[], None] | None, pause: float) -> None:
         future = asyncio.ensure_future(job())
         self._running.add(future)
-        future.add_done_callback(partial(self._ended, job, pause))
+        future.add_done_callback(partial(self._ended, job, over, pause))
 
-    def _ended(self, job: Job, pause: float, future: asyncio.Future[object]) -> None:
+    def _ended(
+        self,
+        job: Job,
+        over: Callable[[], None] | None,
+        pause: float,
+        future: asyncio.Future[object],
+    ) -> None:
         self._running.discard(future)
         error = None if future.cancelled() else future.exception()
-        if error is None:
-            return
-        if not isinstance(error, Throttled | Unavailable):
-            _log.exception("A job failed for good", error=error)
-        elif self._retries < MAX_RETRIES:
-            self._retries += 1
-            self._wheel.after(pause, self._again, job, min(pause * 2, LONGEST_PAUSE))
-        else:
+        if isinstance(error, TableNotFound):
+            _log.warning("A job's table is gone, and what it was about", table=error.table)
+        elif isinstance(error, Throttled | Unavailable):
+            if self._retries < MAX_RETRIES:
+                self._retries += 1
+                self._wheel.after(pause, self._again, job, over, min(pause * 2, LONGEST_PAUSE))
+                return
             _log.error("Gave up on a job: too many wait already", error=type(error).__name__)
+        elif error is not None:
+            _log.exception("A job failed for good", error=error)
+        if over is not None:
+            over()
 
-    def _again(self, job: Job, pause: float) -> None:
+    def _again(self, job: Job, over: Callable[[], None] | None, pause: float) -> None:
         self._retries -= 1
-        self.start(job, pause)
+        self._try(job, over, pause)
 
     async def finished(self, seconds: float) -> None:
         """Wait until all jobs are done, for at most so long."""

@@ -4,11 +4,14 @@ Rule: served on the internal port only. Whoever reaches it may end connections a
 notifications.
 """
 
+from typing import Final
+
 from autopush import answers
+from autopush.connection.acked import Acked
 from autopush.connection.registry import Registry
 from autopush.dockerflow import Dockerflow
 from autopush.net.http_messages import Request, Response
-from autopush.store import PushStore
+from autopush.protocol.rules import NORMAL_CLOSURE
 from autopush.store.rows import row_of
 from autopush.webpush.identifiers import canonical_uaid
 from autopush.webpush.keyring import KeyRing
@@ -16,17 +19,18 @@ from autopush.webpush.message_id import sort_time_of
 from autopush.webpush.notification import from_node
 
 NOT_CONNECTED = "Client not connected."
-NORMAL_CLOSURE = 1000
+ACKS_END: Final = 2.5
+"""Seconds; the node that asks waits for three."""
 
 
 class NodeApi:
     """Handler of the internal port. User agents are named by UAID, dashed or not."""
 
     def __init__(
-        self, registry: Registry, store: PushStore, ring: KeyRing, dockerflow: Dockerflow
+        self, registry: Registry, acked: Acked, ring: KeyRing, dockerflow: Dockerflow
     ) -> None:
         self._registry = registry
-        self._store = store
+        self._acked = acked
         self._ring = ring
         self._dockerflow = dockerflow
 
@@ -72,5 +76,5 @@ class NodeApi:
         if user is not None and there:
             user.leave(NORMAL_CLOSURE)
         # The node that asks reads storage next: it must not find what was acked here.
-        await self._store.settled(uaid)
+        await self._acked.none_left(uaid, ACKS_END)
         return answers.text(200, "Terminated duplicate" if there else "")

@@ -1,8 +1,8 @@
 """One user agent's socket: frames to its session, the session's actions to the socket and the node.
 
-Rule: callbacks run everything; a task exists only while the store is awaited. While a hello,
-register or unregister waits, the socket is not read, so messages take effect in the order they were
-sent.
+Rule: callbacks run everything; a task exists only while the store is awaited. While the session
+waits for the store (a hello, a register, a move), the socket is not read, so messages take effect
+in the order they were sent.
 """
 
 import asyncio
@@ -16,21 +16,23 @@ from autopush.net.timers import Timer
 from autopush.net.websocket import WebSocketProtocol
 from autopush.protocol.actions import (
     Action,
+    Again,
     Answer,
     Close,
     DropUser,
+    Failure,
     Forget,
     Greet,
+    Later,
     Question,
-    ReadStored,
     Row,
     Send,
 )
 from autopush.protocol.session import Session
-from autopush.protocol.states import State
+from autopush.protocol.states import WAITING_STATES, State
 from autopush.store.messages import Messages
 from autopush.webpush.notification import Notification
-from tablestore import TablestoreError, Throttled
+from tablestore import TableNotFound, TablestoreError, Throttled
 
 if TYPE_CHECKING:
     from autopush.connection.node import ConnectionNode
@@ -41,12 +43,13 @@ HELLO_TOO_LATE: Final = 1008
 class UserAgentConnection(WebSocketProtocol):
     """See the module. Also the `ConnectedUser` that routing sees."""
 
-    __slots__ = ("_node", "_timer", "deferred", "messages", "session")
+    __slots__ = ("_node", "_pauses", "_timer", "deferred", "messages", "session")
 
     def __init__(self, node: "ConnectionNode") -> None:
         super().__init__(node.wheel)
         self._node = node
         self._timer: Timer | None = None
+        self._pauses: tuple[Timer, ...] = ()
         self.session = Session(node.rules, int(node.clock() * 1000))
         self.messages: Messages = node.store.current
         self.deferred = False
@@ -115,10 +118,15 @@ class UserAgentConnection(WebSocketProtocol):
         """As `deliver`, for a message another worker has.
 
         Stored there, it may have been read and even acked here before it was handed over: then its
-        row is gone, and it is not sent again.
+        row is gone, and it is not sent again. Stored in another table than this connection reads,
+        it is not taken: its user has moved or is about to, and whoever stored it sees to that.
         """
-        if row is not None and not await self.messages.holds(self._uaid, row):
-            return True
+        if row is not None:
+            if notification.stored != self.messages.name:
+                self.check_storage()
+                return False
+            if await self.messages.find(self._uaid, row) is None or self._is_acked(row):
+                return True
         return self.deliver(notification, row)
 
     def check_storage(self) -> bool:
@@ -126,6 +134,10 @@ class UserAgentConnection(WebSocketProtocol):
         actions = self.session.check_storage()
         self._carry_out(actions)
         return bool(actions)
+
+    def move_later(self) -> None:
+        """Move to the message table of this month some time in the next half hour."""
+        self._carry_out(self.session.move_later())
 
     def leave(self, code: int, reason: str = "") -> None:
         """End the connection from our side."""
@@ -148,8 +160,10 @@ class UserAgentConnection(WebSocketProtocol):
             elif isinstance(action, Close):
                 self._part()
                 self.close(action.code, action.reason)
+            elif isinstance(action, Later):
+                self._pause(action)
             elif isinstance(action, DropUser):
-                self._node.drop_user(self.messages, self._uaid)
+                self._node.drop_user(self.messages, self._uaid, self.connected_at)
             else:
                 todo.extend(self._ask(action))
 
@@ -163,7 +177,7 @@ class UserAgentConnection(WebSocketProtocol):
             return self._failed(question, error)
         if not isinstance(outcome, asyncio.Task):
             return self._answered(question, outcome)
-        if not isinstance(question, ReadStored):
+        if self.session.state in WAITING_STATES:
             self.pause_reading()
         outcome.add_done_callback(partial(self._resume, question))
         return ()
@@ -174,7 +188,7 @@ class UserAgentConnection(WebSocketProtocol):
             self._carry_out(self._answered(question, task.result()))
         else:
             self._carry_out(self._failed(question, error))
-        if not isinstance(question, ReadStored):
+        if self.session.state not in WAITING_STATES:
             self.resume_reading()
 
     def _answered(self, question: Question, answer: Answer) -> Sequence[Action]:
@@ -184,15 +198,23 @@ class UserAgentConnection(WebSocketProtocol):
         return actions
 
     def _failed(self, question: Question, error: BaseException) -> Sequence[Action]:
-        if not isinstance(error, TablestoreError):
+        failure = Failure.BROKEN
+        if isinstance(error, Throttled):
+            failure = Failure.OVERLOADED
+        elif isinstance(error, TableNotFound):
+            failure = Failure.GONE
+        elif not isinstance(error, TablestoreError):
             self._node.on_crash(error, type(question).__name__)
-        return self.session.fail(question, overloaded=isinstance(error, Throttled))
+        return self.session.fail(question, failure)
 
     @property
     def _uaid(self) -> str:
         if self.session.uaid is None:
             raise RuntimeError("a session without UAID has nothing in storage")
         return self.session.uaid
+
+    def _is_acked(self, row: Row) -> bool:
+        return row in self._node.acked.of(self._uaid)
 
     def _part(self) -> None:
         """Hand on what is unacked as soon as the end is certain; a second call finds nothing
@@ -201,6 +223,9 @@ class UserAgentConnection(WebSocketProtocol):
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
+        for pause in self._pauses:
+            pause.cancel()
+        self._pauses = ()
         self._node.registry.release(self)
         farewell = self.session.end()
         if farewell.unsaved or farewell.waiting:
@@ -213,6 +238,17 @@ class UserAgentConnection(WebSocketProtocol):
             self._timer.cancel()
         live = seconds and self.session.state is not State.CLOSED
         self._timer = self._node.wheel.after(seconds, callback) if live else None
+
+    def _pause(self, until: Later) -> None:
+        if self.session.state in WAITING_STATES:
+            self.pause_reading()
+        timer = self._node.wheel.after(
+            self._node.uniform(*until.between), self._take_up, until.again
+        )
+        self._pauses = (*(pause for pause in self._pauses if pause.pending), timer)
+
+    def _take_up(self, again: Again) -> None:
+        self._carry_out(self.session.take_up(again))
 
     def _hello_too_late(self) -> None:
         self.leave(HELLO_TOO_LATE, "no hello in time")

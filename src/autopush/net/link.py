@@ -1,8 +1,11 @@
 """A link to one node: HTTP/1.1 requests pipelined on one connection that stays open.
 
 The rule: a dead peer costs one timeout for the link, not one for each request. Requests wait
-together for the one attempt to connect, fail together, and for a short while after a failure new
-ones fail at once.
+together for the one attempt to connect and fail together. After a timeout the link is dark:
+requests fail at once, and a probe in their wake finds out when the peer answers again.
+
+Nothing is told about a peer from memory but that it was silent: it may be back. `LinkRefused` is
+for those alone who waited for the attempt that was refused.
 
 Answers belong to requests by their order (RFC 9112 section 9.3.2). A request may be sent twice:
 when the peer closes an idle connection just as a request goes out, the link repeats it, once,
@@ -10,21 +13,22 @@ on a new connection. So requests must be repeatable, as PUT and DELETE are.
 """
 
 import asyncio
-import errno
 from collections import deque
-from typing import cast
 
 import msgspec
-from httptools import HttpParserError, HttpParserUpgrade, HttpResponseParser
 
+from autopush.net.dial import DialError, Refused, Unanswered, dial
+from autopush.net.link_connection import LinkConnection
 from autopush.net.timers import Timer, TimerWheel
 
 COOL_DOWN = 0.1
-"""Seconds for which requests fail at once after the link went down."""
+"""Seconds for which requests fail at once after the connection failed without a timeout."""
+PROBE_PAUSE = 0.5
+"""Seconds from a timeout to the first probe, and from one probe that failed to the next."""
+DARK_MEMORY = 10.0
+"""Seconds after which a dark link that nobody tried counts as any other."""
 IDLE_TIMEOUT = 45.0
 """Seconds after which an unused connection is closed: sooner than any peer would."""
-MAX_ANSWER = 1 << 17
-"""The largest answer, head and body together, in bytes."""
 
 _NEVER = float("inf")
 
@@ -34,11 +38,13 @@ class LinkError(Exception):
 
 
 class LinkDown(LinkError):  # noqa: N818 - a state, said as one
-    """The peer cannot be reached, went away, answered nonsense or did not answer in time."""
+    """The peer went away, answered nonsense, did not answer in time, or cannot be reached now."""
 
 
-class LinkUnreachable(LinkDown):
-    """Nobody can be connected to there: refused, no such host, no way, no answer to connecting."""
+class LinkRefused(LinkDown):
+    """Nobody is there: the peer's machine refused the connection just now, or no host bears the
+    name.
+    """
 
 
 class LinkBusy(LinkError):  # noqa: N818
@@ -53,7 +59,7 @@ class LinkResponse(msgspec.Struct, gc=False, frozen=True):
 
 
 class _Waiting(msgspec.Struct, eq=False):
-    future: "asyncio.Future[LinkResponse]"
+    future: "asyncio.Future[LinkResponse] | None"  # None: a probe
     data: bytes
     due: float
     repeated: bool = False
@@ -69,14 +75,15 @@ class Link:
         "_closed",
         "_connecting",
         "_connection",
-        "_down_as",
-        "_down_until",
+        "_dark",
+        "_failed",
         "_fires",
         "_host",
         "_host_line",
         "_outgoing",
         "_port",
         "_timer",
+        "_used",
         "_waiting",
         "_wheel",
         "connect_timeout",
@@ -106,24 +113,26 @@ class Link:
         self.loop = wheel.loop
         self._waiting: deque[_Waiting] = deque()
         self._outgoing: list[bytes] = []  # of this turn of the loop, or until connected
-        self._connection: _Connection | None = None
+        self._connection: LinkConnection | None = None
         self._connecting: asyncio.Task[None] | None = None
-        self._down_as: type[LinkDown] = LinkDown
-        self._down_until = float("-inf")
+        self._used = 0.0  # when something was last written
+        self._failed = float("-inf")  # when the link last went down
+        self._dark = False  # and that was by a timeout
         self._timer: Timer | None = None
         self._fires = _NEVER
         self._closed = False
 
     @property
     def waiting(self) -> int:
-        """How many requests have no answer yet."""
+        """How many requests have no answer yet; a probe is one too."""
         return len(self._waiting)
 
     def request(self, method: str, path: str, body: bytes = b"") -> "asyncio.Future[LinkResponse]":
         """Send a request; the future brings the answer, or `LinkDown`.
 
-        Raises at once: `LinkBusy`, `LinkDown` while cooling down or closed, ValueError for a method
-        or path that is no single ASCII word, or for HEAD (its answers have no body to measure).
+        Raises at once: `LinkBusy`, `LinkDown` while dark, cooling down or closed, ValueError for a
+        method or path that is no single ASCII word, or for HEAD (its answers have no body to
+        measure).
         """
         if not path.isascii() or not path.isprintable() or " " in path or method == "HEAD":
             raise ValueError("not a method and path to send")
@@ -132,14 +141,12 @@ class Link:
         if len(self._waiting) >= self.max_waiting:
             raise LinkBusy(f"{self.max_waiting} requests are waiting")
         now = self.loop.time()
-        if now < self._down_until:
-            raise self._down_as("the peer was down a moment ago")
-        data = f"{method} {path}{self._host_line}{len(body)}\r\n\r\n".encode("ascii") + body
+        if self._dark:
+            self._stay_dark(now)
+        elif self._connection is None and now < self._failed + COOL_DOWN:
+            raise LinkDown("the peer was down a moment ago")
         future: asyncio.Future[LinkResponse] = self.loop.create_future()
-        self._waiting.append(_Waiting(future, data, now + self.timeout))
-        self._send(data)
-        if now + self.timeout < self._fires:
-            self._arm(now, self.timeout)
+        self._submit(method, path, body, future, now)
         return future
 
     def close(self) -> None:
@@ -150,9 +157,30 @@ class Link:
             self._timer.cancel()
             self._timer = None
 
-    # -- sending ---------------------------------------------------------------------------------
+    def _stay_dark(self, now: float) -> None:
+        """Refuse a request, with a probe in its wake; or let it through, when nobody has tried for
+        a long time.
+        """
+        if not self._waiting:
+            if now >= self._failed + DARK_MEMORY:
+                self._dark = False
+                return
+            if now >= self._failed + PROBE_PAUSE:
+                self._submit("GET", "/", b"", None, now)
+        raise LinkDown("the peer does not answer")
 
-    def _send(self, data: bytes) -> None:
+    # ── sending ──────────────────────────────────────────────────────────────────────────────────
+
+    def _submit(
+        self,
+        method: str,
+        path: str,
+        body: bytes,
+        future: "asyncio.Future[LinkResponse] | None",
+        now: float,
+    ) -> None:
+        data = f"{method} {path}{self._host_line}{len(body)}\r\n\r\n".encode("ascii") + body
+        self._waiting.append(_Waiting(future, data, now + self.timeout))
         outgoing = self._outgoing
         outgoing.append(data)
         if self._connection is not None:
@@ -160,6 +188,8 @@ class Link:
                 self.loop.call_soon(self._flush)
         elif self._connecting is None:
             self._connecting = self.loop.create_task(self._connect())
+        if now + self.timeout < self._fires:
+            self._arm(now, self.timeout)
 
     def _flush(self) -> None:
         connection = self._connection
@@ -167,45 +197,47 @@ class Link:
             return
         outgoing = self._outgoing
         self._outgoing = []
+        self._used = self.loop.time()
         connection.write(outgoing[0] if len(outgoing) == 1 else b"".join(outgoing))
 
     async def _connect(self) -> None:
-        failure: type[LinkDown] = LinkUnreachable
-        attempt = self.loop.create_connection(lambda: _Connection(self), self._host, self._port)
+        made: LinkConnection | None = None
+        reason, kind, dark = "the peer closed at once", LinkDown, False
         try:
-            _, connection = await asyncio.wait_for(attempt, self.connect_timeout)
-        except TimeoutError:
-            reason = "connecting took too long"
-        except OSError as exc:
-            reason = f"cannot connect: {errno.errorcode.get(exc.errno or 0, type(exc).__name__)}"
-        except UnicodeError:
-            reason = "the host's name is none"
-        else:
-            if self._connecting is not asyncio.current_task():  # failed or closed meanwhile
-                connection.abort()
-                return
-            self._connecting = None
-            if connection.open:
-                self._connection = connection
-                self._flush()
-                return
-            reason = "the peer closed at once"
-            failure = LinkDown
+            made = await dial(
+                self.loop,
+                self._host,
+                self._port,
+                lambda: LinkConnection(self),
+                self.connect_timeout,
+            )
+        except DialError as error:
+            reason, dark = str(error), isinstance(error, Unanswered)
+            kind = LinkRefused if isinstance(error, Refused) else LinkDown
+        if self._connecting is not asyncio.current_task():  # failed or closed meanwhile
+            if made is not None:
+                made.abort()
+            return
         self._connecting = None
-        self._fail(reason, failure)
+        if made is not None and made.open:
+            self._connection = made
+            self._flush()
+        else:
+            self._fail(reason, kind, dark=dark)
 
-    # -- called by the connection ----------------------------------------------------------------
+    # ── called by the connection ─────────────────────────────────────────────────────────────────
 
-    def answered(self, connection: "_Connection", status: int, body: bytes) -> bool:
+    def answered(self, connection: LinkConnection, status: int, body: bytes) -> bool:
         """Give an answer to the oldest request; False if nobody asked."""
         if connection is not self._connection or not self._waiting:
             return False
+        self._dark = False
         future = self._waiting.popleft().future
-        if not future.done():  # its caller may have given up
+        if future is not None and not future.done():  # its caller may have given up
             future.set_result(LinkResponse(status, body))
         return True
 
-    def lost(self, connection: "_Connection", reason: str, *, repeatable: bool) -> None:
+    def lost(self, connection: LinkConnection, reason: str, *, repeatable: bool) -> None:
         """The connection is gone. `repeatable`: it worked, and ended between two answers."""
         if connection is not self._connection:
             return
@@ -221,11 +253,11 @@ class Link:
         self._outgoing = [each.data for each in self._waiting]
         self._connecting = self.loop.create_task(self._connect())
 
-    # -- failing ---------------------------------------------------------------------------------
+    # ── failing ──────────────────────────────────────────────────────────────────────────────────
 
-    def _fail(self, reason: str, failure: type[LinkDown] = LinkDown) -> None:
-        self._down_as = failure
-        self._down_until = self.loop.time() + COOL_DOWN
+    def _fail(self, reason: str, failure: type[LinkDown] = LinkDown, *, dark: bool = False) -> None:
+        self._failed = self.loop.time()
+        self._dark = dark
         connection, self._connection = self._connection, None
         connecting, self._connecting = self._connecting, None
         if connection is not None:
@@ -236,7 +268,7 @@ class Link:
         waiting = self._waiting
         self._waiting = deque()
         for each in waiting:
-            if not each.future.done():
+            if each.future is not None and not each.future.done():
                 each.future.set_exception(failure(reason))
 
     def _on_timer(self) -> None:
@@ -245,11 +277,11 @@ class Link:
         self._fires = _NEVER
         now = self.loop.time()
         if self._waiting and self._waiting[0].due <= now:
-            self._fail("no answer in time")
+            self._fail("no answer in time", dark=True)
         if self._waiting:
             left = self._waiting[0].due - now
         elif self._connection is not None:
-            left = self._connection.used + IDLE_TIMEOUT - now
+            left = self._used + IDLE_TIMEOUT - now
             if left <= 0:
                 connection, self._connection = self._connection, None
                 connection.abort()
@@ -263,95 +295,3 @@ class Link:
             self._timer.cancel()
         self._fires = now + seconds
         self._timer = self._wheel.after(seconds, self._on_timer)
-
-
-class _Connection(asyncio.Protocol):
-    """One TCP connection of a link, and the answers read from it."""
-
-    __slots__ = (
-        "_answers",
-        "_body",
-        "_fed",
-        "_link",
-        "_parser",
-        "_reason",
-        "_transport",
-        "_within",
-        "used",
-    )
-
-    def __init__(self, link: Link) -> None:
-        self._link = link
-        self._transport: asyncio.Transport | None = None
-        self._parser: HttpResponseParser | None = None
-        self._body = b""
-        self._fed = 0  # bytes since the last whole answer
-        self._within = False  # an answer has begun and is not whole
-        self._answers = 0
-        self._reason = "the peer closed the connection"
-        self.used = 0.0
-
-    @property
-    def open(self) -> bool:
-        return self._transport is not None
-
-    def write(self, data: bytes) -> None:
-        self.used = self._link.loop.time()
-        if self._transport is not None:
-            self._transport.write(data)
-
-    def abort(self) -> None:
-        if self._transport is not None:
-            self._transport.abort()
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._transport = cast(asyncio.Transport, transport)
-        self._parser = HttpResponseParser(self)
-
-    def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002
-        self._transport = None
-        self._parser = None  # it refers to this object
-        self._link.lost(self, self._reason, repeatable=self._answers > 0 and not self._within)
-
-    def data_received(self, data: bytes) -> None:
-        parser = self._parser
-        if parser is None:
-            return
-        self._fed += len(data)
-        try:
-            parser.feed_data(data)
-        except (HttpParserError, HttpParserUpgrade) as exc:
-            if self._parser is not None:  # else: whatever follows the last answer
-                self._end(f"the peer's answer is not HTTP: {exc}")
-            return
-        if self._fed > MAX_ANSWER:
-            self._end("the peer's answer is too large")
-
-    def _end(self, reason: str) -> None:
-        self._reason = reason
-        self._answers = 0
-        self._parser = None
-        self.abort()
-
-    def on_message_begin(self) -> None:
-        self._within = True
-
-    def on_body(self, data: bytes) -> None:
-        self._body += data
-
-    def on_message_complete(self) -> None:
-        parser = self._parser
-        if parser is None:
-            return
-        status = parser.get_status_code()
-        if status < 200:
-            return
-        body, self._body = self._body, b""
-        self._fed = 0
-        self._within = False
-        self._answers += 1
-        if not self._link.answered(self, status, body):
-            self._end("the peer answered what nobody asked")
-        elif not parser.should_keep_alive():
-            self._parser = None
-            self.abort()

@@ -5,6 +5,7 @@ Rule: an action of the group `Question` is answered exactly once, by `Session.an
 """
 
 from collections.abc import Sequence
+from enum import Enum
 from typing import NamedTuple
 
 from msgspec import Struct
@@ -45,6 +46,21 @@ class DropUser(Struct, frozen=True):
     """Forget the user altogether: the next hello gets a new UAID and subscribes anew."""
 
 
+class Again(Enum):
+    """What a session takes up again after a pause."""
+
+    LEAVING = "the hello could not be looked up: it ends"
+    READING = "a page of stored messages could not be read: it is asked for again"
+    MOVING = "the user could not be moved, or should be: storage is read to its end, then it moves"
+
+
+class Later(Struct, frozen=True):
+    """Call `Session.take_up` after a random time between these two, in seconds."""
+
+    between: tuple[float, float]
+    again: Again
+
+
 class Greet(Struct, frozen=True):
     """Question: who is it? Answered by `Greeting`."""
 
@@ -74,17 +90,33 @@ class ReadStored(Struct, frozen=True):
     after: str | None
 
 
+class MoveMonth(Struct, frozen=True):
+    """Question: may the user, who has acked all that was stored, go to the message table of this
+    month? Answered by whether it is still this connection's user, and is there now.
+    """
+
+
+class Failure(Enum):
+    """Why a question has no answer."""
+
+    OVERLOADED = "the store has too much to do just now"
+    GONE = "the user's message table is not there any more"
+    BROKEN = "anything else"
+
+
 class Greeting(Struct, frozen=True):
     """Who the user agent turned out to be.
 
     `connected_at`: ms, as written in the router record. `new`: nothing is stored yet, not even the
-    user. `reset`: an old record that is dropped once storage is drained.
+    user. `reset`: an old record that is dropped once storage is drained. `moves`: its message table
+    is not that of this month.
     """
 
     uaid: str
     connected_at: int
     new: bool
     reset: bool = False
+    moves: bool = False
 
 
 class StoredMessage(Struct, frozen=True):
@@ -111,14 +143,15 @@ class Batch(Struct, frozen=True):
 class Farewell(Struct, frozen=True):
     """What a closed session leaves behind.
 
-    `unsaved`: accepted, not acked and in no storage. `waiting`: messages that are stored but that
-    the user agent has not acked, so a connection it may have opened elsewhere must look for them.
+    `unsaved`: accepted, not acked and in no storage. `waiting`: the rows of messages that are in
+    storage but that the user agent has not acked, so a connection it may have opened elsewhere must
+    look for them.
     """
 
     unsaved: Sequence[Notification]
-    waiting: bool
+    waiting: Sequence[Row]
 
 
-Question = Greet | Subscribe | Unsubscribe | ReadStored
-Answer = Greeting | str | Batch | None
-Action = Send | Close | Forget | DropUser | Question
+Question = Greet | Subscribe | Unsubscribe | ReadStored | MoveMonth
+Answer = Greeting | str | Batch | bool | None
+Action = Send | Close | Forget | DropUser | Later | Question

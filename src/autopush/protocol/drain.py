@@ -6,10 +6,24 @@ the predecessor moved instead of deleting, is honoured where a table has one and
 deleting needs no clocks that agree.
 """
 
+from collections.abc import Collection
 from collections.abc import Set as AbstractSet
+from typing import NamedTuple
 
-from autopush.protocol.actions import Batch, ReadStored
+from autopush.protocol.actions import Action, Batch, Forget, ReadStored, Row, Send
+from autopush.protocol.in_flight import InFlight, Sent, track
 from autopush.webpush.message_id import TIMESTAMPED_ROWS, after
+
+
+class Page(NamedTuple):
+    """What became of a page: what is on its way now, and what to do.
+
+    `too_many`: more would be unacked than is allowed.
+    """
+
+    in_flight: InFlight
+    actions: list[Action]
+    too_many: bool = False
 
 
 class Drain:
@@ -33,6 +47,11 @@ class Drain:
         self.reading = True
         return ReadStored(self._after)
 
+    def read_again(self) -> ReadStored | None:
+        """The read that failed; what was settled before it is not in the store by now."""
+        self._settled.clear()
+        return self.next_page()
+
     def page_read(self, batch: Batch) -> AbstractSet[str]:
         """Take note of where the page ended; returns the versions settled while it was read."""
         self.reading = False
@@ -43,6 +62,42 @@ class Drain:
             self._after = max(batch.last, after(self._pointer))
         settled, self._settled = self._settled, set()
         return settled
+
+    def send(
+        self,
+        batch: Batch,
+        in_flight: InFlight,
+        channels: Collection[str],
+        now: float,
+        limit: int,
+    ) -> Page:
+        """Send what is alive on the page, for one of the channels and not on its way or read
+        already; of `limit` messages, further ones are too many.
+        """
+        settled = self.page_read(batch)
+        actions: list[Action] = []
+        dead: list[Row] = []
+        for stored in batch.messages:
+            row, notification = stored.row, stored.notification
+            version, channel_id = notification.version, notification.channel_id
+            known = in_flight.get(version)
+            if known is not None:
+                # From now on its ack deletes this row.
+                known.row, known.notification = row, None
+                continue
+            if version in settled or self.is_read(notification.sort_time):
+                continue
+            if channel_id not in channels or notification.expired(now):
+                dead.append(row)
+                continue
+            if self.waiting >= limit:
+                return Page(in_flight, actions, too_many=True)
+            in_flight = track(in_flight, version, Sent(channel_id, None, row, drained=True))
+            self.waiting += 1
+            actions.append(Send(notification.to_client()))
+        if dead:
+            actions.append(Forget(dead))
+        return Page(in_flight, actions)
 
     def settled(self, version: str, *, of_page: bool) -> None:
         """A message was acked or forgotten; `of_page`: this pass had sent it.

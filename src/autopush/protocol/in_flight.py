@@ -56,7 +56,25 @@ def supersede(in_flight: InFlight, newer: Notification) -> None:
             sent.notification = None
 
 
+def named(in_flight: InFlight, updates: object) -> list[str]:
+    """The versions among them that an ack's `updates` name by channel and version.
+
+    Entries that make no sense, or fit nothing, are passed over.
+    """
+    if not isinstance(updates, list):
+        return []
+    found: list[str] = []
+    for update in updates:
+        if not isinstance(update, dict):
+            continue
+        version = update.get("version")
+        sent = in_flight.get(version) if isinstance(version, str) else None
+        if sent is not None and sent.channel_id == update.get("channelID"):
+            found.append(str(version))
+    return found
+
+
 def farewell(in_flight: InFlight) -> Farewell:
     """What is left when the socket is gone."""
     unsaved = [sent.notification for sent in in_flight.values() if sent.notification]
-    return Farewell(unsaved, waiting=any(sent.row for sent in in_flight.values()))
+    return Farewell(unsaved, waiting=[sent.row for sent in in_flight.values() if sent.row])

@@ -10,12 +10,26 @@ from typing import Final
 import msgspec
 import orjson
 
+from autopush.protocol.states import Event
+
 MORE_INFO: Final = (
     "http://autopush.readthedocs.io/en/latest/api/websocket.html#private-http-endpoint"
 )
 BAD_UUID_FORMAT: Final = "Bad UUID format, use lower case, dashed format"
 INVALID_UUID: Final = "Invalid UUID specified"
 PONG: Final = b"{}"
+
+EVENTS: Final = {
+    "hello": Event.HELLO,
+    "ping": Event.PING,
+    "register": Event.REGISTER,
+    "unregister": Event.UNREGISTER,
+    "ack": Event.ACK,
+    "nack": Event.NACK,
+    "broadcast_subscribe": Event.BROADCASTS,
+    "urgency": Event.IGNORED,
+}
+"""By `messageType`."""
 
 
 class ClientMessage(msgspec.Struct, frozen=True, rename="camel"):
@@ -57,6 +71,16 @@ def is_empty(message: ClientMessage, payload: bytes) -> bool:
     members.
     """
     return message == _EMPTY and not msgspec.json.decode(payload)
+
+
+def event_of(message: ClientMessage, payload: bytes) -> Event:
+    """What the user agent causes with it."""
+    kind = message.message_type
+    if isinstance(kind, str):
+        return EVENTS.get(kind, Event.NONSENSE)
+    if kind is None and is_empty(message, payload):
+        return Event.PING
+    return Event.NONSENSE
 
 
 def hello(uaid: str, *, env: str, ping: float, broadcasts: object) -> bytes:

@@ -15,6 +15,7 @@ class State(Enum):
     GREETING = "hello is being looked up and written; input waits"
     ACTIVE = "greeted: notifications flow both ways"
     WORKING = "a register or unregister waits for the store; input waits, notifications flow"
+    MOVING = "the user goes to the message table of this month; input and notifications wait"
     CLOSED = "over: nothing more is sent or accepted"
 
 
@@ -31,6 +32,8 @@ class Event(Enum):
     IGNORED = "user agent: a known message that needs no answer (urgency)"
     NONSENSE = "user agent: a message that cannot be understood"
     GREETED = "store: the user agent is known and written"
+    MOVES = "server: all of an earlier month is acked"
+    MOVED = "store: the user has the table of this month"
     DONE = "store: the change is committed"
     FAILED = "store: it could not be done"
     DROPPED = "server: the user is reset, replaced, told to go, or could not be looked up"
@@ -54,12 +57,20 @@ TRANSITIONS: Final[dict[tuple[State, Event], State]] = {
     (State.ACTIVE, Event.IGNORED): State.ACTIVE,
     (State.ACTIVE, Event.DROPPED): State.CLOSED,
     (State.ACTIVE, Event.GONE): State.CLOSED,
+    (State.ACTIVE, Event.MOVES): State.MOVING,
     (State.WORKING, Event.DONE): State.ACTIVE,
     (State.WORKING, Event.FAILED): State.ACTIVE,
     (State.WORKING, Event.DROPPED): State.CLOSED,
     (State.WORKING, Event.GONE): State.CLOSED,
+    (State.MOVING, Event.MOVED): State.ACTIVE,
+    (State.MOVING, Event.FAILED): State.ACTIVE,
+    (State.MOVING, Event.DROPPED): State.CLOSED,
+    (State.MOVING, Event.GONE): State.CLOSED,
 }
 """Every legal step. An event of the user agent that is not here breaks the protocol: close 1008."""
 
 GREETED_STATES: Final = frozenset({State.ACTIVE, State.WORKING})
 """The states in which notifications may be sent."""
+
+WAITING_STATES: Final = frozenset({State.GREETING, State.WORKING, State.MOVING})
+"""The states in which input waits."""

@@ -36,7 +36,11 @@ class ConnectedUser(Protocol):
         """
 
     async def hand_over(self, notification: Notification, row: Row | None) -> bool:
-        """As `deliver`, for a message another worker has: one that is acked by now is not sent."""
+        """As `deliver`, for a message another worker has: one that is acked by now is not sent.
+
+        `notification.stored` names the table that has `row`. When that is not the user's table, the
+        answer is False.
+        """
 
     def check_storage(self) -> bool:
         """Look for stored messages. True when that starts now, False when it has to wait."""

@@ -1,41 +1,29 @@
 """Calls from node to node: hand over a notification, check storage, end a duplicate.
 
 Rule: whatever happens to the other node becomes one of five answers; the callers never see a socket
-error. A node that was to check storage and said nothing is asked again until it answers, so that a
-stored message never waits for a node that was only slow.
+error. Only a node that is known not to be there is unreachable: its users' records may forget it.
+One that says nothing keeps its users, who may be connected to it all the while. It costs nothing:
+a dark link fails at once, and a check that it missed is asked for again.
 """
 
-from enum import Enum
 from typing import Final
 from urllib.parse import urlsplit
+from zlib import crc32
 
-from autopush.net.eager import begin
-from autopush.net.link import Link, LinkBusy, LinkDown, LinkUnreachable
-from autopush.net.timers import Timer, TimerWheel
+from autopush.net.link import Link, LinkError, LinkRefused
+from autopush.net.timers import TimerWheel
 from autopush.protocol.actions import Row
 from autopush.routing.local import LocalUsers
+from autopush.routing.node_answer import NodeAnswer
+from autopush.routing.owed import OwedChecks
 from autopush.webpush.notification import Notification
 
 TOTAL_TIMEOUT: Final = 3.0
 MAX_LINKS: Final = 4096
-MAX_OWED: Final = 100_000
-ASK_AGAIN: Final = 1.0
-ASKED_AT_ONCE: Final = 256
+SLOW_LANES: Final = 8
+"""Links to one node for calls that take it a while, as answers come in order."""
 
-
-class NodeAnswer(Enum):
-    """What another node said, or failed to say."""
-
-    DONE = "the node has taken it"
-    BUSY = "the user agent is there but cannot take more now; it will look into storage"
-    ABSENT = "the user agent is not connected there"
-    UNREACHABLE = "nobody can be connected to there"
-    SILENT = "the node is there, but did not answer in time or has too much to do"
-
-    @property
-    def means_gone(self) -> bool:
-        """Whether the router record may forget this node."""
-        return self in (NodeAnswer.ABSENT, NodeAnswer.UNREACHABLE)
+__all__ = ["NodeAnswer", "Nodes"]
 
 
 class Nodes:
@@ -50,9 +38,8 @@ class Nodes:
         self._local = local
         self._wheel = wheel
         self._connect_timeout = connect_timeout
-        self._links: dict[tuple[str, bool], Link] = {}
-        self._owed: dict[tuple[str, str], None] = {}
-        self._asking: Timer | None = None
+        self._links: dict[tuple[str, int], Link] = {}
+        self._owed = OwedChecks(self._ask)
 
     async def push(self, node_id: str, notification: Notification, row: Row | None) -> NodeAnswer:
         """Hand a notification to the node that holds its user agent.
@@ -60,8 +47,10 @@ class Nodes:
         `row`: where it is stored, if it is.
         """
         if node_id != self.own_id:
+            # One that is stored is looked for in the store over there.
+            lane = _lane(notification.uaid) if row else 0
             return await self._call(
-                node_id, "PUT", f"/push/{notification.uaid}", notification.to_node()
+                node_id, "PUT", f"/push/{notification.uaid}", notification.to_node(), lane=lane
             )
         user = self._local.find(notification.uaid)
         if user is None:
@@ -72,9 +61,9 @@ class Nodes:
     async def check(self, node_id: str, uaid: str) -> NodeAnswer:
         """Ask the node to look into storage for that user agent; if it is silent, again later."""
         if node_id != self.own_id:
-            answer = await self._call(node_id, "PUT", f"/notif/{uaid}")
+            answer = await self._ask(node_id, uaid)
             if answer is NodeAnswer.SILENT:
-                self._owe(node_id, uaid)
+                self._owed.add(node_id, uaid)
             return answer
         user = self._local.find(uaid)
         if user is None:
@@ -86,39 +75,26 @@ class Nodes:
         """Ask the node to close an older connection of that user agent.
 
         It answers when the acks that connection has read are in the store. As that may take a
-        while, the call has a link of its own: answers come in order.
+        while, such calls have links of their own.
         """
-        await self._call(node_id, "DELETE", f"/notif/{uaid}/{connected_at}", slow=True)
+        await self._call(node_id, "DELETE", f"/notif/{uaid}/{connected_at}", lane=_lane(uaid))
 
-    # ── checks owed to silent nodes ──────────────────────────────────────────────────────────────
-
-    def _owe(self, node_id: str, uaid: str) -> None:
-        if len(self._owed) < MAX_OWED:
-            self._owed[node_id, uaid] = None
-        if self._asking is None:
-            self._asking = self._wheel.after(ASK_AGAIN, self._ask_again)
-
-    def _ask_again(self) -> None:
-        self._asking = None
-        asked, self._owed = list(self._owed), {}
-        for node_id, uaid in asked[ASKED_AT_ONCE:]:
-            self._owe(node_id, uaid)
-        for node_id, uaid in asked[:ASKED_AT_ONCE]:
-            begin(self.check(node_id, uaid))
+    async def _ask(self, node_id: str, uaid: str) -> NodeAnswer:
+        return await self._call(node_id, "PUT", f"/notif/{uaid}")
 
     # ── links ────────────────────────────────────────────────────────────────────────────────────
 
     async def _call(
-        self, node_id: str, method: str, path: str, body: bytes = b"", *, slow: bool = False
+        self, node_id: str, method: str, path: str, body: bytes = b"", *, lane: int = 0
     ) -> NodeAnswer:
-        link = self._link(node_id, slow=slow)
+        link = self._link(node_id, lane)
         if link is None:
             return NodeAnswer.UNREACHABLE
         try:
             response = await link.request(method, path, body)
-        except (LinkUnreachable, ValueError):  # ValueError: the id names a host that cannot be
+        except (LinkRefused, ValueError):  # ValueError: the id names a host that cannot be
             return NodeAnswer.UNREACHABLE
-        except (LinkDown, LinkBusy):
+        except LinkError:
             return NodeAnswer.SILENT
         if response.status in (200, 202):
             return NodeAnswer.DONE
@@ -127,8 +103,8 @@ class Nodes:
         unwell = response.status >= 500 and response.status != 503
         return NodeAnswer.SILENT if unwell else NodeAnswer.BUSY
 
-    def _link(self, node_id: str, *, slow: bool) -> Link | None:
-        link = self._links.get((node_id, slow))
+    def _link(self, node_id: str, lane: int) -> Link | None:
+        link = self._links.get((node_id, lane))
         if link is None:
             try:
                 parts = urlsplit(node_id)
@@ -139,7 +115,7 @@ class Nodes:
                 return None
             if len(self._links) >= MAX_LINKS:
                 self._links.pop(next(iter(self._links))).close()
-            link = self._links[node_id, slow] = Link(
+            link = self._links[node_id, lane] = Link(
                 host,
                 port,
                 connect_timeout=self._connect_timeout,
@@ -148,9 +124,17 @@ class Nodes:
             )
         return link
 
+    async def finish(self, seconds: float) -> None:
+        """Give silent nodes so much time to be told what they missed."""
+        await self._owed.finished(seconds)
+
     def close(self) -> None:
-        """Close every link."""
+        """Close every link; checks that are still owed are forgotten."""
+        self._owed.close()
         for link in self._links.values():
             link.close()
         self._links.clear()
-        self._owed.clear()
+
+
+def _lane(uaid: str) -> int:
+    return 1 + crc32(uaid.encode()) % SLOW_LANES

@@ -1,20 +1,23 @@
-"""Starting and stopping the service: sockets, keys, workers.
+"""Starting and stopping the service: keys, sockets, store, workers.
 
 Rule: everything that can be wrong with a start is found before a worker serves, and said in one
 line.
 """
 
 import asyncio
+import os
 import sys
 import time
 from collections.abc import Sequence
 
 from autopush.keys import ServiceKeys, service_keys
 from autopush.service.data_folder import prepare
-from autopush.service.listeners import WorkerSockets, bind
+from autopush.service.listeners import Sockets, bind, close
+from autopush.service.opening import check_store
 from autopush.service.supervisor import STARTUP_FAILED, WorkerSlot, supervise
-from autopush.service.worker import open_store, run_worker
+from autopush.service.worker import run_worker
 from autopush.settings import Settings, StartupError
+from autopush.settings_kinds import in_url
 from autopush.telemetry import logs
 
 __all__ = ["run"]
@@ -27,12 +30,19 @@ def run(settings: Settings) -> int:
 
     :raises StartupError: the start failed
     """
-    prepare(settings.data)
-    keys = service_keys(settings.crypto_key, settings.auth_key, settings.data)
+    if settings.no_aws:
+        os.environ["AWS_EC2_METADATA_DISABLED"] = "true"
+    if settings.needs_data_folder:
+        prepare(settings.data)
+    keys = service_keys(
+        settings.crypto_key,
+        settings.auth_key,
+        settings.data,
+        auth_needed=settings.has_endpoint,
+    )
     settings, sockets = bind(settings)
-    announce_keys(keys)
-    if settings.workers > 1:
-        asyncio.run(try_store(settings))
+    announce_keys(settings, keys)
+    asyncio.run(check_store(settings, time.time))
     if settings.workers == 1:
         logs.go_background()
         return run_worker(settings, keys, sockets[0], on_ready=lambda: announce(settings))
@@ -44,7 +54,6 @@ def run(settings: Settings) -> int:
                 settings,
                 keys,
                 sockets[slot.index],
-                index=slot.index,
                 parent_pipe=slot.parent_pipe,
                 on_ready=slot.report_ready,
             )
@@ -55,35 +64,41 @@ def run(settings: Settings) -> int:
     return supervise(start, settings.workers, on_ready=lambda _: announce(settings))
 
 
-async def try_store(settings: Settings) -> None:
-    """Open the store once before there are workers, so that what is wrong with it is said once.
-
-    :raises StartupError: it cannot be opened
-    """
-    await (await open_store(settings, time.time)).close()
-
-
 def announce(settings: Settings) -> None:
     """The one line that says the service is ready, on standard output whatever the logs do."""
+    page = f"start page {settings.public_endpoint_url}/"
+    websocket = f"WebSocket {settings.public_websocket_url}"
+    node_api = f"node API {settings.node_host}:{settings.router_port}"
+    http = f"HTTP {in_url(settings.host)}:{settings.port}"
+    store = f"store {settings.store_place}"
+    match settings.command:
+        case "connection":
+            words = ["autopush connection ready: " + websocket, node_api, store]
+        case "endpoint":
+            words = ["autopush endpoint ready: " + page, http, store]
+        case _:
+            if settings.store_is_in_data_folder:
+                store = f"data {settings.data}"
+            words = ["autopush ready: " + page, websocket, node_api, store]
     workers = "" if settings.workers == 1 else f" workers={settings.workers}"
-    print(
-        f"autopush ready: start page {settings.public_endpoint_url}/"
-        f" · WebSocket {settings.public_websocket_url}"
-        f" · node API {settings.node_host}:{settings.router_port}"
-        f" · data {settings.data}{workers}",
-        flush=True,
-    )
+    print(" · ".join(words) + workers, flush=True)
 
 
-def announce_keys(keys: ServiceKeys) -> None:
+def announce_keys(settings: Settings, keys: ServiceKeys) -> None:
     """Tell the operator where new keys were put, and what is wrong with old ones."""
     for path in keys.made:
         _log.info("Made a new key; keep a copy in a safe place", file=str(path))
     for warning in keys.warnings:
         _log.warning(warning)
+    is_one_of_many = settings.command != "serve" or not settings.is_embedded
+    if is_one_of_many and any(path.name == "crypto_key" for path in keys.made):
+        _log.warning(
+            "This crypto_key was made just now: all other nodes need the same one, from the option "
+            "crypto_key or from the same data folder"
+        )
 
 
-def _close_all_but(sockets: Sequence[WorkerSockets], index: int) -> None:
+def _close_all_but(sockets: Sequence[Sockets], index: int) -> None:
     for number, others in enumerate(sockets):
         if number != index:
-            others.close()
+            close(others)

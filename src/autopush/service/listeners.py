@@ -8,7 +8,6 @@ started again finds the connections that waited meanwhile.
 import errno
 import socket
 from contextlib import ExitStack
-from dataclasses import dataclass
 
 from autopush.net.keepalive import keep_alive
 from autopush.settings import Settings, StartupError
@@ -16,43 +15,48 @@ from autopush.settings import Settings, StartupError
 BACKLOG = 4096
 
 
-@dataclass(frozen=True, slots=True)
-class WorkerSockets:
-    """What one worker listens on."""
-
-    websocket: socket.socket
-    endpoint: socket.socket
-    router: socket.socket
-
-    def close(self) -> None:
-        """Close all three in this process."""
-        for sock in (self.websocket, self.endpoint, self.router):
-            sock.close()
+Sockets = dict[str, socket.socket]
+"""What one worker listens on, by what it is for: `websocket`, `endpoint`, `router`."""
 
 
-def bind(settings: Settings) -> tuple[Settings, list[WorkerSockets]]:
-    """Bind every port for every worker; returns the settings with the ports that were really taken.
+def bind(settings: Settings) -> tuple[Settings, list[Sockets]]:
+    """Bind every port of the command for every worker; returns the settings with the ports that
+    were really taken.
 
     The public ports are shared. The internal port belongs to the first worker; the others take any
     free one, since other nodes must reach each worker by itself.
 
     :raises StartupError: a port is in use or not allowed
     """
+    taken: dict[str, list[socket.socket]] = {}
+    ports = {name: getattr(settings, name) for name in ("port", "endpoint_port", "router_port")}
     with ExitStack() as undo:
-        websockets = _bind_shared(settings, "port", settings.port, undo)
-        endpoints = _bind_shared(settings, "endpoint_port", settings.endpoint_port, undo)
-        routers = [
-            undo.enter_context(_bind(settings.host, port, "router_port"))
-            for port in (settings.router_port, *[0] * (settings.workers - 1))
-        ]
+        if settings.has_sockets:
+            taken["websocket"] = _bind_shared(settings, "port", settings.port, undo)
+            ports["port"] = _port(taken["websocket"][0])
+        if settings.has_endpoint:
+            option = "endpoint_port" if settings.has_sockets else "port"
+            taken["endpoint"] = _bind_shared(settings, option, ports[option], undo)
+            ports[option] = _port(taken["endpoint"][0])
+        if settings.has_sockets:
+            taken["router"] = [
+                undo.enter_context(_bind(settings.host, port, "router_port"))
+                for port in (settings.router_port, *[0] * (settings.workers - 1))
+            ]
+            ports["router_port"] = _port(taken["router"][0])
         undo.pop_all()
-    sockets = [WorkerSockets(*three) for three in zip(websockets, endpoints, routers, strict=True)]
-    bound = settings.with_ports(
-        port=_port(websockets[0]),
-        endpoint_port=_port(endpoints[0]),
-        router_port=_port(routers[0]),
-    )
-    return bound, sockets
+    ports["endpoint_port"] = ports["endpoint_port"] or ports["port"]
+    workers = [
+        {name: sockets[index] for name, sockets in taken.items()}
+        for index in range(settings.workers)
+    ]
+    return settings.with_ports(**ports), workers
+
+
+def close(sockets: Sockets) -> None:
+    """Close them all in this process."""
+    for sock in sockets.values():
+        sock.close()
 
 
 def _bind_shared(

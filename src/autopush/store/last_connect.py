@@ -5,9 +5,12 @@ stands for.
 """
 
 import random
+from collections.abc import Iterator
 from datetime import UTC, datetime
 from functools import lru_cache
 from typing import Final
+
+from autopush.store.months import Month
 
 SPREAD: Final = 10
 
@@ -21,6 +24,13 @@ def make(now: float) -> int:
 def is_this_month(last_connect: int | None, now: float) -> bool:
     """Whether that key was made in the month of `now`."""
     return last_connect is not None and str(last_connect).startswith(_month(int(now) // 3600))
+
+
+def keys_of(month: Month) -> Iterator[int]:
+    """Every key a record of that month can have: 0000 too, which the original gave out."""
+    for hour in range(24):
+        for number in range(SPREAD + 1):
+            yield int(f"{month.year:04}{month.month:02}{hour:02}{number:04}")
 
 
 @lru_cache(maxsize=2)

@@ -13,6 +13,7 @@ from autopush.store import rows
 from autopush.store.hasher import Hasher
 from autopush.store.tables import (
     ADD_CHANNELS,
+    IS_NO_NEWER_COPY,
     IS_OLDER,
     IS_THAT_UPDATE,
     REMOVE_CHANNELS,
@@ -59,6 +60,26 @@ class Messages:
         )
         return channel_id in _channels(old)
 
+    async def copy_channels(self, uaid: str, channels: frozenset[str], connected_at: int) -> bool:
+        """Take over the subscriptions of a user whom that connection (ms) moves to this table.
+
+        False when a newer connection has done it already: its copy may have changed since.
+        """
+        # Also without any: the row then says which connection it was.
+        row: Item = {
+            "uaid": self._hash(uaid),
+            "chidmessageid": CHANNELS_ROW,
+            "copied_at": connected_at,
+        }
+        if channels:
+            row["chids"] = channels
+        values = {"copied_at": connected_at}
+        try:
+            await self._table.put(row, condition=IS_NO_NEWER_COPY, values=values)
+        except ConditionFailed:
+            return False
+        return True
+
     def drop_channels(self, uaid: str) -> Awaitable[object]:
         """Forget all subscriptions of a user that is dropped; its messages expire by themselves."""
         return self._table.delete((self._hash(uaid), CHANNELS_ROW))
@@ -83,24 +104,24 @@ class Messages:
         except ConditionFailed:
             return
 
-    async def holds(self, uaid: str, row: Row) -> bool:
-        """Whether that message is stored, and not replaced by another one."""
+    async def find(self, uaid: str, row: Row) -> Notification | None:
+        """That message, None when it is not stored, or replaced by another one."""
         item = await self._table.get((self._hash(uaid), row.sort_key))
-        return item is not None and row.update_id in (None, item.get("updateid"))
+        if item is None or row.update_id not in (None, item.get("updateid")):
+            return None
+        stored = rows.message_of(uaid, item)
+        return stored.notification if stored else None
 
     async def delete(self, uaid: str, row: Row) -> bool:
         """Delete one message. False when another version of it is stored by now."""
-        key = (self._hash(uaid), row.sort_key)
+        return await _was_that_one(self._delete(self._hash(uaid), row))
+
+    def _delete(self, user: str, row: Row) -> Awaitable[object]:
+        key = (user, row.sort_key)
         if row.update_id is None:
-            await self._table.delete(key)
-            return True
-        try:
-            await self._table.delete(
-                key, condition=IS_THAT_UPDATE, values={"updateid": row.update_id}
-            )
-        except ConditionFailed:
-            return False
-        return True
+            return self._table.delete(key)
+        values = {"updateid": row.update_id}
+        return self._table.delete(key, condition=IS_THAT_UPDATE, values=values)
 
     def forget(self, uaid: str, acked: Sequence[Row]) -> Awaitable[object]:
         """Delete many messages of one user; submitted at once, done when the future is."""
@@ -109,7 +130,7 @@ class Messages:
         if len(plain) == len(acked) == 1:
             return self._table.delete(plain[0])
         writes: list[Awaitable[object]] = [
-            self.delete(uaid, row) for row in acked if row.update_id is not None
+            _was_that_one(self._delete(user, row)) for row in acked if row.update_id is not None
         ]
         if plain:
             writes.append(self._table.batch_write(deletes=plain))
@@ -138,3 +159,12 @@ class Messages:
         messages = [m for item in items if (m := rows.message_of(uaid, item)) is not None]
         last = str(page.items[-1]["chidmessageid"]) if page.cursor is not None else None
         return Batch(messages, last, channels, read_to)
+
+
+async def _was_that_one(deleted: Awaitable[object]) -> bool:
+    """Whether a delete that was submitted met the version it was for."""
+    try:
+        await deleted
+    except ConditionFailed:
+        return False
+    return True

@@ -17,19 +17,38 @@ from autopush.store.tables import (
     CONNECT,
     CONNECT_THIS_MONTH,
     CREATE,
-    IS_NEWEST,
+    END_MOVE,
+    IS_AS_IT_WAS,
+    IS_MOVED_FROM,
+    IS_NEWEST_OF_KNOWN,
     IS_THAT_CONNECTION,
+    MOVE,
+    STILL_HERE,
 )
-from tablestore import ConditionFailed, Item, Returning, TableHandle, Value
+from tablestore import (
+    Condition,
+    ConditionFailed,
+    Item,
+    Returning,
+    TableHandle,
+    Update,
+    Value,
+    Values,
+)
 
 RECORD_VERSION: Final = 1
 WEBPUSH: Final = "webpush"
+CONNECTING: Final = frozenset({WEBPUSH, "simplepush"})
+"""Kinds of users that connect. The others are reached through bridges, which are not ours: their
+records are left alone.
+"""
 
 
 class UserRecord(Struct, frozen=True):
     """One row of the router table.
 
-    `connected_at`: ms; `node_id`: base URL of the node that holds the connection.
+    `connected_at`: ms; `node_id`: base URL of the node that holds the connection; `moved_from`: the
+    message table it had before, as long as that has to be looked into.
     """
 
     uaid: str
@@ -39,6 +58,7 @@ class UserRecord(Struct, frozen=True):
     current_month: str | None = None
     last_connect: int | None = None
     record_version: int = 0
+    moved_from: str | None = None
 
 
 def _record(uaid: str, item: Item) -> UserRecord | None:
@@ -48,6 +68,7 @@ def _record(uaid: str, item: Item) -> UserRecord | None:
     node_id = item.get("node_id")
     month = item.get("current_month", item.get("curmonth"))
     access, version = item.get("last_connect"), item.get("record_version")
+    moved_from = item.get("moved_from")
     return UserRecord(
         uaid,
         router_type,
@@ -56,6 +77,7 @@ def _record(uaid: str, item: Item) -> UserRecord | None:
         month if isinstance(month, str) else None,
         access if isinstance(access, int) else None,
         version if isinstance(version, int) else 0,
+        moved_from if isinstance(moved_from, str) else None,
     )
 
 
@@ -85,7 +107,7 @@ class Users:
     ) -> UserRecord | None:
         """Note that a known user is connected here; returns the record as it was before.
 
-        None when a newer connection is on record.
+        None when a newer connection is on record, or nothing any more.
         """
         now = self._clock()
         update = CONNECT
@@ -102,12 +124,11 @@ class Users:
                 (self._hash(record.uaid),),
                 update,
                 values,
-                condition=IS_NEWEST,
+                condition=IS_NEWEST_OF_KNOWN,
                 returning=Returning.OLD,
             )
         except ConditionFailed:
             return None
-        # A record that vanished since it was read is the one that was read.
         return (_record(record.uaid, old) if old else None) or record
 
     def create(self, uaid: str, node_id: str, connected_at: int, month: str) -> Awaitable[object]:
@@ -128,21 +149,65 @@ class Users:
             },
         )
 
+    async def move(self, uaid: str, node_id: str, connected_at: int, *, old: str, new: str) -> bool:
+        """Note that the user has the message table `new` now, and had `old`.
+
+        False when it is not connected there by that connection any more.
+        """
+        values: dict[str, Value] = {
+            "node_id": node_id,
+            "connected_at": connected_at,
+            "current_month": new,
+            "last_connect": last_connect.make(self._clock()),
+            "moved_from": old,
+        }
+        return await self._change(uaid, MOVE, values, IS_THAT_CONNECTION)
+
+    async def still_here(self, uaid: str, node_id: str, connected_at: int) -> bool:
+        """Note that a connection of months ago still stands. False when it is on record no more."""
+        values: dict[str, Value] = {
+            "node_id": node_id,
+            "connected_at": connected_at,
+            "last_connect": last_connect.make(self._clock()),
+        }
+        return await self._change(uaid, STILL_HERE, values, IS_THAT_CONNECTION)
+
+    async def end_move(self, uaid: str, node_id: str, connected_at: int, old: str) -> bool:
+        """Note that nothing is left in the table the user was moved from."""
+        values: Values = {"node_id": node_id, "connected_at": connected_at, "moved_from": old}
+        return await self._change(uaid, END_MOVE, values, IS_MOVED_FROM)
+
     async def clear_node(self, record: UserRecord) -> bool:
         """Note that the user is not connected there any more, unless it has connected again
         since.
         """
+        values = {"node_id": record.node_id, "connected_at": record.connected_at}
+        return await self._change(record.uaid, CLEAR_NODE, values, IS_THAT_CONNECTION)
+
+    async def _change(
+        self, uaid: str, update: Update, values: Values, condition: Condition
+    ) -> bool:
         try:
-            await self._table.update(
-                (self._hash(record.uaid),),
-                CLEAR_NODE,
-                {"node_id": record.node_id, "connected_at": record.connected_at},
-                condition=IS_THAT_CONNECTION,
-            )
+            await self._table.update((self._hash(uaid),), update, values, condition=condition)
         except ConditionFailed:
             return False
         return True
 
     async def drop(self, uaid: str) -> None:
-        """Forget the user."""
+        """Forget the user, whatever its record says."""
         await self._table.delete((self._hash(uaid),))
+
+    async def drop_as(self, record: UserRecord) -> bool:
+        """Forget the user, unless it has connected again or was moved since that was its record;
+        then the answer is False.
+        """
+        values: Values = {
+            "connected_at": record.connected_at,
+            "current_month": record.current_month or "",
+        }
+        key = (self._hash(record.uaid),)
+        try:
+            await self._table.delete(key, condition=IS_AS_IT_WAS, values=values)
+        except ConditionFailed:
+            return False
+        return True

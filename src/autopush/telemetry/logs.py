@@ -152,6 +152,8 @@ def configure(
     _output.writer = LogWriter(descriptor, lost_line, owned=owned, capacity=capacity)
     set_level(level)
     logging.getLogger().addHandler(_bridge)
+    # It tells of every look for credentials, and in debug of what it found.
+    logging.getLogger("botocore").setLevel(logging.WARNING)
     atexit.register(shutdown)
     if background:
         go_background()

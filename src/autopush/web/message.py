@@ -29,8 +29,7 @@ class MessageHandler:
         message = parse_for_delete(self._ring, text)
         row = Row(message.sort_key, message.text if message.topic else None)
         try:
-            for messages in self._store.tables:
-                await messages.delete(message.uaid, row)
+            await self._store.remove(message.uaid, row)
         except TablestoreError as error:
             raise answers.storage_refusal(error) from error
         return Response(204, block=self._block)

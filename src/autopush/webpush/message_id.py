@@ -6,12 +6,15 @@
     legacy        m:{uaid}:{channel hex}                {channel}:{message id}
 
 Sort times are microseconds since the epoch, in digits without padding: their number stays the same
-for centuries, so rows sort by time. The Fernet text of an id, padding kept, is the ``version`` a
-user agent sees, the ``updateid`` of a row and the tail of ``Location``.
+for centuries, so rows sort by time. Ours have eight digits more, which are those of the process
+(:class:`IdFactory`): read as text they are decimals, so rows of both kinds lie in one order. The
+Fernet text of an id, padding kept, is the ``version`` a user agent sees, the ``updateid`` of a row
+and the tail of ``Location``.
 
 Rule: a topic message never carries a sort time; what does not match the table exactly is no id.
 """
 
+import secrets
 from enum import StrEnum
 from typing import Final
 
@@ -25,8 +28,11 @@ from autopush.webpush.keyring import InvalidToken, KeyRing
 CHANNELS_ROW: Final = " "
 """Sort key of the row that holds the channels of a user."""
 
-TIMESTAMPED_ROWS: Final = "02"
-"""Topic rows and the channels row sort before this."""
+TIMESTAMPED_ROWS: Final = "02:"
+"""Topic rows and the channels row sort before this, legacy rows on either side."""
+
+_PER_MICROSECOND: Final = 10**8
+_MOST_DIGITS: Final = 26  # as many as the Fernet text of an id has room for without growing
 
 
 class Kind(StrEnum):
@@ -160,35 +166,30 @@ def parse_sort_key(text: str) -> SortKey:
 
 
 class IdFactory:
-    """Unique, increasing sort times (µs) for one process.
+    """Unique, increasing sort times: microseconds, then the digits of this process.
 
-    Of the ``slots`` processes that share a store each takes its own ``slot``: it gives out only
-    times with ``time % slots == slot``, so no two messages ever share one. A clock set back does
-    not make times repeat.
+    Every process draws its digits at its start. So processes that share a store need not know of
+    each other: for two of them to give one time to messages of one channel, they must have drawn
+    the same of 100 million numbers *and* meet in one microsecond. (To give each a share of the
+    times instead, someone has to hand out and take back the shares, over machines too, and the
+    more shares there are, the fewer times each has.) A process started again draws again, so a
+    clock set back meanwhile does not make its times repeat; while it runs they only grow.
     """
 
-    __slots__ = ("_clock", "_last", "_slot", "_slots")
+    __slots__ = ("_clock", "_digits", "_last")
 
-    def __init__(self, clock: Clock, slot: int = 0, slots: int = 1) -> None:
-        if not 0 <= slot < slots:
-            raise ValueError(f"slot must be from 0 to {slots - 1}, not {slot}")
+    def __init__(self, clock: Clock, digits: int | None = None) -> None:
         self._clock = clock
-        self._slot = slot
-        self._slots = slots
+        self._digits = secrets.randbelow(_PER_MICROSECOND) if digits is None else digits
         self._last = 0
 
     def next(self) -> int:
-        slots = self._slots
-        now = int(self._clock() * 1_000_000) // slots * slots + self._slot
-        if now <= self._last:
-            now = self._last + slots
-        self._last = now
-        return now
+        self._last = max(int(self._clock() * 1_000_000), self._last + 1)
+        return self._last * _PER_MICROSECOND + self._digits
 
 
 def _sort_time(text: str) -> int:
-    # 18 digits fit a signed 64-bit column and last for 31,000 years. A leading zero would give one
-    # time two spellings, and so one message two keys.
-    if not (text.isascii() and text.isdigit() and len(text) <= 18) or text[0] == "0":
-        raise ValueError("sort time: expected up to 18 digits")
+    # A leading zero would give one time two spellings, and so one message two keys.
+    if not (text.isascii() and text.isdigit() and len(text) <= _MOST_DIGITS) or text[0] == "0":
+        raise ValueError(f"sort time: expected up to {_MOST_DIGITS} digits")
     return int(text)

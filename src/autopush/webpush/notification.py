@@ -31,8 +31,8 @@ class Notification(msgspec.Struct, gc=False, kw_only=True):
     ``data``        base64url without padding, or None with an empty body
     ``headers``     encoding, encryption, crypto_key, encryption_key, as far as sent; None without
                     a body
-    ``sort_time``   µs; None for topic messages, legacy rows and what another node has sent
-    ``stored``      the row is in storage already
+    ``sort_time``   as in ids; None for topic messages, legacy rows and what another node has sent
+    ``stored``      name of the message table that has its row already, None if it is in no storage
     """
 
     uaid: str
@@ -45,7 +45,7 @@ class Notification(msgspec.Struct, gc=False, kw_only=True):
     headers: dict[str, str] | None = None
     sort_time: int | None = None
     urgency: Urgency = Urgency.NORMAL
-    stored: bool = False
+    stored: str | None = None
 
     @property
     def sort_key(self) -> str:
@@ -72,9 +72,10 @@ class Notification(msgspec.Struct, gc=False, kw_only=True):
     def to_node(self) -> bytes:
         """The body of ``PUT /push/{uaid}`` on the node that holds the user agent, JSON."""
         topic = "null" if self.topic is None else f'"{self.topic}"'
+        stored = "" if self.stored is None else f',"stored":"{self.stored}"'
         head = (
             f'{{"channelID":"{self.channel_id}","version":"{self.version}","ttl":{self.ttl}'
-            f',"topic":{topic},"timestamp":{self.timestamp}{_STORED if self.stored else ""}'
+            f',"topic":{topic},"timestamp":{self.timestamp}{stored}'
         )
         if self.data is None:
             return f"{head}}}".encode()
@@ -89,10 +90,9 @@ class _NodePayload(msgspec.Struct, gc=False):
     timestamp: int | None = None
     data: str | None = None
     headers: dict[str, str] | None = None
-    stored: bool = False
+    stored: str | None = None
 
 
-_STORED = ',"stored":true'
 _COMMON_HEADERS = {"encoding": "aes128gcm"}
 _COMMON_JSON = '{"encoding":"aes128gcm"}'
 _node_payload = msgspec.json.Decoder(_NodePayload)
@@ -113,8 +113,10 @@ def from_node(uaid: str, body: bytes) -> Notification:
         raise ValueError("node payload: version is empty")
     # JSON strings hold quotes and control characters only escaped. Without a backslash in the
     # body, then, no text in it can break the messages that are put together from it.
-    if b"\\" in body and not all(map(_is_plain, (sent.version, sent.topic, sent.data))):
-        raise ValueError("node payload: version, topic or data holds a character it cannot have")
+    if b"\\" in body and not all(
+        map(_is_plain, (sent.version, sent.topic, sent.data, sent.stored))
+    ):
+        raise ValueError("node payload: a text in it holds a character it cannot have")
     if (sent.ttl or 0) < 0 or (sent.timestamp or 0) < 0:
         raise ValueError("node payload: ttl or timestamp is negative")
     return Notification(
@@ -126,7 +128,7 @@ def from_node(uaid: str, body: bytes) -> Notification:
         topic=sent.topic,
         data=sent.data or None,
         headers=(sent.headers or {}) if sent.data else None,
-        stored=sent.stored,
+        stored=sent.stored or None,
     )
 
 

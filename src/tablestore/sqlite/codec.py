@@ -10,7 +10,7 @@ from typing import Final, cast
 
 import msgspec
 
-from tablestore.checks import PLAIN, check_size, snapshot
+from tablestore.checks import PLAIN, check_names, check_size, snapshot
 from tablestore.errors import SchemaError
 from tablestore.schema import MAX_ITEM_SIZE, Item, Value
 
@@ -41,6 +41,7 @@ def unpack(blob: bytes) -> Item:
 
 def pack(item: Item) -> bytes:
     """Return the blob of an item. Raises SchemaError and ItemTooLarge."""
+    check_names(item)
     wire: dict[str, object] | None = None
     for name, value in item.items():
         if type(value) not in PLAIN and not _plain_map(value):
@@ -67,7 +68,7 @@ def _plain_map(value: Value) -> bool:
     if type(value) is not dict:
         return False
     for key, inner in value.items():
-        if type(key) is not str or type(inner) not in PLAIN:
+        if type(key) is not str or not key or type(inner) not in PLAIN:
             return False
     return True
 

@@ -4,6 +4,7 @@ The one rule: a file that is not ours, or newer than we are, is refused and left
 """
 
 import os
+from contextlib import suppress
 from pathlib import Path
 from time import monotonic, sleep
 from typing import Final
@@ -63,6 +64,7 @@ class Database:
             raise Unavailable(f"cannot make lock files beside {self.path}: {error}") from error
         opened: list[apsw.Connection] = []
         try:
+            _make_private(self.path)
             for _ in range(3):  # one by one: those opened are closed when a later one fails
                 opened += [apsw.Connection(self.path, statementcachesize=256)]
             self.writer, self.reader, self.checkpointer = opened
@@ -146,6 +148,12 @@ def _check_sqlite() -> None:
             f"SQLite {version} can corrupt a store shared by several processes; "
             f"{needed} or newer is needed (pip install --upgrade apsw)"
         )
+
+
+def _make_private(path: str) -> None:
+    """Make a new file for its owner alone; its log and index get the same mode."""
+    with suppress(OSError):  # what is wrong with one that is there, SQLite will say
+        os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
 
 
 def _check_folder(path: Path) -> None:

@@ -5,21 +5,22 @@ import json
 
 import pytest
 
+from autopush.connection import node_api
 from autopush.connection.node_api import NodeApi
 from autopush.dockerflow import Dockerflow
 from autopush.net.http_messages import Request, Response
-from autopush.protocol.session import Rules
+from autopush.protocol.rules import Rules
 from autopush.webpush.identifiers import dashed
 from autopush.webpush.notification import Notification
 from support.connection_house import CHANNEL, UAID, House, UserAgent
-from tablestore import KeyTuple
+from tablestore import Throttled
 
 NOBODY = "f" * 32
 
 
 async def ask(house: House, method: str, path: str, body: bytes = b"") -> Response:
     dockerflow = Dockerflow(house.store, lambda: len(house.registry.sockets))
-    api = NodeApi(house.registry, house.store, house.ring, dockerflow)
+    api = NodeApi(house.registry, house.node.acked, house.ring, dockerflow)
     return await api(Request(method, path, "", {}, "127.0.0.1", body=body))
 
 
@@ -160,7 +161,7 @@ async def test_a_pushed_message_with_a_foreign_id_is_taken_all_the_same(house: H
 async def stored(house: House, agent: UserAgent) -> Notification:
     message = house.message(agent.uaid)
     await house.store.current.store(message)
-    message.stored = True
+    message.stored = house.store.current.name
     return message
 
 
@@ -170,6 +171,19 @@ async def test_a_pushed_message_that_is_stored_is_deleted_when_acked(house: Hous
     agent.ack(*agent.heard())
     await house.settle()
     assert house.rows() == []
+
+
+async def test_a_pushed_message_that_is_stored_in_another_table_is_503_and_looked_for(
+    house: House,
+) -> None:
+    agent = await house.subscribed()
+    message = house.message(agent.uaid)
+    message.stored = "message_2026_10"
+    waiting = house.message(agent.uaid)
+    await house.store.current.store(waiting)
+    assert words(await push(house, message)) == (503, "Client busy.")
+    await house.settle()
+    assert agent.versions() == [waiting.version]
 
 
 async def test_a_pushed_message_that_is_stored_is_not_saved_again(house: House) -> None:
@@ -272,26 +286,47 @@ async def test_a_time_that_is_no_number_ends_nothing(house: House) -> None:
     assert agent.connection.here
 
 
+async def acked_in_an_overload(house: House) -> UserAgent:
+    """A user agent that has acked a message whose row could not be deleted yet."""
+    agent = await house.subscribed()
+    await house.store.current.store(house.message(agent.uaid))
+    agent.connection.check_storage()
+    await house.settle()
+    house.engine.fail("delete message", Throttled("full"))
+    agent.ack(*agent.heard())
+    await house.settle()
+    assert len(house.rows()) == 1
+    return agent
+
+
 @pytest.mark.parametrize("end", [True, False], ids=["that connection", "none"])
 async def test_the_answer_comes_when_what_was_acked_here_is_deleted(
-    house: House, monkeypatch: pytest.MonkeyPatch, end: bool
+    house: House, end: bool
 ) -> None:
-    agent = await house.subscribed()
-    table = house.engine.tables["message"]
-    committed = asyncio.get_running_loop().create_future()
-    get = table.get
-
-    async def after_the_commit(key: KeyTuple) -> object:
-        await committed
-        return await get(key)
-
-    monkeypatch.setattr(table, "get", after_the_commit)
+    agent = await acked_in_an_overload(house)
     connected_at = agent.connection.connected_at if end else 5
     answer = asyncio.ensure_future(ask(house, "DELETE", f"/notif/{agent.uaid}/{connected_at}"))
     await house.settle()
     assert not answer.done()
-    committed.set_result(None)
+    await house.pass_time(1)
+    assert house.rows() == []
     assert (await answer).status == 200
+
+
+async def test_the_answer_comes_in_time_all_the_same(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(node_api, "ACKS_END", 0.01)
+    agent = await acked_in_an_overload(house)
+    assert (await ask(house, "DELETE", f"/notif/{agent.uaid}/5")).status == 200
+    assert len(house.rows()) == 1
+
+
+async def test_where_nothing_was_acked_the_store_is_not_asked(house: House) -> None:
+    agent = await house.subscribed()
+    house.engine.calls.clear()
+    await ask(house, "DELETE", f"/notif/{agent.uaid}/{agent.connection.connected_at}")
+    assert house.engine.calls == []
 
 
 async def test_what_an_ended_duplicate_leaves_unacked_is_saved(house: House) -> None:

@@ -5,7 +5,8 @@ import gc
 
 import pytest
 
-from autopush.protocol.session import Rules
+from autopush.protocol.rules import Rules
+from autopush.store import UserRecord
 from autopush.store.rows import row_of
 from support import wire
 from support.connection_house import (
@@ -460,9 +461,21 @@ async def test_a_user_agent_that_keeps_connecting_elsewhere_is_sent_away(house: 
     agent = house.connect()
     agent.hello(UAID)
     await house.settle()
+    await house.pass_time(9)
     assert closed_with(agent) == 1013
     assert house.registry.find(UAID) is None
     assert (await house.record()).node_id == OTHER_NODE
+
+
+async def test_a_user_that_is_dropped_while_it_connects_becomes_a_new_one(house: House) -> None:
+    await house.known_user()
+    router = house.engine.tables["router"].items
+    house.engine.before("update router", router.clear)
+    agent = await house.greeted(UAID)
+    assert agent.uaid != UAID
+    assert house.users() == []
+    assert house.registry.find(UAID) is None
+    assert house.registry.find(agent.uaid) is agent.connection
 
 
 # ── duplicates ──────────────────────────────────────────────────────────────────────────────────
@@ -470,6 +483,39 @@ async def test_a_user_agent_that_keeps_connecting_elsewhere_is_sent_away(house: 
 
 async def test_the_node_of_an_older_connection_is_told_to_end_it(house: House) -> None:
     await house.known_user(connected_at=1234)
+    await house.greeted(UAID)
+    assert house.nodes.calls == [("end", OTHER_NODE, UAID, 1234)]
+
+
+async def test_every_node_that_was_seen_on_record_is_told_to_end_its_connection(
+    house: House,
+) -> None:
+    await house.known_user(connected_at=1234)
+    now = int(house.clock() * 1000)
+    house.engine.before(
+        "update router",
+        lambda: house.edit_record(node_id="http://three:8081", connected_at=now + 50),
+    )
+    await house.greeted(UAID)
+    assert sorted(house.nodes.calls) == [
+        ("end", "http://three:8081", UAID, now + 50),
+        ("end", OTHER_NODE, UAID, 1234),
+    ]
+
+
+async def test_a_lost_reply_does_not_hide_the_node_that_was_replaced(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await house.known_user(connected_at=1234)
+    connect = house.store.users.connect
+
+    async def answer_of_the_second_try(
+        record: UserRecord, node_id: str, connected_at: int
+    ) -> UserRecord:
+        await connect(record, node_id, connected_at)
+        return await house.record()
+
+    monkeypatch.setattr(house.store.users, "connect", answer_of_the_second_try)
     await house.greeted(UAID)
     assert house.nodes.calls == [("end", OTHER_NODE, UAID, 1234)]
 
@@ -510,8 +556,8 @@ async def test_nobody_is_told_when_there_is_no_other_node(
 
 BY_KIND = pytest.mark.parametrize(
     ("error", "code"),
-    [(THROTTLED, 1013), (UNAVAILABLE, 1011), (RuntimeError("a bug"), 1011)],
-    ids=["throttled", "unavailable", "bug"],
+    [(UNAVAILABLE, 1011), (RuntimeError("a bug"), 1011)],
+    ids=["unavailable", "bug"],
 )
 
 
@@ -530,6 +576,27 @@ async def test_a_hello_the_store_cannot_answer_closes_without_a_reply(
     assert (await house.record()).node_id == OTHER_NODE
 
 
+@pytest.mark.parametrize("call", ["get router", "update router"])
+async def test_a_hello_in_an_overload_is_kept_waiting_and_then_closed_without_a_reply(
+    house: House, call: str
+) -> None:
+    await house.known_user()
+    house.engine.fail(call, THROTTLED)
+    house.chance = 0.5
+    agent = house.connect()
+    agent.hello(UAID)
+    await house.settle()
+    agent.say({})
+    assert not agent.is_read()
+    await house.pass_time(5.9)
+    assert agent.heard() == []
+    assert agent.connection.is_open
+    await house.pass_time(0.5)
+    assert closed_with(agent) == 1013
+    assert house.registry.find(UAID) is None
+    assert (await house.record()).node_id == OTHER_NODE
+
+
 @BY_KIND
 async def test_a_record_that_cannot_be_dropped_closes(
     house: House, error: Exception, code: int
@@ -543,9 +610,9 @@ async def test_a_record_that_cannot_be_dropped_closes(
     assert closed_with(agent) == code
 
 
-@BY_KIND
+@pytest.mark.parametrize("error", [UNAVAILABLE, RuntimeError("a bug")], ids=["unavailable", "bug"])
 async def test_a_page_that_cannot_be_read_closes_after_the_hello(
-    house: House, error: Exception, code: int
+    house: House, error: Exception
 ) -> None:
     await house.known_user()
     house.engine.fail("query message", error)
@@ -555,7 +622,38 @@ async def test_a_page_that_cannot_be_read_closes_after_the_hello(
     hello, *rest = agent.heard()
     assert isinstance(hello, dict)
     assert hello["status"] == 200
-    assert code_of(rest) == code
+    assert code_of(rest) == 1011
+
+
+async def test_a_page_that_cannot_be_read_in_an_overload_is_read_after_a_pause(
+    house: House,
+) -> None:
+    await house.known_user()
+    message = house.message(ttl=3600)
+    await house.store.current.store(message)
+    house.engine.fail("query message", THROTTLED, THROTTLED)
+    house.chance = 0
+    agent = await house.greeted(UAID)
+    await house.pass_time(4.9)
+    assert house.engine.calls.count("query message") == 1
+    house.chance = 1
+    await house.pass_time(0.5)
+    assert house.engine.calls.count("query message") == 2
+    await house.pass_time(58)
+    assert agent.heard() == []
+    await house.pass_time(1.5)
+    assert agent.versions() == [message.version]
+    assert len(house.wheel) == 0
+
+
+async def test_no_pause_outlives_its_connection(house: House) -> None:
+    await house.known_user()
+    house.engine.fail("query message", THROTTLED)
+    agent = await house.greeted(UAID)
+    assert len(house.wheel) == 1
+    agent.leave()
+    await house.settle()
+    assert len(house.wheel) == 0
 
 
 @pytest.mark.parametrize("error", [THROTTLED, UNAVAILABLE], ids=["throttled", "unavailable"])
@@ -613,6 +711,19 @@ async def test_an_ack_the_store_cannot_take_is_made_good_later(house: House) -> 
     assert len(house.rows()) == 1
     await house.pass_time(2)
     assert house.rows() == []
+
+
+async def test_an_ack_whose_table_is_gone_is_not_tried_again(house: House) -> None:
+    agent = await house.subscribed()
+    message = house.message(agent.uaid)
+    await house.store.current.store(message)
+    agent.connection.deliver(message, row_of(message))
+    (notification,) = agent.heard()
+    await house.engine.drop_table("message")
+    agent.ack(notification)
+    await house.settle()
+    assert len(house.wheel) == 0
+    assert agent.connection.is_open
 
 
 async def test_a_store_that_fails_twice_at_once_leaves_no_error_unseen(house: House) -> None:

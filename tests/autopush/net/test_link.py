@@ -10,9 +10,10 @@ import pytest
 
 from autopush.net import link as link_module
 from autopush.net.http import Request, Response
-from autopush.net.link import Link, LinkBusy, LinkDown, LinkError, LinkResponse
+from autopush.net.link import Link, LinkBusy, LinkDown, LinkError, LinkRefused, LinkResponse
 from autopush.net.timers import TimerWheel
 from support.http_shell import echo, serving
+from support.sockets import full_port, unused_port
 
 BOTH_LOOPS = True
 
@@ -46,6 +47,7 @@ class Peer:
         self._tasks: list[asyncio.Task[None]] = []
         self.opened = 0
         self.port = 0
+        self.listener: asyncio.Server
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.opened += 1
@@ -64,6 +66,7 @@ async def peer(talk: Talk) -> AsyncIterator[Peer]:
     made = Peer(talk)
     server = await asyncio.start_server(made._serve, "127.0.0.1", 0)
     made.port = server.sockets[0].getsockname()[1]
+    made.listener = server
     try:
         yield made
     finally:
@@ -197,47 +200,33 @@ async def test_a_caller_that_gives_up_does_not_shift_the_answers(wheel: TimerWhe
 # --- dead peers ---------------------------------------------------------------------------------
 
 
-async def test_nobody_listening_is_down_at_once_then_cools_down(
+async def test_who_waits_for_a_connection_that_is_refused_hears_so(wheel: TimerWheel) -> None:
+    async with linked(wheel, unused_port()) as link:
+        results = await outcome(*(link.request("PUT", "/") for _ in range(50)))
+        assert set(results) == {"LinkRefused('the connection was refused')"}
+
+
+async def test_after_a_refusal_the_link_cools_down_and_tells_nothing_from_memory(
     wheel: TimerWheel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(link_module, "COOL_DOWN", 0.05)
-    async with peer(never) as there:
-        port = there.port
-    async with linked(wheel, port) as link:
-        results = await outcome(*(link.request("PUT", "/") for _ in range(50)))
-        assert len(set(results)) == 1
-        assert results[0] == "LinkUnreachable('cannot connect: ECONNREFUSED')"
-        with pytest.raises(LinkDown, match="a moment ago"):
+    async with linked(wheel, unused_port()) as link:
+        await outcome(link.request("PUT", "/"))
+        with pytest.raises(LinkDown, match="a moment ago") as caught:
             link.request("PUT", "/")
+        assert type(caught.value) is LinkDown
         await asyncio.sleep(0.06)
-        with pytest.raises(LinkDown, match="cannot connect"):
+        with pytest.raises(LinkRefused):
             await link.request("PUT", "/")
 
 
-async def test_a_connect_that_hangs_costs_one_timeout_for_all(
-    wheel: TimerWheel, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    attempts: list[str] = []
-
-    async def hangs(*args: object, **kwargs: object) -> None:
-        attempts.append("connect")
-        await asyncio.get_running_loop().create_future()
-
-    class Loop:
-        """The loop of the wheel, on a network that swallows everything."""
-
-        create_connection = staticmethod(hangs)
-
-        def __getattr__(self, name: str) -> object:
-            return getattr(asyncio.get_running_loop(), name)
-
-    async with linked(wheel, 1, connect_timeout=0.1) as link:
-        link.loop = Loop()  # type: ignore[assignment]
-        start = time.monotonic()
-        results = await outcome(*(link.request("PUT", "/") for _ in range(100)))
-        assert set(results) == {"LinkUnreachable('connecting took too long')"}
-        assert 0.09 < time.monotonic() - start < 1
-        assert attempts == ["connect"]
+async def test_a_connect_that_hangs_costs_one_timeout_for_all(wheel: TimerWheel) -> None:
+    with full_port() as port:
+        async with linked(wheel, port, connect_timeout=0.1) as link:
+            start = time.monotonic()
+            results = await outcome(*(link.request("PUT", "/") for _ in range(100)))
+            assert set(results) == {"LinkDown('connecting took too long')"}
+            assert 0.09 < time.monotonic() - start < 1
 
 
 async def test_a_silent_peer_costs_one_timeout_for_all_and_one_timer(wheel: TimerWheel) -> None:
@@ -278,6 +267,127 @@ async def test_the_deadline_is_that_of_the_oldest_waiting(wheel: TimerWheel) -> 
         start = time.monotonic()
         assert await outcome(link.request("PUT", "/")) == ["LinkDown('no answer in time')"]
         assert 0.19 < time.monotonic() - start < 1
+
+
+# --- dark links ---------------------------------------------------------------------------------
+
+
+class Deaf:
+    """A peer that answers only while it is awake; what is asked meanwhile is never answered."""
+
+    def __init__(self) -> None:
+        self.awake = asyncio.Event()
+        self.asked: list[bytes] = []
+
+    async def __call__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        while True:
+            request = await read_request(reader)
+            self.asked.append(request.split(b" HTTP", 1)[0])
+            if self.awake.is_set():
+                writer.write(OK)
+
+
+async def refused_at_once(link: Link) -> None:
+    with pytest.raises(LinkDown, match="does not answer") as caught:
+        link.request("PUT", "/later")
+    assert type(caught.value) is LinkDown
+
+
+async def until(holds: Callable[[], bool]) -> None:
+    async with asyncio.timeout(5):
+        while not holds():  # noqa: ASYNC110 - a link does not tell what it finds out
+            await asyncio.sleep(0.005)
+
+
+@pytest.fixture
+def short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(link_module, "PROBE_PAUSE", 0.02)
+
+
+async def test_after_a_timeout_requests_fail_at_once_and_are_not_sent(wheel: TimerWheel) -> None:
+    deaf = Deaf()
+    async with peer(deaf) as there, linked(wheel, there.port, timeout=0.05) as link:
+        assert await outcome(link.request("PUT", "/1")) == ["LinkDown('no answer in time')"]
+        for _ in range(100):
+            await refused_at_once(link)
+        assert link.waiting == 0
+        assert deaf.asked == [b"PUT /1"]
+
+
+async def test_a_connect_that_hung_makes_the_link_dark_too(wheel: TimerWheel) -> None:
+    with full_port() as port:
+        async with linked(wheel, port, connect_timeout=0.05) as link:
+            await outcome(link.request("PUT", "/1"))
+            await refused_at_once(link)
+
+
+@pytest.mark.usefixtures("short_pauses")
+async def test_one_probe_at_a_time_goes_out_in_the_wake_of_requests(wheel: TimerWheel) -> None:
+    deaf = Deaf()
+    async with peer(deaf) as there, linked(wheel, there.port, timeout=0.05) as link:
+        await outcome(link.request("PUT", "/1"))
+        await asyncio.sleep(0.03)
+        assert deaf.asked == [b"PUT /1"], "nobody asks for anything, so nothing is found out"
+        await refused_at_once(link)
+        await until(lambda: len(deaf.asked) == 2)
+        for _ in range(10):
+            await refused_at_once(link)
+        assert deaf.asked == [b"PUT /1", b"GET /"]
+        await until(lambda: link.waiting == 0)
+        await asyncio.sleep(0.03)
+        await refused_at_once(link)
+        await until(lambda: len(deaf.asked) == 3)
+
+
+@pytest.mark.usefixtures("short_pauses")
+async def test_the_answer_to_a_probe_lights_the_link(wheel: TimerWheel) -> None:
+    deaf = Deaf()
+    async with peer(deaf) as there, linked(wheel, there.port, timeout=0.05) as link:
+        await outcome(link.request("PUT", "/1"))
+        deaf.awake.set()
+        await asyncio.sleep(0.03)
+        await refused_at_once(link)
+        await until(lambda: link.waiting == 0)
+        assert await outcome(link.request("PUT", "/2")) == ["200 ok"]
+        assert deaf.asked == [b"PUT /1", b"GET /", b"PUT /2"]
+
+
+@pytest.mark.usefixtures("short_pauses")
+async def test_a_probe_that_is_refused_ends_the_darkness(wheel: TimerWheel) -> None:
+    async with peer(never) as there, linked(wheel, there.port, timeout=0.05) as link:
+        await outcome(link.request("PUT", "/1"))
+        there.listener.close()
+        await there.listener.wait_closed()
+        await asyncio.sleep(0.03)
+        await refused_at_once(link)
+        await until(lambda: link.waiting == 0)
+        await asyncio.sleep(link_module.COOL_DOWN)
+        assert await outcome(link.request("PUT", "/2")) == [
+            "LinkRefused('the connection was refused')"
+        ]
+
+
+async def test_darkness_that_nobody_looked_into_for_long_is_forgotten(
+    wheel: TimerWheel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(link_module, "DARK_MEMORY", 0.05)
+    deaf = Deaf()
+    async with peer(deaf) as there, linked(wheel, there.port, timeout=0.05) as link:
+        await outcome(link.request("PUT", "/1"))
+        deaf.awake.set()
+        await asyncio.sleep(0.06)
+        assert await outcome(link.request("PUT", "/2")) == ["200 ok"]
+
+
+@pytest.mark.usefixtures("short_pauses")
+async def test_a_dark_link_can_be_closed_in_the_middle_of_a_probe(wheel: TimerWheel) -> None:
+    async with peer(Deaf()) as there, linked(wheel, there.port, timeout=0.05) as link:
+        await outcome(link.request("PUT", "/1"))
+        await asyncio.sleep(0.03)
+        await refused_at_once(link)
+        assert link.waiting == 1
+        link.close()
+        assert link.waiting == 0
 
 
 # --- lying peers --------------------------------------------------------------------------------

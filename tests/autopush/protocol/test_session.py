@@ -1,63 +1,39 @@
 """The rules of a session, one test each: frames and answers in, actions out."""
 
-import json
-from collections.abc import Sequence
-
 import pytest
 
 from autopush.protocol.actions import (
     Action,
+    Again,
     Batch,
     Close,
     DropUser,
+    Failure,
     Forget,
     Greet,
     Greeting,
+    Later,
     ReadStored,
     Row,
     Send,
-    StoredMessage,
     Subscribe,
     Unsubscribe,
 )
-from autopush.protocol.session import Rules, Session
+from autopush.protocol.rules import Rules
+from autopush.protocol.session import Session
 from autopush.protocol.states import State
-from autopush.webpush.notification import Notification
-
-UAID = "0123456789abcdef0123456789abcdef"
-CHANNEL = "11111111-2222-3333-4444-555555555555"
-OTHER = "99999999-2222-3333-4444-555555555555"
-NOW = 1_800_000_000.0
-MICROSECONDS = 1_000_000
-
-
-def frame(**members: object) -> bytes:
-    return json.dumps(members).encode()
-
-
-def sent(actions: Sequence[Action]) -> list[dict[str, object]]:
-    return [json.loads(action.payload) for action in actions if isinstance(action, Send)]
-
-
-def message(number: int, *, channel: str = CHANNEL, ttl: int = 60) -> Notification:
-    return Notification(
-        uaid=UAID,
-        channel_id=channel,
-        version=f"version-{number}",
-        ttl=ttl,
-        timestamp=int(NOW),
-        sort_time=int(NOW) * MICROSECONDS + number,
-    )
-
-
-def stored(number: int, *, channel: str = CHANNEL, ttl: int = 60) -> StoredMessage:
-    notification = message(number, channel=channel, ttl=ttl)
-    return StoredMessage(Row(notification.sort_key, None), notification)
-
-
-def ack(*numbers: int, channel: str = CHANNEL) -> bytes:
-    updates = [{"channelID": channel, "version": f"version-{number}"} for number in numbers]
-    return frame(messageType="ack", updates=updates)
+from support.session_frames import (
+    CHANNEL,
+    MICROSECONDS,
+    NOW,
+    OTHER,
+    UAID,
+    ack,
+    frame,
+    message,
+    sent,
+    stored,
+)
 
 
 def greeted(rules: Rules | None = None, *, new: bool = True, reset: bool = False) -> Session:
@@ -146,13 +122,18 @@ def test_anything_before_hello_closes(payload: bytes) -> None:
     assert session.state is State.CLOSED
 
 
-@pytest.mark.parametrize(("overloaded", "code"), [(True, 1013), (False, 1011)])
-def test_a_failed_hello_closes_without_a_reply(overloaded: bool, code: int) -> None:
+def test_a_failed_hello_closes_without_a_reply() -> None:
     session = Session(Rules(), connected_at=1)
     (question,) = session.receive(frame(messageType="hello"), NOW)
-    (action,) = session.fail(question, overloaded=overloaded)  # type: ignore[arg-type]
-    assert isinstance(action, Close)
-    assert action.code == code
+    assert session.fail(question, Failure.BROKEN) == [Close(1011, "try again")]  # type: ignore[arg-type]
+
+
+def test_a_hello_in_an_overload_closes_without_a_reply_after_a_pause_of_4_to_8_s() -> None:
+    session = Session(Rules(), connected_at=1)
+    (question,) = session.receive(frame(messageType="hello"), NOW)
+    assert session.fail(question, Failure.OVERLOADED) == [Later((4, 8), Again.LEAVING)]  # type: ignore[arg-type]
+    assert session.state is State.GREETING
+    assert session.take_up(Again.LEAVING) == [Close(1013, "try again")]
 
 
 # ── frames that cannot be understood ────────────────────────────────────────────────────────────
@@ -269,7 +250,7 @@ def test_register_refuses_an_unusable_key_with_400_and_the_channel(key: object) 
 def test_register_answers_503_when_the_store_fails_and_the_session_goes_on() -> None:
     session = greeted()
     (question,) = session.receive(frame(messageType="register", channelID=CHANNEL), NOW)
-    (reply,) = sent(session.fail(question, overloaded=True))  # type: ignore[arg-type]
+    (reply,) = sent(session.fail(question, Failure.OVERLOADED))  # type: ignore[arg-type]
     assert (reply["status"], reply["channelID"], reply["reason"]) == (503, CHANNEL, "overloaded")
     assert session.state is State.ACTIVE
     assert session.channels == ()
@@ -463,6 +444,12 @@ def test_the_read_pointer_spares_no_topic_message() -> None:
     assert read_pages(session, first) == [ReadStored(after=f"01:{CHANNEL}:a")]
 
 
+def test_the_read_pointer_spares_no_row_of_the_oldest_kind_either() -> None:
+    session = greeted(new=False)
+    first = Batch([], f"021{CHANNEL[3:]}:id", frozenset({CHANNEL}), read_to=77)
+    assert read_pages(session, first) == [ReadStored(after=first.last)]
+
+
 def test_a_message_before_the_read_pointer_is_neither_sent_nor_deleted() -> None:
     session = greeted(new=False)
     pointer = int(NOW) * MICROSECONDS + 1
@@ -566,7 +553,36 @@ def test_a_user_that_acks_is_never_reset_however_much_it_fetches() -> None:
 
 def test_a_failed_read_closes_so_that_the_user_agent_comes_back() -> None:
     session = greeted(new=False)
-    assert session.fail(ReadStored(after=None), overloaded=True) == [Close(1013, "try again")]
+    assert session.fail(ReadStored(after=None), Failure.BROKEN) == [Close(1011, "try again")]
+
+
+def test_a_read_in_an_overload_is_tried_again_after_5_to_59_s() -> None:
+    session = greeted(new=False)
+    (question,) = read_pages(session, FIRST)
+    assert session.fail(question, Failure.OVERLOADED) == [Later((5, 59), Again.READING)]  # type: ignore[arg-type]
+    assert session.check_storage() == ()
+    assert session.take_up(Again.READING) == [question]
+    assert read_pages(session, FIRST, Batch([stored(1)], None))
+
+
+def test_while_a_read_waits_for_its_next_try_messages_flow_and_none_comes_twice() -> None:
+    session = greeted(new=False)
+    read_pages(session, FIRST)
+    session.fail(ReadStored(after="01:x"), Failure.OVERLOADED)
+    acked, unacked = stored(1), stored(2)
+    for direct in (acked, unacked):
+        assert session.accept(direct.notification, direct.row)
+    assert session.receive(ack(1), NOW) == [Forget([acked.row])]
+    (question,) = session.take_up(Again.READING)
+    page = Batch([unacked, stored(3)], None)
+    actions = session.answer(question, page, NOW)  # type: ignore[arg-type]
+    assert [m["version"] for m in sent(actions)] == ["version-3"]
+
+
+def test_a_message_table_that_is_gone_drops_the_user() -> None:
+    session = greeted(new=False)
+    assert session.fail(ReadStored(after=None), Failure.GONE) == [DropUser(), Close(1000, "")]
+    assert session.take_up(Again.READING) == ()
 
 
 # ── the end ─────────────────────────────────────────────────────────────────────────────────────
@@ -578,7 +594,7 @@ def test_the_farewell_hands_over_what_is_in_no_storage_and_tells_of_what_is() ->
     session.accept(message(2), Row("02:2:x", None))
     farewell = session.end()
     assert [lost.version for lost in farewell.unsaved] == ["version-1"]
-    assert farewell.waiting
+    assert list(farewell.waiting) == [Row("02:2:x", None)]
     assert session.state is State.CLOSED
 
 
@@ -588,7 +604,7 @@ def test_a_second_farewell_is_empty() -> None:
     session.end()
     farewell = session.end()
     assert list(farewell.unsaved) == []
-    assert not farewell.waiting
+    assert list(farewell.waiting) == []
 
 
 def test_answers_that_come_after_the_end_change_nothing() -> None:
@@ -596,5 +612,5 @@ def test_answers_that_come_after_the_end_change_nothing() -> None:
     session.end()
     page = Batch([stored(1)], None, frozenset({CHANNEL}))
     assert session.answer(ReadStored(after=None), page, NOW) == ()
-    assert session.fail(ReadStored(after=None), overloaded=True) == ()
+    assert session.fail(ReadStored(after=None), Failure.OVERLOADED) == ()
     assert session.sent == {}

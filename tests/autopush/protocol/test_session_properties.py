@@ -1,6 +1,11 @@
-"""A session against a model of storage and user agent: nothing lost, nothing twice."""
+"""A session against a model of storage and user agent: nothing lost, nothing twice.
+
+Months turn, the store is overloaded now and then, and output is stuck; storage is one table for
+each month, and the user has one of them.
+"""
 
 import json
+from collections import defaultdict
 from collections.abc import Sequence
 
 from hypothesis import settings
@@ -9,17 +14,22 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from autopush.protocol.actions import (
     Action,
+    Again,
     Batch,
     Close,
     DropUser,
+    Failure,
     Forget,
     Greeting,
+    Later,
+    MoveMonth,
     ReadStored,
     Row,
     Send,
     StoredMessage,
 )
-from autopush.protocol.session import Rules, Session
+from autopush.protocol.rules import Rules
+from autopush.protocol.session import Session
 from autopush.protocol.states import TRANSITIONS, Event, State
 from autopush.webpush.notification import Notification
 from support.soak import times
@@ -36,24 +46,33 @@ class SessionMachine(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         self.number = 0
-        self.rows: dict[str, Notification] = {}
+        self.tables: defaultdict[int, dict[str, Notification]] = defaultdict(dict)
+        self.this_month = self.users_month = 0
         self.accepted: set[str] = set()
         self.acked: set[str] = set()
         self.held: list[str] = []
-        self.questions: list[ReadStored] = []
+        self.questions: list[ReadStored | MoveMonth] = []
+        self.pauses: list[Again] = []
 
     @initialize(max_unacked=st.integers(1, 6))
     def connect(self, max_unacked: int) -> None:
         self.session_rules = Rules(max_unacked=max_unacked)
         self._open()
 
+    @property
+    def rows(self) -> dict[str, Notification]:
+        """The table the user has."""
+        return self.tables[self.users_month]
+
     def _open(self) -> None:
         self.session = Session(self.session_rules, connected_at=1)
         self.held = []
         self.seen: set[str] = set()
         self.questions = []
+        self.pauses = []
         (question,) = self.session.receive(b'{"messageType":"hello"}', NOW)
-        answer = Greeting(UAID, 1, new=False)
+        moves = self.users_month < self.this_month
+        answer = Greeting(UAID, 1, new=False, moves=moves)
         self._do(self.session.answer(question, answer, NOW))  # type: ignore[arg-type]
 
     def _do(self, actions: Sequence[Action]) -> None:
@@ -66,14 +85,17 @@ class SessionMachine(RuleBasedStateMachine):
                 case Forget():
                     for row in action.rows:
                         del self.rows[row.sort_key]
-                case ReadStored():
+                case ReadStored() | MoveMonth():
                     self.questions.append(action)
+                case Later():
+                    self.pauses.append(action.again)
                 case Close() | DropUser():
                     raise AssertionError("a well-behaved user agent was closed")
 
     def _receive(self, version: str) -> None:
         assert version not in self.seen, "sent twice on one connection"
         assert version not in self.acked, "sent again after its ack"
+        assert self.session.state is not State.MOVING, "sent between two months"
         self.seen.add(version)
         self.held.append(version)
 
@@ -111,6 +133,13 @@ class SessionMachine(RuleBasedStateMachine):
     @rule()
     def storage_answers(self) -> None:
         question = self.questions.pop(0)
+        if isinstance(question, MoveMonth):
+            assert not self.session.sent, "left with messages on their way"
+            left = self.tables.pop(self.users_month, {})
+            self.users_month = self.this_month
+            self.rows.update(left)
+            self._do(self.session.answer(question, True, NOW))
+            return
         after = question.after or ""
         keys = sorted(key for key in self.rows if key > after)
         page = keys[:PAGE]
@@ -119,10 +148,32 @@ class SessionMachine(RuleBasedStateMachine):
         channels = frozenset({CHANNEL}) if question.after is None else None
         self._do(self.session.answer(question, Batch(messages, last, channels), NOW))
 
+    @precondition(lambda self: self.questions)
+    @rule()
+    def storage_is_overloaded(self) -> None:
+        self._do(self.session.fail(self.questions.pop(0), Failure.OVERLOADED))
+
+    @precondition(lambda self: self.pauses)
+    @rule()
+    def a_pause_is_over(self) -> None:
+        self._do(self.session.take_up(self.pauses.pop(0)))
+
+    @rule()
+    def month_turns(self) -> None:
+        self.this_month += 1
+
+    @rule()
+    def a_month_passes_without_a_hello(self) -> None:
+        self.this_month += 1
+        self._do(self.session.move_later())
+
     @precondition(lambda self: self.held)
     @rule(data=st.data())
     def ack(self, data: st.DataObject) -> None:
         chosen = data.draw(st.lists(st.sampled_from(self.held), min_size=1, unique=True))
+        self._ack(chosen)
+
+    def _ack(self, chosen: list[str]) -> None:
         self.held = [version for version in self.held if version not in chosen]
         self.acked.update(chosen)
         updates = [{"channelID": CHANNEL, "version": version} for version in chosen]
@@ -154,23 +205,26 @@ class SessionMachine(RuleBasedStateMachine):
         if hasattr(self, "session"):
             assert set(self.held) == set(self.session.sent)
 
+    @invariant()
+    def what_waits_has_something_to_wait_for(self) -> None:
+        if hasattr(self, "session") and self.session.state is State.MOVING:
+            assert self.questions == [MoveMonth()]
+
     def teardown(self) -> None:
         """In the end the user agent acks everything and gets everything."""
         if not hasattr(self, "session"):
             return
         self.output(stuck=False)
         self._do(self.session.check_storage())
-        for _ in range(10 * self.number + 10):
-            if self.questions:
+        for _ in range(10 * (self.number + len(self.pauses) + 2)):
+            if self.pauses:
+                self.a_pause_is_over()
+            elif self.questions:
                 self.storage_answers()
             elif self.held:
-                updates = [{"channelID": CHANNEL, "version": v} for v in self.held]
-                self.acked.update(self.held)
-                self.held = []
-                frame = json.dumps({"messageType": "ack", "updates": updates}).encode()
-                self._do(self.session.receive(frame, NOW))
+                self._ack(self.held)
         assert self.acked == self.accepted
-        assert self.rows == {}
+        assert not any(self.tables.values())
 
 
 TestSessionMachine = SessionMachine.TestCase

@@ -2,21 +2,22 @@
 
 import asyncio
 import json
-import socket
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 
 import pytest
 
+from autopush.net.eager import begin
 from autopush.net.http import Request, Response
 from autopush.net.timers import TimerWheel
 from autopush.protocol.actions import Row
 from autopush.routing import nodes as nodes_module
+from autopush.routing import owed as owed_module
 from autopush.routing.local import ConnectedUser
 from autopush.routing.nodes import NodeAnswer, Nodes
 from autopush.store.messages import Messages
 from autopush.webpush.notification import Notification
 from support.http_shell import serving
+from support.sockets import deaf_port, full_port, unused_port
 
 UAID = "0123456789abcdef0123456789abcdef"
 CHANNEL = "11111111-2222-3333-4444-555555555555"
@@ -98,7 +99,7 @@ async def until(holds: Callable[[], bool]) -> None:
             await asyncio.sleep(0)
 
 
-CALLS: list[Callable[[Nodes, str], Awaitable[NodeAnswer | None]]] = [
+CALLS: list[Callable[[Nodes, str], Coroutine[None, None, NodeAnswer]]] = [
     lambda nodes, node_id: nodes.push(node_id, message(), None),
     lambda nodes, node_id: nodes.check(node_id, UAID),
 ]
@@ -148,7 +149,7 @@ async def test_what_another_node_is_asked(nodes: Nodes) -> None:
 
     async with serving(note) as server:
         sent = message()
-        sent.stored = True
+        sent.stored = "message_2026_11"
         await nodes.push(at(server.port), sent, ROW)
         await nodes.check(at(server.port), UAID)
         await nodes.end_duplicate(at(server.port), UAID, 1234)
@@ -160,7 +161,7 @@ async def test_what_another_node_is_asked(nodes: Nodes) -> None:
         "ttl": 60,
         "topic": None,
         "timestamp": 0,
-        "stored": True,
+        "stored": "message_2026_11",
     }
     assert check == ("PUT", f"/notif/{UAID}", b"")
     assert end == ("DELETE", f"/notif/{UAID}/1234", b"")
@@ -199,20 +200,6 @@ async def test_calls_to_one_node_share_one_connection(nodes: Nodes) -> None:
 # ── a node that does not answer ─────────────────────────────────────────────────────────────────
 
 
-@contextmanager
-def deaf_port() -> Iterator[int]:
-    """Connections are made by the kernel; nobody ever answers on them."""
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        yield listener.getsockname()[1]
-
-
-def unused_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        port = listener.getsockname()[1]
-        assert isinstance(port, int)
-        return port
-
-
 @PUSH_AND_CHECK
 async def test_a_node_that_refuses_is_unreachable(nodes: Nodes, call: Call) -> None:
     assert await call(nodes, at(unused_port())) is NodeAnswer.UNREACHABLE
@@ -227,20 +214,61 @@ async def test_a_node_that_does_not_answer_in_time_is_silent(
         assert await call(nodes, at(port)) is NodeAnswer.SILENT
 
 
-async def test_a_node_that_cannot_be_connected_to_in_time_is_unreachable(
-    local: Local, monkeypatch: pytest.MonkeyPatch
+@PUSH_AND_CHECK
+async def test_a_node_that_cannot_be_connected_to_in_time_is_silent(
+    local: Local, call: Call
 ) -> None:
-    loop = asyncio.get_running_loop()
-
-    async def never(*_: object) -> None:
-        await loop.create_future()
-
-    monkeypatch.setattr(loop, "create_connection", never)
-    wheel = TimerWheel(loop, 0.01)
+    """Its user agents may be connected to it all the while."""
+    wheel = TimerWheel(asyncio.get_running_loop(), 0.01)
     nodes = Nodes(OWN, local, wheel, connect_timeout=0.02)
-    assert await nodes.check("http://127.0.0.1:9", UAID) is NodeAnswer.UNREACHABLE
+    with full_port() as port:
+        assert await call(nodes, at(port)) is NodeAnswer.SILENT
     nodes.close()
     wheel.close()
+
+
+async def test_a_silent_node_costs_one_timeout_whatever_it_is_asked(
+    nodes: Nodes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(nodes_module, "TOTAL_TIMEOUT", 0.05)
+    with deaf_port() as port:
+        assert await nodes.check(at(port), UAID) is NodeAnswer.SILENT
+        for ask in CALLS * 100:
+            assert begin(ask(nodes, at(port))) is NodeAnswer.SILENT, "it had to wait"
+
+
+@PUSH_AND_CHECK
+async def test_a_node_just_refused_is_unreachable_only_to_who_was_refused(
+    nodes: Nodes, call: Call
+) -> None:
+    """It may be back already, and the user agent too: that is found out, not remembered."""
+    port = unused_port()
+    both = await asyncio.gather(call(nodes, at(port)), call(nodes, at(port)))
+    assert set(both) == {NodeAnswer.UNREACHABLE}
+    assert await call(nodes, at(port)) is NodeAnswer.SILENT
+
+
+async def test_a_user_agent_that_came_back_to_a_node_just_refused_gets_its_check(
+    nodes: Nodes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(owed_module, "ASK_AGAIN", 0.01)
+    checked = asyncio.Event()
+
+    async def note(request: Request) -> Response:
+        checked.set()
+        return Response(200)
+
+    async with serving(note) as again:
+        port = again.port
+        again.listener.close()
+        await again.listener.wait_closed()
+        assert await nodes.push(at(port), message(), None) is NodeAnswer.UNREACHABLE
+        listener = await asyncio.get_running_loop().create_server(
+            again.server.protocol, "127.0.0.1", port, reuse_address=True
+        )
+        assert await nodes.check(at(port), UAID) is NodeAnswer.SILENT
+        await asyncio.wait_for(checked.wait(), 5)
+        listener.close()
 
 
 async def test_a_node_that_talks_nonsense_is_silent(nodes: Nodes) -> None:
@@ -275,7 +303,7 @@ async def test_a_node_with_too_much_waiting_is_silent(nodes: Nodes) -> None:
 async def test_a_check_that_a_silent_node_owes_is_asked_for_until_it_answers(
     nodes: Nodes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(nodes_module, "ASK_AGAIN", 0.01)
+    monkeypatch.setattr(owed_module, "ASK_AGAIN", 0.01)
     answers = [500, 500, 202]
     asked: asyncio.Queue[str] = asyncio.Queue()
 
@@ -289,6 +317,42 @@ async def test_a_check_that_a_silent_node_owes_is_asked_for_until_it_answers(
             assert await asyncio.wait_for(asked.get(), 5) == f"/notif/{UAID}"
         await nodes.check(at(server.port), UAID)  # behind the last answer on the same link
     assert asked.qsize() == 1
+
+
+async def test_who_ends_tells_silent_nodes_what_they_missed(
+    nodes: Nodes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(owed_module, "ASK_AGAIN", 0.01)
+    answers = [500, 500]
+
+    async def answer(request: Request) -> Response:
+        return Response(answers.pop() if answers else 200)
+
+    async with serving(answer) as server:
+        assert await nodes.check(at(server.port), UAID) is NodeAnswer.SILENT
+        await nodes.finish(5)
+        assert answers == []
+
+
+async def test_ending_one_duplicate_does_not_wait_for_another(nodes: Nodes) -> None:
+    """Nor do pushes and checks."""
+    slow, go = asyncio.Event(), asyncio.Event()
+
+    async def answer(request: Request) -> Response:
+        if request.path.endswith("/1"):
+            slow.set()
+            await go.wait()
+        return Response(200)
+
+    async with serving(answer) as server:
+        node_id, other = at(server.port), UAID[:-1] + "0"
+        first = asyncio.ensure_future(nodes.end_duplicate(node_id, UAID, 1))
+        await slow.wait()
+        await nodes.end_duplicate(node_id, other, 2)
+        assert await nodes.check(node_id, UAID) is NodeAnswer.DONE
+        assert not first.done()
+        go.set()
+        await first
 
 
 async def test_ending_a_duplicate_on_a_node_that_is_gone_is_no_error(nodes: Nodes) -> None:

@@ -6,7 +6,7 @@ from autopush.protocol.actions import Row
 from autopush.routing.local import ConnectedUser
 from autopush.routing.nodes import NodeAnswer, Nodes
 from autopush.routing.webpush import Outcome, Recipient, WebPushRouter
-from autopush.store import PushStore
+from autopush.store import PushStore, TablePlan
 from autopush.store.messages import Messages
 from autopush.webpush.errors import PushError
 from autopush.webpush.notification import Notification
@@ -133,9 +133,7 @@ class House:
 async def house() -> House:
     clock = ManualClock()
     engine = MemoryEngine(clock)
-    store = await PushStore.open(
-        engine, router_tablename="router", message_tablename="message", key_hash="", clock=clock
-    )
+    store = await PushStore.open(engine, TablePlan(), key_hash="", clock=clock)
     return House(store, engine, clock)
 
 
@@ -170,6 +168,24 @@ async def test_a_user_of_an_unknown_table_is_dropped_with_410_106(house: House) 
         await house.router(store_first=True).find(UAID, CHANNEL)
     assert caught.value.errno == 106
     assert await house.store.users.get(UAID) is None
+
+
+async def test_a_user_that_gets_a_table_meanwhile_is_not_dropped(house: House) -> None:
+    await house.store.users.create(UAID, NODE, 5, "message_2011_01")
+    record = await house.store.users.get(UAID)
+    assert record is not None
+    await house.store.users.move(UAID, NODE, 5, old="message_2011_01", new="message")
+    assert not await house.store.drop_user(record)
+    assert await house.store.users.get(UAID) is not None
+
+
+async def test_a_user_behind_a_bridge_is_400_108_and_its_record_left_alone(house: House) -> None:
+    await house.record()
+    house.engine.tables["router"].items[UAID,]["router_type"] = "apns"
+    with pytest.raises(PushError) as caught:
+        await house.router(store_first=True).find(UAID, CHANNEL)
+    assert (caught.value.status, caught.value.errno) == (400, 108)
+    assert await house.store.users.get(UAID) is not None
 
 
 async def test_a_channel_the_connection_does_not_know_yet_is_looked_up(house: House) -> None:
@@ -247,7 +263,7 @@ async def test_the_node_on_record_takes_it(house: House, store_first: bool) -> N
     assert await house.send(store_first=store_first) is Outcome.DELIVERED
     assert house.nodes.calls == [("push", OTHER_NODE)]
     assert house.stored == int(store_first)
-    assert house.nodes.pushed[0].stored is store_first
+    assert house.nodes.pushed[0].stored == ("message" if store_first else None)
 
 
 @BOTH

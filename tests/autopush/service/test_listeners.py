@@ -7,19 +7,19 @@ from pathlib import Path
 
 import pytest
 
-from autopush.service.listeners import WorkerSockets, bind
+from autopush.service.listeners import Sockets, bind, close
 from autopush.settings import Settings, StartupError
 
-Bind = Callable[..., tuple[Settings, list[WorkerSockets]]]
+Bind = Callable[..., tuple[Settings, list[Sockets]]]
 OPTIONS = ("port", "endpoint_port", "router_port")
 
 
 @pytest.fixture
 def bound(tmp_path: Path) -> Iterator[Bind]:
     """Bind with these options, every port any free one unless told otherwise."""
-    opened: list[WorkerSockets] = []
+    opened: list[Sockets] = []
 
-    def do(**options: object) -> tuple[Settings, list[WorkerSockets]]:
+    def do(**options: object) -> tuple[Settings, list[Sockets]]:
         ports = dict.fromkeys(OPTIONS, 0)
         settings = Settings(data=tmp_path, **(ports | options))  # type: ignore[arg-type]
         settings, sockets = bind(settings)
@@ -28,7 +28,7 @@ def bound(tmp_path: Path) -> Iterator[Bind]:
 
     yield do
     for sockets in opened:
-        sockets.close()
+        close(sockets)
 
 
 def port_of(sock: socket.socket) -> int:
@@ -75,7 +75,11 @@ def free_port() -> int:
 
 def test_port_0_takes_a_free_port_and_the_settings_name_it(bound: Bind) -> None:
     settings, (sockets,) = bound()
-    taken = (port_of(sockets.websocket), port_of(sockets.endpoint), port_of(sockets.router))
+    taken = (
+        port_of(sockets["websocket"]),
+        port_of(sockets["endpoint"]),
+        port_of(sockets["router"]),
+    )
     assert taken == (settings.port, settings.endpoint_port, settings.router_port)
     assert len(set(taken)) == 3
     assert 0 not in taken
@@ -84,7 +88,7 @@ def test_port_0_takes_a_free_port_and_the_settings_name_it(bound: Bind) -> None:
 def test_a_port_that_was_asked_for_is_taken(bound: Bind) -> None:
     port = free_port()
     settings, (sockets,) = bound(port=port)
-    assert settings.port == port_of(sockets.websocket) == port
+    assert settings.port == port_of(sockets["websocket"]) == port
 
 
 def test_connections_are_accepted_from_then_on(bound: Bind) -> None:
@@ -94,14 +98,14 @@ def test_connections_are_accepted_from_then_on(bound: Bind) -> None:
 
 def test_the_sockets_do_not_block(bound: Bind) -> None:
     _, (sockets,) = bound()
-    for sock in (sockets.websocket, sockets.endpoint, sockets.router):
+    for sock in sockets.values():
         with pytest.raises(BlockingIOError):
             sock.accept()
 
 
 def test_all_ports_listen_on_the_host_only(bound: Bind) -> None:
     _, (sockets,) = bound(host="127.0.0.1")
-    for sock in (sockets.websocket, sockets.endpoint, sockets.router):
+    for sock in sockets.values():
         assert sock.getsockname()[0] == "127.0.0.1"
 
 
@@ -110,13 +114,13 @@ def test_an_ipv6_host_is_listened_on(bound: Bind) -> None:
         settings, (sockets,) = bound(host="::1")
     except StartupError as error:
         pytest.skip(f"no IPv6 here: {error}")
-    assert sockets.websocket.family is socket.AF_INET6
+    assert sockets["websocket"].family is socket.AF_INET6
     socket.create_connection(("::1", settings.port)).close()
 
 
 def test_closing_frees_the_ports(bound: Bind) -> None:
     settings, (sockets,) = bound()
-    sockets.close()
+    close(sockets)
     again, _ = bound(
         port=settings.port,
         endpoint_port=settings.endpoint_port,
@@ -125,14 +129,47 @@ def test_closing_frees_the_ports(bound: Bind) -> None:
     assert again.port == settings.port
 
 
+# ── the ports of one kind of node ───────────────────────────────────────────────────────────────
+
+
+def test_a_connection_node_binds_no_endpoint_port(bound: Bind) -> None:
+    taken = free_port()
+    with socket.create_server(("127.0.0.1", taken)):
+        settings, (sockets,) = bound(command="connection", endpoint_port=taken)
+    assert sockets.keys() == {"websocket", "router"}
+    ports = (port_of(sockets["websocket"]), port_of(sockets["router"]))
+    assert ports == (settings.port, settings.router_port)
+    assert settings.endpoint_port == taken
+
+
+def test_an_endpoint_node_binds_its_port_alone_and_its_urls_have_it_unless_told(
+    bound: Bind,
+) -> None:
+    settings, (sockets,) = bound(command="endpoint")
+    assert sockets.keys() == {"endpoint"}
+    assert settings.port == settings.endpoint_port == port_of(sockets["endpoint"])
+    settings, (sockets,) = bound(command="endpoint", endpoint_port=443)
+    assert settings.port == port_of(sockets["endpoint"])
+    assert settings.endpoint_port == 443
+
+
+def test_the_workers_of_an_endpoint_node_share_its_port(
+    bound: Bind, somebody: Callable[..., int]
+) -> None:
+    settings, workers = bound(command="endpoint", workers=2)
+    assert {port_of(each["endpoint"]) for each in workers} == {settings.port}
+    with pytest.raises(StartupError, match="--port"):
+        bound(command="endpoint", workers=2, port=somebody(reuse_port=True))
+
+
 # ── several workers ─────────────────────────────────────────────────────────────────────────────
 
 
 def test_workers_share_the_public_ports(bound: Bind) -> None:
     settings, workers = bound(workers=3)
     assert len(workers) == 3
-    assert {port_of(each.websocket) for each in workers} == {settings.port}
-    assert {port_of(each.endpoint) for each in workers} == {settings.endpoint_port}
+    assert {port_of(each["websocket"]) for each in workers} == {settings.port}
+    assert {port_of(each["endpoint"]) for each in workers} == {settings.endpoint_port}
 
 
 def test_each_worker_has_an_internal_port_of_its_own_the_first_the_one_asked_for(
@@ -140,15 +177,15 @@ def test_each_worker_has_an_internal_port_of_its_own_the_first_the_one_asked_for
 ) -> None:
     port = free_port()
     settings, workers = bound(workers=3, router_port=port)
-    assert settings.router_port == port_of(workers[0].router) == port
-    assert len({port_of(each.router) for each in workers}) == 3
+    assert settings.router_port == port_of(workers[0]["router"]) == port
+    assert len({port_of(each["router"]) for each in workers}) == 3
 
 
 def test_public_ports_that_were_asked_for_are_shared_too(bound: Bind) -> None:
     port = free_port()
     settings, workers = bound(workers=2, port=port)
     assert settings.port == port
-    assert {port_of(each.websocket) for each in workers} == {port}
+    assert {port_of(each["websocket"]) for each in workers} == {port}
 
 
 def test_connections_are_spread_over_the_workers(bound: Bind) -> None:
@@ -159,7 +196,7 @@ def test_connections_are_spread_over_the_workers(bound: Bind) -> None:
         count = 0
         while True:
             try:
-                connection, _ = each.websocket.accept()
+                connection, _ = each["websocket"].accept()
             except BlockingIOError:
                 break
             connection.close()

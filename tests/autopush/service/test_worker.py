@@ -1,11 +1,22 @@
-"""What one worker does with errors that nobody caught."""
+"""What one worker does besides serving."""
 
 import asyncio
+from collections.abc import Awaitable, Callable
 from functools import partial
 from pathlib import Path
 
-from autopush.service.worker import report_loop_error
+import pytest
+
+from autopush.keys import ServiceKeys
+from autopush.service import worker
+from autopush.service.listeners import bind
+from autopush.service.worker import Worker, report_loop_error
+from autopush.settings import Settings
+from autopush.store import PushStore, TablePlan
 from autopush.telemetry import logs
+from autopush.webpush.keyring import new_key
+from support.clocks import ManualClock
+from support.memory_engine import MemoryEngine
 
 SECRET = "0123456789abcdef0123456789abcdef"
 
@@ -27,3 +38,33 @@ async def test_an_error_on_the_loop_is_logged_without_the_arguments_of_its_callb
     text = (tmp_path / "log").read_text()
     assert "a defect" in text
     assert SECRET not in text
+
+
+@pytest.mark.parametrize("command", ["serve", "connection", "endpoint"])
+@pytest.mark.parametrize("rotating", [False, True])
+async def test_a_worker_of_every_kind_watches_the_calendar(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: str, rotating: bool
+) -> None:
+    watched: list[str] = []
+
+    async def keep_turning(turn_month: Callable[[], Awaitable[None]]) -> None:
+        assert turn_month == store.turn_month
+        watched.append("begun")
+        try:
+            await asyncio.Event().wait()
+        finally:
+            watched.append("ended")
+
+    monkeypatch.setattr(worker, "keep_turning", keep_turning)
+    clock = ManualClock()
+    plan = TablePlan(rotating=rotating)
+    store = await PushStore.open(MemoryEngine(clock), plan, key_hash="", clock=clock)
+    settings = Settings(data=tmp_path, command=command, port=0, endpoint_port=0, router_port=0)
+    settings, (sockets,) = bind(settings)
+    running = Worker(settings, ServiceKeys((new_key(),), ()), sockets, store, clock=clock)
+    await running.start()
+    await asyncio.sleep(0)
+    assert watched == ["begun"]
+    await running.stop()
+    await asyncio.sleep(0)
+    assert watched == ["begun", "ended"]

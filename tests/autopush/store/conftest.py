@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from autopush.store import PushStore
+from autopush.store import PushStore, TablePlan
 from support import engines
 from support.clocks import ManualClock
 from tablestore import Engine
@@ -26,8 +26,7 @@ async def engine(
 async def store(engine: Engine, clock: ManualClock) -> PushStore:
     return await PushStore.open(
         engine,
-        router_tablename="router",
-        message_tablename="message",
+        TablePlan(),
         key_hash="",
         clock=clock,
     )

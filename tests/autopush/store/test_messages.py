@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from autopush.protocol.actions import Row
-from autopush.store import PushStore
+from autopush.store import PushStore, TablePlan
 from autopush.store.messages import PAGE
 from autopush.store.rows import row_of
 from autopush.store.tables import message_table
@@ -169,6 +169,19 @@ async def test_acked_messages_of_every_kind_are_forgotten_together(
     assert await versions(store) == [kept.version]
 
 
+@pytest.mark.parametrize("topic", [None, "news"])
+@pytest.mark.parametrize("count", [1, 2])
+async def test_what_is_forgotten_is_gone_for_a_read_that_is_submitted_next(
+    store: PushStore, clock: ManualClock, topic: str | None, count: int
+) -> None:
+    acked = [message(clock, number, topic=topic and f"{topic}{number}") for number in range(count)]
+    for notification in acked:
+        await store.current.store(notification)
+    forgotten = store.current.forget(UAID, [row_of(notification) for notification in acked])
+    assert await versions(store) == []
+    await forgotten
+
+
 async def test_a_read_sees_every_write_submitted_before(
     store: PushStore, clock: ManualClock
 ) -> None:
@@ -269,16 +282,16 @@ async def test_a_saved_message_without_topic_keeps_its_place(
     assert await versions(store) == ["version-1", "version-2"]
 
 
-async def test_a_message_is_held_until_it_is_deleted_or_replaced(
+async def test_a_message_is_found_until_it_is_deleted_or_replaced(
     store: PushStore, clock: ManualClock
 ) -> None:
     first, second = message(clock, 1, topic="news"), message(clock, 2, topic="news")
     await store.current.store(first)
-    assert await store.current.holds(UAID, row_of(first))
+    assert await store.current.find(UAID, row_of(first)) == first
     await store.current.store(second)
-    assert not await store.current.holds(UAID, row_of(first))
+    assert await store.current.find(UAID, row_of(first)) is None
     await store.current.delete(UAID, row_of(second))
-    assert not await store.current.holds(UAID, row_of(second))
+    assert await store.current.find(UAID, row_of(second)) is None
 
 
 # ── channels ────────────────────────────────────────────────────────────────────────────────────
@@ -312,9 +325,7 @@ async def test_a_dropped_user_has_neither_record_nor_channels(store: PushStore) 
 
 
 async def open_store(engine: Engine, clock: ManualClock) -> PushStore:
-    return await PushStore.open(
-        engine, router_tablename="router", message_tablename="message", key_hash="", clock=clock
-    )
+    return await PushStore.open(engine, TablePlan(), key_hash="", clock=clock)
 
 
 async def test_a_fresh_store_has_one_message_table_named_by_the_prefix(store: PushStore) -> None:
@@ -344,7 +355,7 @@ async def test_a_user_is_looked_up_in_the_table_its_record_names(
     await store.users.create(UAID, "http://node", 1, "message_2025_12")
     record = await store.users.get(UAID)
     assert record is not None
-    messages = store.messages(record)
+    messages = await store.messages_of(record)
     assert messages is not None
     assert messages.name == "message_2025_12"
 
@@ -353,4 +364,4 @@ async def test_a_record_of_an_unknown_table_has_no_messages(store: PushStore) ->
     await store.users.create(UAID, "http://node", 1, "message_2011_01")
     record = await store.users.get(UAID)
     assert record is not None
-    assert store.messages(record) is None
+    assert await store.messages_of(record) is None

@@ -2,7 +2,7 @@
 
 import pytest
 
-from autopush.store import PushStore, UserRecord
+from autopush.store import PushStore, TablePlan, UserRecord
 from support.clocks import ManualClock
 from tablestore import Engine, TableHandle
 
@@ -141,9 +141,7 @@ async def test_the_old_name_of_the_month_is_read_too(store: PushStore, router: T
 
 async def test_with_a_key_uaids_are_hashed_in_every_table(engine: Engine) -> None:
     clock = ManualClock()
-    store = await PushStore.open(
-        engine, router_tablename="router", message_tablename="message", key_hash="k", clock=clock
-    )
+    store = await PushStore.open(engine, TablePlan(), key_hash="k", clock=clock)
     await store.users.create(UAID, NODE, 5, "message")
     await store.current.add_channel(UAID, "11111111-2222-3333-4444-555555555555")
     assert await store.users.get(UAID) is not None

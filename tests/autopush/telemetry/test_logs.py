@@ -117,6 +117,15 @@ def test_redaction_leaves_the_callers_dict_alone(log_file: Path) -> None:
     assert headers == {"authorization": "vapid"}
 
 
+def test_debug_lines_of_the_aws_library_which_tell_of_credentials_are_never_written(
+    log_file: Path,
+) -> None:
+    configure(log_file, level="debug")
+    logging.getLogger("botocore.credentials").debug("Found credentials: geheim")
+    logging.getLogger("elsewhere").debug("said")
+    assert [record["Fields"]["message"] for record in records(log_file)] == ["said"]
+
+
 # Levels
 
 

@@ -3,7 +3,7 @@
 import pytest
 
 from autopush.net.http_messages import Response
-from autopush.store import PushStore
+from autopush.store import PushStore, TablePlan
 from autopush.store.tables import message_table
 from autopush.webpush.keyring import KeyRing, new_key
 from autopush.webpush.message_id import Kind, MessageId, new_id
@@ -67,8 +67,7 @@ async def test_a_message_in_the_table_of_another_month_is_found() -> None:
         await house.engine.ensure_table(message_table(month))
     house.store = await PushStore.open(
         house.engine,
-        router_tablename="router",
-        message_tablename="message",
+        TablePlan(),
         key_hash="",
         clock=house.clock,
     )
@@ -77,6 +76,30 @@ async def test_a_message_in_the_table_of_another_month_is_found() -> None:
     await old.store(message)
     assert (await delete(Endpoint(house), message.version)).status == 204
     assert house.engine.tables["message_2026_11"].items == {}
+
+
+async def test_a_message_in_a_table_that_another_node_has_made_is_found() -> None:
+    house = await House.open()
+    endpoint = Endpoint(house)
+    await house.known_user()
+    newer = await house.engine.ensure_table(message_table("message_2026_12"))
+    house.edit_record(current_month="message_2026_12")
+    message = house.message()
+    await newer.put({"uaid": UAID, "chidmessageid": message.sort_key, "updateid": message.version})
+    assert (await delete(endpoint, message.version)).status == 204
+    assert newer.items == {}
+
+
+async def test_a_table_that_was_dropped_does_not_keep_a_message_from_being_taken_back() -> None:
+    house = await House.open()
+    for month in ("message_2026_11", "message_2026_12"):
+        await house.engine.ensure_table(message_table(month))
+    house.store = await PushStore.open(house.engine, TablePlan(), key_hash="", clock=house.clock)
+    message = house.message()
+    await house.store.current.store(message)
+    await house.engine.drop_table("message_2026_11")
+    assert (await delete(Endpoint(house), message.version)).status == 204
+    assert house.engine.tables["message_2026_12"].items == {}
 
 
 async def test_a_legacy_id_finds_its_row(house: House, endpoint: Endpoint) -> None:

@@ -28,7 +28,7 @@ HEX = CHID.replace("-", "")
 TIME = 1_700_000_000_123_456
 
 topics = st.text("abcXYZ019-_", min_size=1, max_size=32)
-times = st.integers(1, 10**18 - 1)
+times = st.integers(1, 10**26 - 1)
 message_ids = st.builds(
     lambda user, channel, tail: (
         MessageId(Kind.TOPIC, user.hex, str(channel), topic=tail)
@@ -92,7 +92,7 @@ def test_a_legacy_id_is_read() -> None:
         f"02:{UAID}:{HEX}:-5",
         f"02:{UAID}:{HEX}:1e9",
         f"02:{UAID}:{HEX}:012",
-        f"02:{UAID}:{HEX}:{'9' * 19}",
+        f"02:{UAID}:{HEX}:{'9' * 27}",
         f"02:{UAID}:{HEX}:٣",
         f"m:{UAID}:{HEX}:",
         f"m:{UAID}:{HEX}:x",
@@ -196,29 +196,55 @@ def test_rows_lie_in_the_order_they_are_read_in(
 
 
 def test_times_are_unique_and_increase_while_the_clock_stands() -> None:
-    ids = IdFactory(lambda: 1000.0)
-    assert [ids.next() for _ in range(3)] == [1_000_000_000, 1_000_000_001, 1_000_000_002]
+    ids = IdFactory(lambda: 1000.0, digits=7)
+    assert [ids.next() for _ in range(3)] == [
+        1_000_000_000_00000007,
+        1_000_000_001_00000007,
+        1_000_000_002_00000007,
+    ]
 
 
 def test_times_follow_the_clock_and_never_go_back() -> None:
     now = iter([1000.0, 2000.0, 1500.0, 3000.0])
-    ids = IdFactory(lambda: next(now))
-    assert [ids.next() for _ in range(4)] == [10**9, 2 * 10**9, 2 * 10**9 + 1, 3 * 10**9]
+    ids = IdFactory(lambda: next(now), digits=0)
+    microseconds = [ids.next() // 10**8 for _ in range(4)]
+    assert microseconds == [10**9, 2 * 10**9, 2 * 10**9 + 1, 3 * 10**9]
 
 
-@given(st.lists(st.tuples(st.integers(0, 3), st.floats(1, 2)), max_size=60))
-def test_processes_that_share_a_store_never_share_a_time(calls: list[tuple[int, float]]) -> None:
+@given(
+    st.lists(st.tuples(st.integers(0, 3), st.floats(1, 2)), max_size=60),
+    st.lists(st.integers(0, 10**8 - 1), min_size=4, max_size=4, unique=True),
+)
+def test_processes_that_drew_other_digits_never_share_a_time(
+    calls: list[tuple[int, float]], digits: list[int]
+) -> None:
     now = 0.0
-    factories = [IdFactory(lambda: now, slot, 4) for slot in range(4)]
+    factories = [IdFactory(lambda: now, drawn) for drawn in digits]
     taken: list[list[int]] = [[], [], [], []]
-    for slot, now in calls:  # noqa: B007 - the clocks read it
-        taken[slot].append(factories[slot].next())
+    for process, now in calls:  # noqa: B007 - the clocks read it
+        taken[process].append(factories[process].next())
     everything = [time for times in taken for time in times]
     assert len(set(everything)) == len(everything)
     assert all(times == sorted(times) for times in taken)
 
 
-@pytest.mark.parametrize(("slot", "slots"), [(1, 1), (-1, 2), (0, 0)])
-def test_a_slot_outside_the_slots_is_refused(slot: int, slots: int) -> None:
-    with pytest.raises(ValueError, match="slot"):
-        IdFactory(lambda: 0.0, slot, slots)
+def test_every_process_draws_digits_of_its_own() -> None:
+    # Of 20 draws from 100 million two are equal once in half a million runs.
+    drawn = {IdFactory(lambda: 1000.0).next() for _ in range(20)}
+    assert len(drawn) == 20
+
+
+@given(st.integers(10**15 + 1, 10**16 - 2), st.integers(0, 10**8 - 1), st.uuids())
+def test_rows_with_and_without_the_digits_of_a_process_lie_in_one_order(
+    time: int, digits: int, channel: uuid.UUID
+) -> None:
+    before, ours, later = (
+        sort_key(str(channel), None, each, "")
+        for each in (time - 1, time * 10**8 + digits, time + 1)
+    )
+    assert before < ours < later
+
+
+def test_the_digits_of_a_process_do_not_make_the_text_of_an_id_longer() -> None:
+    ours = IdFactory(lambda: TIME / 1e6).next()
+    assert len(new_id(RING, UAID, CHID, None, ours)) == len(new_id(RING, UAID, CHID, None, TIME))

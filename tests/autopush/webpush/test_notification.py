@@ -25,7 +25,7 @@ notifications = st.builds(
     ttl=st.integers(0, 2_592_000),
     timestamp=st.integers(0, 2**40),
     topic=st.none() | base64_text,
-    stored=st.booleans(),
+    stored=st.sampled_from([None, "message", "message_2026_11"]),
 )
 
 
@@ -42,7 +42,7 @@ def test_a_client_is_written_exactly_these_members() -> None:
         topic="news",
         sort_time=5,
         urgency=Urgency.HIGH,
-        stored=True,
+        stored="message_2026_11",
     )
     assert notification.to_client() == (
         b'{"messageType":"notification","channelID":"12345678-aaaa-bbbb-cccc-1234567890ab",'
@@ -85,13 +85,13 @@ def test_a_node_is_written_the_documented_members() -> None:
         "data": "eA",
         "headers": {"encoding": "aesgcm"},
     }
-    stored = plain(ttl=60, timestamp=7, topic="news", stored=True)
+    stored = plain(ttl=60, timestamp=7, topic="news", stored="message_2026_11")
     assert json.loads(stored.to_node()) == {
         **PAYLOAD,
         "ttl": 60,
         "topic": "news",
         "timestamp": 7,
-        "stored": True,
+        "stored": "message_2026_11",
     }
 
 
@@ -128,7 +128,7 @@ def test_null_counts_as_absent(member: str) -> None:
         ("timestamp", "now"),
         ("headers", ["a"]),
         ("headers", {"encoding": 1}),
-        ("stored", "yes"),
+        ("stored", True),
     ],
 )
 def test_a_payload_of_another_shape_is_a_value_error(member: str, value: object) -> None:

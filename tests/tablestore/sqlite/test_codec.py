@@ -6,26 +6,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from support.table_values import items, texts
 from tablestore import MAX_ITEM_SIZE, Item, ItemTooLarge
 from tablestore.checks import item_size
 from tablestore.sqlite.codec import pack, unpack
 
-texts = st.text(st.characters(codec="utf-8"), max_size=8)
-scalars = (
-    st.none()
-    | st.booleans()
-    | st.integers(-(2**63), 2**64 - 1)
-    | st.floats(allow_nan=False, allow_infinity=False)
-    | texts
-    | st.binary(max_size=8)
-)
-sets = st.frozensets(texts, min_size=1)
-values = st.recursive(
-    scalars | sets, lambda inner: st.lists(inner) | st.dictionaries(texts, inner), max_leaves=12
-)
 
-
-@given(st.dictionaries(texts, values))
+@given(items)
 def test_every_item_comes_back(item: Any) -> None:
     assert strict(unpack(pack(item))) == strict(item)
 

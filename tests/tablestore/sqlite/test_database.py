@@ -62,6 +62,24 @@ async def test_a_newer_layout_is_refused(tmp_path: Path) -> None:
         await SqliteEngine.open(path)
 
 
+async def test_a_new_file_is_its_owners_alone(tmp_path: Path) -> None:
+    before = os.umask(0o022)
+    try:
+        engine = await SqliteEngine.open(tmp_path / "store")
+        try:
+            table = await engine.ensure_table(Table("tab", Key("pk")))
+            await table.put({"pk": "a"})
+            modes = {
+                name: os.stat(tmp_path / name).st_mode & 0o777 for name in os.listdir(tmp_path)
+            }
+            assert {"store", "store-wal"} <= modes.keys()
+            assert set(modes.values()) == {0o600}
+        finally:
+            await engine.close()
+    finally:
+        os.umask(before)
+
+
 async def test_a_folder_is_made(tmp_path: Path) -> None:
     engine = await SqliteEngine.open(tmp_path / "data" / "deep" / "store")
     await engine.close()

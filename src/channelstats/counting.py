@@ -1,0 +1,92 @@
+"""Which messages count, as data: the two profiles and what each lets in.
+
+Rule: every figure is taken over counted messages, and this table alone says which those are.
+
+    subtype                                compat   modern
+    none                                   counts   counts
+    thread_broadcast me_message file_share drops    counts
+    bot_message                            drops    drops, unless bots are included
+    every other                            drops    drops
+    author is a bot                        counts   drops, unless bots are included
+    no author, or deleted                  drops    drops
+"""
+
+from collections.abc import Collection
+from enum import StrEnum
+from typing import Final
+
+import msgspec
+import polars as pl
+
+from channelstats.identifiers import SLACKBOT
+
+TOMBSTONE: Final = "tombstone"
+"""Subtype of a deleted head whose replies are still there."""
+
+HUDDLE: Final = "huddle_thread"
+BOT_MESSAGE: Final = "bot_message"
+
+TALK: Final = frozenset({"thread_broadcast", "me_message", "file_share"})
+"""Subtypes that people's talk has."""
+
+
+class Profile(StrEnum):
+    """The original's definitions with its bugs fixed, or today's."""
+
+    COMPAT = "compat"
+    MODERN = "modern"
+
+
+class Counting(msgspec.Struct, frozen=True):
+    """One way to count. ``include_bots`` matters to the modern profile; compat always has them."""
+
+    profile: Profile = Profile.MODERN
+    include_bots: bool = False
+
+    @property
+    def name(self) -> str:
+        """A name that tells this way from every other."""
+        if self.profile is Profile.MODERN and self.include_bots:
+            return "modern with bots"
+        return str(self.profile)
+
+    @property
+    def talk(self) -> frozenset[str]:
+        """Subtypes that count for people."""
+        return TALK if self.profile is Profile.MODERN else frozenset()
+
+    @property
+    def subtypes(self) -> frozenset[str]:
+        """Every subtype that counts."""
+        if self.profile is Profile.MODERN and self.include_bots:
+            return TALK | {BOT_MESSAGE}
+        return self.talk
+
+    @property
+    def drops_bots(self) -> bool:
+        return self.profile is Profile.MODERN and not self.include_bots
+
+    def counts(self, author: str, subtype: str, bots: Collection[str]) -> bool:
+        """Whether a message counts that is not deleted. ``bots`` are the users known as such."""
+        if not author or (subtype and subtype not in self.subtypes):
+            return False
+        return not (self.drops_bots and is_bot(author, bots))
+
+    def counted(self, bots: Collection[str]) -> pl.Expr:
+        """The same judgement over the columns of messages, deleted ones included."""
+        subtype = pl.col("subtype")
+        talk = subtype.is_null() | subtype.is_in(sorted(self.subtypes))
+        counts = pl.col("slack_uid").is_not_null() & talk & ~pl.col("deleted")
+        return counts & ~bot_expression(bots) if self.drops_bots else counts
+
+
+def is_bot(author: str, bots: Collection[str]) -> bool:
+    """A user marked as one, an author known by its `bot_id` alone, or Slackbot."""
+    return author.startswith("B") or author == SLACKBOT or author in bots
+
+
+def bot_expression(bots: Collection[str]) -> pl.Expr:
+    """`is_bot` over the column of authors; false without one."""
+    author = pl.col("slack_uid")
+    known = author.is_in([SLACKBOT, *sorted(bots)])
+    return (author.str.starts_with("B") | known).fill_null(value=False)

@@ -1,0 +1,81 @@
+"""Keeping FirstPost true while messages come in.
+
+Rule: the table is what the stored messages say under one way of counting. Where it was made under
+another one, or may miss something, it is made anew from them.
+"""
+
+from collections.abc import Iterable
+
+from channelstats.counting import Counting
+from channelstats.tables.first_posts import FirstPost, derived
+from channelstats.tables.message_row import MessageRow
+from channelstats.tables.store import Tables
+
+
+class FirstPostKeeper:
+    """Follows the changes of messages. ``bots`` are the users known as such."""
+
+    def __init__(self, tables: Tables, counting: Counting, bots: frozenset[str]) -> None:
+        self._tables, self._counting, self._bots = tables, counting, bots
+        self._known: dict[str, FirstPost] = {}
+        self._earlier: dict[str, FirstPost] = {}
+        self._doubtful: set[str] = set()
+        self._anew = False
+
+    async def start(self) -> None:
+        """Read the table, and find out whether it can be continued.
+
+        Until the end it counts as made by no way of counting: should this be interrupted, messages
+        are stored that it knows nothing of.
+        """
+        configuration = self._tables.configuration
+        self._known = await self._tables.first_posts.all()
+        made_by = await configuration.first_posts_counting()
+        self._anew = made_by != self._counting.name and not await self._tables.messages.is_empty()
+        await configuration.put_first_posts_counting("")
+
+    def consider(self, row: MessageRow, replaced: MessageRow | None) -> None:
+        """Take a change of a message into account."""
+        if self._anew:
+            return
+        if self._counts(row):
+            post = FirstPost(row.ts, row.slack_cid)
+            known = self._known.get(row.slack_uid)
+            if known is None or post < known:
+                self._known[row.slack_uid] = self._earlier[row.slack_uid] = post
+        elif replaced is not None and self._counts(replaced):
+            author = replaced.slack_uid
+            if self._known.get(author) == (replaced.ts, replaced.slack_cid):
+                self._doubtful.add(author)
+
+    async def finish(self) -> None:
+        """Write what has changed, or make the table anew if it could not be continued."""
+        if self._anew:
+            await rebuild(self._tables, self._counting, self._bots)
+            return
+        for uid in self._doubtful:
+            await self._look_up(uid)
+        await self._tables.first_posts.put(sorted(self._earlier.items()))
+        await self._tables.configuration.put_first_posts_counting(self._counting.name)
+
+    async def _look_up(self, uid: str) -> None:
+        self._earlier.pop(uid, None)
+        async for row in self._tables.messages.of_author(uid):
+            if self._counts(row):
+                self._earlier[uid] = FirstPost(row.ts, row.slack_cid)
+                return
+        await self._tables.first_posts.delete((uid,))
+
+    def _counts(self, row: MessageRow) -> bool:
+        return not row.deleted and self._counting.counts(row.slack_uid, row.subtype, self._bots)
+
+
+async def rebuild(tables: Tables, counting: Counting, bots: Iterable[str]) -> None:
+    """Make FirstPost anew from every stored message."""
+    posts = await derived(tables.messages, counting.counted(frozenset(bots)))
+    known = await tables.first_posts.all()
+    await tables.first_posts.put(
+        (uid, post) for uid, post in posts.items() if known.get(uid) != post
+    )
+    await tables.first_posts.delete(uid for uid in known if uid not in posts)
+    await tables.configuration.put_first_posts_counting(counting.name)

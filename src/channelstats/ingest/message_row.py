@@ -1,0 +1,158 @@
+"""A message as Slack writes it → a row. Shared by everything that reads messages.
+
+Rule: the text is counted and forgotten; of files only what they are is kept, not what they say.
+"""
+
+import re
+from collections.abc import Iterable
+from typing import Final
+
+import msgspec
+
+from channelstats.identifiers import is_bot_id, is_timestamp, is_user_id
+from channelstats.slack.objects import (
+    Loose,
+    Room,
+    SlackFile,
+    SlackMessage,
+    SlackReaction,
+    SlackReply,
+    whole,
+)
+from channelstats.tables.codecs import (
+    Reaction,
+    Reply,
+    emoji_name,
+    encode_json,
+    encode_mentions,
+    encode_reactions,
+    encode_replies,
+    extension,
+)
+from channelstats.tables.message_row import MessageRow
+
+EARLIEST: Final = "0946684800.000000"
+"""The year 2000. Nothing was said in Slack before; what claims to be is damaged."""
+
+_MENTION: Final = re.compile(r"<@([UW][A-Z0-9]+)(?:\|[^>]*)?>")
+_WORD: Final = re.compile(r"[A-Za-z0-9_.+/-]{1,100}")
+_MOST_REACTIONS: Final = 10_000_000
+
+
+class Origin(msgspec.Struct, frozen=True):
+    """Where messages come from: their channel, how recent they are (seconds), and the latest
+    timestamp that is not absurd.
+    """
+
+    slack_cid: str
+    source: str
+    fetched_at: int
+    latest: str
+
+
+def row_of(message: SlackMessage, origin: Origin) -> MessageRow:
+    """Return the row of a message.
+
+    :raises ValueError: it has no timestamp, or an absurd one
+    """
+    ts = message.ts
+    if not is_timestamp(ts):
+        raise ValueError("ts: expected ten digits, a point, six digits")
+    if not EARLIEST <= ts <= origin.latest:
+        raise ValueError("ts: before the year 2000, or in the future")
+    author, is_bot = _author(message)
+    row = MessageRow(origin.slack_cid, ts, author, is_bot=is_bot)
+    row.fetched_at, row.source = origin.fetched_at, origin.source
+    if message.subtype:
+        row.subtype = _word(message.subtype) or "unknown"
+    if text := message.text:
+        row.word_count = len(text.split())
+        if "<@" in text:
+            row.mentions = encode_mentions(
+                uid for uid in _MENTION.findall(text) if uid != author and is_user_id(uid)
+            )
+    thread = message.thread_ts
+    if is_timestamp(thread) and EARLIEST <= thread <= origin.latest:
+        row.thread_ts = thread
+        if is_user_id(message.parent_user_id):
+            row.parent_user_id = message.parent_user_id
+    if message.reactions:
+        _add_reactions(row, message.reactions)
+    if message.replies and not row.is_reply:
+        _add_replies(row, message.replies)
+    if message.files or message.file:
+        row.files = encode_json(
+            [_about(file) for file in (*(message.files or ()), message.file) if file is not None]
+        )
+    if message.room is not None:
+        row.room = encode_json(_huddle(message.room))
+    if message.edited is not None and is_timestamp(message.edited.ts):
+        row.edited_ts = message.edited.ts
+    return row
+
+
+def _author(message: SlackMessage) -> tuple[str, bool]:
+    """The author, and whether it is known as a bot alone."""
+    if is_user_id(message.user):
+        return message.user, False
+    if is_bot_id(message.bot_id):
+        return message.bot_id, True
+    return "", False
+
+
+def _add_replies(row: MessageRow, replies: Iterable[SlackReply | None]) -> None:
+    """A message with replies is a head, also where an old export does not say so."""
+    found = {
+        reply.ts: Reply(reply.user, reply.ts)
+        for reply in replies
+        if reply is not None and is_user_id(reply.user) and is_timestamp(reply.ts)
+    }
+    row.replies, row.reply_count = encode_replies(found.values()), len(found)
+    row.thread_ts = row.ts
+
+
+def _add_reactions(row: MessageRow, reactions: Iterable[SlackReaction | None]) -> None:
+    found = []
+    for reaction in reactions:
+        if reaction is None:
+            continue
+        users = tuple(uid for uid in reaction.users if is_user_id(uid))
+        count = _number(reaction.count, _MOST_REACTIONS)
+        if count is None:
+            count = len(users)
+        if emoji := emoji_name(reaction.name):
+            found.append(Reaction(emoji, users))
+            row.reaction_count += count
+            row.reactions_truncated |= len(users) < count
+    row.reactions = encode_reactions(found)
+
+
+def _about(file: SlackFile) -> dict[str, str | int]:
+    """What kind of file it is: neither its title nor its name nor where it is."""
+    about = {
+        "id": _word(file.id),
+        "created": _number(file.created),
+        "extension": extension(file.name or ""),
+        "mimetype": _word(file.mimetype),
+        "filetype": _word(file.filetype),
+        "size": _number(file.size),
+        "user": file.user if is_user_id(file.user) else None,
+    }
+    return {name: value for name, value in about.items() if value not in (None, "")}
+
+
+def _huddle(room: Room) -> dict[str, list[str] | int]:
+    return {
+        "participant_history": [uid for uid in room.participant_history or () if is_user_id(uid)],
+        "date_start": _number(room.date_start) or 0,
+        "date_end": _number(room.date_end) or 0,
+    }
+
+
+def _word(text: str | None) -> str | None:
+    return text if text is not None and _WORD.fullmatch(text) else None
+
+
+def _number(value: Loose, most: int | None = None) -> int | None:
+    number = whole(value)
+    return number if number is not None and 0 <= number <= (most or number) else None

@@ -1,0 +1,101 @@
+"""Users and channels as Slack writes them → rows.
+
+Rule: only names, zone and standing of a user are kept. What is absurd is left out, not guessed.
+"""
+
+from collections.abc import Iterable
+from typing import Final
+
+from channelstats.identifiers import SLACKBOT, is_user_id
+from channelstats.slack.api_objects import ListedChannel
+from channelstats.slack.export import ChannelKind, ExportChannel
+from channelstats.slack.objects import Named, SlackUser, whole
+from channelstats.tables.configuration import Counts
+from channelstats.tables.directory import Channel, User
+
+_LONGEST_NAME: Final = 200
+_DAY: Final = 86_400
+
+
+def user_of(user: SlackUser) -> User:
+    """The row of a user in a list."""
+    profile = user.profile or Named()
+    offset = whole(user.tz_offset)
+    return User(
+        slack_uid=user.id,
+        user_name=_name(user.name),
+        real_name=_name(user.real_name or profile.real_name),
+        display_name=_name(profile.display_name),
+        tz=_name(user.tz),
+        tz_offset=offset if offset is not None and abs(offset) <= _DAY else None,
+        deleted=bool(user.deleted),
+        admin=bool(user.is_admin),
+        is_bot=bool(user.is_bot),
+    )
+
+
+def user_of_profile(uid: str, profile: Named) -> User:
+    """The row of a user that is known by the profile beside a message alone: without a zone, and
+    no bot.
+    """
+    return User(
+        slack_uid=uid,
+        user_name=_name(profile.name),
+        real_name=_name(profile.real_name),
+        display_name=_name(profile.display_name),
+    )
+
+
+def counts_of(users: Iterable[User]) -> Counts:
+    """How many a list of users holds."""
+    every = list(users)
+    active = [user for user in every if not user.deleted]
+    humans = [user for user in active if not user.is_bot and user.slack_uid != SLACKBOT]
+    return Counts(len(active), len(every), len(humans))
+
+
+def members_of(channel: ExportChannel) -> list[str]:
+    """The members of a channel as its list names them, in that order."""
+    return list(dict.fromkeys(uid for uid in channel.about.members or () if is_user_id(uid)))
+
+
+def channel_of(channel: ExportChannel) -> Channel:
+    """The row of a channel in a list of an export. An archived one has no members."""
+    kind, about = channel.kind, channel.about
+    return Channel(
+        slack_cid=about.id,
+        friendly_name=_name(about.name),
+        members=0 if about.is_archived else len(members_of(channel)),
+        created=max(whole(about.created) or 0, 0),
+        is_channel=kind is ChannelKind.PUBLIC,
+        is_group=kind is ChannelKind.PRIVATE,
+        is_im=kind is ChannelKind.DIRECT,
+        is_mpim=kind is ChannelKind.GROUP_DIRECT,
+        is_private=kind is not ChannelKind.PUBLIC,
+        is_archived=bool(about.is_archived),
+    )
+
+
+def listed_channel_of(channel: ListedChannel, members: int) -> Channel:
+    """The row of a public or private channel in a list of the Web API."""
+    private, archived = bool(channel.is_private), bool(channel.is_archived)
+    return Channel(
+        slack_cid=channel.id,
+        friendly_name=_name(channel.name),
+        members=0 if archived else members,
+        created=max(whole(channel.created) or 0, 0),
+        is_channel=not private,
+        is_group=private,
+        is_private=private,
+        is_archived=archived,
+    )
+
+
+def channel_name(text: str | None) -> str:
+    """The name of a channel as it can be stored."""
+    return _name(text)
+
+
+def _name(text: str | None) -> str:
+    """A name as it can be stored: of bounded length, and UTF-8."""
+    return (text or "")[:_LONGEST_NAME].encode(errors="replace").decode().strip()

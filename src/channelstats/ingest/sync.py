@@ -1,0 +1,145 @@
+"""The Web API of a workspace → every table.
+
+Rule: users, then channels, then messages; a part that fails does not keep the next from being read,
+unless nothing can be asked any more. Every run can be repeated, at once or a week later.
+"""
+
+from collections.abc import AsyncGenerator, Callable
+from contextlib import aclosing
+from enum import StrEnum
+from typing import Final, TypeAlias
+
+import msgspec
+
+from channelstats.counting import Counting
+from channelstats.ingest.sync_channels import (
+    CHANNELS_PLACE,
+    MEMBERS_PLACE,
+    ChannelSync,
+    list_channels,
+)
+from channelstats.ingest.sync_choice import SyncChoice
+from channelstats.ingest.sync_events import (
+    ChannelSynced,
+    Failed,
+    Problem,
+    Stopped,
+    SyncEvent,
+    SyncFinished,
+)
+from channelstats.ingest.sync_messages import MessageSync
+from channelstats.ingest.sync_users import USERS_PLACE, sync_users
+from channelstats.slack.api import SlackApi
+from channelstats.slack.api_errors import SlackError, TokenRefused
+from channelstats.slack.api_objects import ListedChannel
+from channelstats.tables import Tables
+from tablestore import Clock
+
+
+class Part(StrEnum):
+    USERS = "users"
+    CHANNELS = "channels"
+    MESSAGES = "messages"
+
+
+ALL: Final = frozenset(Part)
+
+_Events: TypeAlias = AsyncGenerator[SyncEvent, None]
+_Step: TypeAlias = Callable[[], _Events]
+
+
+class Sync:
+    """One run. Start another one to go on after an interruption."""
+
+    def __init__(
+        self,
+        api: SlackApi,
+        tables: Tables,
+        *,
+        clock: Clock,
+        counting: Counting,
+        choice: SyncChoice | None = None,
+        parts: frozenset[Part] = ALL,
+    ) -> None:
+        self._api, self._tables, self._clock = api, tables, clock
+        self._counting, self._choice, self._parts = counting, choice or SyncChoice(), parts
+        self._listed: list[ListedChannel] = []
+        self._sum = SyncFinished()
+
+    async def run(self) -> AsyncGenerator[SyncEvent, None]:
+        """Take in what is wanted, and report as it goes on. The last event is `SyncFinished`."""
+        steps: tuple[tuple[set[Part], str, _Step], ...] = (
+            ({Part.USERS}, USERS_PLACE, self._users),
+            ({Part.CHANNELS, Part.MESSAGES}, CHANNELS_PLACE, self._list),
+            ({Part.CHANNELS}, MEMBERS_PLACE, self._channels),
+            ({Part.MESSAGES}, "messages", self._messages),
+        )
+        for parts, place, step in steps:
+            if parts & self._parts and not self._over(step):
+                async with aclosing(_told(place, step)) as events:
+                    async for event in events:
+                        self._sum = _added(self._sum, event)
+                        yield event
+        yield self._sum
+
+    def _over(self, step: _Step) -> bool:
+        """Whether a step cannot be done any more."""
+        of_channels = step in (self._channels, self._messages)
+        unlisted = any(failed.place == CHANNELS_PLACE for failed in self._sum.failed)
+        return bool(self._sum.stopped) or (of_channels and unlisted)
+
+    def _users(self) -> _Events:
+        return sync_users(self._api, self._tables, self._clock)
+
+    async def _list(self) -> _Events:
+        self._listed, problems = await list_channels(self._api, self._choice)
+        for problem in problems:
+            yield problem
+
+    def _channels(self) -> _Events:
+        return ChannelSync(self._api, self._tables, self._clock).run(self._listed)
+
+    def _messages(self) -> _Events:
+        run = MessageSync(
+            self._api,
+            self._tables,
+            clock=self._clock,
+            counting=self._counting,
+            choice=self._choice,
+        )
+        return run.run(self._listed)
+
+
+async def _told(place: str, step: _Step) -> _Events:
+    """The events of a step, with its failure as one of them."""
+    try:
+        async with aclosing(step()) as events:
+            async for event in events:
+                yield event
+    except TokenRefused as error:
+        yield Stopped(str(error))
+    except SlackError as error:
+        yield Failed(place, str(error))
+
+
+def _added(total: SyncFinished, event: SyncEvent) -> SyncFinished:
+    """The sums with one event more."""
+    change = msgspec.structs.replace
+    match event:
+        case Problem():
+            return change(total, problems=total.problems + 1)
+        case Failed():
+            return change(total, failed=(*total.failed, event))
+        case Stopped():
+            return change(total, stopped=event.reason)
+        case ChannelSynced():
+            return change(
+                total,
+                channels=total.channels + 1,
+                messages=total.messages + event.messages,
+                changed=total.changed + event.changed,
+                edited=total.edited + event.edited,
+                deleted=total.deleted + event.deleted,
+            )
+        case _:
+            return total

@@ -1,0 +1,51 @@
+"""What a run takes in from the Web API.
+
+Rule: days are counted back from now; what is left out by name is left out everywhere.
+"""
+
+from typing import Final
+
+import msgspec
+
+from channelstats.slack.api_objects import ListedChannel
+
+DAY: Final = 86_400
+
+UNANSWERED: Final = 5
+"""Channels in a row without an answer after which Slack counts as out of reach."""
+
+
+class SyncChoice(msgspec.Struct, frozen=True):
+    """``refetch`` days before the newest message known are read again, for late reactions, edits
+    and deletions. Nothing said more than ``max_age`` days ago is taken in for the first time. Late
+    replies are looked for in threads begun up to ``thread_max_age`` days ago. ``only`` (none: all)
+    and ``exclude`` are IDs or names of channels; ``concurrency`` of them are read at once.
+    """
+
+    refetch: int = 7
+    max_age: int = 21
+    thread_max_age: int = 90
+    include_private: bool = False
+    only: frozenset[str] = frozenset()
+    exclude: frozenset[str] = frozenset()
+    concurrency: int = 4
+
+    def __post_init__(self) -> None:
+        if min(self.refetch, self.max_age, self.thread_max_age) < 0:
+            raise ValueError("refetch, max_age, thread_max_age: expected days, none below 0")
+        if self.concurrency < 1:
+            raise ValueError("concurrency: expected at least 1")
+
+    def wants(self, channel: ListedChannel) -> bool:
+        keys = {channel.id, channel.name or channel.id}
+        if channel.is_private and not self.include_private:
+            return False
+        return not keys & self.exclude and (not self.only or bool(keys & self.only))
+
+    def window(self, watermark: int, now: int) -> int:
+        """The second from which on messages are read again."""
+        return max(watermark - self.refetch * DAY, now - self.max_age * DAY, 0)
+
+    def threads(self, now: int) -> int:
+        """The second from which on heads are looked after."""
+        return max(now - self.thread_max_age * DAY, 0)

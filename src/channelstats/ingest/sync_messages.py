@@ -1,0 +1,202 @@
+"""Messages from the Web API → Message, FirstPost and ChannelConfiguration, many at once.
+
+Rule: of a channel, everything is stored before it counts as read: messages, then the watermark,
+then the note that it is done. What one channel meets is not the trouble of another.
+"""
+
+import asyncio
+from collections.abc import AsyncGenerator, Callable, Coroutine
+from contextlib import aclosing
+
+import msgspec
+
+from channelstats.counting import Counting
+from channelstats.identifiers import seconds
+from channelstats.ingest.first_posts import FirstPostKeeper
+from channelstats.ingest.message_row import Origin
+from channelstats.ingest.people import channel_name, user_of_profile
+from channelstats.ingest.sync_choice import DAY, UNANSWERED, SyncChoice
+from channelstats.ingest.sync_events import (
+    ChannelSynced,
+    Failed,
+    MessagesStarted,
+    Stopped,
+    SyncEvent,
+)
+from channelstats.ingest.sync_progress import Progress
+from channelstats.ingest.sync_reading import ChannelReader, gone
+from channelstats.ingest.threads import Change, lowest, settle
+from channelstats.slack.api import SlackApi
+from channelstats.slack.api_errors import MissingScope, NoAnswer, SlackError, TokenRefused
+from channelstats.slack.api_objects import ListedChannel
+from channelstats.slack.export import left_out
+from channelstats.tables import Tables
+from tablestore import Clock
+
+
+class MessageSync:
+    """One run over the messages of some channels."""
+
+    def __init__(
+        self,
+        api: SlackApi,
+        tables: Tables,
+        *,
+        clock: Clock,
+        counting: Counting,
+        choice: SyncChoice,
+    ) -> None:
+        self._api, self._tables, self._clock = api, tables, clock
+        self._counting, self._choice = counting, choice
+        self._lacking: dict[bool, str] = {}  # scopes, by whether channels are private
+        self._unanswered = 0
+        self._stopped = False
+        self._users: set[str] = set()
+
+    async def run(self, listed: list[ListedChannel]) -> AsyncGenerator[SyncEvent, None]:
+        """Read the channels, and report as they are done, in whichever order that is."""
+        users = await self._tables.users.all()
+        self._users = set(users)
+        bots = frozenset(user.slack_uid for user in users.values() if user.is_bot)
+        keeper = FirstPostKeeper(self._tables, self._counting, bots)
+        progress = Progress(self._tables.configuration, "messages", self._clock)
+        done = await progress.start()
+        yield MessagesStarted(len(listed), len(done & {channel.id for channel in listed}))
+
+        await keeper.start()
+        left = ((n, one) for n, one in enumerate(listed, 1) if one.id not in done)
+        events: asyncio.Queue[SyncEvent | None] = asyncio.Queue(2 * self._choice.concurrency)
+
+        async def work() -> None:
+            for number, channel in left:
+                for event in await self._attempt(channel, number, len(listed), keeper):
+                    if isinstance(event, ChannelSynced):
+                        await progress.add(channel.id)
+                    await events.put(event)
+                if self._stopped:
+                    return
+
+        async with aclosing(_gathered(work, self._choice.concurrency, events)) as told:
+            async for event in told:
+                yield event
+        await keeper.finish()
+        if not self._stopped:
+            await progress.forget()
+
+    async def _attempt(
+        self, channel: ListedChannel, number: int, channels: int, keeper: FirstPostKeeper
+    ) -> list[SyncEvent]:
+        """Read a channel; return what there is to report of it."""
+        name, private = channel_name(channel.name) or channel.id, bool(channel.is_private)
+        if private in self._lacking:
+            return []
+        try:
+            broken, done = await self._read(channel, keeper)
+        except TokenRefused as error:
+            return self._stop(str(error))
+        except MissingScope as error:
+            if private in self._lacking:
+                return []  # another channel has told
+            self._lacking[private] = error.needed
+            every = "every private channel" if private else "every public channel"
+            return [Failed(every, str(error))]
+        except SlackError as error:
+            failed = Failed(name, str(error))
+            self._unanswered = self._unanswered + 1 if isinstance(error, NoAnswer) else 0
+            if self._unanswered < UNANSWERED:
+                return [failed]
+            return [failed, *self._stop(f"no answer for {UNANSWERED} channels in a row")]
+        self._unanswered = 0
+        synced = msgspec.structs.replace(done, name=name, number=number, channels=channels)
+        return [*left_out(name, broken), synced]
+
+    def _stop(self, reason: str) -> list[SyncEvent]:
+        if self._stopped:
+            return []
+        self._stopped = True
+        return [Stopped(reason)]
+
+    # ── one channel ──────────────────────────────────────────────────────────────────────────────
+
+    async def _read(
+        self, channel: ListedChannel, keeper: FirstPostKeeper
+    ) -> tuple[list[str], ChannelSynced]:
+        """Read a channel and store it."""
+        tables, cid, now = self._tables, channel.id, int(self._clock())
+        since = self._choice.window(await tables.watermarks.get(cid), now)
+        oldest = _ts(min(self._choice.threads(now), since))
+        stored = await tables.messages.of_channel(cid, oldest)
+        origin = Origin(cid, "api", now, _ts(now + DAY))
+        reader = ChannelReader(self._api, origin, oldest=oldest, window=_ts(since), stored=stored)
+        reading = await reader.read()
+
+        if (low := lowest(reading.rows)) and low < oldest:
+            stored = await tables.messages.of_channel(cid, low)
+        deleted = [
+            msgspec.structs.replace(row, deleted=True, fetched_at=now)
+            for row in gone(reading, stored)
+        ]
+        changes = settle(stored, [*reading.rows, *deleted])
+        await tables.messages.write(row for row, _ in changes)
+        for row, replaced in changes:
+            keeper.consider(row, replaced)
+        new = {uid: name for uid, name in reading.profiles.items() if uid not in self._users}
+        await tables.users.add(user_of_profile(uid, name) for uid, name in new.items())
+        self._users |= new.keys()
+        top = max((row.ts for row in reading.rows if not row.is_reply), default="")
+        if top:
+            await tables.watermarks.raise_to(cid, seconds(top))
+        return reading.broken, ChannelSynced(
+            cid,
+            "",
+            0,
+            0,
+            messages=len({row.ts for row in reading.rows}),
+            threads=len(reading.threads),
+            changed=sum(map(_says_else, changes)),
+            edited=sum(map(_is_edited, changes)),
+            deleted=len(deleted),
+        )
+
+
+async def _gathered(
+    work: Callable[[], Coroutine[object, object, None]],
+    workers: int,
+    events: asyncio.Queue[SyncEvent | None],
+) -> AsyncGenerator[SyncEvent, None]:
+    """The events that several workers put into the queue, until all have ended."""
+    tasks = [asyncio.create_task(work()) for _ in range(workers)]
+
+    async def end() -> None:
+        try:
+            await asyncio.gather(*tasks)
+        finally:
+            await events.put(None)
+
+    ending = asyncio.create_task(end())
+    try:
+        while (event := await events.get()) is not None:
+            yield event
+        await ending
+    finally:
+        for task in (*tasks, ending):
+            task.cancel()
+        await asyncio.gather(*tasks, ending, return_exceptions=True)
+
+
+def _ts(second: int) -> str:
+    return f"{second:010d}.000000"
+
+
+def _says_else(change: Change) -> bool:
+    """Whether a row says something else than the one it replaces, beside how recent it is."""
+    row, replaced = change
+    if replaced is None:
+        return True
+    same_age = msgspec.structs.replace(row, fetched_at=replaced.fetched_at, source=replaced.source)
+    return same_age != replaced
+
+
+def _is_edited(change: Change) -> bool:
+    row, replaced = change
+    return replaced is not None and row.edited_ts > replaced.edited_ts

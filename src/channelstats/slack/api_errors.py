@@ -1,0 +1,116 @@
+"""What the Web API refuses, as one tree.
+
+Rule: an error names the method, Slack's code and what to do; never a token, never a message.
+
+    SlackError
+    ├── TokenRefused     nothing can be asked with this token any more
+    ├── MissingScope     the token may not call this method; says which scope is missing
+    ├── ChannelRefused   this channel cannot be read
+    ├── ThreadNotFound   there is no such thread
+    ├── InvalidCursor    a listing has to begin anew
+    ├── NoAnswer         no answer of use, in spite of repetition
+    └── CallRefused      any other code
+"""
+
+import re
+from collections.abc import Mapping
+from typing import Final
+
+_WORD: Final = re.compile(r"[a-z][a-z0-9_]{0,79}")
+_SCOPES: Final = re.compile(r"[a-z0-9_.:, ]{1,400}")
+
+_TOKEN: Final = {
+    "account_inactive": "the user or the workspace of the token is deactivated",
+    "invalid_auth": "Slack does not know this token",
+    "not_authed": "no token was sent",
+    "token_expired": "the token has expired",
+    "token_revoked": "the token was revoked",
+    "team_access_not_granted": "the token was not granted this workspace",
+    "access_denied": "the token may not do anything here",
+    "not_allowed_token_type": "this kind of token may not call the method",
+}
+_CHANNEL: Final = {
+    "not_in_channel": "the bot of the token is not in the channel; invite it or use a user token",
+    "channel_not_found": "there is no such channel, or the token may not see it",
+    "is_archived": "the channel is archived",
+    "no_permission": "the token may not read the channel",
+    "method_not_supported_for_channel_type": "not for this kind of channel",
+    "team_not_found": "the channel is of another workspace",
+}
+PASSING: Final = frozenset(
+    {"internal_error", "fatal_error", "service_unavailable", "request_timeout", "team_added_to_org"}
+)
+"""Codes of troubles on Slack's side that pass."""
+
+RATE_LIMITED: Final = frozenset({"ratelimited", "rate_limited"})
+
+
+class SlackError(Exception):
+    """A call that failed. ``method`` is the Web API's."""
+
+    def __init__(self, method: str, reason: str) -> None:
+        super().__init__(f"{method}: {reason}")
+        self.method = method
+
+
+class TokenRefused(SlackError):  # noqa: N818
+    pass
+
+
+class MissingScope(SlackError):  # noqa: N818
+    """``needed`` are the scopes, as Slack lists them."""
+
+    def __init__(self, method: str, needed: str, provided: str) -> None:
+        has = f"; it has {provided}" if provided else ""
+        super().__init__(method, f"the token lacks the scope {needed or '(not said which)'}{has}")
+        self.needed = needed
+
+
+class ChannelRefused(SlackError):  # noqa: N818
+    """``code`` is Slack's."""
+
+    def __init__(self, method: str, code: str) -> None:
+        super().__init__(method, f"{code}: {_CHANNEL[code]}")
+        self.code = code
+
+
+class ThreadNotFound(SlackError):  # noqa: N818
+    pass
+
+
+class InvalidCursor(SlackError):  # noqa: N818
+    pass
+
+
+class NoAnswer(SlackError):  # noqa: N818
+    pass
+
+
+class CallRefused(SlackError):  # noqa: N818
+    pass
+
+
+def code_of(body: Mapping[str, object]) -> str:
+    """Slack's code of an error; "unknown" where it is not one."""
+    code = body.get("error")
+    return code if isinstance(code, str) and _WORD.fullmatch(code) else "unknown"
+
+
+def error_of(method: str, body: Mapping[str, object]) -> SlackError:
+    """The error that an answer with `ok: false` means."""
+    code = code_of(body)
+    if code in _TOKEN:
+        return TokenRefused(method, f"{code}: {_TOKEN[code]}")
+    if code == "missing_scope":
+        return MissingScope(method, _scopes(body.get("needed")), _scopes(body.get("provided")))
+    if code in _CHANNEL:
+        return ChannelRefused(method, code)
+    if code == "thread_not_found":
+        return ThreadNotFound(method, code)
+    if code == "invalid_cursor":
+        return InvalidCursor(method, code)
+    return CallRefused(method, code)
+
+
+def _scopes(value: object) -> str:
+    return value if isinstance(value, str) and _SCOPES.fullmatch(value) else ""

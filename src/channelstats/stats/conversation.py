@@ -1,0 +1,154 @@
+"""Threads, first replies, unanswered questions, evenness, comings and goings (`new_statistics`).
+
+Rule: what starts must lie in the period; what follows (a reply, a reaction) may come at any time.
+"""
+
+from collections.abc import Sequence
+from typing import Final
+
+import polars as pl
+
+from channelstats.counting import BOT_MESSAGE, HUDDLE
+from channelstats.days import midnight
+from channelstats.stats.people import Dealings
+from channelstats.stats.period import Period
+from channelstats.stats.quantities import percent, ratio, shown
+from channelstats.stats.shapes import nested_numbers
+from channelstats.stats.talk import IS_HEAD, Said, Talk
+from channelstats.stats.values import Json
+
+_ROOM: Final = pl.Struct(
+    {
+        "participant_history": pl.List(pl.String),
+        "date_start": pl.Int64,
+        "date_end": pl.Int64,
+    }
+)
+
+
+def new_statistics(
+    said: Said, before: Said, dealings: Dealings, first_posts: pl.DataFrame
+) -> dict[str, Json]:
+    """All of them. ``before`` is the period before; ``first_posts`` has `slack_uid` and `ts`."""
+    messages, period, talk = said.messages, said.period, said.talk
+    daily = daily_posters(messages, period)
+    return {
+        "threads_started": messages.filter(pl.col("reply_count") > 0).height,
+        "thread_share": shown(ratio(messages.filter("is_reply").height, messages.height)),
+        "first_reply": first_reply(said),
+        "top_level": messages.filter(~pl.col("is_reply")).height,
+        "unanswered": unanswered(said),
+        "gini_of_words": gini(
+            messages.group_by("slack_uid").agg(pl.col("word_count").sum())["word_count"].to_list()
+        ),
+        "daily_posters": daily,
+        "daily_posters_mean": shown(ratio(sum(daily.values()), len(daily))),
+        "wau": posters(talk, period.ending_with(7)),
+        "mau": posters(talk, period.ending_with(28)),
+        "retention": retention(said, before, first_posts),
+        "edges": nested_numbers(dealings.edges(), "one", "other"),
+        "huddles": huddles(talk, period),
+        "bot_share": bot_share(talk, period),
+    }
+
+
+def _answered(said: Said, heads: pl.DataFrame) -> pl.DataFrame:
+    """Heads with `replied_at`, the time of the first counted reply by somebody else; those without
+    one are left out.
+    """
+    return (
+        heads.select("slack_cid", "ts", "slack_uid")
+        .join(said.talk.answers, left_on=("slack_cid", "ts"), right_on=("slack_cid", "thread_ts"))
+        .filter(pl.col("replier") != pl.col("slack_uid"))
+        .group_by("slack_cid", "ts")
+        .agg(pl.col("replied_at").min())
+    )
+
+
+def first_reply(said: Said) -> dict[str, Json]:
+    """How long heads of the period waited for a reply by somebody else, in whole seconds."""
+    waits = _answered(said, said.messages.filter(IS_HEAD))
+    seconds = sorted((waits["replied_at"] - waits["ts"]) // 1_000_000)
+    return {
+        "count": len(seconds),
+        "median": nearest_rank(seconds, 50),
+        "p90": nearest_rank(seconds, 90),
+    }
+
+
+def nearest_rank(rising: Sequence[int], percentile: int) -> int | None:
+    """The smallest number that at least so many per cent are no larger than; None without any."""
+    return rising[-(-percentile * len(rising) // 100) - 1] if rising else None
+
+
+def unanswered(said: Said) -> int:
+    """How many messages, not replies, drew neither a reply nor a reaction by somebody else."""
+    top = said.messages.filter(~pl.col("is_reply"))
+    reacted = said.reactions.filter(pl.col("reactor") != pl.col("slack_uid"))
+    key = ["slack_cid", "ts"]
+    return (
+        top.join(_answered(said, top), on=key, how="anti").join(reacted, on=key, how="anti").height
+    )
+
+
+def gini(values: Sequence[int]) -> float:
+    """How unevenly a sum is spread: 0 when everybody has the same."""
+    n, total = len(values), sum(values)
+    weighted = sum((2 * i - n - 1) * value for i, value in enumerate(sorted(values), 1))
+    return float(shown(ratio(weighted, n * total)))
+
+
+def daily_posters(messages: pl.DataFrame, period: Period) -> dict[str, int]:
+    """How many people posted on each date of the period."""
+    begins = [midnight(day, period.zone) * 1_000_000 for day in period.dates]
+    days = pl.DataFrame({"begin": begins, "date": [day.isoformat() for day in period.dates]})
+    found = dict(
+        messages.select("ts", "slack_uid")
+        .sort("ts")
+        .join_asof(days, left_on="ts", right_on="begin")
+        .group_by("date")
+        .agg(pl.col("slack_uid").n_unique())
+        .iter_rows()
+    )
+    return {day.isoformat(): found.get(day.isoformat(), 0) for day in period.dates}
+
+
+def posters(talk: Talk, period: Period) -> int:
+    """How many people posted in a period."""
+    return talk.counted.filter(period.covers())["slack_uid"].n_unique()
+
+
+def retention(said: Said, before: Said, first_posts: pl.DataFrame) -> dict[str, Json]:
+    """Who stayed, came, came back and went."""
+    now, then = set(said.messages["slack_uid"]), set(before.messages["slack_uid"])
+    first = dict(first_posts.iter_rows())
+    begin, end = said.period.begin * 1_000_000, said.period.end * 1_000_000
+    return {
+        "rate": shown(percent(len(now & then), len(then))) if then else None,
+        "both": len(now & then),
+        "new": sum(uid in first and begin <= first[uid] < end for uid in now),
+        "lapsed": len(then - now),
+        "returning": sum(uid in first and first[uid] < begin for uid in now - then),
+    }
+
+
+def huddles(talk: Talk, period: Period) -> dict[str, Json]:
+    """How many there were, of how many people, and for how long in all."""
+    rooms = talk.kept.filter(period.covers() & (pl.col("subtype") == HUDDLE))["room"]
+    room = rooms.str.json_decode(_ROOM).struct.unnest()
+    over = room.filter((pl.col("date_start") > 0) & (pl.col("date_end") > 0))
+    return {
+        "count": len(rooms),
+        "participants": room["participant_history"].explode().drop_nulls().n_unique(),
+        "seconds": int((over["date_end"] - over["date_start"]).sum()),
+    }
+
+
+def bot_share(talk: Talk, period: Period) -> float:
+    """The part of bots' messages in all of bots and people."""
+    subtype = pl.col("subtype")
+    talking = subtype.is_null() | subtype.is_in(sorted(talk.counting.talk))
+    by_bots = ((subtype == BOT_MESSAGE).fill_null(value=False)) | (pl.col("is_bot") & talking)
+    bots = talk.kept.filter(period.covers() & by_bots).height
+    people = talk.counted.filter(period.covers() & ~by_bots).height
+    return float(shown(ratio(bots, bots + people)))

@@ -1,0 +1,23 @@
+"""What a document is made of.
+
+Rule: it can be written as JSON and read again, and is the same then.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Literal, TypeAlias, TypedDict, Union
+
+State: TypeAlias = Literal["up", "down", "same", "new", "from_zero"]
+
+
+class Change(TypedDict):
+    """A number and the one before; ``diff_pct`` is a percentage, unrounded."""
+
+    cur: int | float
+    prev: int | float | None
+    diff_pct: float | None
+    state: State
+
+
+Json: TypeAlias = Union[  # noqa: UP007 - recursive, so named in quotes
+    bool, int, float, str, Sequence["Json"], Mapping[str, "Json"], Change, None
+]

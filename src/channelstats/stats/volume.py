@@ -1,0 +1,101 @@
+"""How much was said, by how many, and how unevenly: the `statistics` of a report.
+
+Rule: each figure is one line of the table below; "half" is decided on whole numbers.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from itertools import accumulate
+from typing import Final
+
+import msgspec
+import polars as pl
+
+from channelstats.stats.period import Period
+from channelstats.stats.quantities import Quantity, percent, ratio
+from channelstats.tables.configuration import Counts
+
+_WORDS_ON_A_PAGE: Final = 500
+_TOP: Final = 10
+
+
+class Volume(msgspec.Struct, frozen=True):
+    """What the figures are taken from. Authors are in the order of their ranking, and so are their
+    messages and words.
+    """
+
+    counts: Counts
+    first_time_posters: int
+    by_messages: Sequence[str]
+    by_words: Sequence[str]
+    messages_each: Sequence[int]
+    words_each: Sequence[int]
+
+    @property
+    def posters(self) -> int:
+        return len(self.by_words)
+
+    @property
+    def messages(self) -> int:
+        return sum(self.messages_each)
+
+    @property
+    def words(self) -> int:
+        return sum(self.words_each)
+
+
+STATISTICS: Final[Mapping[str, Callable[[Volume], Quantity]]] = {
+    "posters": lambda of: of.posters,
+    "active_users": lambda of: of.counts.active_users,
+    "all_users": lambda of: of.counts.all_users,
+    "% posting": lambda of: percent(of.posters, of.counts.active_users),
+    "messages": lambda of: of.messages,
+    "words": lambda of: of.words,
+    "average messages": lambda of: ratio(of.messages, of.posters),
+    "average words": lambda of: ratio(of.words, of.posters),
+    "median messages": lambda of: median(of.messages_each),
+    "median words": lambda of: median(of.words_each),
+    "topten messages": lambda of: percent(sum(of.messages_each[:_TOP]), of.messages),
+    "topten words": lambda of: percent(sum(of.words_each[:_TOP]), of.words),
+    "50percent of messages": lambda of: half(of.messages_each),
+    "50percent of words": lambda of: half(of.words_each),
+    "pages": lambda of: of.words // _WORDS_ON_A_PAGE,
+    "words per message": lambda of: ratio(of.words, of.messages),
+    "words per poster": lambda of: ratio(of.words, of.posters),
+    "messages per poster": lambda of: ratio(of.messages, of.posters),
+    "first-time posters": lambda of: of.first_time_posters,
+}
+"""Names as the report has them, to what they mean."""
+
+AUTHORS_OF_HALF: Final[Mapping[str, Callable[[Volume], list[str]]]] = {
+    "50percent users for messages": lambda of: authors_of_half(of.by_messages, of.messages_each),
+    "50percent users for words": lambda of: authors_of_half(of.by_words, of.words_each),
+}
+
+
+def median(falling: Sequence[int]) -> int:
+    """The middle of numbers in falling order, the lower one of two; 0 without any."""
+    return falling[len(falling) // 2] if falling else 0
+
+
+def half(falling: Sequence[int]) -> int:
+    """How few of the largest make at least half of all; 0 where all is nothing."""
+    total = sum(falling)
+    if not total:
+        return 0
+    return next(
+        number for number, reached in enumerate(accumulate(falling), 1) if 2 * reached >= total
+    )
+
+
+def authors_of_half(authors: Sequence[str], falling: Sequence[int]) -> list[str]:
+    """Authors while they make at most half of all together, and the one who passes it."""
+    total = sum(falling)
+    if not total:
+        return []
+    up_to_half = sum(2 * reached <= total for reached in accumulate(falling))
+    return list(authors[: up_to_half + 1])
+
+
+def first_time_posters(first_posts: pl.DataFrame, period: Period) -> int:
+    """How many first posts, in whole seconds, lie in a period."""
+    return first_posts.filter(period.covers()).height

@@ -1,0 +1,112 @@
+"""Local times of messages.
+
+Rule: compat adds the offset stored with the user, right or wrong; modern asks zoneinfo for the
+instant of the message. Authors without a zone are in no figure of local time.
+"""
+
+from collections.abc import Iterator, Mapping
+from datetime import datetime
+from typing import Final
+from zoneinfo import ZoneInfo
+
+import polars as pl
+
+from channelstats.counting import Profile
+from channelstats.days import zone_of
+from channelstats.stats.inputs import Options
+from channelstats.tables.directory import User
+
+_STEP: Final = 86_400
+"""Seconds between two looks at a clock: nowhere was it changed twice within a day."""
+
+_CLOCKS: Final = pl.Schema({"clock": pl.String, "since": pl.Int64, "offset": pl.Int64})
+_USERS: Final = pl.Schema({"slack_uid": pl.String, "tz": pl.String, "clock": pl.String})
+
+
+def offsets(zone: ZoneInfo, first: int, last: int) -> list[tuple[int, int]]:
+    """Instants, and the seconds east of UTC from each of them on, in order.
+
+    All in seconds since the epoch, from ``first`` to ``last``.
+    """
+    found = [(first, _offset(zone, first))]
+    for begin in range(first, last, _STEP):
+        found += _change(zone, begin, min(begin + _STEP, last))
+    return found
+
+
+def _change(zone: ZoneInfo, begin: int, end: int) -> Iterator[tuple[int, int]]:
+    before, after = _offset(zone, begin), _offset(zone, end)
+    if before == after:
+        return
+    while end - begin > 1:
+        middle = (begin + end) // 2
+        if _offset(zone, middle) == before:
+            begin = middle
+        else:
+            end = middle
+    yield end, after
+
+
+def _offset(zone: ZoneInfo, seconds: int) -> int:
+    offset = datetime.fromtimestamp(seconds, zone).utcoffset()
+    assert offset is not None
+    return int(offset.total_seconds())
+
+
+class LocalTimes:
+    """Adds local times to messages of the instants from ``first`` to ``last`` (seconds).
+
+    ``unknown`` are the zones of users that zoneinfo does not know.
+    """
+
+    def __init__(self, users: Mapping[str, User], options: Options, first: int, last: int) -> None:
+        self.unknown: list[str] = []
+        if options.counting.profile is Profile.COMPAT:
+            known = [user for user in users.values() if user.tz and user.tz_offset is not None]
+            people = [(user.slack_uid, user.tz, user.slack_uid) for user in known]
+            clocks = [(user.slack_uid, first, user.tz_offset) for user in known]
+        else:
+            default = options.default_timezone
+            zones = {uid: user.tz or default for uid, user in users.items()}
+            clocks = list(self._clocks({tz for tz in zones.values() if tz}, first, last))
+            people = [(uid, tz, tz) for uid, tz in zones.items() if tz not in ("", *self.unknown)]
+        self._people = pl.DataFrame(people, _USERS, orient="row")
+        self._clock_frame = pl.DataFrame(clocks, _CLOCKS, orient="row").sort("since")
+
+    def _clocks(self, names: set[str], first: int, last: int) -> Iterator[tuple[str, int, int]]:
+        for name in sorted(names):
+            zone = zone_of(name)
+            if zone is None:
+                self.unknown.append(name)
+                continue
+            for since, offset in offsets(zone, first, last):
+                yield name, since, offset
+
+    def added_to(self, messages: pl.DataFrame) -> pl.DataFrame:
+        """The messages with columns `tz`, `local_weekday` (Monday 0) and `local_hour`; null for
+        authors without a zone.
+        """
+        local = pl.col("at") + pl.col("offset")
+        return (
+            messages.with_columns(at=pl.col("ts") // 1_000_000)
+            .join(self._people, on="slack_uid", how="left")
+            .sort("at")
+            .join_asof(
+                self._clock_frame,
+                left_on="at",
+                right_on="since",
+                by="clock",
+                check_sortedness=False,
+            )
+            .with_columns(local_weekday=weekday(local), local_hour=hour(local))
+            .drop("at", "offset", "since", "clock")
+        )
+
+
+def weekday(seconds: pl.Expr) -> pl.Expr:
+    """The weekday of seconds since the epoch; Monday is 0, the first of January 1970 was a 3."""
+    return (seconds // 86_400 + 3) % 7
+
+
+def hour(seconds: pl.Expr) -> pl.Expr:
+    return seconds % 86_400 // 3600

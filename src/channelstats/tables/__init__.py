@@ -1,0 +1,21 @@
+"""The tables of the data model over tablestore: what is stored, under which names, in which form.
+
+The one rule: names and encodings are those of the data model; both spellings of the past are read,
+one is written.
+
+    store          all tables of one prefix, opened
+    declarations   keys and indexes, as data
+    attributes     reading attributes of items that others may have written
+    paging         many items: batches and pages
+    codecs         mentions, reactions, replies, files: text in one attribute
+    message_row    a message as a row
+    messages       reading and writing rows of messages
+    columns        rows of messages as columns
+    directory      users and channels
+    configuration  counts and their history, names, markers of running work
+    first_posts, watermarks, members_log, text_store, user_hash: one table each
+"""
+
+from channelstats.tables.store import Tables
+
+__all__ = ["Tables"]

@@ -1,0 +1,34 @@
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from autopush import cli
+from autopush.telemetry import logs
+from support.data_store import DataStore, Run
+from support.service import clean_environment
+
+
+@pytest.fixture
+def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[DataStore]:
+    """A data folder that the commands of the test find."""
+    data = tmp_path / "data"
+    data.mkdir()
+    for name in os.environ.keys() - clean_environment().keys():
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("AUTOPUSH_DATA", str(data))
+    monkeypatch.setenv("AUTOPUSH_LOG_OUTPUT", "none")
+    monkeypatch.chdir(tmp_path)
+    yield DataStore(data)
+    logs.shutdown()
+
+
+@pytest.fixture
+def run(store: DataStore, capfd: pytest.CaptureFixture[str]) -> Run:
+    def run(*words: str) -> tuple[int, str, str]:
+        code = cli.main(words)
+        return code, *capfd.readouterr()
+
+    return run

@@ -1,0 +1,366 @@
+"""An export goes into every table: again, in parts, after an interruption, in whichever order."""
+
+import itertools
+import json
+import random
+from contextlib import aclosing
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from channelstats.counting import Counting
+from channelstats.ingest.events import ChannelDone, Finished, Problem, Started
+from channelstats.ingest.export_import import Choice, ExportImport
+from channelstats.slack.export import Export
+from channelstats.tables.configuration import Counts
+from channelstats.tables.first_posts import FirstPost
+from support.channelstats.house import COMPAT, EXAMPLE, MODERN, NOW, House, house
+from support.channelstats.random_workspace import Maker, settings
+from support.channelstats.workspace import Raw, Workspace, read_folder, write_zip
+from support.clocks import ManualClock
+
+A, B, C = "UALICE", "UBOB", "UCARA"
+
+
+def message(number: int, user: str | None = A, **fields: Any) -> Raw:
+    raw = {"type": "message", "ts": f"17000000{number:02d}.000000", "text": "a b", **fields}
+    return raw if user is None else {**raw, "user": user}
+
+
+def ts(number: int) -> str:
+    return str(message(number)["ts"])
+
+
+def workspace(**messages: list[Raw]) -> Workspace:
+    """Channels by name, with their messages; each channel's ID is C and its name in capitals."""
+    channels = [
+        {"id": f"C{name.upper()}", "name": name, "created": 1, "members": [A, B]}
+        for name in messages
+    ]
+    users = [{"id": uid, "name": uid.lower()} for uid in (A, B)]
+    return Workspace(
+        users, channels, {f"C{name.upper()}": found for name, found in messages.items()}
+    )
+
+
+@pytest.fixture
+def written(tmp_path: Path) -> Any:
+    """Writes a workspace as a zip; returns its path."""
+    numbers = itertools.count()
+
+    def write(of: Workspace, **more: object) -> Path:
+        files = of.files() | {
+            f"{name}.json": json.dumps(content).encode() for name, content in more.items()
+        }
+        return write_zip(files, tmp_path / f"export{next(numbers)}.zip")
+
+    return write
+
+
+# ── what is reported ─────────────────────────────────────────────────────────────────────────────
+
+
+async def test_progress_is_told_channel_by_channel(empty: House) -> None:
+    assert await empty.take_in(EXAMPLE) == [
+        Started(users=4, channels=2, done=0),
+        ChannelDone("CDEV", "dev", number=1, channels=2, messages=6, changed=6),
+        ChannelDone("CGEN", "general", number=2, channels=2, messages=9, changed=9),
+        Finished(2, messages=15, changed=15, problems=0, newest="1710630900.001500"),
+    ]
+
+
+async def test_what_is_broken_is_told_and_the_rest_is_taken_in(empty: House, written: Any) -> None:
+    of = workspace(one=[message(1), message(2, ts="0000000000.000000"), message(3, ts=None)])
+    of.messages["CONE"] += [message(4, ts="9999999999.000000"), message(5, text=7), message(6, C)]
+    events = await empty.take_in(written(of))
+    problems = [str(event) for event in events if isinstance(event, Problem)]
+    assert problems == [
+        "one/2024-01-01.json: 1 left out: Expected `str | null`, got `int` - at `$.text`",
+        "one/2024-01-01.json: 2 left out: ts: before the year 2000, or in the future",
+        "one/2024-01-01.json: 1 left out: ts: expected ten digits, a point, six digits",
+    ]
+    assert events[-1] == Finished(1, messages=2, changed=2, problems=3, newest=ts(6))
+    assert sorted(await empty.items("Message")) == [f"CONE_{ts(1)}", f"CONE_{ts(6)}"]
+    assert await empty.tables.watermarks.get("CONE") == 1700000006
+
+
+# ── again, and in parts ──────────────────────────────────────────────────────────────────────────
+
+
+async def test_a_second_time_changes_nothing(empty: House) -> None:
+    await empty.take_in(EXAMPLE)
+    before = await empty.everything()
+    *_, finished = await empty.take_in(EXAMPLE)
+    assert isinstance(finished, Finished)
+    assert finished.changed == 0
+    assert await empty.everything() == before
+
+
+@pytest.mark.parametrize("stop_after", range(6))
+async def test_an_interrupted_import_goes_on(empty: House, tmp_path: Path, stop_after: int) -> None:
+    archive = Export.open(EXAMPLE)
+    run = ExportImport(archive, empty.tables, clock=ManualClock(NOW), counting=COMPAT).run()
+    async with aclosing(run):
+        for _ in range(stop_after):
+            await anext(run, None)
+    *_, finished = again = await empty.take_in(EXAMPLE)
+    done = sum(isinstance(event, ChannelDone) for event in again)
+    started = again[0]
+    assert isinstance(started, Started)
+    assert isinstance(finished, Finished)
+    assert started.done + done == 2
+    assert finished.newest == "1710630900.001500"
+    async with house(tmp_path / "whole") as whole:
+        await whole.take_in(EXAMPLE)
+        assert await empty.everything() == await whole.everything()
+
+
+async def test_an_interrupted_import_reads_done_channels_no_more(empty: House) -> None:
+    archive = Export.open(EXAMPLE)
+    run = ExportImport(archive, empty.tables, clock=ManualClock(NOW), counting=COMPAT).run()
+    async with aclosing(run):
+        assert isinstance(await anext(run), Started)
+        assert isinstance(await anext(run), ChannelDone)
+    again = await empty.take_in(EXAMPLE)
+    assert [event.slack_cid for event in again if isinstance(event, ChannelDone)] == ["CGEN"]
+    assert again[0] == Started(users=4, channels=2, done=1)
+
+
+@pytest.mark.parametrize("seed", range(6))
+async def test_overlapping_exports_leave_the_same_in_either_order(
+    tmp_path: Path, seed: int
+) -> None:
+    """Two exports of one workspace, the second of which is later and knows more."""
+    rng = random.Random(seed)
+    later = Maker(rng, settings(rng)).workspace(40)
+    earlier = Workspace(later.users, later.channels)
+    for cid, raws in later.messages.items():
+        kept = sorted({raw["ts"]: raw for raw in raws}.values(), key=lambda raw: str(raw["ts"]))
+        later.messages[cid] = kept[len(kept) // 4 :]
+        earlier.messages[cid] = [dict(raw) for raw in kept[: len(kept) // 2]]
+        for raw in earlier.messages[cid]:
+            if rng.random() < 0.5:
+                raw.pop("reactions", None)
+    paths = [
+        write_zip(of.files(), tmp_path / name)
+        for of, name in ((earlier, "earlier.zip"), (later, "later.zip"))
+    ]
+    found = []
+    for number, order in enumerate((paths, paths[::-1])):
+        async with house(tmp_path / str(number)) as opened:
+            for path in order:
+                await opened.take_in(path, MODERN, now=1_800_000_000)
+            found.append(await opened.everything())
+    assert found[0] == found[1]
+
+
+async def test_a_later_export_replaces_and_an_earlier_one_completes(
+    empty: House, written: Any
+) -> None:
+    earlier = workspace(one=[message(1), message(2, reactions=[{"name": "a", "users": [B]}])])
+    later = workspace(one=[message(2, text="a b c"), message(9)])
+    later.channels[0]["members"] = [A]
+    later.users[0]["name"] = "renamed"
+    for of in (later, earlier):
+        await empty.take_in(written(of))
+    messages = await empty.items("Message")
+    assert sorted(messages) == [f"CONE_{ts(number)}" for number in (1, 2, 9)]
+    assert messages[f"CONE_{ts(2)}"]["word_count"] == 3
+    assert "reactions" not in messages[f"CONE_{ts(2)}"]
+    assert (await empty.tables.users.all())[A].user_name == "renamed"
+    assert (await empty.tables.channels.all())["CONE"].members == 1
+    assert await empty.tables.bulk.get("CONE") == A
+    assert await empty.tables.members_log.samples("CONE") == [(1700000002, 2), (1700000009, 1)]
+
+
+async def test_an_export_older_than_the_tables_adds_who_and_what_was_missing(
+    empty: House, written: Any
+) -> None:
+    await empty.take_in(written(workspace(one=[message(9)])))
+    older = workspace(two=[message(1)])
+    older.users = [{"id": A, "name": "old name"}, {"id": C, "name": "cara"}]
+    await empty.take_in(written(older))
+    assert {uid: user.user_name for uid, user in (await empty.tables.users.all()).items()} == {
+        A: "ualice",
+        B: "ubob",
+        C: "cara",
+    }
+    assert sorted(await empty.tables.channels.all()) == ["CONE", "CTWO"]
+    configuration = empty.tables.configuration
+    assert (await configuration.get("channel_names"))["names"] == "one#two"
+    assert (await configuration.counts()).all_users == 2
+
+
+# ── what is chosen ───────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize(
+    ("choice", "expected"),
+    [
+        (Choice(), {"CONE"}),
+        (Choice(include_private=True), {"CONE", "G1"}),
+        (Choice(include_dms=True), {"CONE", "D1", "G2"}),
+        (Choice(include_private=True, include_dms=True), {"CONE", "G1", "D1", "G2"}),
+    ],
+)
+async def test_private_channels_and_messages_are_taken_in_on_demand(
+    empty: House, tmp_path: Path, choice: Choice, expected: set[str]
+) -> None:
+    files = workspace(one=[message(1)]).files()
+    for name, about in (
+        ("groups", {"id": "G1", "name": "secret"}),
+        ("dms", {"id": "D1", "members": [A, B]}),
+        ("mpims", {"id": "G2", "name": "mpdm"}),
+    ):
+        files[f"{name}.json"] = json.dumps([about]).encode()
+        files[f"{about.get('name', 'D1')}/2024-01-01.json"] = json.dumps([message(1)]).encode()
+    await empty.take_in(write_zip(files, tmp_path / "x.zip"), choice=choice)
+    assert {item["slack_cid"] for item in (await empty.items("Message")).values()} == expected
+    channels = await empty.tables.channels.all()
+    assert set(channels) == expected
+    if "D1" in channels:
+        assert (channels["D1"].is_im, channels["D1"].name) == (True, "D1")
+    if "G1" in channels:
+        assert (channels["G1"].is_group, channels["G1"].is_private) == (True, True)
+
+
+# ── people ───────────────────────────────────────────────────────────────────────────────────────
+
+
+async def test_whoever_is_in_no_list_is_known_by_a_profile_beside_a_message(
+    empty: House, written: Any
+) -> None:
+    profile = {"name": "cara", "display_name": "Cara", "email": "cara@mail.example"}
+    of = workspace(one=[message(1, C, user_profile=profile), message(2, A, user_profile=profile)])
+    await empty.take_in(written(of))
+    users = await empty.items("User")
+    assert users[C] == {
+        "slack_uid": C,
+        "user_name": "cara",
+        "display_name": "Cara",
+        "deleted": False,
+        "admin": False,
+    }
+    assert users[A]["user_name"] == "ualice"
+    assert (await empty.tables.configuration.counts()).all_users == 2
+
+
+async def test_counts_are_of_the_list_and_kept_by_date(empty: House, written: Any) -> None:
+    of = workspace(one=[message(1)])
+    of.users += [
+        {"id": "UGONE", "deleted": True},
+        {"id": "UBOT", "is_bot": True},
+        {"id": "USLACKBOT"},
+    ]
+    await empty.take_in(written(of))
+    counts = Counts(active_users=4, all_users=5, active_humans=2)
+    assert await empty.tables.configuration.counts() == counts
+    assert await empty.tables.configuration.history() == {date(2023, 11, 14): counts}
+
+
+async def test_without_a_list_of_users_counts_stay(empty: House, tmp_path: Path) -> None:
+    await empty.take_in(EXAMPLE)
+    files = workspace(one=[message(1)]).files()
+    files["users.json"] = b"{"
+    events = await empty.take_in(write_zip(files, tmp_path / "x.zip"))
+    assert any(isinstance(event, Problem) and event.place == "users.json" for event in events)
+    assert (await empty.tables.configuration.counts()).all_users == 4
+
+
+@pytest.mark.parametrize("left", [[], [C]])
+async def test_an_archived_channel_has_no_members_and_its_membership_stays(
+    empty: House, written: Any, left: list[str]
+) -> None:
+    of = workspace(one=[message(1)])
+    await empty.take_in(written(of))
+    of.channels[0] |= {"is_archived": True, "members": left}
+    of.messages["CONE"].append(message(2))
+    await empty.take_in(written(of))
+    channel = (await empty.tables.channels.all())["CONE"]
+    assert (channel.is_archived, channel.members) == (True, 0)
+    assert await empty.tables.bulk.get("CONE") == "UALICE,UBOB"
+    assert await empty.tables.members_log.samples("CONE") == [(1700000001, 2)]
+    assert "names" not in await empty.tables.configuration.get("active_channel_names")
+
+
+# ── first posts ──────────────────────────────────────────────────────────────────────────────────
+
+
+async def test_first_posts_are_of_counted_messages_replies_included(
+    empty: House, written: Any
+) -> None:
+    of = workspace(
+        one=[
+            message(1, B, subtype="channel_join"),
+            message(2, A),
+            message(3, B, thread_ts=ts(2)),
+            message(4, B),
+        ]
+    )
+    await empty.take_in(written(of))
+    assert await empty.tables.first_posts.all() == {
+        A: FirstPost(ts(2), "CONE"),
+        B: FirstPost(ts(3), "CONE"),
+    }
+
+
+@pytest.mark.parametrize(("first", "second"), [(COMPAT, MODERN), (MODERN, COMPAT)])
+async def test_another_way_of_counting_makes_first_posts_anew(
+    empty: House, written: Any, first: Counting, second: Counting
+) -> None:
+    of = workspace(
+        one=[message(1, B, subtype="me_message"), message(2, B), message(3, "USLACKBOT")]
+    )
+    for counting in (first, second):
+        await empty.take_in(written(of), counting)
+    posts = await empty.tables.first_posts.all()
+    if second is COMPAT:
+        assert posts == {B: FirstPost(ts(2), "CONE"), "USLACKBOT": FirstPost(ts(3), "CONE")}
+    else:
+        assert posts == {B: FirstPost(ts(1), "CONE")}
+
+
+async def test_a_first_post_that_was_deleted_gives_way_to_the_next(
+    empty: House, written: Any
+) -> None:
+    of = workspace(one=[message(1, A), message(2, A), message(3, B, thread_ts=ts(1))])
+    await empty.take_in(written(of))
+    gone = message(1, "USLACKBOT", subtype="tombstone", thread_ts=ts(1))
+    of.messages["CONE"] = [gone, *of.messages["CONE"][1:], message(4)]
+    await empty.take_in(written(of))
+    assert (await empty.tables.first_posts.all())[A] == FirstPost(ts(2), "CONE")
+
+
+# ── nothing secret ───────────────────────────────────────────────────────────────────────────────
+
+
+async def test_no_text_and_no_address_reaches_a_table(empty: House, written: Any) -> None:
+    secret = "swordfish"
+    of = workspace(
+        one=[
+            message(
+                1,
+                text=secret,
+                blocks=[{"text": secret}],
+                attachments=[{"text": secret}],
+                files=[{"id": "F1", "name": f"{secret}.txt", "title": secret, "preview": secret}],
+                user_profile={"name": "alice", "email": f"{secret}@mail.example"},
+                client_msg_id=secret,
+                room={"name": secret, "participant_history": [A]},
+            )
+        ]
+    )
+    of.users[0] |= {
+        "profile": {"email": f"{secret}@mail.example", "phone": secret},
+        "token": secret,
+    }
+    of.channels[0] |= {"topic": {"value": secret}, "purpose": {"value": secret}}
+    events = await empty.take_in(written(of))
+    assert secret not in repr(await empty.everything())
+    assert secret not in repr(events)
+
+
+def test_the_example_is_read_whole() -> None:
+    assert sum(map(len, read_folder(EXAMPLE).messages.values())) == 15

@@ -1,0 +1,104 @@
+"""Users from the Web API: counts and their history, and when each was first seen."""
+
+from datetime import date
+from pathlib import Path
+
+from channelstats.ingest.sync import Part
+from channelstats.ingest.sync_events import Failed, Problem, SyncFinished, UsersDone
+from channelstats.tables.configuration import Counts
+from support.channelstats.fake_slack import Fault
+from support.channelstats.house import House
+from support.channelstats.slack_house import Slack
+from support.channelstats.small_workspace import START, A, B, C, at, said, workspace
+from support.channelstats.workspace import Raw, Workspace, write_zip
+
+USERS = frozenset({Part.USERS})
+
+
+def people(*more: Raw) -> Workspace:
+    of = workspace()
+    of.users += more
+    return of
+
+
+async def test_deactivated_users_and_bots_are_stored_and_counted_apart(
+    slack: Slack, empty: House
+) -> None:
+    slack.serve(
+        people({"id": C, "deleted": True}, {"id": "UBOT", "is_bot": True}, {"id": "USLACKBOT"})
+    )
+    events = await slack.sync(empty, now=at(0), parts=USERS)
+    assert events == [UsersDone(users=5, active=4, new=5), SyncFinished()]
+    assert slack.methods() == ["users.list"]
+    counts = Counts(active_users=4, all_users=5, active_humans=2)
+    assert await empty.tables.configuration.counts() == counts
+    users = await empty.tables.users.all()
+    assert (users[C].deleted, users[C].tz, users["UBOT"].is_bot) == (True, "", True)
+
+
+async def test_counts_are_kept_by_date(slack: Slack, empty: House) -> None:
+    slack.serve(people())
+    await slack.sync(empty, now=at(0), parts=USERS)
+    slack.serve(people({"id": C}))
+    await slack.sync(empty, now=at(1), parts=USERS)
+    assert await empty.tables.configuration.history() == {
+        date(2023, 11, 14): Counts(2, 2, 2),
+        date(2023, 11, 15): Counts(3, 3, 3),
+    }
+
+
+async def test_when_a_user_was_first_seen_never_changes(slack: Slack, empty: House) -> None:
+    for day in range(3):
+        slack.serve(people({"id": C, "name": f"cara{day}"}) if day else people())
+        await slack.sync(empty, now=at(day), parts=USERS)
+    assert await empty.tables.users_created.all() == {A: START, B: START, C: int(at(1))}
+    users = await empty.tables.users.all()
+    assert (users[C].user_name, users[C].insert_timestamp) == ("cara2", int(at(1)))
+
+
+async def test_a_date_of_creation_known_from_elsewhere_stays(slack: Slack, empty: House) -> None:
+    await empty.tables.users_created.add([(A, 1_500_000_000)])
+    slack.serve(people())
+    await slack.sync(empty, now=at(0), parts=USERS)
+    assert (await empty.tables.users_created.all())[A] == 1_500_000_000
+    assert (await empty.tables.users.all())[A].insert_timestamp == 1_500_000_000
+
+
+async def test_a_list_that_breaks_off_changes_nothing(slack: Slack, empty: House) -> None:
+    slack.serve(people())
+    await slack.sync(empty, now=at(0), parts=USERS)
+    before = await empty.everything()
+    slack.serve(people({"id": C}), Fault("cut", after=1, times=-1), most=1)
+    *_, finished = await slack.sync(empty, now=at(1), parts=USERS)
+    assert isinstance(finished, SyncFinished)
+    assert [event.place for event in finished.failed] == ["users.list"]
+    assert await empty.everything() == before
+
+
+async def test_an_empty_list_changes_nothing(slack: Slack, empty: House) -> None:
+    slack.serve(people())
+    await slack.sync(empty, now=at(0), parts=USERS)
+    before = await empty.everything()
+    slack.serve(Workspace())
+    failed, finished = await slack.sync(empty, now=at(1), parts=USERS)
+    assert isinstance(failed, Failed)
+    assert finished == SyncFinished(failed=(failed,))
+    assert await empty.everything() == before
+
+
+async def test_what_is_no_user_is_left_out_and_told(slack: Slack, empty: House) -> None:
+    slack.serve(people({"id": "x y"}, {"id": C, "name": 7}))
+    events = await slack.sync(empty, now=at(0), parts=USERS)
+    assert len([event for event in events if isinstance(event, Problem)]) == 2
+    assert sorted(await empty.tables.users.all()) == [A, B]
+
+
+async def test_an_export_older_than_the_users_does_not_replace_them(
+    slack: Slack, empty: House, tmp_path: Path
+) -> None:
+    slack.serve(people())
+    await slack.sync(empty, now=at(9), parts=USERS)
+    older = workspace(one=[said(1)])
+    older.users[0]["name"] = "old name"
+    await empty.take_in(write_zip(older.files(), tmp_path / "x.zip"))
+    assert (await empty.tables.users.all())[A].user_name == "ualice"

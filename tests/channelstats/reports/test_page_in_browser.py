@@ -1,0 +1,109 @@
+"""The page of a report in a real browser."""
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from support.channelstats.weeks import Week
+from support.chromium import Chromium, Page, running_chromium
+
+pytestmark = pytest.mark.browser
+
+WIDE, NARROW = 1200, 360
+KINDS = {"global": "", "channel": "CDEV", "user": "UALICE"}
+
+
+@pytest.fixture
+async def browser() -> AsyncIterator[Chromium]:
+    async with running_chromium() as started:
+        yield started
+
+
+async def opened(browser: Chromium, week: Week, folder: Path, kind: str) -> Page:
+    """The page of a report in a tab of its own."""
+    file = folder / f"{kind}.html"
+    file.write_text(week.text(kind, "html", KINDS[kind]), "utf-8")
+    page = await browser.open(file.as_uri())
+    await page.until("document.querySelector('footer')")
+    return page
+
+
+@pytest.fixture
+async def page(browser: Chromium, w2: Week, tmp_path: Path) -> Page:
+    return await opened(browser, w2, tmp_path, "global")
+
+
+async def shown(page: Page, width: int, scheme: str) -> None:
+    """See the page in a window of that width and scheme."""
+    size: dict[str, Any] = {"height": 900, "deviceScaleFactor": 1, "mobile": False}
+    await page.command("Emulation.setDeviceMetricsOverride", width=width, **size)
+    scheme_feature = {"name": "prefers-color-scheme", "value": scheme}
+    await page.command("Emulation.setEmulatedMedia", media="screen", features=[scheme_feature])
+
+
+@pytest.mark.parametrize("kind", KINDS)
+async def test_the_page_fits_every_window(
+    browser: Chromium, w2: Week, tmp_path: Path, kind: str
+) -> None:
+    page = await opened(browser, w2, tmp_path, kind)
+    for width in (WIDE, NARROW):
+        await shown(page, width, "light")
+        assert await page.evaluate("document.documentElement.scrollWidth") <= width
+
+
+CONTRAST = """
+(() => {
+  const parts = (color) => color.match(/[0-9.]+/g).map(Number);
+  const light = (color) => {
+    const [r, g, b] = parts(color).map((c) => c / 255)
+      .map((c) => (c <= 0.03928 ? c / 12.92 : ((c + 0.055) / 1.055) ** 2.4));
+    return 0.2126 * r + 0.7152 * g + 0.0722 * b;
+  };
+  const behind = (element) => {
+    for (let at = element; at; at = at.parentElement) {
+      const color = getComputedStyle(at).backgroundColor;
+      if (parts(color)[3] !== 0) return color;
+    }
+    return 'rgb(255, 255, 255)';
+  };
+  const ratios = [...document.querySelectorAll('h1, h2, p, dt, dd, th, caption, .delta, a')]
+    .map((element) => {
+      const [a, b] = [light(getComputedStyle(element).color), light(behind(element))];
+      return (Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05);
+    });
+  return Math.min(...ratios);
+})()
+"""
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+async def test_every_text_stands_out_from_what_is_behind_it(page: Page, scheme: str) -> None:
+    await shown(page, WIDE, scheme)
+    assert await page.evaluate(CONTRAST) >= 4.5
+
+
+async def test_dark_and_light_are_the_choice_of_the_reader(page: Page) -> None:
+    background = "getComputedStyle(document.body).backgroundColor"
+    await shown(page, WIDE, "light")
+    light = await page.evaluate(background)
+    await shown(page, WIDE, "dark")
+    assert await page.evaluate(background) != light
+
+
+async def test_the_page_asks_for_nothing_and_complains_of_nothing(page: Page) -> None:
+    assert await page.evaluate("performance.getEntriesByType('resource').length") == 0
+    assert await page.evaluate("document.scripts.length") == 0
+    complaints: list[Any] = []
+    page.on("Log.entryAdded", complaints.append)
+    await page.command("Log.enable")
+    await page.evaluate("1")
+    assert complaints == []
+
+
+async def test_what_scrolls_can_be_reached_by_keyboard_and_has_a_name(page: Page) -> None:
+    regions = "[...document.querySelectorAll('.scroll')]"
+    named = f"{regions}.every((part) => part.tabIndex === 0 && part.getAttribute('aria-label'))"
+    assert await page.evaluate(f"{regions}.length") > 0
+    assert await page.evaluate(f"Boolean({named})")

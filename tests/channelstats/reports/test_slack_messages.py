@@ -1,0 +1,41 @@
+"""The limits of a Slack message."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from channelstats.reports.slack_blocks import DIVIDER, SlackBlock
+from channelstats.reports.slack_messages import (
+    MOST_BLOCKS,
+    MOST_CHARACTERS,
+    characters_of,
+    split_blocks,
+)
+
+
+def text_of(length: int) -> SlackBlock:
+    return {"type": "section", "text": {"type": "mrkdwn", "text": "x" * length}}
+
+
+def fields_of(length: int) -> SlackBlock:
+    return {"type": "section", "fields": [{"type": "mrkdwn", "text": "y" * length}] * 2}
+
+
+SOME = st.one_of(
+    st.just(DIVIDER),
+    st.builds(text_of, st.integers(1, 3000)),
+    st.builds(fields_of, st.integers(1, 2000)),
+)
+
+
+@given(st.lists(SOME, max_size=150))
+def test_every_message_is_within_the_limits_and_no_block_is_lost(blocks: list[SlackBlock]) -> None:
+    parts = split_blocks(blocks)
+    assert [block for part in parts for block in part] == blocks
+    for part in parts:
+        assert len(part) <= MOST_BLOCKS
+        assert sum(map(characters_of, part)) <= MOST_CHARACTERS
+
+
+def test_a_message_is_filled_before_the_next_one_begins() -> None:
+    assert [len(part) for part in split_blocks([DIVIDER] * 120)] == [50, 50, 20]
+    assert [len(part) for part in split_blocks([text_of(3000)] * 7)] == [3, 3, 1]

@@ -1,0 +1,171 @@
+"""Calls are repeated where that helps, never where Slack refuses, and never for ever."""
+
+import asyncio
+from collections.abc import Mapping
+
+import pytest
+
+from channelstats.slack.api_calls import HOLDS, TRIES, Calls
+from channelstats.slack.api_errors import (
+    CallRefused,
+    ChannelRefused,
+    InvalidCursor,
+    MissingScope,
+    NoAnswer,
+    SlackError,
+    ThreadNotFound,
+    TokenRefused,
+)
+from channelstats.slack.api_pace import AppKind
+from channelstats.slack.api_transport import Answer, Cut, Params
+from support.channelstats.slack_house import Waits
+
+METHOD = "conversations.history"
+GOOD = Answer(200, {"ok": True, "messages": []})
+CUT = Cut("ClientPayloadError")
+
+
+def refused(code: str, status: int = 200, **more: str) -> Answer:
+    return Answer(status, {"ok": False, "error": code, **more})
+
+
+def limited(seconds: str) -> Answer:
+    return Answer(429, {"ok": False, "error": "ratelimited"}, seconds)
+
+
+class Scripted:
+    """A transport that answers as it is told; the last answer is repeated for ever."""
+
+    def __init__(self, *answers: Answer | Cut) -> None:
+        self.answers = list(answers)
+        self.asked: list[str] = []
+
+    async def call(self, method: str, params: Params) -> Answer:
+        self.asked.append(method)
+        answer = self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
+        if isinstance(answer, Cut):
+            raise answer
+        return answer
+
+    async def close(self) -> None:
+        self.asked.append("closed")
+
+
+def calls(script: Scripted, waits: Waits, jitter: float = 1.0) -> Calls:
+    return Calls(
+        script, AppKind.INTERNAL, clock=waits.clock, sleep=waits.sleep, jitter=lambda: jitter
+    )
+
+
+async def called(waits: Waits, *answers: Answer | Cut) -> tuple[Mapping[str, object], Scripted]:
+    script = Scripted(*answers)
+    return await calls(script, waits).call(METHOD, {}), script
+
+
+async def failing(waits: Waits, *answers: Answer | Cut) -> tuple[SlackError, Scripted]:
+    script = Scripted(*answers)
+    with pytest.raises(SlackError) as caught:
+        await calls(script, waits).call(METHOD, {})
+    return caught.value, script
+
+
+@pytest.mark.parametrize(
+    "trouble",
+    [CUT, Answer(500, {}), Answer(503, {"ok": True}), Answer(200, {}), refused("fatal_error")],
+)
+async def test_troubles_on_the_way_are_repeated_with_growing_pauses(trouble: Answer | Cut) -> None:
+    waits = Waits()
+    body, _ = await called(waits, trouble, trouble, trouble, GOOD)
+    assert body == GOOD.body
+    assert waits.slept == [1, 2, 4]
+
+
+async def test_pauses_vary_by_half() -> None:
+    waits = Waits()
+    await calls(Scripted(CUT, CUT, GOOD), waits, jitter=0.0).call(METHOD, {})
+    assert waits.slept == [0.5, 1]
+
+
+async def test_repetition_ends() -> None:
+    waits = Waits()
+    error, script = await failing(waits, CUT)
+    assert isinstance(error, NoAnswer)
+    assert str(error) == f"{METHOD}: ClientPayloadError, {TRIES} times"
+    assert len(script.asked) == TRIES
+
+
+async def test_what_slack_says_is_waited() -> None:
+    waits = Waits()
+    await called(waits, limited("30"), limited("3"), refused("ratelimited"), GOOD)
+    assert waits.slept == [30, 3, 30]
+
+
+async def test_holds_are_no_failures_but_end_too() -> None:
+    waits = Waits()
+    error, script = await failing(waits, limited("1"))
+    assert isinstance(error, NoAnswer)
+    assert len(script.asked) == HOLDS + 1
+
+
+@pytest.mark.parametrize("seconds", ["3601", "-1", "inf", "nan"])
+async def test_an_absurd_hold_is_an_error(seconds: str) -> None:
+    error, _ = await failing(waits := Waits(), limited(seconds))
+    assert isinstance(error, NoAnswer)
+    assert waits.slept == []
+
+
+async def test_a_hold_is_of_one_method_alone() -> None:
+    over, asleep = asyncio.Event(), asyncio.Event()
+    waits = Waits()
+
+    async def sleep(seconds: float) -> None:
+        asleep.set()
+        await over.wait()
+        await waits.sleep(seconds)
+
+    script = Scripted(limited("1000"), GOOD)
+    of = Calls(script, AppKind.INTERNAL, clock=waits.clock, sleep=sleep)
+    held = asyncio.create_task(of.call("users.list", {}))
+    await asleep.wait()
+    assert await of.call(METHOD, {}) == GOOD.body
+    assert not held.done()
+    over.set()
+    await held
+    assert script.asked == ["users.list", METHOD, "users.list"]
+
+
+@pytest.mark.parametrize(
+    ("code", "kind"),
+    [
+        ("invalid_auth", TokenRefused),
+        ("token_revoked", TokenRefused),
+        ("missing_scope", MissingScope),
+        ("not_in_channel", ChannelRefused),
+        ("channel_not_found", ChannelRefused),
+        ("is_archived", ChannelRefused),
+        ("thread_not_found", ThreadNotFound),
+        ("invalid_cursor", InvalidCursor),
+        ("method_deprecated", CallRefused),
+    ],
+)
+async def test_a_refusal_is_told_at_once_and_by_its_kind(code: str, kind: type[SlackError]) -> None:
+    error, script = await failing(Waits(), refused(code))
+    assert type(error) is kind
+    assert str(error).startswith(f"{METHOD}: ")
+    assert len(script.asked) == 1
+
+
+async def test_a_missing_scope_is_named() -> None:
+    error, _ = await failing(
+        Waits(), refused("missing_scope", needed="channels:history", provided="users:read")
+    )
+    assert isinstance(error, MissingScope)
+    assert error.needed == "channels:history"
+    assert str(error) == (
+        f"{METHOD}: the token lacks the scope channels:history; it has users:read"
+    )
+
+
+async def test_what_is_no_code_is_not_told() -> None:
+    error, _ = await failing(Waits(), refused("xoxp-1 what somebody wrote"))
+    assert str(error) == f"{METHOD}: unknown"

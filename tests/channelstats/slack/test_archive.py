@@ -1,0 +1,187 @@
+"""A folder or a zip is opened safely, or not at all."""
+
+import os
+import stat
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from channelstats.slack.archive import Limits, Refused, Unreadable, open_archive
+from support.channelstats.workspace import write_folder, write_zip
+
+FILES = {"users.json": b"[]", "general/2024-03-03.json": b'[{"ts":1}]'}
+MEGABYTE = 1 << 20
+
+Write = Callable[[zipfile.ZipFile], None]
+
+
+def made(folder: Path, write: Write) -> Path:
+    path = folder / "made.zip"
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        write(archive)
+    return path
+
+
+@pytest.fixture(params=["folder", "zip"])
+def archive_path(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
+    if request.param == "folder":
+        return write_folder(FILES, tmp_path / "export")
+    return write_zip(FILES, tmp_path / "export.zip")
+
+
+def test_a_folder_and_a_zip_hold_the_same(archive_path: Path) -> None:
+    with open_archive(archive_path) as archive:
+        assert {name: archive.read(name) for name in archive.names} == FILES
+
+
+def test_the_fingerprint_is_the_same_each_time_and_another_for_other_content(
+    archive_path: Path, tmp_path: Path
+) -> None:
+    with open_archive(archive_path) as first, open_archive(archive_path) as again:
+        assert first.fingerprint == again.fingerprint
+        other = write_zip({**FILES, "users.json": b"[1]"}, tmp_path / "other.zip")
+        with open_archive(other) as changed:
+            assert changed.fingerprint != first.fingerprint
+
+
+def test_a_file_above_the_limit_is_not_read(archive_path: Path) -> None:
+    with open_archive(archive_path, Limits(file_bytes=5)) as archive:
+        assert archive.read("users.json") == b"[]"
+        with pytest.raises(Unreadable, match=r"larger than 5 bytes"):
+            archive.read("general/2024-03-03.json")
+
+
+# ── what no export is ────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "../users.json",
+        "general/../../users.json",
+        "/etc/passwd",
+        "general//2024.json",
+        "./users.json",
+        "C:/users.json",
+        "general\\..\\users.json",
+        "..",
+    ],
+)
+def test_a_name_that_leads_elsewhere_is_refused(tmp_path: Path, name: str) -> None:
+    path = made(tmp_path, lambda archive: archive.writestr(name, "[]"))
+    with pytest.raises(Refused, match=r"not a plain relative path"):
+        open_archive(path)
+
+
+@pytest.mark.parametrize("kind", [stat.S_IFLNK, stat.S_IFIFO, stat.S_IFCHR])
+def test_a_link_or_a_special_file_in_a_zip_is_refused(tmp_path: Path, kind: int) -> None:
+    info = zipfile.ZipInfo("users.json")
+    info.external_attr = (kind | 0o644) << 16
+    path = made(tmp_path, lambda archive: archive.writestr(info, "/etc/passwd"))
+    with pytest.raises(Refused, match=r"'users.json' is a link or a special file"):
+        open_archive(path)
+
+
+def test_two_files_of_one_name_are_refused(tmp_path: Path) -> None:
+    def write(archive: zipfile.ZipFile) -> None:
+        archive.writestr("users.json", "[]")
+        with pytest.warns(UserWarning, match=r"Duplicate name"):
+            archive.writestr("users.json", "[1]")
+
+    with pytest.raises(Refused, match=r"'users.json' is there twice"):
+        open_archive(made(tmp_path, write))
+
+
+def test_a_file_that_unpacks_to_far_more_than_it_is_packed_in_is_refused(tmp_path: Path) -> None:
+    path = made(tmp_path, lambda archive: archive.writestr("users.json", b"0" * 20 * MEGABYTE))
+    with pytest.raises(Refused, match=r"'users.json' unpacks .* more than 250 times as many"):
+        open_archive(path)
+
+
+def test_many_files_that_share_their_packed_bytes_are_refused(tmp_path: Path) -> None:
+    path = made(tmp_path, lambda archive: archive.writestr("00.json", os.urandom(MEGABYTE)))
+    data = path.read_bytes()
+    directory = data.index(b"PK\x01\x02")
+    end = data.index(b"PK\x05\x06", directory)
+    entry = data[directory:end]
+    # the same packed bytes under 300 names
+    entries = b"".join(entry.replace(b"00.json", b"%03d.jso" % n) for n in range(300))
+    tail = bytearray(data[end:])
+    tail[8:10] = tail[10:12] = (300).to_bytes(2, "little")
+    tail[12:16] = len(entries).to_bytes(4, "little")
+    path.write_bytes(data[:directory] + entries + bytes(tail))
+    with pytest.raises(Refused, match=r"unpacks .* bytes to .*, more than 250 times"):
+        open_archive(path)
+
+
+def test_more_than_the_limit_in_all_is_refused(tmp_path: Path) -> None:
+    path = write_zip({f"{n}.json": os.urandom(100) for n in range(5)}, tmp_path / "x.zip")
+    with pytest.raises(Refused, match=r"500 bytes when unpacked, the limit is 499"):
+        open_archive(path, Limits(total_bytes=499))
+    with pytest.raises(Refused, match=r"5 entries, the limit is 4"):
+        open_archive(path, Limits(entries=4))
+
+
+def test_an_encrypted_file_is_refused(tmp_path: Path) -> None:
+    path = write_zip(FILES, tmp_path / "x.zip")
+    data = bytearray(path.read_bytes())
+    data[data.index(b"PK\x01\x02") + 8] |= 1
+    path.write_bytes(bytes(data))
+    with pytest.raises(Refused, match=r"is encrypted"):
+        open_archive(path)
+
+
+@pytest.mark.parametrize("content", [b"", b"PK", b"not a zip at all" * 100])
+def test_what_is_neither_folder_nor_zip_is_refused(tmp_path: Path, content: bytes) -> None:
+    path = tmp_path / "export.zip"
+    path.write_bytes(content)
+    with pytest.raises(Refused, match=r"export\.zip: expected a folder or a zip"):
+        open_archive(path)
+
+
+def test_a_missing_file_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(Refused, match=r"No such file"):
+        open_archive(tmp_path / "none.zip")
+
+
+@given(st.data())
+def test_a_damaged_zip_is_refused_or_its_damage_is_met_when_read(
+    tmp_path_factory: pytest.TempPathFactory, data: st.DataObject
+) -> None:
+    path = write_zip(FILES, tmp_path_factory.mktemp("zip") / "x.zip")
+    content = bytearray(path.read_bytes())
+    for _ in range(data.draw(st.integers(1, 4))):
+        content[data.draw(st.integers(0, len(content) - 1))] = data.draw(st.integers(0, 255))
+    path.write_bytes(bytes(content[: data.draw(st.integers(1, len(content)))]))
+    try:
+        with open_archive(path) as archive:
+            for name in archive.names:
+                try:
+                    archive.read(name)
+                except Unreadable:
+                    continue
+    except Refused:
+        return
+
+
+def test_links_in_a_folder_are_not_followed(tmp_path: Path) -> None:
+    outside = write_folder({"2024-03-03.json": b"[]"}, tmp_path / "outside")
+    folder = write_folder(FILES, tmp_path / "export")
+    (folder / "channels.json").symlink_to("/etc/passwd")
+    (folder / "dev").symlink_to(outside)
+    with open_archive(folder) as archive:
+        assert archive.names == sorted(FILES)
+        assert sorted(archive.ignored) == ["channels.json", "dev"]
+
+
+def test_a_file_that_became_a_link_is_not_followed(tmp_path: Path) -> None:
+    folder = write_folder(FILES, tmp_path / "export")
+    with open_archive(folder) as archive:
+        (folder / "users.json").unlink()
+        (folder / "users.json").symlink_to("/etc/passwd")
+        with pytest.raises(Unreadable):
+            archive.read("users.json")

@@ -1,0 +1,204 @@
+"""An export is read wherever it lies; what cannot be read is reported and the rest goes on."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from channelstats.slack.archive import Refused
+from channelstats.slack.export import ChannelKind, Export, Problem
+from support.channelstats.house import EXAMPLE
+from support.channelstats.workspace import write_folder, write_zip
+
+PUBLIC = frozenset({ChannelKind.PUBLIC})
+EVERY = frozenset(ChannelKind)
+MESSAGE = {"type": "message", "ts": "1700000000.000000", "user": "U1"}
+LATEST = "9999999999.000000"
+
+
+def dumped(files: dict[str, object]) -> dict[str, bytes]:
+    return {name: json.dumps(content).encode() for name, content in files.items()}
+
+
+def files_of(folder: Path) -> dict[str, bytes]:
+    return {
+        path.relative_to(folder).as_posix(): path.read_bytes()
+        for path in folder.rglob("*")
+        if path.is_file()
+    }
+
+
+def told(export: Export, kinds: frozenset[ChannelKind] = PUBLIC) -> object:
+    """Everything an export has to say."""
+    users = export.users()
+    channels = export.channels(kinds)
+    messages = [list(export.messages(channel)) for channel in channels]
+    about = [(channel.kind, channel.about) for channel in channels]
+    return users, about, messages, export.problems()
+
+
+def opened(tmp_path: Path, files: dict[str, object]) -> Export:
+    return Export.open(write_zip(dumped(files), tmp_path / "export.zip"))
+
+
+@pytest.mark.parametrize("root", ["", "workspace export Mar 3 2024/"])
+@pytest.mark.parametrize("form", ["folder", "zip"])
+def test_a_zip_a_folder_and_one_folder_more_say_the_same(
+    tmp_path: Path, form: str, root: str
+) -> None:
+    files = files_of(EXAMPLE)
+    if form == "zip":
+        path = write_zip(files, tmp_path / "export.zip", root)
+    else:
+        path = write_folder({root + name: data for name, data in files.items()}, tmp_path / "x")
+    assert told(Export.open(path)) == told(Export.open(EXAMPLE))
+
+
+def test_what_a_computer_adds_to_a_zip_does_not_matter(tmp_path: Path) -> None:
+    files = {f"export/{name}": data for name, data in files_of(EXAMPLE).items()}
+    files |= {"__MACOSX/export/._users.json": b"x", "export/.DS_Store": b"x"}
+    files |= {"export/dev/.2024-03-03.json": b"x", "export/dev/attachments/a.json": b"x"}
+    files |= {"export/dev/canvas_in_the_conversation.json": b"[1]"}
+    files |= {"export/integration_logs.json": b"x", "export/canvases.json": b"x"}
+    path = write_zip(files, tmp_path / "export.zip")
+    assert told(Export.open(path)) == told(Export.open(EXAMPLE))
+
+
+def test_what_has_no_list_is_no_export(tmp_path: Path) -> None:
+    path = write_zip({"general/2024-03-03.json": b"[]"}, tmp_path / "x.zip")
+    with pytest.raises(Refused, match=r"x\.zip: not an export: there is none of channels\.json"):
+        Export.open(path)
+
+
+def test_the_list_says_the_kind_of_a_channel(tmp_path: Path) -> None:
+    export = opened(
+        tmp_path,
+        {
+            "channels.json": [{"id": "C1", "name": "one"}],
+            "groups.json": [{"id": "G1", "name": "secret"}],
+            "dms.json": [{"id": "D1", "members": ["U1", "U2"]}],
+            "mpims.json": [{"id": "G2", "name": "mpdm-a--b-1"}],
+            "one/2024-01-01.json": [MESSAGE],
+            "secret/2024-01-01.json": [MESSAGE],
+            "D1/2024-01-01.json": [MESSAGE],
+            "mpdm-a--b-1/2024-01-01.json": [MESSAGE],
+        },
+    )
+    kinds = {channel.about.id: channel.kind for channel in export.channels(EVERY)}
+    assert kinds == {
+        "C1": ChannelKind.PUBLIC,
+        "D1": ChannelKind.DIRECT,
+        "G1": ChannelKind.PRIVATE,
+        "G2": ChannelKind.GROUP_DIRECT,
+    }
+    assert [channel.about.id for channel in export.channels(PUBLIC)] == ["C1"]
+    assert all(channel.days for channel in export.channels(EVERY))
+
+
+def test_a_folder_is_matched_by_name_then_by_id(tmp_path: Path) -> None:
+    export = opened(
+        tmp_path,
+        {
+            "users.json": [],
+            "channels.json": [{"id": "C1", "name": "one"}, {"id": "C2", "name": "two"}],
+            "C1/2024-01-02.json": [],
+            "two/2024-01-01.json": [],
+            "three/2024-01-01.json": [],
+        },
+    )
+    one, two = export.channels(PUBLIC)
+    assert (one.days, two.days) == (("C1/2024-01-02.json",), ("two/2024-01-01.json",))
+    assert export.problems() == [
+        Problem("three", "in no list of channels, so its 1 files are left out")
+    ]
+
+
+def test_missing_lists_are_reported(tmp_path: Path) -> None:
+    export = opened(tmp_path, {"groups.json": [{"id": "G1", "name": "g"}], "one/a.json": [MESSAGE]})
+    assert export.users() is None
+    assert export.channels(PUBLIC) == []
+    assert [problem.place for problem in export.problems()] == [
+        "users.json",
+        "channels.json",
+        "one",
+    ]
+
+
+def test_every_broken_file_has_a_line_and_the_rest_is_read(tmp_path: Path) -> None:
+    files = dumped(
+        {
+            "channels.json": [
+                {"id": "C1", "name": "one"},
+                {"name": "no id"},
+                {"id": "c?", "name": "x"},
+            ],
+            "users.json": [{"id": "U1"}, {"id": 5}, {"id": "nobody"}],
+            "one/2024-01-03.json": [MESSAGE, {"ts": 1}, {"ts": 2}],
+            "one/2024-01-04.json": [MESSAGE],
+        }
+    )
+    files["one/2024-01-01.json"] = b'[{"type":'
+    files["one/2024-01-02.json"] = b"\xff"
+    export = Export.open(write_zip(files, tmp_path / "x.zip"))
+    users = export.users() or []
+    (channel,) = export.channels(PUBLIC)
+    found = [(place, len(messages)) for place, messages in export.messages(channel)]
+    assert [user.id for user in users] == ["U1"]
+    assert found == [
+        ("one/2024-01-01.json", 0),
+        ("one/2024-01-02.json", 0),
+        ("one/2024-01-03.json", 1),
+        ("one/2024-01-04.json", 1),
+    ]
+    assert [str(problem) for problem in export.problems()] == [
+        "users.json: 1 left out: Expected `str`, got `int` - at `$.id`",
+        "users.json: 'nobody' is not the ID of a user",
+        "channels.json: 1 left out: Object missing required field `id`",
+        "channels.json: 'c?' is not the ID of a channel",
+        "one/2024-01-01.json: left out: not JSON, line 1 column 10: Expecting value",
+        "one/2024-01-02.json: left out: not UTF-8, byte 0",
+        "one/2024-01-03.json: 2 left out: Expected `str | null`, got `int` - at `$.ts`",
+    ]
+    assert export.problems() == []
+
+
+def test_a_damaged_file_of_a_zip_is_reported(tmp_path: Path) -> None:
+    files = dumped({"users.json": [{"id": "UDAMAGED"}], "channels.json": []})
+    path = write_zip(files, tmp_path / "x.zip")
+    data = bytearray(path.read_bytes())
+    data[data.index(b"users.json") + len("users.json") + 2] ^= 0xFF
+    path.write_bytes(bytes(data))
+    export = Export.open(path)
+    assert export.users() is None
+    (problem,) = export.problems()
+    assert str(problem).startswith("users.json: left out: damaged")
+
+
+def test_members_of_the_whole_organization_are_users(tmp_path: Path) -> None:
+    export = opened(
+        tmp_path,
+        {
+            "channels.json": [],
+            "users.json": [{"id": "U1", "name": "one"}],
+            "org_users.json": [{"id": "U1", "name": "other"}, {"id": "W2"}],
+        },
+    )
+    assert [(user.id, user.name) for user in export.users() or []] == [("U1", "one"), ("W2", None)]
+
+
+def test_how_recent_an_export_is_stands_in_its_last_files(tmp_path: Path) -> None:
+    def at(ts: str) -> dict[str, str]:
+        return {**MESSAGE, "ts": ts}
+
+    export = opened(
+        tmp_path,
+        {
+            "channels.json": [{"id": "C1", "name": "one"}, {"id": "C2", "name": "two"}],
+            "one/2024-01-01.json": [at("1700000009.000000")],
+            "one/2024-01-02.json": [at("1700000005.000000"), at("absurd"), at(LATEST)],
+            "two/2024-01-01.json": [at("1700000004.000000")],
+        },
+    )
+    channels = export.channels(PUBLIC)
+    assert export.newest(channels, "1800000000.000000") == "1700000005.000000"
+    assert export.newest([], LATEST) == ""

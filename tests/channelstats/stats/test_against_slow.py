@@ -1,0 +1,110 @@
+"""The report equals the one that loops make from the definitions, in every workspace."""
+
+import random
+from datetime import date
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+from zoneinfo import ZoneInfo
+
+import msgspec
+import pytest
+
+from channelstats.counting import Counting, Profile
+from channelstats.days import Calendar
+from channelstats.ingest.message_row import Origin, row_of
+from channelstats.ingest.people import channel_of, counts_of, user_of
+from channelstats.ingest.threads import settle
+from channelstats.slack.export import ChannelKind, ExportChannel
+from channelstats.slack.objects import SlackChannel, SlackMessage, SlackUser
+from channelstats.stats import Inputs, Options, Period, report
+from channelstats.tables.columns import frame_of
+from channelstats.tables.message_row import item_of
+from support.channelstats import slow
+from support.channelstats.house import UTC, house
+from support.channelstats.random_workspace import Maker, settings
+from support.channelstats.workspace import Workspace, write_zip
+
+LATEST = "1800000000.000000"
+FIELDS = {"rank", "percent", "cur", "messages", "reaction_count", "total", "wau", "both", "posters"}
+"""Where one of these is a key, the keys are names of fields, in no order."""
+
+OURS = {"schema_version", "generated_at", "input_fingerprint"}
+
+
+def inputs_of(workspace: Workspace) -> Inputs:
+    """What a report is made of, without any store."""
+    items = []
+    for cid, raws in workspace.messages.items():
+        origin = Origin(cid, "export", 1, LATEST)
+        came = [row_of(msgspec.convert(raw, SlackMessage), origin) for raw in raws]
+        for row, _ in settle({}, came):
+            row.deleted = (cid, row.ts) in workspace.deleted
+            items.append(item_of(row, Calendar(UTC)))
+    users = [user_of(msgspec.convert(user, SlackUser)) for user in workspace.users]
+    channels = [
+        channel_of(ExportChannel(ChannelKind.PUBLIC, msgspec.convert(raw, SlackChannel), ()))
+        for raw in workspace.channels
+    ]
+    return Inputs(
+        messages=frame_of(items),
+        users={user.slack_uid: user for user in users},
+        channels={channel.slack_cid: channel for channel in channels},
+        counts={date(2024, 1, 1): counts_of(users)},
+    )
+
+
+def wanted(of: slow.Settings) -> tuple[Period, Options]:
+    counting = Counting(Profile(of.profile), include_bots=of.include_bots)
+    options = Options(counting, of.default_timezone, of.merge_skin_tones)
+    return Period(of.start, of.days, ZoneInfo(of.zone)), options
+
+
+def check(found: Any, expected: Any, place: str = "") -> None:
+    """Fail with the place where two documents differ, in kinds and in the order of keys too."""
+    if isinstance(expected, dict):
+        assert set(found) == set(expected), place
+        if not FIELDS & set(expected):
+            assert list(found) == list(expected), place
+        for key in expected:
+            check(found[key], expected[key], f"{place}/{key}")
+    elif isinstance(expected, list):
+        assert len(found) == len(expected), place
+        for number, value in enumerate(expected):
+            check(found[number], value, f"{place}/{number}")
+    elif isinstance(expected, Fraction):
+        assert isinstance(found, float), (place, found)
+        if "activity_percentage" in place or "actity_percentage" in place:
+            assert found == pytest.approx(float(expected), rel=1e-12), place
+        else:
+            assert found == float(expected), place
+    else:
+        assert (type(found), found) == (type(expected), expected), place
+
+
+@pytest.mark.parametrize("seed", range(150))
+def test_the_report_is_that_of_the_definitions(seed: int) -> None:
+    rng = random.Random(seed)
+    of = settings(rng)
+    workspace = Maker(rng, of).workspace(rng.choice((0, 3, 15, 60)))
+    period, options = wanted(of)
+    found = report(inputs_of(workspace), period, options, generated_at=0).document
+    expected = slow.document(workspace, of)
+    assert set(found) >= OURS
+    check({name: found[name] for name in found if name not in OURS}, expected)
+
+
+@pytest.mark.parametrize("seed", range(1000, 1012))
+async def test_so_is_the_report_from_the_tables(seed: int, tmp_path: Path) -> None:
+    rng = random.Random(seed)
+    of = settings(rng)
+    workspace = Maker(rng, of).workspace(60)
+    workspace.deleted.clear()
+    period, options = wanted(of)
+    expected = slow.document(workspace, of)
+    export = write_zip(workspace.files(), tmp_path / "export.zip")
+    async with house(tmp_path, ZoneInfo(rng.choice(("UTC", "Pacific/Kiritimati")))) as opened:
+        configured = rng.choice((options.counting, Counting(Profile.COMPAT)))
+        await opened.take_in(export, configured, now=1_800_000_000)
+        found = (await opened.report(period, options)).document
+    check({name: found[name] for name in found if name not in OURS}, expected)

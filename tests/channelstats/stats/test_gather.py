@@ -1,0 +1,78 @@
+"""What is read from the tables is enough for the report, and not the whole table."""
+
+import dataclasses
+from datetime import date
+from pathlib import Path
+from typing import Any
+from zoneinfo import ZoneInfo
+
+import polars as pl
+import pytest
+
+from channelstats.counting import Counting
+from channelstats.stats import Options, Period, report
+from channelstats.stats.gather import gather
+from channelstats.tables.message_row import MessageRow
+from support.channelstats.house import COMPAT, EXAMPLE, MODERN, UTC, House, house
+
+W1 = Period(date(2024, 3, 3), 7, UTC)
+LATER = "1719792000.000000"
+"""Months after the example."""
+
+
+async def test_replies_are_read_however_late_they_came(empty: House) -> None:
+    await empty.take_in(EXAMPLE)
+    tables = empty.tables
+    head = (await tables.messages.of_channel("CDEV", ""))["1709508600.000200"]
+    head.thread_ts = head.ts
+    for replies, author, is_bot in ((f"UCARA:{LATER}", "UCARA", False), ("", "BHOOK", True)):
+        head.replies, head.bot_replies = replies, "" if replies else f"BHOOK:{LATER}"
+        reply = MessageRow("CDEV", LATER, author, thread_ts=head.ts, is_bot=is_bot)
+        await tables.messages.write([head, reply])
+        found: Any = (await empty.report(W1, Options(COMPAT))).document["new_statistics"]
+        assert found["unanswered"] == 0
+        assert found["first_reply"]["count"] == 2
+
+
+async def test_what_lies_far_away_is_not_read(empty: House) -> None:
+    far = [MessageRow("CDEV", ts, "UBOB") for ts in ("1609459200.000000", LATER)]
+    await empty.take_in(EXAMPLE)
+    await empty.tables.messages.write(far)
+    inputs = await gather(empty.tables, W1, Options(COMPAT))
+    assert inputs.messages.height < 15
+    whole = pl.concat([frame async for frame in empty.tables.messages.all()])
+    assert whole.height == 17
+    options = Options(COMPAT)
+    same = report(dataclasses.replace(inputs, messages=whole), W1, options, generated_at=0)
+    assert report(inputs, W1, options, generated_at=0) == same
+
+
+@pytest.mark.parametrize("stored", ["Pacific/Kiritimati", "Etc/GMT+12"])
+@pytest.mark.parametrize("zone", ["Pacific/Kiritimati", "Etc/GMT+12"])
+async def test_the_zone_that_rows_are_dated_in_does_not_matter(
+    tmp_path: Path, stored: str, zone: str
+) -> None:
+    period = Period(date(2024, 3, 10), 1, ZoneInfo(zone))
+    async with house(tmp_path, ZoneInfo(stored)) as opened:
+        edges = [period.begin, period.end - 1]
+        rows = [MessageRow("C1", f"{at}.000000", "UA", word_count=1) for at in edges]
+        await opened.tables.messages.write(rows)
+        found = (await opened.report(period, Options(COMPAT))).document
+    assert found["users"] == {"UA": [2, 2]}
+
+
+@pytest.mark.parametrize("wanted", [COMPAT, MODERN])
+@pytest.mark.parametrize("configured", [COMPAT, MODERN])
+async def test_first_posts_of_the_other_profile_come_from_the_messages(
+    empty: House, configured: Counting, wanted: Counting
+) -> None:
+    await empty.take_in(EXAMPLE, configured)
+    early = MessageRow("CDEV", "1609459200.000000", "UBOB", subtype="me_message")
+    await empty.tables.messages.write([early])
+    if configured is wanted:  # the table says so, and is believed
+        expected = "1709508600.000200"
+    else:
+        expected = early.ts if wanted is MODERN else "1709508600.000200"
+    inputs = await gather(empty.tables, W1, Options(wanted))
+    assert inputs.first_posts is not None
+    assert inputs.first_posts["UBOB"].message_id == expected

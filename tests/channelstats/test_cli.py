@@ -1,0 +1,188 @@
+"""The command line, from an export to reports."""
+
+import json
+import os
+import stat
+from pathlib import Path
+
+import pytest
+
+from channelstats.cli import NOT_DONE, USAGE, main
+from support.channelstats.house import EXAMPLE
+
+WEEK = ["--week", "2024-03-12", "--profile", "compat"]
+
+
+@pytest.fixture(autouse=True)
+def _nothing_set(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    for name in [name for name in os.environ if name.startswith("CHANNELSTATS_")]:
+        monkeypatch.delenv(name)
+    monkeypatch.chdir(tmp_path)
+
+
+@pytest.fixture
+def data(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> list[str]:
+    """The flag of a data folder that the worked example is in."""
+    flag = ["--data", str(tmp_path / "data")]
+    assert main(["import-export", str(EXAMPLE), *flag]) == 0
+    assert capfd.readouterr().err == "imported: 2 channels, 15 messages, 15 new or changed\n"
+    return flag
+
+
+def error_of(arguments: list[str], capfd: pytest.CaptureFixture[str]) -> str:
+    assert main(arguments) == NOT_DONE
+    found = capfd.readouterr()
+    assert found.out == ""
+    assert found.err.count("\n") == 1
+    return found.err
+
+
+def test_a_report_goes_to_standard_output(
+    data: list[str], capfd: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["report", "global", *WEEK, *data]) == 0
+    found = capfd.readouterr()
+    assert found.out.startswith("Workspace report\n")
+    assert "40 (+54%)" in found.out
+    assert found.err == ""
+
+
+def test_a_report_goes_to_a_folder_in_every_form(data: list[str], tmp_path: Path) -> None:
+    forms = ["text", "html", "json", "slack", "csv", "parquet"]
+    flags = [word for form in forms for word in ("--format", form)]
+    assert main(["report", "global", *WEEK, *data, *flags, "--out", str(tmp_path / "out")]) == 0
+    out = tmp_path / "out"
+    assert sorted(path.name for path in out.iterdir()) == sorted(f"global.{form}" for form in forms)
+    assert json.loads((out / "global.json").read_text())["statistics"]["words"] == 40
+    assert (out / "global.csv" / "channels.csv").read_text().startswith("rank,channel_id,")
+    assert (out / "global.parquet" / "people.parquet").read_bytes().startswith(b"PAR1")
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "title"),
+    [
+        ("channel", "dev", "Report on #dev"),
+        ("channel", "#general", "Report on #general"),
+        ("channel", "cdev", "Report on #dev"),
+        ("user", "@bob", "Report for @Bob Berg"),
+        ("user", "Alice Ames", "Report for @ali"),
+        ("user", "ucara", "Report for @cara"),
+    ],
+)
+def test_channels_and_users_are_found_by_name_and_id(
+    data: list[str], capfd: pytest.CaptureFixture[str], kind: str, name: str, title: str
+) -> None:
+    assert main(["report", kind, name, *WEEK, *data]) == 0
+    assert capfd.readouterr().out.startswith(f"{title}\n")
+
+
+def test_who_is_not_known_is_an_error(data: list[str], capfd: pytest.CaptureFixture[str]) -> None:
+    assert error_of(["report", "user", "@nobody", *data], capfd) == (
+        "channelstats: there is no user '@nobody'\n"
+    )
+    assert "no channel 'none'" in error_of(["report", "channel", "none", *data], capfd)
+
+
+def test_pseudonyms_stay_the_same_from_run_to_run(
+    data: list[str], capfd: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    command = ["report", "user", "@bob", *WEEK, *data, "--anonymize"]
+    assert main(command) == 0
+    first = capfd.readouterr().out
+    assert main(command) == 0
+    assert capfd.readouterr().out == first
+    assert "ob" not in first.splitlines()[0]
+    secret = tmp_path / "data" / "anonymize.secret"
+    assert stat.S_IMODE(secret.stat().st_mode) == 0o600
+    assert len(secret.read_bytes()) == 32
+
+
+def test_a_secret_that_is_too_short_is_an_error(
+    data: list[str], capfd: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    (tmp_path / "secret").write_text("short\n")
+    flags = ["--anonymize", "--anonymize-secret-file", str(tmp_path / "secret")]
+    assert "16 bytes or more" in error_of(["report", "global", *data, *flags], capfd)
+
+
+def test_days_can_be_given_in_many_ways(data: list[str], capfd: pytest.CaptureFixture[str]) -> None:
+    for days in (
+        ["--from", "2024-03-10", "--to", "2024-03-16"],
+        ["--from", "2024-03-10"],
+        ["--to", "2024-03-16"],
+        ["--to", "2024-03-16", "--days", "7"],
+    ):
+        assert main(["report", "global", "--format", "json", *days, *data]) == 0
+        assert json.loads(capfd.readouterr().out)["statistics"]["words"] == 40
+
+
+def test_first_posts_are_made_anew(data: list[str], capfd: pytest.CaptureFixture[str]) -> None:
+    assert main(["rebuild-firstposts", *data]) == 0
+    assert capfd.readouterr().err == "first posts of 3 people\n"
+    assert main(["rebuild-firstposts", *data, "--quiet"]) == 0
+    assert capfd.readouterr().err == ""
+
+
+def test_without_an_import_there_is_nothing_to_report(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    assert "channelstats import-export" in error_of(["report", "global"], capfd)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_what_is_no_export_is_an_error(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "notes.txt").write_text("no export")
+    assert "notes.txt" in error_of(["import-export", "notes.txt"], capfd)
+    assert "nowhere" in error_of(["import-export", "nowhere"], capfd)
+
+
+def test_an_import_with_problems_says_so_in_its_exit_code(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    export = tmp_path / "export"
+    export.mkdir()
+    (export / "channels.json").write_text('[{"id": "CGEN", "name": "general"}]')
+    assert main(["import-export", str(export)]) == 1
+    assert "users.json: missing" in capfd.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        [],
+        ["report"],
+        ["report", "weekly"],
+        ["report", "channel"],
+        ["report", "global", "dev"],
+        ["report", "global", "--format", "csv"],
+        ["report", "global", "--format", "json", "--format", "text"],
+        ["report", "global", "--week", "2024-03-10", "--days", "3"],
+        ["report", "global", "--week", "tomorrow"],
+        ["report", "global", "--days", "0"],
+        ["report", "global", "--dat", "x"],
+    ],
+)
+def test_wrong_usage_has_a_code_of_its_own(
+    arguments: list[str], capfd: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(arguments)
+    assert ended.value.code == USAGE
+    assert "usage: channelstats" in capfd.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        (["--profile", "new"], "--profile: expected compat or modern"),
+        (["--report-timezone", "Mars"], "--report-timezone: expected the name of a time zone"),
+        (["--min-group", "0"], "--min-group: expected a whole number"),
+        (["--store", "mysql://x"], "--store: a store is sqlite:///PATH"),
+        (["--include-bots", "perhaps"], "--include-bots: expected yes or no"),
+        (["--config", "none.toml"], "none.toml: there is no such file"),
+    ],
+)
+def test_a_bad_setting_is_named(
+    flags: list[str], message: str, capfd: pytest.CaptureFixture[str]
+) -> None:
+    assert message in error_of(["report", "global", *flags], capfd)

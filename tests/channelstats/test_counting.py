@@ -1,0 +1,56 @@
+"""Which messages count: the same for one message and for columns."""
+
+import polars as pl
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from channelstats.counting import Counting, Profile, is_bot
+
+COMPAT = Counting(Profile.COMPAT)
+MODERN = Counting(Profile.MODERN)
+WITH_BOTS = Counting(Profile.MODERN, include_bots=True)
+BOTS = frozenset({"UBOT"})
+
+TALK = ("thread_broadcast", "me_message", "file_share")
+SUBTYPES = ("", *TALK, "bot_message", "channel_join", "tombstone", "huddle_thread")
+AUTHORS = ("", "UALICE", "W1", "UBOT", "BHOOK", "USLACKBOT")
+
+
+def test_compat_drops_every_subtype_and_counts_bots() -> None:
+    assert [subtype for subtype in SUBTYPES if COMPAT.counts("UALICE", subtype, BOTS)] == [""]
+    assert [author for author in AUTHORS if COMPAT.counts(author, "", BOTS)] == list(AUTHORS[1:])
+
+
+def test_modern_counts_talk_of_people() -> None:
+    assert [s for s in SUBTYPES if MODERN.counts("UALICE", s, BOTS)] == ["", *TALK]
+    assert [a for a in AUTHORS if MODERN.counts(a, "", BOTS)] == ["UALICE", "W1"]
+
+
+def test_bots_are_included_on_demand() -> None:
+    assert WITH_BOTS.counts("BHOOK", "bot_message", BOTS)
+    assert not WITH_BOTS.counts("UALICE", "channel_join", BOTS)
+
+
+@pytest.mark.parametrize("author", ["UBOT", "BHOOK", "USLACKBOT"])
+def test_a_bot_is_marked_or_known_by_its_bot_id_or_slackbot(author: str) -> None:
+    assert is_bot(author, BOTS)
+    assert not is_bot("UALICE", BOTS)
+
+
+@given(
+    counting=st.sampled_from((COMPAT, MODERN, WITH_BOTS)),
+    rows=st.lists(st.tuples(st.sampled_from(AUTHORS), st.sampled_from(SUBTYPES), st.booleans())),
+)
+def test_columns_are_judged_as_messages_are(
+    counting: Counting, rows: list[tuple[str, str, bool]]
+) -> None:
+    frame = pl.DataFrame(
+        [(author or None, subtype or None, deleted) for author, subtype, deleted in rows],
+        {"slack_uid": pl.String, "subtype": pl.String, "deleted": pl.Boolean},
+        orient="row",
+    )
+    judged = frame.select(counting.counted(BOTS)).to_series().to_list()
+    assert judged == [
+        not deleted and counting.counts(author, subtype, BOTS) for author, subtype, deleted in rows
+    ]

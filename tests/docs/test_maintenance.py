@@ -1,0 +1,44 @@
+"""The page on maintenance and the commands say the same."""
+
+import argparse
+import re
+from pathlib import Path
+
+import pytest
+
+from autopush.commands import TOOLS, arguments
+from autopush.store.month_tables import KEPT, SETTLED
+
+PAGE = (Path(__file__).resolve().parents[2] / "docs" / "maintenance.md").read_text("utf-8")
+
+
+def flags() -> list[argparse.Action]:
+    parser = argparse.ArgumentParser(add_help=False)
+    arguments.maintain(parser)
+    return parser._actions
+
+
+@pytest.mark.parametrize("action", flags(), ids=lambda action: action.option_strings[0])
+def test_every_flag_is_explained_with_its_default(action: argparse.Action) -> None:
+    [flag] = action.option_strings
+    mentions = [line for line in PAGE.splitlines() if re.search(rf"`{flag}\b", line)]
+    mentions += [line for line in PAGE.splitlines() if f"autopush maintain {flag}" in line]
+    assert mentions
+    if isinstance(action.default, int) and not isinstance(action.default, bool):
+        told = "\n".join(mentions)
+        assert re.search(rf"\| {action.default} \||\({action.default}\b", told), told
+
+
+@pytest.mark.parametrize("command", TOOLS, ids=lambda command: command.name)
+def test_every_command_on_the_store_is_shown(command: object) -> None:
+    assert f"$ autopush {getattr(command, 'name', '')} " in PAGE
+
+
+def test_the_day_from_which_months_are_lowered_is_that_of_the_code() -> None:
+    assert f"from the {SETTLED}th day on" in PAGE
+    assert f"`--keep-months` ({KEPT}: this month and the previous one)" in PAGE
+
+
+def test_the_keys_that_a_run_reads_at_least_are_counted_right() -> None:
+    months = arguments.UP_TO - arguments.MONTHS_AGO + 1
+    assert f"reads {months * 24 * 11:,} keys" in PAGE

@@ -1,0 +1,293 @@
+"""The two kinds of node apart: connection and endpoint daemons over one store."""
+
+import asyncio
+import signal
+import socket
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import pytest
+
+from autopush.settings_table import IniFile
+from autopush.webpush.keyring import new_key
+from support.application_server import ApplicationServer
+from support.cluster import ServiceCluster, cluster, new_store, running_cluster
+from support.service import Service, new_subscriber, refusal, running_service, service
+from support.user_agent import UserAgent
+
+
+@pytest.fixture(scope="module", params=["embedded", "dynamodb"])
+def nodes(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[ServiceCluster]:
+    """Two connection nodes and two endpoint nodes, over each kind of store."""
+    store = "" if request.param == "embedded" else new_store()
+    first = {"AUTOPUSH_DIRECT_DELIVERY": "store-first"}
+    data = tmp_path_factory.mktemp("cluster")
+    with running_cluster(data, store, connections=2, endpoints=2, **first) as running:
+        yield running
+
+
+# ── a message through both ───────────────────────────────────────────────────────────────────────
+
+
+async def test_a_message_comes_through_any_endpoint_to_any_connection_node(
+    nodes: ServiceCluster, agents: list[UserAgent], sender: ApplicationServer
+) -> None:
+    for node in nodes.connections:
+        agent, endpoint = await new_subscriber(node, agents)
+        assert endpoint.startswith(f"{nodes.endpoints[0].endpoint}/wpush/v1/")
+        for number in (0, 1):
+            answer = await sender.push(nodes.by_way_of(endpoint, number), b"here")
+            (got,) = await agent.receive(1, ack=True)
+            assert got["version"] == answer.message_id
+            location = nodes.by_way_of(answer.headers["Location"], number)
+            assert (await sender.delete(location)).status == 204
+        assert (await sender.push(endpoint, ttl=0)).status == 201
+        assert (await agent.notification())["channelID"]
+
+
+async def test_what_comes_while_a_user_agent_is_away_waits_for_it_at_every_node(
+    nodes: ServiceCluster, agents: list[UserAgent], sender: ApplicationServer
+) -> None:
+    here, there = nodes.connections
+    agent, endpoint = await new_subscriber(here, agents)
+    await agent.close()
+    stored = [
+        (await sender.push(nodes.by_way_of(endpoint, number), b"%d" % number)).message_id
+        for number in (0, 1, 0, 1)
+    ]
+    agents.append(await there.connect(agent.uaid))
+    assert agents[-1].uaid == agent.uaid
+    got = await agents[-1].receive(4, ack=True)
+    assert [message["version"] for message in got] == stored
+    direct = await sender.push(endpoint, b"5")
+    assert (await agents[-1].notification())["version"] == direct.message_id
+
+
+async def test_a_user_agent_that_comes_to_another_node_leaves_the_first(
+    nodes: ServiceCluster, agents: list[UserAgent], sender: ApplicationServer
+) -> None:
+    here, there = nodes.connections
+    agent, endpoint = await new_subscriber(here, agents)
+    unacked = await sender.push(endpoint, b"not acked there")
+    assert (await agent.notification())["version"] == unacked.message_id
+    agents.append(await there.connect(agent.uaid))
+    assert await agent.closed() is not None
+    assert (await agents[-1].notification())["version"] == unacked.message_id
+
+
+async def test_when_a_connection_node_is_killed_its_user_agents_go_on_elsewhere(
+    nodes: ServiceCluster, agents: list[UserAgent], sender: ApplicationServer
+) -> None:
+    here, there = nodes.connections
+    agent, endpoint = await new_subscriber(here, agents)
+    delivered = await sender.push(endpoint, b"delivered, not acked")
+    assert (await agent.notification())["version"] == delivered.message_id
+    await here.kill()
+    await agent.closed()
+    stored = await sender.push(nodes.by_way_of(endpoint, 1), b"nobody is there")
+    agents.append(await there.connect(agent.uaid))
+    got = await agents[-1].receive(2, ack=True)
+    assert [m["version"] for m in got] == [delivered.message_id, stored.message_id]
+    await here.start()
+
+
+async def test_endpoints_hold_nothing_so_one_may_die(
+    nodes: ServiceCluster, agents: list[UserAgent], sender: ApplicationServer
+) -> None:
+    agent, endpoint = await new_subscriber(nodes.connections[0], agents)
+    await nodes.endpoints[0].kill()
+    answer = await sender.push(nodes.by_way_of(endpoint, 1), b"by the other one")
+    assert (await agent.notification())["version"] == answer.message_id
+    await nodes.endpoints[0].start()
+
+
+async def test_daemons_work_beside_a_whole_service_on_its_folder(
+    tmp_path: Path, agents: list[UserAgent], sender: ApplicationServer
+) -> None:
+    async with service(tmp_path, "--workers", "2") as whole:
+        url = ("--endpoint-url", whole.endpoint)
+        async with (
+            service(tmp_path, *url, command="connection") as node,
+            service(tmp_path, *url, command="endpoint") as other,
+        ):
+            for home in (whole, node):
+                agent, endpoint = await new_subscriber(home, agents)
+                for base in (whole.endpoint, other.endpoint):
+                    answer = await sender.push(endpoint.replace(whole.endpoint, base), b"x")
+                    (got,) = await agent.receive(1, ack=True)
+                    assert got["version"] == answer.message_id
+            assert whole.errors + node.errors + other.errors == []
+
+
+async def test_workers_of_a_connection_node_have_an_internal_port_each(
+    tmp_path: Path, agents: list[UserAgent], sender: ApplicationServer
+) -> None:
+    nodes = cluster(tmp_path, "", "--workers", "2", connections=1, endpoints=1)
+    async with nodes as running:
+        (node,) = running.connections
+        assert len(node.workers) == len(running.endpoints[0].workers) == 2
+        for _ in range(12):  # the kernel deals them out: some to each
+            agent, endpoint = await new_subscriber(node, agents)
+            answer = await sender.push(endpoint, b"x")
+            assert (await agent.notification())["version"] == answer.message_id
+
+
+# ── what each of them serves ─────────────────────────────────────────────────────────────────────
+
+
+async def test_each_daemon_serves_its_ports_and_says_so(
+    tmp_path: Path, sender: ApplicationServer
+) -> None:
+    async with service(tmp_path, command="endpoint") as endpoint:
+        (line,) = [line for line in endpoint.output if " ready: " in line]
+        assert line.startswith(f"autopush endpoint ready: start page {endpoint.endpoint}/ · HTTP ")
+        assert line.rstrip().endswith(f" · store {tmp_path}/autopush.sqlite")
+        assert (await sender.request("GET", f"{endpoint.endpoint}/")).status == 200
+        assert (await sender.request("GET", f"{endpoint.endpoint}/health")).status == 200
+        refused = await sender.request("PUT", f"{endpoint.endpoint}/notif/{'0' * 32}")
+        assert refused.status == 404
+    async with service(tmp_path, command="connection") as node:
+        (line,) = [line for line in node.output if " ready: " in line]
+        assert line.startswith(f"autopush connection ready: WebSocket {node.websocket} · node API ")
+        assert line.rstrip().endswith(f" · store {tmp_path}/autopush.sqlite")
+        for url in (node.websocket.replace("ws:", "http:"), node.node_api + "/"):
+            assert (await sender.request("GET", f"{url}health")).status == 200
+        pushed = await sender.push(f"{node.websocket.replace('ws:', 'http:')}wpush/v1/x")
+        assert pushed.status == 404
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize("workers", ["1", "2"])
+@pytest.mark.parametrize("command", ["connection", "endpoint"])
+def test_a_signal_ends_a_daemon_with_exit_code_0(
+    tmp_path: Path, command: str, workers: str, number: signal.Signals
+) -> None:
+    running = Service(tmp_path, ["--workers", workers], command=command)
+    running.launch()
+    assert running.end(number) == 0
+    assert running.errors == []
+
+
+def test_autopush_alone_is_a_connection_node(tmp_path: Path) -> None:
+    def bare(words: Sequence[str]) -> list[str]:
+        return [word for word in words if word != "connection"]
+
+    running = Service(tmp_path, [], command="connection", wrap=bare)
+    running.launch()
+    assert running.end() == 0
+    assert any("autopush connection ready: " in line for line in running.output)
+
+
+def test_each_daemon_reads_its_own_ini_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    port, websocket, router = free_port(), free_port(), free_port()
+    ini = {
+        IniFile.SHARED: f"endpoint_port = 443\nendpoint_scheme = https\ndata = {tmp_path}\n",
+        IniFile.CONNECTION: f"host = localhost\nport = {websocket}\nrouter_port = {router}\n",
+        IniFile.ENDPOINT: f"port = {port}\nwebsocket_url = wss://push.example\n",
+    }
+    for file, text in ini.items():
+        Path(f".{file.file_name}").write_text(text)
+
+    def without_flags(words: Sequence[str]) -> list[str]:
+        return list(words)[: words.index("--data")]
+
+    lines = {}
+    for command in ("endpoint", "connection"):
+        running = Service(tmp_path, [], command=command, wrap=without_flags)
+        running.launch()
+        assert running.end() == 0
+        lines[command] = next(line for line in running.output if " ready: " in line)
+    assert f"start page https://127.0.0.1/ · HTTP 127.0.0.1:{port} · " in lines["endpoint"]
+    node = f"WebSocket ws://localhost:{websocket}/ · node API localhost:{router} · "
+    assert node in lines["connection"]
+    assert (tmp_path / "keys" / "auth_key").exists()  # made by the endpoint alone
+
+
+def free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = listener.getsockname()[1]
+        assert isinstance(port, int)
+        return port
+
+
+# ── keys ─────────────────────────────────────────────────────────────────────────────────────────
+
+NEW_KEY = "all other nodes need the same one"
+
+
+async def test_daemons_that_start_at_once_on_a_new_folder_have_one_key(
+    tmp_path: Path, agents: list[UserAgent], sender: ApplicationServer
+) -> None:
+    data = tmp_path / "new"
+    port = free_port()
+    daemons = [
+        Service(data, ["--endpoint-url", f"http://127.0.0.1:{port}"], command=command)
+        for command in ("connection", "endpoint", "connection", "endpoint")
+    ]
+    try:
+        await asyncio.gather(*(daemon.start() for daemon in daemons))
+        made = [d for d in daemons if any(NEW_KEY in line for line in d.output)]
+        assert len(made) == 1
+        for home in (daemons[0], daemons[2]):
+            agent, endpoint = await new_subscriber(home, agents)
+            token = endpoint.partition("/wpush/")[2]
+            for other in (daemons[1], daemons[3]):
+                answer = await sender.push(f"{other.endpoint}/wpush/{token}", b"x")
+                assert (await agent.notification())["version"] == answer.message_id
+    finally:
+        codes = [await daemon.stop() for daemon in daemons]
+    assert codes == [0] * 4
+    assert [line for daemon in daemons for line in daemon.errors] == []
+
+
+def test_a_key_that_was_there_or_given_is_no_news(tmp_path: Path) -> None:
+    with running_service(tmp_path) as whole:
+        assert not any(NEW_KEY in line for line in whole.output)
+    with running_service(tmp_path, command="connection") as node:
+        assert not any(NEW_KEY in line for line in node.output)
+    key = new_key()
+    with running_service(tmp_path / "x", command="connection", CRYPTO_KEY=key) as node:
+        assert not any(NEW_KEY in line for line in node.output)
+    assert not (tmp_path / "x" / "keys").exists()
+
+
+# ── what keeps a daemon from starting ────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize(
+    ("command", "flag"), [("connection", "--port"), ("connection", "-r"), ("endpoint", "--port")]
+)
+def test_a_port_in_use_is_named_with_its_flag(tmp_path: Path, command: str, flag: str) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        port = str(other.getsockname()[1])
+        options = ["--port", "0", *(["-r", "0"] if command == "connection" else []), flag, port]
+        line = refusal(tmp_path, command, *options)
+    assert port in line
+    assert ("--router-port" if flag == "-r" else flag) in line
+
+
+@pytest.mark.parametrize("workers", ["1", "2"])
+@pytest.mark.parametrize("command", ["connection", "endpoint"])
+def test_a_broken_store_is_named(tmp_path: Path, command: str, workers: str) -> None:
+    file = tmp_path / "other.sqlite"
+    file.write_bytes(b"this is no database" * 1000)
+    line = refusal(
+        tmp_path, command, "-p0", "--workers", workers, AUTOPUSH_STORE=f"sqlite://{file}"
+    )
+    assert str(file) in line
+
+
+def test_a_store_elsewhere_needs_no_data_folder_when_the_keys_are_given(tmp_path: Path) -> None:
+    file = tmp_path / "file"
+    file.touch()
+    store = f"sqlite://{tmp_path}/store.sqlite"
+    keys = {"CRYPTO_KEY": new_key(), "AUTH_KEY": "secret"}
+    for command in ("serve", "connection", "endpoint"):
+        with running_service(file, "--store", store, command=command, **keys):
+            pass
+    assert str(file) in refusal(file, "endpoint", "-p0", "--store", store, CRYPTO_KEY=new_key())

@@ -1,0 +1,92 @@
+"""Maintenance beside a running service: users who are alive notice nothing."""
+
+import asyncio
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from support.application_server import ApplicationServer
+from support.data_store import DataStore, month_table, next_month, uaid
+from support.service import Service, clean_environment, service
+from support.user_agent import UserAgent
+
+ROTATION = ("--table-rotation", "--no-table-rotation")
+Command = Callable[..., Awaitable[tuple[int, str, str]]]
+
+
+@asynccontextmanager
+async def greeted(running: Service, known: str | None = None) -> AsyncIterator[UserAgent]:
+    agent = await running.connect(known)
+    try:
+        yield agent
+    finally:
+        await agent.close()
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> DataStore:
+    return DataStore(tmp_path)
+
+
+@pytest.fixture
+def command(store: DataStore) -> Command:
+    async def command(*words: str) -> tuple[int, str, str]:
+        process = await asyncio.create_subprocess_exec(
+            *(sys.executable, "-m", "autopush.cli", *words, "--data", str(store.data)),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            env=clean_environment(),
+        )
+        out, err = await asyncio.wait_for(process.communicate(), 60)
+        assert process.returncode is not None
+        return process.returncode, out.decode(), err.decode()
+
+    return command
+
+
+@pytest.mark.parametrize("rotation", ROTATION)
+async def test_only_who_was_not_seen_for_months_is_dropped(
+    store: DataStore, command: Command, sender: ApplicationServer, rotation: str
+) -> None:
+    rotates = rotation == "--table-rotation"
+    old = month_table(3) if rotates else "message"
+    await asyncio.to_thread(store.add_users, range(300), 3, old)
+    async with service(store.data, rotation) as running:
+        async with greeted(running) as away:
+            _, letterbox = await away.register()
+        async with greeted(running) as here:
+            _, endpoint = await here.register()
+            waiting = await sender.push(letterbox, b"stored")
+            code, out, _ = await command("maintain", rotation)
+            assert code == 0
+            assert "users: dropped 300 " in out
+            sent = await sender.push(endpoint, b"direct")
+            assert (await here.notification())["version"] == sent.message_id
+        async with greeted(running, away.uaid) as back:
+            assert back.uaid == away.uaid
+            assert (await back.notification())["version"] == waiting.message_id
+        assert running.errors == []
+    assert await asyncio.to_thread(store.users) == {away.uaid, here.uaid}
+    tables = await asyncio.to_thread(store.tables)
+    assert (old in tables) is not rotates
+    assert (next_month() in tables) is rotates
+
+
+async def test_who_was_dropped_gets_a_new_uaid_and_its_senders_are_told(
+    store: DataStore, command: Command, sender: ApplicationServer
+) -> None:
+    async with service(store.data) as running:
+        async with greeted(running) as agent:
+            _, endpoint = await agent.register()
+        code, out, _ = await command("drop-user", agent.uaid)
+        assert code == 0
+        assert out.startswith(f"dropped {agent.uaid}: webpush, message, 1 channel, last connect ")
+        assert (await sender.push(endpoint)).status == 410
+        async with greeted(running, agent.uaid) as back:
+            assert back.uaid != agent.uaid
+    assert uaid(0) not in await asyncio.to_thread(store.subscribed)
+    assert agent.uaid not in await asyncio.to_thread(store.subscribed)

@@ -1,0 +1,231 @@
+"""A Slack of our own: a process that serves a workspace over HTTP, as the Web API does.
+
+Rule: it says what Slack says, in pages, with cursors, and newest first; and it fails as it is told.
+
+    GET  /api/<method>   the Web API, for whoever has the token
+    POST /control        {"workspace": …} replaces what it serves and forgets the rest
+    GET  /control        {"calls": [[method, params], …]} since then
+
+Faults are taken in the order they are given; each one applies to the calls of its method (or of its
+channel) after the first ``after`` ones, ``times`` times (-1: for ever).
+"""
+
+import asyncio
+import base64
+import sys
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from aiohttp import web
+
+Raw = dict[str, Any]
+
+TOKEN = "xoxp-1-fake-token"
+
+
+@dataclass
+class Fault:
+    """``do``: `rate` (429), `error` (`ok: false`), `expire` (of a cursor that is sent), `status`,
+    `cut` (in mid-page), `html`, `text`.
+
+    ``value``: seconds of Retry-After ("" for no such header), the error's code, the status.
+    """
+
+    do: str
+    value: str = ""
+    method: str = ""
+    channel: str = ""
+    after: int = 0
+    times: int = 1
+    more: Raw = field(default_factory=dict)
+
+    def takes(self, method: str, params: Raw) -> bool:
+        if self.method not in ("", method) or self.channel not in ("", params.get("channel")):
+            return False
+        if self.do == "expire" and "cursor" not in params:
+            return False
+        if self.after:
+            self.after -= 1
+            return False
+        if self.times:
+            self.times -= 1
+            return True
+        return False
+
+
+@dataclass
+class Served:
+    """A workspace as the server has it. ``most``: the largest page, whatever is asked for.
+    ``members`` are those of a channel, by ID.
+    """
+
+    users: list[Raw] = field(default_factory=list)
+    channels: list[Raw] = field(default_factory=list)
+    members: dict[str, list[str]] = field(default_factory=dict)
+    messages: dict[str, list[Raw]] = field(default_factory=dict)
+    faults: list[Raw] = field(default_factory=list)
+    most: int = 999
+    limited: bool = False
+
+
+class Refuse(Exception):
+    """The code of an error."""
+
+
+class FakeSlack:
+    def __init__(self) -> None:
+        self.served = Served()
+        self.faults: list[Fault] = []
+        self.calls: list[tuple[str, Raw]] = []
+
+    async def set(self, request: web.Request) -> web.Response:
+        self.served = Served(**await request.json())
+        self.faults = [Fault(**fault) for fault in self.served.faults]
+        self.calls = []
+        return web.json_response({})
+
+    async def told(self, request: web.Request) -> web.Response:
+        return web.json_response({"calls": self.calls})
+
+    async def api(self, request: web.Request) -> web.StreamResponse:
+        method, params = request.match_info["method"], dict(request.query)
+        self.calls.append((method, params))
+        if request.headers.get("Authorization") != f"Bearer {TOKEN}":
+            return web.json_response({"ok": False, "error": "invalid_auth"})
+        for fault in self.faults:
+            if fault.takes(method, params):
+                return await self.fail(fault, request, method, params)
+        return web.json_response(self.answer(method, params))
+
+    async def fail(
+        self, fault: Fault, request: web.Request, method: str, params: Raw
+    ) -> web.StreamResponse:
+        match fault.do:
+            case "rate":
+                headers = {"Retry-After": fault.value} if fault.value else {}
+                body = {"ok": False, "error": "ratelimited"}
+                return web.json_response(body, status=429, headers=headers)
+            case "expire":
+                return web.json_response({"ok": False, "error": "invalid_cursor"})
+            case "error":
+                return web.json_response({"ok": False, "error": fault.value, **fault.more})
+            case "status":
+                return web.Response(status=int(fault.value), text="<html>sorry</html>")
+            case "html":
+                return web.Response(text="<html>sorry</html>", content_type="text/html")
+            case "text":
+                return web.Response(text="sorry")
+            case "cut":
+                whole = web.json_response(self.answer(method, params)).body
+                assert isinstance(whole, bytes)
+                response = web.StreamResponse(headers={"Content-Type": "application/json"})
+                response.content_length = len(whole)
+                await response.prepare(request)
+                await response.write(whole[: len(whole) // 2])
+                assert request.transport is not None
+                request.transport.abort()
+                return response
+            case unknown:
+                raise ValueError(unknown)
+
+    def answer(self, method: str, params: Raw) -> Raw:
+        try:
+            key, items = self.listing(method, params)
+            return {"ok": True, **self.page(method, params, key, items)}
+        except Refuse as error:
+            return {"ok": False, "error": str(error)}
+
+    def listing(self, method: str, params: Raw) -> tuple[str, list[Raw] | list[str]]:
+        match method:
+            case "users.list":
+                return "members", self.served.users
+            case "conversations.list":
+                return "channels", self.listed(params)
+            case "conversations.members":
+                return "members", self.served.members.get(self.channel(params)["id"], [])
+            case "conversations.history":
+                return "messages", self.history(params)
+            case "conversations.replies":
+                return "messages", self.thread(params)
+        raise Refuse("unknown_method")
+
+    def listed(self, params: Raw) -> list[Raw]:
+        types = params.get("types", "public_channel").split(",")
+        return [
+            channel
+            for channel in self.served.channels
+            if ("private_channel" if channel.get("is_private") else "public_channel") in types
+            and not (params.get("exclude_archived") == "1" and channel.get("is_archived"))
+        ]
+
+    def channel(self, params: Raw) -> Raw:
+        for channel in self.served.channels:
+            if channel["id"] == params.get("channel"):
+                return channel
+        raise Refuse("channel_not_found")
+
+    def history(self, params: Raw) -> list[Raw]:
+        """Newest first, no replies but broadcasts, `oldest` exclusive unless `inclusive`."""
+        oldest = params.get("oldest", "0")
+        found = [
+            raw
+            for raw in self.served.messages.get(self.channel(params)["id"], [])
+            if raw.get("thread_ts", raw["ts"]) == raw["ts"]
+            or raw.get("subtype") == "thread_broadcast"
+        ]
+        inclusive = params.get("inclusive") == "1"
+        found = [raw for raw in found if raw["ts"] > oldest or (inclusive and raw["ts"] == oldest)]
+        return sorted(found, key=lambda raw: str(raw["ts"]), reverse=True)
+
+    def thread(self, params: Raw) -> list[Raw]:
+        """The head, then the replies, oldest first."""
+        messages = self.served.messages.get(self.channel(params)["id"], [])
+        head = [raw for raw in messages if raw["ts"] == params.get("ts")]
+        if not head:
+            raise Refuse("thread_not_found")
+        ts = head[0]["ts"]
+        replies = [raw for raw in messages if raw.get("thread_ts") == ts and raw["ts"] != ts]
+        return head + sorted(replies, key=lambda raw: str(raw["ts"]))
+
+    def page(self, method: str, params: Raw, key: str, items: list[Raw] | list[str]) -> Raw:
+        limit = min(int(params.get("limit", "100")), self.served.most)
+        first = 0
+        if cursor := params.get("cursor"):
+            name, _, number = base64.b64decode(cursor).decode().partition(":")
+            if name != method:
+                raise Refuse("invalid_cursor")
+            first = int(number)
+        after = first + limit
+        following = base64.b64encode(f"{method}:{after}".encode()).decode()
+        body: Raw = {
+            key: items[first:after],
+            "other_list": [],
+            "response_metadata": {"next_cursor": following if after < len(items) else ""},
+        }
+        if method == "conversations.history":
+            body["is_limited"] = self.served.limited
+        return body
+
+
+def as_json(served: Served) -> Raw:
+    return asdict(served)
+
+
+async def main() -> None:
+    """Serve until the standard input ends; print the port."""
+    slack = FakeSlack()
+    app = web.Application(client_max_size=1 << 30)
+    app.router.add_get("/api/{method}", slack.api)
+    app.router.add_post("/control", slack.set)
+    app.router.add_get("/control", slack.told)
+    runner = web.AppRunner(app, access_log=None)
+    await runner.setup()
+    site = web.TCPSite(runner, "127.0.0.1", 0)
+    await site.start()
+    print(runner.addresses[0][1], flush=True)
+    await asyncio.to_thread(sys.stdin.read)
+    await runner.cleanup()
+
+
+if __name__ == "__main__":
+    asyncio.run(main())

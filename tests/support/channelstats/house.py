@@ -1,0 +1,82 @@
+"""Tables on the embedded engine, and exports taken into them."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from zoneinfo import ZoneInfo
+
+from channelstats.counting import Counting, Profile
+from channelstats.ingest.events import Event
+from channelstats.ingest.export_import import Choice, ExportImport
+from channelstats.slack.export import Export
+from channelstats.stats import Options, Period, Report, report
+from channelstats.stats.gather import gather
+from channelstats.tables import Tables
+from channelstats.tables.declarations import HASH_KEYS, table
+from support.clocks import ManualClock
+from tablestore import Engine, Item, TableHandle
+from tablestore.sqlite import SqliteEngine
+
+UTC = ZoneInfo("UTC")
+COMPAT, MODERN = Counting(Profile.COMPAT), Counting(Profile.MODERN)
+NOW = 1_711_000_000.0
+"""2024-03-21: after everything in the worked example."""
+
+EXAMPLE = Path(__file__).parents[2] / "channelstats" / "example"
+"""The export of the worked example, as a folder."""
+
+
+@dataclass
+class House:
+    """The tables of one workspace, and the engine below them."""
+
+    engine: Engine
+    tables: Tables
+
+    async def table(self, name: str) -> TableHandle:
+        return await self.engine.ensure_table(table("channelstats", name))
+
+    async def items(self, name: str) -> dict[str, Item]:
+        """Everything in a table, by key."""
+        handle = await self.table(name)
+        page = await handle.scan()
+        found = page.items
+        while page.cursor is not None:
+            page = await handle.scan(after=page.cursor)
+            found += page.items
+        return {str(item[HASH_KEYS[name]]): item for item in found}
+
+    async def everything(self) -> dict[str, dict[str, Item]]:
+        """Every table with all it holds."""
+        return {name: await self.items(name) for name in HASH_KEYS}
+
+    async def take_in(
+        self,
+        export: Path,
+        counting: Counting = COMPAT,
+        choice: Choice | None = None,
+        now: float = NOW,
+    ) -> list[Event]:
+        """Import an export; return what was reported."""
+        archive = Export.open(export)
+        clock = ManualClock(now)
+        run = ExportImport(archive, self.tables, clock=clock, counting=counting, choice=choice)
+        try:
+            return [event async for event in run.run()]
+        finally:
+            archive.close()
+
+    async def report(self, period: Period, options: Options) -> Report:
+        inputs = await gather(self.tables, period, options)
+        return report(inputs, period, options, generated_at=int(NOW))
+
+
+@asynccontextmanager
+async def house(folder: Path, zone: ZoneInfo = UTC) -> AsyncIterator[House]:
+    """Tables in a file of that folder."""
+    engine = await SqliteEngine.open(folder / "store.sqlite", clock=ManualClock(NOW))
+    try:
+        yield House(engine, await Tables.open(engine, "channelstats", zone))
+    finally:
+        await engine.close()

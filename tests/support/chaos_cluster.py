@@ -1,0 +1,226 @@
+"""A cluster for bad weather: nodes and the store, each a process on a host that may be cut off.
+
+Rule: a node is started again on its old port, as its supervisor would. All processes end with the
+test, also those that were stopped.
+"""
+
+import asyncio
+import contextlib
+import random
+import re
+import signal
+import socket
+import sys
+from collections import deque
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Protocol
+
+from autopush.webpush.keyring import new_key
+from support.cluster import CREDENTIALS
+from support.dynamo_servers import INSTALL, TOOLS
+from support.service import clean_environment
+from support.tools import need
+
+START_TIMEOUT = 60
+STOP_TIMEOUT = 40
+FAULTY = re.compile(r'Traceback|"Severity":[0-3]\b| ERROR | CRITICAL ')
+
+
+class Host(Protocol):
+    """Where a process runs."""
+
+    @property
+    def address(self) -> str: ...
+
+    def command(self, arguments: Sequence[str]) -> list[str]: ...
+
+
+class Loopback:
+    """This machine, by its own address."""
+
+    address = "127.0.0.1"
+
+    def command(self, arguments: Sequence[str]) -> list[str]:
+        return list(arguments)
+
+
+Hosts = Callable[[str], Host]
+"""Where the process of that name is to run."""
+
+
+_given: set[int] = set()
+
+
+def steady_port() -> int:
+    """A free one, and none that anybody is given by chance while its owner is down."""
+    while True:
+        port = random.randrange(10_000, 32_000)
+        with contextlib.suppress(OSError), socket.create_server(("127.0.0.1", port)):
+            if port not in _given:
+                _given.add(port)
+                return port
+
+
+class Daemon:
+    """One process. `ready`: what it prints when it serves."""
+
+    def __init__(
+        self, name: str, command: Sequence[str], *, ready: str, environment: Mapping[str, str]
+    ) -> None:
+        self.name = name
+        self.output: deque[str] = deque(maxlen=1000)
+        self.complaints: list[str] = []
+        """Lines of the log that tell of a fault of the program."""
+        self._command = list(command)
+        self._ready = ready
+        self._environment = dict(environment)
+        self._process: asyncio.subprocess.Process | None = None
+        self._reader: asyncio.Task[None] | None = None
+
+    @property
+    def runs(self) -> bool:
+        """Whether the process is there, be it stopped."""
+        return self._process is not None and self._process.returncode is None
+
+    async def start(self) -> None:
+        """Start, or start again, and wait until it serves."""
+        self._process = await asyncio.create_subprocess_exec(
+            *self._command,
+            stdin=asyncio.subprocess.DEVNULL,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.STDOUT,
+            env=self._environment,
+        )
+        ready = asyncio.get_running_loop().create_future()
+        self._reader = asyncio.create_task(self._read(self._process, ready))
+        await asyncio.wait_for(ready, START_TIMEOUT)
+
+    async def _read(
+        self, process: asyncio.subprocess.Process, ready: "asyncio.Future[None]"
+    ) -> None:
+        assert process.stdout is not None
+        async for raw in process.stdout:
+            line = raw.decode(errors="replace").rstrip("\n")
+            self.output.append(line)
+            if FAULTY.search(line):
+                self.complaints.append(line)
+            if self._ready in line and not ready.done():
+                ready.set_result(None)
+        if not ready.done():
+            end = "\n".join(list(self.output)[-20:])
+            ready.set_exception(RuntimeError(f"{self.name} did not start:\n{end}"))
+
+    def send(self, number: signal.Signals) -> None:
+        """A signal, if it still runs."""
+        if self._process is not None and self.runs:
+            with contextlib.suppress(ProcessLookupError):
+                self._process.send_signal(number)
+
+    async def ended(self) -> int:
+        """Wait for its end; returns the exit code."""
+        assert self._process is not None
+        try:
+            code = await asyncio.wait_for(self._process.wait(), STOP_TIMEOUT)
+        except TimeoutError:
+            self.send(signal.SIGKILL)
+            await self._process.wait()
+            raise
+        if self._reader is not None:
+            await self._reader
+        return code
+
+    async def end(self, number: signal.Signals) -> int:
+        """Send the signal, to a process that was stopped too, and wait for the end."""
+        self.send(number)
+        self.send(signal.SIGCONT)
+        return await self.ended()
+
+
+@dataclass
+class Cluster:
+    """The nodes of one service, and where clients reach them."""
+
+    connections: list[Daemon] = field(default_factory=list)
+    endpoints: list[Daemon] = field(default_factory=list)
+    websocket_urls: list[str] = field(default_factory=list)
+    endpoint_urls: list[str] = field(default_factory=list)
+
+    @property
+    def nodes(self) -> list[Daemon]:
+        return [*self.connections, *self.endpoints]
+
+
+@asynccontextmanager
+async def database(hosts: Hosts) -> AsyncIterator[str]:
+    """A dynalite with nothing in it; what to give as the option `store`. (For the same load
+    ministack takes twice the processor's time.)
+    """
+    host, port = hosts("store"), steady_port()
+    need("node", "https://nodejs.org")
+    program = need(str(TOOLS / "dynalite/node_modules/.bin/dynalite"), INSTALL)
+    arguments = ["--host", host.address, "--port", str(port), "--createTableMs", "0"]
+    daemon = Daemon(
+        "store",
+        host.command([program, *arguments]),
+        ready="listening at",
+        environment=clean_environment(),
+    )
+    async with _running([daemon]):
+        yield f"dynamodb://us-east-1?endpoint=http://{host.address}:{port}"
+
+
+@asynccontextmanager
+async def cluster(
+    hosts: Hosts,
+    data: Path,
+    *,
+    store: str = "",
+    connections: int = 3,
+    endpoints: int = 2,
+    **variables: str,
+) -> AsyncIterator[Cluster]:
+    """Nodes of one service; without `store` they share the folder. `variables`: their environment,
+    beside what all such nodes need.
+    """
+    environment = clean_environment(
+        AUTOPUSH_CRYPTO_KEY=new_key(), AUTOPUSH_NO_AWS="true", **CREDENTIALS, **variables
+    )
+    shared = ["--data", str(data), "--store", store, "--endpoint-url", "http://push.example"]
+
+    def node(kind: str, number: int, *own: str) -> tuple[Daemon, str]:
+        name = f"{kind}{number}"
+        host, port = hosts(name), steady_port()
+        command = [sys.executable, "-m", "autopush.cli", kind, "--host", host.address]
+        command += ["--port", str(port), *own, *shared]
+        ready = f"autopush {kind} ready"
+        daemon = Daemon(name, host.command(command), ready=ready, environment=environment)
+        return daemon, f"{host.address}:{port}"
+
+    made = Cluster()
+    for number in range(connections):
+        daemon, place = node("connection", number, "--router-port", str(steady_port()))
+        made.connections.append(daemon)
+        made.websocket_urls.append(f"ws://{place}/")
+    for number in range(endpoints):
+        daemon, place = node("endpoint", number)
+        made.endpoints.append(daemon)
+        made.endpoint_urls.append(f"http://{place}")
+    async with _running(made.nodes):
+        yield made
+
+
+@asynccontextmanager
+async def _running(daemons: Sequence[Daemon]) -> AsyncIterator[None]:
+    async with AsyncExitStack() as stack:
+        for daemon in daemons:
+            stack.push_async_callback(_end, daemon)
+        await asyncio.gather(*(daemon.start() for daemon in daemons))
+        yield
+
+
+async def _end(daemon: Daemon) -> None:
+    if daemon.runs:
+        await daemon.end(signal.SIGTERM)

@@ -1,0 +1,101 @@
+"""A store, filled and looked at from outside the commands that work on it."""
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import TypeVar
+
+from autopush.store import last_connect
+from autopush.store.hasher import hasher
+from autopush.store.months import Month
+from autopush.store.old_users import months_ago
+from autopush.store.tables import message_table, router_table
+from autopush.webpush.message_id import CHANNELS_ROW
+from tablestore import Capacity, Engine, Item, Table
+from tablestore.stores import open_engine
+
+T = TypeVar("T")
+Run = Callable[..., tuple[int, str, str]]
+"""Runs a command line; answers with exit code, standard output and standard error."""
+CHANNEL = "11111111-2222-3333-4444-555555555555"
+
+
+def uaid(number: int) -> str:
+    return f"{number:032x}"
+
+
+class DataStore:
+    """Opens the store for each call, as another process would."""
+
+    def __init__(self, data: Path, url: str = "") -> None:
+        self.data = data
+        self.url = url or f"sqlite://{data}/autopush.sqlite"
+
+    def use(self, work: Callable[[Engine], Awaitable[T]]) -> T:
+        async def use() -> T:
+            engine = await open_engine(self.url, clock=time.time)
+            try:
+                return await work(engine)
+            finally:
+                await engine.close()
+
+        return asyncio.run(use())
+
+    def add_users(
+        self, numbers: range, months: int = 3, table: str = "message", key_hash: str = ""
+    ) -> None:
+        """User agents with one channel each, last seen so many months ago."""
+        [month] = months_ago(time.time(), months, months)
+        seen = [*last_connect.keys_of(month)]
+
+        async def add(engine: Engine) -> None:
+            router = await engine.ensure_table(router_table("router"))
+            messages = await engine.ensure_table(message_table(table))
+            for number in numbers:
+                key = hasher(key_hash)(uaid(number))
+                record: Item = {
+                    "uaid": key,
+                    "router_type": "webpush",
+                    "connected_at": 1,
+                    "last_connect": seen[number % len(seen)],
+                    "current_month": table,
+                }
+                channels = frozenset((CHANNEL,))
+                row: Item = {"uaid": key, "chidmessageid": CHANNELS_ROW, "chids": channels}
+                await asyncio.gather(messages.put(row), router.put(record))
+
+        self.use(add)
+
+    def make_tables(self, *names: str, capacity: Capacity | None = None) -> None:
+        async def make(engine: Engine) -> None:
+            for name in names:
+                await engine.ensure_table(message_table(name), capacity=capacity)
+
+        self.use(make)
+
+    def users(self) -> set[str]:
+        return self._uaids(router_table("router"))
+
+    def subscribed(self, table: str = "message") -> set[str]:
+        return self._uaids(message_table(table))
+
+    def _uaids(self, table: Table) -> set[str]:
+        async def scan(engine: Engine) -> set[str]:
+            handle = await engine.ensure_table(table)
+            return {str(item["uaid"]) for item in (await handle.scan()).items}
+
+        return self.use(scan)
+
+    def tables(self) -> list[str]:
+        return self.use(lambda engine: engine.table_names())
+
+
+def month_table(ago: int) -> str:
+    """The message table of the month so many months ago."""
+    [month] = months_ago(time.time(), ago, ago)
+    return month.table("message")
+
+
+def next_month() -> str:
+    return Month.at(time.time()).next.table("message")

@@ -1,0 +1,291 @@
+"""Nodes that share an engine and reach each other, and what the tables of their months hold.
+
+Every node is a connection node and an endpoint with a store of its own, on an engine that can be
+held (`gate`). Nothing moves by itself: `quiet` lets everything happen that is not held.
+"""
+
+import asyncio
+from collections.abc import Awaitable
+from datetime import UTC, datetime
+from typing import cast
+
+from autopush.connection.node import ConnectionNode
+from autopush.connection.node_api import NodeApi
+from autopush.connection.registry import Registry
+from autopush.dockerflow import Dockerflow
+from autopush.net.http_messages import Request
+from autopush.net.timers import TimerWheel
+from autopush.protocol.actions import Row
+from autopush.protocol.rules import Rules
+from autopush.routing.nodes import NodeAnswer, Nodes
+from autopush.routing.webpush import Outcome, WebPushRouter
+from autopush.store import PushStore, TablePlan, UserRecord
+from autopush.store.tables import message_table, router_table
+from autopush.webpush.endpoint_token import EndpointTokens
+from autopush.webpush.keyring import KeyRing, new_key
+from autopush.webpush.message_id import IdFactory, new_id
+from autopush.webpush.notification import Notification
+from support.clocks import ManualClock
+from support.connection_house import CHANNEL, ENDPOINT, UAID, UserAgent
+from support.fake_loop import FakeLoop
+from support.gated_engine import GatedEngine
+from tablestore import Engine, Item, Param, Table, TableHandle, Update, Value
+
+ONE, TWO, THREE = "http://one:8081", "http://two:8081", "http://three:8081"
+OCTOBER, NOVEMBER, DECEMBER = "message_2026_10", "message_2026_11", "message_2026_12"
+QUIET_TURNS = 25
+DEADLINE = 60.0
+
+_ANSWERS = {200: NodeAnswer.DONE, 202: NodeAnswer.DONE, 404: NodeAnswer.ABSENT}
+
+
+def at(year: int, month: int, day: int, hour: int = 0, minute: int = 0) -> float:
+    return datetime(year, month, day, hour, minute, tzinfo=UTC).timestamp()
+
+
+class LinkedNodes(Nodes):
+    """Asks the other nodes of a cluster. One that has to wait for its held engine is silent."""
+
+    def __init__(self, cluster: "Cluster", own_id: str, local: Registry) -> None:
+        self.own_id = own_id
+        self._cluster = cluster
+        self._local = local
+
+    async def push(self, node_id: str, notification: Notification, row: Row | None) -> NodeAnswer:
+        if node_id == self.own_id:
+            return await super().push(node_id, notification, row)
+        path = f"/push/{notification.uaid}"
+        return await self._cluster.ask(node_id, "PUT", path, notification.to_node())
+
+    async def check(self, node_id: str, uaid: str) -> NodeAnswer:
+        if node_id == self.own_id:
+            return await super().check(node_id, uaid)
+        answer = await self._cluster.ask(node_id, "PUT", f"/notif/{uaid}")
+        if answer is NodeAnswer.SILENT:
+            self._cluster.owed.append((node_id, uaid))
+        return answer
+
+    async def end_duplicate(self, node_id: str, uaid: str, connected_at: int) -> None:
+        await self._cluster.ask(node_id, "DELETE", f"/notif/{uaid}/{connected_at}")
+
+
+class Node:
+    """One process of the cluster."""
+
+    def __init__(
+        self, cluster: "Cluster", name: str, gate: GatedEngine, store: PushStore, store_first: bool
+    ) -> None:
+        self.name = name
+        self.gate = gate
+        self.store = store
+        self.loop = cluster.loop
+        self.registry = Registry()
+        self.nodes = LinkedNodes(cluster, name, self.registry)
+        self.node = ConnectionNode(
+            store=store,
+            nodes=self.nodes,
+            registry=self.registry,
+            tokens=EndpointTokens(cluster.ring, ENDPOINT),
+            rules=Rules(),
+            wheel=cluster.wheel,
+            clock=cluster.clock,
+            hello_timeout=0,
+            auto_ping_timeout=4,
+            close_timeout=10,
+            max_connections=0,
+            uniform=lambda least, most: (least + most) / 2,
+        )
+        self.router = WebPushRouter(store, self.registry, self.nodes, store_first=store_first)
+        dockerflow = Dockerflow(store, lambda: 0)
+        self.api = NodeApi(self.registry, self.node.acked, cluster.ring, dockerflow)
+        self.dead = False
+        self.cut_off = False
+        """No other node reaches it."""
+
+    async def push(self, notification: Notification) -> Outcome:
+        """What the endpoint does with a message."""
+        recipient = await self.router.find(notification.uaid, notification.channel_id)
+        return await self.router.route(recipient, notification)
+
+    def die(self) -> None:
+        """kill -9: whatever it is doing is never done, and its sockets are gone."""
+        self.dead = True
+
+
+class Cluster:
+    """See the module. The time is the middle of November 2026 unless told otherwise."""
+
+    def __init__(self, engine: Engine, clock: ManualClock) -> None:
+        clock.now = at(2026, 11, 15)
+        self.engine = engine
+        self.clock = clock
+        self.loop = FakeLoop()
+        self.wheel = TimerWheel(self.loop.loop)
+        self.ring = KeyRing([new_key()])
+        self.ids = IdFactory(clock)
+        self.nodes: dict[str, Node] = {}
+        self.agents: list[UserAgent] = []
+        self.owed: list[tuple[str, str]] = []
+        self._asking = 0
+
+    async def add(
+        self,
+        name: str,
+        *,
+        plan: TablePlan | None = None,
+        clock: ManualClock | None = None,
+        store_first: bool = True,
+    ) -> Node:
+        """Start a node."""
+        gate = GatedEngine(self.engine)
+        plan = plan or TablePlan(rotating=True)
+        store = await PushStore.open(gate, plan, key_hash="", clock=clock or self.clock)
+        node = self.nodes[name] = Node(self, name, gate, store, store_first)
+        return node
+
+    async def ask(self, node_id: str, method: str, path: str, body: bytes = b"") -> NodeAnswer:
+        """What a call from node to node is answered."""
+        node = self.nodes.get(node_id)
+        if node is None or node.dead:
+            return NodeAnswer.UNREACHABLE
+        if node.cut_off:
+            return NodeAnswer.SILENT
+        answer = asyncio.ensure_future(node.api(Request(method, path, "", {}, "::1", body=body)))
+        self._asking += 1
+        try:
+            for _ in range(QUIET_TURNS):  # what it can do without its engine it does
+                await asyncio.sleep(0)
+            while not answer.done():
+                if node.gate.is_held and node.gate.waiting:
+                    return NodeAnswer.SILENT  # it will do it, too late
+                await asyncio.sleep(0)
+        finally:
+            self._asking -= 1
+        return _ANSWERS.get((await answer).status, NodeAnswer.BUSY)
+
+    # ── user agents ─────────────────────────────────────────────────────────────────────────────
+
+    def connect(self, node: Node, uaid: str | None = UAID) -> UserAgent:
+        """A user agent says hello."""
+        agent = UserAgent(node)  # type: ignore[arg-type] # all it needs of a house
+        self.agents.append(agent)
+        agent.hello(uaid)
+        return agent
+
+    async def acked(self, agent: UserAgent) -> list[str]:
+        """Let the user agent ack whatever comes, until nothing more does; returns what came."""
+        received: list[str] = []
+        while True:
+            await self.quiet()
+            heard = [message for message in agent.heard() if isinstance(message, dict)]
+            new = [m for m in heard if m.get("messageType") == "notification"]
+            if not new:
+                return received
+            received += [message["version"] for message in new]
+            agent.ack(*new)
+
+    def message(self, uaid: str = UAID, *, topic: str | None = None) -> Notification:
+        sort_time = None if topic else self.ids.next()
+        return Notification(
+            uaid=uaid,
+            channel_id=CHANNEL,
+            version=new_id(self.ring, uaid, CHANNEL, topic, sort_time),
+            ttl=90 * 86_400,
+            timestamp=int(self.clock()),
+            topic=topic,
+            sort_time=sort_time,
+        )
+
+    # ── time ────────────────────────────────────────────────────────────────────────────────────
+
+    async def quiet(self) -> None:
+        """Let everything happen that is not held and not for later."""
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + DEADLINE
+        still = restless = 0
+        while still < QUIET_TURNS:
+            assert loop.time() < deadline, "it does not come to rest"
+            for agent in self.agents:
+                agent.flow()
+            busy = self._asking or any(
+                n.gate.waiting and not n.gate.is_held for n in self.nodes.values()
+            )
+            await asyncio.sleep(0.0005 if restless > QUIET_TURNS else 0)
+            self.loop.advance()
+            still = 0 if busy else still + 1
+            restless = restless + 1 if busy else 0
+            if still == QUIET_TURNS and await self._pay():
+                still = 0
+
+    async def _pay(self) -> bool:
+        """Make the checks that a node was too silent for, as nodes do; whether there were any."""
+        owed, self.owed = self.owed, []
+        for node_id, uaid in owed:
+            if await self.ask(node_id, "PUT", f"/notif/{uaid}") is NodeAnswer.SILENT:
+                self.owed.append((node_id, uaid))
+        return len(self.owed) < len(owed)
+
+    async def pass_time(self, seconds: float) -> None:
+        self.clock.advance(seconds)
+        self.loop.advance(seconds)
+        await self.quiet()
+
+    async def turn_month(self, now: float) -> None:
+        """It is that time, and every node notices."""
+        self.clock.now = now
+        for node in self.nodes.values():
+            await _done(node.store.turn_month(), self)
+
+    # ── what is stored ──────────────────────────────────────────────────────────────────────────
+
+    async def known_user(
+        self, table: str = OCTOBER, *, uaid: str = UAID, channels: bool = True
+    ) -> None:
+        """A user of before that is away, with one channel in that table."""
+        handle = await self._open(message_table(table))
+        if channels:
+            row: Item = {"uaid": uaid, "chidmessageid": " ", "chids": frozenset({CHANNEL})}
+            await handle.put(row)
+        router = await self._open(router_table("router"))
+        await router.put(
+            {
+                "uaid": uaid,
+                "router_type": "webpush",
+                "connected_at": 5,
+                "last_connect": 202610150003,
+                "record_version": 1,
+                "current_month": table,
+            }
+        )
+
+    async def edit_record(self, uaid: str = UAID, **attributes: Value) -> None:
+        """Change the router record behind everybody's back."""
+        router = await self._open(router_table("router"))
+        update = Update(set={name: Param(name) for name in attributes})
+        await router.update((uaid,), update, attributes)
+
+    async def record(self, uaid: str = UAID) -> UserRecord:
+        node = next(iter(self.nodes.values()))
+        store = await PushStore.open(self.engine, node.store.plan, key_hash="", clock=self.clock)
+        record = await store.users.get(uaid)
+        assert record is not None
+        return record
+
+    async def channels(self, table: str, uaid: str = UAID) -> frozenset[str]:
+        item = await (await self._open(message_table(table))).get((uaid, " "))
+        return cast(frozenset[str], item.get("chids", frozenset())) if item else frozenset()
+
+    async def stored(self, table: str) -> list[str]:
+        """The ids of the messages in a table."""
+        items = (await (await self._open(message_table(table))).scan()).items
+        return [str(item["updateid"]) for item in items if item["chidmessageid"] != " "]
+
+    async def _open(self, table: Table) -> TableHandle:
+        return await self.engine.ensure_table(table)
+
+
+async def _done(work: Awaitable[None], cluster: Cluster) -> None:
+    task = asyncio.ensure_future(work)
+    while not task.done():
+        await cluster.quiet()
+    await task
