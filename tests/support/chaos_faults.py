@@ -13,12 +13,15 @@ from typing import Protocol
 
 from support.chaos_books import Books, Fault
 from support.chaos_cluster import Cluster, Daemon
+from support.soak import times
 
 AT_ONCE = 2
 SHORTEST, LONGEST = 0.5, 7.0
 """Seconds that a fault lasts."""
-PAUSE = 4.0
-"""Longest time from the begin of one fault to that of the next, in seconds."""
+PAUSE = times(4, 10)
+"""Longest time from the begin of one fault to that of the next, in seconds. A crowd comes back at
+the pace of its database, here some hundreds of user agents in a second.
+"""
 FINALE = 8.0
 
 

@@ -17,6 +17,7 @@ from autopush.webpush.identifiers import canonical_uaid
 from autopush.webpush.keyring import KeyRing
 from autopush.webpush.message_id import sort_time_of
 from autopush.webpush.notification import from_node
+from tablestore import TablestoreError
 
 NOT_CONNECTED = "Client not connected."
 ACKS_END: Final = 2.5
@@ -56,7 +57,12 @@ class NodeApi:
         except ValueError as error:
             return answers.text(400, str(error))
         row = row_of(notification) if notification.stored else None
-        if await user.hand_over(notification, row):
+        try:
+            taken = await user.hand_over(notification, row)
+        except TablestoreError:
+            # Only what is stored is looked up. Whoever asks will have it looked for there.
+            return answers.text(503, "The store does not answer.")
+        if taken:
             return answers.text(200, "Client accepted for delivery")
         return answers.text(503, "Client busy.")
 

@@ -203,7 +203,7 @@ class UserAgentConnection(WebSocketProtocol):
             failure = Failure.OVERLOADED
         elif isinstance(error, TableNotFound):
             failure = Failure.GONE
-        elif not isinstance(error, TablestoreError):
+        elif not isinstance(error, TablestoreError | asyncio.CancelledError):  # at the node's end
             self._node.on_crash(error, type(question).__name__)
         return self.session.fail(question, failure)
 

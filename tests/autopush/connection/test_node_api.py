@@ -186,6 +186,19 @@ async def test_a_pushed_message_that_is_stored_in_another_table_is_503_and_looke
     assert agent.versions() == [waiting.version]
 
 
+async def test_a_pushed_message_that_cannot_be_looked_up_is_503_and_nothing_is_delivered(
+    house: House,
+) -> None:
+    agent = await house.subscribed()
+    message = house.message(agent.uaid)
+    await agent.connection.messages.store(message)
+    message.stored = "message"
+    house.engine.fail("get message", Throttled("too much to do"))
+    assert words(await push(house, message)) == (503, "The store does not answer.")
+    assert agent.heard() == []
+    assert words(await push(house, message)) == (200, "Client accepted for delivery")
+
+
 async def test_a_pushed_message_that_is_stored_is_not_saved_again(house: House) -> None:
     agent = await house.subscribed()
     message = await stored(house, agent)

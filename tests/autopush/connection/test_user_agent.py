@@ -846,3 +846,27 @@ async def test_pings_that_come_too_often_close_with_4774(house: House) -> None:
     await house.pass_time(54)
     agent.say({})
     assert closed_with(agent) == 4774
+
+
+async def test_a_question_cut_short_by_the_end_of_the_node_is_no_error(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    crashes: list[str] = []
+    asked: list[asyncio.Task[object]] = []
+
+    async def never(*_: object) -> None:
+        await asyncio.sleep(0)  # from here on in a task of its own
+        task = asyncio.current_task()
+        assert task is not None
+        asked.append(task)
+        await asyncio.get_running_loop().create_future()
+
+    monkeypatch.setattr(house.node, "answer", never)
+    monkeypatch.setattr(house.node, "on_crash", lambda error, where: crashes.append(where))
+    agent = house.connect()
+    agent.hello(UAID)
+    await house.settle()
+    asked[0].cancel()
+    await house.settle()
+    assert crashes == []
+    assert not agent.connection.here

@@ -85,8 +85,8 @@ async def nodes(local: Local) -> AsyncIterator[Nodes]:
     wheel.close()
 
 
-def message() -> Notification:
-    return Notification(uaid=UAID, channel_id=CHANNEL, version="v", ttl=60, sort_time=1)
+def message(uaid: str = UAID) -> Notification:
+    return Notification(uaid=uaid, channel_id=CHANNEL, version="v", ttl=60, sort_time=1)
 
 
 def at(port: int) -> str:
@@ -334,22 +334,32 @@ async def test_who_ends_tells_silent_nodes_what_they_missed(
         assert answers == []
 
 
-async def test_ending_one_duplicate_does_not_wait_for_another(nodes: Nodes) -> None:
-    """Nor do pushes and checks."""
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda nodes, node_id, uaid: nodes.end_duplicate(node_id, uaid, 1),
+        lambda nodes, node_id, uaid: nodes.push(node_id, message(uaid), ROW),
+    ],
+    ids=["end of a duplicate", "push of a stored message"],
+)
+async def test_a_call_that_waits_for_the_store_over_there_holds_up_nobody_else(
+    nodes: Nodes, call: Callable[[Nodes, str, str], Awaitable[object]]
+) -> None:
     slow, go = asyncio.Event(), asyncio.Event()
 
     async def answer(request: Request) -> Response:
-        if request.path.endswith("/1"):
+        if not slow.is_set():
             slow.set()
             await go.wait()
         return Response(200)
 
     async with serving(answer) as server:
         node_id, other = at(server.port), UAID[:-1] + "0"
-        first = asyncio.ensure_future(nodes.end_duplicate(node_id, UAID, 1))
+        first = asyncio.ensure_future(call(nodes, node_id, UAID))
         await slow.wait()
-        await nodes.end_duplicate(node_id, other, 2)
+        await call(nodes, node_id, other)
         assert await nodes.check(node_id, UAID) is NodeAnswer.DONE
+        assert await nodes.push(node_id, message(), None) is NodeAnswer.DONE
         assert not first.done()
         go.set()
         await first

@@ -92,6 +92,15 @@ async def test_an_update_in_place_of_what_has_expired(table: TableHandle) -> Non
     assert new == {"user": "u", "n": 5} == await table.get(KEY)
 
 
+async def test_writes_that_let_the_item_expire(table: TableHandle) -> None:
+    await table.put({"user": "u", "n": 1})
+    await table.update(KEY, Update(set={"end": NOW - 1}), condition=Attr("n") == 1)
+    assert await table.get(KEY) is None
+    await table.put({"user": "u", "n": 2})
+    await table.put({"user": "u", "n": 3, "end": NOW - 1}, condition=Attr("n") == 2)
+    assert await table.get(KEY) is None
+
+
 async def test_an_update_that_only_takes_away(table: TableHandle) -> None:
     await table.put({"user": "u", "s": {"a", "b"}, "old": 1})
     update = Update(remove=("old",), take_from={"s": {"a"}})

@@ -13,6 +13,7 @@ import pytest
 
 from support.certificates import tls_pair
 from support.scripted_server import Exchange, Held, ScriptedServer, ok, raw, reset
+from tablestore.dynamodb import client as client_module
 from tablestore.dynamodb import nodes as module
 from tablestore.dynamodb import retries
 from tablestore.dynamodb.client import Client
@@ -157,6 +158,19 @@ async def test_a_dead_node_costs_one_try(
         else:
             fleet.servers[ADDRESSES[1]].script = [reset] * 100
         assert await failures(client, 30) == 1
+
+
+async def test_a_node_that_hangs_is_asked_once(
+    fleet: Fleet, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(client_module, "try_seconds", lambda patience: 0.1)
+    async with client_of(fleet) as client:
+        await calls(client, 3)  # a connection that has served before says as much
+        hanging = fleet.servers[ADDRESSES[1]]
+        hanging.script = [Held() for _ in range(100)]
+        hanging.asked.clear()
+        await calls(client, 30)
+        assert len(hanging.asked) == 1
 
 
 async def test_a_crowded_node_is_not_a_dead_one(fleet: Fleet) -> None:
