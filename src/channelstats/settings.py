@@ -15,6 +15,7 @@ import msgspec
 
 from channelstats.counting import Counting, Profile
 from channelstats.days import zone_of
+from channelstats.slack.api_pace import AppKind
 from channelstats.stats import Options
 from tablestore.stores import parse_store
 
@@ -24,6 +25,7 @@ PREFIX: Final = "CHANNELSTATS_"
 FILE: Final = "channelstats.toml"
 """Read from the data folder when no other file is named."""
 
+_WEEKDAYS: Final = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
 _WORDS: Final = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
 
 
@@ -73,6 +75,30 @@ def _count(text: str) -> int:
     return int(text)
 
 
+def _days(text: str) -> int:
+    if not (text.isascii() and text.isdecimal() and int(text) <= 36_600):
+        raise ValueError("expected a number of days")
+    return int(text)
+
+
+def _port(text: str) -> int:
+    if not (text.isascii() and text.isdecimal() and int(text) <= 65_535):
+        raise ValueError("expected a port, from 0 (any free one) to 65535")
+    return int(text)
+
+
+def _weekday(text: str) -> str:
+    if text.lower() not in _WEEKDAYS:
+        raise ValueError("expected a weekday, like sunday or monday")
+    return text.lower()
+
+
+def _app_kind(text: str) -> str:
+    if text not in tuple(AppKind):
+        raise ValueError(f"expected {', '.join(AppKind)}")
+    return text
+
+
 def _store(text: str) -> str:
     parse_store(text)
     return text
@@ -88,14 +114,35 @@ TABLE: Final = (
     Setting("data", "channelstats-data", "folder that everything is kept in", "DIR"),
     Setting("store", "", "store in place of the file in the data folder", "URL", _store),
     Setting("prefix", "channelstats", "begins the names of tables"),
+    Setting("out_dir", "", "folder that reports are written to", "DIR"),
     Setting("slack_name", "", "workspace in xxx.slack.com, for links", read=_subdomain),
     Setting("report_timezone", "UTC", "time zone of days and weeks", "ZONE", _zone),
+    Setting("week_start", "sunday", "day that weeks begin with", "WEEKDAY", _weekday),
     Setting("default_timezone", "", "time zone of people without one", "ZONE", _zone),
     Setting("profile", "modern", "definitions to count by", "compat|modern", _profile),
+    Setting("count_subtypes", "", "further subtypes that count", "LIST"),
     Setting("include_bots", False, "count what bots say", "yes|no", _switch),
     Setting("merge_skin_tones", False, "count emoji without skin tones", "yes|no", _switch),
+    Setting("exclude_channels", "", "channels that are left out", "LIST"),
+    Setting("exclude_users", "", "people who are left out", "LIST"),
+    Setting("retention_days", 0, "older messages are removed; 0 keeps all", "DAYS", _days),
     Setting("min_group", 1, "leave out channels with fewer posters", "NUMBER", _count),
+    Setting("read_token_file", "", "file with the token that reads", "FILE"),
+    Setting("post_token_file", "", "file with the token that posts", "FILE"),
+    Setting("slack_api", "https://slack.com/api/", "address of Slack's Web API", "URL"),
+    Setting("app_kind", "internal", "whose app the token belongs to", "KIND", _app_kind),
+    Setting("refetch", 7, "days that are read again", "DAYS", _days),
+    Setting("max_age", 21, "days that a first run reads back", "DAYS", _days),
+    Setting("thread_max_age", 90, "days that threads are looked after", "DAYS", _days),
+    Setting("concurrency", 4, "channels that are read at once", "NUMBER", _count),
+    Setting("report_channel", "", "channel for the weekly report", "NAME"),
+    Setting("brief_channel", "", "channel for the brief report", "NAME"),
+    Setting("channel_stats", "", "channel for links to channel reports", "NAME"),
     Setting("optin_channel", "", "channel whose members get user reports", "NAME"),
+    Setting("help_channel", "", "channel to ask in, named in reports", "NAME"),
+    Setting("host", "127.0.0.1", "address that the dashboard listens on", "ADDRESS"),
+    Setting("port", 8090, "port that the dashboard listens on", "PORT", _port),
+    Setting("push_contact", "", "mail address or page for push services", "URL"),
     Setting(
         "anonymize_secret_file", "", "secret of pseudonyms, else one in the data folder", "FILE"
     ),
@@ -108,14 +155,35 @@ class Settings(msgspec.Struct, frozen=True):
     data: str
     store: str
     prefix: str
+    out_dir: str
     slack_name: str
     report_timezone: str
+    week_start: str
     default_timezone: str
     profile: str
+    count_subtypes: str
     include_bots: bool
     merge_skin_tones: bool
+    exclude_channels: str
+    exclude_users: str
+    retention_days: int
     min_group: int
+    read_token_file: str
+    post_token_file: str
+    slack_api: str
+    app_kind: str
+    refetch: int
+    max_age: int
+    thread_max_age: int
+    concurrency: int
+    report_channel: str
+    brief_channel: str
+    channel_stats: str
     optin_channel: str
+    help_channel: str
+    host: str
+    port: int
+    push_contact: str
     anonymize_secret_file: str
 
     @property
@@ -126,6 +194,11 @@ class Settings(msgspec.Struct, frozen=True):
     def file(self) -> Path:
         """The store in the data folder."""
         return self.folder.absolute() / "channelstats.sqlite"
+
+    @property
+    def first_weekday(self) -> int:
+        """Monday is 0."""
+        return _WEEKDAYS.index(self.week_start)
 
     @property
     def counting(self) -> Counting:

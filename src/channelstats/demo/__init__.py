@@ -1,0 +1,1 @@
+"""A workspace that nobody works in, to look at."""

@@ -1,0 +1,1 @@
+"""Web Push notifications that a report is ready."""
