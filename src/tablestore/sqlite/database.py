@@ -118,8 +118,10 @@ class Database:
     def _is_made(self) -> bool:
         """Whether there is nothing to change: then opening needs no turn, whoever holds it."""
         execute = self.writer.execute
-        owner, version = execute("PRAGMA application_id").get, execute("PRAGMA user_version").get
-        tables = execute("SELECT count(*) FROM sqlite_schema").get
+        with self.writer:  # one snapshot: another process may be making it right now
+            owner = execute("PRAGMA application_id").get
+            version = execute("PRAGMA user_version").get
+            tables = execute("SELECT count(*) FROM sqlite_schema").get
         if owner != APPLICATION_ID and (owner or version or tables):
             raise Unavailable(f"{self.path} is a database of another program")
         if version > FILE_VERSION:

@@ -161,3 +161,34 @@ async def test_a_file_that_cannot_be_made_in_time_is_unavailable(
         os.close(lock)
     engine = await SqliteEngine.open(tmp_path / "store")
     await engine.close()
+
+
+@pytest.mark.parametrize("moment", ["application_id", "user_version", "sqlite_schema"])
+async def test_a_file_that_another_process_makes_meanwhile_is_opened(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, moment: str
+) -> None:
+    path, made = tmp_path / "store", list[database.Database]()
+
+    def make_meanwhile(cursor: apsw.Cursor, sql: str, bindings: object) -> bool:
+        if moment in sql and not made:
+            hooks.clear()
+            with pytest.MonkeyPatch.context() as patch:
+                # The one that looks has its snapshot and lets the other make the file.
+                patch.setattr(database, "_OPENING_TIMEOUT", 0.05)
+                try:
+                    made.append(database.Database(path))
+                except Unavailable:
+                    looked.append(sql)
+        return True
+
+    def watch(connection: apsw.Connection) -> None:
+        connection.exec_trace = make_meanwhile
+
+    looked = list[str]()
+    hooks = [watch]
+    monkeypatch.setattr(apsw, "connection_hooks", hooks)
+    engine = await SqliteEngine.open(path)
+    await engine.close()
+    assert made or looked
+    for other in made:
+        other.close()
