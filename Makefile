@@ -5,13 +5,16 @@ BIN    := $(VENV)/bin
 PIP    := $(BIN)/pip --disable-pip-version-check --quiet
 
 .DEFAULT_GOAL := help
-.PHONY: help serve test check lint types imports docs bench soak chaos tools format lock clean
+.PHONY: help serve demo test check lint types imports docs bench soak chaos tools format lock clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## /{printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 serve: $(VENV)/.run ## start autopush on the embedded store (options: AUTOPUSH_<NAME>, see `autopush serve --help`)
 	@exec $(BIN)/autopush serve
+
+demo: $(VENV)/.channelstats ## make up a Slack workspace and open its dashboard in the browser
+	@exec $(BIN)/channelstats demo
 
 test: $(VENV)/.dev ## run the tests
 	@$(BIN)/python -m pytest $(PYTEST_ARGS)
@@ -50,6 +53,8 @@ COMPILE = uv pip compile --quiet --universal --python-version 3.11 --generate-ha
 lock: ## pin requirements/ anew (needs uv and npm)
 	@$(COMPILE) pyproject.toml requirements/build.in --extra=dev -o requirements/dev.txt
 	@$(COMPILE) pyproject.toml requirements/build.in --constraint requirements/dev.txt -o requirements/run.txt
+	@$(COMPILE) pyproject.toml requirements/build.in --extra=channelstats --constraint requirements/dev.txt \
+	  -o requirements/channelstats.txt
 	@$(COMPILE) requirements/tools/ministack.in -o requirements/tools/ministack.txt
 	@cd requirements/tools && npm install --package-lock-only --omit-lockfile-registry-resolved --silent
 
@@ -76,6 +81,11 @@ $(VENV)/.run: requirements/run.txt pyproject.toml | $(VENV)/bin/python
 	@echo "Setting up $(VENV) (once) …"
 	@$(PIP) install --require-hashes -r requirements/run.txt
 	@$(PIP) install --no-build-isolation --no-deps --editable .
+	@touch $@
+
+$(VENV)/.channelstats: requirements/channelstats.txt $(VENV)/.run
+	@echo "Setting up $(VENV) for channelstats (once) …"
+	@$(PIP) install --require-hashes -r requirements/channelstats.txt
 	@touch $@
 
 $(VENV)/.dev: requirements/dev.txt $(VENV)/.run

@@ -14,7 +14,7 @@ from autopush.settings_reference import render_reference, render_sample
 from autopush.settings_table import IniFile
 from autopush.webpush.errors import ERRORS, reason_phrase
 
-from . import month_picture, state_diagram
+from . import channelstats_parts, month_picture, state_diagram
 
 CELL_BORDER: Final = re.compile(r"(?<!\\)\|")
 OPTION_LINK: Final = re.compile(r"\[`(?P<name>\w+)`\]\(settings\.md\)")
@@ -111,6 +111,9 @@ def transitions() -> str:
 
 
 PARTS: Final[Mapping[str, Callable[[], str]]] = {
+    "channelstats-commands": channelstats_parts.commands,
+    "channelstats-settings": channelstats_parts.settings,
+    "channelstats-tables": channelstats_parts.tables,
     "commands": commands,
     "errors": errors,
     "events": events,

@@ -1,0 +1,60 @@
+"""What the pages of channelstats take from its code: commands, settings, tables of reports."""
+
+from typing import Final
+
+from channelstats.cli import make_parsers
+from channelstats.commands import COMMANDS
+from channelstats.reports.data_tables import CHANNEL, USER, WORKSPACE, DataTable
+from channelstats.settings import TABLE
+
+
+def commands() -> str:
+    """Every command, with its own flags."""
+    rows = ["| command | what it does |", "|---|---|"]
+    rows += [f"| [`channelstats {of.name}`](#command-{of.name}) | {of.help} |" for of in COMMANDS]
+    return "\n".join([*rows, *(line for of in COMMANDS for line in _command(of.name, of.help))])
+
+
+def _command(name: str, text: str) -> list[str]:
+    parser = make_parsers()[name]
+    usage = [action for action in parser._actions if action.dest not in _OF_ALL]
+    lines = ["", f"(command-{name})=", f"## {name}", "", text[0].upper() + text[1:] + ".", ""]
+    if not usage:
+        return lines
+    lines += ["| flag | meaning |", "|---|---|"]
+    for action in usage:
+        names = ", ".join(f"`{flag}`" for flag in action.option_strings)
+        shown = action.metavar or ("" if action.nargs == 0 else action.dest.upper())
+        choices = " ".join(f"`{choice}`" for choice in action.choices or ())
+        word = names or f"`{shown if isinstance(shown, str) else action.dest}`"
+        value = f" `{shown}`" if names and shown and not choices else ""
+        meaning = " ".join(filter(None, [action.help or "", choices]))
+        lines.append(f"| {word}{value} | {meaning} |")
+    return lines
+
+
+_OF_ALL: Final = {"help", "config", "quiet", "command", *(setting.name for setting in TABLE)}
+
+
+def settings() -> str:
+    """Every setting."""
+    rows = ["| setting, flag, environment | default | meaning |", "|---|---|---|"]
+    for of in TABLE:
+        names = f"[**{of.name}**]{{#channelstats-{of.name.replace('_', '-')}}}<br>"
+        default = {True: "yes", False: "no"}.get(of.default, of.default) if of.default != "" else ""
+        shown = f"`{default}`" if default != "" else ""
+        rows.append(f"| {names}`{of.flag}`<br>`{of.variable}` | {shown} | {of.help} |")
+    return "\n".join(rows)
+
+
+def tables() -> str:
+    """The columns of the tables that CSV and Parquet have."""
+    parts = []
+    for kind, of in (("global and brief", WORKSPACE), ("channel", CHANNEL), ("user", USER)):
+        parts += ["", f"### Tables of a {kind} report", "", "| table | columns |", "|---|---|"]
+        parts += [f"| `{table.name}` | {_columns(table)} |" for table in of]
+    return "\n".join(parts)
+
+
+def _columns(table: DataTable) -> str:
+    return " ".join(f"`{column.partition(':')[0]}`" for column in table.columns.split())
