@@ -1,0 +1,146 @@
+"""Messages without those who do not want to be in them.
+
+Rule: nothing of theirs stays: no message, no reaction, no mention, no reply in somebody's list; and
+what was counted of them is counted off. Rows and columns lose the same.
+"""
+
+import re
+from collections.abc import Callable, Collection, Mapping
+from typing import Final
+
+import msgspec
+import orjson
+import polars as pl
+
+from channelstats.identifiers import is_user_id
+from channelstats.tables.codecs import (
+    Reaction,
+    decode_mentions,
+    decode_reactions,
+    decode_replies,
+    encode_json,
+    encode_mentions,
+    encode_reactions,
+    encode_replies,
+)
+from channelstats.tables.directory import Channel, User
+from channelstats.tables.message_row import MessageRow
+
+Out = Callable[[str], bool]
+"""Whether somebody of this ID is left out."""
+
+_ID: Final = re.compile(r"[UWB][A-Z0-9]+")
+
+
+def people_meant(listed: Collection[str], users: Mapping[str, User]) -> frozenset[str]:
+    """The IDs of those whom a list means: by ID, known or not, by user name or by display name."""
+    wanted = {entry.removeprefix("@") for entry in listed}
+    named = {
+        uid for uid, user in users.items() if wanted & {user.user_name, user.display_name} - {""}
+    }
+    return frozenset({entry for entry in wanted if is_user_id(entry)} | named)
+
+
+def channels_meant(listed: Collection[str], channels: Mapping[str, Channel]) -> frozenset[str]:
+    """The IDs of the channels that a list means, by ID or by name."""
+    wanted = {entry.removeprefix("#") for entry in listed}
+    named = {cid for cid, channel in channels.items() if channel.friendly_name in wanted}
+    return frozenset(wanted | named)
+
+
+# ── rows ─────────────────────────────────────────────────────────────────────────────────────────
+
+
+def row_without(row: MessageRow, out: Out) -> MessageRow | None:
+    """The row without those who are left out, the same one if they are not in it; None when it is
+    theirs.
+    """
+    if row.slack_uid and out(row.slack_uid):
+        return None
+    found = {
+        *_ID.findall(f"{row.mentions} {row.reactions} {row.replies} {row.bot_replies}"),
+        *_ID.findall(f"{row.parent_user_id} {row.room} {row.files}"),
+    }
+    if not any(map(out, found)):
+        return row
+    mentions = [uid for uid in decode_mentions(row.mentions) if not out(uid)]
+    reactions = decode_reactions(row.reactions)
+    left = [Reaction(name, tuple(uid for uid in users if not out(uid))) for name, users in reactions]
+    replies, bot_replies = (
+        [reply for reply in decode_replies(text) if not out(reply.user)]
+        for text in (row.replies, row.bot_replies)
+    )
+    gone_replies = len(decode_replies(row.replies)) - len(replies)
+    return msgspec.structs.replace(
+        row,
+        mentions=encode_mentions(mentions),
+        reactions=encode_reactions(reaction for reaction in left if reaction.users),
+        reaction_count=max(row.reaction_count - _users(reactions) + _users(left), 0),
+        parent_user_id="" if row.parent_user_id and out(row.parent_user_id) else row.parent_user_id,
+        replies=encode_replies(replies),
+        bot_replies=encode_replies(bot_replies),
+        reply_count=max(row.reply_count - gone_replies, 0),
+        room=_room(row.room, out),
+        files=_files(row.files, out),
+    )
+
+
+def _users(reactions: list[Reaction]) -> int:
+    return sum(len(reaction.users) for reaction in reactions)
+
+
+def _room(text: str, out: Out) -> str:
+    if not text:
+        return text
+    room = orjson.loads(text)
+    people = [uid for uid in room.get("participant_history", ()) if not out(uid)]
+    return encode_json({**room, "participant_history": people})
+
+
+def _files(text: str, out: Out) -> str:
+    if not text:
+        return text
+    return encode_json(
+        [
+            {name: value for name, value in file.items() if name != "user" or not out(value)}
+            for file in orjson.loads(text)
+        ]
+    )
+
+
+# ── columns ──────────────────────────────────────────────────────────────────────────────────────
+
+
+def frame_without(
+    frame: pl.DataFrame, people: Collection[str], channels: Collection[str] = ()
+) -> pl.DataFrame:
+    """The columns (see `channelstats.tables.columns`) without those people and channels."""
+    if channels:
+        frame = frame.filter(~pl.col("slack_cid").is_in(sorted(channels)))
+    if not people:
+        return frame
+    anyone = f"(?:{'|'.join(map(re.escape, sorted(people)))})"
+    reacted, replied = rf"[:;]{anyone}\b", rf"\b{anyone}:[0-9.]+,?"
+    return frame.filter(
+        pl.col("slack_uid").is_null() | ~pl.col("slack_uid").is_in(sorted(people))
+    ).with_columns(
+        _off("mentions", rf"\b{anyone}\b[:,]?"),
+        _off("reactions", reacted),
+        _fewer("reaction_count", "reactions", reacted),
+        pl.when(~pl.col("parent_user_id").is_in(sorted(people))).then("parent_user_id"),
+        _off("replies", replied),
+        _off("bot_replies", replied),
+        _fewer("reply_count", "replies", replied),
+        pl.col("room").str.replace_all(rf'"{anyone}"', "null"),
+    )
+
+
+def _off(column: str, pattern: str) -> pl.Expr:
+    """A text without what matches; null where nothing is left."""
+    left = pl.col(column).str.replace_all(pattern, "")
+    return pl.when(left != "").then(left).alias(column)
+
+
+def _fewer(number: str, column: str, pattern: str) -> pl.Expr:
+    gone = pl.col(column).str.count_matches(pattern).fill_null(0).cast(pl.Int64)
+    return pl.max_horizontal(pl.col(number) - gone, 0).alias(number)

@@ -1,0 +1,210 @@
+"""The tables in DynamoDB: what plain boto3 finds there, and that reports are the same as over the
+embedded store.
+"""
+
+import json
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import boto3
+import pytest
+
+from channelstats.cli import main
+from channelstats.tables import Tables
+from channelstats.tables.declarations import HASH_KEYS
+from support import dynamo_servers
+from support.channelstats.house import EXAMPLE, NOW, UTC, House
+from support.clocks import ManualClock
+from support.table_engines import DynamoStore
+
+if TYPE_CHECKING:
+    from types_boto3_dynamodb import DynamoDBClient
+
+COLUMNS = {
+    "Channel": {
+        "channel_key": "S",
+        "friendly_name": "S",
+        "slack_cid": "S",
+        "members": "N",
+        "is_channel": "BOOL",
+        "is_im": "BOOL",
+        "is_group": "BOOL",
+        "is_mpim": "BOOL",
+        "created": "N",
+        "is_archived": "BOOL",
+        "is_private": "BOOL",
+    },
+    "ChannelConfiguration": {"slack_cid": "S", "last_message_timestamp": "N"},
+    "FirstPost": {"slack_uid": "S", "slack_cid": "S", "message_id": "S", "ts": "N"},
+    "Message": {
+        "cid_ts": "S",
+        "date": "S",
+        "ts": "S",
+        "slack_cid": "S",
+        "word_count": "N",
+        "slack_uid": "S",
+        "mentions": "S",
+        "reactions": "S",
+        "reaction_count": "N",
+        "thread_ts": "S",
+        "parent_user_id": "S",
+        "replies": "S",
+        "reply_count": "N",
+        "subtype": "S",
+        "files": "S",
+        "is_threadhead": "BOOL",
+        "is_threaded": "BOOL",
+        "is_bot": "BOOL",
+        "fetched_at": "N",
+        "source": "S",
+    },
+    "User": {
+        "slack_uid": "S",
+        "tz_offset": "N",
+        "insert_timestamp": "N",
+        "user_name": "S",
+        "tz": "S",
+        "real_name": "S",
+        "display_name": "S",
+        "deleted": "BOOL",
+        "admin": "BOOL",
+    },
+    "ChannelMembersLog": {"slack_cid": "S"},
+}
+"""The columns of the data model, and those of the original beside them, by their types."""
+
+HEAD = {
+    "cid_ts": {"S": "CGEN_1709573400.000300"},
+    "date": {"S": "2024-03-04"},
+    "ts": {"S": "1709573400.000300"},
+    "slack_cid": {"S": "CGEN"},
+    "slack_uid": {"S": "UALICE"},
+    "word_count": {"N": "8"},
+    "reaction_count": {"N": "3"},
+    "reactions": {"S": "wave:UBOB:UCARA,+1::skin-tone-2:UBOB"},
+    "thread_ts": {"S": "1709573400.000300"},
+    "parent_user_id": {"S": "UALICE"},
+    "replies": {"S": "UBOB:1709575500.000400,UCARA:1709755200.000600,UBOB:1710061200.000800"},
+    "reply_count": {"N": "3"},
+    "is_threadhead": {"BOOL": True},
+    "is_threaded": {"BOOL": True},
+}
+
+
+@pytest.fixture
+async def database() -> AsyncIterator[DynamoStore]:
+    found = DynamoStore(dynamo_servers.ministack(), ManualClock(NOW))
+    yield found
+    await found.clear()
+
+
+@pytest.fixture
+async def imported(database: DynamoStore) -> AsyncIterator[House]:
+    engine = await database.open()
+    house = House(engine, await Tables.open(engine, "channelstats", UTC))
+    await house.take_in(EXAMPLE)
+    yield house
+    await engine.close()
+
+
+class Reader:
+    """Reads as any script does."""
+
+    def __init__(self, database: DynamoStore) -> None:
+        self.client: DynamoDBClient = boto3.client(
+            "dynamodb",
+            region_name="us-east-1",
+            endpoint_url=database.endpoint,
+            aws_access_key_id="test",
+            aws_secret_access_key="test",
+        )
+        self.prefix = f"{database.prefix}channelstats."
+
+    def items(self, table: str) -> list[dict[str, Any]]:
+        return list(self.client.scan(TableName=self.prefix + table)["Items"])
+
+    def item(self, table: str, key: str) -> Any:
+        found = self.client.get_item(
+            TableName=self.prefix + table, Key={HASH_KEYS[table]: {"S": key}}
+        )
+        return found.get("Item")
+
+
+@pytest.mark.parametrize("table", COLUMNS)
+async def test_every_column_has_its_name_and_type(
+    imported: House, database: DynamoStore, table: str
+) -> None:
+    found = Reader(database).items(table)
+    assert found
+    for item in found:
+        for name, value in item.items():
+            known = "N" if name.startswith("ts_") else COLUMNS[table][name]
+            assert list(value) == [known], name
+
+
+async def test_a_message_is_stored_as_the_data_model_says(
+    imported: House, database: DynamoStore
+) -> None:
+    found = Reader(database).item("Message", "CGEN_1709573400.000300")
+    assert {name: found[name] for name in HEAD} == HEAD
+    assert set(found) - set(HEAD) == {"fetched_at", "source"}
+
+
+async def test_tables_have_one_key_and_messages_their_indexes(
+    imported: House, database: DynamoStore
+) -> None:
+    reader = Reader(database)
+    for table, key in HASH_KEYS.items():
+        about = reader.client.describe_table(TableName=reader.prefix + table)["Table"]
+        assert about["KeySchema"] == [{"AttributeName": key, "KeyType": "HASH"}]
+        indexes = {
+            index["IndexName"]: [part["AttributeName"] for part in index["KeySchema"]]
+            for index in about.get("GlobalSecondaryIndexes", ())
+        }
+        expected = {
+            "Date": ["date", "ts"],
+            "Slack_cid": ["slack_cid", "ts"],
+            "User_id": ["slack_uid", "ts"],
+        }
+        assert indexes == (expected if table == "Message" else {})
+
+
+async def test_a_long_text_is_in_pieces_that_the_parent_names(
+    imported: House, database: DynamoStore
+) -> None:
+    await imported.tables.bulk.put("long", "a" * 300_000 + "b")
+    reader = Reader(database)
+    assert reader.item("BulkStore", "long") == {
+        "item_id": {"S": "long"},
+        "0": {"S": "long-0"},
+        "1": {"S": "long-1"},
+    }
+    assert reader.item("BulkStore", "long-1") == {"item_id": {"S": "long-1"}, "value": {"S": "b"}}
+    assert reader.item("BulkStore", "CGEN")["value"] == {"S": "UALICE,UBOB,UCARA"}
+
+
+@pytest.fixture
+def access(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "test")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "test")
+
+
+@pytest.mark.usefixtures("access")
+def test_reports_are_the_same_over_either_store(
+    tmp_path: Path, database: DynamoStore, capfd: pytest.CaptureFixture[str]
+) -> None:
+    remote = f"dynamodb://us-east-1?endpoint={database.endpoint}&prefix={database.prefix}"
+    documents = []
+    for flags in (
+        ["--data", str(tmp_path / "a")],
+        ["--data", str(tmp_path / "b"), "--store", remote],
+    ):
+        assert main(["import-export", str(EXAMPLE), "--quiet", *flags]) == 0
+        week = ["--week", "2024-03-12", "--profile", "compat", "--format", "json"]
+        for _ in range(2):  # made, and then found in the store
+            assert main(["report", "global", *week, *flags]) == 0
+            documents.append(json.loads(capfd.readouterr().out) | {"generated_at": 0})
+    assert documents[0]["statistics"]["words"] == 40
+    assert documents == documents[:1] * 4
