@@ -25,6 +25,7 @@ Expiry
 
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Iterable, Mapping
+from contextlib import AbstractAsyncContextManager, nullcontext
 from typing import TypeAlias
 
 from tablestore.errors import TableNotFound
@@ -148,6 +149,14 @@ class TableHandle(ABC):
         ItemTooLarge come before anything is queued; so does the SchemaError for a key that is put
         twice, or put and deleted.
         """
+
+    def loading(self) -> AbstractAsyncContextManager[None]:
+        """A context in which a table that is empty is filled: writing may cost less, and
+        ``query_index`` more.
+
+        Nothing else is different, for anybody, whatever becomes of whoever loads.
+        """
+        return nullcontext()
 
 
 class Engine(ABC):

@@ -62,13 +62,15 @@ def parse_store(text: str) -> StoreUrl:
     raise ValueError(f"a store is {_FORMS}, not {_shown(text)}")
 
 
-async def open_engine(text: str, *, clock: Clock) -> Engine:
-    """Open the store of a URL. Raises ValueError for a bad one, and what its engine raises."""
+async def open_engine(text: str, *, clock: Clock, wipe: bool = False) -> Engine:
+    """Open the store of a URL; ``wipe``: in a file, what is deleted is overwritten. Raises
+    ValueError for a bad URL, and what its engine raises.
+    """
     store = parse_store(text)
     if isinstance(store, SqliteUrl):
         from tablestore.sqlite import SqliteEngine  # noqa: PLC0415 - see the rule above
 
-        return await SqliteEngine.open(store.path, clock=clock)
+        return await SqliteEngine.open(store.path, clock=clock, wipe=wipe)
     from tablestore.dynamodb import DynamoEngine  # noqa: PLC0415
 
     return await DynamoEngine.open(

@@ -1,6 +1,8 @@
 """query, query_index and scan: order, ranges, pages."""
 
 import random
+from collections.abc import AsyncIterator
+from contextlib import nullcontext
 from typing import Any
 
 import pytest
@@ -258,63 +260,70 @@ async def test_a_foreign_cursor_is_a_schema_error(messages: TableHandle) -> None
 # --- indexes ---------------------------------------------------------------------------------
 
 
-async def people(users: TableHandle) -> None:
+@pytest.fixture(params=[False, True], ids=["", "while it is loaded"])
+async def indexed(request: pytest.FixtureRequest, users: TableHandle) -> AsyncIterator[TableHandle]:
+    """The table `users`, which answers alike while it is loaded."""
+    async with users.loading() if request.param else nullcontext():
+        yield users
+
+
+async def people(indexed: TableHandle) -> None:
     for user, city, age in [("a", "x", 3), ("b", "x", 1), ("c", "x", 2), ("d", "y", 1)]:
-        await users.put({"user": user, "city": city, "age": age, "visit": age, "more": "m"})
-    await users.put({"user": "e", "city": "x"})  # no age: not in by_city
-    await users.put({"user": "f", "age": 1, "visit": 7.5})
+        await indexed.put({"user": user, "city": city, "age": age, "visit": age, "more": "m"})
+    await indexed.put({"user": "e", "city": "x"})  # no age: not in by_city
+    await indexed.put({"user": "f", "age": 1, "visit": 7.5})
 
 
 def names(page: Page) -> list[Any]:
     return [item["user"] for item in page.items]
 
 
-async def test_an_index_is_ordered_by_its_sort_key(users: TableHandle) -> None:
-    await people(users)
-    assert names(await users.query_index("by_city", "x")) == ["b", "c", "a"]
-    assert names(await users.query_index("by_city", "x", descending=True)) == ["a", "c", "b"]
-    assert names(await users.query_index("by_city", "x", sort=Range(ge=2))) == ["c", "a"]
-    assert names(await users.query_index("by_city", "nowhere")) == []
+async def test_an_index_is_ordered_by_its_sort_key(indexed: TableHandle) -> None:
+    await people(indexed)
+    assert names(await indexed.query_index("by_city", "x")) == ["b", "c", "a"]
+    assert names(await indexed.query_index("by_city", "x", descending=True)) == ["a", "c", "b"]
+    assert names(await indexed.query_index("by_city", "x", sort=Range(ge=2))) == ["c", "a"]
+    assert names(await indexed.query_index("by_city", "nowhere")) == []
 
 
-async def test_an_index_holds_whole_items_or_keys_only(users: TableHandle) -> None:
-    await people(users)
-    whole = await users.query_index("by_city", "y")
+async def test_an_index_holds_whole_items_or_keys_only(indexed: TableHandle) -> None:
+    await people(indexed)
+    whole = await indexed.query_index("by_city", "y")
     assert whole.items == [{"user": "d", "city": "y", "age": 1, "visit": 1, "more": "m"}]
-    keys = await users.query_index("by_visit", 7.5)
+    keys = await indexed.query_index("by_visit", 7.5)
     assert keys.items == [{"user": "f", "visit": 7.5}]
 
 
-async def test_an_index_follows_changes(users: TableHandle) -> None:
-    await people(users)
+async def test_an_index_follows_changes(indexed: TableHandle) -> None:
+    await people(indexed)
     from tablestore import Update
 
-    await users.update(("b",), Update(set={"city": "y"}))
-    await users.update(("c",), Update(remove=("age",)))
-    await users.put({"user": "a", "city": "x", "age": 9})
-    await users.delete(("d",))
-    assert names(await users.query_index("by_city", "x")) == ["a"]
-    assert names(await users.query_index("by_city", "y")) == ["b"]
+    await indexed.update(("b",), Update(set={"city": "y"}))
+    await indexed.update(("c",), Update(remove=("age",)))
+    await indexed.put({"user": "a", "city": "x", "age": 9})
+    await indexed.delete(("d",))
+    assert names(await indexed.query_index("by_city", "x")) == ["a"]
+    assert names(await indexed.query_index("by_city", "y")) == ["b"]
 
 
 @pytest.mark.parametrize("descending", [False, True])
 @pytest.mark.parametrize("limit", [1, 2, 5])
 async def test_pages_of_an_index_hold_everything_once(
-    users: TableHandle, limit: int, descending: bool
+    indexed: TableHandle, limit: int, descending: bool
 ) -> None:
     same: list[Item] = [{"user": f"s{number}", "city": "x", "age": 5} for number in range(6)]
     others: list[Item] = [
         {"user": f"o{number}", "city": "x", "age": number} for number in range(4, 7)
     ]
-    await users.batch_write(puts=[*same, *others])
+    await indexed.batch_write(puts=[*same, *others])
     seen: list[Any] = []
-    page = await users.query_index("by_city", "x", limit=limit, descending=descending)
+    page = await indexed.query_index("by_city", "x", limit=limit, descending=descending)
     while True:
         seen += page.items
         if page.cursor is None:
             break
-        await users.put({"user": f"new{len(seen)}", "city": "x", "age": 5.5})
-        page = await users.query_index(
+        await indexed.put({"user": f"new{len(seen)}", "city": "x", "age": 5.5})
+        page = await indexed.query_index(
             "by_city", "x", limit=limit, descending=descending, after=page.cursor
         )
     ages = [item["age"] for item in seen]
@@ -323,16 +332,16 @@ async def test_pages_of_an_index_hold_everything_once(
     assert sorted(old) == sorted(str(item["user"]) for item in [*same, *others])
 
 
-async def test_pages_of_an_index_keep_to_their_range(users: TableHandle) -> None:
+async def test_pages_of_an_index_keep_to_their_range(indexed: TableHandle) -> None:
     rows: list[Item] = [
         {"user": f"{age}{copy}", "city": "x", "age": age} for age in range(5) for copy in "ab"
     ]
-    await users.batch_write(puts=rows)
+    await indexed.batch_write(puts=rows)
     for descending in (False, True):
         seen: list[Any] = []
         cursor = None  # among equal sort keys the order is the engine's
         while True:
-            page = await users.query_index(
+            page = await indexed.query_index(
                 "by_city",
                 "x",
                 sort=Range(gt=0, lt=4),
@@ -349,18 +358,18 @@ async def test_pages_of_an_index_keep_to_their_range(users: TableHandle) -> None
         assert ages == sorted(ages, reverse=descending)
 
 
-async def test_an_unknown_index_is_a_schema_error(users: TableHandle) -> None:
+async def test_an_unknown_index_is_a_schema_error(indexed: TableHandle) -> None:
     with pytest.raises(SchemaError):
-        await users.query_index("by_name", "x")
+        await indexed.query_index("by_name", "x")
 
 
-async def test_an_index_key_of_the_wrong_kind_is_a_schema_error(users: TableHandle) -> None:
+async def test_an_index_key_of_the_wrong_kind_is_a_schema_error(indexed: TableHandle) -> None:
     for bad in ({"visit": "text"}, {"city": 5}, {"visit": None}, {"city": ""}):
         with pytest.raises(SchemaError):
-            await users.put({"user": "u", **bad})
+            await indexed.put({"user": "u", **bad})
     with pytest.raises(SchemaError):
-        await users.query_index("by_visit", "text")
-    assert await users.get(("u",)) is None
+        await indexed.query_index("by_visit", "text")
+    assert await indexed.get(("u",)) is None
 
 
 # --- scan ------------------------------------------------------------------------------------
@@ -382,11 +391,11 @@ async def test_a_scan_finds_everything_once(messages: TableHandle, limit: int | 
     assert set(seen) == expected
 
 
-async def test_index_and_scan_see_the_writes_submitted_before(users: TableHandle) -> None:
-    writes = [users.put({"user": str(number), "visit": 1}) for number in range(5)]
-    assert len((await users.query_index("by_visit", 1)).items) == 5
-    writes.append(users.put({"user": "last", "visit": 1}))
-    assert len((await users.scan()).items) == 6
+async def test_index_and_scan_see_the_writes_submitted_before(indexed: TableHandle) -> None:
+    writes = [indexed.put({"user": str(number), "visit": 1}) for number in range(5)]
+    assert len((await indexed.query_index("by_visit", 1)).items) == 5
+    writes.append(indexed.put({"user": "last", "visit": 1}))
+    assert len((await indexed.scan()).items) == 6
     for write in writes:
         await write
 

@@ -207,7 +207,12 @@ class GatedTable(TableHandle):
         descending: bool = False,
         after: Cursor | None = None,
     ) -> Page:
-        raise NotImplementedError
+        return await self._read(
+            "query_index",
+            lambda: self._inner.query_index(
+                index_name, partition, sort=sort, limit=limit, descending=descending, after=after
+            ),
+        )
 
     async def scan(self, *, limit: int | None = None, after: Cursor | None = None) -> Page:
         return await self._inner.scan(limit=limit, after=after)

@@ -241,14 +241,30 @@ class MemoryTable(TableHandle):
     ) -> Page:
         self.engine.called(f"query_index {self.table.name}")
         index = self.table.index(index_name)
-        assert (index.sort, sort, descending) == (None, None, False)  # push has no use for them
         names = {index.partition.name, *self.table.key_names}
         found = [
             item if not index.keys_only else {name: item[name] for name in names}
-            for item in self._in_order(after)
+            for item in self._in_order(None if index.sort else after)
             if item.get(index.partition.name) == partition
         ]
-        return self._page(found, limit)
+        if index.sort is None:
+            assert (sort, descending) == (None, False)
+            return self._page(found, limit)
+        assert (limit, after, descending) == (None, None, False)  # nobody has use for them
+        by, bounds = index.sort.name, sort or Range()
+        assert (bounds.gt, bounds.lt, bounds.prefix) == (None, None, None)
+        return Page(
+            sorted(
+                (
+                    item
+                    for item in copy.deepcopy(found)
+                    if (bounds.ge is None or item[by] >= bounds.ge)  # type: ignore[operator]
+                    and (bounds.le is None or item[by] <= bounds.le)  # type: ignore[operator]
+                ),
+                key=lambda item: (item[by], self._key(item)),
+            ),
+            None,
+        )
 
     async def scan(self, *, limit: int | None = None, after: Cursor | None = None) -> Page:
         self.engine.called(f"scan {self.table.name}")

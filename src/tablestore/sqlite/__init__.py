@@ -11,8 +11,10 @@ disk happens in a thread.
     codec       an item as one blob and the columns beside it
     compile     conditions and updates as functions over items
     operations  one submitted write, of each kind
+    indexes     dropping and making them around the loading of a table
+    scans       queries whose index is missing
     writer      group commit: submitted writes, in order, a transaction at a time
-    locks       turns among the writers of several processes
+    locks       turns among the writers of several processes, and a claim
     ranges      ranges of sort keys as bounds of a statement
     joint       one answer for several writes
     aide        the thread, and how a busy loop lets it run

@@ -43,7 +43,8 @@ def pack(item: Item) -> bytes:
     """Return the blob of an item. Raises SchemaError and ItemTooLarge."""
     check_names(item)
     wire: dict[str, object] | None = None
-    for name, value in item.items():
+    unlike = () if PLAIN.issuperset(map(type, item.values())) else item.items()
+    for name, value in unlike:
         if type(value) not in PLAIN and not _plain_map(value):
             if wire is None:
                 wire = dict(item)

@@ -14,7 +14,7 @@ import apsw
 from tablestore.errors import TableNotFound, TablestoreError, Throttled, Unavailable
 from tablestore.sqlite.locks import Turns
 
-__all__ = ["Database", "translate"]
+__all__ = ["Database", "IndexMissing", "translate"]
 
 APPLICATION_ID: Final = 0x7AB1E501
 """Marks a file as ours (``PRAGMA application_id``)."""
@@ -30,8 +30,16 @@ _CATALOG: Final = (
     "CREATE TABLE catalog (id INTEGER PRIMARY KEY AUTOINCREMENT, name TEXT NOT NULL UNIQUE, "
     "declaration TEXT NOT NULL)"
 )
+_IN_MEMORY: Final = 16_384
+"""Pages (of 4 KiB) that a transaction may have changed before it begins to write them out: far
+more than one of the usual size changes."""
+
 _OPENING_TIMEOUT: Final = 5.0
 """Seconds to wait for other programs while the file is opened."""
+
+
+class IndexMissing(Unavailable):
+    """A statement names an index that is not there; it never leaves the engine."""
 
 
 def translate(error: apsw.Error, table: str = "") -> TablestoreError:
@@ -42,6 +50,8 @@ def translate(error: apsw.Error, table: str = "") -> TablestoreError:
         return Unavailable("the store is closed")
     if isinstance(error, apsw.SQLError) and "no such table" in str(error):
         return TableNotFound(table)
+    if isinstance(error, apsw.SQLError) and "no such index" in str(error):
+        return IndexMissing(str(error))
     return Unavailable(f"the store failed: {type(error).__name__}: {error}")
 
 
@@ -49,13 +59,14 @@ class Database:
     """The connections of one process to one file.
 
     ``writer`` changes it, ``reader`` answers reads, ``checkpointer`` moves the log into the file.
-    Opening blocks; do it in a thread. Raises Unavailable.
+    With ``wipe`` what is deleted is overwritten. Opening blocks; do it in a thread. Raises
+    Unavailable.
     """
 
-    __slots__ = ("checkpointer", "path", "reader", "turns", "writer")
+    __slots__ = ("_wipe", "checkpointer", "path", "reader", "turns", "writer")
 
-    def __init__(self, path: str | os.PathLike[str]) -> None:
-        self.path = os.fspath(path)
+    def __init__(self, path: str | os.PathLike[str], wipe: bool = False) -> None:
+        self.path, self._wipe = os.fspath(path), wipe
         _check_sqlite()
         _check_folder(Path(self.path))
         try:
@@ -69,6 +80,8 @@ class Database:
                 opened += [apsw.Connection(self.path, statementcachesize=256)]
             self.writer, self.reader, self.checkpointer = opened
             self._prepare()
+            if wipe:
+                self.writer.execute("PRAGMA secure_delete = ON")
         except BaseException as error:
             for connection in opened:
                 connection.close(True)
@@ -79,8 +92,19 @@ class Database:
 
     def close(self) -> None:
         """Close everything; the last process to do so moves the whole log into the file."""
+        if self._wipe:
+            self._empty_log()
         self.close_readers()
         self.close_writer()
+
+    def _empty_log(self) -> None:
+        """Move the log into the file, unless somebody is at it: it holds what was deleted, too."""
+        if self.turns.try_take():
+            try:
+                with suppress(apsw.Error):
+                    self.writer.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
+            finally:
+                self.turns.give()
 
     def close_readers(self) -> None:
         """Close what the thread of the writer does not use."""
@@ -111,8 +135,10 @@ class Database:
             connection.execute("PRAGMA synchronous = FULL")
             connection.execute("PRAGMA wal_autocheckpoint = 0")
             connection.execute("PRAGMA cache_size = -8192")
-        # A transaction stays in memory until its commit, so statements never wait for the disk.
-        writer.execute("PRAGMA cache_spill = OFF")
+        # A transaction stays in memory until its commit, so statements never wait for the disk. Not
+        # the one that makes an index of a large table: it needs no more memory than that, and runs
+        # in a thread.
+        writer.execute(f"PRAGMA cache_spill = {_IN_MEMORY}")
         reader.execute("PRAGMA query_only = ON")
 
     def _is_made(self) -> bool:

@@ -14,11 +14,13 @@ import apsw
 import msgspec
 
 from tablestore.engine import Clock, Engine, TableHandle
-from tablestore.errors import SchemaError, Unavailable
+from tablestore.errors import SchemaError, TablestoreError, Unavailable
 from tablestore.schema import Capacity, Table
 from tablestore.sqlite.database import Database, translate
 from tablestore.sqlite.handle import SqliteTable
+from tablestore.sqlite.indexes import Indexes
 from tablestore.sqlite.operations import Call
+from tablestore.sqlite.scans import Scans
 from tablestore.sqlite.statements import Statements
 from tablestore.sqlite.sweeper import AT_ONCE, BATCH, Sweeper
 from tablestore.sqlite.writer import Writer
@@ -30,13 +32,15 @@ class SqliteEngine(Engine):
     """Tables in one SQLite file, which several processes may use at once.
 
     Belongs to the event loop it was opened on. Beside the file lie its ``-wal`` and ``-shm``, and
-    the lock files ``-queue`` and ``-turn``. Open it after a fork, never before.
+    the lock files ``-queue``, ``-turn`` and, once a table was loaded, ``-indexes``. Open it after a
+    fork, never before.
     """
 
     def __init__(
         self, database: Database, *, clock: Clock, writer: Writer, sweep_interval: float
     ) -> None:
         self._database, self._clock, self._writer = database, clock, writer
+        self._indexes, self._scans = Indexes(database, writer), Scans(database.path)
         self._handles: dict[str, SqliteTable] = {}
         self._closing: asyncio.Future[None] | None = None
         loop = asyncio.get_running_loop()
@@ -52,6 +56,7 @@ class SqliteEngine(Engine):
         lock_timeout: float = 5.0,
         max_waiting: int = 20_000,
         max_waiting_bytes: int = 64 << 20,
+        wipe: bool = False,
     ) -> Self:
         """Open the file at ``path``, making it and its folder when missing.
 
@@ -59,12 +64,13 @@ class SqliteEngine(Engine):
         ``lock_timeout``: seconds a write waits for other processes before it is Throttled, and so
         what ``close`` waits for one that has the turn and does nothing.
         ``max_waiting``, ``max_waiting_bytes``: writes submitted and not answered; further ones are
-        Throttled. Raises Unavailable: no such folder and none can be made, not writable, not a
-        database, another program's, of a newer version, kept locked before it was made, SQLite too
-        old.
+        Throttled. ``wipe``: what is deleted is overwritten in the file, and ``close`` empties the
+        log unless another process is using it right then. Raises Unavailable: no such folder and
+        none can be made, not writable, not a database, another program's, of a newer version, kept
+        locked before it was made, SQLite too old.
         """
         loop = asyncio.get_running_loop()
-        database = await loop.run_in_executor(None, Database, path)
+        database = await loop.run_in_executor(None, Database, path, wipe)
         writer = Writer(
             loop,
             database,
@@ -100,8 +106,13 @@ class SqliteEngine(Engine):
                 Statements(declared, name),
                 writer=self._writer,
                 reader=self._database.reader,
+                scans=self._scans,
+                indexes=self._indexes,
                 clock=self._clock,
             )
+        # A store that cannot be written now is read without them, and tells those who write.
+        with contextlib.suppress(TablestoreError):
+            await self._indexes.complete(handle.statements)
         return handle
 
     async def drop_table(self, name: str) -> None:
@@ -147,6 +158,7 @@ class SqliteEngine(Engine):
         loop = asyncio.get_running_loop()
         self._closing = loop.create_future()
         await self._sweeper.close()
+        await self._scans.close()
         close = self._database.close
         if not await self._writer.close(self._database.close_writer):
             close = self._database.close_readers

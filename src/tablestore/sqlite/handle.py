@@ -5,6 +5,7 @@ The one rule: what can be refused is refused here, before anything is queued.
 
 import asyncio
 from collections.abc import Awaitable, Iterable, Mapping
+from contextlib import AbstractAsyncContextManager
 from typing import Any, Final, cast
 
 import apsw
@@ -23,8 +24,10 @@ from tablestore.schema import (
 from tablestore.sqlite import operations
 from tablestore.sqlite.codec import pack
 from tablestore.sqlite.compile import Change, Predicate, compile_condition, compile_update
+from tablestore.sqlite.indexes import Indexes
 from tablestore.sqlite.joint import Joint
 from tablestore.sqlite.reads import SqliteReads
+from tablestore.sqlite.scans import Scans
 from tablestore.sqlite.statements import Statements
 from tablestore.sqlite.writer import Writer
 
@@ -32,6 +35,9 @@ __all__ = ["SqliteTable"]
 
 _MEMO: Final = 1000
 """Compiled expressions kept. Declared ones are few; this bounds those made for each call."""
+
+_TOGETHER: Final = 32
+"""Rows of a batch that are one operation: a quarter of a millisecond of the loop."""
 
 _INT64: Final = 2**63
 _NO_VALUES: Final[Mapping[str, Value]] = {}
@@ -47,11 +53,16 @@ class SqliteTable(SqliteReads):
         *,
         writer: Writer,
         reader: apsw.Connection,
+        scans: Scans,
+        indexes: Indexes,
         clock: Clock,
     ) -> None:
-        super().__init__(table, statements, writer=writer, reader=reader, clock=clock)
+        super().__init__(table, statements, writer=writer, reader=reader, scans=scans, clock=clock)
+        self._indexes = indexes
         self._loop = asyncio.get_running_loop()
         self._last = len(self._names) - 1
+        self._blob = self._last + 1 + self._expires
+        self._keys = tuple(zip(self._names, self._checks, strict=True))
         self._extra = tuple((key.name, key_check(key, MAX_SORT_KEY)) for key in statements.extra)
         self._predicates: dict[Condition, Predicate] = {}
         self._changes: dict[Update, Change] = {}
@@ -158,18 +169,18 @@ class SqliteTable(SqliteReads):
         name, pending, statements = self.table.name, self._pending, self.statements
         last = self._last
         batch: list[operations.Operation] = []
-        keys: set[KeyTuple] = set()
         try:
-            for item in puts:
-                blob, row = self._encode(item)
-                batch.append(operations.Put(name, pending, statements.put, row, last, len(blob)))
-                keys.add(cast(KeyTuple, row[: last + 1]))
+            rows = [self._encode(item)[1] for item in puts]
+            keys = {row[: last + 1] for row in rows}
             gone = {self._key(key): None for key in deletes}
+            if len(keys) < len(rows) or not keys.isdisjoint(gone):
+                raise SchemaError("a batch puts a key twice, or puts and deletes it")
+            for begin in range(0, len(rows), _TOGETHER):
+                some = rows[begin : begin + _TOGETHER]
+                batch.append(operations.Puts(name, pending, statements.put, some, self._blob))
             batch.extend(
                 operations.Delete(name, pending, statements.delete, key, last, 64) for key in gone
             )
-            if len(keys) + len(gone) < len(batch) or not keys.isdisjoint(gone):
-                raise SchemaError("a batch puts a key twice, or puts and deletes it")
         except TablestoreError as error:
             return self._refused(error)
         future = self._loop.create_future()
@@ -177,6 +188,9 @@ class SqliteTable(SqliteReads):
         for operation in batch:
             self._writer.submit_to(operation, joint)
         return future
+
+    def loading(self) -> AbstractAsyncContextManager[None]:
+        return self._indexes.loading(self.statements)
 
     async def sweep(self, most: int, writes: int) -> int:
         """Delete expired items, at most ``most`` in each of so many writes; return how many."""
@@ -201,15 +215,14 @@ class SqliteTable(SqliteReads):
 
     def _encode(self, item: Item) -> tuple[bytes, operations.Row]:
         """Return the blob and the row of an item."""
-        names, checks = self._names, self._checks
-        key: operations.Row = (checks[0](item.get(names[0])),)
-        if len(names) > 1:
-            key = (key[0], checks[1](item.get(names[1])))
+        row: list[str | int | float | bytes | None]
+        row = [check(item.get(name)) for name, check in self._keys]
         blob = pack(item)
-        row = (*key, self._expiry(item), blob) if self._expires else (*key, blob)
-        for name, check in self._extra:
-            row = (*row, check(item[name]) if name in item else None)
-        return blob, row
+        if self._expires:
+            row.append(self._expiry(item))
+        row.append(blob)
+        row += [check(item[name]) if name in item else None for name, check in self._extra]
+        return blob, tuple(row)
 
     def _expiry(self, item: Item) -> float | None:
         value = item.get(cast(str, self.table.expiry))

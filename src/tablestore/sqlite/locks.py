@@ -1,4 +1,4 @@
-"""Turns among the writers of several processes.
+"""Turns among the writers of several processes, and the claim of one.
 
 The one rule: a writer that has just had its turn cannot take the next one before a writer that is
 already waiting.
@@ -17,7 +17,7 @@ import fcntl
 import os
 from typing import Final
 
-__all__ = ["Turns"]
+__all__ = ["Claim", "Turns"]
 
 _NEW_FILE: Final = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC
 
@@ -60,6 +60,35 @@ class Turns:
         """Let go of everything."""
         os.close(self._queue)
         os.close(self._turn)
+
+
+class Claim:
+    """What at most one has, of all processes and of all tasks of this one; nobody waits for it."""
+
+    __slots__ = ("_descriptor", "_path")
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+        self._descriptor: int | None = None
+
+    def try_take(self) -> bool:
+        """Take it if nobody has it. Raises OSError when its lock file cannot be opened."""
+        if self._descriptor is not None:
+            return False
+        descriptor = os.open(self._path, _NEW_FILE, 0o600)
+        try:
+            if _try(descriptor):
+                self._descriptor = descriptor
+        finally:
+            if self._descriptor is None:
+                os.close(descriptor)
+        return self._descriptor is not None
+
+    def give(self) -> None:
+        """Let go of it."""
+        if self._descriptor is not None:
+            os.close(self._descriptor)
+            self._descriptor = None
 
 
 def _try(descriptor: int) -> bool:

@@ -7,7 +7,7 @@ one row (or a bounded number), and either takes effect or raises and leaves no t
 import asyncio
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
-from typing import Protocol, TypeAlias
+from typing import Final, Protocol, TypeAlias
 
 import apsw
 
@@ -25,6 +25,7 @@ __all__ = [
     "JudgedPut",
     "Operation",
     "Put",
+    "Puts",
     "Row",
     "Sink",
     "Update",
@@ -32,6 +33,10 @@ __all__ = [
 
 Row: TypeAlias = tuple[str | int | float | bytes | None, ...]
 """The values of a row, in the order of ``Statements.put``."""
+
+
+_LEAST: Final = 400
+"""Bytes that a row of a batch counts for at least: small ones take as long."""
 
 
 class Sink(Protocol):
@@ -121,6 +126,33 @@ class Put(Operation):
             return False
         self.sql, self.row = newer.sql, newer.row
         return True
+
+
+class Puts(Operation):
+    """Store several rows of several partitions, whatever was there: a part of a batch.
+
+    ``blob`` is the place of the item's blob in a row. Measured, one operation for many rows costs
+    a third of as many operations.
+    """
+
+    __slots__ = ("rows", "sql")
+
+    pending: dict[Scalar, Operation]
+
+    def __init__(
+        self, table: str, pending: dict[Scalar, Operation], sql: str, rows: list[Row], blob: int
+    ) -> None:
+        sizes = [max(len(row[blob]), _LEAST) for row in rows]  # type: ignore[arg-type]  # bytes
+        super().__init__(table, pending, "", sum(sizes))
+        self.sql, self.rows = sql, rows
+
+    @property
+    def partitions(self) -> list[Scalar]:
+        return [row[0] for row in self.rows]  # type: ignore[misc]  # checked keys
+
+    def apply(self, cursor: apsw.Cursor) -> object:
+        cursor.executemany(self.sql, self.rows)
+        return None
 
 
 class Delete(Put):

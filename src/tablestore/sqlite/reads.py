@@ -1,11 +1,12 @@
 """The reads of one table on SQLite.
 
 The one rule: a read is answered on the loop at once, unless a write of this process to what it
-reads is still on its way.
+reads is still on its way, or the index it needs is missing: then it is answered in a thread.
 """
 
 import asyncio
 from collections.abc import Callable, Iterable
+from functools import partial
 from time import monotonic
 from typing import Final, TypeVar, cast
 
@@ -27,9 +28,10 @@ from tablestore.schema import (
     Table,
 )
 from tablestore.sqlite.codec import unpack
-from tablestore.sqlite.database import translate
+from tablestore.sqlite.database import IndexMissing, translate
 from tablestore.sqlite.operations import Operation, Row
 from tablestore.sqlite.ranges import Bounds, bounds
+from tablestore.sqlite.scans import Scans
 from tablestore.sqlite.statements import Statements
 from tablestore.sqlite.writer import Writer
 
@@ -56,11 +58,13 @@ class SqliteReads(TableHandle):
         *,
         writer: Writer,
         reader: apsw.Connection,
+        scans: Scans,
         clock: Clock,
     ) -> None:
         self.table = table
         self.statements = statements
         self._writer, self._reader, self._clock = writer, reader, clock
+        self._scans = scans
         self._pending: dict[Scalar, Operation] = {}
         self._names = table.key_names
         self._checks = key_checks(table)
@@ -134,10 +138,19 @@ class SqliteReads(TableHandle):
             limits = limits.without_start(descending=descending)
             await asyncio.sleep(0)
         await self._all_settled()
-        sql = self.statements.query_index(
-            index, limits.lower, limits.upper, descending=descending, after=after is not None
+        statement = partial(
+            self.statements.query_index,
+            index,
+            limits.lower,
+            limits.upper,
+            descending=descending,
+            after=after is not None,
         )
-        page = await self._page(sql, (checked, *limits.values, *position), limit)
+        row = (checked, *limits.values, *position)
+        try:
+            page = await self._page(statement(), row, limit)
+        except IndexMissing:
+            page = await self._page(statement(indexed=False), row, limit, aside=True)
         if not index.keys_only:
             return page
         shown = {index.partition.name, *names}
@@ -188,31 +201,18 @@ class SqliteReads(TableHandle):
             for waiter in [self._writer.settled(operation) for operation in self._pending.values()]:
                 await waiter
 
-    async def _page(self, sql: str, row: KeyTuple, limit: int | None) -> Page:
+    async def _page(
+        self, sql: str, row: KeyTuple, limit: int | None, *, aside: bool = False
+    ) -> Page:
         if limit is not None and limit < 1:
             raise SchemaError("a limit must be at least 1")
         most = _PAGE_ROWS if limit is None else min(limit, _PAGE_ROWS)
         if self._expires:
             row = (self._clock(), *row)
-        return await self._read(lambda: self._collect(sql, row, most))
-
-    def _collect(self, sql: str, row: KeyTuple, most: int) -> Page:
-        items: list[Item] = []
-        size = 0
-        last: Row = ()
-        cursor = self._reader.execute(sql, row)
-        for examined, shown in enumerate(cursor):
-            blob = shown[0]
-            full = len(items) >= most or size >= _PAGE_BYTES
-            if examined >= _PAGE_ROWS or (full and blob is not None):
-                cursor.close()  # ends the read transaction
-                return Page(items, Cursor(cast(KeyTuple, last[1:])))
-            if blob is not None:
-                assert isinstance(blob, bytes)
-                items.append(unpack(blob))
-                size += len(blob)
-            last = shown
-        return Page(items, None)
+        if aside:
+            name = self.table.name
+            return await self._scans.ask(lambda reader: _collect(reader, sql, row, most), name)
+        return await self._read(lambda: _collect(self._reader, sql, row, most))
 
     async def _read(self, ask: Callable[[], _T]) -> _T:
         """Return what ``ask`` returns; SQLite's errors become ours.
@@ -232,6 +232,25 @@ class SqliteReads(TableHandle):
                 await asyncio.sleep(0.005)
             except apsw.Error as error:
                 raise translate(error, self.table.name) from error
+
+
+def _collect(reader: apsw.Connection, sql: str, row: KeyTuple, most: int) -> Page:
+    items: list[Item] = []
+    size = 0
+    last: Row = ()
+    cursor = reader.execute(sql, row)
+    for examined, shown in enumerate(cursor):
+        blob = shown[0]
+        full = len(items) >= most or size >= _PAGE_BYTES
+        if examined >= _PAGE_ROWS or (full and blob is not None):
+            cursor.close()  # ends the read transaction
+            return Page(items, Cursor(cast(KeyTuple, last[1:])))
+        if blob is not None:
+            assert isinstance(blob, bytes)
+            items.append(unpack(blob))
+            size += len(blob)
+        last = shown
+    return Page(items, None)
 
 
 def _position(after: Cursor, checks: tuple[KeyCheck, ...]) -> KeyTuple:

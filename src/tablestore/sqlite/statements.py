@@ -61,7 +61,7 @@ class Statements:
 
     @cached_property
     def create(self) -> tuple[str, ...]:
-        """Makes table and indexes."""
+        """Makes table and all indexes."""
         name = self.name.strip('"')
         optional = [self.columns[key.name] for key in self.extra]
         expires = self.table.expiry is not None
@@ -74,15 +74,32 @@ class Statements:
             made.append(
                 f'CREATE INDEX "{name}~expiry" ON {self.name} (x) WHERE x IS NOT NULL',
             )
-        for number, index in enumerate(self.table.indexes):
+        return (*made, *self.indexes.values())
+
+    @cached_property
+    def indexes(self) -> dict[str, str]:
+        """Names of the declared indexes to what makes each, if it is not there."""
+        made = {}
+        for index in self.table.indexes:
+            name = self._index_name(index)
             order = self.index_order(index)
             present = " AND ".join(f"{self.columns[k.name]} IS NOT NULL" for k in _keys(index))
-            made.append(
-                f'CREATE INDEX "{name}~index{number}" ON {self.name} '
+            made[name] = (
+                f'CREATE INDEX IF NOT EXISTS "{name}" ON {self.name} '
                 f"({', '.join(dict.fromkeys((self.columns[index.partition.name], *order)))}) "
                 f"WHERE {present}"
             )
-        return tuple(made)
+        return made
+
+    @cached_property
+    def drop_indexes(self) -> tuple[str, ...]:
+        """Drops the declared indexes."""
+        return tuple(f'DROP INDEX IF EXISTS "{name}"' for name in self.indexes)
+
+    @cached_property
+    def any(self) -> str:
+        """Returns a row when there is one."""
+        return f"SELECT 1 FROM {self.name} LIMIT 1"  # noqa: S608
 
     @cached_property
     def drop(self) -> str:
@@ -155,17 +172,29 @@ class Statements:
         )
 
     def query_index(
-        self, index: Index, lower: Bound, upper: Bound, *, descending: bool, after: bool
+        self,
+        index: Index,
+        lower: Bound,
+        upper: Bound,
+        *,
+        descending: bool,
+        after: bool,
+        indexed: bool = True,
     ) -> str:
-        """Show a partition of an index: time, partition, bounds, position."""
+        """Show a partition of an index: time, partition, bounds, position.
+
+        It is refused where that index is missing, unless it is not to be ``indexed``: then it looks
+        at every row, and sorts.
+        """
         order = self.index_order(index)
         sort = order[0]
         row, marks = ", ".join(order), ", ".join("?" * len(order))
         direction = " DESC" if descending else ""
+        by = f' INDEXED BY "{self._index_name(index)}"' if indexed else ""
         further = f" AND ({row}) {'<' if descending else '>'} ({marks})" if after else ""
         present = "".join(f" AND {self.columns[k.name]} IS NOT NULL" for k in _keys(index))
         return (
-            f"SELECT {self._shown}, {row} FROM {self.name} "  # noqa: S608
+            f"SELECT {self._shown}, {row} FROM {self.name}{by} "  # noqa: S608
             f"WHERE {self.columns[index.partition.name]} = ?"
             f"{present}{_bound(sort, lower)}{_bound(sort, upper)}{further} "
             f"ORDER BY {', '.join(column + direction for column in order)}"
@@ -176,6 +205,10 @@ class Statements:
         row, marks = ", ".join(self.keys), ", ".join("?" * len(self.keys))
         further = f"({row}) > ({marks})" if after else "p IS NOT NULL"
         return f"SELECT {self._shown}, {row} FROM {self.name} WHERE {further} ORDER BY {row}"  # noqa: S608
+
+    def _index_name(self, index: Index) -> str:
+        name, number = self.name.strip('"'), self.table.indexes.index(index)
+        return f"{name}~index{number}"
 
     @property
     def _is_key(self) -> str:

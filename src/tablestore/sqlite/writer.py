@@ -27,7 +27,7 @@ from tablestore.errors import Throttled, Unavailable
 from tablestore.sqlite.aide import Aide
 from tablestore.sqlite.checkpoint import Checkpointer
 from tablestore.sqlite.database import Database, translate
-from tablestore.sqlite.operations import Operation, Sink
+from tablestore.sqlite.operations import Operation, Puts, Sink
 from tablestore.sqlite.shared import Shared
 
 __all__ = ["Writer"]
@@ -124,7 +124,9 @@ class Writer:
             )
             return
         pending = operation.pending
-        if pending is not None:
+        if type(operation) is Puts:
+            operation.pending.update(dict.fromkeys(operation.partitions, operation))
+        elif pending is not None:
             latest = pending.get(operation.partition)
             if latest is not None and latest.becomes(operation):
                 self._share(latest, operation, sink)
@@ -342,7 +344,11 @@ class Writer:
         self._count -= 1
         self._bytes -= operation.size
         pending = operation.pending
-        if pending is not None and pending.get(operation.partition) is operation:
+        if type(operation) is Puts:
+            for partition in operation.partitions:
+                if operation.pending.get(partition) is operation:
+                    del operation.pending[partition]
+        elif pending is not None and pending.get(operation.partition) is operation:
             del pending[operation.partition]
         sink = operation.sink
         if isinstance(sink, Shared):

@@ -192,3 +192,23 @@ async def test_a_file_that_another_process_makes_meanwhile_is_opened(
     assert made or looked
     for other in made:
         other.close()
+
+
+@pytest.mark.parametrize("wipe", [True, False])
+async def test_what_is_deleted_is_overwritten_where_that_is_wanted(
+    tmp_path: Path, *, wipe: bool
+) -> None:
+    path = tmp_path / "store"
+    other = await SqliteEngine.open(path)
+    engine = await SqliteEngine.open(path, wipe=wipe)
+    table = await engine.ensure_table(Table("things", Key("k")))
+    for number in range(200):  # more than a page of them, so that whole pages are given back
+        await table.put({"k": str(number), "text": "a secret " * 100})
+    await table.put({"k": "kept", "text": "known"})
+    for number in range(200):
+        await table.delete((str(number),))
+    await engine.close()
+    content = path.read_bytes() + (tmp_path / "store-wal").read_bytes()  # which is still in use
+    assert b"known" in content
+    assert (b"a secret" in content) is not wipe
+    await other.close()

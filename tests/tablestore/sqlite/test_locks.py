@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tablestore.sqlite.locks import Turns
+from tablestore.sqlite.locks import Claim, Turns
 
 
 @pytest.fixture
@@ -88,3 +88,15 @@ def test_closing_lets_go(path: str) -> None:
     assert first.try_take()
     first.close()
     assert second.try_take()
+
+
+def test_a_claim_is_had_by_one_until_it_is_given(path: str) -> None:
+    first, second = Claim(path), Claim(path)
+    assert first.try_take()
+    assert not first.try_take()
+    assert not second.try_take()
+    second.give()  # it has none
+    assert not second.try_take()
+    first.give()
+    assert second.try_take()
+    assert not first.try_take()

@@ -1,6 +1,7 @@
 """Every read starts in an index and needs no sorting."""
 
 from collections.abc import Iterator
+from functools import partial
 
 import apsw
 import pytest
@@ -94,3 +95,15 @@ def test_every_statement_is_valid(connection: apsw.Connection) -> None:
     connection.execute(STATEMENTS.empty, (5,))
     assert connection.execute('SELECT count(*) FROM "things~1"').get == 0
     connection.execute(STATEMENTS.drop)
+
+
+def test_a_query_by_an_index_that_is_missing_is_refused_unless_it_may_look_at_every_row(
+    connection: apsw.Connection,
+) -> None:
+    for sql in STATEMENTS.drop_indexes:
+        connection.execute(sql)
+    for index in TABLE.indexes:
+        query = partial(STATEMENTS.query_index, index, "", "", descending=False, after=False)
+        with pytest.raises(apsw.SQLError, match="no such index"):
+            plan(connection, query())
+        assert "SCAN things~1" in plan(connection, query(indexed=False))

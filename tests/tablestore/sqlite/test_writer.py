@@ -11,7 +11,7 @@ from time import monotonic, perf_counter
 import apsw
 import pytest
 
-from tablestore import Key, Table, TableHandle, Throttled, Unavailable, Update
+from tablestore import Item, Key, Table, TableHandle, Throttled, Unavailable, Update
 from tablestore.sqlite import SqliteEngine, writer
 from tablestore.sqlite.locks import Turns
 
@@ -235,7 +235,7 @@ async def test_a_process_ends_although_another_one_keeps_the_turn(
     await engine.ensure_table(TABLE)
     program = (
         "import asyncio, sys\n"
-        "from tablestore import Key, Table, Throttled\n"
+        "from tablestore import Item, Key, Table, Throttled\n"
         "from tablestore.sqlite import SqliteEngine\n"
         "async def main():\n"
         "    engine = await SqliteEngine.open(sys.argv[1], lock_timeout=0.05)\n"
@@ -294,6 +294,47 @@ async def test_a_long_queue_is_committed_in_bounded_transactions(
     seen = commits(engine)
     await asyncio.gather(*(table.put({"a": "1", "b": str(n)}) for n in range(5000)))
     assert len(seen) >= 5
+
+
+async def test_rows_of_a_batch_are_written_in_order_with_what_came_before_and_after(
+    table: TableHandle,
+) -> None:
+    keys = [("1", f"{n:03}") for n in range(100)]
+    before = table.put({"a": "1", "b": "005", "n": "before"})
+    batch = table.batch_write(puts=[{"a": a, "b": b, "n": "batch"} for a, b in keys])
+    after = [table.put({"a": "1", "b": "006", "n": "after"}), table.delete(("1", "007"))]
+    assert await table.get(("1", "099")) == {"a": "1", "b": "099", "n": "batch"}
+    await asyncio.gather(before, batch, *after)
+    found = {item["b"]: item["n"] for item in (await table.query("1")).items}
+    assert (found["005"], found["006"], "007" in found) == ("batch", "after", False)
+    assert len(found) == 99
+
+
+async def test_reads_go_on_after_a_batch_that_failed(
+    engine: SqliteEngine, table: TableHandle
+) -> None:
+    engine._database.writer.set_commit_hook(lambda: True)  # turns the commit into a rollback
+    with pytest.raises(Unavailable):
+        await table.batch_write(puts=[{"a": str(n), "b": "1"} for n in range(100)])
+    engine._database.writer.set_commit_hook(None)
+    assert await table.get(("7", "1")) is None
+    await table.batch_write(puts=[{"a": str(n), "b": "1"} for n in range(100)])
+    assert await table.get(("7", "1")) is not None
+
+
+async def test_batches_share_a_transaction_as_far_as_it_may_grow(
+    engine: SqliteEngine, table: TableHandle
+) -> None:
+    seen = commits(engine)
+    batches: list[list[Item]] = [
+        [{"a": str(n), "b": str(m)} for m in range(1000)] for n in range(8)
+    ]
+    await asyncio.gather(*(table.batch_write(puts=batch) for batch in batches))
+    assert len(seen) < 8
+    del seen[:]
+    large: list[Item] = [{"a": "large", "b": str(m), "data": "x" * 2000} for m in range(8000)]
+    await table.batch_write(puts=large)  # 16 MB
+    assert len(seen) >= 4
 
 
 async def test_the_loop_turns_while_a_long_queue_is_written(table: TableHandle) -> None:
