@@ -6,6 +6,7 @@ Rule: every figure is taken over counted messages, and this table alone says whi
     none                                   counts   counts
     thread_broadcast me_message file_share drops    counts
     bot_message                            drops    drops, unless bots are included
+    those of ``further``                   counts   counts
     every other                            drops    drops
     author is a bot                        counts   drops, unless bots are included
     no author, or deleted                  drops    drops
@@ -38,28 +39,32 @@ class Profile(StrEnum):
 
 
 class Counting(msgspec.Struct, frozen=True):
-    """One way to count. ``include_bots`` matters to the modern profile; compat always has them."""
+    """One way to count. ``include_bots`` matters to the modern profile; compat always has them.
+    ``further`` are subtypes that count as well, sorted.
+    """
 
     profile: Profile = Profile.MODERN
     include_bots: bool = False
+    further: tuple[str, ...] = ()
 
     @property
     def name(self) -> str:
         """A name that tells this way from every other."""
-        if self.profile is Profile.MODERN and self.include_bots:
-            return "modern with bots"
-        return str(self.profile)
+        bots = " with bots" if self.profile is Profile.MODERN and self.include_bots else ""
+        further = f" and {', '.join(self.further)}" if self.further else ""
+        return f"{self.profile}{bots}{further}"
 
     @property
     def talk(self) -> frozenset[str]:
         """Subtypes that count for people."""
-        return TALK if self.profile is Profile.MODERN else frozenset()
+        talk = TALK if self.profile is Profile.MODERN else frozenset()
+        return talk | frozenset(self.further)
 
     @property
     def subtypes(self) -> frozenset[str]:
         """Every subtype that counts."""
         if self.profile is Profile.MODERN and self.include_bots:
-            return TALK | {BOT_MESSAGE}
+            return self.talk | {BOT_MESSAGE}
         return self.talk
 
     @property

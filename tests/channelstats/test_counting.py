@@ -10,6 +10,7 @@ from channelstats.counting import Counting, Profile, is_bot
 COMPAT = Counting(Profile.COMPAT)
 MODERN = Counting(Profile.MODERN)
 WITH_BOTS = Counting(Profile.MODERN, include_bots=True)
+FURTHER = tuple(Counting(profile, further=("channel_join", "reminder_add")) for profile in Profile)
 BOTS = frozenset({"UBOT"})
 
 TALK = ("thread_broadcast", "me_message", "file_share")
@@ -32,6 +33,19 @@ def test_bots_are_included_on_demand() -> None:
     assert not WITH_BOTS.counts("UALICE", "channel_join", BOTS)
 
 
+def test_further_subtypes_count_beside_those_of_the_profile() -> None:
+    compat, modern = FURTHER
+    assert [s for s in SUBTYPES if compat.counts("UALICE", s, BOTS)] == ["", "channel_join"]
+    assert [s for s in SUBTYPES if modern.counts("UALICE", s, BOTS)] == ["", *TALK, "channel_join"]
+    assert not modern.counts("UBOT", "channel_join", BOTS)
+
+
+def test_every_way_of_counting_has_a_name_of_its_own() -> None:
+    ways = [COMPAT, MODERN, WITH_BOTS, *FURTHER, Counting(further=("channel_join",))]
+    assert len({way.name for way in ways}) == len(ways)
+    assert FURTHER[0].name == "compat and channel_join, reminder_add"
+
+
 @pytest.mark.parametrize("author", ["UBOT", "BHOOK", "USLACKBOT"])
 def test_a_bot_is_marked_or_known_by_its_bot_id_or_slackbot(author: str) -> None:
     assert is_bot(author, BOTS)
@@ -39,7 +53,7 @@ def test_a_bot_is_marked_or_known_by_its_bot_id_or_slackbot(author: str) -> None
 
 
 @given(
-    counting=st.sampled_from((COMPAT, MODERN, WITH_BOTS)),
+    counting=st.sampled_from((COMPAT, MODERN, WITH_BOTS, *FURTHER)),
     rows=st.lists(st.tuples(st.sampled_from(AUTHORS), st.sampled_from(SUBTYPES), st.booleans())),
 )
 def test_columns_are_judged_as_messages_are(

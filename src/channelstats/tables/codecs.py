@@ -19,10 +19,11 @@ import orjson
 
 from channelstats.identifiers import USER_ID, is_timestamp, is_user_id
 
-REACTION: Final = rf"^(.*?)((?::{USER_ID})*)$"
-"""A reaction whose separator is `:`, as a regular expression: the name, then its users."""
+REACTION_USERS: Final = rf"((?::{USER_ID})*)$"
+"""The users of a reaction whose separator is `:`, as a regular expression; its name is before
+them."""
 
-_REACTION: Final = re.compile(REACTION, re.DOTALL)
+_REACTION: Final = re.compile(rf"^(.*?){REACTION_USERS}", re.DOTALL)
 _SEPARATORS: Final = re.compile("[:,]")
 _NOT_IN_NAMES: Final = re.compile(r"[,;\s]")
 _LONGEST_NAME: Final = 100

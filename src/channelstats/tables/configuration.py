@@ -8,7 +8,12 @@ Rule: one row for each key, any columns; a report takes the counts of its own ti
     active_channel_names  names: those not archived
     as_of                 directory: the time, in seconds, that users and channels are as of
     first_posts           counting: the way of counting that FirstPost was made by
+    last_run              last_run: the time, in seconds, up to which everything was read
+    days, days <yyyy-mm>  marks of dates, see `day_marks`
+    writer                which run writes messages, see `writer_lease`
     import <fingerprint>  what an unfinished import has done: done (channel IDs), newest
+    forgotten             people: digests of the IDs of those whom the store has forgotten
+    sent …                what was sent where; see `channelstats.tables.sent_reports`
     sync <part>           the same of a run over the Web API: done (channel IDs), at (seconds)
 """
 
@@ -20,10 +25,11 @@ import msgspec
 
 from channelstats.tables.attributes import number, text, without_empty
 from channelstats.tables.directory import Channel
-from tablestore import Item, TableHandle, Update, Value
+from channelstats.tables.writer_lease import WriterLease
+from tablestore import Clock, Item, TableHandle, Update, Value
 
-SET_NEWEST: Final = Update(set=("newest",))
 ADD_DONE: Final = Update(add_to=("done",))
+ADD_DONE_AND_NEWEST: Final = Update(add_to=("done",), set=("newest",))
 
 
 class Counts(msgspec.Struct, frozen=True):
@@ -55,8 +61,14 @@ class Configuration:
     async def put(self, key: str, columns: Mapping[str, Value]) -> None:
         await self._table.put({"key": key, **columns})
 
+    async def update(self, key: str, update: Update, values: Mapping[str, Value]) -> None:
+        await self._table.update((key,), update, values)
+
     async def delete(self, key: str) -> None:
         await self._table.delete((key,))
+
+    def writer_lease(self, clock: Clock) -> WriterLease:
+        return WriterLease(self._table, clock)
 
     # ── counts ───────────────────────────────────────────────────────────────────────────────────
 
@@ -100,6 +112,16 @@ class Configuration:
     async def put_first_posts_counting(self, name: str) -> None:
         await self.put("first_posts", without_empty({"counting": name}))
 
+    async def last_run(self) -> int:
+        """Seconds since the epoch up to which a run that came to its end has read everything; 0
+        before the first.
+        """
+        return number(await self.get("last_run"), "last_run") or 0
+
+    async def raise_last_run(self, seconds: int) -> None:
+        if seconds > await self.last_run():
+            await self.put("last_run", {"last_run": seconds})
+
     # ── imports ──────────────────────────────────────────────────────────────────────────────────
 
     async def import_done(self, fingerprint: str) -> tuple[frozenset[str], str]:
@@ -109,10 +131,11 @@ class Configuration:
         return done if isinstance(done, frozenset) else frozenset(), text(row, "newest")
 
     async def add_import_done(self, fingerprint: str, cid: str, newest: str) -> None:
-        key = (f"import {fingerprint}",)
+        done = frozenset((cid,))
+        update, values = ADD_DONE, dict[str, Value](done=done)
         if newest:
-            await self._table.update(key, SET_NEWEST, {"newest": newest})
-        await self._table.update(key, ADD_DONE, {"done": frozenset((cid,))})
+            update, values = ADD_DONE_AND_NEWEST, values | {"newest": newest}
+        await self._table.update((f"import {fingerprint}",), update, values)
 
     async def forget_import(self, fingerprint: str) -> None:
         await self.delete(f"import {fingerprint}")

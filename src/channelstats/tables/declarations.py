@@ -26,6 +26,7 @@ HASH_KEYS: Final = {
     "UserHash": "user_key",
     "UserCreated": "slack_uid",
     "ChannelMembersLog": "slack_cid",
+    "Subscription": "subscription_id",
 }
 """Every table and its key. None has a sort key."""
 

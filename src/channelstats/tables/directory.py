@@ -7,7 +7,9 @@ A channel has two rows, equal but for the key: its ID and its name. A scan sees 
 only the row under the ID counts here. A channel without a name (a direct message) has one row.
 """
 
+import asyncio
 from collections.abc import Iterable
+from contextlib import suppress
 
 import msgspec
 
@@ -85,13 +87,17 @@ class Users:
                 ]
             )
 
+    async def delete(self, uid: str) -> None:
+        await self._table.delete((uid,))
+
     async def add(self, users: Iterable[User]) -> None:
         """Store the users of whom nothing is stored."""
-        for user in users:
-            try:
-                await self._table.put(_user_item(user), condition=Attr("slack_uid").absent())
-            except ConditionFailed:
-                continue
+        for batch in batches(users):
+            await asyncio.gather(*map(self._add, batch))
+
+    async def _add(self, user: User) -> None:
+        with suppress(ConditionFailed):
+            await self._table.put(_user_item(user), condition=Attr("slack_uid").absent())
 
 
 class Channels:
@@ -146,6 +152,9 @@ class UsersCreated:
                 if since := number(item, "ts"):
                     found[text(item, "slack_uid")] = since
         return found
+
+    async def delete(self, uid: str) -> None:
+        await self._table.delete((uid,))
 
     async def add(self, created: Iterable[tuple[str, int]]) -> None:
         known = await self.all()

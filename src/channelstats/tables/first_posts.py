@@ -5,6 +5,7 @@ Rule: only an earlier post replaces one, except where a post turned out not to c
 Rows whose key is no user, or whose time is 0, are strays of the past and are left out.
 """
 
+import asyncio
 from collections.abc import Iterable
 from typing import Final, NamedTuple
 
@@ -28,8 +29,8 @@ class FirstPost(NamedTuple):
         return seconds(self.message_id)
 
 
-NEVER: Final = FirstPost("9999999999.999999", "~")
-"""Later than every post."""
+_NEEDED: Final = ("slack_uid", "ts", "slack_cid", "subtype", "deleted")
+"""Columns that tell whether a message counts, and whose it is."""
 
 
 def earliest(messages: pl.DataFrame) -> pl.DataFrame:
@@ -45,8 +46,12 @@ def posts_of(first: pl.DataFrame) -> dict[str, FirstPost]:
 
 async def derived(messages: Messages, counted: pl.Expr) -> dict[str, FirstPost]:
     """First posts as the stored messages have them, by one way of counting."""
-    found = [earliest(frame.filter(counted)) async for frame in messages.all()]
-    return posts_of(earliest(pl.concat(found))) if found else {}
+
+    def first(frame: pl.DataFrame) -> pl.DataFrame:
+        return earliest(frame.filter(counted))
+
+    found = [await asyncio.to_thread(first, frame) async for frame in messages.all(_NEEDED)]
+    return await asyncio.to_thread(lambda: posts_of(earliest(pl.concat(found)))) if found else {}
 
 
 class FirstPosts:

@@ -65,7 +65,9 @@ def row_without(row: MessageRow, out: Out) -> MessageRow | None:
         return row
     mentions = [uid for uid in decode_mentions(row.mentions) if not out(uid)]
     reactions = decode_reactions(row.reactions)
-    left = [Reaction(name, tuple(uid for uid in users if not out(uid))) for name, users in reactions]
+    left = [
+        Reaction(name, tuple(uid for uid in users if not out(uid))) for name, users in reactions
+    ]
     replies, bot_replies = (
         [reply for reply in decode_replies(text) if not out(reply.user)]
         for text in (row.replies, row.bot_replies)

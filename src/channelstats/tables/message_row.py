@@ -6,8 +6,6 @@ What was written before 2019-10 (`user_id`, `is_thread_head`) is read. Flags bey
 data model are written only when they are set.
 """
 
-from typing import Final
-
 import msgspec
 
 from channelstats.days import Calendar
@@ -22,12 +20,13 @@ from channelstats.tables.codecs import (
 from tablestore import Item
 
 
-class MessageRow(msgspec.Struct, gc=False):
+class MessageRow(msgspec.Struct, gc=False, array_like=True):
     """One message. Empty text stands for an absent attribute.
 
     ``slack_uid`` is the author: a `user`, else a `bot_id` (then ``is_bot``), else nobody.
     ``replies`` are those with a `user`, and ``reply_count`` is their number; ``bot_replies`` are
-    those of authors known by `bot_id` alone. ``fetched_at`` is in seconds: how recent this is.
+    those of authors known by `bot_id` alone. ``fetched_at`` is in seconds: how recent this is, or
+    was when it was written.
     """
 
     slack_cid: str
@@ -69,43 +68,54 @@ class MessageRow(msgspec.Struct, gc=False):
         return self.thread_ts not in ("", self.ts)
 
 
-_WHERE_SET: Final = (
-    "slack_uid",
-    "mentions",
-    "reactions",
-    "thread_ts",
-    "parent_user_id",
-    "replies",
-    "bot_replies",
-    "subtype",
-    "files",
-    "room",
-    "edited_ts",
-    "deleted",
-    "is_bot",
-    "reactions_truncated",
-    "fetched_at",
-    "source",
-)
-"""Attributes that an item has where they hold something."""
-
-
 def item_of(row: MessageRow, calendar: Calendar) -> Item:
     """The item of a row; the calendar gives its date."""
+    ts, thread_ts = row.ts, row.thread_ts
     item: Item = {
-        "cid_ts": row.cid_ts,
-        "date": calendar.date(seconds(row.ts)),
-        "ts": row.ts,
+        "cid_ts": f"{row.slack_cid}_{ts}",
+        "date": calendar.date(seconds(ts)),
+        "ts": ts,
         "slack_cid": row.slack_cid,
         "word_count": row.word_count,
         "reaction_count": row.reaction_count,
         "reply_count": row.reply_count,
-        "is_threadhead": row.is_threadhead,
-        "is_threaded": row.is_threaded,
+        "is_threadhead": thread_ts == ts,
+        "is_threaded": thread_ts != "",
     }
-    for name in _WHERE_SET:
-        if value := getattr(row, name):
-            item[name] = value
+    # The rest where it holds something. Written out: it is a third of the time of a loop, and this
+    # is done for every message.
+    if row.slack_uid:
+        item["slack_uid"] = row.slack_uid
+    if row.mentions:
+        item["mentions"] = row.mentions
+    if row.reactions:
+        item["reactions"] = row.reactions
+    if thread_ts:
+        item["thread_ts"] = thread_ts
+    if row.parent_user_id:
+        item["parent_user_id"] = row.parent_user_id
+    if row.replies:
+        item["replies"] = row.replies
+    if row.bot_replies:
+        item["bot_replies"] = row.bot_replies
+    if row.subtype:
+        item["subtype"] = row.subtype
+    if row.files:
+        item["files"] = row.files
+    if row.room:
+        item["room"] = row.room
+    if row.edited_ts:
+        item["edited_ts"] = row.edited_ts
+    if row.deleted:
+        item["deleted"] = True
+    if row.is_bot:
+        item["is_bot"] = True
+    if row.reactions_truncated:
+        item["reactions_truncated"] = True
+    if row.fetched_at:
+        item["fetched_at"] = row.fetched_at
+    if row.source:
+        item["source"] = row.source
     return item
 
 

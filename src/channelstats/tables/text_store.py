@@ -14,6 +14,7 @@ import re
 from typing import Final
 
 from channelstats.tables.attributes import text, without_empty
+from channelstats.tables.paging import everything
 from tablestore import Item, TableHandle
 
 LIMIT: Final = 300_000
@@ -78,6 +79,11 @@ class TextStore:
         """Delete a text; a missing one is fine."""
         await self._drop_pieces(name, 0)
         await self._table.delete((name,))
+
+    async def clear(self) -> None:
+        """Delete every text."""
+        async for items in everything(self._table):
+            await self._table.batch_write(deletes=[(text(item, self._key),) for item in items])
 
     async def _drop_pieces(self, name: str, first: int) -> None:
         """Delete pieces from number ``first`` on: those the parent names, and what a crash left."""

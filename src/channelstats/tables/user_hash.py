@@ -42,6 +42,16 @@ class UserHash:
             ]
         )
 
+    async def remove(self, uid: str) -> None:
+        """Take an ID out."""
+        left = dict.fromkeys((await self._rows({uid}))[key_of(uid)])
+        if uid in left:
+            del left[uid]
+            if left:
+                await self._table.put({"user_key": key_of(uid), "uids": " ".join(left)})
+            else:
+                await self._table.delete((key_of(uid),))
+
     async def _rows(self, uids: Iterable[str]) -> defaultdict[str, dict[str, None]]:
         """The IDs of every row that could hold one of these, in their order."""
         found: defaultdict[str, dict[str, None]] = defaultdict(dict)
