@@ -15,6 +15,7 @@ from zoneinfo import ZoneInfo
 from channelstats.days import date_at, midnight
 from channelstats.identifiers import is_timestamp, is_user_id, seconds
 from channelstats.reports.directory import Directory
+from channelstats.reports.document import Changed
 from channelstats.reports.view import as_mapping, view
 from channelstats.stats.values import Json
 from channelstats.tables.first_posts import FirstPost
@@ -66,6 +67,12 @@ def _parts(name: str) -> list[str]:
     return [part for part in re.split(r"[\W_]+", name.lower()) if len(part) > 1]
 
 
+def _words_in(name: str) -> list[str]:
+    """The words of a name, with and without what is between their letters: O'Hara is Ohara too."""
+    whole = (re.sub(r"[\W_]+", "", word) for word in name.lower().split())
+    return _parts(name) + [word for word in whole if len(word) > 1]
+
+
 class Pseudonyms:
     """Pseudonyms under a secret.
 
@@ -76,7 +83,7 @@ class Pseudonyms:
         if len(secret) < SHORTEST_SECRET:
             raise ValueError(f"a secret for pseudonyms has at least {SHORTEST_SECRET} bytes")
         self._secret = secret
-        self._names = frozenset(word for name in names for word in _parts(name))
+        self._names = frozenset(word for name in names for word in _words_in(name))
         self._emoji: dict[str, str] = {}
 
     def identifier(self, of: str) -> str:
@@ -130,15 +137,16 @@ class Pseudonyms:
 
 def anonymous(
     document: Mapping[str, Json], directory: Directory, names: Pseudonyms
-) -> tuple[dict[str, Json], Directory]:
-    """The document and the directory under pseudonyms."""
+) -> tuple[Mapping[str, Json], Directory]:
+    """The document and the directory under pseudonyms. The directory gets to know whom it did not
+    know when the document is read.
+    """
     hidden = _Document(names, ZoneInfo(view(document).report_timezone))
-    changed = hidden.document(document)
-    people = {*filter(is_user_id, hidden.met), *directory.people}
-    channels = {*hidden.met - people, *directory.channels}
-    return changed, Directory(
-        people={names.identifier(uid): names.person(uid) for uid in people},
-        channels={names.identifier(cid): names.channel(cid) for cid in channels},
+    for of in (*directory.people, *directory.channels):
+        hidden.text(of)
+    return hidden.document(document), Directory(
+        people=hidden.people,
+        channels=hidden.channels,
         created={names.identifier(uid): at for uid, at in directory.created.items()},
         first_posts={
             names.identifier(uid): FirstPost(
@@ -152,56 +160,63 @@ def anonymous(
 
 
 class _Document:
-    """One walk through a document; ``met`` are the IDs found on it."""
+    """A document as it is read; ``people`` and ``channels`` are those found in it, by the IDs that
+    are shown.
+    """
 
     def __init__(self, names: Pseudonyms, zone: ZoneInfo) -> None:
         self._names, self._zone = names, zone
         self._known: dict[str, str] = {}
+        self.people: dict[str, str] = {}
+        self.channels: dict[str, str] = {}
 
-    @property
-    def met(self) -> set[str]:
-        return {text for text, shown in self._known.items() if shown != text}
-
-    def document(self, document: Mapping[str, Json]) -> dict[str, Json]:
-        changed = {
-            key: value if key in _KEPT else self._value(value, key)
-            for key, value in document.items()
-        }
-        # It tells when the newest message was written.
-        made_from = str(document["input_fingerprint"])
-        return {**changed, "input_fingerprint": self._names.mark_of(made_from)}
+    def document(self, document: Mapping[str, Json]) -> Changed:
+        return Changed(document, {name: name for name in document}, self._part)
 
     def day(self, ts: str) -> str:
         """The midnight that the day of a message began with."""
         day = date_at(seconds(ts), self._zone)
         return f"{midnight(day, self._zone):010d}.000000"
 
-    def _value(self, value: Json, name: str) -> Json:
+    def text(self, text: str) -> str:
+        """What is shown of a text: another one in place of an ID."""
+        if text not in self._known:
+            self._known[text] = self._identifier(text) if _ID.fullmatch(text) else text
+        return self._known[text]
+
+    def _identifier(self, of: str) -> str:
+        shown = self._names.identifier(of)
+        if is_user_id(of):
+            self.people[shown] = self._names.person(of)
+        else:
+            self.channels[shown] = self._names.channel(of)
+        return shown
+
+    def _part(self, name: str, value: Json) -> Json:
+        if name == "input_fingerprint":  # It tells when the newest message was written.
+            return self._names.mark_of(str(value))
+        return value if name in _KEPT else self._value(name, value)
+
+    def _value(self, name: str, value: Json) -> Json:
         if isinstance(value, str):
-            return self.day(value) if is_timestamp(value) else self._text(value)
+            return self.day(value) if is_timestamp(value) else self.text(value)
         if isinstance(value, Mapping):
-            return self._mapping(as_mapping(value), name)
+            return self._mapping(name, as_mapping(value))
         if isinstance(value, Sequence):
-            return [self._value(one, "") for one in value]
+            return [self._value("", one) for one in value]
         return value
 
-    def _mapping(self, value: Mapping[str, Json], name: str) -> dict[str, Json]:
+    def _mapping(self, name: str, value: Mapping[str, Json]) -> Mapping[str, Json]:
         if name in _BY_EMOJI:
             return {self._names.emoji(key): one for key, one in value.items()}
         if name == "posters_per_timezone":
-            return {key: self._value(people, "") for key, people in value.items()}
-        if name == "enriched_channels":
-            return {self._text(cid): self._channel(cid, of) for cid, of in value.items()}
-        return {self._text(key): self._value(one, key) for key, one in value.items()}
+            return Changed(value, {key: key for key in value}, self._value)
+        shown = {self.text(key): key for key in value}
+        return Changed(value, shown, self._channel if name == "enriched_channels" else self._value)
 
     def _channel(self, cid: str, of: Json) -> Json:
-        return {
-            key: self._names.channel(cid) if key == "name" else self._value(one, key)
-            for key, one in as_mapping(of).items()
-        }
+        def change(name: str, value: Json) -> Json:
+            return self._names.channel(cid) if name == "name" else self._value(name, value)
 
-    def _text(self, text: str) -> str:
-        if text not in self._known:
-            is_id = _ID.fullmatch(text) is not None
-            self._known[text] = self._names.identifier(text) if is_id else text
-        return self._known[text]
+        part = as_mapping(of)
+        return Changed(part, {name: name for name in part}, change)

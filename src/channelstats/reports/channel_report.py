@@ -23,6 +23,7 @@ from channelstats.reports.sections import (
     days_section,
     emoji_block,
     fact,
+    help_section,
     hours_section,
     messages_section,
     present,
@@ -32,7 +33,8 @@ from channelstats.reports.words import period_text
 from channelstats.stats.compare import change
 
 
-def channel_report(of: View, directory: Directory, cid: str) -> Report:
+def channel_report(of: View, directory: Directory, cid: str, help_channel: str = "") -> Report:
+    """``help_channel`` is the name of the channel to ask in."""
     silent = cid not in of.channels
     note: tuple[Block, ...] = (Text((("Nothing was posted here in this period.",),)),)
     return Report(
@@ -40,11 +42,11 @@ def channel_report(of: View, directory: Directory, cid: str) -> Report:
         title=("Report on ", Place(cid)),
         period=period_text(of.start_date, of.end_date),
         lead=note if silent else (),
-        sections=() if silent else _sections(of, directory, cid),
+        sections=() if silent else _sections(of, directory, cid, help_channel),
     )
 
 
-def _sections(of: View, directory: Directory, cid: str) -> tuple[Section, ...]:
+def _sections(of: View, directory: Directory, cid: str, help_channel: str) -> tuple[Section, ...]:
     enriched = of.enriched_channel[cid]
     sent: Line = (Figure(plain(enriched.reaction_count), "reaction"), " sent")
     emoji = emoji_block(enriched.reactions, enriched.emoji_rate, "The emoji used most")
@@ -65,6 +67,7 @@ def _sections(of: View, directory: Directory, cid: str) -> tuple[Section, ...]:
         ),
         hours_section(enriched.posting_hours),
         days_section(enriched.posting_days),
+        help_section((), help_channel, directory),
     )
 
 

@@ -129,7 +129,7 @@ def _dates(of: View, _: Directory) -> Iterator[Row]:
 
 
 def _edges(of: View, directory: Directory) -> Iterator[Row]:
-    for one, others in of.new_statistics.edges.items():
+    for one, others in of.edges.items():
         for other, times in others.items():
             yield one, directory.person(one), other, directory.person(other), times
 

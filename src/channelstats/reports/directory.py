@@ -3,7 +3,7 @@
 Rule: who or what is not known is shown by its ID.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from channelstats.reports.words import printable
@@ -11,6 +11,7 @@ from channelstats.stats.membership import members_at_ends
 from channelstats.stats.period import Period
 from channelstats.tables import Tables
 from channelstats.tables.first_posts import FirstPost
+from channelstats.tables.leaving_out import channels_meant
 
 
 @dataclass(frozen=True)
@@ -45,10 +46,14 @@ class Directory:
 
 
 async def load(
-    tables: Tables, period: Period, slack_name: str, counted: Iterable[str] = ()
+    tables: Tables,
+    period: Period,
+    slack_name: str,
+    counted: Iterable[str] = (),
+    excluded: Collection[str] = (),
 ) -> Directory:
     """Read a directory for the report of a period; ``counted`` are the channels whose members are
-    looked up.
+    looked up, ``excluded`` those that nobody is to read of, by name or by ID.
     """
     users = await tables.users.all()
     channels = await tables.channels.all()
@@ -60,11 +65,13 @@ async def load(
     names = {channel.friendly_name for channel in channels.values()}
     for user in users.values():
         names |= {user.user_name, user.real_name, user.display_name}
+    hidden = channels_meant(excluded, channels)
+    posts = await tables.first_posts.all()
     return Directory(
         people={uid: user.name for uid, user in users.items()},
         channels={cid: channel.name for cid, channel in channels.items()},
         created=await tables.users_created.all(),
-        first_posts=await tables.first_posts.all(),
+        first_posts={uid: post for uid, post in posts.items() if post.slack_cid not in hidden},
         members=members,
         names=frozenset(names - {""}),
         slack_name=slack_name,

@@ -14,13 +14,14 @@ from channelstats.reports.anonymous import Pseudonyms, anonymous
 from channelstats.reports.channel_report import channel_report
 from channelstats.reports.data_files import csv_files, parquet_files
 from channelstats.reports.directory import Directory
+from channelstats.reports.document import Document
 from channelstats.reports.html_page import html_of
 from channelstats.reports.model import Report
 from channelstats.reports.slack_messages import messages_of
 from channelstats.reports.suppression import suppressed
 from channelstats.reports.text import text_of
 from channelstats.reports.user_report import user_report
-from channelstats.reports.view import as_mapping, view
+from channelstats.reports.view import View, as_mapping, view
 from channelstats.reports.workspace_report import workspace_report
 from channelstats.stats.values import Json
 
@@ -42,11 +43,14 @@ class Form(StrEnum):
 
 
 class Wanted(msgspec.Struct, frozen=True):
-    """A report: of which kind and, for a channel or a user, on which ID."""
+    """A report: of which kind and, for a channel or a user, on which ID. Whoever joins
+    ``optin_channel`` gets reports on themselves; in ``help_channel`` people may ask.
+    """
 
     kind: Kind
     subject: str = ""
     optin_channel: str = ""
+    help_channel: str = ""
 
 
 Files = dict[str, bytes]
@@ -73,24 +77,42 @@ def render(
     """The name of a report and its files. With ``names`` everything is under pseudonyms; groups of
     fewer posters than ``smallest_group`` are left out.
     """
+    of = prepared(wanted, document, directory, names=names, smallest_group=smallest_group)
+    return report_of(of).name, _FORMS[form](of)
+
+
+def prepared(
+    wanted: Wanted,
+    document: Mapping[str, Json],
+    directory: Directory,
+    *,
+    names: Pseudonyms | None = None,
+    smallest_group: int = 1,
+) -> Subject:
+    """What a report is rendered from, as far as it may be seen; see `render`."""
     if smallest_group > 1:
         document = suppressed(document, smallest_group)
     if names is not None:
         document, directory = anonymous(document, directory, names)
         subject = wanted.subject and names.identifier(wanted.subject)
         wanted = Wanted(wanted.kind, subject)
-    of = Subject(wanted, document, directory)
-    return report_of(of).name, _FORMS[form](of)
+    return Subject(wanted, document, directory)
 
 
 def report_of(of: Subject) -> Report:
     """The report in no form yet."""
-    seen, wanted = view(of.document), of.wanted
+    return report_on(of.wanted, view(of.document), of.directory)
+
+
+def report_on(wanted: Wanted, seen: View, directory: Directory) -> Report:
+    """The same, for whoever makes many of one document."""
     if wanted.kind is Kind.CHANNEL:
-        return channel_report(seen, of.directory, wanted.subject)
+        return channel_report(seen, directory, wanted.subject, wanted.help_channel)
     if wanted.kind is Kind.USER:
-        return user_report(seen, of.directory, wanted.subject, wanted.optin_channel)
-    return workspace_report(seen, of.directory, brief=wanted.kind is Kind.BRIEF)
+        return user_report(
+            seen, directory, wanted.subject, wanted.optin_channel, wanted.help_channel
+        )
+    return workspace_report(seen, directory, brief=wanted.kind is Kind.BRIEF)
 
 
 def _part(of: Subject) -> Mapping[str, Json]:
@@ -102,14 +124,22 @@ def _part(of: Subject) -> Mapping[str, Json]:
 
 
 def _json(value: object) -> bytes:
-    return msgspec.json.format(msgspec.json.encode(value), indent=2) + b"\n"
+    return msgspec.json.format(msgspec.json.encode(value, enc_hook=_text), indent=2) + b"\n"
+
+
+def _text(part: object) -> object:
+    """What is in JSON already; what becomes another mapping only now."""
+    assert isinstance(part, Mapping)
+    return part.json if isinstance(part, Document) else dict(part)
 
 
 def _frames(of: Subject) -> dict[str, data_tables.Frame]:
     tables = {Kind.CHANNEL: data_tables.CHANNEL, Kind.USER: data_tables.USER}
     part = _part(of)
-    compared = {**as_mapping(of.document["compared"]), **as_mapping(part["compared"])}
-    seen = view({**of.document, **part, "compared": compared})
+    if part is not of.document:
+        compared = {**as_mapping(of.document["compared"]), **as_mapping(part["compared"])}
+        part = {**of.document, **part, "compared": compared}
+    seen = view(part)
     return {
         table.name: table.frame(seen, of.directory)
         for table in tables.get(of.wanted.kind, data_tables.WORKSPACE)

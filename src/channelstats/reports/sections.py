@@ -23,6 +23,7 @@ from channelstats.reports.model import (
     Person,
     Place,
     Section,
+    Span,
     Table,
     Text,
     plain,
@@ -44,6 +45,26 @@ def number(of: float) -> Line:
 
 def share(of: float) -> Line:
     return (Figure(plain(of), percentage=True),)
+
+
+def channel_called(name: str, directory: Directory) -> Span:
+    """A channel of a name or an ID; the name alone where there is none."""
+    named = (cid for cid, known in directory.channels.items() if name in (cid, known))
+    cid = next(named, "")
+    return Place(cid) if cid else f"#{name}"
+
+
+def help_section(before: Line, help_channel: str, directory: Directory) -> Section | None:
+    """What there is to know about a report, and where to ask; nothing without any of it."""
+    asking: Line = ()
+    if help_channel:
+        asking = (
+            "Questions about this report? Ask in ",
+            channel_called(help_channel, directory),
+            ".",
+        )
+    lines = tuple(line for line in (before, asking) if line)
+    return Section("About this report", (Text(lines),), silent=True) if lines else None
 
 
 def emoji_block(found: Mapping[str, int], rates: Mapping[str, float], caption: str) -> Block:

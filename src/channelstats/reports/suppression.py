@@ -7,6 +7,7 @@ figures of the workspace stay as they are.
 from collections.abc import Mapping, Sequence
 from typing import Final
 
+from channelstats.reports.document import Changed
 from channelstats.reports.view import as_mapping, view
 from channelstats.stats.values import Json
 
@@ -17,25 +18,26 @@ _BY_ZONE: Final = frozenset({"timezone", "posters_per_timezone"})
 _MESSAGES: Final = frozenset({"reaction_count", "reply_count", "reactions", "replies"})
 
 
-def suppressed(document: Mapping[str, Json], smallest: int) -> dict[str, Json]:
+def suppressed(document: Mapping[str, Json], smallest: int) -> Mapping[str, Json]:
     """The document without groups of fewer than ``smallest`` posters."""
     of = view(document)
     small = {cid for cid, stats in of.channel_stats.items() if stats.posters < smallest}
     small |= {tz for tz, people in of.posters_per_timezone.items() if len(people) < smallest}
-    return {key: _without(value, key, small) for key, value in document.items()}
+    return _kept(document, "", small)
 
 
 def _without(value: Json, name: str, small: set[str]) -> Json:
     if isinstance(value, Mapping):
-        drops = name in _BY_CHANNEL | _BY_ZONE
-        return {
-            key: _without(one, key, small)
-            for key, one in as_mapping(value).items()
-            if not (drops and key in small)
-        }
+        return _kept(as_mapping(value), name, small)
     if name in _MESSAGES and isinstance(value, Sequence):
         return [entry for entry in value if not small.intersection(_texts(entry))]
     return value
+
+
+def _kept(value: Mapping[str, Json], name: str, small: set[str]) -> Changed:
+    drops = name in _BY_CHANNEL | _BY_ZONE
+    names = {key: key for key in value if not (drops and key in small)}
+    return Changed(value, names, lambda key, one: _without(one, key, small))
 
 
 def _texts(entry: Json) -> set[str]:

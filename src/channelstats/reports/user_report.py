@@ -20,15 +20,18 @@ from channelstats.reports.model import (
     Place,
     Report,
     Section,
+    Span,
     Table,
     Text,
     plain,
 )
 from channelstats.reports.sections import (
     TOP,
+    channel_called,
     days_section,
     emoji_block,
     fact,
+    help_section,
     hours_section,
     messages_section,
     number,
@@ -51,8 +54,12 @@ GROUPS: Final[Mapping[str, str]] = {
 """The people groups in their order."""
 
 
-def user_report(of: View, directory: Directory, uid: str, optin_channel: str = "") -> Report:
-    """``optin_channel`` is the name of the channel that whoever wants this report joins."""
+def user_report(
+    of: View, directory: Directory, uid: str, optin_channel: str = "", help_channel: str = ""
+) -> Report:
+    """``optin_channel`` is the name of the channel that whoever wants this report joins,
+    ``help_channel`` of the one to ask in.
+    """
     own = of.enriched_user.get(uid, EnrichedUser())
     stats = of.user_stats.get(uid)
     period = period_text(of.start_date, of.end_date)
@@ -79,7 +86,7 @@ def user_report(of: View, directory: Directory, uid: str, optin_channel: str = "
             ),
             Section("Reactions you received", (Text((received,)), emoji), silent=True),
             *_groups(of, uid),
-            Section("About this report", (Text(((_why(optin_channel),),)),), silent=True),
+            help_section(_why(optin_channel, directory), help_channel, directory),
         ),
     )
 
@@ -99,9 +106,11 @@ def counts_of(own: EnrichedUser) -> dict[str, dict[str, int]]:
     }
 
 
-def _why(optin_channel: str) -> str:
-    joined = f"#{optin_channel}" if optin_channel else "the channel for personal reports"
-    return f"You get this because you are in {joined}. Leave it to get no more of them."
+def _why(optin_channel: str, directory: Directory) -> Line:
+    joined: Span = "the channel for personal reports"
+    if optin_channel:
+        joined = channel_called(optin_channel, directory)
+    return ("You get this because you are in ", joined, ". Leave it to get no more of them.")
 
 
 def _account(of: View, directory: Directory, uid: str) -> tuple[Block, ...]:

@@ -1,16 +1,20 @@
 """The report document with types: what renderers read.
 
-Rule: the document is read, never changed; a part that is absent in it is an error here and nowhere
-further up.
+Rule: the document is read, never changed, and each part of it when it is first asked for; a part
+that is absent in it is an error here and nowhere further up.
 """
 
-from collections.abc import Mapping
-from typing import TypeAlias, cast
+from collections.abc import Iterator, Mapping
+from functools import cached_property
+from typing import Generic, TypeAlias, TypeVar, cast
 from zoneinfo import ZoneInfo
 
 import msgspec
 
+from channelstats.reports.document import Document, objects
 from channelstats.stats.values import Change, Json
+
+T = TypeVar("T")
 
 Pair: TypeAlias = tuple[int, int]
 """Messages, words."""
@@ -118,7 +122,6 @@ class NewStatistics(msgspec.Struct, frozen=True):
     wau: int
     mau: int
     retention: Retention
-    edges: dict[str, Numbers]
     bot_share: float
 
 
@@ -148,38 +151,107 @@ class ComparedChannel(msgspec.Struct, frozen=True):
     users: dict[str, Volume]
 
 
-class Compared(msgspec.Struct, frozen=True):
-    statistics: dict[str, Change]
-    user_weekday: dict[str, Volume]
-    channels: dict[str, ComparedChannel]
-    users: dict[str, ComparedUser]
+class Each(Mapping[str, T], Generic[T]):
+    """A part of a document with an entry for each of many, read when it is asked for."""
+
+    def __init__(self, part: Json, kind: type[T]) -> None:
+        self._part = as_mapping(part)
+        self._decoder = msgspec.json.Decoder(kind)
+
+    def __getitem__(self, name: str) -> T:
+        return _read(self._part, name, self._decoder)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._part)
+
+    def __len__(self) -> int:
+        return len(self._part)
 
 
-class View(msgspec.Struct, frozen=True):
-    start_date: str
-    end_date: str
-    days: int
-    report_timezone: str
-    generated_at: int
-    statistics: dict[str, float | list[str]]
-    users: dict[str, Pair]
-    user_stats: dict[str, UserStats]
-    enriched_user: dict[str, EnrichedUser]
-    channels: dict[str, Pair]
-    channel_stats: dict[str, ChannelStats]
-    channel_user: dict[str, dict[str, Pair]]
-    enriched_channel: dict[str, EnrichedChannel]
-    user_weekday: dict[str, Pair]
-    user_weekday_hour: dict[str, Pair]
-    weekday_activity_percentage: dict[str, float]
-    timezone: dict[str, Pair]
-    posters_per_timezone: dict[str, Numbers]
-    reaction: Numbers
-    emoji_rate: dict[str, float]
-    reaction_count: list[Entry]
-    reply_count: list[Entry]
-    new_statistics: NewStatistics
-    compared: Compared
+def _read(of: Mapping[str, Json], name: str, decoder: msgspec.json.Decoder[T]) -> T:
+    """A part with its type, whether or not it is in JSON yet."""
+    if isinstance(of, Document):
+        return decoder.decode(of.text(name))
+    part = of[name]
+    if isinstance(part, Document):
+        return decoder.decode(part.json)
+    found: T = msgspec.convert(objects(part), decoder.type)
+    return found
+
+
+class _Read(Generic[T]):
+    """An attribute: the part of that name, read once."""
+
+    def __init__(self, kind: type[T]) -> None:
+        self._decoder = msgspec.json.Decoder(kind)
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self._name = name
+
+    def __get__(self, of: "_Parts", owner: type) -> T:
+        found = self._read(of.document)
+        of.__dict__[self._name] = found
+        return found
+
+    def _read(self, document: Mapping[str, Json]) -> T:
+        return _read(document, self._name, self._decoder)
+
+
+class _ReadEach(_Read[Each[T]]):
+    """The same of a part with an entry for each of many."""
+
+    def __init__(self, kind: type[T]) -> None:
+        self._entry = kind
+
+    def _read(self, document: Mapping[str, Json]) -> Each[T]:
+        return Each(document[self._name], self._entry)
+
+
+class _Parts:
+    def __init__(self, document: Mapping[str, Json]) -> None:
+        self.document = document
+
+
+class Compared(_Parts):
+    statistics = _Read(dict[str, Change])
+    user_weekday = _Read(dict[str, Volume])
+    channels = _ReadEach(ComparedChannel)
+    users = _ReadEach(ComparedUser)
+
+
+class View(_Parts):
+    start_date = _Read(str)
+    end_date = _Read(str)
+    days = _Read(int)
+    report_timezone = _Read(str)
+    generated_at = _Read(int)
+    statistics = _Read(dict[str, float | list[str]])
+    users = _Read(dict[str, Pair])
+    user_stats = _ReadEach(UserStats)
+    enriched_user = _ReadEach(EnrichedUser)
+    channels = _Read(dict[str, Pair])
+    channel_stats = _Read(dict[str, ChannelStats])
+    channel_user = _ReadEach(dict[str, Pair])
+    enriched_channel = _ReadEach(EnrichedChannel)
+    user_weekday = _Read(dict[str, Pair])
+    user_weekday_hour = _Read(dict[str, Pair])
+    weekday_activity_percentage = _Read(dict[str, float])
+    timezone = _Read(dict[str, Pair])
+    posters_per_timezone = _Read(dict[str, Numbers])
+    reaction = _Read(Numbers)
+    emoji_rate = _Read(dict[str, float])
+    reaction_count = _Read(list[Entry])
+    reply_count = _Read(list[Entry])
+    new_statistics = _Read(NewStatistics)
+
+    @cached_property
+    def edges(self) -> Each[Numbers]:
+        """Those of the new statistics: as many as there are pairs of people."""
+        return Each(as_mapping(self.document["new_statistics"])["edges"], Numbers)
+
+    @cached_property
+    def compared(self) -> Compared:
+        return Compared(as_mapping(self.document["compared"]))
 
     @property
     def zone(self) -> ZoneInfo:
@@ -194,7 +266,7 @@ class View(msgspec.Struct, frozen=True):
 
 def view(document: Mapping[str, Json]) -> View:
     """Read a document."""
-    return msgspec.convert(document, View)
+    return View(document)
 
 
 def as_mapping(value: object) -> Mapping[str, Json]:

@@ -83,14 +83,16 @@ def duration_text(of: int | None) -> str:
         return "none"
     for size, unit in ((86_400, "days"), (3_600, "h"), (60, "min")):
         if of >= size:
-            return f"{number_text(round(of / size, 1))} {unit}"
+            shown = number_text(round(of / size, 1))
+            return f"{shown} {unit}" if (shown, unit) != ("1", "days") else "1 day"
     return f"{of} s"
 
 
 def printable(name: str) -> str:
     """A name without characters that would steer a terminal or turn the text around."""
-    kept = "".join(char for char in name if char.isprintable())
-    return kept.strip()
+    if not name.isprintable():
+        name = "".join(char for char in name if char.isprintable())
+    return name.strip()
 
 
 def width(text: str) -> int:

@@ -10,7 +10,9 @@ follows from counted messages (`channelstats.counting`) by the definition beside
     talk          counted messages as columns: words, reactions, mentions, answers
     measures      the frames of one period that figures are taken from
     quantities    exact numbers and how they are ranked and shown
-    shapes        frames as nested dictionaries
+    amounts       the same of many at once, as columns
+    shapes        small frames as dictionaries
+    json_text     large frames as JSON text
     values        what a document is made of
     volume        how much was said by how many              (statistics)
     activity      when                                       (weekday, hour, timezone, …)

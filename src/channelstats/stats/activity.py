@@ -5,13 +5,16 @@ same in the mean of shares.
 """
 
 from collections.abc import Mapping
+from functools import cached_property
 from math import fsum
 from typing import Final
 
 import polars as pl
 
-from channelstats.stats.quantities import WORDS_THEN_MESSAGES, ranked, volume
-from channelstats.stats.shapes import Pair, nested_pairs, pairs
+from channelstats.stats import json_text
+from channelstats.stats.json_text import mappings
+from channelstats.stats.quantities import WORDS_THEN_MESSAGES, ranked, regrouped, volume
+from channelstats.stats.shapes import Pair, pairs
 from channelstats.stats.talk import Said
 from channelstats.stats.values import Json
 from channelstats.stats.zones import hour, weekday
@@ -20,59 +23,85 @@ HOURS: Final = range(24)
 PERIODS: Final = {"0": range(8), "1": range(8, 16), "2": range(16, 24)}
 """Thirds of a day."""
 
-WORKDAY: Final = pl.col("local_weekday") < 5
+_WORKDAY: Final = pl.col("local_weekday") < 5
 
 
-def utc(said: Said) -> dict[str, Mapping[str, Pair]]:
-    """`weekday` and `hour` of everything, by UTC."""
-    seconds = pl.col("ts") // 1_000_000
-    timed = said.messages.with_columns(weekday=weekday(seconds), hour=hour(seconds))
-    return {name: pairs(volume(timed, name).sort(name), name) for name in ("weekday", "hour")}
+class Activity:
+    """When things were said in one period."""
+
+    def __init__(self, said: Said) -> None:
+        self._said = said.messages.select(
+            "ts", "slack_uid", "slack_cid", "tz", "local_weekday", "local_hour", "word_count"
+        )
+        self._workdays = self._said.filter(_WORKDAY)
+
+    @cached_property
+    def _days(self) -> pl.DataFrame:
+        return volume(self._said, "slack_uid", "tz", "local_weekday")
+
+    @cached_property
+    def _hours(self) -> pl.DataFrame:
+        return volume(self._workdays, "slack_uid", "local_hour")
+
+    def utc(self) -> dict[str, Mapping[str, Pair]]:
+        """`weekday` and `hour` of everything, by UTC."""
+        seconds = pl.col("ts") // 1_000_000
+        timed = self._said.select("word_count", weekday=weekday(seconds), hour=hour(seconds))
+        both = volume(timed, "weekday", "hour")
+        return {name: _by(both, name) for name in ("weekday", "hour")}
+
+    def local_days(self) -> Mapping[str, Pair]:
+        """`user_weekday`."""
+        return _by(self._days, "local_weekday")
+
+    def local_hours(self) -> Mapping[str, Pair]:
+        """`user_weekday_hour` of their Monday to Friday."""
+        return _by(self._hours, "local_hour")
+
+    def of_authors(self) -> tuple[pl.DataFrame, pl.DataFrame]:
+        """`posting_days` and `posting_hours` by `slack_uid`, in JSON."""
+        return _posting(self._days, self._hours, "slack_uid")
+
+    def of_channels(self) -> tuple[pl.DataFrame, pl.DataFrame]:
+        """`posting_days` and `posting_hours` by `slack_cid`, in JSON."""
+        days = volume(self._said, "slack_cid", "local_weekday")
+        hours = volume(self._workdays, "slack_cid", "local_hour")
+        return _posting(days, hours, "slack_cid")
+
+    def shares(self) -> dict[str, float]:
+        """The percentage of an author's workday messages in each hour, as the mean over the
+        authors.
+        """
+        share = pl.col("m") / pl.col("m").sum().over("slack_uid")
+        each = self._hours.select("slack_uid", "local_hour", share=share)
+        by_hour = dict(each.group_by("local_hour").agg("share").iter_rows())
+        authors = each["slack_uid"].n_unique()
+        return {str(at): 100 * fsum(by_hour.get(at, ())) / max(authors, 1) for at in HOURS}
+
+    def timezones(self) -> dict[str, Mapping[str, Json]]:
+        """`timezone`, the largest first, and `posters_per_timezone`."""
+        sizes = ranked(regrouped(self._days, "tz"), WORDS_THEN_MESSAGES, "tz")
+        people = self._days.select("tz", "slack_uid").unique().sort("slack_uid")
+        posters: dict[str, dict[str, int]] = {tz: {} for tz in sizes["tz"]}
+        for tz, uid in people.iter_rows():
+            posters[tz][uid] = 1
+        return {"timezone": pairs(sizes, "tz"), "posters_per_timezone": posters}
 
 
-def local(said: Said) -> dict[str, Mapping[str, Pair]]:
-    """`user_weekday`, and `user_weekday_hour` of their Monday to Friday."""
-    return {
-        "user_weekday": pairs(
-            volume(said.messages, "local_weekday").sort("local_weekday"), "local_weekday"
-        ),
-        "user_weekday_hour": pairs(
-            volume(said.messages.filter(WORKDAY), "local_hour").sort("local_hour"), "local_hour"
-        ),
-    }
+def _by(sizes: pl.DataFrame, name: str) -> Mapping[str, Pair]:
+    return pairs(regrouped(sizes, name).sort(name), name)
 
 
-def posting(said: Said, whose: str) -> tuple[Mapping[str, Json], Mapping[str, Json]]:
-    """`posting_days` and `posting_hours` for each value of a column."""
-    days = volume(said.messages, whose, "local_weekday").sort(whose, "local_weekday")
-    hours = volume(said.messages.filter(WORKDAY), whose, "local_hour").sort(whose, "local_hour")
-    return nested_pairs(days, whose, "local_weekday"), nested_pairs(hours, whose, "local_hour")
-
-
-def shares(said: Said) -> dict[str, float]:
-    """The percentage of an author's workday messages in each hour, as the mean over the authors."""
-    messages = said.messages.filter(WORKDAY)
-    each = messages.group_by("slack_uid", "local_hour").agg(n=pl.len())
-    share = pl.col("n") / pl.col("n").sum().over("slack_uid")
-    by_hour: dict[int, list[float]] = {hour: [] for hour in HOURS}
-    for at, part in each.select("local_hour", share).sort("local_hour", "n").iter_rows():
-        by_hour[at].append(part)
-    authors = messages["slack_uid"].n_unique()
-    return {
-        str(at): 100 * fsum(found) / authors if authors else 0.0 for at, found in by_hour.items()
-    }
+def _posting(
+    days: pl.DataFrame, hours: pl.DataFrame, whose: str
+) -> tuple[pl.DataFrame, pl.DataFrame]:
+    by_day, by_hour = days.sort("local_weekday"), hours.sort("local_hour")
+    return (
+        mappings(by_day, whose, "local_weekday", posting_days=json_text.pairs()),
+        mappings(by_hour, whose, "local_hour", posting_hours=json_text.pairs()),
+    )
 
 
 def shares_of_periods(by_hour: Mapping[str, float]) -> dict[str, float]:
     """Sums of the shares over thirds of the day."""
     return {name: fsum(by_hour[str(at)] for at in hours) for name, hours in PERIODS.items()}
-
-
-def timezones(said: Said) -> dict[str, Mapping[str, Json]]:
-    """`timezone`, the largest first, and `posters_per_timezone`."""
-    sizes = pairs(ranked(volume(said.messages, "tz"), WORDS_THEN_MESSAGES, "tz"), "tz")
-    people = said.messages.select("tz", "slack_uid").drop_nulls().unique().sort("slack_uid")
-    posters: dict[str, dict[str, int]] = {tz: {} for tz in sizes}
-    for tz, uid in people.iter_rows():
-        posters[tz][uid] = 1
-    return {"timezone": sizes, "posters_per_timezone": posters}

@@ -4,20 +4,16 @@ Rule: an entry is for whoever posted, or was answered in own threads; the rank a
 are of those who posted.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Final
 
 import msgspec
 import polars as pl
 
-from channelstats.stats.quantities import (
-    MESSAGES_THEN_WORDS,
-    WORDS_THEN_MESSAGES,
-    Quantity,
-    percent,
-    ranked,
-    ratio,
-)
+from channelstats.stats.activity import Activity
+from channelstats.stats.amounts import Figure, percent_of, shown
+from channelstats.stats.json_text import joined, mapping, objects, with_texts
+from channelstats.stats.quantities import MESSAGES_THEN_WORDS, WORDS_THEN_MESSAGES, ranked
 from channelstats.stats.talk import Said
 
 
@@ -40,23 +36,23 @@ class Author(msgspec.Struct, frozen=True, gc=False):
     reactions_given: int
 
 
-FIGURES: Final[Mapping[str, Callable[[Author], Quantity]]] = {
-    "percent_of_messages": lambda of: percent(of.m, of.all_m),
-    "percent_of_words": lambda of: percent(of.w, of.all_w),
-    "cum_percent_of_messages": lambda of: percent(of.sum_m, of.all_m),
-    "cum_percent_of_words": lambda of: percent(of.sum_w, of.all_w),
-    "reactions": lambda of: of.reactions,
-    "replies": lambda of: of.replies,
-    "thread_messages": lambda of: of.thread_messages,
-    "rphw": lambda of: ratio(100 * of.reactions, of.w),
-    "reactions_given": lambda of: of.reactions_given,
-    "replies_in_period": lambda of: of.thread_messages,
+FIGURES: Final[Mapping[str, Figure]] = {
+    "percent_of_messages": percent_of("m", "all_m"),
+    "percent_of_words": percent_of("w", "all_w"),
+    "cum_percent_of_messages": percent_of("sum_m", "all_m"),
+    "cum_percent_of_words": percent_of("sum_w", "all_w"),
+    "reactions": Figure("reactions"),
+    "replies": Figure("replies"),
+    "thread_messages": Figure("thread_messages"),
+    "rphw": percent_of("reactions", "w"),
+    "reactions_given": Figure("reactions_given"),
+    "replies_in_period": Figure("thread_messages"),
 }
 """Names as `user_stats` has them; beside them `count`, `rank`, `posting_days`, `posting_hours`."""
 
-COMPARED: Final[Mapping[str, Callable[[Author], Quantity]]] = {
-    "messages": lambda of: of.m,
-    "words": lambda of: of.w,
+COMPARED: Final[Mapping[str, Figure]] = {
+    "messages": Figure("m"),
+    "words": Figure("w"),
     **{
         name: FIGURES[name]
         for name in ("rphw", "thread_messages", "percent_of_words", "cum_percent_of_words")
@@ -65,8 +61,8 @@ COMPARED: Final[Mapping[str, Callable[[Author], Quantity]]] = {
 """What is compared with the period before."""
 
 
-def all_authors(said: Said) -> list[Author]:
-    """Everybody with an entry: posters by rank, then the others by ID."""
+def all_authors(said: Said) -> pl.DataFrame:
+    """Everybody with an entry: posters by rank, then the others by ID; the columns of `Author`."""
     posted = said.messages.group_by("slack_uid").agg(
         m=pl.len().cast(pl.Int64),
         w=pl.col("word_count").sum(),
@@ -80,7 +76,7 @@ def all_authors(said: Said) -> list[Author]:
         rank=pl.int_range(1, pl.len() + 1), sum_w=pl.col("w").cum_sum()
     )
     threads = _sizes(said.responses, "parent", "thread_messages")
-    found = (
+    return (
         by_words.join(by_messages, on="slack_uid", how="left")
         .join(threads, on="slack_uid", how="full", coalesce=True)
         .join(_sizes(said.reactions, "reactor", "reactions_given"), on="slack_uid", how="left")
@@ -89,7 +85,15 @@ def all_authors(said: Said) -> list[Author]:
         .sort("rank", "slack_uid", nulls_last=True)
         .select(Author.__struct_fields__)
     )
-    return [Author(*row) for row in found.iter_rows()]
+
+
+def user_stats(found: pl.DataFrame, activity: Activity) -> msgspec.Raw:
+    """`user_stats` of all authors."""
+    figures = {name: shown(figure.amount(pl.col)) for name, figure in FIGURES.items()}
+    rows = with_texts(found, "slack_uid", *activity.of_authors())
+    fixed = objects(count=pl.concat_list("m", "w"), rank=pl.col("rank"), **figures)
+    days, hours = pl.col("posting_days"), pl.col("posting_hours")
+    return mapping(rows, "slack_uid", *joined(fixed, posting_days=days, posting_hours=hours))
 
 
 def _sizes(frame: pl.DataFrame, key: str, name: str) -> pl.DataFrame:

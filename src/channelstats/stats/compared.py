@@ -5,30 +5,29 @@ Rule: what had no entry before is new; what had one and nothing in it counts as 
 
 from collections.abc import Mapping
 
-from channelstats.stats import activity, authors, channels
-from channelstats.stats.authors import Author
-from channelstats.stats.channels import ChannelTalk
+import msgspec
+import polars as pl
+
+from channelstats.stats import authors, channels
+from channelstats.stats.amounts import BEFORE, Amount, Figure, before, changes
 from channelstats.stats.compare import change
+from channelstats.stats.json_text import joined, mapping, mappings, objects, together, with_texts
 from channelstats.stats.measures import Measures
 from channelstats.stats.people import GROUPS
-from channelstats.stats.shapes import Pair, nested_pairs
-from channelstats.stats.values import Change, Json
+from channelstats.stats.shapes import Pair
+from channelstats.stats.values import Change, Json, Part
 
 
-def compared(now: Measures, before: Measures) -> dict[str, Json]:
+def compared(now: Measures, then: Measures) -> dict[str, Part]:
     """All comparisons of a period with the one before."""
     return {
         "statistics": {
-            name: change(figure, before.statistics[name]) for name, figure in now.statistics.items()
+            name: change(figure, then.statistics[name]) for name, figure in now.statistics.items()
         },
-        "user_weekday": _weekdays(_days(now), _days(before)),
-        "channels": _channels(now, before),
-        "users": _users(now, before),
+        "user_weekday": _weekdays(now.activity.local_days(), then.activity.local_days()),
+        "channels": _channels(now, then),
+        "users": _users(now, then),
     }
-
-
-def _days(measures: Measures) -> Mapping[str, Pair]:
-    return activity.local(measures.said)["user_weekday"]
 
 
 def _weekdays(now: Mapping[str, Pair], before: Mapping[str, Pair]) -> dict[str, Json]:
@@ -41,52 +40,41 @@ def _pair(now: Pair, before: Pair | None) -> dict[str, Change]:
     return {"messages": change(now[0], messages), "words": change(now[1], words)}
 
 
-def _channels(now: Measures, before: Measures) -> dict[str, Json]:
-    entries = {of.slack_cid: of for of in before.channels}
-    posters = nested_pairs(now.channel_authors, "slack_cid", "slack_uid")
-    earlier = nested_pairs(before.channel_authors, "slack_cid", "slack_uid")
+def _channels(now: Measures, then: Measures) -> msgspec.Raw:
+    key = ["slack_cid", "slack_uid"]
+    people = _beside(now.channel_authors, then.channel_authors, key)
+    sizes = {"messages": Figure("m"), "words": Figure("w")}
+    users = mappings(people, *key, users=objects(**_changes(sizes)))
+    found = _beside(now.channel_frame, then.channel_frame, ["slack_cid"])
+    text = joined(objects(**_changes(channels.COMPARED)), users=pl.col("users"))
+    return mapping(with_texts(found, "slack_cid", users), "slack_cid", *text)
+
+
+def _users(now: Measures, then: Measures) -> msgspec.Raw:
+    found = _beside(now.with_people, then.with_people, ["slack_uid"])
+    people = {
+        name: together(total=_from_zero(f"{name}_total"), people=_from_zero(f"{name}_people"))
+        for name in GROUPS
+    }
+    text = objects(**_changes(authors.COMPARED), people=together(**people))
+    return mapping(found, "slack_uid", text)
+
+
+def _beside(now: pl.DataFrame, then: pl.DataFrame, key: list[str]) -> pl.DataFrame:
+    """Each row of now with the row of the period before, if there was one."""
+    then = then.with_columns(was=pl.lit(value=True))
+    return now.join(then, on=key, how="left", suffix=BEFORE, maintain_order="left").with_columns(
+        pl.col("was").fill_null(value=False)
+    )
+
+
+def _changes(figures: Mapping[str, Figure]) -> dict[str, pl.Expr]:
     return {
-        of.slack_cid: {
-            **_channel(of, entries.get(of.slack_cid)),
-            "users": {
-                uid: _pair(pair, earlier.get(of.slack_cid, {}).get(uid))
-                for uid, pair in posters[of.slack_cid].items()
-            },
-        }
-        for of in now.channels
+        name: changes(figure.amount(pl.col), figure.amount(before), pl.col("was"))
+        for name, figure in figures.items()
     }
 
 
-def _channel(now: ChannelTalk, before: ChannelTalk | None) -> dict[str, Change]:
-    return {
-        name: change(figure(now), None if before is None else figure(before))
-        for name, figure in channels.COMPARED.items()
-    }
-
-
-def _users(now: Measures, before: Measures) -> dict[str, Json]:
-    entries = {author.slack_uid: author for author in before.authors}
-    return {
-        of.slack_uid: {
-            **_user(of, entries.get(of.slack_uid)),
-            "people": _people(of.slack_uid, now, before, known=of.slack_uid in entries),
-        }
-        for of in now.authors
-    }
-
-
-def _user(now: Author, before: Author | None) -> dict[str, Change]:
-    return {
-        name: change(figure(now), None if before is None else figure(before))
-        for name, figure in authors.COMPARED.items()
-    }
-
-
-def _people(uid: str, now: Measures, before: Measures, *, known: bool) -> dict[str, Json]:
-    """The people groups of a user; from zero for one without an entry before."""
-    found: dict[str, Json] = {}
-    for name in GROUPS:
-        total, people = now.groups[name].get(uid, (0, 0))
-        earlier = before.groups[name].get(uid, (0, 0)) if known else (0, 0)
-        found[name] = {"total": change(total, earlier[0]), "people": change(people, earlier[1])}
-    return found
+def _from_zero(column: str) -> pl.Expr:
+    """The change of a column, from zero for one without an entry before."""
+    return changes(Amount(pl.col(column)), Amount(before(column).fill_null(0)))

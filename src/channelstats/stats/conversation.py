@@ -3,19 +3,22 @@
 Rule: what starts must lie in the period; what follows (a reply, a reaction) may come at any time.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from typing import Final
 
 import polars as pl
 
 from channelstats.counting import BOT_MESSAGE, HUDDLE
 from channelstats.days import midnight
+from channelstats.stats.json_text import mapping
 from channelstats.stats.people import Dealings
 from channelstats.stats.period import Period
 from channelstats.stats.quantities import percent, ratio, shown
-from channelstats.stats.shapes import nested_numbers
-from channelstats.stats.talk import IS_HEAD, Said, Talk
-from channelstats.stats.values import Json
+from channelstats.stats.talk import Said, Talk
+from channelstats.stats.values import Json, Part
+
+STARTS_THREAD: Final = pl.col("reply_count") > 0
 
 _ROOM: Final = pl.Struct(
     {
@@ -28,16 +31,17 @@ _ROOM: Final = pl.Struct(
 
 def new_statistics(
     said: Said, before: Said, dealings: Dealings, first_posts: pl.DataFrame
-) -> dict[str, Json]:
+) -> dict[str, Part]:
     """All of them. ``before`` is the period before; ``first_posts`` has `slack_uid` and `ts`."""
     messages, period, talk = said.messages, said.period, said.talk
+    replies = _how_many(messages, pl.col("is_reply"))
     daily = daily_posters(messages, period)
     return {
-        "threads_started": messages.filter(pl.col("reply_count") > 0).height,
-        "thread_share": shown(ratio(messages.filter("is_reply").height, messages.height)),
+        "threads_started": _how_many(messages, STARTS_THREAD),
+        "thread_share": shown(ratio(replies, messages.height)),
         "first_reply": first_reply(said),
-        "top_level": messages.filter(~pl.col("is_reply")).height,
-        "unanswered": unanswered(said),
+        "top_level": messages.height - replies,
+        "unanswered": unanswered(said).height,
         "gini_of_words": gini(
             messages.group_by("slack_uid").agg(pl.col("word_count").sum())["word_count"].to_list()
         ),
@@ -46,29 +50,28 @@ def new_statistics(
         "wau": posters(talk, period.ending_with(7)),
         "mau": posters(talk, period.ending_with(28)),
         "retention": retention(said, before, first_posts),
-        "edges": nested_numbers(dealings.edges(), "one", "other"),
+        "edges": mapping(dealings.edge_texts(), "one", pl.col("edges")),
         "huddles": huddles(talk, period),
         "bot_share": bot_share(talk, period),
     }
 
 
-def _answered(said: Said, heads: pl.DataFrame) -> pl.DataFrame:
-    """Heads with `replied_at`, the time of the first counted reply by somebody else; those without
-    one are left out.
+def _how_many(messages: pl.DataFrame, which: pl.Expr) -> int:
+    return int(messages.select(which.sum()).item())
+
+
+def waits(said: Said) -> pl.DataFrame:
+    """How long heads of the period waited for a reply by somebody else: `slack_cid`, `ts`, and
+    whole `seconds`.
     """
-    return (
-        heads.select("slack_cid", "ts", "slack_uid")
-        .join(said.talk.answers, left_on=("slack_cid", "ts"), right_on=("slack_cid", "thread_ts"))
-        .filter(pl.col("replier") != pl.col("slack_uid"))
-        .group_by("slack_cid", "ts")
-        .agg(pl.col("replied_at").min())
+    return said.answered.filter("is_head").select(
+        "slack_cid", "ts", seconds=(pl.col("replied_at") - pl.col("ts")) // 1_000_000
     )
 
 
 def first_reply(said: Said) -> dict[str, Json]:
-    """How long heads of the period waited for a reply by somebody else, in whole seconds."""
-    waits = _answered(said, said.messages.filter(IS_HEAD))
-    seconds = sorted((waits["replied_at"] - waits["ts"]) // 1_000_000)
+    """How many heads were answered, and how long they waited."""
+    seconds = waits(said)["seconds"].sort().to_list()
     return {
         "count": len(seconds),
         "median": nearest_rank(seconds, 50),
@@ -81,14 +84,12 @@ def nearest_rank(rising: Sequence[int], percentile: int) -> int | None:
     return rising[-(-percentile * len(rising) // 100) - 1] if rising else None
 
 
-def unanswered(said: Said) -> int:
-    """How many messages, not replies, drew neither a reply nor a reaction by somebody else."""
+def unanswered(said: Said) -> pl.DataFrame:
+    """Messages, not replies, that drew neither a reply nor a reaction by somebody else."""
     top = said.messages.filter(~pl.col("is_reply"))
     reacted = said.reactions.filter(pl.col("reactor") != pl.col("slack_uid"))
     key = ["slack_cid", "ts"]
-    return (
-        top.join(_answered(said, top), on=key, how="anti").join(reacted, on=key, how="anti").height
-    )
+    return top.join(said.answered, on=key, how="anti").join(reacted, on=key, how="anti")
 
 
 def gini(values: Sequence[int]) -> float:
@@ -115,16 +116,26 @@ def daily_posters(messages: pl.DataFrame, period: Period) -> dict[str, int]:
 
 def posters(talk: Talk, period: Period) -> int:
     """How many people posted in a period."""
-    return talk.counted.filter(period.covers())["slack_uid"].n_unique()
+    return talk.counted.select("ts", "slack_uid").filter(period.covers())["slack_uid"].n_unique()
 
 
 def retention(said: Said, before: Said, first_posts: pl.DataFrame) -> dict[str, Json]:
     """Who stayed, came, came back and went."""
-    now, then = set(said.messages["slack_uid"]), set(before.messages["slack_uid"])
-    first = dict(first_posts.iter_rows())
-    begin, end = said.period.begin * 1_000_000, said.period.end * 1_000_000
+    now, then = (set(of.messages["slack_uid"].unique()) for of in (said, before))
+    first = dict(first_posts.select("slack_uid", "ts").iter_rows())
+    found = comings(now, then, first, said.period)
+    rate = shown(percent(len(now & then), len(then))) if then else None
+    return {"rate": rate, **found}
+
+
+def comings(
+    now: AbstractSet[str], then: AbstractSet[str], first: Mapping[str, int], period: Period
+) -> dict[str, int]:
+    """How many posters of a period and of the one before are in both, new, gone and back; ``first``
+    are the first posts, in microseconds.
+    """
+    begin, end = period.begin * 1_000_000, period.end * 1_000_000
     return {
-        "rate": shown(percent(len(now & then), len(then))) if then else None,
         "both": len(now & then),
         "new": sum(uid in first and begin <= first[uid] < end for uid in now),
         "lapsed": len(then - now),
@@ -134,7 +145,7 @@ def retention(said: Said, before: Said, first_posts: pl.DataFrame) -> dict[str, 
 
 def huddles(talk: Talk, period: Period) -> dict[str, Json]:
     """How many there were, of how many people, and for how long in all."""
-    rooms = talk.kept.filter(period.covers() & (pl.col("subtype") == HUDDLE))["room"]
+    rooms = talk.kept(period).filter(pl.col("subtype") == HUDDLE)["room"]
     room = rooms.str.json_decode(_ROOM).struct.unnest()
     over = room.filter((pl.col("date_start") > 0) & (pl.col("date_end") > 0))
     return {
@@ -149,6 +160,6 @@ def bot_share(talk: Talk, period: Period) -> float:
     subtype = pl.col("subtype")
     talking = subtype.is_null() | subtype.is_in(sorted(talk.counting.talk))
     by_bots = ((subtype == BOT_MESSAGE).fill_null(value=False)) | (pl.col("is_bot") & talking)
-    bots = talk.kept.filter(period.covers() & by_bots).height
-    people = talk.counted.filter(period.covers() & ~by_bots).height
+    bots = _how_many(talk.kept(period), by_bots)
+    people = _how_many(talk.counted, period.covers() & ~by_bots)
     return float(shown(ratio(bots, bots + people)))

@@ -5,21 +5,25 @@ the order of their ranks.
 """
 
 from dataclasses import dataclass
-from typing import Final
+from functools import cached_property
+from typing import Any, Final
 
+import msgspec
 import polars as pl
 
 from channelstats.identifiers import microseconds
-from channelstats.stats import activity, authors, channels, people, top_messages
+from channelstats.stats import authors, channels, people, top_messages
+from channelstats.stats.activity import shares_of_periods
 from channelstats.stats.compared import compared
 from channelstats.stats.conversation import new_statistics
 from channelstats.stats.inputs import Inputs, Options
+from channelstats.stats.json_text import mapping, pairs
 from channelstats.stats.measures import Measures
 from channelstats.stats.period import Period
 from channelstats.stats.quantities import shown
 from channelstats.stats.shapes import per_thousand
 from channelstats.stats.talk import Said, Talk
-from channelstats.stats.values import Json
+from channelstats.stats.values import Json, Part
 from channelstats.stats.volume import AUTHORS_OF_HALF
 from channelstats.stats.zones import LocalTimes
 from channelstats.tables.configuration import counts_at
@@ -30,30 +34,39 @@ SCHEMA_VERSION: Final = 1
 
 @dataclass(frozen=True)
 class Report:
-    """A document, and the zones of users that zoneinfo does not know."""
+    """A document as JSON, and the zones of users that zoneinfo does not know."""
 
-    document: dict[str, Json]
+    json: bytes
     unknown_zones: list[str]
 
+    @cached_property
+    def document(self) -> dict[str, Json]:
+        """The document as dictionaries: of a large workspace, millions of them."""
+        return msgspec.json.decode(self.json, type=dict[str, Any])
 
-def report(inputs: Inputs, period: Period, options: Options, *, generated_at: int) -> Report:
-    """Return the report of a period; ``generated_at`` is in seconds since the epoch."""
+
+def report(
+    inputs: Inputs, period: Period, options: Options, *, generated_at: int, made_from: str = ""
+) -> Report:
+    """Return the report of a period; ``generated_at`` is in seconds since the epoch, ``made_from``
+    is added to the fingerprint of the inputs.
+    """
     talk = Talk(inputs.messages, inputs.users, options.counting)
     before = period.previous
     local = LocalTimes(inputs.users, options, before.begin, period.end)
-    first_posts = _first_posts(inputs, talk)
+    first_posts = first_posts_of(inputs, talk)
 
     def measured(days: Period) -> Measures:
         said = Said(talk, days, local, merge_skin_tones=options.merge_skin_tones)
         return Measures(said, counts_at(inputs.counts, days.last), first_posts)
 
     now, then = measured(period), measured(before)
-    document: dict[str, Json] = {
+    document: dict[str, Part] = {
         "schema_version": SCHEMA_VERSION,
         "profile": str(options.counting.profile),
         "report_timezone": period.zone.key,
         "generated_at": generated_at,
-        "input_fingerprint": fingerprint(now.said, then.said),
+        "input_fingerprint": fingerprint(now.said, then.said) + (made_from and f"/{made_from}"),
         "start_date": period.start.isoformat(),
         "end_date": period.last.isoformat(),
         "days": period.days,
@@ -65,7 +78,7 @@ def report(inputs: Inputs, period: Period, options: Options, *, generated_at: in
         "new_statistics": new_statistics(now.said, then.said, now.dealings, first_posts),
         "compared": compared(now, then),
     }
-    return Report(document, local.unknown)
+    return Report(msgspec.json.encode(document), local.unknown)
 
 
 def fingerprint(*said: Said) -> str:
@@ -77,15 +90,22 @@ def fingerprint(*said: Said) -> str:
     return "/".join("-".join(map(str, frame.fill_null(0).row(0))) for frame in of_each)
 
 
-def _first_posts(inputs: Inputs, talk: Talk) -> pl.DataFrame:
-    """First posts of those whom the profile counts, as `slack_uid` and `ts` in microseconds."""
+def first_posts_of(inputs: Inputs, talk: Talk) -> pl.DataFrame:
+    """First posts of those whom the profile counts: `slack_uid`, `ts` in microseconds and
+    `slack_cid`.
+    """
     if inputs.first_posts is None:
-        return earliest(talk.counted).select("slack_uid", "ts")
+        return earliest(talk.counted)
     dropped = talk.bots if talk.counting.drops_bots else frozenset()
     known = {uid: post for uid, post in inputs.first_posts.items() if uid not in dropped}
     times = [microseconds(post.message_id) for post in known.values()]
     return pl.DataFrame(
-        {"slack_uid": list(known), "ts": times}, {"slack_uid": pl.String, "ts": pl.Int64}
+        {
+            "slack_uid": list(known),
+            "ts": times,
+            "slack_cid": [post.slack_cid for post in known.values()],
+        },
+        {"slack_uid": pl.String, "ts": pl.Int64, "slack_cid": pl.String},
     )
 
 
@@ -98,51 +118,43 @@ def _volume(now: Measures) -> dict[str, Json]:
     }
 
 
-def _authors(now: Measures, inputs: Inputs) -> dict[str, Json]:
-    days, hours = activity.posting(now.said, "slack_uid")
-    words = {author.slack_uid: author.w for author in now.posters}
+def _authors(now: Measures, inputs: Inputs) -> dict[str, Part]:
+    posters = now.poster_frame
     return {
-        "users": {author.slack_uid: [author.m, author.w] for author in now.posters},
-        "user_stats": {
-            author.slack_uid: {
-                "count": [author.m, author.w],
-                "rank": author.rank,
-                **{name: shown(figure(author)) for name, figure in authors.FIGURES.items()},
-                "posting_days": days.get(author.slack_uid, {}),
-                "posting_hours": hours.get(author.slack_uid, {}),
-            }
-            for author in now.authors
-        },
+        "users": mapping(posters, "slack_uid", pairs()),
+        "user_stats": authors.user_stats(now.author_frame, now.activity),
         "enriched_user": people.enriched_users(
-            now.said, now.dealings, now.channel_authors, words, inputs.channels
+            now.said, now.dealings, now.channel_authors, posters, inputs.channels
         ),
     }
 
 
-def _channels(now: Measures, inputs: Inputs) -> dict[str, Json]:
+def _channels(now: Measures, inputs: Inputs) -> dict[str, Part]:
     return {
-        "channels": {of.slack_cid: [of.m, of.w] for of in now.channels},
+        "channels": mapping(now.channel_frame, "slack_cid", pairs()),
         "channel_stats": channels.channel_stats(now.channels, inputs.channels, now.said.period),
-        "channel_user": channels.channel_users(now.channels, now.channel_authors),
-        "enriched_channel": channels.enriched_channels(now.said, now.channels),
+        "channel_user": channels.channel_users(now.channel_frame, now.channel_authors),
+        "enriched_channel": channels.enriched_channels(now.said, now.activity, now.channel_frame),
     }
 
 
 def _time(now: Measures) -> dict[str, Json]:
-    shares = activity.shares(now.said)
-    periods = activity.shares_of_periods(shares)
+    activity = now.activity
+    shares = activity.shares()
+    periods = shares_of_periods(shares)
     return {
-        **activity.utc(now.said),
-        **activity.local(now.said),
+        **activity.utc(),
+        "user_weekday": activity.local_days(),
+        "user_weekday_hour": activity.local_hours(),
         "weekday_activity_percentage": shares,
         "weekday_activity_percentage_periods": periods,
         "weekday_actity_percentage_periods": periods,  # the name that it has always had
-        **activity.timezones(now.said),
+        **activity.timezones(),
     }
 
 
-def _reactions(now: Measures) -> dict[str, Json]:
-    given = people.emoji(now.said).get("", {})
+def _reactions(now: Measures) -> dict[str, Part]:
+    given = people.emoji(now.said)
     return {
         "reaction": given,
         "emoji_rate": per_thousand(given, now.volume.words),

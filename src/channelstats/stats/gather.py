@@ -4,7 +4,11 @@ Rule: what is read is enough for the report (see `inputs`) and no more than its 
 message's own time decides, so two days more are read at each end, whatever zone rows are dated in.
 """
 
-from typing import Final
+import asyncio
+from collections.abc import AsyncIterator, Mapping
+from dataclasses import dataclass
+from datetime import date
+from typing import Final, TypeVar
 
 import polars as pl
 
@@ -13,8 +17,14 @@ from channelstats.stats.inputs import Inputs, Options
 from channelstats.stats.period import Period
 from channelstats.stats.talk import IS_HEAD
 from channelstats.tables.columns import joined, micros
+from channelstats.tables.configuration import Counts
+from channelstats.tables.day_reading import Progress
+from channelstats.tables.directory import Channel, User
 from channelstats.tables.first_posts import FirstPost, derived
+from channelstats.tables.leaving_out import channels_meant, frame_without, people_meant
 from channelstats.tables.store import Tables
+
+_T = TypeVar("_T")
 
 _MONTH: Final = 28
 """Days that monthly posters are counted over."""
@@ -23,29 +33,139 @@ _MARGIN: Final = 2 * DAY
 """How far the dates of one instant may lie apart: zones reach from -12 to +14 hours."""
 
 
-async def gather(tables: Tables, period: Period, options: Options) -> Inputs:
-    """Read what the report of a period is made of."""
-    users = await tables.users.all()
-    first = min(period.previous.start, period.ending_with(_MONTH).start)
-    days = (first - _MARGIN, period.last + _MARGIN)
-    frames = [frame async for frame in tables.messages.of_days(*days)]
-    read = joined(frames)
-    later = [frame async for frame in tables.messages.of_keys(_later_replies(read, period))]
-    bots = frozenset(user.slack_uid for user in users.values() if user.is_bot)
-    return Inputs(
-        messages=joined([read, *later]),
-        users=users,
-        channels=await tables.channels.all(),
-        counts=await tables.configuration.history(),
-        first_posts=await _first_posts(tables, options, bots),
+class TooManyMessages(Exception):  # noqa: N818 - named for what happened
+    """More messages would have to be in memory at once than was allowed."""
+
+
+@dataclass(frozen=True)
+class LeftOut:
+    """IDs of those who are in no figure."""
+
+    people: frozenset[str] = frozenset()
+    channels: frozenset[str] = frozenset()
+
+    def off(self, frame: pl.DataFrame) -> pl.DataFrame:
+        """The columns of messages without them."""
+        return frame_without(frame, self.people, self.channels)
+
+
+@dataclass(frozen=True)
+class Known:
+    """What is known beside messages, of everybody but those left out. Without ``first_posts`` every
+    message has to be asked.
+    """
+
+    left_out: LeftOut
+    users: Mapping[str, User]
+    channels: Mapping[str, Channel]
+    counts: Mapping[date, Counts]
+    first_posts: Mapping[str, FirstPost] | None
+
+
+async def known(tables: Tables, options: Options) -> Known:
+    """Read everything but messages."""
+    configuration = tables.configuration
+    users, channels = await tables.users.all(), await tables.channels.all()
+    left_out = LeftOut(
+        people_meant(options.excluded_users, users),
+        channels_meant(options.excluded_channels, channels),
+    )
+    first_posts = None
+    # Who first posted in a channel that is left out has another first post.
+    if await configuration.first_posts_counting() == options.counting.name and not (
+        left_out.channels
+    ):
+        first_posts = _without(await tables.first_posts.all(), left_out.people)
+    return Known(
+        left_out=left_out,
+        users=_without(users, left_out.people),
+        channels=_without(channels, left_out.channels),
+        counts=await configuration.history(),
+        first_posts=first_posts,
     )
 
 
-def _later_replies(read: pl.DataFrame, period: Period) -> list[str]:
-    """The keys of replies to heads of the period that are not among the messages read."""
+async def _bounded(frames: AsyncIterator[pl.DataFrame], most: int | None) -> list[pl.DataFrame]:
+    found, messages = [], 0
+    async for frame in frames:
+        found.append(frame)
+        messages += frame.height
+        if most is not None and messages > most:
+            raise TooManyMessages
+    return found
+
+
+def _without(found: Mapping[str, _T], left_out: frozenset[str]) -> Mapping[str, _T]:
+    return {name: value for name, value in found.items() if name not in left_out}
+
+
+def dates_of(period: Period, reach: Period | None = None) -> tuple[date, date]:
+    """The first and the last date whose messages are read, but for late replies."""
+    first = min(period.previous.start, period.ending_with(_MONTH).start, (reach or period).start)
+    return first - _MARGIN, period.last + _MARGIN
+
+
+async def gather(
+    tables: Tables,
+    period: Period,
+    options: Options,
+    progress: Progress | None = None,
+    *,
+    reach: Period | None = None,
+    most: int | None = None,
+) -> Inputs:
+    """Read what the report of a period is made of. ``progress`` is told of dates read, and all.
+
+    ``reach`` are days that end with the period: what was said in them is read too, and every reply
+    to it.
+
+    :raises TooManyMessages: there are more than ``most`` in these days
+    """
+    about = await known(tables, options)
+    return await inputs(tables, about, period, options, progress, reach=reach, most=most)
+
+
+async def inputs(
+    tables: Tables,
+    about: Known,
+    period: Period,
+    options: Options,
+    progress: Progress | None = None,
+    *,
+    reach: Period | None = None,
+    anew: bool = False,
+    most: int | None = None,
+) -> Inputs:
+    """What is known, with the messages; ``anew`` from their rows, whatever is kept of them.
+
+    :raises TooManyMessages: there are more than ``most`` in these days
+    """
+    messages = tables.messages
+    days = messages.of_days(*dates_of(period, reach), progress=progress, anew=anew)
+    read = await asyncio.to_thread(joined, await _bounded(days, most))
+    late = await asyncio.to_thread(_later_replies, read, reach or period)
+    later = [frame async for frame in messages.of_keys(late)]
+    first_posts = about.first_posts
+    if first_posts is None:
+        bots = frozenset(user.slack_uid for user in about.users.values() if user.is_bot)
+        here = ~pl.col("slack_cid").is_in(sorted(about.left_out.channels))
+        counted = options.counting.counted(bots) & here
+        first_posts = _without(await derived(messages, counted), about.left_out.people)
+    whole = await asyncio.to_thread(joined, [read, *later]) if later else read
+    return Inputs(
+        messages=await asyncio.to_thread(about.left_out.off, whole),
+        users=about.users,
+        channels=about.channels,
+        counts=about.counts,
+        first_posts=first_posts,
+    )
+
+
+def _later_replies(read: pl.DataFrame, followed: Period) -> list[str]:
+    """The keys of replies to heads of these days that are not among the messages read."""
     replies = pl.concat_str("replies", "bot_replies", separator=",", ignore_nulls=True)
     found = (
-        read.filter(period.covers() & IS_HEAD)
+        read.filter(followed.covers() & IS_HEAD)
         .select("slack_cid", ts=replies.str.split(","))
         .explode("ts")
         .with_columns(text=pl.col("ts").str.extract(":([0-9.]+)$"))
@@ -54,12 +174,3 @@ def _later_replies(read: pl.DataFrame, period: Period) -> list[str]:
         .join(read, on=("slack_cid", "ts"), how="anti")
     )
     return found.select(pl.format("{}_{}", "slack_cid", "text")).to_series().to_list()
-
-
-async def _first_posts(
-    tables: Tables, options: Options, bots: frozenset[str]
-) -> dict[str, FirstPost]:
-    """The table FirstPost where it was made by this way of counting, else what messages say."""
-    if await tables.configuration.first_posts_counting() == options.counting.name:
-        return await tables.first_posts.all()
-    return await derived(tables.messages, options.counting.counted(bots))

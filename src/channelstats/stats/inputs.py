@@ -35,9 +35,12 @@ class Inputs:
 @dataclass(frozen=True)
 class Options:
     """How to count and what to merge. ``default_timezone`` is for authors without one, in the
-    modern profile; without it they are left out of local times.
+    modern profile; without it they are left out of local times. Those who are excluded, by name or
+    by ID, are in no figure.
     """
 
     counting: Counting = field(default_factory=Counting)
     default_timezone: str = ""
     merge_skin_tones: bool = False
+    excluded_users: frozenset[str] = frozenset()
+    excluded_channels: frozenset[str] = frozenset()

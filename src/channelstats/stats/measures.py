@@ -8,10 +8,11 @@ from functools import cached_property
 import polars as pl
 
 from channelstats.stats import volume
+from channelstats.stats.activity import Activity
 from channelstats.stats.authors import Author, all_authors
 from channelstats.stats.channels import ChannelTalk, all_channels, channel_authors
 from channelstats.stats.people import GROUPS, Dealings
-from channelstats.stats.quantities import Quantity
+from channelstats.stats.quantities import MESSAGES_THEN_WORDS, Quantity, ranked
 from channelstats.stats.talk import Said
 from channelstats.tables.configuration import Counts
 
@@ -22,25 +23,38 @@ class Measures:
     def __init__(self, said: Said, counts: Counts, first_posts: pl.DataFrame) -> None:
         self.said = said
         self._counts = counts
-        self._first_posts = first_posts
+        self.first_posts = first_posts
 
     @cached_property
-    def authors(self) -> list[Author]:
-        """Everybody with an entry."""
+    def author_frame(self) -> pl.DataFrame:
+        """Everybody with an entry, with the columns of `Author`."""
         return all_authors(self.said)
 
     @cached_property
-    def posters(self) -> list[Author]:
+    def authors(self) -> list[Author]:
+        return [Author(*row) for row in self.author_frame.iter_rows()]
+
+    @cached_property
+    def poster_frame(self) -> pl.DataFrame:
         """Those who posted, ranked by words."""
-        return [author for author in self.authors if author.m]
+        return self.author_frame.filter(pl.col("m") > 0)
+
+    @cached_property
+    def channel_frame(self) -> pl.DataFrame:
+        """The channels in which something was said, with the columns of `ChannelTalk`."""
+        return all_channels(self.said)
 
     @cached_property
     def channels(self) -> list[ChannelTalk]:
-        return all_channels(self.said)
+        return [ChannelTalk(*row) for row in self.channel_frame.iter_rows()]
 
     @cached_property
     def channel_authors(self) -> pl.DataFrame:
         return channel_authors(self.said)
+
+    @cached_property
+    def activity(self) -> Activity:
+        return Activity(self.said)
 
     @cached_property
     def dealings(self) -> Dealings:
@@ -48,15 +62,15 @@ class Measures:
 
     @cached_property
     def volume(self) -> volume.Volume:
-        by_words = self.posters
-        by_messages = sorted(by_words, key=lambda author: (-author.m, -author.w, author.slack_uid))
+        by_words = self.poster_frame
+        by_messages = ranked(by_words, MESSAGES_THEN_WORDS, "slack_uid")
         return volume.Volume(
             counts=self._counts,
-            first_time_posters=volume.first_time_posters(self._first_posts, self.said.period),
-            by_messages=[author.slack_uid for author in by_messages],
-            by_words=[author.slack_uid for author in by_words],
-            messages_each=[author.m for author in by_messages],
-            words_each=[author.w for author in by_words],
+            first_time_posters=volume.first_time_posters(self.first_posts, self.said.period),
+            by_messages=by_messages["slack_uid"].to_list(),
+            by_words=by_words["slack_uid"].to_list(),
+            messages_each=by_messages["m"].to_list(),
+            words_each=by_words["w"].to_list(),
         )
 
     @cached_property
@@ -64,11 +78,12 @@ class Measures:
         return {name: figure(self.volume) for name, figure in volume.STATISTICS.items()}
 
     @cached_property
-    def groups(self) -> dict[str, dict[str, tuple[int, int]]]:
-        """Of each people group, by user: how often in all, and how many people."""
-        return {name: _sizes(self.dealings.group(name)) for name in GROUPS}
-
-
-def _sizes(group: pl.DataFrame) -> dict[str, tuple[int, int]]:
-    sizes = group.group_by("uid").agg(total=pl.col("n").sum(), people=pl.len())
-    return {uid: (total, people) for uid, total, people in sizes.iter_rows()}
+    def with_people(self) -> pl.DataFrame:
+        """Everybody with an entry, and of each people group how often in all (`<group>_total`) and
+        how many people (`<group>_people`).
+        """
+        found = self.author_frame
+        for name in GROUPS:
+            sizes = self.dealings.sizes(name)
+            found = found.join(sizes, on="slack_uid", how="left", maintain_order="left")
+        return found.fill_null(0)

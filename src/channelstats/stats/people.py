@@ -5,15 +5,25 @@ list of users knows it.
 """
 
 from collections.abc import Mapping
+from functools import cached_property
 from typing import Final, Literal, NamedTuple
 
+import msgspec
 import polars as pl
 
 from channelstats.stats import top_messages
-from channelstats.stats.quantities import counts, percent, shown
-from channelstats.stats.shapes import nested_numbers, per_thousand
+from channelstats.stats.amounts import percent_of, ratio, shown
+from channelstats.stats.json_text import (
+    floats,
+    mapping,
+    mappings,
+    object_of,
+    objects,
+    with_texts,
+)
+from channelstats.stats.quantities import counts
+from channelstats.stats.shapes import numbers
 from channelstats.stats.talk import Said
-from channelstats.stats.values import Json
 from channelstats.tables.directory import Channel
 
 Pairing = Literal["reactions", "mentions", "threads"]
@@ -43,94 +53,155 @@ GROUPS: Final[Mapping[str, Group]] = {
 
 
 class Dealings:
-    """Who dealt with whom in one period, one row for each time: `one` did it to `other`."""
+    """Who dealt with whom in one period: `one` did it to `other`, `n` times."""
 
     def __init__(self, said: Said) -> None:
-        self._pairs: dict[Pairing, pl.DataFrame] = {
+        rows: dict[Pairing, pl.DataFrame] = {
             "reactions": said.reactions.select(one="reactor", other="slack_uid"),
             "mentions": said.mentions.select(one="slack_uid", other="mentioned"),
             "threads": said.responses.select(one="slack_uid", other="parent"),
         }
+        everybody = pl.concat([column for frame in rows.values() for column in frame])
+        ids = self._ids = pl.Enum(everybody.unique().sort())
+        self._pairs = {
+            name: _summed(frame.select(pl.all().cast(ids), n=pl.lit(1, pl.Int64)), "one", "other")
+            for name, frame in rows.items()
+        }
+        self._both: dict[Pairing, pl.DataFrame] = {}
 
     def group(self, name: str) -> pl.DataFrame:
         """`uid`, `other`, `n` of a group; by `uid`, then the most first, then by `other`."""
-        group = GROUPS[name]
-        pairs = self._pairs[group.pairing]
-        sides = []
-        if group.doing:
-            sides.append(pairs.select(uid="one", other="other"))
-        if group.done_to:
-            sides.append(pairs.select(uid="other", other="one"))
-        return counts(pl.concat(sides), "uid", "other")
+        ranked = self._ranked(name).sort("uid", maintain_order=True)
+        return ranked.cast({"uid": pl.String, "other": pl.String})
+
+    def texts(self, name: str) -> pl.DataFrame:
+        """A group as {other: n} in JSON by `uid`, in a column of its name."""
+        return mappings(self._ranked(name), "uid", "other", **{name: pl.col("n")})
+
+    def sizes(self, name: str) -> pl.DataFrame:
+        """Of a group, by `slack_uid`: how often in all (`<group>_total`), how many people
+        (`<group>_people`).
+        """
+        total, people = pl.col("n").sum(), pl.len().cast(pl.Int64)
+        found = self._group(name).group_by(slack_uid="uid")
+        return found.agg(total.alias(f"{name}_total"), people.alias(f"{name}_people")).cast(
+            {"slack_uid": pl.String}
+        )
 
     def edges(self) -> pl.DataFrame:
         """`one`, `other`, `n` of every way together, without oneself."""
-        every = pl.concat(self._pairs.values())
-        return counts(every.filter(pl.col("one") != pl.col("other")), "one", "other")
+        found = self._edges.sort("one", "n", "other", descending=[False, True, False])
+        return found.cast({"one": pl.String, "other": pl.String})
 
-    def everybody(self) -> set[str]:
+    def edge_texts(self) -> pl.DataFrame:
+        """The same as {other: n} in JSON, `edges`, by `one`."""
+        ranked = self._edges.sort("n", "other", descending=[True, False])
+        return mappings(ranked, "one", "other", edges=pl.col("n")).sort("one")
+
+    @cached_property
+    def _edges(self) -> pl.DataFrame:
+        every = pl.concat(self._pairs.values())
+        return _summed(every.filter(pl.col("one") != pl.col("other")), "one", "other")
+
+    def everybody(self) -> pl.Series:
         """Every ID that did something, or to whom something was done."""
-        every = pl.concat(self._pairs.values())
-        return {*every["one"], *every["other"]}
+        return self._ids.categories
+
+    def _ranked(self, name: str) -> pl.DataFrame:
+        return self._group(name).sort("n", "other", descending=[True, False])
+
+    def _group(self, name: str) -> pl.DataFrame:
+        """In no order."""
+        group = GROUPS[name]
+        pairs = self._pairs[group.pairing]
+        doing = pairs.select(uid="one", other="other", n="n")
+        done_to = pairs.select(uid="other", other="one", n="n")
+        if not (group.doing and group.done_to):
+            return doing if group.doing else done_to
+        if group.pairing not in self._both:
+            self._both[group.pairing] = _summed(pl.concat([doing, done_to]), "uid", "other")
+        return self._both[group.pairing]
 
 
-def emoji(said: Said, whose: str | None = None) -> Mapping[str, Mapping[str, int]]:
-    """How often each emoji was given, the most first: for each value of a column, or under ""."""
-    if whose is None:
-        return nested_numbers(
-            counts(said.reactions.with_columns(all=pl.lit("")), "all", "emoji"), "all", "emoji"
-        )
-    return nested_numbers(counts(said.reactions, whose, "emoji"), whose, "emoji")
+def _summed(frame: pl.DataFrame, *keys: str) -> pl.DataFrame:
+    return frame.group_by(keys).agg(pl.col("n").sum())
+
+
+def emoji(said: Said) -> Mapping[str, int]:
+    """How often each emoji was given, the most first."""
+    return numbers(counts(said.reactions, "emoji"), "emoji")
+
+
+def emoji_of_each(said: Said, whose: str, words: pl.DataFrame) -> pl.DataFrame:
+    """How often for each value of a column, `emoji`, and per 1000 words, `emoji_rate`, in JSON.
+    ``words`` are those of each, `w`.
+    """
+    found = (
+        said.reactions.group_by(whose, "emoji")
+        .agg(n=pl.len().cast(pl.Int64))
+        .join(words.select(whose, "w"), on=whose, how="left")
+        .sort("n", "emoji", descending=[True, False])
+    )
+    rate = floats(shown(ratio(1000 * pl.col("n"), pl.col("w"))))
+    return mappings(found, whose, "emoji", emoji=pl.col("n"), emoji_rate=rate)
 
 
 def enriched_users(
     said: Said,
     dealings: Dealings,
     channel_authors: pl.DataFrame,
-    words: Mapping[str, int],
+    posters: pl.DataFrame,
     channels: Mapping[str, Channel],
-) -> dict[str, Json]:
-    """`enriched_user`: ``words`` are those of each poster."""
-    groups = {name: nested_numbers(dealings.group(name), "uid", "other") for name in GROUPS}
-    received = emoji(said, "slack_uid")
-    reacted = top_messages.of_each(said, top_messages.REACTED, "slack_uid")
-    replied = top_messages.of_each(said, top_messages.REPLIED, "slack_uid")
-    homes = _channels_of(channel_authors, channels)
-    found: dict[str, Json] = {}
-    for uid in sorted(dealings.everybody() | set(words)):
-        popularity = received.get(uid, {})
-        found[uid] = {
-            **{name: by_user.get(uid, {}) for name, by_user in groups.items()},
-            "reaction_popularity": popularity,
-            "reaction_count": sum(popularity.values()),
-            "emoji_rate": per_thousand(popularity, words.get(uid, 0)),
-            "reactions": reacted.get(uid, []),
-            "replies": replied.get(uid, []),
-            "enriched_channels": homes.get(uid, {}),
-        }
-    return found
-
-
-def _channels_of(
-    channel_authors: pl.DataFrame, channels: Mapping[str, Channel]
-) -> Mapping[str, Mapping[str, Json]]:
-    """The channels in which each author has words, the most words first."""
-    whole = pl.col("w").sum().over("slack_cid").alias("all_w")
-    rows = (
-        channel_authors.with_columns(whole)
-        .filter(pl.col("w") > 0)
-        .sort("slack_uid", -pl.col("w"), -pl.col("m"), "slack_cid")
-        .select("slack_uid", "slack_cid", "rank", "w", "m", "all_w")
+) -> msgspec.Raw:
+    """`enriched_user`: ``posters`` has `slack_uid` and `w`."""
+    everybody = pl.concat([dealings.everybody(), posters["slack_uid"]]).unique().sort()
+    found = everybody.to_frame("slack_uid")
+    for name in GROUPS:
+        found = with_texts(found, "slack_uid", dealings.texts(name))
+    found = with_texts(
+        found,
+        "slack_uid",
+        emoji_of_each(said, "slack_uid", posters),
+        _channels_of(channel_authors, channels),
     )
-    found: dict[str, dict[str, Json]] = {}
-    for uid, cid, rank, w, m, all_w in rows.iter_rows():
-        channel = channels.get(cid)
-        found.setdefault(uid, {})[cid] = {
-            "slack_cid": cid,
-            "name": channel.name if channel else cid,
-            "rank": rank,
-            "words": w,
-            "messages": m,
-            "percent": shown(percent(w, all_w)),
-        }
-    return found
+    for count in (top_messages.REACTED, top_messages.REPLIED):
+        listed = top_messages.of_each(said, count, "slack_uid")
+        found = with_texts(found, "slack_uid", listed, empty="[]")
+    listed_count = said.reactions.group_by("slack_uid").agg(reaction_count=pl.len())
+    found = found.join(listed_count, on="slack_uid", how="left", maintain_order="left")
+    text = object_of(
+        **{name: pl.col(name) for name in GROUPS},
+        reaction_popularity=pl.col("emoji"),
+        reaction_count=pl.col("reaction_count").fill_null(0),
+        emoji_rate=pl.col("emoji_rate"),
+        reactions=pl.col("most_reacted"),
+        replies=pl.col("most_replied"),
+        enriched_channels=pl.col("enriched_channels"),
+    )
+    return mapping(found, "slack_uid", *text)
+
+
+def _channels_of(channel_authors: pl.DataFrame, channels: Mapping[str, Channel]) -> pl.DataFrame:
+    """The channels in which each author has words, the most words first, in JSON:
+    `enriched_channels`.
+    """
+    names = pl.DataFrame(
+        [(cid, channel.name) for cid, channel in channels.items()],
+        {"slack_cid": pl.String, "name": pl.String},
+        orient="row",
+    )
+    rows = (
+        channel_authors.with_columns(all_w=pl.col("w").sum().over("slack_cid"))
+        .filter(pl.col("w") > 0)
+        .join(names, on="slack_cid", how="left")
+        .sort(-pl.col("w"), -pl.col("m"), "slack_cid")
+    )
+    channel = objects(
+        slack_cid=pl.col("slack_cid"),
+        name=pl.coalesce("name", "slack_cid"),
+        rank=pl.col("rank"),
+        words=pl.col("w"),
+        messages=pl.col("m"),
+        percent=shown(percent_of("w", "all_w").amount(pl.col)),
+    )
+    return mappings(rows, "slack_uid", "slack_cid", enriched_channels=channel)

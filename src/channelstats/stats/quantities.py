@@ -39,6 +39,14 @@ def shown(quantity: Quantity) -> int | float:
     return quantity.num / quantity.den if isinstance(quantity, Ratio) else quantity
 
 
+def in_tenths(quantity: Quantity) -> Ratio:
+    """Rounded to one decimal, half to even."""
+    num, den = parts(quantity)
+    tenths, rest = divmod(10 * num, den)
+    up = 2 * rest > den or (2 * rest == den and tenths % 2 == 1)
+    return Ratio(tenths + up, 10)
+
+
 WORDS_THEN_MESSAGES = ("w", "m")
 MESSAGES_THEN_WORDS = ("m", "w")
 
@@ -52,10 +60,16 @@ def ranked(frame: pl.DataFrame, by: Iterable[str], *ids: str) -> pl.DataFrame:
 def volume(frame: pl.DataFrame, *keys: str) -> pl.DataFrame:
     """Messages `m` and words `w` by these columns; rows where one is null are left out."""
     return (
-        frame.drop_nulls(keys)
+        frame.select(*keys, "word_count")
+        .drop_nulls(keys)
         .group_by(keys)
         .agg(m=pl.len().cast(pl.Int64), w=pl.col("word_count").sum())
     )
+
+
+def regrouped(sizes: pl.DataFrame, *keys: str) -> pl.DataFrame:
+    """Messages `m` and words `w` by fewer columns."""
+    return sizes.group_by(keys).agg(pl.col("m", "w").sum())
 
 
 def counts(frame: pl.DataFrame, *keys: str) -> pl.DataFrame:

@@ -1,4 +1,4 @@
-"""Frames as the nested dictionaries of the document.
+"""Small frames as dictionaries of the document; large ones become `json_text`.
 
 Rule: keys are text, and their order is that of the frame.
 """
@@ -16,25 +16,9 @@ def pairs(frame: pl.DataFrame, key: str) -> dict[str, Pair]:
     return {str(name): [m, w] for name, m, w in frame.select(key, "m", "w").iter_rows()}
 
 
-def nested_pairs(frame: pl.DataFrame, outer: str, key: str) -> dict[str, dict[str, Pair]]:
-    """{outer: {key: [m, w]}}"""
-    found: dict[str, dict[str, Pair]] = {}
-    for first, name, m, w in frame.select(outer, key, "m", "w").iter_rows():
-        found.setdefault(first, {})[str(name)] = [m, w]
-    return found
-
-
 def numbers(frame: pl.DataFrame, key: str) -> dict[str, int]:
     """{key: n}"""
     return dict(frame.select(key, "n").iter_rows())
-
-
-def nested_numbers(frame: pl.DataFrame, outer: str, key: str) -> dict[str, dict[str, int]]:
-    """{outer: {key: n}}"""
-    found: dict[str, dict[str, int]] = {}
-    for first, name, n in frame.select(outer, key, "n").iter_rows():
-        found.setdefault(first, {})[name] = n
-    return found
 
 
 def per_thousand(found: Mapping[str, int], words: int) -> dict[str, float]:

@@ -4,14 +4,16 @@ Rule: who an author is and whether a message counts is decided here, once, for e
 """
 
 from collections.abc import Mapping
+from copy import copy
 from functools import cached_property
+from typing import Self
 
 import polars as pl
 
 from channelstats.counting import Counting, bot_expression
 from channelstats.stats.period import Period
 from channelstats.stats.zones import LocalTimes
-from channelstats.tables.codecs import REACTION
+from channelstats.tables.codecs import REACTION_USERS
 from channelstats.tables.directory import User
 
 IS_REPLY = pl.col("thread_ts").is_not_null() & (pl.col("thread_ts") != pl.col("ts"))
@@ -26,19 +28,35 @@ class Talk:
     ) -> None:
         self.counting = counting
         self.bots = frozenset(user.slack_uid for user in users.values() if user.is_bot)
-        self.kept = messages.filter(~pl.col("deleted")).with_columns(
+        self.messages = messages.select(
+            pl.exclude("replies", "bot_replies"),
             is_bot=bot_expression(self.bots),
             is_reply=IS_REPLY,
         )
-        self.counted = self.kept.filter(counting.counted(self.bots))
+        """All, deleted ones too."""
+        self.counted = self.messages.filter(counting.counted(self.bots))
         """Counted messages, of whatever time."""
+        self._everybodys = self.counted
+
+    def kept(self, period: Period) -> pl.DataFrame:
+        """Messages of a period that are not deleted, whether or not they count."""
+        return self.messages.filter(period.covers() & ~pl.col("deleted"))
+
+    def only(self, chosen: pl.Expr) -> Self:
+        """Some of the messages. Answers to them stay everybody's."""
+        some = copy(self)
+        some.messages, some.counted = self.messages.filter(chosen), self.counted.filter(chosen)
+        return some
 
     @cached_property
     def answers(self) -> pl.DataFrame:
-        """Counted replies of whatever time: `slack_cid`, `thread_ts`, `replier`, `replied_at`."""
-        return self.counted.filter("is_reply").select(
-            "slack_cid", "thread_ts", replier="slack_uid", replied_at="ts"
+        """Everybody's counted replies, of whatever time: `slack_cid`, `thread_ts`, `replier`,
+        `replied_at`.
+        """
+        columns = self._everybodys.select(
+            "is_reply", "slack_cid", "thread_ts", replier="slack_uid", replied_at="ts"
         )
+        return columns.filter("is_reply").drop("is_reply")
 
 
 class Said:
@@ -58,21 +76,20 @@ class Said:
         """One row for each emoji of each listed person: `ts`, `slack_cid`, `slack_uid` (the author
         of the message), `emoji`, `reactor`.
         """
-        one = pl.col("reactions").str.replace_all(";", ":", literal=True)
-        emoji = pl.col("1")
+        one = pl.col("reactions").str.replace_all(";", ":", literal=True).str.split(",")
+        emoji = pl.col("reactions").str.strip_suffix(pl.col("users"))
         if self._merge_skin_tones:
             emoji = emoji.str.replace("::skin-tone-[0-9]+$", "")
         return (
             self.messages.select("ts", "slack_cid", "slack_uid", "reactions")
             .drop_nulls("reactions")
-            .with_columns(pl.col("reactions").str.split(","))
+            .with_columns(one)
             .explode("reactions")
-            .with_columns(one.str.extract_groups(REACTION).alias("parts"))
-            .unnest("parts")
-            .with_columns(emoji.alias("emoji"), pl.col("2").str.strip_prefix(":").str.split(":"))
-            .explode("2")
-            .filter(pl.col("2") != "")
-            .select("ts", "slack_cid", "slack_uid", "emoji", reactor="2")
+            .with_columns(users=pl.col("reactions").str.extract(REACTION_USERS))
+            .with_columns(emoji=emoji, reactor=pl.col("users").str.strip_prefix(":").str.split(":"))
+            .select("ts", "slack_cid", "slack_uid", "emoji", "reactor")
+            .explode("reactor")
+            .filter(pl.col("reactor") != "")
         )
 
     @cached_property
@@ -90,7 +107,24 @@ class Said:
     @cached_property
     def responses(self) -> pl.DataFrame:
         """One row for each message in another's thread: `slack_uid`, `parent`."""
-        return self.messages.filter(
-            pl.col("parent_user_id").is_not_null()
-            & (pl.col("parent_user_id") != pl.col("slack_uid"))
-        ).select("slack_uid", parent="parent_user_id")
+        return (
+            self.messages.select("slack_uid", parent="parent_user_id")
+            .drop_nulls()
+            .filter(pl.col("parent") != pl.col("slack_uid"))
+        )
+
+    @cached_property
+    def answered(self) -> pl.DataFrame:
+        """Messages, not replies, that somebody else replied to: `slack_cid`, `ts`, whether it
+        `is_head`, and the time of the first such reply, `replied_at`.
+        """
+        key = "slack_cid", "ts"
+        answers = self.talk.answers.rename({"thread_ts": "ts"}).filter(self.period.covers())
+        return (
+            self.messages.select("is_reply", *key, "slack_uid", is_head=IS_HEAD)
+            .filter(~pl.col("is_reply"))
+            .join(answers, on=key)
+            .filter(pl.col("replier") != pl.col("slack_uid"))
+            .group_by(*key)
+            .agg(pl.col("is_head").first(), pl.col("replied_at").min())
+        )

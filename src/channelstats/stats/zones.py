@@ -87,8 +87,10 @@ class LocalTimes:
         authors without a zone.
         """
         local = pl.col("at") + pl.col("offset")
-        return (
-            messages.with_columns(at=pl.col("ts") // 1_000_000)
+        found = (
+            messages.select(
+                pl.int_range(pl.len()).alias("row"), "slack_uid", at=pl.col("ts") // 1_000_000
+            )
             .join(self._people, on="slack_uid", how="left")
             .sort("at")
             .join_asof(
@@ -98,9 +100,10 @@ class LocalTimes:
                 by="clock",
                 check_sortedness=False,
             )
-            .with_columns(local_weekday=weekday(local), local_hour=hour(local))
-            .drop("at", "offset", "since", "clock")
+            .select("row", "tz", local_weekday=weekday(local), local_hour=hour(local))
+            .sort("row")
         )
+        return messages.hstack(found.drop("row"))
 
 
 def weekday(seconds: pl.Expr) -> pl.Expr:

@@ -26,9 +26,9 @@ def test_a_short_secret_is_refused() -> None:
         Pseudonyms(b"short")
 
 
-@pytest.mark.parametrize("emoji", ["alice-dance", "ames", "partyalice", "bob_wave"])
+@pytest.mark.parametrize("emoji", ["alice-dance", "ames", "partyalice", "bob_wave", "ohara-wave"])
 def test_an_emoji_with_a_name_in_it_is_replaced(emoji: str) -> None:
-    found = Pseudonyms(SECRET, ["Alice Ames", "bob"]).emoji(emoji)
+    found = Pseudonyms(SECRET, ["Alice Ames", "bob", "Eve O'Hara"]).emoji(emoji)
     assert found.startswith("custom-")
 
 

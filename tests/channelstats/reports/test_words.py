@@ -65,7 +65,14 @@ def test_days_ago_are_counted_by_the_calendar() -> None:
 
 @pytest.mark.parametrize(
     ("seconds", "text"),
-    [(None, "none"), (45, "45 s"), (1200, "20 min"), (12_600, "3.5 h"), (181_440, "2.1 days")],
+    [
+        (None, "none"),
+        (45, "45 s"),
+        (1200, "20 min"),
+        (12_600, "3.5 h"),
+        (86_400, "1 day"),
+        (181_440, "2.1 days"),
+    ],
 )
 def test_durations(seconds: int | None, text: str) -> None:
     assert duration_text(seconds) == text

@@ -1,63 +1,25 @@
 """The report equals the one that loops make from the definitions, in every workspace."""
 
 import random
-from datetime import date
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
 from zoneinfo import ZoneInfo
 
-import msgspec
 import pytest
 
 from channelstats.counting import Counting, Profile
-from channelstats.days import Calendar
-from channelstats.ingest.message_row import Origin, row_of
-from channelstats.ingest.people import channel_of, counts_of, user_of
-from channelstats.ingest.threads import settle
-from channelstats.slack.export import ChannelKind, ExportChannel
-from channelstats.slack.objects import SlackChannel, SlackMessage, SlackUser
-from channelstats.stats import Inputs, Options, Period, report
-from channelstats.tables.columns import frame_of
-from channelstats.tables.message_row import item_of
+from channelstats.stats import report
 from support.channelstats import slow
-from support.channelstats.house import UTC, house
+from support.channelstats.house import house
+from support.channelstats.inputs import inputs_of, wanted
 from support.channelstats.random_workspace import Maker, settings
-from support.channelstats.workspace import Workspace, write_zip
+from support.channelstats.workspace import write_zip
 
-LATEST = "1800000000.000000"
 FIELDS = {"rank", "percent", "cur", "messages", "reaction_count", "total", "wau", "both", "posters"}
 """Where one of these is a key, the keys are names of fields, in no order."""
 
 OURS = {"schema_version", "generated_at", "input_fingerprint"}
-
-
-def inputs_of(workspace: Workspace) -> Inputs:
-    """What a report is made of, without any store."""
-    items = []
-    for cid, raws in workspace.messages.items():
-        origin = Origin(cid, "export", 1, LATEST)
-        came = [row_of(msgspec.convert(raw, SlackMessage), origin) for raw in raws]
-        for row, _ in settle({}, came):
-            row.deleted = (cid, row.ts) in workspace.deleted
-            items.append(item_of(row, Calendar(UTC)))
-    users = [user_of(msgspec.convert(user, SlackUser)) for user in workspace.users]
-    channels = [
-        channel_of(ExportChannel(ChannelKind.PUBLIC, msgspec.convert(raw, SlackChannel), ()))
-        for raw in workspace.channels
-    ]
-    return Inputs(
-        messages=frame_of(items),
-        users={user.slack_uid: user for user in users},
-        channels={channel.slack_cid: channel for channel in channels},
-        counts={date(2024, 1, 1): counts_of(users)},
-    )
-
-
-def wanted(of: slow.Settings) -> tuple[Period, Options]:
-    counting = Counting(Profile(of.profile), include_bots=of.include_bots)
-    options = Options(counting, of.default_timezone, of.merge_skin_tones)
-    return Period(of.start, of.days, ZoneInfo(of.zone)), options
 
 
 def check(found: Any, expected: Any, place: str = "") -> None:

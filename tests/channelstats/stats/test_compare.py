@@ -6,9 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from channelstats.stats.channels import to_one_decimal
 from channelstats.stats.compare import change, slack_text
-from channelstats.stats.quantities import Quantity, Ratio, parts
+from channelstats.stats.quantities import Quantity, Ratio, in_tenths, parts
 
 
 @pytest.mark.parametrize(
@@ -73,4 +72,4 @@ def test_it_is_decided_exactly(cur: Quantity, prev: Quantity) -> None:
 @given(QUANTITIES)
 def test_tenths_are_rounded_half_to_even(quantity: Quantity) -> None:
     exact = Fraction(*parts(quantity))
-    assert Fraction(*to_one_decimal(quantity)) == round(exact, 1)
+    assert Fraction(*in_tenths(quantity)) == round(exact, 1)

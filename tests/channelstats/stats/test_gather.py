@@ -47,6 +47,31 @@ async def test_what_lies_far_away_is_not_read(empty: House) -> None:
     assert report(inputs, W1, options, generated_at=0) == same
 
 
+async def test_of_the_days_read_so_far_it_is_told(empty: House) -> None:
+    await empty.take_in(EXAMPLE)
+    days = 28 + 2 * 2  # of monthly posters, and for zones
+    told: list[tuple[int, int]] = []
+    for _ in range(2):
+        told.clear()
+        await gather(empty.tables, W1, Options(COMPAT), lambda *of: told.append(of))
+        assert told == sorted(told)
+        assert told[-1] == (days, days)
+
+
+async def test_some_columns_of_days_are_read_alone(empty: House) -> None:
+    await empty.take_in(EXAMPLE)
+    columns = ["word_count", "ts"]
+    for _ in range(2):  # from rows, then from what was kept of them
+        frames = [
+            frame
+            async for frame in empty.tables.messages.of_days(
+                date(2024, 3, 1), date(2024, 3, 31), columns
+            )
+        ]
+        assert all(frame.columns == columns for frame in frames)
+        assert pl.concat(frames)["word_count"].sum() == 74
+
+
 @pytest.mark.parametrize("stored", ["Pacific/Kiritimati", "Etc/GMT+12"])
 @pytest.mark.parametrize("zone", ["Pacific/Kiritimati", "Etc/GMT+12"])
 async def test_the_zone_that_rows_are_dated_in_does_not_matter(

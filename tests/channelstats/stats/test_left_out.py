@@ -1,0 +1,48 @@
+"""Excluded people and channels are in no figure: the report is that of a workspace without them."""
+
+from datetime import date
+from typing import Any
+
+import pytest
+
+from channelstats.reports.cache import document_of
+from channelstats.stats import Options, Period
+from support.channelstats.house import COMPAT, EXAMPLE, NOW, UTC, House
+from support.clocks import ManualClock
+
+W1, W2 = (Period(date(2024, 3, day), 7, UTC) for day in (3, 10))
+WITHOUT_BOB = [Options(COMPAT, excluded_users=frozenset({name})) for name in ("UBOB", "bob")]
+WITHOUT_DEV = [Options(COMPAT, excluded_channels=frozenset({name})) for name in ("CDEV", "dev")]
+
+
+@pytest.mark.parametrize("options", WITHOUT_BOB)
+async def test_an_excluded_person_is_nowhere(empty: House, options: Options) -> None:
+    await empty.take_in(EXAMPLE)
+    for week in (W1, W2):
+        document: Any = (await empty.report(week, options)).document
+        assert "UBOB" not in str(document)
+    assert document["users"] == {"UALICE": [3, 20], "UCARA": [2, 10]}
+    assert document["new_statistics"]["edges"] == {"UALICE": {"UCARA": 2}, "UCARA": {"UALICE": 2}}
+    assert document["reaction_count"][0][0] == 1  # of the two eyes one was theirs
+    assert document["reply_count"] == [
+        [2, "1710172800.000900", "CGEN", "UALICE", "1710172800.000900"]
+    ]
+
+
+@pytest.mark.parametrize("options", WITHOUT_DEV)
+async def test_an_excluded_channel_is_nowhere(empty: House, options: Options) -> None:
+    await empty.take_in(EXAMPLE)
+    document: Any = (await empty.report(W1, options)).document
+    assert "CDEV" not in str(document)
+    assert document["statistics"]["messages"] == 3
+    # Their first posts there are not known, those elsewhere are.
+    assert document["statistics"]["first-time posters"] == 3
+
+
+async def test_a_stored_report_is_that_of_who_was_excluded_then(empty: House) -> None:
+    await empty.take_in(EXAMPLE)
+    clock, posters = ManualClock(NOW), []
+    for options in (Options(COMPAT), WITHOUT_BOB[0], Options(COMPAT)):
+        document: Any = await document_of(empty.tables, W2, options, clock=clock)
+        posters.append(document["statistics"]["posters"])
+    assert posters == [3, 2, 3]
