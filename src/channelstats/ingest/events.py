@@ -9,7 +9,7 @@ import msgspec
 
 from channelstats.slack.export import Problem
 
-__all__ = ["ChannelDone", "Event", "Finished", "Problem", "Started"]
+__all__ = ["ChannelDone", "Event", "Finished", "Problem", "Reached", "Started"]
 
 
 class Started(msgspec.Struct, frozen=True):
@@ -18,6 +18,17 @@ class Started(msgspec.Struct, frozen=True):
     users: int
     channels: int
     done: int
+
+
+class Reached(msgspec.Struct, frozen=True):
+    """How far it is: in this channel, with so many bytes of JSON done of all there are (those done
+    before an interruption among them), and so many messages of this run.
+    """
+
+    name: str
+    bytes_done: int
+    bytes: int
+    messages: int
 
 
 class ChannelDone(msgspec.Struct, frozen=True):
@@ -43,4 +54,4 @@ class Finished(msgspec.Struct, frozen=True):
     newest: str
 
 
-Event: TypeAlias = Started | Problem | ChannelDone | Finished
+Event: TypeAlias = Started | Problem | Reached | ChannelDone | Finished

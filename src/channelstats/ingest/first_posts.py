@@ -1,10 +1,11 @@
 """Keeping FirstPost true while messages come in.
 
 Rule: the table is what the stored messages say under one way of counting. Where it was made under
-another one, or may miss something, it is made anew from them.
+another one, or may miss something, it is made anew from them; what is known of messages that were
+removed because they are old stays.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from channelstats.counting import Counting
 from channelstats.tables.first_posts import FirstPost, derived
@@ -38,9 +39,11 @@ class FirstPostKeeper:
         """Take a change of a message into account."""
         if self._anew:
             return
+        known = self._known.get(row.slack_uid)
+        if replaced is None and known is not None and known.message_id < row.ts:
+            return  # as nearly always: asked before what takes longer
         if self._counts(row):
             post = FirstPost(row.ts, row.slack_cid)
-            known = self._known.get(row.slack_uid)
             if known is None or post < known:
                 self._known[row.slack_uid] = self._earlier[row.slack_uid] = post
         elif replaced is not None and self._counts(replaced):
@@ -70,10 +73,26 @@ class FirstPostKeeper:
         return not row.deleted and self._counting.counts(row.slack_uid, row.subtype, self._bots)
 
 
+async def with_older(
+    tables: Tables, posts: Mapping[str, FirstPost], older: Mapping[str, FirstPost]
+) -> dict[str, FirstPost]:
+    """First posts as stored messages say, and before them those ``older`` ones whose messages are
+    not stored any more.
+    """
+    stored = await tables.messages.known(_key(post) for post in older.values())
+    gone = {uid: post for uid, post in older.items() if _key(post) not in stored}
+    return {**posts, **{uid: min(post, posts.get(uid, post)) for uid, post in gone.items()}}
+
+
+def _key(post: FirstPost) -> str:
+    return f"{post.slack_cid}_{post.message_id}"
+
+
 async def rebuild(tables: Tables, counting: Counting, bots: Iterable[str]) -> None:
     """Make FirstPost anew from every stored message."""
-    posts = await derived(tables.messages, counting.counted(frozenset(bots)))
     known = await tables.first_posts.all()
+    derived_posts = await derived(tables.messages, counting.counted(frozenset(bots)))
+    posts = await with_older(tables, derived_posts, known)
     await tables.first_posts.put(
         (uid, post) for uid, post in posts.items() if known.get(uid) != post
     )

@@ -5,6 +5,7 @@ Rule: the text is counted and forgotten; of files only what they are is kept, no
 
 import re
 from collections.abc import Iterable
+from functools import lru_cache
 from typing import Final
 
 import msgspec
@@ -37,6 +38,7 @@ EARLIEST: Final = "0946684800.000000"
 _MENTION: Final = re.compile(r"<@([UW][A-Z0-9]+)(?:\|[^>]*)?>")
 _WORD: Final = re.compile(r"[A-Za-z0-9_.+/-]{1,100}")
 _MOST_REACTIONS: Final = 10_000_000
+_USERS: Final = 1 << 15
 
 
 class Origin(msgspec.Struct, frozen=True):
@@ -64,26 +66,24 @@ def row_of(message: SlackMessage, origin: Origin) -> MessageRow:
     row = MessageRow(origin.slack_cid, ts, author, is_bot=is_bot)
     row.fetched_at, row.source = origin.fetched_at, origin.source
     if message.subtype:
-        row.subtype = _word(message.subtype) or "unknown"
+        row.subtype = known_word(message.subtype) or "unknown"
     if text := message.text:
         row.word_count = len(text.split())
         if "<@" in text:
             row.mentions = encode_mentions(
-                uid for uid in _MENTION.findall(text) if uid != author and is_user_id(uid)
+                uid for uid in _MENTION.findall(text) if uid != author and _user(uid)
             )
     thread = message.thread_ts
     if is_timestamp(thread) and EARLIEST <= thread <= origin.latest:
         row.thread_ts = thread
-        if is_user_id(message.parent_user_id):
-            row.parent_user_id = message.parent_user_id
+        row.parent_user_id = _user(message.parent_user_id)
     if message.reactions:
         _add_reactions(row, message.reactions)
     if message.replies and not row.is_reply:
         _add_replies(row, message.replies)
     if message.files or message.file:
-        row.files = encode_json(
-            [_about(file) for file in (*(message.files or ()), message.file) if file is not None]
-        )
+        files = (*(message.files or ()), message.file)
+        row.files = encode_json([about_file(file) for file in files if file is not None])
     if message.room is not None:
         row.room = encode_json(_huddle(message.room))
     if message.edited is not None and is_timestamp(message.edited.ts):
@@ -91,10 +91,16 @@ def row_of(message: SlackMessage, origin: Origin) -> MessageRow:
     return row
 
 
+@lru_cache(maxsize=_USERS)
+def _user(text: str | None) -> str:
+    """The ID of a user, or nothing. Kept, for the same ones come again and again."""
+    return text if is_user_id(text) else ""
+
+
 def _author(message: SlackMessage) -> tuple[str, bool]:
     """The author, and whether it is known as a bot alone."""
-    if is_user_id(message.user):
-        return message.user, False
+    if author := _user(message.user):
+        return author, False
     if is_bot_id(message.bot_id):
         return message.bot_id, True
     return "", False
@@ -103,9 +109,9 @@ def _author(message: SlackMessage) -> tuple[str, bool]:
 def _add_replies(row: MessageRow, replies: Iterable[SlackReply | None]) -> None:
     """A message with replies is a head, also where an old export does not say so."""
     found = {
-        reply.ts: Reply(reply.user, reply.ts)
+        reply.ts: Reply(user, reply.ts)
         for reply in replies
-        if reply is not None and is_user_id(reply.user) and is_timestamp(reply.ts)
+        if reply is not None and (user := _user(reply.user)) and is_timestamp(reply.ts)
     }
     row.replies, row.reply_count = encode_replies(found.values()), len(found)
     row.thread_ts = row.ts
@@ -116,7 +122,7 @@ def _add_reactions(row: MessageRow, reactions: Iterable[SlackReaction | None]) -
     for reaction in reactions:
         if reaction is None:
             continue
-        users = tuple(uid for uid in reaction.users if is_user_id(uid))
+        users = tuple(uid for uid in reaction.users if uid is not None and _user(uid))
         count = _number(reaction.count, _MOST_REACTIONS)
         if count is None:
             count = len(users)
@@ -127,14 +133,14 @@ def _add_reactions(row: MessageRow, reactions: Iterable[SlackReaction | None]) -
     row.reactions = encode_reactions(found)
 
 
-def _about(file: SlackFile) -> dict[str, str | int]:
+def about_file(file: SlackFile) -> dict[str, str | int]:
     """What kind of file it is: neither its title nor its name nor where it is."""
     about = {
-        "id": _word(file.id),
+        "id": known_word(file.id),
         "created": _number(file.created),
         "extension": extension(file.name or ""),
-        "mimetype": _word(file.mimetype),
-        "filetype": _word(file.filetype),
+        "mimetype": known_word(file.mimetype),
+        "filetype": known_word(file.filetype),
         "size": _number(file.size),
         "user": file.user if is_user_id(file.user) else None,
     }
@@ -149,7 +155,7 @@ def _huddle(room: Room) -> dict[str, list[str] | int]:
     }
 
 
-def _word(text: str | None) -> str | None:
+def known_word(text: str | None) -> str | None:
     return text if text is not None and _WORD.fullmatch(text) else None
 
 

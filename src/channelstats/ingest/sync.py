@@ -4,7 +4,7 @@ Rule: users, then channels, then messages; a part that fails does not keep the n
 unless nothing can be asked any more. Every run can be repeated, at once or a week later.
 """
 
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import aclosing
 from enum import StrEnum
 from typing import Final, TypeAlias
@@ -12,6 +12,7 @@ from typing import Final, TypeAlias
 import msgspec
 
 from channelstats.counting import Counting
+from channelstats.ingest.opted_out import PEOPLE_PLACE, OptedOut, not_meant, opted_out
 from channelstats.ingest.sync_channels import (
     CHANNELS_PLACE,
     MEMBERS_PLACE,
@@ -22,17 +23,19 @@ from channelstats.ingest.sync_choice import SyncChoice
 from channelstats.ingest.sync_events import (
     ChannelSynced,
     Failed,
+    LeftOut,
     Problem,
     Stopped,
     SyncEvent,
     SyncFinished,
 )
 from channelstats.ingest.sync_messages import MessageSync
-from channelstats.ingest.sync_users import USERS_PLACE, sync_users
+from channelstats.ingest.sync_users import USERS_PLACE, list_users, put_users
 from channelstats.slack.api import SlackApi
 from channelstats.slack.api_errors import SlackError, TokenRefused
 from channelstats.slack.api_objects import ListedChannel
 from channelstats.tables import Tables
+from channelstats.tables.directory import User
 from tablestore import Clock
 
 
@@ -43,6 +46,7 @@ class Part(StrEnum):
 
 
 ALL: Final = frozenset(Part)
+MESSAGES_PLACE: Final = "messages"
 
 _Events: TypeAlias = AsyncGenerator[SyncEvent, None]
 _Step: TypeAlias = Callable[[], _Events]
@@ -64,48 +68,87 @@ class Sync:
         self._api, self._tables, self._clock = api, tables, clock
         self._counting, self._choice, self._parts = counting, choice or SyncChoice(), parts
         self._listed: list[ListedChannel] = []
+        self._out: OptedOut | None = None
         self._sum = SyncFinished()
 
     async def run(self) -> AsyncGenerator[SyncEvent, None]:
         """Take in what is wanted, and report as it goes on. The last event is `SyncFinished`."""
         steps: tuple[tuple[set[Part], str, _Step], ...] = (
             ({Part.USERS}, USERS_PLACE, self._users),
+            ({Part.CHANNELS, Part.MESSAGES}, PEOPLE_PLACE, self._people),
             ({Part.CHANNELS, Part.MESSAGES}, CHANNELS_PLACE, self._list),
             ({Part.CHANNELS}, MEMBERS_PLACE, self._channels),
-            ({Part.MESSAGES}, "messages", self._messages),
+            ({Part.MESSAGES}, MESSAGES_PLACE, self._messages),
         )
+        begun = int(self._clock())
         for parts, place, step in steps:
             if parts & self._parts and not self._over(step):
                 async with aclosing(_told(place, step)) as events:
                     async for event in events:
                         self._sum = _added(self._sum, event)
                         yield event
+        await self._tables.messages.close_days()
+        everywhere = Part.MESSAGES in self._parts and not self._choice.only
+        if everywhere and not self._over(self._messages):
+            await self._tables.configuration.raise_last_run(begun)
         yield self._sum
 
     def _over(self, step: _Step) -> bool:
         """Whether a step cannot be done any more."""
-        of_channels = step in (self._channels, self._messages)
-        unlisted = any(failed.place == CHANNELS_PLACE for failed in self._sum.failed)
-        return bool(self._sum.stopped) or (of_channels and unlisted)
+        of_channels = step in (self._list, self._channels, self._messages)
+        whole = {PEOPLE_PLACE, CHANNELS_PLACE, MESSAGES_PLACE}
+        failed = any(failed.place in whole for failed in self._sum.failed)
+        return bool(self._sum.stopped) or (of_channels and failed)
 
-    def _users(self) -> _Events:
-        return sync_users(self._api, self._tables, self._clock)
+    async def _users(self) -> _Events:
+        users, problems = await list_users(self._api)
+        for problem in problems:
+            yield problem
+        if not users:
+            yield Failed(USERS_PLACE, "an empty list; the users stay as they are")
+            return
+        for problem in not_meant(self._choice.exclude_people, users):
+            yield problem
+        self._out = await self._out_of(users)
+        yield await put_users(self._tables, users, self._out, int(self._clock()))
+
+    async def _people(self) -> _Events:
+        """Find out who is left out, unless that is known from the users that were just read."""
+        if self._out is not None:
+            return
+        known = await self._tables.users.all()
+        if not_meant(self._choice.exclude_people, known):
+            users, problems = await list_users(self._api)
+            known |= users
+            for problem in (*problems, *not_meant(self._choice.exclude_people, known)):
+                yield problem
+        self._out = await self._out_of(known)
+
+    async def _out_of(self, users: Mapping[str, User]) -> OptedOut:
+        return await opted_out(self._tables, self._choice.exclude_people, users)
 
     async def _list(self) -> _Events:
         self._listed, problems = await list_channels(self._api, self._choice)
         for problem in problems:
             yield problem
+        found = {key for one in self._listed for key in (one.id, one.name)}
+        for name in sorted(self._choice.only - found):
+            yield Failed(name, "no channel is called so, or it is private, or hidden")
 
     def _channels(self) -> _Events:
-        return ChannelSync(self._api, self._tables, self._clock).run(self._listed)
+        assert self._out is not None
+        run = ChannelSync(self._api, self._tables, self._clock, self._choice, self._out)
+        return run.run(self._listed)
 
     def _messages(self) -> _Events:
+        assert self._out is not None
         run = MessageSync(
             self._api,
             self._tables,
             clock=self._clock,
             counting=self._counting,
             choice=self._choice,
+            out=self._out,
         )
         return run.run(self._listed)
 
@@ -130,6 +173,8 @@ def _added(total: SyncFinished, event: SyncEvent) -> SyncFinished:
             return change(total, problems=total.problems + 1)
         case Failed():
             return change(total, failed=(*total.failed, event))
+        case LeftOut():
+            return change(total, left_out=total.left_out + 1)
         case Stopped():
             return change(total, stopped=event.reason)
         case ChannelSynced():

@@ -8,9 +8,16 @@ from collections.abc import AsyncGenerator, Iterable, Mapping
 from typing import Final
 
 from channelstats.identifiers import is_channel_id, is_user_id
+from channelstats.ingest.opted_out import OptedOut
 from channelstats.ingest.people import channel_name, listed_channel_of
 from channelstats.ingest.sync_choice import UNANSWERED, SyncChoice
-from channelstats.ingest.sync_events import ChannelsDone, Failed, Problem, SyncEvent
+from channelstats.ingest.sync_events import (
+    ChannelsDone,
+    Failed,
+    MembersRead,
+    Problem,
+    SyncEvent,
+)
 from channelstats.ingest.sync_progress import Progress
 from channelstats.ingest.sync_users import as_of
 from channelstats.slack.api import SlackApi
@@ -48,8 +55,11 @@ async def list_channels(
 class ChannelSync:
     """Stores the channels of a list, then the members of one after the other."""
 
-    def __init__(self, api: SlackApi, tables: Tables, clock: Clock) -> None:
+    def __init__(
+        self, api: SlackApi, tables: Tables, clock: Clock, choice: SyncChoice, out: OptedOut
+    ) -> None:
         self._api, self._tables, self._clock = api, tables, clock
+        self._choice, self._out = choice, out
 
     async def run(self, listed: list[ListedChannel]) -> AsyncGenerator[SyncEvent, None]:
         """Store everything about these channels but their messages.
@@ -65,10 +75,11 @@ class ChannelSync:
         await self._tables.members_log.add(now, dict(_sample(listed)))
         await as_of(self._tables, now)
 
-        progress = Progress(self._tables.configuration, "members", self._clock)
+        mark = self._choice.mark
+        progress = Progress(self._tables.configuration, "members", self._clock, mark)
         done = await progress.start()
         memberships = unanswered = 0
-        for channel in listed:
+        for number, channel in enumerate(listed, 1):
             if channel.is_archived or channel.id in done:
                 continue
             try:
@@ -83,6 +94,7 @@ class ChannelSync:
                 continue
             unanswered = 0
             await progress.add(channel.id)
+            yield MembersRead(channel.id, rows[channel.id].name, number, len(listed))
         await progress.forget()
         archived = sum(bool(channel.is_archived) for channel in listed)
         yield ChannelsDone(len(listed), archived, memberships)
@@ -109,8 +121,8 @@ class ChannelSync:
         members: dict[str, None] = {}
         async for page in self._api.members(channel.id):
             members |= dict.fromkeys(uid for uid in page.items if is_user_id(uid))
-        if members:
-            await self._tables.bulk.put(channel.id, ",".join(members))
+        if kept := [uid for uid in members if uid not in self._out]:
+            await self._tables.bulk.put(channel.id, ",".join(kept))
         if whole(channel.num_members) is None:
             await self._tables.channels.put([listed_channel_of(channel, len(members))])
         return bool(members)

@@ -18,8 +18,11 @@ UNANSWERED: Final = 5
 class SyncChoice(msgspec.Struct, frozen=True):
     """``refetch`` days before the newest message known are read again, for late reactions, edits
     and deletions. Nothing said more than ``max_age`` days ago is taken in for the first time. Late
-    replies are looked for in threads begun up to ``thread_max_age`` days ago. ``only`` (none: all)
-    and ``exclude`` are IDs or names of channels; ``concurrency`` of them are read at once.
+    replies are looked for in threads begun up to ``thread_max_age`` days ago. Where ``since`` is
+    given (seconds), everything from then on is read, whatever is known. ``only`` (none: all) and
+    ``exclude`` are IDs or names of channels; ``concurrency`` of them are read at once. ``join``:
+    the token's bot becomes a member of the public channels that it could not read otherwise.
+    ``exclude_people`` are IDs, user names or display names.
     """
 
     refetch: int = 7
@@ -29,6 +32,9 @@ class SyncChoice(msgspec.Struct, frozen=True):
     only: frozenset[str] = frozenset()
     exclude: frozenset[str] = frozenset()
     concurrency: int = 4
+    since: int | None = None
+    join: bool = False
+    exclude_people: frozenset[str] = frozenset()
 
     def __post_init__(self) -> None:
         if min(self.refetch, self.max_age, self.thread_max_age) < 0:
@@ -42,8 +48,15 @@ class SyncChoice(msgspec.Struct, frozen=True):
             return False
         return not keys & self.exclude and (not self.only or bool(keys & self.only))
 
+    @property
+    def mark(self) -> str:
+        """What tells this choice from another that reads other channels, or from another time."""
+        return f"{self.since} {self.include_private} {sorted(self.only)} {sorted(self.exclude)}"
+
     def window(self, watermark: int, now: int) -> int:
         """The second from which on messages are read again."""
+        if self.since is not None:
+            return max(self.since, 0)
         return max(watermark - self.refetch * DAY, now - self.max_age * DAY, 0)
 
     def threads(self, now: int) -> int:

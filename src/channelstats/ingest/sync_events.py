@@ -13,7 +13,10 @@ __all__ = [
     "ChannelSynced",
     "ChannelsDone",
     "Failed",
+    "LeftOut",
+    "MembersRead",
     "MessagesStarted",
+    "Outside",
     "Problem",
     "Stopped",
     "SyncEvent",
@@ -36,6 +39,15 @@ class ChannelsDone(msgspec.Struct, frozen=True):
     channels: int
     archived: int
     memberships: int
+
+
+class MembersRead(msgspec.Struct, frozen=True):
+    """Who is in a channel is stored: in the ``number``-th of ``channels``."""
+
+    slack_cid: str
+    name: str
+    number: int
+    channels: int
 
 
 class MessagesStarted(msgspec.Struct, frozen=True):
@@ -68,7 +80,20 @@ class Failed(msgspec.Struct, frozen=True):
     reason: str
 
     def __str__(self) -> str:
+        if self.reason.startswith(f"{self.place}: "):  # the place is the method
+            return self.reason
         return f"{self.place}: {self.reason}"
+
+
+class Outside(Failed, frozen=True):
+    """A channel that the token's bot has to be in to read it, and is not."""
+
+
+class LeftOut(msgspec.Struct, frozen=True):
+    """An archived channel that the token's bot was never in: nobody can change that."""
+
+    slack_cid: str
+    name: str
 
 
 class Stopped(msgspec.Struct, frozen=True):
@@ -82,7 +107,8 @@ class Stopped(msgspec.Struct, frozen=True):
 
 class SyncFinished(msgspec.Struct, frozen=True):
     """The end of a run: channels whose messages were read in it, and the sums over them; problems
-    that cost single objects; what failed; why it stopped, "" if it did not.
+    that cost single objects; what failed; why it stopped, "" if it did not. ``left_out`` channels
+    are archived, and the token's bot was never in them.
     """
 
     channels: int = 0
@@ -92,6 +118,7 @@ class SyncFinished(msgspec.Struct, frozen=True):
     deleted: int = 0
     problems: int = 0
     failed: tuple[Failed, ...] = ()
+    left_out: int = 0
     stopped: str = ""
 
     @property
@@ -104,9 +131,11 @@ SyncEvent: TypeAlias = (
     Problem
     | UsersDone
     | ChannelsDone
+    | MembersRead
     | MessagesStarted
     | ChannelSynced
     | Failed
+    | LeftOut
     | Stopped
     | SyncFinished
 )

@@ -14,12 +14,16 @@ from channelstats.counting import Counting
 from channelstats.identifiers import seconds
 from channelstats.ingest.first_posts import FirstPostKeeper
 from channelstats.ingest.message_row import Origin
+from channelstats.ingest.opted_out import OptedOut
 from channelstats.ingest.people import channel_name, user_of_profile
+from channelstats.ingest.seen import put_seen, seen_of, step_of
 from channelstats.ingest.sync_choice import DAY, UNANSWERED, SyncChoice
 from channelstats.ingest.sync_events import (
     ChannelSynced,
     Failed,
+    LeftOut,
     MessagesStarted,
+    Outside,
     Stopped,
     SyncEvent,
 )
@@ -27,7 +31,15 @@ from channelstats.ingest.sync_progress import Progress
 from channelstats.ingest.sync_reading import ChannelReader, gone
 from channelstats.ingest.threads import Change, lowest, settle
 from channelstats.slack.api import SlackApi
-from channelstats.slack.api_errors import MissingScope, NoAnswer, SlackError, TokenRefused
+from channelstats.slack.api_errors import (
+    NOT_A_MEMBER,
+    CallRefused,
+    ChannelRefused,
+    MissingScope,
+    NoAnswer,
+    SlackError,
+    TokenRefused,
+)
 from channelstats.slack.api_objects import ListedChannel
 from channelstats.slack.export import left_out
 from channelstats.tables import Tables
@@ -45,12 +57,14 @@ class MessageSync:
         clock: Clock,
         counting: Counting,
         choice: SyncChoice,
+        out: OptedOut,
     ) -> None:
         self._api, self._tables, self._clock = api, tables, clock
-        self._counting, self._choice = counting, choice
+        self._counting, self._choice, self._out = counting, choice, out
         self._lacking: dict[bool, str] = {}  # scopes, by whether channels are private
         self._unanswered = 0
         self._stopped = False
+        self._joins = choice.join
         self._users: set[str] = set()
 
     async def run(self, listed: list[ListedChannel]) -> AsyncGenerator[SyncEvent, None]:
@@ -59,7 +73,8 @@ class MessageSync:
         self._users = set(users)
         bots = frozenset(user.slack_uid for user in users.values() if user.is_bot)
         keeper = FirstPostKeeper(self._tables, self._counting, bots)
-        progress = Progress(self._tables.configuration, "messages", self._clock)
+        mark = self._choice.mark
+        progress = Progress(self._tables.configuration, "messages", self._clock, mark)
         done = await progress.start()
         yield MessagesStarted(len(listed), len(done & {channel.id for channel in listed}))
 
@@ -91,7 +106,7 @@ class MessageSync:
         if private in self._lacking:
             return []
         try:
-            broken, done = await self._read(channel, keeper)
+            broken, done = await self._read_or_join(channel, keeper)
         except TokenRefused as error:
             return self._stop(str(error))
         except MissingScope as error:
@@ -100,6 +115,12 @@ class MessageSync:
             self._lacking[private] = error.needed
             every = "every private channel" if private else "every public channel"
             return [Failed(every, str(error))]
+        except ChannelRefused as error:
+            self._unanswered = 0
+            outside = error.code == NOT_A_MEMBER
+            if outside and channel.is_archived:  # nobody can let it in any more
+                return [LeftOut(channel.id, name)]
+            return [Outside(name, str(error)) if outside else Failed(name, str(error))]
         except SlackError as error:
             failed = Failed(name, str(error))
             self._unanswered = self._unanswered + 1 if isinstance(error, NoAnswer) else 0
@@ -117,6 +138,23 @@ class MessageSync:
         return [Stopped(reason)]
 
     # ── one channel ──────────────────────────────────────────────────────────────────────────────
+
+    async def _read_or_join(
+        self, channel: ListedChannel, keeper: FirstPostKeeper
+    ) -> tuple[list[str], ChannelSynced]:
+        """Read a channel; where its bot has to be a member first, and that is wanted, join it."""
+        try:
+            return await self._read(channel, keeper)
+        except ChannelRefused as error:
+            may_join = self._joins and not channel.is_private and not channel.is_archived
+            if error.code != NOT_A_MEMBER or not may_join:
+                raise
+        try:
+            await self._api.join(channel.id)
+        except MissingScope as error:  # for joining, not for reading
+            self._joins = False
+            raise CallRefused(error.method, error.reason) from None
+        return await self._read(channel, keeper)
 
     async def _read(
         self, channel: ListedChannel, keeper: FirstPostKeeper
@@ -136,12 +174,20 @@ class MessageSync:
             msgspec.structs.replace(row, deleted=True, fetched_at=now)
             for row in gone(reading, stored)
         ]
-        changes = settle(stored, [*reading.rows, *deleted])
+        seen = await seen_of(tables.configuration, cid)
+        changes = settle(stored, [*self._out.rows(reading.rows), *deleted], seen)
         await tables.messages.write(row for row, _ in changes)
+        times = {row.ts for row in reading.rows}
+        step = step_of(
+            times, stored, at=now, since=_ts(since), until=_ts(now), threads=reading.threads
+        )
+        await put_seen(tables.configuration, cid, seen.with_step(step))
         for row, replaced in changes:
             keeper.consider(row, replaced)
         new = {uid: name for uid, name in reading.profiles.items() if uid not in self._users}
-        await tables.users.add(user_of_profile(uid, name) for uid, name in new.items())
+        await tables.users.add(
+            user_of_profile(uid, name) for uid, name in new.items() if uid not in self._out
+        )
         self._users |= new.keys()
         top = max((row.ts for row in reading.rows if not row.is_reply), default="")
         if top:
@@ -151,9 +197,9 @@ class MessageSync:
             "",
             0,
             0,
-            messages=len({row.ts for row in reading.rows}),
+            messages=len(times),
             threads=len(reading.threads),
-            changed=sum(map(_says_else, changes)),
+            changed=len(changes),
             edited=sum(map(_is_edited, changes)),
             deleted=len(deleted),
         )
@@ -186,15 +232,6 @@ async def _gathered(
 
 def _ts(second: int) -> str:
     return f"{second:010d}.000000"
-
-
-def _says_else(change: Change) -> bool:
-    """Whether a row says something else than the one it replaces, beside how recent it is."""
-    row, replaced = change
-    if replaced is None:
-        return True
-    same_age = msgspec.structs.replace(row, fetched_at=replaced.fetched_at, source=replaced.source)
-    return same_age != replaced
 
 
 def _is_edited(change: Change) -> bool:

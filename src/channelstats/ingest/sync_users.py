@@ -3,30 +3,28 @@
 Rule: nothing is stored before the whole list is there; when somebody was first seen never changes.
 """
 
-from collections.abc import AsyncGenerator
+from collections.abc import Mapping
 from typing import Final
 
 import msgspec
 
 from channelstats.days import date_at
 from channelstats.identifiers import is_user_id
+from channelstats.ingest.opted_out import OptedOut
 from channelstats.ingest.people import counts_of, user_of
-from channelstats.ingest.sync_events import Failed, SyncEvent, UsersDone
+from channelstats.ingest.sync_events import Problem, UsersDone
 from channelstats.slack.api import SlackApi
 from channelstats.slack.export import left_out
 from channelstats.tables import Tables
 from channelstats.tables.directory import User
-from tablestore import Clock
 
 USERS_PLACE: Final = "users.list"
 
 
-async def sync_users(
-    api: SlackApi, tables: Tables, clock: Clock
-) -> AsyncGenerator[SyncEvent, None]:
-    """Store the users; report what is wrong with some, then how many there are.
+async def list_users(api: SlackApi) -> tuple[dict[str, User], list[Problem]]:
+    """The users by ID, and what was wrong with others.
 
-    :raises SlackError: they could not be read; nothing is stored
+    :raises SlackError: they could not be read
     """
     users: dict[str, User] = {}
     broken: list[str] = []
@@ -37,25 +35,30 @@ async def sync_users(
                 users[user.id] = user_of(user)
             else:
                 broken.append(f"{user.id[:20]!r} is not the ID of a user")
-    for problem in left_out(USERS_PLACE, broken):
-        yield problem
-    if not users:
-        yield Failed(USERS_PLACE, "an empty list; the users stay as they are")
-        return
+    return users, left_out(USERS_PLACE, broken)
 
-    now = int(clock())
+
+async def put_users(
+    tables: Tables, users: Mapping[str, User], out: OptedOut, now: int
+) -> UsersDone:
+    """Store the users of a whole list, but for those who are left out: they are counted alone."""
     created = await tables.users_created.all()
     known = await tables.users.all()
-    await tables.users_created.add((uid, now) for uid in users if uid not in created)
-    await tables.users.put(
-        msgspec.structs.replace(user, insert_timestamp=min(created.get(uid, now), now))
-        for uid, user in users.items()
+    kept = out.users(users.values())
+    await tables.users_created.add(
+        (user.slack_uid, now) for user in kept if user.slack_uid not in created
     )
+    await tables.users.put(
+        msgspec.structs.replace(user, insert_timestamp=min(created.get(user.slack_uid, now), now))
+        for user in kept
+    )
+    await tables.user_hash.add(user.slack_uid for user in kept)
     counts = counts_of(users.values())
     await tables.configuration.put_counts(counts)
     await tables.configuration.add_to_history(date_at(now, tables.zone), counts)
     await as_of(tables, now)
-    yield UsersDone(counts.all_users, counts.active_users, len(users.keys() - known.keys()))
+    new = sum(user.slack_uid not in known for user in kept)
+    return UsersDone(counts.all_users, counts.active_users, new)
 
 
 async def as_of(tables: Tables, now: int) -> None:

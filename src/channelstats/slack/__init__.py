@@ -9,6 +9,8 @@ by file and place, and the rest goes on.
     zip_checks   what a zip must not hold
     export       an export archive: users, channels, messages
     api          the Web API: users, channels, members, messages, threads, in pages
+    posting      messages and files that are posted, and found again
+    channel_care  channels that are made, joined, named, filled with people
     api_calls    calls that keep to limits and outlast troubles
     api_pace     how often each method may be called
     api_transport  one request over HTTP, by slack_sdk

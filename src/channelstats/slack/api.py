@@ -11,8 +11,9 @@ import msgspec
 
 from channelstats.slack.api_calls import Calls
 from channelstats.slack.api_errors import InvalidCursor, NoAnswer
-from channelstats.slack.api_objects import HistoryMessage, ListedChannel
+from channelstats.slack.api_objects import HistoryMessage, Identity, ListedChannel
 from channelstats.slack.api_transport import Params
+from channelstats.slack.decoding import Broken, object_of
 from channelstats.slack.objects import SlackUser
 
 _T = TypeVar("_T")
@@ -56,6 +57,10 @@ class SlackApi(Protocol):
         """The thread of the head ``ts``: the head, then its replies."""
         ...
 
+    async def join(self, cid: str) -> None:
+        """Make the token's bot a member of a public channel."""
+        ...
+
 
 class WebApi:
     """A `SlackApi` over HTTP."""
@@ -84,6 +89,22 @@ class WebApi:
     def replies(self, cid: str, ts: str) -> AsyncIterator[Page[HistoryMessage]]:
         asked: Params = {"channel": cid, "ts": ts}
         return self._pages("conversations.replies", "messages", HistoryMessage, asked)
+
+    async def join(self, cid: str) -> None:
+        await self._calls.write("conversations.join", {"channel": cid})
+
+    async def identity(self) -> Identity:
+        """Whose token it is."""
+        answer = await self._calls.answer("auth.test", {})
+        found = {name: text for name, text in answer.body.items() if isinstance(text, str)}
+        scopes = frozenset(scope.strip() for scope in answer.scopes.split(",") if scope.strip())
+        return Identity(
+            found.get("url", ""),
+            found.get("team", ""),
+            found.get("user", ""),
+            found.get("bot_id", ""),
+            scopes,
+        )
 
     async def _pages(
         self, method: str, key: str, kind: type[_T], asked: Params
@@ -115,8 +136,8 @@ def _page(values: list[object], kind: type[_T], *, limited: bool) -> Page[_T]:
     items, broken = [], []
     for value in values:
         try:
-            items.append(msgspec.convert(value, kind, strict=False))
-        except msgspec.MsgspecError as error:
+            items.append(object_of(value, kind))
+        except Broken as error:
             broken.append(str(error))
     return Page(items, broken, limited)
 

@@ -5,7 +5,7 @@ Rule: an error names the method, Slack's code and what to do; never a token, nev
     SlackError
     ├── TokenRefused     nothing can be asked with this token any more
     ├── MissingScope     the token may not call this method; says which scope is missing
-    ├── ChannelRefused   this channel cannot be read
+    ├── ChannelRefused   this channel cannot be read, or not be written to
     ├── ThreadNotFound   there is no such thread
     ├── InvalidCursor    a listing has to begin anew
     ├── NoAnswer         no answer of use, in spite of repetition
@@ -29,13 +29,36 @@ _TOKEN: Final = {
     "access_denied": "the token may not do anything here",
     "not_allowed_token_type": "this kind of token may not call the method",
 }
+NOT_A_MEMBER: Final = "not_in_channel"
+
 _CHANNEL: Final = {
-    "not_in_channel": "the bot of the token is not in the channel; invite it or use a user token",
+    NOT_A_MEMBER: "the bot of the token is not in it; invite it, or join it with --join",
     "channel_not_found": "there is no such channel, or the token may not see it",
     "is_archived": "the channel is archived",
     "no_permission": "the token may not read the channel",
     "method_not_supported_for_channel_type": "not for this kind of channel",
     "team_not_found": "the channel is of another workspace",
+    "restricted_action": "the workspace does not let the token write there",
+    "restricted_action_read_only_channel": "the channel is read-only for the token",
+    "restricted_action_thread_only_channel": "the channel takes answers in threads alone",
+}
+_OF_METHOD: Final = {
+    ("chat.postMessage", NOT_A_MEMBER): (
+        "the app is not in it; invite it, or give it the scope chat:write.public"
+    ),
+    ("conversations.unarchive", NOT_A_MEMBER): (
+        "Slack does not let bots bring a channel back; give the token of a user (xoxp-…)"
+    ),
+}
+"""What else a code means, of one method."""
+
+_CALL: Final = {
+    "cannot_dm_bot": "a bot gets no direct messages",
+    "invalid_blocks": "Slack does not take these blocks",
+    "messages_tab_disabled": "the app takes no direct messages: turn on its messages tab",
+    "name_taken": "a channel of this name exists already",
+    "user_disabled": "the user is deactivated",
+    "user_not_found": "there is no such user",
 }
 PASSING: Final = frozenset(
     {"internal_error", "fatal_error", "service_unavailable", "request_timeout", "team_added_to_org"}
@@ -50,7 +73,7 @@ class SlackError(Exception):
 
     def __init__(self, method: str, reason: str) -> None:
         super().__init__(f"{method}: {reason}")
-        self.method = method
+        self.method, self.reason = method, reason
 
 
 class TokenRefused(SlackError):  # noqa: N818
@@ -70,7 +93,7 @@ class ChannelRefused(SlackError):  # noqa: N818
     """``code`` is Slack's."""
 
     def __init__(self, method: str, code: str) -> None:
-        super().__init__(method, f"{code}: {_CHANNEL[code]}")
+        super().__init__(method, f"{code}: {_OF_METHOD.get((method, code), _CHANNEL[code])}")
         self.code = code
 
 
@@ -87,7 +110,11 @@ class NoAnswer(SlackError):  # noqa: N818
 
 
 class CallRefused(SlackError):  # noqa: N818
-    pass
+    """``code`` is Slack's."""
+
+    def __init__(self, method: str, code: str) -> None:
+        super().__init__(method, f"{code}: {_CALL[code]}" if code in _CALL else code)
+        self.code = code
 
 
 def code_of(body: Mapping[str, object]) -> str:

@@ -23,5 +23,16 @@ class ListedChannel(msgspec.Struct, gc=False):
     created: Loose = None
     is_archived: bool | None = None
     is_private: bool | None = None
+    is_member: bool | None = None
     num_members: Loose = None
     previous_names: list[str | None] | None = None
+
+
+class Identity(msgspec.Struct, frozen=True):
+    """Whose token it is, as `auth.test` says, and its ``scopes`` where Slack says them."""
+
+    url: str = ""
+    team: str = ""
+    user: str = ""
+    bot_id: str = ""
+    scopes: frozenset[str] = frozenset()

@@ -5,7 +5,7 @@ Rule: what the client raises or would log goes no further than here: it may hold
 
 import logging
 import re
-from collections.abc import Mapping
+from collections.abc import Awaitable, Mapping
 from typing import Final, Protocol, Self
 
 import aiohttp
@@ -16,22 +16,35 @@ from slack_sdk.web.async_slack_response import AsyncSlackResponse
 
 Params = Mapping[str, str | int | bool]
 
+Body = Mapping[str, object]
+"""What a method that writes is given: whatever JSON holds."""
+
 BASE_URL: Final = "https://slack.com/api/"
 
 _TOKEN: Final = re.compile(r"[\x21-\x7e]{1,1000}")
+_TAKEN: Final = 200
 _TIMEOUT: Final = aiohttp.ClientTimeout(total=60, connect=20)
 
 
 class Answer(msgspec.Struct, frozen=True):
-    """What was answered. ``body`` is empty where it was no JSON object."""
+    """What was answered. ``body`` is empty where it was no JSON object; ``scopes`` are the token's,
+    where Slack says them.
+    """
 
     status: int
     body: Mapping[str, object]
     retry_after: str = ""
+    scopes: str = ""
 
 
 class Cut(Exception):  # noqa: N818
-    """There was no answer, or half of one. The message is the kind of trouble."""
+    """There was no answer, or half of one. The message is the kind of trouble. ``unsent``: Slack
+    has not even been reached, so it has done nothing.
+    """
+
+    def __init__(self, trouble: str, *, unsent: bool = False) -> None:
+        super().__init__(trouble)
+        self.unsent = unsent
 
 
 class Transport(Protocol):
@@ -39,6 +52,20 @@ class Transport(Protocol):
 
     async def call(self, method: str, params: Params) -> Answer:
         """Call a method once.
+
+        :raises Cut: there was no whole answer
+        """
+        ...
+
+    async def write(self, method: str, body: Body) -> Answer:
+        """Call a method that changes something, once.
+
+        :raises Cut: there was no whole answer; it may have been done all the same
+        """
+        ...
+
+    async def upload(self, url: str, data: bytes) -> Answer:
+        """Bring a file to an address that Slack gave for it, once.
 
         :raises Cut: there was no whole answer
         """
@@ -69,20 +96,53 @@ class SdkTransport:
         return cls(client, session)
 
     async def call(self, method: str, params: Params) -> Answer:
+        return await _answer(self._client.api_call(method, http_verb="GET", params=dict(params)))
+
+    async def write(self, method: str, body: Body) -> Answer:
+        return await _answer(self._client.api_call(method, json=dict(body)))
+
+    async def upload(self, url: str, data: bytes) -> Answer:
+        # The address is a secret of its own: no token goes there, and no redirection is followed.
         try:
-            answer: object = await self._client.api_call(
-                method, http_verb="GET", params=dict(params)
-            )
-        except SlackClientError as error:
-            answer = getattr(error, "response", None)
-        except (aiohttp.ClientError, TimeoutError, OSError, ValueError, AttributeError) as error:
-            # The client trips over an answer of plain text.
-            raise Cut(type(error).__name__) from None
-        if not isinstance(answer, AsyncSlackResponse):
-            raise Cut("an answer that is no JSON")
-        body = answer.data if isinstance(answer.data, dict) else {}
-        headers = {name.lower(): str(value) for name, value in answer.headers.items()}
-        return Answer(answer.status_code, body, headers.get("retry-after", ""))
+            async with self._session.post(url, data=data, allow_redirects=False) as answer:
+                return Answer(answer.status, {"ok": answer.status == _TAKEN})
+        except _TROUBLES as error:
+            raise _cut(error) from None
 
     async def close(self) -> None:
         await self._session.close()
+
+
+_TROUBLES: Final = (aiohttp.ClientError, TimeoutError, OSError, ValueError, AttributeError)
+"""The client trips over an answer of plain text."""
+
+_CUTS: Final[dict[type[Exception], str]] = {
+    aiohttp.ClientConnectorError: "no connection",
+    TimeoutError: "no answer in time",
+    aiohttp.ServerDisconnectedError: "the connection was cut",
+    aiohttp.ClientPayloadError: "the answer was cut",
+    ConnectionError: "the connection was cut",
+}
+"""What to call the usual ones; the first that fits."""
+
+
+async def _answer(asked: Awaitable[AsyncSlackResponse]) -> Answer:
+    """What the client was answered, whether or not it likes it."""
+    try:
+        answer: object = await asked
+    except SlackClientError as error:
+        answer = getattr(error, "response", None)
+    except _TROUBLES as error:
+        raise _cut(error) from None
+    if not isinstance(answer, AsyncSlackResponse):
+        raise Cut("an answer that is no JSON")
+    body = answer.data if isinstance(answer.data, dict) else {}
+    headers = {name.lower(): str(value) for name, value in answer.headers.items()}
+    retry_after, scopes = headers.get("retry-after", ""), headers.get("x-oauth-scopes", "")
+    return Answer(answer.status_code, body, retry_after, scopes)
+
+
+def _cut(error: Exception) -> Cut:
+    unsent = isinstance(error, aiohttp.ClientConnectorError)
+    kinds = (kind for kind in _CUTS if isinstance(error, kind))
+    return Cut(_CUTS[kind] if (kind := next(kinds, None)) else type(error).__name__, unsent=unsent)

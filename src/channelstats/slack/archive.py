@@ -46,6 +46,10 @@ class Archive(ABC):
         :raises Unreadable: damaged, gone, or larger than the limit
         """
 
+    @abstractmethod
+    def size(self, name: str) -> int:
+        """How many bytes a file had, unpacked, when the archive was opened."""
+
     def close(self) -> None:  # noqa: B027
         """Let go of the files."""
 
@@ -85,6 +89,7 @@ class FolderArchive(Archive):
         self._folder = folder
         self._limits = limits
         self.names, self.ignored = [], []
+        self._sizes: dict[str, int] = {}
         digest = hashlib.sha256()
         for place, folders, files in os.walk(folder):
             folders[:] = sorted(name for name in folders if not self._is_other(place, name))
@@ -95,6 +100,7 @@ class FolderArchive(Archive):
                     self.ignored.append(relative)
                     continue
                 self.names.append(relative)
+                self._sizes[relative] = status.st_size
                 told = f"{relative}\0{status.st_size}\0{status.st_mtime_ns}\0"
                 digest.update(told.encode(errors="surrogateescape"))
         self.names.sort()
@@ -117,6 +123,9 @@ class FolderArchive(Archive):
         if len(data) > self._limits.file_bytes:
             raise Unreadable(f"larger than {self._limits.file_bytes} bytes")
         return data
+
+    def size(self, name: str) -> int:
+        return self._sizes[name]
 
 
 class ZipArchive(Archive):
@@ -147,6 +156,9 @@ class ZipArchive(Archive):
             return self._zip.read(info)
         except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, OSError) as error:
             raise Unreadable(f"damaged: {error}") from None
+
+    def size(self, name: str) -> int:
+        return self._entries[name].file_size
 
     def close(self) -> None:
         self._zip.close()

@@ -19,6 +19,23 @@ class Malformed(Exception):  # noqa: N818
     """The text is no JSON array. The message says where and why."""
 
 
+class Broken(Exception):  # noqa: N818
+    """A value is not the object it should be. The message says why."""
+
+
+def object_of(value: object, kind: type[_T]) -> _T:
+    """The object that a value of JSON stands for.
+
+    :raises Broken: it does not
+    """
+    try:
+        return msgspec.convert(value, kind, strict=False)
+    except msgspec.MsgspecError as error:
+        raise Broken(str(error)) from None
+    except UnicodeEncodeError:
+        raise Broken("half of a surrogate pair in the name of a field") from None
+
+
 class ArrayDecoder(Generic[_T]):
     """Decodes arrays of one kind of object. Numbers may be written as text, as old exports do."""
 
@@ -49,8 +66,8 @@ class ArrayDecoder(Generic[_T]):
         found, broken = [], []
         for value in values:
             try:
-                found.append(msgspec.convert(value, self._kind, strict=False))
-            except msgspec.MsgspecError as error:
+                found.append(object_of(value, self._kind))
+            except Broken as error:
                 broken.append(str(error))
         return found, broken
 

@@ -66,10 +66,10 @@ class ExportChannel(msgspec.Struct, frozen=True):
 
 
 class Export:
-    """An export archive, open."""
+    """An export archive, open. ``path`` is where it is, ``limits`` what was allowed."""
 
-    def __init__(self, archive: Archive) -> None:
-        self._archive = archive
+    def __init__(self, archive: Archive, path: str, limits: Limits) -> None:
+        self._archive, self.path, self.limits = archive, path, limits
         self._names = frozenset(archive.names)
         self._root = _root(self._names)
         self._problems = [
@@ -82,9 +82,10 @@ class Export:
 
         :raises Refused: it is neither, it is hostile, or it is no export
         """
+        limits = limits or Limits()
         archive = open_archive(path, limits)
         try:
-            return cls(archive)
+            return cls(archive, os.fspath(path), limits)
         except Refused as error:
             archive.close()
             raise Refused(f"{os.fspath(path)}: {error}") from None
@@ -135,6 +136,10 @@ class Export:
         """The files of a channel's days, each with what it holds, in the order of their names."""
         for name in channel.days:
             yield name.removeprefix(self._root), self._objects(name, MESSAGES) or []
+
+    def size(self, channel: ExportChannel) -> int:
+        """How many bytes the files of a channel's days have."""
+        return sum(map(self._archive.size, channel.days))
 
     def newest(self, channels: list[ExportChannel], latest: str) -> str:
         """The newest timestamp up to ``latest`` in the last file of every channel; "" for none.

@@ -25,7 +25,7 @@ async def take(
 ) -> ChannelsDone:
     slack.serve(Workspace(channels=list(channels)))
     events = await slack.sync(into, now=at(day), parts=CHANNELS, choice=choice or SyncChoice())
-    done, finished = events
+    *_, done, finished = events
     assert finished == SyncFinished()
     assert isinstance(done, ChannelsDone)
     return done
@@ -149,9 +149,9 @@ async def test_a_second_run_changes_nothing_but_the_samples(slack: Slack, empty:
         (SyncChoice(), {"C1", "C2"}),
         (SyncChoice(include_private=True), {"C1", "C2", "C3"}),
         (SyncChoice(only=frozenset({"one"})), {"C1"}),
-        (SyncChoice(only=frozenset({"C1", "three"})), {"C1"}),
+        (SyncChoice(only=frozenset({"C1", "two"})), {"C1", "C2"}),
         (SyncChoice(exclude=frozenset({"one"})), {"C2"}),
-        (SyncChoice(only=frozenset({"C1"}), exclude=frozenset({"one"})), set()),
+        (SyncChoice(only=frozenset({"two"}), exclude=frozenset({"one"})), {"C2"}),
     ],
 )
 async def test_channels_are_chosen_by_kind_and_name(
@@ -164,6 +164,18 @@ async def test_channels_are_chosen_by_kind_and_name(
     assert set(channels) == expected
     if "C3" in channels:
         assert (channels["C3"].is_group, channels["C3"].is_channel) == (True, False)
+
+
+async def test_a_channel_that_is_asked_for_and_not_there_is_told(
+    slack: Slack, empty: House
+) -> None:
+    private = channel("C3", "three", is_private=True)
+    slack.serve(Workspace(channels=[channel("C1", "one"), private]))
+    choice = SyncChoice(only=frozenset({"one", "three", "none"}))
+    *_, finished = await slack.sync(empty, now=at(1), parts=CHANNELS, choice=choice)
+    assert isinstance(finished, SyncFinished)
+    assert [failed.place for failed in finished.failed] == ["none", "three"]
+    assert set(await empty.tables.channels.all()) == {"C1"}
 
 
 # ── an interruption ──────────────────────────────────────────────────────────────────────────────

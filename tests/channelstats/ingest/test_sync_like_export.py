@@ -38,7 +38,7 @@ async def what_is_said(of: House) -> dict[str, Any]:
             for key, item in tables[name].items()
         }
     configuration: dict[str, Item] = tables["Configuration"]
-    del configuration["as_of"]
+    del configuration["as_of"], configuration["last_run"]
     history = configuration.pop("counts_history", {})
     tables["counts"] = [value for value in history.values() if isinstance(value, dict)]
     log = tables["ChannelMembersLog"]

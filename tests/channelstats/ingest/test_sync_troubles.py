@@ -104,7 +104,7 @@ async def test_a_storm_is_waited_out_as_slack_says(slack: Slack, empty: House) -
 @pytest.mark.parametrize(
     ("code", "says"),
     [
-        ("not_in_channel", "invite it or use a user token"),
+        ("not_in_channel", "invite it, or join it with --join"),
         ("channel_not_found", "there is no such channel"),
         ("some_new_code", "some_new_code"),
     ],

@@ -7,7 +7,14 @@ from typing import TypeVar
 import pytest
 
 from channelstats.slack.api import RESTARTS, Page
-from channelstats.slack.api_errors import InvalidCursor, NoAnswer, SlackError, TokenRefused
+from channelstats.slack.api_errors import (
+    ChannelRefused,
+    InvalidCursor,
+    NoAnswer,
+    SlackError,
+    TokenRefused,
+)
+from channelstats.slack.api_objects import Identity
 from channelstats.slack.api_transport import SdkTransport
 from support.channelstats.fake_slack import TOKEN, Fault
 from support.channelstats.slack_house import Slack
@@ -132,5 +139,32 @@ async def test_a_wrong_token_is_refused(slack: Slack) -> None:
 
 async def test_nobody_listening_is_no_answer() -> None:
     async with Slack("http://127.0.0.1:1").api() as api:
-        with pytest.raises(NoAnswer, match="ClientConnectorError"):
+        with pytest.raises(NoAnswer, match="no connection, 6 times"):
             await everything(api.users())
+
+
+# ── the token and its bot ────────────────────────────────────────────────────────────────────────
+
+
+async def test_whose_token_it_is_and_what_it_may_do(slack: Slack) -> None:
+    slack.serve(busy(), scopes="users:read, channels:read", bot=True)
+    async with slack.api() as api:
+        found = await api.identity()
+    assert found == Identity(
+        "https://example.slack.com/",
+        "Example",
+        "stats",
+        "BSTATS",
+        frozenset({"users:read", "channels:read"}),
+    )
+
+
+async def test_a_bot_joins_a_channel_to_read_it(slack: Slack) -> None:
+    slack.serve(busy(), bot=True)
+    async with slack.api() as api:
+        with pytest.raises(ChannelRefused, match=r"not_in_channel.*--join"):
+            await everything(api.history("CONE", "0"))
+        await api.join("CONE")
+        assert len(await everything(api.history("CONE", "0"))) == 7
+        with pytest.raises(ChannelRefused, match="is_archived"):
+            await api.join("COLD")

@@ -17,7 +17,7 @@ from channelstats.slack.api_errors import (
     TokenRefused,
 )
 from channelstats.slack.api_pace import AppKind
-from channelstats.slack.api_transport import Answer, Cut, Params
+from channelstats.slack.api_transport import Answer, Body, Cut, Params
 from support.channelstats.slack_house import Waits
 
 METHOD = "conversations.history"
@@ -46,6 +46,12 @@ class Scripted:
         if isinstance(answer, Cut):
             raise answer
         return answer
+
+    async def write(self, method: str, body: Body) -> Answer:
+        return await self.call(method, {})
+
+    async def upload(self, url: str, data: bytes) -> Answer:
+        return await self.call(url, {})
 
     async def close(self) -> None:
         self.asked.append("closed")
@@ -105,6 +111,38 @@ async def test_holds_are_no_failures_but_end_too() -> None:
     error, script = await failing(waits, limited("1"))
     assert isinstance(error, NoAnswer)
     assert len(script.asked) == HOLDS + 1
+
+
+async def test_a_long_hold_is_told_and_a_short_one_is_not() -> None:
+    waits, said = Waits(), list[str]()
+    script = Scripted(limited("60"), limited("300"), limited("61"), GOOD)
+    of = Calls(script, AppKind.INTERNAL, clock=waits.clock, sleep=waits.sleep, say=said.append)
+    await of.call(METHOD, {})
+    assert said == [
+        f"Slack asks to wait 300 s before the next {METHOD}",
+        f"Slack asks to wait 61 s before the next {METHOD}",
+    ]
+
+
+async def test_a_hold_that_several_calls_meet_at_once_is_told_once() -> None:
+    waits, said = Waits(), list[str]()
+    both = asyncio.Barrier(2)
+
+    class Together(Scripted):
+        async def call(self, method: str, params: Params) -> Answer:
+            answer = await super().call(method, params)
+            if answer.status != GOOD.status:
+                await both.wait()
+            return answer
+
+    async def sleep(seconds: float) -> None:
+        await asyncio.sleep(0)  # the other one goes on meanwhile
+        await waits.sleep(seconds)
+
+    script = Together(limited("300"), limited("300"), GOOD)
+    of = Calls(script, AppKind.INTERNAL, clock=waits.clock, sleep=sleep, say=said.append)
+    await asyncio.gather(of.call(METHOD, {}), of.call(METHOD, {}))
+    assert len(said) == 1
 
 
 @pytest.mark.parametrize("seconds", ["3601", "-1", "inf", "nan"])
@@ -169,3 +207,33 @@ async def test_a_missing_scope_is_named() -> None:
 async def test_what_is_no_code_is_not_told() -> None:
     error, _ = await failing(Waits(), refused("xoxp-1 what somebody wrote"))
     assert str(error) == f"{METHOD}: unknown"
+
+
+# ── what changes something ───────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize("trouble", [CUT, Answer(503, {}), Answer(200, {}), refused("fatal_error")])
+async def test_what_may_have_been_done_is_not_repeated(trouble: Answer | Cut) -> None:
+    waits, script = Waits(), Scripted(trouble, GOOD)
+    with pytest.raises(NoAnswer):
+        await calls(script, waits).write("chat.postMessage", {}, once=True)
+    assert len(script.asked) == 1
+
+
+async def test_what_has_surely_not_been_done_is_repeated() -> None:
+    waits, unsent = Waits(), Cut("ClientConnectorError", unsent=True)
+    script = Scripted(unsent, limited("30"), unsent, GOOD)
+    assert await calls(script, waits).write("chat.postMessage", {}, once=True) == GOOD.body
+    assert waits.slept == [1, 30, 2]
+
+
+async def test_what_can_be_done_twice_is_repeated() -> None:
+    waits, script = Waits(), Scripted(CUT, GOOD)
+    assert await calls(script, waits).write("conversations.join", {}) == GOOD.body
+
+
+async def test_a_file_that_is_not_taken_is_an_error() -> None:
+    waits, script = Waits(), Scripted(Answer(400, {"ok": False}))
+    with pytest.raises(NoAnswer):
+        await calls(script, waits).upload("files.getUploadURLExternal", "https://x.example", b"")
+    assert len(script.asked) == TRIES

@@ -33,6 +33,13 @@ async def test_once_a_minute_is_once_a_minute() -> None:
     assert await turns(pace(1, waits), waits, 4) == [0, 61, 122, 183]
 
 
+async def test_messages_are_posted_one_a_second() -> None:
+    waits = Waits()
+    limit = limits(AppKind.INTERNAL)["chat.postMessage"]
+    of = Pace(limit.per_minute, clock=waits.clock, sleep=waits.sleep, seconds=limit.seconds)
+    assert await turns(of, waits, 4) == [0, 1, 2, 3]
+
+
 @given(per_minute=st.integers(1, 6), pauses=st.lists(st.floats(0, 90), max_size=30))
 async def test_no_minute_holds_more_turns_than_allowed(
     per_minute: int, pauses: list[float]

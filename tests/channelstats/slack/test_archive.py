@@ -36,6 +36,9 @@ def archive_path(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
 def test_a_folder_and_a_zip_hold_the_same(archive_path: Path) -> None:
     with open_archive(archive_path) as archive:
         assert {name: archive.read(name) for name in archive.names} == FILES
+        assert {name: archive.size(name) for name in archive.names} == {
+            name: len(data) for name, data in FILES.items()
+        }
 
 
 def test_the_fingerprint_is_the_same_each_time_and_another_for_other_content(

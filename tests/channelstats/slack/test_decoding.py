@@ -46,6 +46,12 @@ def test_half_a_surrogate_pair_costs_nothing() -> None:
     assert ([message.ts for message in found], broken) == (["1.2", "3.4"], [])
 
 
+def test_half_a_pair_in_the_name_of_a_field_costs_its_object() -> None:
+    found, broken = MESSAGES.decode(b'[{"ts":"1.2","\\ud800":1},{"ts":"3.4","file":{"\\ud800":1}}]')
+    assert [message.ts for message in found] == []
+    assert broken == ["half of a surrogate pair in the name of a field"] * 2
+
+
 @pytest.mark.parametrize(
     ("data", "reason"),
     [

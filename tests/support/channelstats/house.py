@@ -48,8 +48,14 @@ class House:
         return {str(item[HASH_KEYS[name]]): item for item in found}
 
     async def everything(self) -> dict[str, dict[str, Item]]:
-        """Every table with all it holds."""
-        return {name: await self.items(name) for name in HASH_KEYS}
+        """Every table with all it holds, but for what runs keep of their own: marks of dates, of
+        which none is ever made twice, and what was seen when.
+        """
+        found = {name: await self.items(name) for name in HASH_KEYS}
+        own = [key for key in found["Configuration"] if key.split(" ")[0] in ("days", "seen")]
+        for key in own:
+            del found["Configuration"][key]
+        return found
 
     async def take_in(
         self,

@@ -70,8 +70,17 @@ class Slack:
     def methods(self) -> list[str]:
         return [name for name, _ in self._control(None)["calls"]]
 
-    def _control(self, body: bytes | None) -> Any:
-        with urllib.request.urlopen(f"{self.url}/control", data=body, timeout=60) as answer:
+    def told(self) -> Any:
+        """Everything the server has: `calls`, `messages`, `channels`, `members`, `files`."""
+        return self._control(None)
+
+    def wait_for(self, method: str, calls: int) -> None:
+        """Wait until a method was called so often."""
+        self._control(None, f"?until={method}&calls={calls}")
+
+    def _control(self, body: bytes | None, query: str = "") -> Any:
+        url = f"{self.url}/control{query}"
+        with urllib.request.urlopen(url, data=body, timeout=60) as answer:
             return json.load(answer)
 
     @asynccontextmanager

@@ -7,6 +7,7 @@ from typing import Any
 
 from channelstats.reports.cache import document_of
 from channelstats.reports.directory import Directory, load
+from channelstats.reports.document import whole
 from channelstats.reports.render import Form, Kind, Wanted, render
 from channelstats.stats import Options, Period
 from support.channelstats.house import COMPAT, EXAMPLE, NOW, UTC, house
@@ -47,6 +48,7 @@ async def all_weeks_in(folder: Path) -> dict[str, Week]:
                 opened.tables, period, Options(COMPAT), clock=ManualClock(NOW)
             )
             found[name] = Week(
-                document, await load(opened.tables, period, "example", ["CDEV", "CGEN"])
+                dict(whole(document)),
+                await load(opened.tables, period, "example", ["CDEV", "CGEN"]),
             )
     return found

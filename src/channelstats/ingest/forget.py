@@ -1,0 +1,77 @@
+"""Forgetting somebody: whatever the store holds of a person goes, and does not come back.
+
+Rule: first they are noted as forgotten, so that no import that runs meanwhile brings them back;
+then everything of theirs is removed. A run that was interrupted is done again from its beginning.
+
+Their messages are deleted. In the messages of others nothing names them any more: no reaction, no
+mention, no reply in a list. Reports that were made before are removed, since they may hold them.
+"""
+
+from collections.abc import AsyncGenerator
+
+import msgspec
+
+from channelstats.tables import Tables
+from channelstats.tables.forgotten import add_forgotten
+from channelstats.tables.leaving_out import row_without
+from channelstats.tables.message_row import MessageRow
+
+
+class Forgotten(msgspec.Struct, frozen=True):
+    """What has been removed so far: messages of theirs, and messages of others that named them;
+    ``read`` rows were looked at.
+    """
+
+    deleted: int = 0
+    changed: int = 0
+    read: int = 0
+
+
+class Forgetting:
+    """One person."""
+
+    def __init__(self, tables: Tables, uid: str) -> None:
+        self._tables, self._uid = tables, uid
+
+    async def run(self) -> AsyncGenerator[Forgotten, None]:
+        """Remove everything, and report as it goes on."""
+        tables, uid = self._tables, self._uid
+        await add_forgotten(tables.configuration, uid)
+        done = Forgotten()
+        async for rows in tables.messages.pages():
+            deleted, changed = await self._clean(rows)
+            done = Forgotten(done.deleted + deleted, done.changed + changed, done.read + len(rows))
+            yield done
+        await tables.messages.close_days()
+        await tables.messages.drop_old_blocks()
+        await self._leave_channels()
+        await tables.users.delete(uid)
+        await tables.users_created.delete(uid)
+        await tables.user_hash.remove(uid)
+        await tables.first_posts.delete([uid])
+        await tables.sent.forget(uid)
+        await tables.reports.clear()
+
+    async def _clean(self, rows: list[MessageRow]) -> tuple[int, int]:
+        gone, changed = [], []
+        for row in rows:
+            left = row_without(row, self._is_out)
+            if left is None:
+                gone.append(row)
+            elif left is not row:
+                changed.append(left)
+        await self._tables.messages.delete(gone)
+        await self._tables.messages.write(changed)
+        return len(gone), len(changed)
+
+    def _is_out(self, uid: str) -> bool:
+        return uid == self._uid
+
+    async def _leave_channels(self) -> None:
+        """Take them out of the lists of members."""
+        bulk = self._tables.bulk
+        for cid in await self._tables.channels.all():
+            members = (await bulk.get(cid) or "").split(",")
+            if self._uid in members:
+                left = [uid for uid in members if uid != self._uid]
+                await (bulk.put(cid, ",".join(left)) if left else bulk.delete(cid))

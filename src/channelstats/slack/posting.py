@@ -1,0 +1,174 @@
+"""Posting messages and files, and finding again what was posted.
+
+Rule: posting is never repeated where it may have been done: whoever posts has to look first, by the
+mark that every message carries where people do not see it.
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+import msgspec
+
+from channelstats.identifiers import is_channel_id, is_timestamp, is_user_id, timestamp
+from channelstats.slack.api_calls import Calls
+from channelstats.slack.api_errors import NoAnswer
+from channelstats.slack.api_transport import Params
+from channelstats.slack.decoding import Broken, object_of
+
+MARK: Final = "channelstats_report"
+"""The type of the metadata that messages carry."""
+
+PAGES: Final = 10
+"""Pages that are looked through for a message."""
+
+_ADDRESS: Final = re.compile(r"https?://[\x21-\x7e]{1,2000}")
+
+
+class Mark(msgspec.Struct, frozen=True):
+    """Which message it is: the part of an edition of a report, and the blocks that are posted with
+    it and the ones before it.
+    """
+
+    edition: str
+    part: int
+    blocks: int
+
+
+class Posted(msgspec.Struct, frozen=True):
+    """A message that is there. ``channel`` is that of a direct message, where it was posted to a
+    person.
+    """
+
+    channel: str
+    ts: str
+    mark: Mark
+
+
+class _Metadata(msgspec.Struct):
+    event_type: str = ""
+    event_payload: dict[str, object] = {}
+
+
+class _Message(msgspec.Struct):
+    ts: str = ""
+    metadata: _Metadata | None = None
+
+
+class Posting:
+    """Messages and files, over HTTP. Everything raises `SlackError`."""
+
+    def __init__(self, calls: Calls) -> None:
+        self._calls = calls
+
+    async def post(
+        self, to: str, message: Mapping[str, object], mark: Mark, *, thread_ts: str = ""
+    ) -> Posted:
+        """Post a message, as `channelstats.reports.slack_messages` makes them, to a channel or a
+        person, once.
+
+        :raises NoAnswer: it may be there; `find` tells
+        """
+        thread = {"thread_ts": thread_ts} if thread_ts else {}
+        metadata = {"event_type": MARK, "event_payload": msgspec.structs.asdict(mark)}
+        body = {"channel": to, **message, **thread, "metadata": metadata}
+        answer = await self._calls.write("chat.postMessage", body, once=True)
+        channel, ts = answer.get("channel"), answer.get("ts")
+        if not (is_channel_id(channel) and is_timestamp(ts)):
+            raise NoAnswer("chat.postMessage", "an answer that does not say what was posted")
+        return Posted(channel, ts, mark)
+
+    async def note(self, channel: str, text: str) -> None:
+        """Post a line that nobody looks for again."""
+        body = {"channel": channel, "text": text, "unfurl_links": False, "unfurl_media": False}
+        await self._calls.write("chat.postMessage", body, once=True)
+
+    async def find(
+        self, to: str, edition: str, part: int, *, thread_ts: str = "", since: int
+    ) -> Posted | None:
+        """The message with the mark, if it was posted since then (in seconds)."""
+        channel = await self.direct(to) if is_user_id(to) else to
+        asked: Params = {
+            "channel": channel,
+            "oldest": timestamp(since * 1_000_000),
+            "include_all_metadata": True,
+        }
+        method = "conversations.history"
+        if thread_ts:
+            method, asked = "conversations.replies", {**asked, "ts": thread_ts}
+        cursor = ""
+        for _ in range(PAGES):
+            at: Params = {"cursor": cursor} if cursor else {}
+            limit = self._calls.limit(method).items
+            answer = await self._calls.call(method, {**asked, **at, "limit": limit})
+            for message in _messages(method, answer.get("messages")):
+                mark = _mark(message)
+                if mark is not None and (mark.edition, mark.part) == (edition, part):
+                    return Posted(channel, message.ts, mark)
+            metadata = answer.get("response_metadata")
+            following = metadata.get("next_cursor") if isinstance(metadata, dict) else None
+            if not (isinstance(following, str) and following):
+                return None
+            cursor = following
+        raise NoAnswer(method, f"more than {PAGES} pages of messages")
+
+    async def direct(self, uid: str) -> str:
+        """The ID of the direct messages with somebody."""
+        answer = await self._calls.write("conversations.open", {"users": uid})
+        channel = answer.get("channel")
+        cid = channel.get("id") if isinstance(channel, dict) else None
+        if not is_channel_id(cid):
+            raise NoAnswer("conversations.open", "an answer without a channel")
+        return cid
+
+    async def permalink(self, channel: str, ts: str) -> str:
+        asked: Params = {"channel": channel, "message_ts": ts}
+        answer = await self._calls.call("chat.getPermalink", asked)
+        return _address("chat.getPermalink", answer.get("permalink"))
+
+    async def upload(
+        self, channel: str, name: str, title: str, data: bytes, *, thread_ts: str
+    ) -> str:
+        """Put a file into a thread; return its ID."""
+        method = "files.getUploadURLExternal"
+        asked: Params = {"filename": name, "length": len(data)}
+        answer = await self._calls.call(method, asked)
+        url, file = _address(method, answer.get("upload_url")), answer.get("file_id")
+        if not isinstance(file, str):
+            raise NoAnswer(method, "an answer without a file")
+        await self._calls.upload(method, url, data)
+        body = {
+            "files": [{"id": file, "title": title}],
+            "channel_id": channel,
+            "thread_ts": thread_ts,
+        }
+        await self._calls.write("files.completeUploadExternal", body, once=True)
+        return file
+
+
+def _messages(method: str, values: object) -> Sequence[_Message]:
+    if not isinstance(values, list):
+        raise NoAnswer(method, "an answer without messages")
+    found = []
+    for value in values:
+        try:
+            found.append(object_of(value, _Message))
+        except Broken:
+            continue  # somebody else's: ours are sound
+    return found
+
+
+def _mark(message: _Message) -> Mark | None:
+    metadata = message.metadata
+    if metadata is None or metadata.event_type != MARK or not is_timestamp(message.ts):
+        return None
+    try:
+        return object_of(metadata.event_payload, Mark)
+    except Broken:
+        return None
+
+
+def _address(method: str, value: object) -> str:
+    if not (isinstance(value, str) and _ADDRESS.fullmatch(value)):
+        raise NoAnswer(method, "an answer without an address")
+    return value

@@ -1,0 +1,81 @@
+"""Forgetting somebody leaves nothing of them, and no import brings them back."""
+
+from collections.abc import AsyncIterator
+from datetime import date
+from pathlib import Path
+
+import pytest
+
+from channelstats.ingest.forget import Forgetting, Forgotten
+from channelstats.stats import Options, Period
+from channelstats.tables import Tables
+from channelstats.tables.forgotten import digest
+from support.channelstats.house import COMPAT, EXAMPLE, UTC, House, house
+from support.clocks import ManualClock
+
+WEEK = Period(date(2024, 3, 10), 7, UTC)
+BOB = ("UBOB", "bob", "Bob Berg")
+
+
+@pytest.fixture
+async def known(tmp_path: Path) -> AsyncIterator[House]:
+    """The worked example, with everything that is kept of it beside the rows."""
+    async with house(tmp_path) as found:
+        await found.take_in(EXAMPLE)
+        await found.tables.user_hash.add(["UALICE", "UBOB"])
+        await found.tables.users_created.add([("UBOB", 1_500_000_000)])
+        await found.tables.reports.put("2024-03-10-7", "a report on UBOB")
+        await found.report(WEEK, Options(COMPAT))
+        yield found
+
+
+async def forget(tables: Tables, uid: str) -> Forgotten:
+    async with tables.writing(ManualClock(0)):
+        return [done async for done in Forgetting(tables, uid).run()][-1]
+
+
+async def test_nothing_of_them_stays(known: House) -> None:
+    assert "UBOB" in str(await known.everything())
+    done = await forget(known.tables, "UBOB")
+    everything = str(await known.everything())
+    assert not any(name in everything for name in BOB)
+    assert (done.deleted, done.read) == (6, 15)
+
+
+async def test_the_others_keep_what_is_theirs(known: House) -> None:
+    before = await known.items("Message")
+    await forget(known.tables, "UBOB")
+    after = await known.items("Message")
+    assert set(before) - set(after) == {
+        key for key, item in before.items() if item.get("slack_uid") == "UBOB"
+    }
+    head = after["CGEN_1709573400.000300"]
+    assert head["reactions"] == "wave:UCARA"
+    assert (head["reaction_count"], head["reply_count"]) == (1, 1)
+    assert head["replies"] == "UCARA:1709755200.000600"
+    assert after["CDEV_1709608500.000500"] == before["CDEV_1709608500.000500"]
+    assert (await known.items("BulkStore"))["CGEN"]["value"] == "UALICE,UCARA"
+
+
+async def test_no_import_brings_them_back(known: House) -> None:
+    await forget(known.tables, "UBOB")
+    forgotten = await known.everything()
+    await known.take_in(EXAMPLE)
+    again = await known.everything()
+    assert "UBOB" not in str(again)
+    assert again["Message"] == forgotten["Message"]
+    assert again["FirstPost"] == forgotten["FirstPost"]
+
+
+async def test_what_is_kept_is_a_digest_alone(known: House) -> None:
+    await forget(known.tables, "UBOB")
+    configuration = await known.items("Configuration")
+    assert configuration["forgotten"]["people"] == frozenset({digest("UBOB")})
+    assert "UBOB" not in digest("UBOB")
+
+
+async def test_it_can_be_done_again(known: House) -> None:
+    await forget(known.tables, "UBOB")
+    once = await known.everything()
+    assert (await forget(known.tables, "UBOB")).deleted == 0
+    assert await known.everything() == once

@@ -1,0 +1,76 @@
+"""Old messages go, with what was made of them; what is younger stays as it was."""
+
+from datetime import date
+
+from channelstats.ingest.first_posts import rebuild
+from channelstats.ingest.retention import remove_before
+from channelstats.tables.day_blocks import name_of
+from channelstats.tables.first_posts import FirstPost
+from support.channelstats.house import COMPAT, EXAMPLE, House
+
+
+async def removed(house: House, first: date) -> dict[str, int]:
+    found = {day: number async for day, number in remove_before(house.tables, first)}
+    await house.tables.messages.close_days()
+    return found
+
+
+async def blocks(house: House) -> set[str]:
+    """The dates of which columns are kept."""
+    first, last = date(2024, 3, 1), date(2024, 3, 31)
+    async for _ in house.tables.messages.of_days(first, last):
+        pass
+    return {key.split()[0] for key in await house.items("BulkStore") if key.endswith(" columns")}
+
+
+async def test_messages_of_dates_before_the_first_go(empty: House) -> None:
+    await empty.take_in(EXAMPLE)
+    await empty.tables.messages.close_days()
+    before = await empty.items("Message")
+    assert await removed(empty, date(2024, 3, 5)) == {"2024-03-03": 2, "2024-03-04": 2}
+    after = await empty.items("Message")
+    assert after == {key: item for key, item in before.items() if str(item["date"]) >= "2024-03-05"}
+    assert len(after) == 11
+
+
+async def test_what_was_made_of_them_goes_too_and_that_alone(empty: House) -> None:
+    await empty.take_in(EXAMPLE)
+    await empty.tables.messages.close_days()
+    made = await blocks(empty)
+    assert {"2024-03-03", "2024-03-10"} <= made
+    await removed(empty, date(2024, 3, 10))
+    left = {key for key in await empty.items("BulkStore") if key.endswith(" columns")}
+    assert left == {name_of(day) for day in made if day >= "2024-03-10"}
+
+
+async def test_first_posts_and_people_stay(empty: House) -> None:
+    await empty.take_in(EXAMPLE)
+    before = {name: await empty.items(name) for name in ("FirstPost", "User", "Channel")}
+    await removed(empty, date(2024, 3, 31))
+    assert await empty.items("Message") == {}
+    assert before == {name: await empty.items(name) for name in before}
+
+
+async def test_first_posts_that_are_made_anew_keep_those_of_removed_messages(empty: House) -> None:
+    await empty.take_in(EXAMPLE)
+    before = await empty.items("FirstPost")
+    await removed(empty, date(2024, 3, 10))
+    wrong = FirstPost("1710369900.001300", "CDEV")  # which is stored, and Alice's
+    await empty.tables.first_posts.put([("UDAVE", wrong)])
+    await rebuild(empty.tables, COMPAT, [])
+    assert await empty.items("FirstPost") == before
+
+
+async def test_a_second_time_there_is_nothing_left_to_remove(empty: House) -> None:
+    await empty.take_in(EXAMPLE)
+    assert sum((await removed(empty, date(2024, 3, 10))).values()) == 6
+    days = await empty.tables.messages.days()
+    assert await removed(empty, date(2024, 3, 10)) == {}
+    assert await empty.tables.messages.days() == days
+
+
+async def test_what_is_imported_again_is_removed_again(empty: House) -> None:
+    await empty.take_in(EXAMPLE)
+    await removed(empty, date(2024, 3, 10))
+    await empty.take_in(EXAMPLE)
+    assert sum((await removed(empty, date(2024, 3, 10))).values()) == 6

@@ -1,0 +1,104 @@
+"""Who does not want to be in the store is not brought there by the Web API either."""
+
+import pytest
+
+from channelstats.ingest.sync import ALL, Part
+from channelstats.ingest.sync_choice import SyncChoice
+from channelstats.ingest.sync_events import Problem, SyncFinished, UsersDone
+from channelstats.tables.forgotten import add_forgotten
+from support.channelstats.fake_slack import Fault
+from support.channelstats.house import House
+from support.channelstats.slack_house import Slack
+from support.channelstats.small_workspace import A, B, C, at, said, ts, workspace
+from support.channelstats.workspace import Workspace
+
+NOW = at(5)
+MESSAGES = frozenset({Part.MESSAGES})
+
+
+def talk() -> Workspace:
+    """B answers, reacts, is mentioned, begins a thread, and is a member."""
+    of = workspace(
+        one=[
+            said(1, reactions=[{"name": "wave", "users": [A, B], "count": 2}]),
+            said(1.1, B, thread=1),
+            said(1.2, C, thread=1),
+            said(2, B),
+            said(2.1, C, thread=2, text=f"well <@{B}> well"),
+        ]
+    )
+    of.users.append({"id": C, "name": "cara", "profile": {"display_name": "ca"}})
+    return of
+
+
+def choice(*people: str) -> SyncChoice:
+    return SyncChoice(exclude_people=frozenset(people))
+
+
+async def left(of: House) -> str:
+    return repr(await of.everything())
+
+
+async def test_the_forgotten_do_not_come_back(slack: Slack, empty: House) -> None:
+    slack.serve(talk())
+    await add_forgotten(empty.tables.configuration, B)
+    events = await slack.sync(empty, now=NOW, choice=choice())
+    assert events[0] == UsersDone(users=3, active=3, new=2)
+    found = await empty.items("Message")
+    assert sorted(found) == [f"CONE_{ts(day)}" for day in (1, 1.2, 2.1)]
+    assert found[f"CONE_{ts(1)}"]["reactions"] == f"wave:{A}"
+    assert found[f"CONE_{ts(1)}"]["reply_count"] == 1
+    assert await empty.tables.bulk.get("CONE") == A
+    assert B not in await left(empty)
+    before = await empty.items("Message")
+    await slack.sync(empty, now=NOW + 60, choice=choice())
+    assert await empty.items("Message") == before
+
+
+@pytest.mark.parametrize("name", [B, "ubob", "@ubob"])
+@pytest.mark.parametrize("parts", [ALL, MESSAGES])
+async def test_the_excluded_are_left_out_by_id_and_name(
+    slack: Slack, empty: House, name: str, parts: frozenset[Part]
+) -> None:
+    slack.serve(talk())
+    await slack.sync(empty, now=NOW, choice=choice(name), parts=parts)
+    assert len(await empty.items("Message")) == 3
+    assert B not in await left(empty)
+
+
+async def test_users_are_asked_for_only_where_a_name_is_not_known(
+    slack: Slack, empty: House
+) -> None:
+    slack.serve(talk())
+    await slack.sync(empty, now=NOW, choice=choice(B), parts=MESSAGES)
+    assert "users.list" not in slack.methods()
+    await slack.sync(empty, now=NOW, choice=choice("ca"), parts=MESSAGES)
+    assert slack.methods().count("users.list") == 1
+    await slack.sync(empty, now=NOW, choice=choice(B, "ca"))
+    assert slack.methods().count("users.list") == 2
+
+
+async def test_while_it_is_not_known_who_is_meant_nothing_is_read(
+    slack: Slack, empty: House
+) -> None:
+    slack.serve(talk(), Fault("status", "500", method="users.list", times=-1))
+    *_, finished = await slack.sync(empty, now=NOW, choice=choice("ubob"))
+    assert isinstance(finished, SyncFinished)
+    assert [failed.place for failed in finished.failed] == ["users.list", "exclude_users"]
+    assert await empty.items("Message") == {}
+    assert await empty.items("BulkStore") == {}
+    *_, finished = await slack.sync(empty, now=NOW, choice=choice(B))
+    assert isinstance(finished, SyncFinished)
+    assert [failed.place for failed in finished.failed] == ["users.list"]
+    assert len(await empty.items("Message")) == 3
+
+
+@pytest.mark.parametrize("parts", [ALL, MESSAGES])
+async def test_a_name_that_leaves_nobody_out_is_told(
+    slack: Slack, empty: House, parts: frozenset[Part]
+) -> None:
+    slack.serve(talk())
+    events = await slack.sync(empty, now=NOW, choice=choice("ubobb", B), parts=parts)
+    problem = Problem("exclude_users", "nobody is called 'ubobb', so nobody is left out by it")
+    assert events.count(problem) == 1
+    assert B not in await left(empty)

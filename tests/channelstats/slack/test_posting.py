@@ -1,0 +1,127 @@
+"""Messages are found again by their mark, and answers that say nothing are no answers."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from channelstats.slack.api_calls import Calls
+from channelstats.slack.api_errors import NoAnswer
+from channelstats.slack.api_pace import AppKind
+from channelstats.slack.api_transport import Answer, Body, Params
+from channelstats.slack.channel_care import ChannelCare
+from channelstats.slack.posting import PAGES, Mark, Posting
+from support.channelstats.desk import desk, office
+from support.channelstats.house import NOW
+from support.channelstats.slack_house import Slack, Waits
+
+MESSAGE: dict[str, object] = {"text": "it"}
+
+
+class Saying:
+    """A transport that always answers the same."""
+
+    def __init__(self, body: Mapping[str, object]) -> None:
+        self.answer = Answer(200, {"ok": True, **body})
+        self.asked: list[str] = []
+
+    async def call(self, method: str, params: Params) -> Answer:
+        self.asked.append(method)
+        return self.answer
+
+    async def write(self, method: str, body: Body) -> Answer:
+        return await self.call(method, {})
+
+    async def upload(self, url: str, data: bytes) -> Answer:
+        return await self.call("upload", {})
+
+    async def close(self) -> None: ...
+
+
+def calls(saying: Saying) -> Calls:
+    waits = Waits()
+    return Calls(saying, AppKind.INTERNAL, clock=waits.clock, sleep=waits.sleep)
+
+
+async def test_a_message_is_found_by_edition_and_part(slack: Slack) -> None:
+    slack.serve(office(), most=2)
+    async with desk(slack) as at:
+        found = {}
+        for edition, part in (("a", 1), ("a", 2), ("b", 1)):
+            mark = Mark(edition, part, 10 * part)
+            found[edition, part] = await at.posting.post("CGEN", MESSAGE, mark)
+        for (edition, part), posted in found.items():
+            assert await at.posting.find("CGEN", edition, part, since=int(NOW) - 1) == posted
+        assert await at.posting.find("CGEN", "b", 2, since=int(NOW) - 1) is None
+
+
+async def test_an_answer_in_a_thread_is_found_there(slack: Slack) -> None:
+    slack.serve(office())
+    async with desk(slack) as at:
+        head = await at.posting.post("CGEN", MESSAGE, Mark("a", 1, 1))
+        reply = await at.posting.post("CGEN", MESSAGE, Mark("a", 2, 1), thread_ts=head.ts)
+        since = int(NOW) - 1
+        assert await at.posting.find("CGEN", "a", 2, since=since) is None
+        assert await at.posting.find("CGEN", "a", 2, thread_ts=head.ts, since=since) == reply
+
+
+async def test_what_was_posted_to_a_person_is_found_in_their_direct_messages(slack: Slack) -> None:
+    slack.serve(office())
+    async with desk(slack) as at:
+        posted = await at.posting.post("UBOB", MESSAGE, Mark("a", 1, 1))
+        assert posted.channel == "DBOB"
+        assert await at.posting.find("UBOB", "a", 1, since=int(NOW) - 1) == posted
+
+
+@pytest.mark.parametrize(
+    "metadata",
+    [
+        None,
+        {"event_type": "other", "event_payload": {"edition": "a", "part": 1, "blocks": 1}},
+        {"event_type": "channelstats_report", "event_payload": {"edition": "a"}},
+        {"event_type": "channelstats_report"},
+        "a text",
+    ],
+)
+async def test_marks_of_others_are_none_of_ours(metadata: Any) -> None:
+    message = {"ts": "1710000000.000100", "metadata": metadata}
+    posting = Posting(calls(Saying({"messages": [message, {"ts": 5}, None]})))
+    assert await posting.find("CGEN", "a", 1, since=0) is None
+
+
+async def test_looking_for_a_message_ends() -> None:
+    endless = Saying({"messages": [], "response_metadata": {"next_cursor": "more"}})
+    with pytest.raises(NoAnswer, match="pages"):
+        await Posting(calls(endless)).find("CGEN", "a", 1, since=0)
+    assert len(endless.asked) == PAGES
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {},
+        {"channel": "CGEN"},
+        {"ts": "1710000000.000100"},
+        {"channel": "CGEN", "ts": "now"},
+        {"channel": ["CGEN"], "ts": "1710000000.000100"},
+        {"messages": {}},
+        {"upload_url": "file:///etc/passwd", "file_id": "F1"},
+        {"upload_url": "https://x.example/1"},
+        {"permalink": "javascript:alert(1)"},
+        {"permalink": "https://x.example/|<!channel>\n"},
+    ],
+)
+async def test_an_answer_that_does_not_say_what_was_asked_is_none(body: dict[str, Any]) -> None:
+    posting, care = Posting(calls(Saying(body))), ChannelCare(calls(Saying(body)))
+    for asking in (
+        posting.post("CGEN", MESSAGE, Mark("a", 1, 1)),
+        posting.find("CGEN", "a", 1, since=0),
+        posting.direct("UBOB"),
+        posting.permalink("CGEN", "1710000000.000100"),
+        posting.upload("CGEN", "a", "A", b"", thread_ts="1710000000.000100"),
+        care.own_id(),
+        care.about("CGEN"),
+        care.create("dev"),
+    ):
+        with pytest.raises(NoAnswer):
+            await asking

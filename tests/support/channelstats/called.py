@@ -1,0 +1,36 @@
+"""Commands called as from a shell, with clocks of the test's, and what they left in the store."""
+
+import asyncio
+from pathlib import Path
+
+from channelstats.cli import main
+from channelstats.tables import Tables
+from support.channelstats.house import UTC, House
+from support.channelstats.slack_house import Waits
+from support.clocks import ManualClock
+from tablestore import Item
+from tablestore.sqlite import SqliteEngine
+
+DATA = Path("channelstats-data")
+"""The data folder where none is named."""
+
+
+def called(*arguments: str, now: float, waits: Waits | None = None) -> int:
+    """Run a command at that time; return its exit code. Nobody waits in earnest."""
+    slept = waits or Waits()
+    return main(arguments, clock=lambda: now, steady=slept.clock, sleep=slept.sleep)
+
+
+def stored(name: str = "Message", folder: Path = DATA) -> dict[str, Item]:
+    """Everything in a table of a data folder, by key."""
+
+    async def read() -> dict[str, Item]:
+        path = (folder / "channelstats.sqlite").absolute()
+        engine = await SqliteEngine.open(path, clock=ManualClock())
+        try:
+            tables = await Tables.open(engine, "channelstats", UTC)
+            return await House(engine, tables).items(name)
+        finally:
+            await engine.close()
+
+    return asyncio.run(read())

@@ -1,0 +1,63 @@
+"""The dashboard over the worked example, in this process."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from aiohttp import web
+from aiohttp.test_utils import TestClient, TestServer
+
+from channelstats.settings import load
+from channelstats.web.access import Guard
+from channelstats.web.app import State, make_app
+from channelstats.web.boards import Boards
+from support.channelstats.house import NOW, House
+from support.clocks import ManualClock
+
+Client = TestClient[web.Request, web.Application]
+
+SECRET = b"a secret that is long enough"
+TOKEN = "correct-horse-battery"
+
+
+@dataclass
+class Dashboard:
+    """A dashboard and somebody who visits it."""
+
+    house: House
+    client: Client
+    clock: ManualClock
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.client.port}"
+
+    async def status(self, path: str, **headers: str) -> int:
+        async with self.client.get(path, headers=headers, allow_redirects=False) as answer:
+            return answer.status
+
+    async def text(self, path: str, *, status: int = 200) -> str:
+        async with self.client.get(path, allow_redirects=False) as answer:
+            text = await answer.text()
+            assert answer.status == status, text
+            return text
+
+
+@asynccontextmanager
+async def dashboard(
+    house: House,
+    folder: Path,
+    *,
+    token: str | None = None,
+    secret: bytes | None = None,
+    **settings: str,
+) -> AsyncIterator[Dashboard]:
+    """A dashboard over the tables of a house."""
+    clock = ManualClock(NOW)
+    known = load({"data": str(folder), "profile": "compat", **settings}, {})
+    boards = Boards(house.tables, known, clock=clock, secret=secret)
+    guard = Guard(token, clock)
+    state = State(house.tables, known, clock, guard, boards, anonymous=secret is not None)
+    async with TestClient(TestServer(make_app(state))) as client:
+        yield Dashboard(house, client, clock)

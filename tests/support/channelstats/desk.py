@@ -1,0 +1,109 @@
+"""Sending over the fake Slack, with tables and clocks of its own."""
+
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from datetime import date
+from typing import Any
+
+from channelstats.reports.slack_blocks import SlackBlock
+from channelstats.reports.slack_messages import Content
+from channelstats.sending.heartbeat import Heartbeat
+from channelstats.sending.sender import Errand, Sender
+from channelstats.slack.api_calls import Calls
+from channelstats.slack.api_pace import AppKind
+from channelstats.slack.api_transport import SdkTransport
+from channelstats.slack.channel_care import ChannelCare
+from channelstats.slack.posting import Posting
+from channelstats.tables.sent_reports import SentKey, SentReports
+from support.channelstats.fake_slack import TOKEN
+from support.channelstats.house import NOW
+from support.channelstats.slack_house import Slack
+from support.channelstats.workspace import Raw, Workspace
+
+KEY = SentKey("global", "", date(2024, 3, 10), 7, "CGEN")
+TO_ALICE = SentKey("user", "UALICE", date(2024, 3, 10), 7, "UALICE")
+
+
+def block(number: int, length: int = 100) -> SlackBlock:
+    text = f"{number} ".ljust(length, "x")
+    return {"type": "section", "text": {"type": "mrkdwn", "text": text}}
+
+
+def content(blocks: int, length: int = 100) -> Content:
+    return Content("A report", [block(number, length) for number in range(blocks)])
+
+
+def errand(blocks: int = 120, length: int = 10, key: SentKey = KEY) -> Errand:
+    """A report of so many blocks."""
+    return Errand(key, content(blocks, length))
+
+
+def office(**channels: Raw) -> Workspace:
+    """Channels by name that a report may go to; each one's ID is C and its name in capitals."""
+    users = [{"id": uid, "name": uid[1:].lower()} for uid in ("UALICE", "UBOB", "UCARA")]
+    listed = [
+        {"id": f"C{name.upper()}", "name": name, "is_member": True, "members": ["UALICE"], **more}
+        for name, more in {"gen": {}, **channels}.items()
+    ]
+    return Workspace(users=users, channels=listed)
+
+
+@dataclass
+class Wall:
+    """The time of day, which goes on while somebody sleeps."""
+
+    slack: Slack
+
+    def __call__(self) -> float:
+        return NOW + self.slack.waits.now
+
+
+@dataclass
+class Desk:
+    """What posts, over one connection. ``meanwhile`` is what others do while it waits."""
+
+    slack: Slack
+    posting: Posting
+    care: ChannelCare
+    heartbeat: Heartbeat
+    said: list[str] = field(default_factory=list)
+    meanwhile: Callable[[], Awaitable[None]] | None = None
+
+    def sender(self, sent: SentReports) -> Sender:
+        return Sender(
+            self.posting, sent, self.heartbeat, clock=Wall(self.slack), say=self.said.append
+        )
+
+
+@asynccontextmanager
+async def desk(slack: Slack) -> AsyncIterator[Desk]:
+    transport = await SdkTransport.open(TOKEN, base_url=f"{slack.url}/api/")
+
+    async def sleep(seconds: float) -> None:
+        await slack.waits.sleep(seconds)
+        if opened.meanwhile is not None:
+            await opened.meanwhile()
+
+    heartbeat = Heartbeat(sleep)
+    calls = Calls(
+        heartbeat.over(transport),
+        AppKind.INTERNAL,
+        clock=slack.waits.clock,
+        sleep=heartbeat.sleep,
+    )
+    opened = Desk(slack, Posting(calls), ChannelCare(calls), heartbeat)
+    try:
+        yield opened
+    finally:
+        await calls.close()
+
+
+def posted(slack: Slack, cid: str = "CGEN") -> list[Raw]:
+    """The messages of a channel."""
+    found: list[Raw] = slack.told()["messages"].get(cid, [])
+    return found
+
+
+def blocks_in(messages: list[Raw]) -> list[Any]:
+    return [of for message in messages for of in message.get("blocks", [])]

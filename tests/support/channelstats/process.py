@@ -1,0 +1,88 @@
+"""channelstats as its user has it: commands, and a dashboard that runs as a process of its own."""
+
+import contextlib
+import io
+import os
+import signal
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Self
+
+from channelstats.cli import main
+from channelstats.commands.call import DONE
+
+PATIENCE = 120
+READY = "channelstats ready: "
+
+
+def environment() -> dict[str, str]:
+    """Ours, without settings of channelstats."""
+    return {name: text for name, text in os.environ.items() if not name.startswith("CHANNELSTATS_")}
+
+
+class Folder:
+    """A data folder, and commands on it."""
+
+    def __init__(self, path: Path, *settings: str) -> None:
+        self.path = path
+        self.settings = ["--data", str(path), *settings]
+
+    def run(self, command: str, *arguments: str, code: int = DONE) -> str:
+        """Run a command, with a loop of its own; return what it told its user."""
+        told = io.StringIO()
+        with contextlib.redirect_stderr(told), ThreadPoolExecutor(1) as thread:
+            words = [command, *arguments, *self.settings]
+            ended = thread.submit(main, words).result(PATIENCE)
+        assert ended == code, told.getvalue()
+        return told.getvalue()
+
+
+class Dashboard:
+    """`channelstats serve` on a free port of loopback; started again, on the same one."""
+
+    def __init__(self, folder: Folder) -> None:
+        self.folder = folder
+        self._port = "0"
+        self._process: subprocess.Popen[str] | None = None
+        self.url = ""
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
+    def start(self) -> None:
+        words = ["serve", "--port", self._port, *self.folder.settings]
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "channelstats", *words],
+            stdout=subprocess.PIPE,
+            text=True,
+            env=environment(),
+        )
+        assert self._process.stdout is not None
+        line = self._process.stdout.readline()
+        if not line.startswith(READY):
+            self._end(signal.SIGKILL)
+            raise AssertionError(f"it did not start: {line!r}")
+        self.url = line.removeprefix(READY).strip()
+        self._port = self.url.rstrip("/").rpartition(":")[2]
+
+    def stop(self) -> None:
+        if self._process is not None:
+            assert self._end(signal.SIGTERM) == 0
+
+    def _end(self, number: int) -> int:
+        """Send the signal and wait for the end; return the exit code."""
+        assert self._process is not None
+        process, self._process = self._process, None
+        with process:
+            process.send_signal(number)
+            try:
+                return process.wait(PATIENCE)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                raise

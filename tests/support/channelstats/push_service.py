@@ -1,0 +1,112 @@
+"""A push service of one process, and browsers that subscribed at it.
+
+It answers as it is told to, one answer after the other, and 201 when nothing is said. What it takes
+is decrypted with the browser's keys by `http_ece`.
+"""
+
+import asyncio
+import base64
+import json
+import os
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import http_ece
+from aiohttp import web
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
+
+from channelstats.tables.subscriptions import Subscription
+
+Answer = int | tuple[int, dict[str, str]]
+
+
+def base64url(raw: bytes) -> str:
+    return base64.urlsafe_b64encode(raw).rstrip(b"=").decode()
+
+
+class Browser:
+    """The keys of one subscription, and what came for it."""
+
+    def __init__(self, endpoint: str) -> None:
+        self.endpoint = endpoint
+        self._private = ec.generate_private_key(ec.SECP256R1())
+        self._auth = os.urandom(16)
+        self.got: list[Any] = []
+        """What it was told, decrypted."""
+        self.headers: list[dict[str, str]] = []
+
+    @property
+    def json(self) -> dict[str, Any]:
+        """What `PushSubscription.toJSON()` gives."""
+        point = self._private.public_key().public_bytes(
+            Encoding.X962, PublicFormat.UncompressedPoint
+        )
+        keys = {"p256dh": base64url(point), "auth": base64url(self._auth)}
+        return {"endpoint": self.endpoint, "expirationTime": None, "keys": keys}
+
+    def subscription(self, **others: Any) -> Subscription:
+        return Subscription(self.endpoint, **self.json["keys"], **others)
+
+    def decrypted(self, body: bytes) -> Any:
+        plain = http_ece.decrypt(
+            body, private_key=self._private, auth_secret=self._auth, version="aes128gcm"
+        )
+        return json.loads(plain)
+
+
+@dataclass
+class PushService:
+    """``answers`` by endpoint; ``gate``: requests wait for it before they are answered."""
+
+    origin: str
+    browsers: dict[str, Browser] = field(default_factory=dict)
+    answers: dict[str, list[Answer]] = field(default_factory=dict)
+    gate: asyncio.Event | None = None
+    at_once: int = 0
+    most_at_once: int = 0
+    requests: int = 0
+    arrived: asyncio.Event = field(default_factory=asyncio.Event)
+
+    def browser(self, *answers: Answer) -> Browser:
+        """A new browser; those are the answers to what is sent to it."""
+        browser = Browser(f"{self.origin}/push/{len(self.browsers)}")
+        self.browsers[browser.endpoint] = browser
+        self.answers[browser.endpoint] = list(answers)
+        return browser
+
+    async def take(self, request: web.Request) -> web.Response:
+        endpoint = f"{self.origin}{request.path}"
+        body = await request.read()
+        self.requests += 1
+        self.at_once += 1
+        self.most_at_once = max(self.most_at_once, self.at_once)
+        self.arrived.set()
+        if self.gate is not None:
+            await self.gate.wait()
+        self.at_once -= 1
+        waiting = self.answers[endpoint]
+        answer = waiting.pop(0) if waiting else 201
+        status, headers = (answer, {}) if isinstance(answer, int) else answer
+        if status == 201:
+            browser = self.browsers[endpoint]
+            browser.got.append(browser.decrypted(body))
+            browser.headers.append(dict(request.headers))
+        return web.Response(status=status, headers=headers)
+
+
+@asynccontextmanager
+async def push_service() -> AsyncIterator[PushService]:
+    service = PushService("")
+    app = web.Application()
+    app.router.add_post("/push/{number}", service.take)
+    runner = web.AppRunner(app)
+    await runner.setup()
+    try:
+        await web.TCPSite(runner, "127.0.0.1", 0).start()
+        service.origin = f"http://127.0.0.1:{runner.addresses[0][1]}"
+        yield service
+    finally:
+        await runner.cleanup()
