@@ -1,0 +1,62 @@
+"""The command line: `python -m bench.channelstats [--messages N --days N …]`, what a report costs.
+One rule: every cost is printed beside the floor that it is a ratio to, of the same run.
+"""
+
+import argparse
+import sys
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+from bench import machine
+from bench.channelstats import report_cost
+from bench.channelstats.cost import Row, table
+from bench.channelstats.workspace_frame import Size
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    options = _parse(arguments)
+    surroundings = machine.Surroundings()
+    rows: list[Row] = []
+    for days in options.days:
+        size = Size(options.people, options.channels, options.messages, days)
+        with tempfile.TemporaryDirectory(dir=options.data_root) as folder:
+            rows += report_cost.measure(size, Path(folder), options.rounds)
+    for name, value in machine.describe().items():
+        print(f"  {name + ':':<12} {value}")
+    print(f"\n{table(rows)}\n")
+    stolen, others = surroundings.disturbance()
+    print(
+        f"Medians of {options.rounds}. Meanwhile other processes used {others:.0%} of this"
+        f" machine's cores and the host took {stolen:.0%}."
+    )
+    return 0
+
+
+def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        prog="python -m bench.channelstats",
+        description="What channelstats costs, as ratios to the least work on the same data.",
+    )
+    size = Size()
+    parser.add_argument("--people", type=int, default=size.people, metavar="N")
+    parser.add_argument("--channels", type=int, default=size.channels, metavar="N")
+    parser.add_argument("--messages", type=int, default=size.messages, metavar="N")
+    parser.add_argument(
+        "--days",
+        type=int,
+        action="append",
+        metavar="N",
+        help="days that the messages are of; once for each workspace (28 and 365)",
+    )
+    parser.add_argument("--rounds", type=int, default=3, metavar="N", help="(%(default)s)")
+    parser.add_argument(
+        "--data-root", type=Path, default=Path("/var/tmp"), metavar="DIR", help="(%(default)s)"
+    )
+    options = parser.parse_args(arguments)
+    options.days = options.days or [28, 365]
+    return options
+
+
+if __name__ == "__main__":
+    sys.exit(main())

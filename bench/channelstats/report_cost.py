@@ -1,0 +1,99 @@
+"""The report of a week against reading messages once. One rule: the floor reads the same columns of
+the same messages and groups them once; it is taken in the same rounds as the report.
+
+The work is from the day blocks, as BulkStore has them, to the bytes of the document with every user
+and channel. The aim is about Parquet of all messages; beside it there are floors of only the
+columns that are grouped, and of only the messages in the blocks that the report reads.
+"""
+
+from datetime import date, timedelta
+from pathlib import Path
+from zoneinfo import ZoneInfo
+
+import polars as pl
+
+from bench.channelstats import workspace_frame
+from bench.channelstats.cost import Row, Work, alone, median, say
+from bench.channelstats.workspace_frame import Size
+from channelstats.stats import Inputs, Options, Period, report
+from channelstats.stats.gather import dates_of
+from channelstats.tables.columns import MESSAGES, joined
+from channelstats.tables.configuration import Counts
+from channelstats.tables.day_blocks import file_in, messages_in, text_of
+from channelstats.tables.first_posts import earliest, posts_of
+
+LAST_DAY = date(2024, 3, 9)
+WEEK = Period(LAST_DAY - timedelta(6), 7, ZoneInfo("UTC"))
+AIM = 20
+_MARK = "bench"
+_GROUPS = "slack_uid", "slack_cid"
+_SIZES = pl.len().alias("m"), pl.col("word_count").sum().alias("w")
+
+
+def measure(size: Size, folder: Path, rounds: int) -> list[Row]:
+    say(f"report: {size.messages:,} messages over {size.days} days")
+    read = alone(_written, size, folder).size
+    floors, lean_floors, floors_of_read, reports = [], [], [], []
+    for number in range(rounds):
+        say(f"report: round {number + 1} of {rounds}")
+        floors.append(alone(_grouped, folder / "all.parquet"))
+        lean_floors.append(alone(_scanned, folder / "all.parquet"))
+        floors_of_read.append(alone(_grouped, folder / "read.parquet"))
+        reports.append(alone(_reported, size, folder))
+    floor, lean_floor = median(floors), median(lean_floors)
+    floor_of_read, cost = median(floors_of_read), median(reports)
+    days = f"{size.days} days"
+    return [
+        Row(f"{days}: read all {size.messages:,} messages, group once", floor),
+        Row(f"{days}: the same of no more columns than are grouped", lean_floor),
+        Row(f"{days}: the same of the {read:,} in blocks of the report", floor_of_read),
+        Row(f"{days}: report of a week, to all", cost, floor, AIM),
+        Row(f"{days}: report of a week, to all of those columns", cost, lean_floor),
+        Row(f"{days}: report of a week, to those in its blocks", cost, floor_of_read),
+    ]
+
+
+def _written(size: Size, folder: Path) -> Work:
+    """Write what is measured; of the size of the messages that the report reads."""
+
+    def write() -> int:
+        messages = workspace_frame.messages(size, LAST_DAY)
+        messages.write_parquet(folder / "all.parquet")
+        first, last = dates_of(WEEK)
+        day = pl.from_epoch("ts", "us").dt.date()
+        read = messages.filter(day.is_between(first, last))
+        read.write_parquet(folder / "read.parquet")
+        for (date_of,), rows in read.group_by(day.alias("day"), maintain_order=True):
+            (folder / f"{date_of}.block").write_text(text_of(rows, _MARK))
+        counting = Options().counting
+        bots = frozenset(uid for uid, user in workspace_frame.users(size).items() if user.is_bot)
+        earliest(messages.filter(counting.counted(bots))).write_parquet(folder / "first.parquet")
+        return read.height
+
+    return write
+
+
+def _grouped(parquet: Path) -> Work:
+    """The floor; of the size of the groups."""
+    return lambda: pl.read_parquet(parquet).group_by(_GROUPS).agg(*_SIZES).height
+
+
+def _scanned(parquet: Path) -> Work:
+    """A floor below what a report can reach: what is not grouped is not read."""
+    return lambda: pl.scan_parquet(parquet).group_by(_GROUPS).agg(*_SIZES).collect().height
+
+
+def _reported(size: Size, folder: Path) -> Work:
+    """The report; of the size of its document in bytes."""
+    users, channels = workspace_frame.users(size), workspace_frame.channels(size)
+    counts = {LAST_DAY: Counts(size.people, size.people, size.people)}
+    first_posts = posts_of(pl.read_parquet(folder / "first.parquet"))
+    blocks = sorted(folder.glob("*.block"))
+
+    def work() -> int:
+        files = (file_in(block.read_text(), _MARK) for block in blocks)
+        messages = joined([messages_in([file for file in files if file], MESSAGES.names())])
+        inputs = Inputs(messages, users, channels, counts, first_posts)
+        return len(report(inputs, WEEK, Options(), generated_at=0).json)
+
+    return work

@@ -1,0 +1,230 @@
+"""The workspace that is made up: as large as asked for, the same each time, and lifelike."""
+
+import hashlib
+import json
+from collections import Counter
+from collections.abc import Iterator
+from datetime import UTC, date, datetime
+from pathlib import Path
+from statistics import median
+from typing import Any
+from zipfile import ZipFile
+
+import pytest
+
+from channelstats.demo.workspace import Size, write_export
+from channelstats.ingest.events import Finished, Problem
+from support.channelstats.house import MODERN, NOW, House
+
+LAST = date(2024, 3, 20)
+SIZE = Size(people=80, channels=24, messages=6_000, days=56)
+
+Raw = dict[str, Any]
+
+
+@pytest.fixture(scope="module")
+def export(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("demo") / "export.zip"
+    write_export(path, SIZE, last_day=LAST, seed=7)
+    return path
+
+
+@pytest.fixture(scope="module")
+def users(export: Path) -> dict[str, Raw]:
+    with ZipFile(export) as archive:
+        return {user["id"]: user for user in json.loads(archive.read("users.json"))}
+
+
+@pytest.fixture(scope="module")
+def messages(export: Path) -> list[Raw]:
+    return [message for _, found in _days(export) for message in found]
+
+
+def _days(export: Path) -> Iterator[tuple[str, list[Raw]]]:
+    with ZipFile(export) as archive:
+        for name in archive.namelist():
+            if "/" in name:
+                yield name, json.loads(archive.read(name))
+
+
+def _digest(path: Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+# ── as asked ─────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize(
+    "size",
+    [
+        Size(people=1, channels=1, messages=3, days=1),
+        Size(people=3, channels=40, messages=50, days=2),
+        Size(people=5, channels=2, messages=0, days=1),
+        Size(people=30, channels=700, messages=900, days=400),
+    ],
+)
+def test_there_are_exactly_as_many_of_each_as_asked_for(tmp_path: Path, size: Size) -> None:
+    path = tmp_path / "x.zip"
+    write_export(path, size, last_day=LAST, seed=1)
+    with ZipFile(path) as archive:
+        users = json.loads(archive.read("users.json"))
+        channels = json.loads(archive.read("channels.json"))
+    assert len({user["id"] for user in users}) == len({user["name"] for user in users})
+    assert len({user["id"] for user in users}) == size.people
+    assert len({channel["name"] for channel in channels}) == len(channels) == size.channels
+    assert sum(len(found) for _, found in _days(path)) == size.messages
+
+
+@pytest.mark.parametrize("wrong", [(0, 1, 1, 1), (1, 0, 1, 1), (1, 1, -1, 1), (1, 1, 1, 0)])
+def test_a_size_that_cannot_be_is_refused(wrong: tuple[int, int, int, int]) -> None:
+    with pytest.raises(ValueError, match="at least one"):
+        Size(*wrong)
+
+
+def test_the_same_seed_makes_the_same_bytes_and_another_one_others(
+    export: Path, tmp_path: Path
+) -> None:
+    for name, seed in (("same", 7), ("other", 8)):
+        write_export(tmp_path / f"{name}.zip", SIZE, last_day=LAST, seed=seed)
+    assert _digest(tmp_path / "same.zip") == _digest(export)
+    assert _digest(tmp_path / "other.zip") != _digest(export)
+
+
+def test_a_folder_holds_what_a_zip_holds(export: Path, tmp_path: Path) -> None:
+    write_export(tmp_path / "folder", SIZE, last_day=LAST, seed=7)
+    with ZipFile(export) as archive:
+        for name in archive.namelist():
+            assert (tmp_path / "folder" / name).read_bytes() == archive.read(name)
+
+
+def test_progress_ends_with_all_messages(tmp_path: Path) -> None:
+    told: list[tuple[int, int]] = []
+    size = Size(people=9, channels=3, messages=200, days=5)
+    write_export(
+        tmp_path / "x.zip", size, last_day=LAST, seed=1, progress=lambda *so: told.append(so)
+    )
+    assert told == sorted(told)
+    assert told[-1] == (200, 200)
+
+
+def test_a_message_is_in_the_file_of_its_day_and_channel_and_in_the_period(export: Path) -> None:
+    seen = set()
+    for name, found in _days(export):
+        channel, _, file = name.partition("/")
+        for message in found:
+            at = datetime.fromtimestamp(float(message["ts"]), UTC).date()
+            assert f"{at}.json" == file
+            assert 0 <= (LAST - at).days < SIZE.days
+            seen.add((channel, message["ts"]))
+        assert [message["ts"] for message in found] == sorted(message["ts"] for message in found)
+    assert len(seen) == SIZE.messages
+
+
+# ── it imports ───────────────────────────────────────────────────────────────────────────────────
+
+
+async def test_it_is_imported_without_a_problem(empty: House, export: Path) -> None:
+    events = await empty.take_in(export, MODERN)
+    assert [event for event in events if isinstance(event, Problem)] == []
+    finished = events[-1]
+    assert isinstance(finished, Finished)
+    assert datetime(LAST.year, LAST.month, LAST.day, tzinfo=UTC).timestamp() < NOW
+    assert (finished.channels, finished.messages, finished.changed) == (24, 6_000, 6_000)
+    stored = await empty.items("Message")
+    counts = {
+        (item["slack_cid"], item["ts"]): item["reply_count"]
+        for item in stored.values()
+        if item["reply_count"]
+    }
+    told = {
+        message["ts"]: message["reply_count"]
+        for _, found in _days(export)
+        for message in found
+        if "reply_count" in message
+    }
+    assert {ts: counts[cid, ts] for cid, ts in counts} == told
+
+
+# ── it is lifelike ───────────────────────────────────────────────────────────────────────────────
+
+
+def test_people_sleep_at_night_and_rest_at_weekends(
+    users: dict[str, Raw], messages: list[Raw]
+) -> None:
+    hours, weekdays = Counter[int](), Counter[int]()
+    for message in messages:
+        if (user := users.get(message.get("user", ""))) and not message.get("subtype"):
+            at = datetime.fromtimestamp(float(message["ts"]) + user["tz_offset"], UTC)
+            hours[at.hour] += 1
+            weekdays[at.weekday()] += 1
+    night, day = sum(hours[hour] for hour in range(1, 6)), sum(hours[hour] for hour in range(9, 18))
+    assert night * 15 < day
+    assert (weekdays[5] + weekdays[6]) * 2 < sum(weekdays[day] for day in range(5))
+
+
+def test_a_few_write_much_and_many_little(users: dict[str, Raw], messages: list[Raw]) -> None:
+    posts = Counter(message["user"] for message in messages if message.get("user") in users)
+    ranked = [number for _, number in posts.most_common()]
+    assert sum(ranked[:8]) > sum(ranked) * 0.35
+    assert ranked[len(ranked) // 2] < ranked[0] / 5
+    assert len(ranked) < len(users)
+
+
+def test_more_is_written_later_and_newcomers_come_all_the_time(messages: list[Raw]) -> None:
+    times = sorted(float(message["ts"]) for message in messages)
+    middle = (times[0] + times[-1]) / 2
+    assert sum(at > middle for at in times) > sum(at <= middle for at in times) * 1.1
+    first: dict[str, float] = {}
+    for message in sorted(messages, key=lambda message: message["ts"]):
+        first.setdefault(message.get("user", ""), float(message["ts"]))
+    assert sum(at > middle for at in first.values()) > 5
+
+
+def test_whoever_writes_in_a_channel_is_a_member_of_it_then(
+    users: dict[str, Raw], export: Path
+) -> None:
+    with ZipFile(export) as archive:
+        channels = {one["name"]: one for one in json.loads(archive.read("channels.json"))}
+    for name, found in _days(export):
+        channel = channels[name.partition("/")[0]]
+        if not channel["is_archived"]:
+            authors = {message["user"] for message in found if message.get("user") in users}
+            assert authors <= set(channel["members"])
+
+
+def test_nobody_is_shown_like_another(users: dict[str, Raw]) -> None:
+    shown = [user["profile"]["display_name"] or user["real_name"] for user in users.values()]
+    assert len(set(shown)) == len(shown)
+
+
+def test_threads_are_answered_in_minutes_and_some_questions_never(messages: list[Raw]) -> None:
+    heads = [message for message in messages if message.get("replies")]
+    waits = [float(head["replies"][0]["ts"]) - float(head["ts"]) for head in heads]
+    assert 5 * 60 < median(waits) < 90 * 60
+    assert max(waits) > 6 * 3600
+    replies = [m for m in messages if m.get("thread_ts", m["ts"]) != m["ts"]]
+    assert 0.2 < len(replies) / len(messages) < 0.5
+    assert all(head["reply_count"] == len(head["replies"]) for head in heads)
+    assert sum(head["reply_count"] for head in heads) == len(replies)
+    questions = [m for m in messages if m.get("text", "").endswith("?") and "thread_ts" not in m]
+    assert questions
+
+
+def test_everything_an_export_may_hold_is_there(
+    users: dict[str, Raw], messages: list[Raw], export: Path
+) -> None:
+    subtypes = {message.get("subtype") for message in messages}
+    assert subtypes >= {None, "channel_join", "bot_message", "thread_broadcast", "huddle_thread"}
+    emoji = {reaction["name"] for message in messages for reaction in message.get("reactions", ())}
+    assert any("::skin-tone-" in name for name in emoji)
+    assert any("<@U" in message.get("text", "") for message in messages)
+    assert any("edited" in message for message in messages)
+    assert any("files" in message for message in messages)
+    assert any(user["is_bot"] for user in users.values())
+    assert any(user["deleted"] for user in users.values())
+    assert len({user["tz"] for user in users.values()}) > 12
+    with ZipFile(export) as archive:
+        channels = json.loads(archive.read("channels.json"))
+    assert any(channel["is_archived"] for channel in channels)
+    names = [*(user["real_name"] for user in users.values()), *(one["name"] for one in channels)]
+    assert any(not name.isascii() for name in names)
