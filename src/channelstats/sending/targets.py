@@ -1,0 +1,164 @@
+"""Which report goes where.
+
+Rule: nothing is guessed. A channel's report goes to the channel beside it, `X-stats`, or where it
+is told to; a name that means nothing is an error that says what to do.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Final
+
+import msgspec
+
+from channelstats.identifiers import is_channel_id, is_user_id
+from channelstats.lookup import NotFound, channel_id, user_id
+from channelstats.reports.render import Kind
+from channelstats.settings import Settings
+from channelstats.tables import Tables
+from channelstats.tables.directory import Channel, User
+from channelstats.tables.leaving_out import channels_meant, people_meant
+
+SUFFIX: Final = "-stats"
+
+LINK: Final = "link"
+"""The kind of the message that links to a channel report."""
+
+
+class Target(msgspec.Struct, frozen=True):
+    """A report, by IDs, and in words."""
+
+    kind: Kind
+    subject: str
+    destination: str
+    words: str
+
+
+class Plan(msgspec.Struct, frozen=True):
+    """``problems`` are what cannot be sent, and why; ``links`` is the channel that links to channel
+    reports go to, if there is one.
+    """
+
+    targets: tuple[Target, ...]
+    problems: tuple[str, ...] = ()
+    links: str = ""
+
+
+async def destination_of(tables: Tables, name: str) -> str:
+    """The ID of `#channel`, `channel`, `@user` or an ID; one that is in no table is taken as it is.
+
+    :raises NotFound: nothing is called so
+    """
+    if is_channel_id(name) and name[0] in "CDGUW":
+        return name
+    return await (user_id if name.startswith("@") else channel_id)(tables, name)
+
+
+async def usual_destination(tables: Tables, settings: Settings, kind: Kind, subject: str) -> str:
+    """Where a report goes unless it is told where to.
+
+    :raises NotFound: there is no such place
+    """
+    if kind is Kind.USER:
+        return subject
+    if kind is Kind.CHANNEL:
+        channels = await tables.channels.all()
+        found = _by_name(channels.values())
+        return _companion(found, channels[subject])
+    name = settings.report_channel if kind is Kind.GLOBAL else settings.brief_channel
+    if not name:
+        option = "report_channel" if kind is Kind.GLOBAL else "brief_channel"
+        raise NotFound(f"where to? Give --destination, or set {option}")
+    return await channel_id(tables, name)
+
+
+def companion_name(name: str) -> str:
+    """What the channel beside a channel is called."""
+    return f"{name}{SUFFIX}"
+
+
+def _companion(by_name: Mapping[str, Channel], of: Channel) -> str:
+    name = companion_name(of.friendly_name)
+    found = by_name.get(name)
+    if found is None:
+        raise NotFound(
+            f"there is no channel #{name} for the report on #{of.name}: make it with channelstats "
+            f"create-stats-channel {of.name}, or give --destination"
+        )
+    if found.is_archived:
+        raise NotFound(f"#{name} is archived: see channelstats unarchive, or give --destination")
+    if of.is_private and not found.is_private:
+        raise NotFound(f"#{of.name} is private and #{name} is not: give --destination")
+    return found.slack_cid
+
+
+def _by_name(channels: Iterable[Channel]) -> dict[str, Channel]:
+    """Channels by name; of several of one name one that is not archived."""
+    found = sorted(channels, key=lambda channel: (not channel.is_archived, channel.slack_cid))
+    return {channel.friendly_name: channel for channel in found if channel.friendly_name}
+
+
+# ── every week ───────────────────────────────────────────────────────────────────────────────────
+
+
+async def weekly_plan(
+    tables: Tables, settings: Settings, opted_in: Iterable[str] | None = ()
+) -> Plan:
+    """Everything that goes out every week. ``opted_in`` are the IDs of those who want a report on
+    themselves; None: those who were in the channel for it when it was read last.
+    """
+    channels, users = await tables.channels.all(), await tables.users.all()
+    problems: list[str] = []
+    targets: list[Target] = []
+    for kind, name in (
+        (Kind.GLOBAL, settings.report_channel),
+        (Kind.BRIEF, settings.brief_channel),
+    ):
+        if name and (found := await _known(tables, name, f"{kind} report", problems)):
+            words = f"{kind} report to #{channels[found].name}"
+            targets.append(Target(kind, "", found, words))
+    out = channels_meant(settings.excluded_channels, channels)
+    targets += _of_channels(channels, out)
+    links = settings.channel_stats and await _known(
+        tables, settings.channel_stats, "links to channel reports", problems
+    )
+    if opted_in is None:
+        opted_in = await _members(tables, settings, problems)
+    targets += _of_users(users, set(opted_in) - people_meant(settings.excluded_users, users))
+    return Plan(tuple(targets), tuple(problems), links)
+
+
+def _of_channels(channels: Mapping[str, Channel], out: frozenset[str]) -> Iterator[Target]:
+    """Reports on active channels that have an active channel beside them."""
+    active = {cid: channel for cid, channel in channels.items() if not channel.is_archived}
+    by_name = _by_name(active.values())
+    for name, channel in sorted(by_name.items()):
+        beside = by_name.get(companion_name(name))
+        if beside is None or channel.slack_cid in out:
+            continue
+        if beside.is_private or not channel.is_private:  # what is private stays so
+            words = f"report on #{channel.name} to #{beside.name}"
+            yield Target(Kind.CHANNEL, channel.slack_cid, beside.slack_cid, words)
+
+
+def _of_users(users: Mapping[str, User], opted_in: set[str]) -> Iterator[Target]:
+    """Reports to people; bots, the deactivated and the unknown get none."""
+    for uid in sorted(opted_in & users.keys()):
+        user = users[uid]
+        if is_user_id(uid) and not (user.is_bot or user.deleted):
+            yield Target(Kind.USER, uid, uid, f"report to @{user.name}")
+
+
+async def _known(tables: Tables, name: str, what: str, problems: list[str]) -> str:
+    """The ID of a channel that is set; "" and a problem where there is none."""
+    try:
+        return await channel_id(tables, name)
+    except NotFound as error:
+        problems.append(f"{what}: {error}")
+        return ""
+
+
+async def _members(tables: Tables, settings: Settings, problems: list[str]) -> list[str]:
+    """Who was in the channel for user reports when it was read last."""
+    if not settings.optin_channel:
+        return []
+    cid = await _known(tables, settings.optin_channel, "user reports", problems)
+    return (await tables.bulk.get(cid) or "").split(",") if cid else []
