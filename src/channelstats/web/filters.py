@@ -1,0 +1,150 @@
+"""The query of an address: which days, which channel, which person.
+
+Rule: nothing is guessed: what cannot be understood is refused by its name. Periods are whole weeks
+that end with the last whole week, or with the week up to which messages were read where that is
+longer ago.
+"""
+
+from collections.abc import Mapping, Sequence
+from datetime import date, timedelta
+from difflib import get_close_matches
+from typing import Final
+from urllib.parse import urlencode
+
+import msgspec
+
+from channelstats.board.data import MOST_DAYS
+from channelstats.stats.period import WEEK, last_complete_week, week_of
+
+PRESETS: Final[Mapping[int, str]] = {1: "Last week", 4: "4 weeks", 12: "12 weeks", 52: "A year"}
+USUAL: Final = 4
+"""Weeks that are shown when none are asked for."""
+
+NAMES: Final = ("from", "to", "weeks", "channel", "person")
+_LONGEST_NAME: Final = 200
+_YEARS: Final = range(2000, 2101)
+
+
+class BadQuery(Exception):  # noqa: N818 - named for what happened
+    """A query that means nothing; one line that names the parameter and what was expected."""
+
+
+class Asked(msgspec.Struct, frozen=True):
+    """What is asked for. ``weeks`` is 0 for days that are no preset; ``channel`` and ``person`` are
+    as they were called.
+    """
+
+    first: date
+    last: date
+    weeks: int
+    channel: str = ""
+    person: str = ""
+
+    @property
+    def days(self) -> int:
+        return (self.last - self.first).days + 1
+
+    def query(self, **changed: str) -> str:
+        """The shortest query that asks for the same, or for the same with changes; with its `?`."""
+        span = {"weeks": str(self.weeks)} if self.weeks else self._dates()
+        if self.weeks == USUAL:
+            span = {}
+        if "weeks" in changed or "from" in changed:
+            span = {}
+        named = {"channel": self.channel, "person": self.person}
+        of = {name: text for name, text in {**span, **named, **changed}.items() if text}
+        if of.get("weeks") == str(USUAL):
+            del of["weeks"]
+        return f"?{urlencode(of)}" if of else ""
+
+    def _dates(self) -> dict[str, str]:
+        return {"from": self.first.isoformat(), "to": self.last.isoformat()}
+
+
+class Now(msgspec.Struct, frozen=True):
+    """What periods are counted from. ``newest`` is the date up to which messages were read, if
+    any were; Monday is 0.
+    """
+
+    today: date
+    newest: date | None
+    first_weekday: int
+
+    @property
+    def last(self) -> date:
+        """The last day of the last week that there is something to say about."""
+        begin = last_complete_week(self.today, self.first_weekday)
+        if self.newest is not None and self.newest < begin:
+            begin = week_of(self.newest, self.first_weekday)
+        return begin + timedelta(WEEK - 1)
+
+    @property
+    def is_behind(self) -> bool:
+        """Whether the newest message is from before the last whole week."""
+        return self.last < last_complete_week(self.today, self.first_weekday)
+
+
+def asked(query: Sequence[tuple[str, str]], now: Now, also: Sequence[str] = ()) -> Asked:
+    """Understand a query; ``also`` are further parameters, which somebody else reads.
+
+    :raises BadQuery: it means nothing
+    """
+    given: dict[str, str] = {}
+    for name, text in query:
+        if name not in (*NAMES, *also):
+            near = get_close_matches(name, NAMES, 1)
+            meant = f"; did you mean {near[0]}?" if near else f"; there are {', '.join(NAMES)}"
+            raise BadQuery(f"{name[:_LONGEST_NAME]}: there is no such parameter{meant}")
+        if name in given:
+            raise BadQuery(f"{name}: expected once")
+        if len(text) > _LONGEST_NAME:
+            raise BadQuery(f"{name}: expected at most {_LONGEST_NAME} characters")
+        given[name] = text.strip()
+    first, last = _days(given, now)
+    return Asked(
+        first, last, _preset(first, last, now), given.get("channel", ""), given.get("person", "")
+    )
+
+
+def _days(given: Mapping[str, str], now: Now) -> tuple[date, date]:
+    weeks, begin, end = given.get("weeks", ""), given.get("from", ""), given.get("to", "")
+    if weeks and (begin or end):
+        raise BadQuery("weeks: expected without from and to")
+    if not (begin or end):
+        return now.last - timedelta(_weeks(weeks) * WEEK - 1), now.last
+    last = _date("to", end) if end else None
+    first = _date("from", begin) if begin else None
+    if first is None:
+        assert last is not None
+        first = max(last - timedelta(USUAL * WEEK - 1), date(_YEARS[0], 1, 1))
+    if last is None:
+        last = max(first, now.last)
+    if last < first:
+        raise BadQuery(f"to: expected {first} or later, not {last}")
+    if (last - first).days >= MOST_DAYS:
+        raise BadQuery(f"from: expected at most {MOST_DAYS} days up to {last}")
+    return first, last
+
+
+def _weeks(text: str) -> int:
+    if not text:
+        return USUAL
+    if not (text.isascii() and text.isdecimal() and 1 <= int(text[:5]) <= MOST_DAYS // WEEK):
+        raise BadQuery(f"weeks: expected a number from 1 to {MOST_DAYS // WEEK}")
+    return int(text)
+
+
+def _date(name: str, text: str) -> date:
+    try:
+        found = date.fromisoformat(text)
+    except ValueError:
+        raise BadQuery(f"{name}: expected a date like 2024-03-17") from None
+    if found.year not in _YEARS:
+        raise BadQuery(f"{name}: expected a year from {_YEARS[0]} to {_YEARS[-1]}")
+    return found
+
+
+def _preset(first: date, last: date, now: Now) -> int:
+    """How many weeks that are, when they are those that end now; 0 otherwise."""
+    weeks, rest = divmod((last - first).days + 1, WEEK)
+    return weeks if last == now.last and not rest else 0

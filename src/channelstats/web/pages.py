@@ -1,0 +1,106 @@
+"""Pages: of a view, of the start, of the login, and of what went wrong.
+
+Rule: a page is made on the server and whole without a script; it needs nothing from elsewhere.
+"""
+
+from datetime import date
+from functools import cache
+from typing import Final
+from zoneinfo import ZoneInfo
+
+import msgspec
+from jinja2 import Environment, PackageLoader, StrictUndefined
+
+from channelstats.board.model import VIEWS, Kind, View
+from channelstats.web.filters import PRESETS, Asked, Now
+from channelstats.web.names import Names
+from channelstats.web.showing import ROWS, Showing
+
+_OFFERED: Final = 60
+"""People offered to choose from before anything is typed."""
+
+
+class Visit(msgspec.Struct, frozen=True):
+    """One visit to the dashboard: ``asked`` in IDs that may be shown; ``me`` is who the visitor
+    said to be, by such an ID, or ""; ``logged_in`` with a token.
+    """
+
+    asked: Asked
+    names: Names
+    now: Now
+    zone: ZoneInfo
+    workspace: str
+    me: str = ""
+    logged_in: bool = False
+
+    @property
+    def mine(self) -> str:
+        return self.names.directory.person(self.me) if self.me else ""
+
+
+def view_page(view: View, visit: Visit) -> str:
+    """The page of a view."""
+    names, asked = visit.names, visit.asked
+    person = names.directory.person(asked.person) if asked.person else ""
+    return _render(
+        "view.html",
+        show=Showing(view, asked, names.directory, visit.zone),
+        view=view,
+        visit=visit,
+        presets=PRESETS,
+        channels=names.listed_channels(),
+        person=names.finder(asked.person, person)[0] if person else "",
+        people=_offered(view, names),
+        span=_span(asked.first, asked.last),
+        before=_span(*view.before),
+        most_rows=ROWS,
+    )
+
+
+def start_page(visit: Visit, folder: str) -> str:
+    """The page of a store without messages: what to do."""
+    return _render("start.html", visit=visit, folder=folder)
+
+
+def message_page(title: str, text: str, *, back: str = "/") -> str:
+    """A page that says what went wrong, and leads back."""
+    return _render("message.html", title=title, text=text, back=back)
+
+
+def login_page(wrong: str, to: str) -> str:
+    return _render("login.html", wrong=wrong, to=to)
+
+
+def _render(name: str, **values: object) -> str:
+    return _environment().get_template(name).render(views=VIEWS, **values)
+
+
+@cache
+def _environment() -> Environment:
+    environment = Environment(
+        loader=PackageLoader("channelstats.web"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.tests["chart"] = lambda value, name: type(value).__name__ == name
+    return environment
+
+
+def _offered(view: View, names: Names) -> list[tuple[str, str]]:
+    """People of the view: what means each, and their names."""
+    found = dict.fromkeys(
+        str(row[at])
+        for table in view.tables
+        for at, column in enumerate(table.columns)
+        if column.kind is Kind.PERSON
+        for row in table.rows[:_OFFERED]
+    )
+    shown = list(found)[:_OFFERED]
+    return [names.finder(uid, names.directory.person(uid)) for uid in shown]
+
+
+def _span(first: date, last: date) -> str:
+    year = "" if first.year == last.year else f" {first.year}"
+    return f"{first:%a} {first.day} {first:%b}{year} to {last:%a} {last.day} {last:%b} {last.year}"

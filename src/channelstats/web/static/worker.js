@@ -1,0 +1,67 @@
+/**
+ * The service worker of the dashboard: shows that a weekly report is there, and opens it.
+ *
+ * Rule: every push shows a notification, whatever it holds: browsers take subscriptions away from
+ * workers that stay silent. Only pages of this dashboard are opened.
+ */
+
+const SUBSCRIPTIONS = "/notifications/subscriptions";
+const FALLBACK = { title: "A new weekly report is there", body: "", url: "/" };
+
+self.addEventListener("install", () => self.skipWaiting());
+self.addEventListener("activate", (event) => event.waitUntil(self.clients.claim()));
+self.addEventListener("push", (event) => event.waitUntil(show(read(event.data))));
+self.addEventListener("notificationclick", (event) => {
+  event.notification.close();
+  event.waitUntil(open(event.notification.data?.url));
+});
+self.addEventListener("pushsubscriptionchange", (event) => event.waitUntil(renew(event)));
+
+function read(data) {
+  let told;
+  try {
+    told = data?.json();
+  } catch {
+    told = null; // not from this dashboard, and yet something has to be shown
+  }
+  const texts = Object.entries(told ?? {}).filter(([, value]) => typeof value === "string");
+  return { ...FALLBACK, ...Object.fromEntries(texts) };
+}
+
+function show({ title, body, url }) {
+  return self.registration.showNotification(title, {
+    body,
+    icon: "/notifications/icon.png",
+    tag: "weekly-report", // a newer one takes the place of one that was not looked at
+    data: { url },
+  });
+}
+
+async function open(path) {
+  const asked = new URL(path ?? "/", self.location.origin);
+  const url = asked.origin === self.location.origin ? asked.href : `${self.location.origin}/`;
+  const pages = await self.clients.matchAll({ type: "window" });
+  const page = pages.find((candidate) => candidate.url === url);
+  await (page ? page.focus() : self.clients.openWindow(url));
+}
+
+/** The browser changed its subscription by itself, or lost it. */
+async function renew({ oldSubscription, newSubscription }) {
+  if (oldSubscription) await tell("DELETE", { endpoint: oldSubscription.endpoint });
+  const answer = await fetch("/notifications/key");
+  const { key } = await answer.json();
+  const subscription =
+    newSubscription ??
+    (await self.registration.pushManager.subscribe({
+      userVisibleOnly: true,
+      applicationServerKey: key,
+    }));
+  await tell("POST", subscription);
+  const pages = await self.clients.matchAll({ type: "window" });
+  for (const page of pages) page.postMessage("subscription renewed");
+}
+
+function tell(method, document) {
+  const headers = { "Content-Type": "application/json" };
+  return fetch(SUBSCRIPTIONS, { method, headers, body: JSON.stringify(document) });
+}

@@ -1,0 +1,186 @@
+"""Pictures."""
+
+import re
+from xml.etree import ElementTree
+
+import pytest
+from markupsafe import Markup
+
+from channelstats.board.model import Bars, Edge, Heat, Kind, Lines, Network, Node, Series
+from channelstats.web.charts.bars import bars
+from channelstats.web.charts.drawing import HALF, LETTER, NARROW, WIDE
+from channelstats.web.charts.heat import STEPS, heat, step
+from channelstats.web.charts.layout import places
+from channelstats.web.charts.lines import lines
+from channelstats.web.charts.network import network
+
+EVIL = '"><script>alert(1)</script>'
+DAYS = tuple(f"2024-03-{day:02d}" for day in range(3, 10))
+WIDTHS = (WIDE, HALF, NARROW)
+
+LINES = Lines(
+    "messages",
+    "Messages",
+    "Day",
+    DAYS,
+    Kind.COUNT,
+    (
+        Series("now", "This period", (1, 2, None, 4, None, None, 7)),
+        Series("before", "The period before", (1, 1, 1, 1, 1, 1, 1), faint=True),
+    ),
+)
+BARS = Bars("hours", "By hour", "Hour", ("00:00", "01:00"), Kind.COUNT, LINES.series[1:])
+HEAT = Heat("heat", "Heat", ("Mon", "Tue"), ("a", "b", "c"), ((0, 1, 9), (None, 5, 2)), Kind.COUNT)
+NETWORK = Network(
+    "network",
+    "Who deals with whom",
+    tuple(Node(f"U{number}", 40 - number) for number in range(12)),
+    tuple(Edge(f"U{number}", f"U{number // 2}", 9 - number % 5) for number in range(1, 12)),
+)
+
+
+def drawn(picture: Markup) -> ElementTree.Element:
+    return ElementTree.fromstring(picture)
+
+
+def kinds(picture: Markup, tag: str) -> list[str]:
+    return [of.get("class", "") for of in drawn(picture).iter(tag)]
+
+
+def numbers(picture: Markup) -> list[float]:
+    return [float(of) for of in re.findall(r'(?:x|y|cx|cy|x1|x2|y1|y2)="(-?[0-9.]+)"', picture)]
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+def test_a_picture_is_an_image_that_says_what_it_shows(width: float) -> None:
+    for picture, said in (
+        (lines(LINES, width), "This period: between 1 and 7, the most on 9 Mar."),
+        (bars(BARS, width), "The period before: the most at 00:00, 1."),
+        (heat(HEAT, width), "The most: 9 at Mon, c."),
+        (network(NETWORK, width, str.lower), "12 people. The strongest: u1 and u0 (8)"),
+    ):
+        image = drawn(picture)
+        assert image.get("role") == "img"
+        assert said in (image.get("aria-label") or "")
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+def test_everything_is_within_the_picture(width: float) -> None:
+    for picture in (
+        lines(LINES, width),
+        bars(BARS, width),
+        heat(HEAT, width),
+        network(NETWORK, width, str),
+    ):
+        _, _, wide, high = map(float, (drawn(picture).get("viewBox") or "").split())
+        assert wide == width
+        assert all(0 <= number <= max(wide, high) for number in numbers(picture))
+
+
+def test_a_gap_in_the_numbers_is_a_gap_in_the_line() -> None:
+    picture = lines(LINES, WIDE)
+    assert kinds(picture, "polyline") == ["line f1", "line s0"]
+    assert kinds(picture, "circle") == ["dot s0"] * 4
+    assert len([kind for kind in kinds(picture, "path") if kind == "area"]) == 3
+
+
+def test_each_place_shows_its_numbers_when_pointed_at() -> None:
+    tips = [of.get("data-tip") for of in drawn(lines(LINES, WIDE)).iter("rect")]
+    assert len(tips) == 7
+    assert tips[2] == "Tue 5 Mar 2024\nThis period: \N{EN DASH}\nThe period before: 1"
+    assert "Tue, b\n5" in [of.get("data-tip") for of in drawn(heat(HEAT, WIDE)).iter("rect")]
+
+
+def test_one_number_alone_is_seen() -> None:
+    alone = Lines("x", "X", "Day", ("2024-03-03",), Kind.COUNT, (Series("now", "Now", (3,)),))
+    assert kinds(lines(alone, WIDE), "circle") == ["dot s0"]
+
+
+def test_pictures_of_nothing_can_be_drawn() -> None:
+    nothing = Lines("x", "X", "Day", (), Kind.COUNT, ())
+    assert "nothing in this period" in lines(nothing, WIDE)
+    assert drawn(bars(Bars("x", "X", "Hour", (), Kind.COUNT, ()), WIDE)) is not None
+    assert "nothing in this period" in heat(Heat("x", "X", (), (), (), Kind.COUNT), WIDE)
+    assert "nobody dealt" in network(Network("x", "X", (), ()), WIDE, str)
+
+
+def test_heat_has_a_colour_for_each_strength_and_none_for_no_cell() -> None:
+    assert [step(value, 9) for value in (0, 0.1, 5, 8.99, 9)] == [0, 1, 4, 7, 7]
+    assert step(1, 10**9) == 1
+    assert max(step(value, 50) for value in range(51)) == STEPS
+    assert len([kind for kind in kinds(heat(HEAT, WIDE), "rect") if kind.startswith("cell")]) == 5
+
+
+def test_where_it_is_narrow_a_heat_map_stands_upright() -> None:
+    labels = [of.text for of in drawn(heat(HEAT, NARROW)).iter("text")]
+    assert labels[:2] == ["Mon", "Tue"]
+    assert [of.text for of in drawn(heat(HEAT, WIDE)).iter("text")][:3] == ["a", "b", "c"]
+
+
+def test_the_same_network_stands_in_the_same_places_within_bounds() -> None:
+    first = places(NETWORK)
+    places.cache_clear()
+    assert places(NETWORK) == first
+    assert len(set(first.values())) == len(NETWORK.nodes)
+    assert all(0 <= at <= 1 for place in first.values() for at in place)
+
+
+def test_who_deals_with_each_other_stands_closer_than_who_does_not() -> None:
+    two_groups = Network(
+        "x",
+        "X",
+        tuple(Node(of, 5) for of in "abcxyz"),
+        tuple(Edge(one, other, 5) for one, other in ("ab", "bc", "ca", "xy", "yz", "zx")),
+    )
+    at = places(two_groups)
+
+    def apart(one: str, other: str) -> float:
+        return float(abs(complex(*at[one]) - complex(*at[other])))
+
+    assert max(apart("a", "b"), apart("x", "y")) < min(apart("a", "x"), apart("b", "y"))
+
+
+def test_one_person_alone_stands_in_the_middle() -> None:
+    assert places(Network("x", "X", (Node("U1", 1),), ())) == {"U1": (0.5, 0.5)}
+
+
+def test_names_do_not_lie_upon_each_other_and_nobody_is_nameless_to_the_pointer() -> None:
+    picture = network(NETWORK, NARROW, lambda uid: f"somebody called {uid}", "U3")
+    circles = list(drawn(picture).iter("circle"))
+    assert circles[0].get("data-tip") == "somebody called U0\n40 in all"
+    assert [of.get("class") for of in circles].count("node chosen") == 1
+    at = [(float(of.get("x") or 0), float(of.get("y") or 0)) for of in drawn(picture).iter("text")]
+    half = len("somebody called U0") * LETTER / 2
+    for number, (x, y) in enumerate(at):
+        for other_x, other_y in at[number + 1 :]:
+            assert abs(x - other_x) >= half or abs(y - other_y) >= 14
+
+
+def test_names_are_text() -> None:
+    evil = Series("now", EVIL, (1,) * 7)
+    for picture in (
+        lines(Lines("x", EVIL, EVIL, DAYS, Kind.COUNT, (evil,)), WIDE),
+        bars(Bars("x", EVIL, EVIL, (EVIL,) * 7, Kind.COUNT, (evil,)), WIDE),
+        heat(Heat("x", EVIL, (EVIL,), (EVIL,), ((1,),), Kind.COUNT), WIDE),
+        network(NETWORK, WIDE, lambda _: EVIL),
+    ):
+        assert "<script" not in picture
+        assert drawn(picture).tag == "svg"
+
+
+def test_the_label_of_the_last_column_is_within_the_picture() -> None:
+    days = ("Sunday", "Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday")
+    chart = Heat("heat", "Heat", days, tuple(map(str, range(24))), ((1,) * 24,) * 7, Kind.COUNT)
+    labels = [
+        (float(of.get("x", "")) + LETTER * len(of.text) / 2, of.text)
+        for of in drawn(heat(chart, NARROW)).iter("text")
+        if of.text and of.get("text-anchor") == "middle"
+    ]
+    assert labels[-1][1] == "Saturday"
+    assert max(right for right, _ in labels) <= NARROW + 0.1
+
+
+def test_dates_of_a_heat_map_are_said_as_they_are_written() -> None:
+    chart = Heat("heat", "Heat", ("2024-03-10",), ("Week 1",), ((5,),), Kind.COUNT)
+    said = drawn(heat(chart, WIDE)).get("aria-label") or ""
+    assert said.endswith("The most: 5 at 10 Mar, Week 1.")

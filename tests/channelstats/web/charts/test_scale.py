@@ -1,0 +1,65 @@
+"""Axes."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from channelstats.board.model import Kind
+from channelstats.web.charts.scale import scale_of, spread
+from channelstats.web.figures import day_text, figure_text, mark_texts
+
+
+@pytest.mark.parametrize(
+    ("most", "kind", "marks"),
+    [
+        (0, Kind.COUNT, ["0", "1"]),
+        (1, Kind.COUNT, ["0", "1"]),
+        (3, Kind.COUNT, ["0", "1", "2", "3"]),
+        (7, Kind.COUNT, ["0", "2", "4", "6", "8"]),
+        (477, Kind.COUNT, ["0", "200", "400", "600"]),
+        (1_900, Kind.COUNT, ["0", "500", "1,000", "1,500", "2,000"]),
+        (35_912, Kind.COUNT, ["0", "10k", "20k", "30k", "40k"]),
+        (12_000_000, Kind.COUNT, ["0", "5M", "10M", "15M"]),
+        (0.3, Kind.NUMBER, ["0", "0.1", "0.2", "0.3"]),
+        (93.3, Kind.PERCENT, ["0", "25%", "50%", "75%", "100%"]),
+        (17_500, Kind.SECONDS, ["0", "2 h", "4 h", "6 h"]),
+        (50, Kind.SECONDS, ["0", "15 s", "30 s", "45 s", "1 min"]),
+    ],
+)
+def test_marks_are_round(most: float, kind: Kind, marks: list[str]) -> None:
+    assert mark_texts(scale_of([most], kind).marks, kind) == marks
+
+
+@given(
+    st.lists(st.floats(0, 1e12), max_size=5),
+    st.sampled_from([Kind.COUNT, Kind.NUMBER, Kind.PERCENT, Kind.SECONDS]),
+)
+def test_every_value_is_on_the_scale_and_marks_are_few(values: list[float], kind: Kind) -> None:
+    scale = scale_of(values, kind)
+    assert scale.marks[0] == 0
+    assert scale.marks[-1] == scale.top > 0
+    assert all(0 <= scale.part(value) <= 1 for value in values)
+    assert max(values, default=0) <= scale.top * (1 + 1e-9)
+    if kind is not Kind.SECONDS or max(values, default=0) < 1e8:
+        assert len(scale.marks) <= 6
+
+
+@given(st.integers(1, 400), st.integers(1, 60))
+def test_no_more_labels_are_shown_than_have_room(count: int, most: int) -> None:
+    shown = spread(count, most)
+    assert 1 <= len(shown) <= most
+    assert shown[0] == 0
+
+
+def test_figures_are_written_in_one_way() -> None:
+    assert figure_text(1234, Kind.COUNT) == "1,234"
+    assert figure_text(2447.44, Kind.NUMBER) == "2,447.4"
+    assert figure_text(12.345, Kind.PERCENT) == "12.3%"
+    assert figure_text(1714.4, Kind.SECONDS) == "28.6 min"
+    assert figure_text(None, Kind.COUNT) == "\N{EN DASH}"
+
+
+def test_dates_are_written_short_and_what_is_none_stays() -> None:
+    assert day_text("2024-03-03") == "3 Mar"
+    assert day_text("2024-03-03", long=True) == "Sun 3 Mar 2024"
+    assert day_text("Week 1") == "Week 1"

@@ -1,0 +1,288 @@
+"""The dashboard in a real browser."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+
+from channelstats.board.model import VIEWS
+from support.channelstats.dashboard import TOKEN, Dashboard
+from support.chromium import PATIENCE, Chromium, Page, running_chromium
+
+pytestmark = pytest.mark.browser
+
+WIDE, NARROW = 1280, 360
+WEEK = "weeks=1"
+
+CONTRAST = """
+(() => {
+  const canvas = new OffscreenCanvas(1, 1).getContext('2d', { willReadFrequently: true });
+  const parts = (color) => {
+    canvas.clearRect(0, 0, 1, 1);
+    canvas.fillStyle = color;
+    canvas.fillRect(0, 0, 1, 1);
+    return [...canvas.getImageData(0, 0, 1, 1).data];
+  };
+  const light = (color) => {
+    const [r, g, b] = parts(color).map((c) => c / 255)
+      .map((c) => (c <= 0.03928 ? c / 12.92 : ((c + 0.055) / 1.055) ** 2.4));
+    return 0.2126 * r + 0.7152 * g + 0.0722 * b;
+  };
+  const behind = (element) => {
+    for (let at = element; at; at = at.parentElement) {
+      const color = getComputedStyle(at).backgroundColor;
+      if (parts(color)[3] !== 0) return color;
+    }
+    return 'rgb(255, 255, 255)';
+  };
+  const seen = (element) => element.checkVisibility() && element.textContent.trim()
+    && !element.closest('.unseen, .skip');
+  const texts = 'h1, h2, p, dt, dd, th, td, summary, label, li, a, button, span, text';
+  return [...document.querySelectorAll(texts)].filter(seen)
+    .map((element) => {
+      const style = getComputedStyle(element);
+      const own = element.tagName === 'text' ? style.fill : style.color;
+      const [a, b] = [light(own), light(behind(element))];
+      const ratio = (Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05);
+      return [ratio, element.tagName + '.' + element.className + ' ' + element.textContent.trim()];
+    })
+    .filter(([ratio]) => ratio < 4.5)
+    .map(([ratio, text]) => ratio.toFixed(2) + ' ' + text.slice(0, 60));
+})()
+"""
+
+UNNAMED = """
+[...document.querySelectorAll('a, button, input:not([type=hidden]), select, svg[role=img], table')]
+  .filter((element) => element.checkVisibility())
+  .filter((element) => !(
+    element.textContent.trim() || element.getAttribute('aria-label') || element.labels?.length
+  ) || (element.tagName === 'TABLE' && !element.caption?.textContent))
+  .map((element) => element.outerHTML.slice(0, 80))
+"""
+
+
+CHIP = "document.querySelector('.chip').textContent"
+
+
+class Watch:
+    """What a page asks for and complains of."""
+
+    def __init__(self, page: Page) -> None:
+        self.asked: list[str] = []
+        self.complaints: list[str] = []
+        page.on("Network.requestWillBeSent", lambda e: self.asked.append(e["request"]["url"]))
+        page.on("Log.entryAdded", lambda e: self.complaints.append(str(e["entry"])))
+        page.on("Runtime.exceptionThrown", lambda e: self.complaints.append(str(e)))
+        page.on("Runtime.consoleAPICalled", lambda e: self.complaints.append(str(e)))
+
+
+@pytest.fixture
+async def browser() -> AsyncIterator[Chromium]:
+    async with running_chromium() as started:
+        yield started
+
+
+@pytest.fixture
+async def page(browser: Chromium) -> Page:
+    opened = await browser.open()
+    await opened.command("Network.enable")
+    return opened
+
+
+async def test_every_view_is_shown_in_every_window_and_scheme(board: Dashboard, page: Page) -> None:
+    watch = Watch(page)
+    for name in VIEWS:
+        await page.look(width=WIDE)
+        await page.goto(f"{board.url}/{name}?{WEEK}")
+        for width, dark in ((WIDE, False), (NARROW, True)):
+            # Without the change from one colour to the other that takes a moment.
+            await page.look(width=width, dark=dark, media={"prefers-reduced-motion": "reduce"})
+            assert await page.evaluate("document.documentElement.scrollWidth") <= width, name
+            assert await page.evaluate(CONTRAST) == [], (name, width, dark)
+            assert await page.evaluate(UNNAMED) == []
+        pictures = "[...document.querySelectorAll('svg[role=img]')]"
+        seen = f"{pictures}.filter((of) => of.checkVisibility()).length"
+        assert await page.evaluate(f"2 * {seen} === {pictures}.length")
+    await page.goto(f"{board.url}/report?{WEEK}")
+    assert watch.complaints == []
+    assert watch.asked
+    assert [one for one in watch.asked if not one.startswith((f"{board.url}/", "data:"))] == []
+
+
+SIDEWAYS = """
+[document.documentElement, ...document.querySelectorAll('.scroll')]
+  .filter((of) => of.checkVisibility() && of.scrollWidth > of.clientWidth)
+  .map((of) => `${of.getAttribute('aria-label')} ${of.scrollWidth} > ${of.clientWidth}`)
+"""
+
+
+async def test_nothing_is_scrolled_sideways_where_there_is_room(
+    board: Dashboard, page: Page
+) -> None:
+    for width in (1265, 1024, 785):  # Those of usual windows, with a bar to scroll by.
+        await page.look(width=width)
+        for name in ("overview", "channels", "people"):
+            await page.goto(f"{board.url}/{name}?{WEEK}")
+            assert await page.evaluate(SIDEWAYS) == [], (name, width)
+    await page.look(width=1265)
+    row = "[...document.querySelectorAll('.filters > :not(datalist)')]"
+    assert (
+        await page.evaluate(
+            f"new Set({row}.map((of) => Math.round(of.getBoundingClientRect().bottom))).size"
+        )
+        == 1
+    )
+    await page.look(width=305)
+    assert await page.evaluate("document.documentElement.scrollWidth") == 305
+
+
+async def test_dark_and_light_are_the_choice_of_the_visitor(board: Dashboard, page: Page) -> None:
+    await page.goto(board.url)
+    found = []
+    for dark in (False, True):
+        await page.look(dark=dark)
+        found.append(await page.evaluate("getComputedStyle(document.body).backgroundColor"))
+    assert found[0] != found[1]
+
+
+@asynccontextmanager
+async def another_page(page: Page) -> AsyncIterator[None]:
+    """What is done within leads to another page; afterwards that is loaded."""
+    loaded = asyncio.Event()
+    page.on("Page.loadEventFired", lambda _: loaded.set())
+    yield
+    await asyncio.wait_for(loaded.wait(), PATIENCE)
+
+
+async def pressed(page: Page, key: str) -> None:
+    for kind in ("keyDown", "keyUp"):
+        event: dict[str, Any] = {"type": kind, "key": key, "code": key}
+        if key == "Enter":
+            event |= {"windowsVirtualKeyCode": 13, "text": "\r" if kind == "keyDown" else ""}
+        else:
+            event |= {"windowsVirtualKeyCode": 9}
+        await page.command("Input.dispatchKeyEvent", **event)
+
+
+async def test_everything_is_reached_by_keyboard_and_seen_to_be(
+    board: Dashboard, page: Page
+) -> None:
+    await page.goto(f"{board.url}/people?{WEEK}")
+    reached = []
+    for _ in range(40):
+        await pressed(page, "Tab")
+        reached.append(
+            await page.evaluate(
+                """(() => {
+                  const { tagName, name, className, role } = document.activeElement;
+                  const drawn = getComputedStyle(document.activeElement).outlineStyle !== 'none';
+                  const named = `${tagName} ${name || className || role || ''}`.trim();
+                  return drawn ? named : `unseen ${named}`;
+                })()"""
+            )
+        )
+    assert reached[0] == "A skip"
+    for wanted in ("INPUT from", "INPUT to", "SELECT channel", "INPUT person", "BUTTON submit"):
+        assert wanted in reached
+    assert "DIV scroll" in reached
+    # The calendar within a field of a date draws its own; after the last comes the first.
+    own = {"unseen INPUT from", "unseen INPUT to", "unseen BODY"}
+    assert [name for name in reached if name.startswith("unseen") and name not in own] == []
+
+
+async def test_a_choice_is_shown_as_soon_as_it_is_made(board: Dashboard, page: Page) -> None:
+    await page.goto(f"{board.url}/volume?{WEEK}")
+    select = "document.querySelector('select')"
+    chosen = f"{select}.value = 'CDEV'; {select}.dispatchEvent(new Event('change'))"
+    async with another_page(page):
+        await page.evaluate(f"{chosen}; 0")
+    assert await page.evaluate(CHIP) == "#dev\N{MULTIPLICATION SIGN}"
+    query = await page.evaluate("location.search")
+    assert query == "?from=2024-03-10&to=2024-03-16&channel=CDEV"
+
+
+async def test_people_are_offered_and_found(board: Dashboard, page: Page) -> None:
+    await page.goto(f"{board.url}/volume?{WEEK}")
+    await page.evaluate("document.querySelector('.person').focus()")
+    await page.command("Input.insertText", text="Ber")
+    await page.until("document.querySelector('#people option')?.value === 'Bob Berg'")
+    await page.evaluate("document.querySelector('.person').value = 'Bob Berg'")
+    async with another_page(page):
+        await pressed(page, "Enter")
+    assert await page.evaluate(CHIP) == "Bob Berg\N{MULTIPLICATION SIGN}"
+
+
+async def test_a_chart_shows_its_numbers_where_the_pointer_is(board: Dashboard, page: Page) -> None:
+    await page.look(width=WIDE)
+    await page.goto(f"{board.url}/volume?{WEEK}")
+    place = await page.evaluate(
+        """(() => {
+          const seen = [...document.querySelectorAll('.hit')].find((of) => of.checkVisibility());
+          const { x, y, width, height } = seen.getBoundingClientRect();
+          return { x: x + width / 2, y: y + height / 2 };
+        })()"""
+    )
+    await page.command("Input.dispatchMouseEvent", type="mouseMoved", **place)
+    await page.until("!document.querySelector('#tip').hidden")
+    tip = await page.evaluate("document.querySelector('#tip').textContent")
+    assert tip.startswith("Sun 10 Mar 2024\nThis period: "), tip
+
+
+async def test_all_of_it_works_without_a_script(board: Dashboard, page: Page) -> None:
+    await page.command("Emulation.setScriptExecutionDisabled", value=True)
+    await page.goto(f"{board.url}/volume?{WEEK}")
+    await page.evaluate("document.querySelector('.person').focus()")
+    await page.command("Input.insertText", text="Bob Berg")
+    async with another_page(page):
+        await pressed(page, "Enter")
+    assert await page.evaluate(CHIP) == "Bob Berg\N{MULTIPLICATION SIGN}"
+    async with another_page(page):
+        await page.evaluate("document.querySelector('.me button').click()")
+    assert await page.evaluate("document.querySelector('.me a').textContent") == "Me, Bob Berg"
+    async with another_page(page):
+        await page.evaluate("document.querySelector('.me a:not([aria-current])').click()")
+    assert "person" not in await page.evaluate("location.search")
+
+
+async def test_a_visitor_logs_in_once(guarded: Dashboard, page: Page) -> None:
+    watch = Watch(page)
+    await page.goto(f"{guarded.url}/volume?{WEEK}")
+    assert await page.evaluate("location.pathname") == "/login"
+    assert await page.evaluate(CONTRAST) == []
+    await page.evaluate("document.querySelector('[type=password]').focus()")
+    await page.command("Input.insertText", text=TOKEN)
+    async with another_page(page):
+        await pressed(page, "Enter")
+    assert await page.evaluate("document.querySelector('h1').textContent") == "Volume"
+    assert await page.evaluate("location.search") == f"?{WEEK}"
+    assert await page.evaluate("document.cookie") == ""
+    assert watch.complaints == []
+
+
+async def test_on_paper_there_are_numbers_and_no_controls(board: Dashboard, page: Page) -> None:
+    await page.goto(f"{board.url}/people?{WEEK}")
+    await page.command("Emulation.setEmulatedMedia", media="print")
+    for gone in (".filters", ".side", ".actions"):
+        assert await page.evaluate(f"document.querySelector('{gone}').checkVisibility()") is False
+    for there in (".tile", "table", "h1"):
+        assert await page.evaluate(f"document.querySelector('{there}').checkVisibility()")
+    await page.goto(f"{board.url}/hours?{WEEK}")
+    for width in (WIDE, NARROW):
+        await page.look(width=width)
+        await page.command("Emulation.setEmulatedMedia", media="print")
+        assert await page.evaluate("document.querySelector('svg.wide').checkVisibility()")
+        assert not await page.evaluate("document.querySelector('svg.narrow').checkVisibility()")
+
+
+async def test_with_colours_of_ones_own_it_is_seen_where_one_is(
+    board: Dashboard, page: Page
+) -> None:
+    await page.look(media={"forced-colors": "active"})
+    await page.goto(f"{board.url}/hours?{WEEK}")
+    drawn = "[...document.querySelectorAll('a')].map((of) => getComputedStyle(of).outlineStyle)"
+    here = "[...document.querySelectorAll('a')].map((of) => of.hasAttribute('aria-current'))"
+    outlines, current = await page.evaluate(drawn), await page.evaluate(here)
+    assert any(current)
+    assert [outline == "solid" for outline in outlines] == current

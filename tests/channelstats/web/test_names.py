@@ -1,0 +1,95 @@
+"""What people and channels are called, and whom a name means."""
+
+import pytest
+
+from channelstats.lookup import NotFound
+from channelstats.tables.directory import Channel, User
+from channelstats.web.names import MOST_FOUND, Names
+
+SECRET = b"a secret that is long enough"
+USERS = {
+    "U1": User("U1", user_name="ada", display_name="Ada"),
+    "U2": User("U2", user_name="bob", real_name="Bob Berg"),
+    "U3": User("U3", user_name="bobby", display_name="Ada"),
+    "U4": User("U4", user_name="robot", is_bot=True),
+}
+CHANNELS = {
+    "C1": Channel("C1", friendly_name="general"),
+    "C2": Channel("C2", friendly_name="attic", is_archived=True),
+    "C3": Channel("C3", friendly_name="dev"),
+}
+
+
+@pytest.fixture
+def real() -> Names:
+    return Names(USERS, CHANNELS, slack_name="example")
+
+
+@pytest.fixture
+def hidden() -> Names:
+    return Names(USERS, CHANNELS, slack_name="example", secret=SECRET)
+
+
+def test_channels_are_listed_by_name_and_archived_ones_last(real: Names) -> None:
+    assert real.listed_channels() == [("C3", "dev"), ("C1", "general"), ("C2", "attic")]
+
+
+def test_a_name_finds_its_bearer_and_an_id_one_of_several(real: Names) -> None:
+    assert real.find_person("@ada") == "U1"
+    assert real.find_person("Bob Berg") == "U2"
+    assert real.find_person("u3") == "U3"
+    with pytest.raises(NotFound, match="may be any of U1, U3"):
+        real.find_person("Ada")
+    assert real.finder("U1", "Ada") == ("U1", "Ada")
+    assert real.finder("U2", "Bob Berg") == ("Bob Berg", "Bob Berg")
+
+
+def test_a_channel_is_found_by_name_and_id(real: Names) -> None:
+    assert [real.find_channel(of) for of in ("#dev", "dev", "c3", "none")] == [
+        "C3",
+        "C3",
+        "C3",
+        None,
+    ]
+
+
+def test_what_begins_like_it_comes_first_and_bots_never(real: Names) -> None:
+    assert [name for _, name in real.like("b")] == ["Bob Berg"]
+    assert [name for _, name in real.like("@A")] == ["Ada", "Ada"]
+    assert real.like("robot") == []
+
+
+def test_no_more_are_offered_than_can_be_looked_over() -> None:
+    many = {f"U{number}": User(f"U{number}", user_name=f"x{number}") for number in range(99)}
+    assert len(Names(many, {}).like("x")) == MOST_FOUND
+
+
+def test_under_pseudonyms_only_pseudonyms_are_known(hidden: Names) -> None:
+    uid, name = hidden.shown("U2"), hidden.person("U2")
+    assert (uid, name) != ("U2", "Bob Berg")
+    assert hidden.find_person(uid) == hidden.find_person(name.lower()) == "U2"
+    assert hidden.find_channel(f"#{hidden.channel('C3')}") == "C3"
+    assert hidden.like(name)[0] == (name, name)
+    assert hidden.directory.person(uid) == name
+    for real in ("U2", "bob", "Bob Berg"):
+        with pytest.raises(NotFound):
+            hidden.find_person(real)
+    for real in ("C3", "dev", "#dev"):
+        with pytest.raises(NotFound):
+            hidden.find_channel(real)
+    assert not set(USERS) & set(hidden.directory.people)
+    assert hidden.directory.permalink("C3", "1.2", None) == ""
+
+
+def test_pseudonyms_are_the_same_each_time_and_others_with_another_secret(hidden: Names) -> None:
+    assert Names(USERS, CHANNELS, secret=SECRET).shown("U2") == hidden.shown("U2")
+    assert Names(USERS, CHANNELS, secret=SECRET[::-1]).shown("U2") != hidden.shown("U2")
+
+
+def test_whoever_is_out_is_neither_named_nor_found() -> None:
+    names = Names(USERS, CHANNELS, out={"U2", "C3"})
+    with pytest.raises(NotFound):
+        names.find_person("bob")
+    assert names.find_channel("dev") is None
+    assert names.like("Bob") == []
+    assert names.directory.person("U2") == "U2"
