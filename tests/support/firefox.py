@@ -167,7 +167,7 @@ class Firefox:
         self._process = subprocess.Popen(
             [
                 *(self._program, "--headless", "--no-remote", "--profile", str(self.profile)),
-                *(["--marionette"] if remote else []),
+                *(["--marionette", "--remote-allow-system-access"] if remote else []),
                 url if page else "about:blank",
             ],
             stdin=subprocess.DEVNULL,

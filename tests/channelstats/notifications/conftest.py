@@ -1,0 +1,28 @@
+"""A push service, and the worked example with somebody who waits for its second week."""
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from channelstats.settings import Settings, load
+from support.channelstats.house import EXAMPLE, House
+from support.channelstats.push_service import PushService, push_service
+
+
+@pytest.fixture
+async def service() -> AsyncIterator[PushService]:
+    async with push_service() as running:
+        yield running
+
+
+@pytest.fixture
+def settings(tmp_path: Path) -> Settings:
+    return load({"data": str(tmp_path / "data"), "profile": "compat"}, {})
+
+
+@pytest.fixture
+async def example(empty: House) -> House:
+    """The worked example: its first week is there, of its second one the end is not read."""
+    await empty.take_in(EXAMPLE)
+    return empty
