@@ -3,7 +3,7 @@
 The one rule: what people wrote is counted and never kept; no text, no e-mail address and no token
 reaches a table.
 
-    cli      the command line; commands, settings, progress and lookup are what it is made of
+    cli      the command line; commands, settings, tokens, progress, lookup are what it is made of
     reports  the report document → Slack, HTML, text, JSON, CSV, Parquet
     ingest   what a source says → rows of the tables
     stats    columns of a period → the report document, pure functions

@@ -1,11 +1,25 @@
-"""`python -m channelstats` is the command line.
+"""Where the program begins: `channelstats`, and `python -m channelstats`.
 
-Rule: nothing else is here.
+Rule: Ctrl-C is one line from the first moment on, so nothing of ours is imported before that.
 """
 
 import sys
+from typing import Final
 
-from channelstats.cli import main
+_INTERRUPTED: Final = 130
+"""As `channelstats.cli` has it, which may not be there yet."""
+
+
+def main() -> int:
+    """The command line; see `channelstats.cli`."""
+    try:
+        from channelstats import cli  # noqa: PLC0415 - it takes half a second
+
+        return cli.main()
+    except KeyboardInterrupt:
+        print("channelstats: interrupted; run it again to go on", file=sys.stderr)
+        return _INTERRUPTED
+
 
 if __name__ == "__main__":
     sys.exit(main())

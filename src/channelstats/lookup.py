@@ -3,8 +3,11 @@
 Rule: an ID is taken as it is, in any case; a name must mean exactly one.
 """
 
+from collections.abc import Mapping
+
 from channelstats.identifiers import is_channel_id, is_user_id
 from channelstats.tables import Tables
+from channelstats.tables.directory import User
 
 
 class NotFound(Exception):  # noqa: N818 - named for what happened
@@ -23,7 +26,11 @@ async def channel_id(tables: Tables, name: str) -> str:
 
 async def user_id(tables: Tables, name: str) -> str:
     """The ID of a user: of `U0123`, `@name` or `name`; of user, display and real names."""
-    users = await tables.users.all()
+    return user_of(await tables.users.all(), name)
+
+
+def user_of(users: Mapping[str, User], name: str) -> str:
+    """The same among these users."""
     if is_user_id(name.upper()) and name.upper() in users:
         return name.upper()
     called = name.removeprefix("@")

@@ -19,20 +19,23 @@ class Progress:
     def __init__(self, stream: TextIO, clock: Clock, *, quiet: bool) -> None:
         self._stream, self._clock = stream, clock
         self._shown = stream.isatty() and not quiet
-        self._begun = clock()
+        self._begun, self._before = clock(), 0
+
+    def start(self, done: int) -> None:
+        """The work begins now; so many were done before."""
+        self._before, self._begun = done, self._clock()
 
     def show(self, done: int, total: int, what: str) -> None:
-        """So many of all are done; ``what`` is being done."""
-        if not self._shown:
-            return
-        filled = _BAR * done // max(total, 1)
-        bar = "█" * filled + "░" * (_BAR - filled)
-        line = f"{bar} {done:,}/{total:,} {self._left(done, total)}  {what}"
-        room = shutil.get_terminal_size().columns - 1
-        while width(line) > room:
-            line = line[:-1]
-        self._stream.write(_CLEAR + line)
-        self._stream.flush()
+        """So many of all are done; ``what`` is being done. A total of 0 is not known yet."""
+        if total:
+            self._write(f"{_bar(done, total)} {done:,}/{total:,} {self._left(done, total)}  {what}")
+        else:
+            self._write(f"{done:,}  {what}" if done else what)
+
+    def show_bytes(self, done: int, total: int, what: str) -> None:
+        """So many bytes of all are done."""
+        share = f"{100 * done // max(total, 1)}% of {_megabytes(total)}"
+        self._write(f"{_bar(done, total)} {share} {self._left(done, total)}  {what}")
 
     def end(self) -> None:
         """Take the line away."""
@@ -40,9 +43,28 @@ class Progress:
             self._stream.write(_CLEAR)
             self._stream.flush()
 
+    def _write(self, line: str) -> None:
+        if not self._shown:
+            return
+        room = shutil.get_terminal_size().columns - 1
+        while width(line) > room:
+            line = line[:-1]
+        self._stream.write(_CLEAR + line)
+        self._stream.flush()
+
     def _left(self, done: int, total: int) -> str:
         """How long the rest will take if it goes on as it went."""
-        if not 0 < done < total:
+        here = done - self._before
+        if here <= 0 or done >= total:
             return ""
         spent = self._clock() - self._begun
-        return f"{duration_text(int(spent * (total - done) / done))} left"
+        return f"{duration_text(int(spent * (total - done) / here))} left"
+
+
+def _bar(done: int, total: int) -> str:
+    filled = _BAR * done // max(total, 1)
+    return "█" * filled + "░" * (_BAR - filled)
+
+
+def _megabytes(number: int) -> str:
+    return f"{number / 1e6:,.0f} MB" if number >= 1e7 else f"{number / 1e6:.1f} MB"

@@ -2,13 +2,16 @@
 
 import json
 import os
+import re
 import stat
+import sys
 from pathlib import Path
 
 import pytest
 
 from channelstats.cli import NOT_DONE, USAGE, main
-from support.channelstats.house import EXAMPLE
+from support.channelstats.called import called, stored
+from support.channelstats.house import EXAMPLE, NOW
 
 WEEK = ["--week", "2024-03-12", "--profile", "compat"]
 
@@ -91,7 +94,7 @@ def test_pseudonyms_stay_the_same_from_run_to_run(
     first = capfd.readouterr().out
     assert main(command) == 0
     assert capfd.readouterr().out == first
-    assert "ob" not in first.splitlines()[0]
+    assert {"bob", "berg"}.isdisjoint(re.findall(r"\w+", first.lower()))
     secret = tmp_path / "data" / "anonymize.secret"
     assert stat.S_IMODE(secret.stat().st_mode) == 0o600
     assert len(secret.read_bytes()) == 32
@@ -121,6 +124,19 @@ def test_first_posts_are_made_anew(data: list[str], capfd: pytest.CaptureFixture
     assert capfd.readouterr().err == "first posts of 3 people\n"
     assert main(["rebuild-firstposts", *data, "--quiet"]) == 0
     assert capfd.readouterr().err == ""
+
+
+def test_what_is_older_than_it_may_grow_goes_after_an_import(
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    flags = ["--retention-days", "11"]  # of which the first is the 10th
+    assert called("import-export", str(EXAMPLE), *flags, now=NOW) == 0
+    assert capfd.readouterr().err.splitlines() == [
+        "imported: 2 channels, 15 messages, 15 new or changed",
+        "removed: 6 messages of more than 11 days ago",
+    ]
+    assert {str(item["date"]) for item in stored().values()} >= {"2024-03-10", "2024-03-16"}
+    assert len(stored()) == 9
 
 
 def test_without_an_import_there_is_nothing_to_report(
@@ -158,6 +174,11 @@ def test_an_import_with_problems_says_so_in_its_exit_code(
         ["report", "global", "--format", "json", "--format", "text"],
         ["report", "global", "--week", "2024-03-10", "--days", "3"],
         ["report", "global", "--week", "tomorrow"],
+        ["report", "global", "--from", "0001-01-01", "--to", "9999-12-31"],
+        ["report", "global", "--from", "2024-03-10", "--to", "2024-03-09"],
+        ["send-weekly", "--week", "0001-01-01"],
+        ["sync", "all", "--since", "9999-12-31"],
+        ["notify", "--week", "1999-12-31"],
         ["report", "global", "--days", "0"],
         ["report", "global", "--dat", "x"],
     ],
@@ -169,6 +190,85 @@ def test_wrong_usage_has_a_code_of_its_own(
         main(arguments)
     assert ended.value.code == USAGE
     assert "usage: channelstats" in capfd.readouterr().err
+
+
+def test_a_date_that_is_none_is_told_with_what_was_expected(
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    with pytest.raises(SystemExit):
+        main(["report", "global", "--week", "2024-13-10"])
+    assert "--week: expected a date from 2000-01-01 to 2099-12-31" in capfd.readouterr().err
+
+
+@pytest.mark.parametrize("stream", ["stdout", "stderr"])
+def test_a_closed_stream_keeps_nothing_from_being_done(
+    stream: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as patch:
+        patch.setattr(f"sys.{stream}", None)
+        assert main(["import-export", str(EXAMPLE)]) == 0
+        assert main(["doctor"]) == 0
+        getattr(sys, stream).close()
+    assert len(stored()) == 15
+
+
+@pytest.mark.parametrize("name", ["a?b", "a#b", "a%20b", "ä b"])
+def test_a_data_folder_may_be_called_anything(
+    name: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    data = ["--data", str(tmp_path / name)]
+    assert main(["import-export", str(EXAMPLE), *data]) == 0
+    assert main(["report", "global", *WEEK, *data]) == 0
+    assert len(stored(folder=tmp_path / name)) == 15
+    assert main(["doctor", *data]) == 0
+    assert f"{name}/channelstats.sqlite: 12 tables" in capfd.readouterr().out
+
+
+@pytest.mark.parametrize("command", ["report global", "forget bob", "doctor"])
+def test_nothing_makes_a_store_but_what_takes_something_in(
+    command: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    main([*command.split(), "--store", f"sqlite://{tmp_path}/none/store.sqlite"])
+    found = capfd.readouterr()
+    assert "store.sqlite: nothing was taken in here" in found.out + found.err
+    assert list(tmp_path.iterdir()) == []
+
+
+# ── who is left out ──────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize(
+    ("about", "flags"),
+    [
+        ("user bob", ["--exclude-users", "@bob"]),
+        ("channel dev", ["--exclude-channels", "#dev"]),
+    ],
+)
+def test_there_is_no_report_on_what_is_left_out(
+    about: str, flags: list[str], data: list[str], capfd: pytest.CaptureFixture[str]
+) -> None:
+    name = about.split()[1]
+    assert f"{name} is left out" in error_of(["report", *about.split(), *data, *flags], capfd)
+
+
+def test_a_report_does_not_name_a_channel_that_is_left_out_as_that_of_a_first_message(
+    data: list[str], capfd: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["report", "user", "alice", *WEEK, *data]) == 0
+    assert "in #general" in capfd.readouterr().out
+    assert main(["report", "user", "alice", *WEEK, *data, "--exclude-channels", "general"]) == 0
+    assert "general" not in capfd.readouterr().out
+
+
+def test_what_is_forgotten_is_not_in_the_file_any_more(data: list[str]) -> None:
+    file = Path(data[1]) / "channelstats.sqlite"
+    for week in (WEEK, ["--week", "2024-03-05"]):
+        assert main(["report", "global", *week, *data, "--quiet"]) == 0
+    assert b"Bob Berg" in file.read_bytes()
+    assert main(["forget", "bob", *data]) == 0
+    left = file.read_bytes()
+    assert not any(name in left for name in (b"UBOB", b"bob", b"Bob Berg"))
+    assert b"UALICE" in left
 
 
 @pytest.mark.parametrize(

@@ -70,6 +70,7 @@ COLUMNS = {
         "deleted": "BOOL",
         "admin": "BOOL",
     },
+    "UserHash": {"user_key": "S", "uids": "S"},
     "ChannelMembersLog": {"slack_cid": "S"},
 }
 """The columns of the data model, and those of the original beside them, by their types."""
@@ -205,6 +206,22 @@ def test_reports_are_the_same_over_either_store(
         week = ["--week", "2024-03-12", "--profile", "compat", "--format", "json"]
         for _ in range(2):  # made, and then found in the store
             assert main(["report", "global", *week, *flags]) == 0
-            documents.append(json.loads(capfd.readouterr().out) | {"generated_at": 0})
+            document = json.loads(capfd.readouterr().out)
+            # Its last part is the state of the very store.
+            made_from = document["input_fingerprint"].rpartition("/")[0]
+            documents.append(document | {"generated_at": 0, "input_fingerprint": made_from})
     assert documents[0]["statistics"]["words"] == 40
     assert documents == documents[:1] * 4
+
+
+@pytest.mark.usefixtures("access")
+def test_what_is_forgotten_is_in_no_table_any_more(tmp_path: Path, database: DynamoStore) -> None:
+    remote = f"dynamodb://us-east-1?endpoint={database.endpoint}&prefix={database.prefix}"
+    flags = ["--data", str(tmp_path), "--store", remote, "--quiet"]
+    assert main(["import-export", str(EXAMPLE), *flags]) == 0
+    assert main(["report", "global", "--week", "2024-03-12", *flags]) == 0
+    assert main(["forget", "bob", *flags]) == 0
+    reader = Reader(database)
+    left = repr([reader.items(table) for table in HASH_KEYS])
+    assert "UALICE" in left
+    assert not any(name in left for name in ("UBOB", "'bob'", "Bob Berg"))

@@ -5,8 +5,11 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from channelstats.cli import make_parsers
+from channelstats.commands import COMMANDS
 from channelstats.counting import Profile
-from channelstats.settings import TABLE, SettingError, Settings, load
+from channelstats.settings import TABLE, Group, SettingError, Settings, load, places
+from channelstats.slack.api_pace import AppKind
 
 
 def test_every_setting_of_the_table_is_a_field() -> None:
@@ -49,6 +52,15 @@ def test_another_file_can_be_named(tmp_path: Path) -> None:
         ('profil = "compat"', "there is no setting 'profil'; did you mean profile?"),
         ("prefix = 1.5", "prefix: expected a text, a number, true or false"),
         ("prefix =", "Invalid"),
+        ("min_group = [1]", "min_group: expected a text, a number"),
+        ('prefix = ["a", "b"]', "prefix: expected a text, a number"),
+        ("exclude_users = [1]", "exclude_users: expected an array of texts"),
+        ("min_group = true", "min_group in .*: expected a whole number"),
+        ('exclude_user = "U1"', "no setting 'exclude_user'; did you mean exclude_users?"),
+        ('data_dir = "x"', "no setting 'data_dir'; did you mean data?"),
+        ('backend = "dynamodb"', "no setting 'backend'; did you mean store?"),
+        ('read_token = "xoxp-secret"', "no setting 'read_token'; did you mean read_token_file?"),
+        ("colour = 1", "no setting 'colour'$"),
         ('report_timezone = "Mars"', "report_timezone in .*: expected the name of a time zone"),
     ],
 )
@@ -56,3 +68,139 @@ def test_a_mistake_in_the_file_is_named(tmp_path: Path, text: str, message: str)
     (tmp_path / "channelstats.toml").write_text(text)
     with pytest.raises(SettingError, match=message):
         load({"data": str(tmp_path)}, {})
+
+
+# ── what is understood ───────────────────────────────────────────────────────────────────────────
+
+
+def test_lists_are_separated_by_commas_or_arrays_in_the_file(tmp_path: Path) -> None:
+    (tmp_path / "channelstats.toml").write_text(
+        'exclude_channels = ["#random", "C012"]\nexclude_users = "@bob, Ann Ames ,U1,"\n'
+    )
+    found = load({"data": str(tmp_path)}, {})
+    assert found.excluded_channels == {"random", "C012"}
+    assert found.excluded_users == {"bob", "Ann Ames", "U1"}
+    assert load({}, {}).excluded_users == frozenset()
+
+
+def test_further_subtypes_are_a_way_of_counting_of_their_own() -> None:
+    found = load({"count_subtypes": "reminder_add, channel_join,reminder_add"}, {})
+    assert found.counting.further == ("channel_join", "reminder_add")
+    assert found.counting.name == "modern and channel_join, reminder_add"
+    assert found.options.counting == found.counting
+
+
+def test_names_of_channels_do_without_their_sign() -> None:
+    found = load({"report_channel": "#stats", "optin_channel": "C012"}, {})
+    assert (found.report_channel, found.optin_channel) == ("stats", "C012")
+
+
+def test_the_address_of_slack_ends_with_a_slash_and_is_safe() -> None:
+    assert (
+        load({"slack_api": "http://127.0.0.1:80/api"}, {}).slack_api == "http://127.0.0.1:80/api/"
+    )
+    assert load({"slack_api": "https://slack.test/api/"}, {}).slack_api == "https://slack.test/api/"
+
+
+def test_what_settings_mean() -> None:
+    found = load({"retention_days": "30", "out_dir": "x", "app_kind": "unlisted"}, {})
+    assert found.retention is not None
+    assert found.retention.days == 30
+    assert found.out == Path("x")
+    assert found.kind_of_app is AppKind.UNLISTED
+    defaults = load({}, {})
+    assert (defaults.retention, defaults.out, defaults.first_weekday) == (None, None, 6)
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("slack_api", "http://example.org/api/"),
+        ("slack_api", "ftp://127.0.0.1/"),
+        ("slack_api", "slack.com"),
+        ("slack_name", "example.slack.com"),
+        ("slack_name", "-"),
+        ("report_channel", "#"),
+        ("report_channel", "one,two"),
+        ("count_subtypes", "Channel Join"),
+        ("prefix", "a b"),
+        ("retention_days", "-1"),
+        ("refetch", "1.5"),
+        ("concurrency", "0"),
+        ("port", "65536"),
+        ("week_start", "someday"),
+        ("app_kind", "mine"),
+        ("push_contact", "ann"),
+        ("read_token_file", "xoxp-1-secret"),
+        ("post_token_file", "xoxb-1-secret"),
+        ("push_hosts", "push.lan:443"),
+        ("profile", ""),
+        ("min_group", "\u0663"),
+    ],
+)
+def test_what_cannot_be_used_is_named_and_not_shown(name: str, text: str) -> None:
+    flag = f"--{name.replace('_', '-')}"
+    with pytest.raises(SettingError, match=f"^{flag}: expected ") as error:
+        load({name: text}, {})
+    assert not text or f" {text}" not in str(error.value)
+
+
+@pytest.mark.parametrize("value", ["True", "true", "1", ""])
+def test_the_local_store_of_the_original_is_asked_for_exactly(value: str) -> None:
+    found = load({}, {"CHANNELSTATS_LOCALSTORAGE": value})
+    local = "dynamodb://us-east-1?endpoint=http://localhost:8000"
+    assert found.store == (local if value == "True" else "")
+    other = load({"store": "sqlite:///x"}, {"CHANNELSTATS_LOCALSTORAGE": value})
+    assert other.store == "sqlite:///x"
+
+
+def test_where_a_setting_came_from_is_known(tmp_path: Path) -> None:
+    (tmp_path / "channelstats.toml").write_text('profile = "compat"\nmin_group = 2\n')
+    found = places({"data": str(tmp_path), "min_group": "3"}, {"CHANNELSTATS_PORT": "1"})
+    assert found == {
+        "data": "--data",
+        "min_group": "--min-group",
+        "port": "CHANNELSTATS_PORT",
+        "profile": f"profile in {tmp_path / 'channelstats.toml'}",
+    }
+
+
+# ── as flags ─────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_every_setting_has_a_help_and_a_default_that_it_understands() -> None:
+    for setting in TABLE:
+        assert setting.help, setting.name
+        assert len(setting.help) <= 50, setting.name
+        if setting.default != "":
+            assert setting.read(str(setting.default)) == setting.default, setting.name
+
+
+def test_every_flag_of_every_command_has_a_help() -> None:
+    silent = [
+        (name, action.dest)
+        for name, parser in make_parsers().items()
+        for action in parser._actions
+        if not action.help and action.dest != "command"
+    ]
+    assert silent == []
+
+
+def test_every_command_that_posts_shows_the_token_for_it() -> None:
+    parsers = make_parsers()
+    for name in ("report", "send-weekly", "create-stats-channel", "unarchive"):
+        assert "--post-token-file FILE" in parsers[name].format_help()
+
+
+def test_every_command_takes_every_setting_and_shows_those_that_matter() -> None:
+    parsers = make_parsers()
+    for command in COMMANDS:
+        parser = parsers[command.name]
+        shown = parser.format_help()
+        taken = {flag for action in parser._actions for flag in action.option_strings}
+        for setting in TABLE:
+            assert setting.flag in taken
+            if setting.group is Group.GENERAL or setting.group in command.groups:
+                assert setting.flag in shown
+            else:
+                assert f"  {setting.flag} {setting.metavar}" not in shown

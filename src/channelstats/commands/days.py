@@ -6,9 +6,12 @@ from zoneinfo import ZoneInfo
 
 import msgspec
 
-from channelstats.commands.call import Call, Failure
+from channelstats.commands.call import Call
 from channelstats.stats import Period
 from channelstats.stats.period import WEEK, last_complete_week, week_of
+
+_FIRST, _LAST = date(2000, 1, 1), date(2099, 12, 31)
+"""Nothing was said in Slack before."""
 
 
 class Days(msgspec.Struct, frozen=True):
@@ -24,8 +27,6 @@ class Days(msgspec.Struct, frozen=True):
 
     def period(self, today: date, zone: ZoneInfo) -> Period:
         if self.first is not None and self.last is not None:
-            if self.last < self.first:
-                raise Failure(f"--to {self.last} is before --from {self.first}")
             return Period(self.first, (self.last - self.first).days + 1, zone)
         if self.first is not None:
             return Period(self.first, self.days or WEEK, zone)
@@ -40,10 +41,18 @@ class Days(msgspec.Struct, frozen=True):
 
 
 def add_days(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--week", type=date.fromisoformat, metavar="DATE", help="week of a date")
-    parser.add_argument("--from", dest="first", type=date.fromisoformat, metavar="DATE")
-    parser.add_argument("--to", dest="last", type=date.fromisoformat, metavar="DATE")
-    parser.add_argument("--days", type=_days, metavar="NUMBER")
+    parser.add_argument(
+        "--week", type=a_date, metavar="DATE", help="week of a date, else the last one"
+    )
+    parser.add_argument(
+        "--from", dest="first", type=a_date, metavar="DATE", help="first day, in place of a week"
+    )
+    parser.add_argument(
+        "--to", dest="last", type=a_date, metavar="DATE", help="last day, which belongs to it"
+    )
+    parser.add_argument(
+        "--days", type=_days, metavar="NUMBER", help="how many days; alone: up to yesterday"
+    )
 
 
 def days_of(call: Call) -> Days:
@@ -52,7 +61,22 @@ def days_of(call: Call) -> Days:
         call.wrong("--week is a whole week: give it without --from, --to and --days")
     if given.first and given.last and given.days:
         call.wrong("of --from, --to and --days two are enough")
+    if given.first and given.last and given.last < given.first:
+        call.wrong(f"--to {given.last} is before --from {given.first}")
     return Days(call.settings.first_weekday, given.week, given.first, given.last, given.days)
+
+
+def a_date(text: str) -> date:
+    """The date that an argument is."""
+    try:
+        found = date.fromisoformat(text)
+    except ValueError:
+        found = date.min
+    if not _FIRST <= found <= _LAST:
+        raise argparse.ArgumentTypeError(
+            f"expected a date from {_FIRST} to {_LAST}, as in 2024-03-10"
+        )
+    return found
 
 
 def _days(text: str) -> int:

@@ -7,6 +7,12 @@ import sys
 from pathlib import Path
 
 from channelstats.reports.render import Files
+from channelstats.reports.words import plural
+
+
+def many(number: int, word: str) -> str:
+    """1 message, 2,000 messages."""
+    return f"{number:,} {plural(number, word)}"
 
 
 def write_files(out: Path | None, name: str, files: Files) -> Path | None:

@@ -1,6 +1,11 @@
-"""`channelstats report`: a report in any form."""
+"""`channelstats report`: a report in any form, and to Slack on demand.
+
+Rule: nothing is sent without --send.
+"""
 
 import argparse
+import html
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
@@ -9,14 +14,37 @@ import msgspec
 from channelstats import lookup
 from channelstats.commands.call import DONE, Call, Command, Failure
 from channelstats.commands.days import Days, add_days, days_of
+from channelstats.commands.desk import desk
 from channelstats.commands.output import write_files
 from channelstats.commands.secrets import pseudonym_secret
+from channelstats.commands.told import day_and_time, named, told_of
 from channelstats.reports.anonymous import Pseudonyms
 from channelstats.reports.cache import document_of
-from channelstats.reports.directory import load
-from channelstats.reports.render import Form, Kind, Wanted, render
+from channelstats.reports.directory import Directory, load
+from channelstats.reports.render import Form, Kind, Wanted, prepared, render, report_of
+from channelstats.reports.slack_messages import content_of, split_blocks
+from channelstats.reports.words import plural
+from channelstats.sending.sender import Attachment, Errand, State
+from channelstats.sending.targets import destination_of, usual_destination
+from channelstats.settings import Group
+from channelstats.slack.api_errors import SlackError
+from channelstats.stats import Period
+from channelstats.stats.values import Json
+from channelstats.tables import Tables
+from channelstats.tables.leaving_out import channels_meant, people_meant
+from channelstats.tables.sent_reports import SentKey
 
 _OF_MANY_FILES: Final = (Form.CSV, Form.PARQUET)
+_ATTACHED: Final = (Form.HTML,)
+
+
+class Sending(msgspec.Struct, frozen=True):
+    """That it is to be sent, and how. ``destination`` is "" for the usual one."""
+
+    destination: str = ""
+    attach: Form | None = None
+    again: bool = False
+    dry_run: bool = False
 
 
 class Asked(msgspec.Struct, frozen=True):
@@ -29,65 +57,195 @@ class Asked(msgspec.Struct, frozen=True):
     out: Path | None = None
     anonymize: bool = False
     anew: bool = False
+    sending: Sending | None = None
+
+
+class Made(msgspec.Struct, frozen=True):
+    """What a report is rendered from. ``wanted`` has the real ID of whom or what it is about."""
+
+    wanted: Wanted
+    period: Period
+    document: Mapping[str, Json]
+    directory: Directory
+    names: Pseudonyms | None
 
 
 def _flags(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("kind", choices=[str(kind) for kind in Kind])
-    parser.add_argument("name", nargs="?", default="", help="channel or user: a name or an ID")
+    parser.add_argument(
+        "kind",
+        choices=[str(kind) for kind in Kind],
+        help="what it is about: the workspace, that in short, a channel or a user",
+    )
+    parser.add_argument(
+        "name", nargs="?", default="", metavar="NAME", help="the channel or user: a name or an ID"
+    )
     add_days(parser)
     forms = [str(form) for form in Form]
-    parser.add_argument("--format", action="append", choices=forms, dest="forms")
-    parser.add_argument("--out", type=Path, metavar="DIR", help="folder to write to")
+    parser.add_argument(
+        "--format",
+        action="append",
+        choices=forms,
+        dest="forms",
+        help="form to write, else text; may be given several times",
+    )
+    parser.add_argument(
+        "--out", type=Path, metavar="DIR", help="folder to write to, else --out-dir"
+    )
     parser.add_argument(
         "--anonymize", action="store_true", help="pseudonyms for people and channels"
     )
     parser.add_argument("--regen", action="store_true", help="make it anew, whatever is stored")
+    group = parser.add_argument_group("sending")
+    group.add_argument("--send", action="store_true", help="post it in Slack")
+    group.add_argument(
+        "--destination", metavar="NAME", help="#channel, @user or an ID; the usual one without it"
+    )
+    group.add_argument(
+        "--attach", choices=[str(form) for form in _ATTACHED], help="put a file into the thread"
+    )
+    group.add_argument("--again", action="store_true", help="send it though it was sent before")
+    group.add_argument(
+        "--dry-run", action="store_true", help="say what would go where, and send nothing"
+    )
 
 
 def _asked(call: Call) -> Asked:
     given = call.given
-    kind, forms = Kind(given.kind), tuple(map(Form, given.forms or ["text"]))
+    kind = Kind(given.kind)
+    forms = tuple(map(Form, given.forms or ([] if given.send else ["text"])))
+    out = given.out or call.settings.out
     if (kind in (Kind.CHANNEL, Kind.USER)) != bool(given.name):
         call.wrong(f"a {kind} report {'has no' if given.name else 'needs a'} name")
-    if given.out is None and (len(forms) > 1 or forms[0] in _OF_MANY_FILES):
+    if out is None and (len(forms) > 1 or set(forms) & set(_OF_MANY_FILES)):
         call.wrong("this makes several files: give --out DIR")
     return Asked(
         kind=kind,
         name=given.name,
         forms=forms,
         days=days_of(call),
-        out=given.out,
+        out=out,
         anonymize=given.anonymize,
         anew=given.regen,
+        sending=_sending(call),
     )
 
 
+def _sending(call: Call) -> Sending | None:
+    given = call.given
+    if given.send:
+        attach = Form(given.attach) if given.attach else None
+        return Sending(given.destination or "", attach, given.again, given.dry_run)
+    for name in ("destination", "attach", "again", "dry_run"):
+        if getattr(given, name):
+            call.wrong(f"--{name.replace('_', '-')} belongs to --send")
+    return None
+
+
 async def _run(call: Call) -> int:
-    asked, settings = _asked(call), call.settings
-    period = asked.days.period(call.today, call.zone)
+    asked = _asked(call)
     async with call.tables() as tables:
         if await tables.messages.is_empty():
             raise Failure("there are no messages in the store; see channelstats import-export")
         finders = {Kind.CHANNEL: lookup.channel_id, Kind.USER: lookup.user_id}
         find = finders.get(asked.kind)
         subject = await find(tables, asked.name) if find else ""
-        document = await document_of(
-            tables, period, settings.options, clock=call.clock, anew=asked.anew
-        )
-        counted = [subject] if asked.kind is Kind.CHANNEL else []
-        directory = await load(tables, period, settings.slack_name, counted)
-    names = None
-    if asked.anonymize:
-        names = Pseudonyms(pseudonym_secret(settings), directory.names)
-    wanted = Wanted(asked.kind, subject, settings.optin_channel)
-    for form in asked.forms:
-        name, files = render(
-            wanted, document, directory, form, names=names, smallest_group=settings.min_group
-        )
-        written = write_files(asked.out, f"{name}.{form}", files)
-        if written is not None:
-            call.say(str(written))
+        if subject in await _left_out(call, tables):
+            raise Failure(f"{asked.name} is left out: see exclude_users and exclude_channels")
+        destination = ""
+        if asked.sending is not None:
+            destination = await _destination(call, tables, asked, subject)
+        made = await _make(call, tables, asked, subject)
+        for form in asked.forms:
+            name, files = _render(call, made, form)
+            written = write_files(asked.out, f"{name}.{form}", files)
+            if written is not None:
+                call.say(str(written))
+        if asked.sending is not None:
+            await _send(call, tables, made, destination, asked.sending)
     return DONE
 
 
-COMMAND = Command("report", "make a report", _run, _flags)
+async def _left_out(call: Call, tables: Tables) -> frozenset[str]:
+    """The IDs of people and channels that no report is to be about."""
+    settings = call.settings
+    people = people_meant(settings.excluded_users, await tables.users.all())
+    return people | channels_meant(settings.excluded_channels, await tables.channels.all())
+
+
+async def _make(call: Call, tables: Tables, asked: Asked, subject: str) -> Made:
+    settings = call.settings
+    period = asked.days.period(call.today, call.zone)
+    document = await document_of(
+        tables, period, settings.options, clock=call.clock, anew=asked.anew
+    )
+    counted = [subject] if asked.kind is Kind.CHANNEL else []
+    directory = await load(tables, period, settings.slack_name, counted, settings.excluded_channels)
+    names = None
+    if asked.anonymize:
+        names = Pseudonyms(pseudonym_secret(settings), directory.names)
+    wanted = Wanted(asked.kind, subject, settings.optin_channel, settings.help_channel)
+    return Made(wanted, period, document, directory, names)
+
+
+def _render(call: Call, made: Made, form: Form) -> tuple[str, dict[str, bytes]]:
+    smallest = call.settings.min_group
+    return render(
+        made.wanted, made.document, made.directory, form, names=made.names, smallest_group=smallest
+    )
+
+
+# ── sending ──────────────────────────────────────────────────────────────────────────────────────
+
+
+async def _destination(call: Call, tables: Tables, asked: Asked, subject: str) -> str:
+    if asked.sending is not None and asked.sending.destination:
+        return await destination_of(tables, asked.sending.destination)
+    return await usual_destination(tables, call.settings, asked.kind, subject)
+
+
+async def _send(call: Call, tables: Tables, made: Made, destination: str, sending: Sending) -> None:
+    of = prepared(
+        made.wanted,
+        made.document,
+        made.directory,
+        names=made.names,
+        smallest_group=call.settings.min_group,
+    )
+    content = content_of(report_of(of), of.directory)
+    title = html.unescape(content.text)
+    attachment = None
+    if sending.attach is not None:
+        name, files = _render(call, made, sending.attach)
+        attachment = Attachment(f"{name}.{sending.attach}", title, files[""])
+    wanted, period = made.wanted, made.period
+    key = SentKey(wanted.kind, wanted.subject, period.start, period.days, destination)
+    where = named(made.directory, destination)
+    if sending.dry_run:
+        number = len(split_blocks(content.blocks))
+        what = f"{number:,} {plural(number, 'message')}"
+        if attachment is not None:
+            what += f" and {attachment.name}"
+        row = await tables.sent.get(key)
+        before = ""
+        if row is not None and row.done:
+            before = f"; sent already on {day_and_time(row.done, call.zone)}"
+        print(f"{title}: {what} to {where}{before}")
+        return
+    async with desk(call) as opened:
+        try:
+            outcome = await opened.sender(call, tables).send(
+                Errand(key, content, attachment), again=sending.again
+            )
+        except SlackError as error:
+            raise Failure(f"not all of it was sent to {where}: {error}") from None
+    hint = "; --again sends it once more" if outcome.state is State.ALREADY else ""
+    call.say(f"to {where}: {told_of(outcome, call.zone)}{hint}")
+
+
+COMMAND = Command(
+    "report",
+    "make a report, and send it on demand",
+    _run,
+    _flags,
+    (Group.COUNTING, Group.REPORTS, Group.PRIVACY),
+)

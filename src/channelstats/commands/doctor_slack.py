@@ -1,0 +1,177 @@
+"""What `channelstats doctor` says about Slack: whose the tokens are, what they may do, how long a
+first sync takes.
+
+Rule: nothing is changed in Slack, and no message is read.
+"""
+
+from collections.abc import AsyncIterator, Collection, Iterable
+from typing import Final
+from urllib.parse import urlsplit
+
+from channelstats.commands.call import Call
+from channelstats.commands.finding import Finding, ok, problem, warning
+from channelstats.commands.output import many
+from channelstats.commands.web_api import with_token
+from channelstats.reports.words import duration_text
+from channelstats.settings import SettingError
+from channelstats.slack.api import WebApi
+from channelstats.slack.api_errors import SlackError
+from channelstats.slack.api_objects import Identity, ListedChannel
+from channelstats.slack.api_pace import AppKind, limits
+from channelstats.tokens import Purpose, Token, find
+
+_NEEDED: Final = {
+    Purpose.READ: (
+        ("users:read", "sync users"),
+        ("channels:read", "sync channels"),
+        ("channels:history", "sync messages"),
+    ),
+    Purpose.POST: (("chat:write", "reports that are sent"),),
+}
+_USEFUL: Final = {
+    Purpose.READ: (
+        ("channels:join", "sync --join"),
+        ("groups:read", "sync --include-private"),
+        ("groups:history", "sync --include-private"),
+    ),
+    Purpose.POST: (
+        ("chat:write.public", "posting to channels that the app is not in"),
+        ("channels:join", "joining the channels that reports go to"),
+        ("channels:manage", "topics of stats channels, create-stats-channel, unarchive"),
+        ("files:write", "files beside reports"),
+        ("channels:history", "looking whether a report is there after a cut"),
+        ("im:write", "the same of reports to people"),
+        ("im:history", "the same of reports to people"),
+    ),
+}
+"""Scopes, and what they are for."""
+
+_INSTEAD: Final = {"channels:join": "channels:write", "channels:manage": "channels:write"}
+"""Scopes that tokens of users have in place of those."""
+
+_TARGETS: Final = (
+    "report_channel",
+    "brief_channel",
+    "channel_stats",
+    "optin_channel",
+    "help_channel",
+)
+
+
+async def slack(call: Call) -> AsyncIterator[Finding]:
+    seen: Token | None = None
+    for purpose in Purpose:
+        about = f"token that {purpose}s"
+        try:
+            token = find(purpose, call.settings, call.environment)
+        except SettingError as error:
+            yield problem(about, str(error))
+            continue
+        if token is None:
+            yield warning(
+                about,
+                f"none; put it into {purpose.variable}, or name its file with "
+                f"{purpose.flag}. Exports are imported without one.",
+            )
+            continue
+        same = seen is not None and seen.text == token.text
+        seen = seen or token
+        async for finding in _token(call, token, purpose, about, same=same):
+            yield finding
+
+
+async def _token(
+    call: Call, token: Token, purpose: Purpose, about: str, *, same: bool
+) -> AsyncIterator[Finding]:
+    async with with_token(call, token.text) as api:
+        try:
+            identity = await api.identity()
+        except SlackError as error:
+            yield problem(about, f"of {token.place}: {error}")
+            return
+        kind = "bot" if identity.bot_id else "user"
+        shared = ", the same as the one that reads" if same else ""
+        yield ok(about, f"of {token.place}: {kind} {identity.user} of {identity.team}{shared}")
+        for finding in _scopes(about, purpose, identity.scopes, own=token.purpose is purpose):
+            yield finding
+        if purpose is Purpose.READ:
+            for finding in _links(call, identity):
+                yield finding
+            async for finding in _workspace(call, api, identity):
+                yield finding
+
+
+def _scopes(about: str, purpose: Purpose, scopes: Collection[str], *, own: bool) -> list[Finding]:
+    """What a token may do for a purpose. Where it is not its ``own``, nobody may want it to."""
+    if not scopes:
+        return [warning(about, "Slack does not say which scopes it has")]
+    has = {*scopes, *(scope for scope, instead in _INSTEAD.items() if instead in scopes)}
+    lacking = [
+        (problem if own else warning)(about, f"it lacks the scope {scope}, for {what}")
+        for scope, what in _NEEDED[purpose]
+        if scope not in has
+    ]
+    found = lacking or [ok(about, "it has every scope that it needs")]
+    if further := _listed((scope, what) for scope, what in _USEFUL[purpose] if scope not in has):
+        found.append(ok(about, f"it could do more with {further}"))
+    return found
+
+
+def _listed(scopes: Iterable[tuple[str, str]]) -> str:
+    """Scopes with what they are for, those for the same together."""
+    found: dict[str, list[str]] = {}
+    for scope, what in scopes:
+        found.setdefault(what, []).append(scope)
+    return "; ".join(f"{' and '.join(names)} ({what})" for what, names in found.items())
+
+
+def _links(call: Call, identity: Identity) -> list[Finding]:
+    """Whether links of reports lead to the workspace of the token."""
+    own = (urlsplit(identity.url).hostname or "").partition(".")[0]
+    given = call.settings.slack_name
+    if not own or given == own:
+        return []
+    if not given:
+        return [warning("links", f"reports have none: set slack_name = {own}")]
+    return [warning("links", f"slack_name is {given}, but the token is of {own}")]
+
+
+async def _workspace(call: Call, api: WebApi, identity: Identity) -> AsyncIterator[Finding]:
+    """What the limits of the app mean for the channels there are."""
+    try:
+        pages = [page.items async for page in api.channels(private=False)]
+    except SlackError as error:
+        yield problem("channels", str(error))
+        return
+    channels = [channel for page in pages for channel in page]
+    yield _duration(call.settings.kind_of_app, channels)
+    outside = sum(not (channel.is_member or channel.is_archived) for channel in channels)
+    if identity.bot_id and outside:
+        yield warning(
+            "channels",
+            f"the bot is not in {outside:,} of {many(len(channels), 'channel')}: invite it, or "
+            "use channelstats sync --join, or the token of a user",
+        )
+    keys = {key for channel in channels for key in (channel.id, channel.name)}
+    for name in _TARGETS:
+        if (target := getattr(call.settings, name)) and target not in keys:
+            yield warning("channels", f"{name}: no public channel is called {target}")
+
+
+def _duration(kind: AppKind, channels: Collection[ListedChannel]) -> Finding:
+    """How long a first sync takes at least: a call for the members and one for the messages of each
+    channel.
+    """
+    limit = limits(kind)
+    history = limit["conversations.history"]
+    in_use = sum(not channel.is_archived for channel in channels)
+    minutes = in_use / limit["conversations.members"].per_minute
+    minutes += len(channels) / history.per_minute
+    text = (
+        f"{many(history.per_minute, 'call')} a minute for messages, {history.items} in each: a "
+        f"first sync of {many(len(channels), 'channel')} takes {duration_text(int(minutes * 60))} "
+        "or more"
+    )
+    if kind is AppKind.UNLISTED:
+        return warning("app", f"unlisted: {text}; an app made for this workspace alone is faster")
+    return ok("app", f"{kind}: {text}")

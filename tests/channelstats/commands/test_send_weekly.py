@@ -1,0 +1,320 @@
+"""`channelstats send-weekly`: what goes where, once, each by itself."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from channelstats.commands.call import DONE, NOT_DONE, WITH_PROBLEMS
+from support.channelstats.called import called
+from support.channelstats.desk import blocks_in
+from support.channelstats.fake_slack import TOKEN, Fault
+from support.channelstats.house import NOW
+from support.channelstats.slack_house import Slack
+from support.channelstats.town import WEEK, open_for_business, settle, town
+
+POST = "chat.postMessage"
+
+EVERYTHING = [
+    "global report to #stats",
+    "brief report to #brief",
+    "report on #dev to #dev-stats",
+    "report on #general to #general-stats",
+    "report to @ali",
+    "report to @Bob Berg",
+]
+LINKS = "links to reports on channels to #links"
+
+
+@pytest.fixture
+def there(connected: Slack, tmp_path: Path) -> Slack:
+    settle(tmp_path)
+    open_for_business(connected)
+    return connected
+
+
+def weekly(slack: Slack, *arguments: str, week: Sequence[str] = WEEK, now: float = NOW) -> int:
+    return called("send-weekly", *week, *arguments, now=now, waits=slack.waits)
+
+
+def said(capfd: pytest.CaptureFixture[str]) -> list[str]:
+    found = capfd.readouterr()
+    assert found.out == ""
+    assert TOKEN not in found.err
+    return found.err.splitlines()
+
+
+def places(slack: Slack) -> list[str]:
+    """Where messages were posted that Slack took, in the order of IDs."""
+    found = slack.told()["messages"]
+    return sorted(cid for cid, raws in found.items() for raw in raws if raw.get("user") == "USTATS")
+
+
+def test_every_report_goes_to_its_place(there: Slack, capfd: pytest.CaptureFixture[str]) -> None:
+    assert weekly(there) == DONE
+    assert said(capfd) == [f"{words}: sent, 1 message" for words in EVERYTHING]
+    everywhere = ["CBRIEF", "CDEVSTATS", "CGENERALSTATS", "CLINKS", "CLINKS", "CSTATS"]
+    assert places(there) == [*everywhere, "DALICE", "DBOB"]
+
+
+def test_the_last_whole_week_is_the_one_that_is_sent(
+    there: Slack, capfd: pytest.CaptureFixture[str]
+) -> None:
+    assert weekly(there, "--dry-run", week=()) == DONE
+    assert weekly(there, "--dry-run", week=(), now=NOW + 7 * 86_400) == WITH_PROBLEMS
+    assert "the week ends on 2024-03-24 00:00" in capfd.readouterr().err
+    assert weekly(there, "--dry-run", "--week", "2024-03-20", week=()) == WITH_PROBLEMS
+    assert "the week is not over before 2024-03-24 00:00" in capfd.readouterr().err
+
+
+def test_a_second_run_sends_nothing(there: Slack, capfd: pytest.CaptureFixture[str]) -> None:
+    assert weekly(there) == DONE
+    posts = len(there.calls(POST))
+    capfd.readouterr()
+    assert weekly(there) == DONE
+    assert said(capfd) == ["nothing left to send for the week of 2024-03-10"]
+    assert weekly(there, "--quiet") == DONE
+    assert said(capfd) == []
+    assert len(there.calls(POST)) == posts
+    assert weekly(there, "--dry-run") == DONE
+    already = [f"{words} (sent already)" for words in EVERYTHING]
+    assert capfd.readouterr().out.splitlines() == [*already, LINKS]
+
+
+def test_a_long_wait_is_told(there: Slack, capfd: pytest.CaptureFixture[str]) -> None:
+    open_for_business(there, Fault("rate", "300", method=POST))
+    assert weekly(there) == DONE
+    waited = f"Slack asks to wait 300 s before the next {POST}"
+    assert said(capfd) == [waited, *(f"{words}: sent, 1 message" for words in EVERYTHING)]
+
+
+def test_a_dry_run_touches_nothing_at_all(
+    there: Slack, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("CHANNELSTATS_READ_TOKEN")
+    assert weekly(there, "--dry-run") == DONE
+    found = capfd.readouterr()
+    assert found.out.splitlines() == [*EVERYTHING, LINKS]
+    assert found.err == ""
+    assert there.methods() == []
+
+
+def test_links_to_channel_reports_are_posted_where_they_are_asked_for(there: Slack) -> None:
+    assert weekly(there) == DONE
+    told = there.told()["messages"]
+    link = told["CDEVSTATS"][0]["ts"].replace(".", "")
+    [first, second] = [block["text"]["text"] for block in blocks_in(told["CLINKS"])]
+    assert first == (
+        f"<https://example.slack.com/archives/CDEVSTATS/p{link}|The report> on <#CDEV>, "
+        "Sunday 10 March 2024 to Saturday 16 March 2024"
+    )
+    assert "on <#CGEN>" in second
+
+
+def test_a_topic_is_set_where_it_differs_and_nobody_stays_who_was_not_there(there: Slack) -> None:
+    assert weekly(there) == DONE
+    assert there.calls("conversations.setTopic") == [
+        {"channel": "CDEVSTATS", "topic": "Weekly reports on dev"}
+    ]
+    moves = [method for method in there.methods() if method.endswith((".join", ".leave"))]
+    assert moves == ["conversations.join", "conversations.leave"]
+    assert weekly(there, "--week", "2024-03-05", week=()) == DONE
+    assert len(there.calls("conversations.setTopic")) == 1
+
+
+def test_whoever_was_a_member_before_stays_one(connected: Slack, tmp_path: Path) -> None:
+    settle(tmp_path)
+    of = town()
+    for channel in of.channels:
+        channel["is_member"] = True
+    connected.serve(of, bot=True)
+    assert weekly(connected) == DONE
+    assert "conversations.leave" not in connected.methods()
+    assert "conversations.join" not in connected.methods()
+
+
+@pytest.mark.parametrize(
+    ("code", "says"),
+    [
+        ("not_in_channel", "the app is not in it; invite it, or give it the scope"),
+        ("is_archived", "the channel is archived"),
+        ("channel_not_found", "there is no such channel"),
+    ],
+)
+def test_a_report_that_fails_costs_itself_alone(
+    there: Slack, capfd: pytest.CaptureFixture[str], code: str, says: str
+) -> None:
+    open_for_business(there, Fault("error", code, method=POST, channel="CDEVSTATS"))
+    assert weekly(there) == WITH_PROBLEMS
+    lines = said(capfd)
+    [failed] = [line for line in lines if line.startswith("channelstats: ")]
+    assert failed.startswith(f"channelstats: report on #dev to #dev-stats: {POST}: {code}: {says}")
+    assert len(lines) == len(EVERYTHING)
+
+    assert weekly(there) == DONE
+    assert said(capfd) == ["report on #dev to #dev-stats: sent, 1 message"]
+    assert len(there.told()["messages"]["CLINKS"]) == 2
+
+
+def test_who_gets_a_report_is_what_slack_says_now(connected: Slack, tmp_path: Path) -> None:
+    settle(tmp_path)
+    of = town()
+    [optin] = [channel for channel in of.channels if channel["name"] == "optin"]
+    optin["members"] = ["UCARA", "UDAVE", "UROBOT", "UNEW"]
+    connected.serve(of)
+    assert weekly(connected) == DONE
+    assert [cid for cid in places(connected) if cid.startswith("D")] == ["DCARA"]
+
+
+def test_whoever_is_left_out_gets_none(there: Slack, capfd: pytest.CaptureFixture[str]) -> None:
+    flags = ["--exclude-users", "@bob", "--exclude-channels", "dev", "--dry-run"]
+    assert weekly(there, *flags) == DONE
+    listed = capfd.readouterr().out.splitlines()
+    left = [words for words in EVERYTHING if "Bob" not in words and "#dev" not in words]
+    assert listed == [*left, LINKS]
+
+
+def test_where_members_cannot_be_read_no_report_goes_to_people(
+    there: Slack, capfd: pytest.CaptureFixture[str]
+) -> None:
+    more = {"needed": "channels:read"}
+    lacking = Fault("error", "missing_scope", method="conversations.members", more=more)
+    open_for_business(there, lacking)
+    assert weekly(there) == WITH_PROBLEMS
+    assert not [cid for cid in places(there) if cid.startswith("D")]
+    assert "who wants one is not known" in (lines := said(capfd))[0]
+    assert "lacks the scope channels:read" in lines[0]
+
+
+def test_a_channel_of_few_is_not_reported_on(
+    there: Slack, capfd: pytest.CaptureFixture[str]
+) -> None:
+    assert weekly(there, "--min-group", "4") == DONE
+    lines = said(capfd)
+    assert "report on #dev to #dev-stats: not sent, too few people posted there" in lines
+    assert "CDEVSTATS" not in places(there)
+
+
+def test_what_is_private_goes_to_no_public_place(
+    connected: Slack, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    of = town()
+    [dev] = [channel for channel in of.channels if channel["name"] == "dev"]
+    settle(tmp_path, of)
+    assert weekly(connected, "--dry-run") == DONE
+    assert "report on #dev to #dev-stats" in capfd.readouterr().out
+    connected.serve(of)
+    dev["is_private"] = True
+    connected.serve(of)
+    assert called("sync", "channels", "--include-private", now=NOW, waits=connected.waits) == DONE
+    capfd.readouterr()
+    assert weekly(connected, "--dry-run") == DONE
+    assert "#dev" not in capfd.readouterr().out
+
+
+@pytest.mark.parametrize("name", ["report_channel", "channel_stats", "optin_channel"])
+def test_a_setting_that_means_nothing_is_named_and_the_rest_goes_out(
+    there: Slack, capfd: pytest.CaptureFixture[str], name: str
+) -> None:
+    flag = f"--{name.replace('_', '-')}"
+    assert weekly(there, flag, "nowhere") == WITH_PROBLEMS
+    lines = said(capfd)
+    assert "there is no channel 'nowhere'" in lines[0]
+    assert "brief report to #brief: sent, 1 message" in lines
+
+
+def test_nowhere_to_send_to_is_told(
+    connected: Slack, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    of = town()
+    of.channels = [channel for channel in of.channels if not channel["name"].endswith("-stats")]
+    settle(tmp_path, of, settings="")
+    connected.serve(of)
+    assert weekly(connected) == WITH_PROBLEMS
+    assert "there is nowhere to send to: set report_channel" in said(capfd)[0]
+    assert connected.methods() == []
+
+
+# ── a week that is not there ─────────────────────────────────────────────────────────────────────
+
+
+def test_a_week_that_was_not_read_to_its_end_is_not_sent(
+    there: Slack, capfd: pytest.CaptureFixture[str]
+) -> None:
+    week, now = ("--week", "2024-03-18"), NOW + 4 * 86_400
+    assert weekly(there, week=week, now=now) == NOT_DONE
+    [line] = said(capfd)
+    assert line == (
+        "channelstats: the week ends on 2024-03-24 00:00 and Slack was read up to 2024-03-20 "
+        "02:00: run channelstats sync all; --anyway sends all the same"
+    )
+    assert there.methods() == []
+    assert weekly(there, "--anyway", week=week, now=now) == DONE
+    assert len(said(capfd)) == len(EVERYTHING)
+
+
+# ── nothing more can be done ─────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize(
+    ("fault", "says"),
+    [
+        (Fault("error", "token_revoked", method=POST, after=2, times=-1), "the token was revoked"),
+        (
+            Fault(
+                "error",
+                "missing_scope",
+                method=POST,
+                after=2,
+                times=-1,
+                more={"needed": "chat:write"},
+            ),
+            "nothing can be sent without the scope chat:write",
+        ),
+    ],
+)
+def test_where_nothing_can_be_sent_any_more_it_stops(
+    there: Slack, capfd: pytest.CaptureFixture[str], fault: Fault, says: str
+) -> None:
+    open_for_business(there, fault)
+    assert weekly(there) == NOT_DONE
+    lines = said(capfd)
+    assert lines[-1].startswith("channelstats: stopped: ")
+    assert says in lines[-1]
+    assert len(there.calls(POST)) == 3
+    open_for_business(there)
+    assert weekly(there) == DONE
+    assert places(there)[0] == "CDEVSTATS"
+
+
+def test_a_scope_that_is_beside_the_point_is_missed_once(
+    there: Slack, capfd: pytest.CaptureFixture[str]
+) -> None:
+    more = {"needed": "channels:read"}
+    lacking = [
+        Fault("error", "missing_scope", method=method, times=-1, more=more)
+        for method in ("conversations.info", "chat.getPermalink")
+    ]
+    open_for_business(there, *lacking)
+    assert weekly(there) == WITH_PROBLEMS
+    lines = said(capfd)
+    failed = [line for line in lines if line.startswith("channelstats: ")]
+    assert [line.split(":")[1] for line in failed] == [
+        " link to the report on #dev to #dev-stats",
+        " topic beside the report on #dev to #dev-stats",
+    ]
+    assert len(lines) == len(EVERYTHING) + 2
+
+
+def test_slack_out_of_reach_is_given_up_after_a_few(
+    there: Slack, capfd: pytest.CaptureFixture[str]
+) -> None:
+    broken = [
+        Fault("status", "503", method=method, times=-1)
+        for method in (POST, "conversations.history", "conversations.open")
+    ]
+    open_for_business(there, *broken)
+    assert weekly(there) == NOT_DONE
+    lines = said(capfd)
+    assert lines[-1] == "channelstats: stopped: no answer for 5 reports in a row"
+    assert len(lines) == 6

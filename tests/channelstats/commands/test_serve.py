@@ -1,0 +1,151 @@
+"""`channelstats serve`, as a process."""
+
+import json
+import os
+import signal
+import socket
+import stat
+import subprocess
+import sys
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from urllib.error import HTTPError
+
+import pytest
+
+from support.channelstats.house import EXAMPLE
+from support.channelstats.process import PATIENCE, READY, Folder, environment
+
+TOKEN = "correct-horse-battery"
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Folder:
+    opened = Folder(tmp_path / "data")
+    opened.run("import-export", str(EXAMPLE))
+    return opened
+
+
+@contextmanager
+def serving(
+    folder: Folder, *words: str, **variables: str
+) -> Iterator[tuple[str, subprocess.Popen[str]]]:
+    """The dashboard on a free port: its address and its process, which may have ended."""
+    process = subprocess.Popen(
+        [sys.executable, "-m", "channelstats", "serve", "--port", "0", *words, *folder.settings],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**environment(), **variables},
+    )
+    assert process.stdout is not None
+    assert process.stderr is not None
+    try:
+        line = process.stdout.readline()
+        assert line.startswith(READY), process.stderr.read()
+        yield line.removeprefix(READY).strip(), process
+    finally:
+        if process.poll() is None:
+            process.kill()
+        process.communicate(timeout=PATIENCE)
+
+
+def told(process: subprocess.Popen[str]) -> str:
+    """What an ended process wrote."""
+    out, err = process.communicate(timeout=PATIENCE)
+    return out + err
+
+
+def fetched(url: str) -> tuple[int, str]:
+    try:
+        with urllib.request.urlopen(url, timeout=PATIENCE) as answer:
+            return answer.status, answer.read().decode()
+    except HTTPError as error:
+        with error:
+            return error.code, error.read().decode()
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_it_says_where_it_is_and_ends_when_told_to(folder: Folder, number: signal.Signals) -> None:
+    with serving(folder) as (url, process):
+        assert url.startswith("http://127.0.0.1:")
+        status, text = fetched(f"{url}volume.json?to=2024-03-16&from=2024-03-10")
+        assert status == 200
+        assert json.loads(text)["tiles"]["words"]["cur"] == 40
+        process.send_signal(number)
+        assert process.wait(PATIENCE) == 0
+        assert told(process) == ""
+
+
+def test_a_port_in_use_is_one_line(folder: Folder) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        assert "in use: give another one with --port" in folder.run(
+            "serve", "--port", str(port), code=3
+        )
+
+
+def test_on_another_address_a_token_is_made_kept_and_in_no_log(folder: Folder) -> None:
+    with serving(folder, "--host", "0.0.0.0") as (url, process):
+        kept = folder.path / "serve.token"
+        token = kept.read_text().strip()
+        assert stat.S_IMODE(kept.stat().st_mode) == 0o600
+        assert len(token) >= 32
+        assert "Log in" in fetched(url)[1]
+        assert fetched(f"{url}volume.json")[0] == 401
+        opener = urllib.request.build_opener(urllib.request.HTTPCookieProcessor())
+        with opener.open(f"{url}volume.json?token={token}", timeout=PATIENCE) as answer:
+            assert answer.url == f"{url}volume.json"
+            assert answer.status == 200
+        process.terminate()
+        process.wait(PATIENCE)
+        log = told(process)
+        assert token not in log
+        assert f"log in at {url} with the token in {kept}" in log
+    with serving(folder, "--host", "0.0.0.0"):
+        assert kept.read_text().strip() == token
+
+
+def test_a_given_token_is_demanded_on_loopback_too(folder: Folder) -> None:
+    with serving(folder, CHANNELSTATS_SERVE_TOKEN=TOKEN) as (url, process):
+        assert fetched(f"{url}volume.json")[0] == 401
+        process.terminate()
+        process.wait(PATIENCE)
+        assert TOKEN not in told(process)
+    assert not (folder.path / "serve.token").exists()
+
+
+def test_a_token_that_is_easily_guessed_is_refused(
+    folder: Folder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CHANNELSTATS_SERVE_TOKEN", "short")
+    said = folder.run("serve", code=3)
+    assert "CHANNELSTATS_SERVE_TOKEN: expected 12 or more" in said
+    assert "short" not in said
+
+
+def test_a_token_that_others_can_read_is_refused(folder: Folder) -> None:
+    (folder.path / "serve.token").write_text(TOKEN)
+    os.chmod(folder.path / "serve.token", 0o644)
+    said = folder.run("serve", "--host", "0.0.0.0", code=3)
+    assert "others can read this token" in said
+    assert TOKEN not in said
+
+
+def test_pseudonyms_are_kept_over_a_restart(folder: Folder) -> None:
+    found = []
+    for _ in range(2):
+        with serving(folder, "--anonymize") as (url, _):
+            found.append(fetched(f"{url}people.json?from=2024-03-10&to=2024-03-16")[1])
+    assert found[0] == found[1]
+    assert "UBOB" not in found[0]
+
+
+def test_without_an_import_it_says_what_to_do(tmp_path: Path) -> None:
+    with serving(Folder(tmp_path / "none")) as (url, process):
+        assert "channelstats import-export" in fetched(url)[1]
+        process.terminate()
+        process.wait(PATIENCE)
+        assert "nothing was imported" in told(process)
