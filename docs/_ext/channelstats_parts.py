@@ -5,7 +5,25 @@ from typing import Final
 from channelstats.cli import make_parsers
 from channelstats.commands import COMMANDS
 from channelstats.reports.data_tables import CHANNEL, USER, WORKSPACE, DataTable
-from channelstats.settings import TABLE
+from channelstats.settings import TABLE, Setting
+
+EXPLAINED: Final = {
+    "import-export": "getting-started.md#take-it-in",
+    "sync": "slack.md#read-the-workspace",
+    "report": "getting-started.md#a-report",
+    "serve": "dashboard.md",
+    "send-weekly": "slack.md#every-week",
+    "notify": "dashboard.md#notifications",
+    "rebuild-firstposts": "data.md#take-over-other-data",
+    "import-members": "data.md#take-over-other-data",
+    "migrate": "data.md#take-over-other-data",
+    "forget": "privacy.md",
+    "doctor": "troubleshooting.md",
+    "demo": "getting-started.md",
+    "create-stats-channel": "slack.md#every-week",
+    "unarchive": "slack.md#bring-back-a-channel",
+}
+"""Where each command is explained; a link that leads nowhere fails the build."""
 
 
 def commands() -> str:
@@ -18,7 +36,8 @@ def commands() -> str:
 def _command(name: str, text: str) -> list[str]:
     parser = make_parsers()[name]
     usage = [action for action in parser._actions if action.dest not in _OF_ALL]
-    lines = ["", f"(command-{name})=", f"## {name}", "", text[0].upper() + text[1:] + ".", ""]
+    told = f"{text[0].upper()}{text[1:]}. [More on it]({EXPLAINED[name]})."
+    lines = ["", f"(command-{name})=", f"## {name}", "", told, ""]
     if not usage:
         return lines
     lines += ["| flag | meaning |", "|---|---|"]
@@ -41,10 +60,14 @@ def settings() -> str:
     rows = ["| setting, flag, environment | default | meaning |", "|---|---|---|"]
     for of in TABLE:
         names = f"[**{of.name}**]{{#channelstats-{of.name.replace('_', '-')}}}<br>"
-        default = {True: "yes", False: "no"}.get(of.default, of.default) if of.default != "" else ""
-        shown = f"`{default}`" if default != "" else ""
-        rows.append(f"| {names}`{of.flag}`<br>`{of.variable}` | {shown} | {of.help} |")
+        rows.append(f"| {names}`{of.flag}`<br>`{of.variable}` | {_default(of)} | {of.help} |")
     return "\n".join(rows)
+
+
+def _default(of: Setting) -> str:
+    if isinstance(of.default, bool):
+        return "`yes`" if of.default else "`no`"
+    return "" if of.default == "" else f"`{of.default}`"
 
 
 def tables() -> str:

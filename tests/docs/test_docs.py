@@ -30,7 +30,12 @@ from autopush.webpush.errors import ERRORS, ErrorKind
 from tablestore.sqlite import writer
 
 ROOT = Path(__file__).resolve().parents[2]
-PAGES = {path.stem: pages.fill(path.read_text("utf-8")) for path in (ROOT / "docs").glob("*.md")}
+DOCS = ROOT / "docs"
+SOURCES = {
+    path.relative_to(DOCS).with_suffix("").as_posix(): path.read_text("utf-8")
+    for path in DOCS.rglob("*.md")
+}
+PAGES = {page: pages.fill(text) for page, text in SOURCES.items()}
 README = (ROOT / "README.md").read_text("utf-8")
 CHANGELOG = (ROOT / "CHANGELOG.md").read_text("utf-8")
 EVERYTHING = {**PAGES, "README": README, "CHANGELOG": CHANGELOG}
@@ -194,8 +199,9 @@ def test_a_placeholder_that_names_no_part_is_an_error() -> None:
 
 
 def test_every_part_made_from_the_code_has_a_place_in_a_page() -> None:
-    text = "\n".join(path.read_text("utf-8") for path in (ROOT / "docs").glob("*.md"))
-    used = {found["name"] for found in pages.PLACEHOLDER.finditer(text)}
+    used = {
+        found["name"] for text in SOURCES.values() for found in pages.PLACEHOLDER.finditer(text)
+    }
     assert used == set(pages.PARTS)
 
 

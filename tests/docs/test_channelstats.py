@@ -1,0 +1,339 @@
+"""The pages on channelstats and its code say the same.
+
+Commands, settings and tables of reports are made from the code; these tests hold the rest: what is
+there is explained, and what people typed names things that exist.
+"""
+
+import ast
+import json
+import re
+import shlex
+import tomllib
+from collections.abc import Iterator
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from docs._ext import pages
+
+from channelstats.board import points
+from channelstats.board.model import VIEWS, Choice, Kind, View
+from channelstats.board.twins import json_of
+from channelstats.cli import make_parsers
+from channelstats.commands import COMMANDS, doctor_slack, send_weekly
+from channelstats.commands.call import Command
+from channelstats.days import Calendar
+from channelstats.ingest import sync_choice, sync_progress
+from channelstats.notifications import announcer
+from channelstats.reports.render import Form
+from channelstats.reports.render import Kind as ReportKind
+from channelstats.settings import PREFIX, TABLE, Group, Setting, load
+from channelstats.settings.loading import BESIDE_SETTINGS
+from channelstats.slack import api_calls
+from channelstats.slack.api_pace import AppKind, limits
+from channelstats.stats import Options, Period
+from channelstats.tables import text_store, writer_lease
+from channelstats.tables.declarations import HASH_KEYS, MESSAGE_INDEXES
+from channelstats.tables.message_row import MessageRow, item_of
+from channelstats.web import access, filters
+from support.channelstats.house import EXAMPLE, MODERN, UTC, house
+
+ROOT = Path(__file__).resolve().parents[2]
+PAGES = {
+    path.stem: pages.fill(path.read_text("utf-8"))
+    for path in (ROOT / "docs" / "channelstats").glob("*.md")
+}
+EVERYTHING = {
+    **PAGES,
+    "README": (ROOT / "README.md").read_text("utf-8"),
+    "CHANGELOG": (ROOT / "CHANGELOG.md").read_text("utf-8"),
+    "architecture": (ROOT / "docs" / "architecture.md").read_text("utf-8"),
+    "testing": (ROOT / "docs" / "testing.md").read_text("utf-8"),
+}
+BLOCK = re.compile(r"^ *```(?P<kind>\w+)\n(?P<text>.*?)^ *```$", re.MULTILINE | re.DOTALL)
+SPAN = re.compile(r"(?<!`)`([^`\n]+)`(?!`)")
+
+
+def blocks(page: str, *kinds: str) -> list[str]:
+    return [found["text"] for found in BLOCK.finditer(EVERYTHING[page]) if found["kind"] in kinds]
+
+
+def spans(page: str) -> list[str]:
+    """What stands in a line of text as code."""
+    return SPAN.findall(BLOCK.sub("", EVERYTHING[page]))
+
+
+def rows(page: str) -> list[str]:
+    return [line for line in PAGES[page].splitlines() if line.startswith("|")]
+
+
+# ── what is in the code is in the pages ──────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize("command", COMMANDS, ids=lambda command: command.name)
+def test_every_command_has_a_row_and_a_section_with_its_flags(command: Command) -> None:
+    page = PAGES["commands"]
+    anchor = f"command-{command.name}"
+    assert f"| [`channelstats {command.name}`](#{anchor}) | {command.help} |" in page
+    section = page.partition(f"({anchor})=\n")[2].partition("\n(")[0]
+    common = {"--help", "--config", "--quiet", *(setting.flag for setting in TABLE)}
+    for action in make_parsers()[command.name]._actions:
+        for flag in set(action.option_strings) - common - {"-h"}:
+            assert f"`{flag}`" in section
+
+
+@pytest.mark.parametrize("command", COMMANDS, ids=lambda command: command.name)
+def test_every_command_is_told_of_outside_the_list_of_commands(command: Command) -> None:
+    told = "\n".join(text for page, text in PAGES.items() if page != "commands")
+    assert re.search(rf"(channelstats |`){command.name}\b", told)
+
+
+@pytest.mark.parametrize("setting", TABLE, ids=lambda setting: setting.name)
+def test_every_setting_has_a_row_with_its_flag_and_variable(setting: Setting) -> None:
+    begin = f"| [**{setting.name}**]{{#channelstats-{setting.name.replace('_', '-')}}}<br>"
+    [row] = [row for row in rows("commands") if row.startswith(begin)]
+    assert f"`{setting.flag}`" in row
+    assert f"`{setting.variable}`" in row
+    default = {"False": "no", "True": "yes"}.get(str(setting.default), str(setting.default))
+    assert row.split(" | ")[1] == (f"`{default}`" if default else "")
+    assert setting.help in row
+
+
+@pytest.mark.parametrize("group", [Group.SLACK, Group.REPORTS, Group.DASHBOARD, Group.PRIVACY])
+def test_what_a_group_of_settings_is_about_has_a_page(group: Group) -> None:
+    """Every setting but a few plain ones is explained beside its row."""
+    told = "\n".join(text for page, text in PAGES.items() if page != "commands")
+    plain = {"concurrency", "slack_api", "out_dir", "help_channel", "host", "port"}
+    for setting in TABLE:
+        if setting.group is group and setting.name not in plain:
+            assert re.search(
+                rf"`{setting.name}\b|{setting.flag}\b|^{setting.name} =", told, re.M
+            ), setting.name
+
+
+async def test_every_key_of_a_report_is_in_the_page_on_the_document(tmp_path: Path) -> None:
+    async with house(tmp_path) as opened:
+        await opened.take_in(EXAMPLE, MODERN)
+        made = await opened.report(Period(date(2024, 3, 10), 7, UTC), Options(MODERN))
+    found = made.document
+    for key in (*found, *keys_below(found)):
+        assert re.search(rf"`{re.escape(key)}`", PAGES["document"]), key
+
+
+def keys_below(document: Any) -> Iterator[str]:
+    """The names in a report that are no IDs, no dates and no numbers."""
+    yield from document["statistics"]
+    yield from document["new_statistics"]
+    yield from document["new_statistics"]["retention"]
+    yield from document["new_statistics"]["huddles"]
+    yield from document["new_statistics"]["first_reply"]
+    for of in ("user_stats", "enriched_user", "channel_stats", "enriched_channel"):
+        yield from next(iter(document[of].values()))
+    compared = document["compared"]
+    yield from compared
+    for of in ("channels", "users"):
+        one = next(iter(compared[of].values()))
+        yield from one
+    yield from compared["users"][next(iter(compared["users"]))]["people"]
+
+
+@pytest.mark.parametrize("table", HASH_KEYS)
+def test_every_table_has_a_row_with_its_key(table: str) -> None:
+    [row] = [row for row in rows("data") if row.startswith(f"| {table} |")]
+    assert f"`{HASH_KEYS[table]}`" in row
+    if table == "Message":
+        for index in MESSAGE_INDEXES:
+            assert f"`{index.name}`" in row
+
+
+def test_every_attribute_of_a_message_is_explained() -> None:
+    full = MessageRow(**{name: filled(name) for name in MessageRow.__struct_fields__})
+    section = PAGES["data"].partition("## A message")[2].partition("\n## ")[0]
+    for name in set(item_of(full, Calendar(UTC))) - {"cid_ts"}:
+        assert f"`{name}`" in section, name
+
+
+def filled(name: str) -> Any:
+    kind = msgspec.structs.fields(MessageRow)
+    [of] = [field.type for field in kind if field.name == name]
+    if name == "ts":
+        return "1700000000.000100"
+    return {str: "x", int: 1, bool: True}[of]
+
+
+@pytest.mark.parametrize("title", VIEWS.values())
+def test_every_view_says_what_it_answers(title: str) -> None:
+    assert [row for row in rows("dashboard") if row.startswith(f"| {title} |")]
+
+
+def test_every_key_and_kind_of_a_twin_is_explained() -> None:
+    today = date(2024, 3, 16)
+    view = View("people", "People", "", Choice(today, today), (today, today), (), (), (), ())
+    section = PAGES["dashboard"].partition("## Numbers for programs")[2].partition("\n## ")[0]
+    for name in (*json.loads(json_of(view)), *Kind):
+        assert f"`{name}`" in section, name
+
+
+def test_every_parameter_of_a_page_is_explained() -> None:
+    section = PAGES["dashboard"].partition("## Filters")[2].partition("\n## ")[0]
+    for name in filters.NAMES:
+        assert f"`{name}`" in section
+
+
+@pytest.mark.parametrize("form", Form)
+def test_every_form_of_a_report_is_explained(form: Form) -> None:
+    assert [row for row in rows("getting-started") if f"`{form}`" in row]
+
+
+@pytest.mark.parametrize("kind", ReportKind)
+def test_every_report_is_explained_and_where_it_goes(kind: ReportKind) -> None:
+    for page in ("getting-started", "slack"):
+        assert [row for row in rows(page) if row.startswith(f"| `{kind}")]
+
+
+def test_every_scope_that_doctor_asks_for_is_in_the_table_of_scopes() -> None:
+    section = PAGES["slack"].partition("## Scopes")[2].partition("\n## ")[0]
+    asked = (*doctor_slack._NEEDED.values(), *doctor_slack._USEFUL.values())
+    for scope in {scope for purpose in asked for scope, _ in purpose}:
+        assert f"`{scope}`" in section, scope
+
+
+IN_WORDS = {3: "three", 5: "five", 6: "six", 10: "ten", 12: "twelve"}
+READ = load({}, {})
+UNLISTED = limits(AppKind.UNLISTED)["conversations.history"]
+
+
+@pytest.mark.parametrize(
+    ("page", "words"),
+    [
+        ("slack", f"within {IN_WORDS[sync_progress.BELIEVED // 3600]} hours"),
+        ("slack", f"after {IN_WORDS[sync_choice.UNANSWERED]} channels in a row"),
+        ("slack", f"does not answer {IN_WORDS[api_calls.TRIES]} times"),
+        ("slack", f"{limits(AppKind.INTERNAL)['conversations.replies'].per_minute} calls a minute"),
+        ("slack", f"once a minute, {UNLISTED.items} at a time"),
+        ("slack", f"`max_age` days ({READ.max_age})"),
+        ("slack", f"`refetch` days ({READ.refetch})"),
+        ("slack", f"`thread_max_age` days ({READ.thread_max_age})"),
+        ("troubleshooting", f"rate limited {api_calls.HOLDS} times in a row"),
+        ("troubleshooting", f"no answer for {sync_choice.UNANSWERED} channels in a row"),
+        ("troubleshooting", f"{IN_WORDS[writer_lease.STALE_AFTER // 60]} minutes"),
+        ("architecture", f"silent for {IN_WORDS[writer_lease.STALE_AFTER // 60]} minutes"),
+        ("dashboard", f"every {IN_WORDS[announcer.EVERY // 60]} minutes"),
+        ("dashboard", f"let in for {access.COOKIE_SECONDS // 86_400} days"),
+        ("dashboard", f"{IN_WORDS[access.SHORTEST_TOKEN]} characters or more"),
+        ("dashboard", f"after {IN_WORDS[access._FAILURES]} wrong ones in a minute"),
+        ("dashboard", f"beyond {points.MOST_DAYS} days"),
+        ("dashboard", f"{filters.USUAL} without it"),
+        ("dashboard", f":{READ.port}/"),
+        ("data", f"more than {text_store.LIMIT:,} bytes"),
+    ],
+)
+def test_limits_that_pages_name_are_those_of_the_code(page: str, words: str) -> None:
+    assert words in " ".join(EVERYTHING[page].split())
+
+
+# ── what people typed names things that exist ────────────────────────────────────────────────────
+
+PROGRAM = re.compile(r"^(?:\S+=\S+ )*(?:sudo -u \S+ )?(?:\S*/)?channelstats (?P<words>.*)$")
+
+
+def command_lines(page: str) -> list[str]:
+    """What follows `channelstats` in every line that somebody may copy."""
+    found = []
+    for block in blocks(page, "console"):
+        prompts = re.findall(r"^ *[$#] (.*)$", block, re.MULTILINE)
+        found += [part.strip() for line in prompts for part in line.split("|")]
+    for block in blocks(page, "ini", "text"):
+        found += re.findall(r"^ExecStart=(.*)$", block, re.MULTILINE)
+        found += re.findall(r"^(?:[\d*,/-]+ +){5}(.*)$", block, re.MULTILINE)
+    return [match["words"] for line in found if (match := PROGRAM.match(line))]
+
+
+LINES = [(page, line) for page in EVERYTHING for line in command_lines(page)]
+
+
+def test_commands_are_shown_in_blocks() -> None:
+    assert len(LINES) > 20
+
+
+@pytest.mark.parametrize(("page", "line"), LINES)
+def test_command_lines_that_pages_show_are_understood(page: str, line: str) -> None:
+    name, *words = shlex.split(line)
+    if name == "COMMAND":
+        return
+    parser = make_parsers()[name]
+    given = parser.parse_args(words)  # leaves with an error where it does not understand
+    load({**vars(given), "data": "/nonexistent"}, {})
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_commands_and_flags_named_in_the_text_exist(page: str) -> None:
+    """In `channelstats forget`, `sync --join`, `--quiet`."""
+    parsers = make_parsers()
+    flags = {
+        name: {flag for action in parser._actions for flag in action.option_strings}
+        for name, parser in parsers.items()
+    }
+    every = set().union(*flags.values())
+    for span in spans(page):
+        words = span.removeprefix("channelstats ").split()
+        if span.startswith("channelstats "):
+            assert words[0] in {*parsers, "COMMAND"}, span
+        named = {word for word in words if re.fullmatch(r"--[a-z-]+", word)}
+        assert named <= flags.get(words[0], every), span
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_files_of_settings_that_pages_show_can_be_used(page: str, tmp_path: Path) -> None:
+    shown = [*blocks(page, "toml"), *(span for span in spans(page) if re.match(r"\w+ = ", span))]
+    for text in shown:
+        tomllib.loads(text)
+        file = tmp_path / "channelstats.toml"
+        file.write_text(text, "utf-8")
+        load({"config": str(file)}, {})
+
+
+@pytest.mark.parametrize("page", EVERYTHING)
+def test_variables_that_pages_name_exist(page: str) -> None:
+    named = set(re.findall(rf"\b{PREFIX}[A-Z_]*[A-Z]\b", EVERYTHING[page]))
+    assert named <= {*(setting.variable for setting in TABLE), *BESIDE_SETTINGS}
+
+
+def test_settings_that_a_weekly_run_sends_by_are_in_the_page() -> None:
+    for name in send_weekly._PLACES:
+        assert f"`{name}`" in PAGES["slack"]
+
+
+# ── what is said when something is wrong ─────────────────────────────────────────────────────────
+
+
+def said_by_the_code() -> list[str]:
+    """The pieces of text in the code that are of several words, or are codes of Slack."""
+    trees = (ast.parse(path.read_text("utf-8")) for path in (ROOT / "src").rglob("*.py"))
+    found = {
+        node.value.strip(" :;,.()'")
+        for tree in trees
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Constant) and isinstance(node.value, str)
+    }
+    return [piece for piece in found if len(piece) >= 7 and re.search("[ _]", piece)]
+
+
+def share_said(line: str, pieces: list[str]) -> float:
+    """How much of a line is pieces: the rest of it is names and numbers."""
+    said = [False] * len(line)
+    for piece in pieces:
+        if (at := line.find(piece)) >= 0:
+            said[at : at + len(piece)] = [True] * len(piece)
+    return sum(said) / len(line)
+
+
+def test_lines_that_are_explained_are_lines_that_the_program_says() -> None:
+    pieces = said_by_the_code()
+    first = "\n".join(row.split(" | ")[0] for row in rows("troubleshooting"))
+    explained = [line for line in SPAN.findall(first) if " " in line]
+    assert len(explained) > 20
+    assert not [line for line in explained if share_said(line, pieces) < 0.2]
+    assert share_said("nothing is here that anybody ever says", pieces) < 0.2
