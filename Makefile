@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 PIP    := $(BIN)/pip --disable-pip-version-check --quiet
 
 .DEFAULT_GOAL := help
-.PHONY: help serve demo test check lint types imports docs bench soak chaos tools format lock clean
+.PHONY: help serve demo test check lint types imports docs bench large soak chaos tools format lock clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## /{printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -35,6 +35,10 @@ docs: $(VENV)/.dev ## build the documentation into docs/_build/html
 
 bench: $(VENV)/.dev ## measure, as ratios to a floor taken in the same run
 	@$(BIN)/python -m bench
+
+large: $(VENV)/.dev ## channelstats with 2,000,000 messages: what import and report cost, as ratios
+	@$(BIN)/python -m bench.channelstats
+	@$(BIN)/python -m bench.channelstats.import_cost --messages 2000000 --people 20000 --channels 500 --days 365
 
 soak: $(VENV)/.dev ## the kill, fuzz and model suites in their long form
 	@AUTOPUSH_SOAK=1 $(BIN)/python -m pytest tests/faults tests/autopush/net tests/autopush/protocol tests/autopush/connection tests/conformance --timeout 1800 $(PYTEST_ARGS)
