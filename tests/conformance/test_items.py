@@ -53,7 +53,6 @@ async def test_a_missing_item_is_none(messages: TableHandle) -> None:
         [frozenset({"a"})],
         {"k": frozenset({"b", "c"})},
     ],
-    ids=repr,
 )
 async def test_every_value_comes_back_equal_and_of_its_kind(
     messages: TableHandle, value: Value
@@ -123,7 +122,6 @@ async def test_an_empty_set_is_left_out(messages: TableHandle) -> None:
         [set()],
         "\ud800",
     ],
-    ids=repr,
 )
 async def test_what_cannot_be_stored_is_a_schema_error(messages: TableHandle, value: Any) -> None:
     with pytest.raises(SchemaError):
@@ -223,7 +221,6 @@ async def test_a_table_without_sort_key_is_used_with_one_key(users: TableHandle)
         ("u", "☃" * 342),
         ("u", "\ud800"),
     ],
-    ids=repr,
 )
 async def test_a_bad_key_is_a_schema_error_in_every_primitive(
     messages: TableHandle, key: Any

@@ -29,7 +29,6 @@ from tablestore.schema import MAX_DEPTH
         ({"k": "v"}, 6),
         (frozenset({"ab", "c"}), 3),
     ],
-    ids=repr,
 )
 def test_sizes_are_counted_as_dynamodb_does(value: Any, size: int) -> None:
     assert item_size({"name": value}) == len("name") + size

@@ -98,7 +98,6 @@ def test_we_write_what_boto3_writes(value: Any) -> None:
         ({"b", "a"}, {"SS": ["a", "b"]}),
         (frozenset(), None),
     ],
-    ids=repr,
 )
 def test_each_kind_has_its_word(value: Any, sent: Any) -> None:
     assert wire(value, "a") == sent
