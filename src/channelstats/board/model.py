@@ -80,7 +80,7 @@ class Tile(msgspec.Struct, frozen=True):
     """A number against the one of as many days before; None where there is none to measure.
 
     ``everyone``, when a person is chosen, is the mean per poster of a count, and everybody's figure
-    otherwise.
+    otherwise. ``less_is_better`` says what a change means: of waiting, the less the better.
     """
 
     name: str
@@ -88,6 +88,7 @@ class Tile(msgspec.Struct, frozen=True):
     kind: Kind
     change: Change | None
     everyone: float | None = None
+    less_is_better: bool = False
 
 
 class Series(msgspec.Struct, frozen=True):

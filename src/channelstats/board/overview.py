@@ -52,8 +52,16 @@ def _tiles(asked: Asked) -> tuple[Tile, ...]:
             "Median time to a first reply",
             Kind.SECONDS,
             figures.first_reply(50),
+            less_is_better=True,
         ),
-        tile(scope, "unanswered", "Left unanswered", Kind.PERCENT, figures.unanswered_share),
+        tile(
+            scope,
+            "unanswered",
+            "Left unanswered",
+            Kind.PERCENT,
+            figures.unanswered_share,
+            less_is_better=True,
+        ),
     )
     received = tile(scope, "reactions", "Reactions received", Kind.COUNT, figures.reactions)
     if scope.person:

@@ -32,7 +32,14 @@ EVERYONE: Final = "everyone"
 
 
 def tile(
-    scope: Scope, name: str, title: str, kind: Kind, figure: Figure, *, mean: bool = False
+    scope: Scope,
+    name: str,
+    title: str,
+    kind: Kind,
+    figure: Figure,
+    *,
+    mean: bool = False,
+    less_is_better: bool = False,
 ) -> Tile:
     """A figure against the one before, and against everybody's when a person is chosen: counts, or
     what is said to be a ``mean``, are then divided by the posters.
@@ -42,7 +49,8 @@ def tile(
     everyone = figure(scope.all_now) if scope.person else None
     if everyone is not None and (mean or kind is Kind.COUNT):
         everyone = per_poster(everyone, scope.all_now)
-    return Tile(name, title, kind, compared, None if everyone is None else shown(everyone))
+    mean_shown = None if everyone is None else shown(everyone)
+    return Tile(name, title, kind, compared, mean_shown, less_is_better)
 
 
 def per_poster(total: Quantity, of: Look) -> Quantity:

@@ -29,6 +29,10 @@ WITH_PROBLEMS: Final = 1
 NOT_DONE: Final = 3
 """Exit codes; 2 is wrong usage."""
 
+NO_MESSAGES: Final = (
+    "there are no messages in the store; see channelstats import-export and channelstats sync"
+)
+
 
 class Failure(Exception):  # noqa: N818 - named for what happened
     """The command cannot be done; the text is one line for the operator."""

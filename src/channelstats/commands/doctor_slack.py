@@ -170,7 +170,7 @@ def _duration(kind: AppKind, channels: Collection[ListedChannel]) -> Finding:
     text = (
         f"{many(history.per_minute, 'call')} a minute for messages, {history.items} in each: a "
         f"first sync of {many(len(channels), 'channel')} takes {duration_text(int(minutes * 60))} "
-        "or more"
+        "or more, and one call for each thread"
     )
     if kind is AppKind.UNLISTED:
         return warning("app", f"unlisted: {text}; an app made for this workspace alone is faster")

@@ -38,7 +38,9 @@ async def _week(call: Call, tables: Tables) -> Period:
     if call.given.week is None:
         newest = await newest_week(tables, call.settings, call.clock)
         if newest is None:
-            raise Failure("no whole week was read yet; see channelstats import-export")
+            raise Failure(
+                "no whole week was read yet; see channelstats import-export and channelstats sync"
+            )
         return newest
     start = week_of(call.given.week, first_weekday)
     if start > last_complete_week(call.today, first_weekday):

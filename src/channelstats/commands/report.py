@@ -12,10 +12,11 @@ from typing import Final
 import msgspec
 
 from channelstats import lookup
-from channelstats.commands.call import DONE, Call, Command, Failure
+from channelstats.commands.call import DONE, NO_MESSAGES, Call, Command, Failure
 from channelstats.commands.days import Days, add_days, days_of
 from channelstats.commands.desk import desk
 from channelstats.commands.output import write_files
+from channelstats.commands.reach import reach_of
 from channelstats.commands.secrets import pseudonym_secret
 from channelstats.commands.told import day_and_time, named, told_of
 from channelstats.reports.anonymous import Pseudonyms
@@ -145,7 +146,7 @@ async def _run(call: Call) -> int:
     asked = _asked(call)
     async with call.tables() as tables:
         if await tables.messages.is_empty():
-            raise Failure("there are no messages in the store; see channelstats import-export")
+            raise Failure(NO_MESSAGES)
         finders = {Kind.CHANNEL: lookup.channel_id, Kind.USER: lookup.user_id}
         find = finders.get(asked.kind)
         subject = await find(tables, asked.name) if find else ""
@@ -155,6 +156,8 @@ async def _run(call: Call) -> int:
         if asked.sending is not None:
             destination = await _destination(call, tables, asked, subject)
         made = await _make(call, tables, asked, subject)
+        async for line in reach_of(call, tables, made.period, made.document):
+            call.say(line)
         for form in asked.forms:
             name, files = _render(call, made, form)
             written = write_files(asked.out, f"{name}.{form}", files)

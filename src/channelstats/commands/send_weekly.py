@@ -8,7 +8,15 @@ import argparse
 from datetime import date, timedelta
 from typing import Final
 
-from channelstats.commands.call import DONE, NOT_DONE, WITH_PROBLEMS, Call, Command, Failure
+from channelstats.commands.call import (
+    DONE,
+    NO_MESSAGES,
+    NOT_DONE,
+    WITH_PROBLEMS,
+    Call,
+    Command,
+    Failure,
+)
 from channelstats.commands.days import a_date
 from channelstats.commands.desk import Desk, desk
 from channelstats.commands.told import day_and_time, told_of
@@ -18,6 +26,7 @@ from channelstats.notifications import announce
 from channelstats.reports.cache import document_of
 from channelstats.reports.directory import load
 from channelstats.reports.render import Kind
+from channelstats.reports.words import printable
 from channelstats.sending.sender import State
 from channelstats.sending.targets import Plan, weekly_plan
 from channelstats.sending.weekly import Delivered, LeftOut, Reports, Stopped, Weekly, weekly_key
@@ -52,7 +61,7 @@ async def _run(call: Call) -> int:
     week = Period(start, WEEK, call.zone)
     async with call.tables() as tables:
         if await tables.messages.is_empty():
-            raise Failure("there are no messages in the store; see channelstats import-export")
+            raise Failure(NO_MESSAGES)
         missing = await _missing(tables, week, call.clock())
         if call.given.dry_run:
             return await _list(call, tables, week, missing)
@@ -72,7 +81,9 @@ async def _missing(tables: Tables, week: Period, now: float) -> str:
     if week.end > now:
         return f"the week is not over before {until}"
     upto = f"up to {day_and_time(read, tables.zone)}" if read else "never as a whole"
-    return f"the week ends on {until} and Slack was read {upto}: run channelstats sync all"
+    unread = printable(await tables.configuration.unread())
+    why = f"; the last sync did not read everything ({unread})" if unread else ""
+    return f"the week ends on {until} and Slack was read {upto}{why}: run channelstats sync all"
 
 
 async def _list(call: Call, tables: Tables, week: Period, missing: str) -> int:

@@ -28,7 +28,7 @@ from channelstats.settings.kept_files import kept_file
 from channelstats.stats.period import WEEK
 from channelstats.web.access import SHORTEST_TOKEN, Guard, is_this_machine
 from channelstats.web.app import State, make_app
-from channelstats.web.boards import Boards
+from channelstats.web.boards import Boards, FirstImport
 from channelstats.web.filters import USUAL, Now
 
 VARIABLE: Final = f"{PREFIX}SERVE_TOKEN"
@@ -96,9 +96,13 @@ async def _running(call: Call) -> AsyncIterator[str]:
 
 async def _warm(call: Call, boards: Boards) -> None:
     """Read what the first page shows."""
-    held = await boards.held()
+    try:
+        held = await boards.held()
+    except FirstImport:
+        call.say("the first import is going on; the dashboard says so until it is over")
+        return
     if held.is_empty:
-        call.say(f"nothing was imported into {call.settings.folder} yet; the dashboard says how")
+        call.say(f"nothing was read into {call.settings.folder} yet; the dashboard says how")
         return
     last = Now(call.today, held.read_up_to, call.settings.first_weekday).last
     progress = call.progress()

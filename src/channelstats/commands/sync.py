@@ -14,13 +14,14 @@ from channelstats.commands.days import a_date
 from channelstats.commands.output import many
 from channelstats.commands.web_api import web_api
 from channelstats.commands.writing import remove_old, writing
-from channelstats.days import midnight
+from channelstats.days import date_at, midnight
 from channelstats.ingest.sync import ALL, Part, Sync
 from channelstats.ingest.sync_choice import SyncChoice
 from channelstats.ingest.sync_events import (
     ChannelsDone,
     ChannelSynced,
     Failed,
+    Gap,
     MembersRead,
     MessagesStarted,
     Outside,
@@ -95,6 +96,7 @@ def _choice(call: Call) -> SyncChoice:
         concurrency=settings.concurrency,
         since=since,
         join=given.join,
+        kept=settings.retention_days or None,
     )
 
 
@@ -108,6 +110,7 @@ class _Told:
         self._channels: ChannelsDone | None = None
         self._finished = SyncFinished()
         self._outside: list[str] = []
+        self._gaps: list[Gap] = []
 
     async def follow(self, run: AsyncGenerator[SyncEvent, None]) -> None:
         self._progress.show(0, 0, "reading users and channels")
@@ -118,6 +121,9 @@ class _Told:
             if self._outside:
                 self._progress.end()
                 self._call.complain(_of_outside(sorted(self._outside)))
+            if self._gaps:
+                self._progress.end()
+                self._call.complain(self._of_gaps())
         finally:
             self._progress.end()
 
@@ -139,11 +145,32 @@ class _Told:
                 progress.show(self._read, event.channels, f"#{printable(event.name)}")
             case Outside():
                 self._outside.append(printable(event.place))
+            case Gap():
+                self._gaps.append(event)
             case Problem() | Failed() | Stopped():
                 progress.end()
                 self._call.complain(printable(str(event)))
             case SyncFinished():
                 self._finished = event
+
+    def _of_gaps(self) -> str:
+        """What is missing since long ago, in one line."""
+        zone = self._call.zone
+        until, since = (
+            date_at(min(seconds), zone)
+            for seconds in ([gap.until for gap in self._gaps], [gap.since for gap in self._gaps])
+        )
+        names = sorted(printable(gap.name) for gap in self._gaps)
+        if len(names) == 1:
+            read = f"#{names[0]} was last read on {until}"
+        else:
+            shown = _listed([f"#{name}" for name in names])
+            read = f"{many(len(names), 'channel')} were last read on {until} or later ({shown})"
+        limit = "max_age" if self._call.given.since is None else "--since"
+        return (
+            f"{read}, and {limit} reads back to {since}: what was said in between is missing; "
+            f"channelstats sync messages --since {until} fills it"
+        )
 
     @property
     def exit_code(self) -> int:
@@ -181,12 +208,15 @@ class _Told:
 
 
 def _of_outside(names: list[str]) -> str:
-    shown = ", ".join(names[:_SHOWN])
-    more = f" and {len(names) - _SHOWN:,} more" if len(names) > _SHOWN else ""
     return (
-        f"the bot of the token is not in {many(len(names), 'channel')}: {shown}{more}; invite it, "
-        "or join them with --join, or use the token of a user"
+        f"the bot of the token is not in {many(len(names), 'channel')}: {_listed(names)}; invite "
+        "it, or join them with --join, or use the token of a user"
     )
+
+
+def _listed(names: list[str]) -> str:
+    more = f" and {len(names) - _SHOWN:,} more" if len(names) > _SHOWN else ""
+    return ", ".join(names[:_SHOWN]) + more
 
 
 COMMAND = Command(

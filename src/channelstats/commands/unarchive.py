@@ -20,9 +20,12 @@ def _flags(parser: argparse.ArgumentParser) -> None:
 async def _run(call: Call) -> int:
     async with call.tables() as tables:
         cid = await lookup.channel_id(tables, call.given.name)
-        name = (await tables.channels.all())[cid].name
+        channel = (await tables.channels.all())[cid]
+        name = channel.name
         people = await people_of(tables, cid)
     if call.given.dry_run:
+        if not channel.is_archived:
+            raise Failure(f"#{name} is not archived, or was not when channels were read last")
         print(f"#{name} would be unarchived and {len(people):,} people invited")
         return DONE
     failed = 0

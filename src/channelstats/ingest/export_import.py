@@ -24,7 +24,7 @@ from channelstats.ingest.export_channel import ChannelImport
 from channelstats.ingest.export_reader import Ask, Reader, reader_of
 from channelstats.ingest.first_posts import FirstPostKeeper
 from channelstats.ingest.message_row import Origin
-from channelstats.ingest.opted_out import OptedOut, not_meant, opted_out
+from channelstats.ingest.opted_out import OptedOut, channels_not_meant, not_meant, opted_out
 from channelstats.ingest.people import channel_of, counts_of, members_of, user_of
 from channelstats.slack.export import ChannelKind, Export, ExportChannel
 from channelstats.tables.directory import User
@@ -48,6 +48,11 @@ class Choice(msgspec.Struct, frozen=True):
     include_dms: bool = False
     exclude_channels: frozenset[str] = frozenset()
     exclude_people: frozenset[str] = frozenset()
+
+    @property
+    def kind_of_channels(self) -> str:
+        """What is said of a channel that is none of those."""
+        return "" if self.include_private else "public "
 
     @property
     def kinds(self) -> frozenset[ChannelKind]:
@@ -97,7 +102,12 @@ class ExportImport:
             yield problem
 
         people = await tables.users.all() | {user.slack_uid: user for user in users}
-        for problem in self._met(not_meant(self._choice.exclude_people, people)):
+        names = {channel.name for channel in (await tables.channels.all()).values()}
+        names |= {channel.about.name or "" for channel in listed_channels}
+        hidden = channels_not_meant(
+            self._choice.exclude_channels, names, self._choice.kind_of_channels
+        )
+        for problem in self._met([*not_meant(self._choice.exclude_people, people), *hidden]):
             yield problem
         self._out = await opted_out(tables, self._choice.exclude_people, people)
         await self._put_directory(users if listed is not None else None, channels)

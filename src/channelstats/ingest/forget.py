@@ -52,7 +52,24 @@ class Forgetting:
         await tables.sent.forget(uid)
         await tables.reports.clear()
 
+    async def count(self) -> AsyncGenerator[Forgotten, None]:
+        """What `run` would remove and change, as it is counted; nothing is touched."""
+        done = Forgotten()
+        async for rows in self._tables.messages.pages():
+            gone, changed = self._named(rows)
+            done = Forgotten(
+                done.deleted + len(gone), done.changed + len(changed), done.read + len(rows)
+            )
+            yield done
+
     async def _clean(self, rows: list[MessageRow]) -> tuple[int, int]:
+        gone, changed = self._named(rows)
+        await self._tables.messages.delete(gone)
+        await self._tables.messages.write(changed)
+        return len(gone), len(changed)
+
+    def _named(self, rows: list[MessageRow]) -> tuple[list[MessageRow], list[MessageRow]]:
+        """Those of theirs, and those of others that name them as they will be."""
         gone, changed = [], []
         for row in rows:
             left = row_without(row, self._is_out)
@@ -60,9 +77,7 @@ class Forgetting:
                 gone.append(row)
             elif left is not row:
                 changed.append(left)
-        await self._tables.messages.delete(gone)
-        await self._tables.messages.write(changed)
-        return len(gone), len(changed)
+        return gone, changed
 
     def _is_out(self, uid: str) -> bool:
         return uid == self._uid

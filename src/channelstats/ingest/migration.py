@@ -16,7 +16,7 @@ from channelstats.ingest.message_row import EARLIEST
 from channelstats.ingest.migrating_directory import DirectoryMigration
 from channelstats.ingest.older_rows import message_of
 from channelstats.ingest.older_tables import OlderTables
-from channelstats.ingest.opted_out import OptedOut, not_meant, opted_out
+from channelstats.ingest.opted_out import OptedOut, channels_not_meant, not_meant, opted_out
 from channelstats.ingest.threads import recency, settle
 from channelstats.slack.export import Problem, left_out
 from channelstats.tables import Tables
@@ -78,6 +78,9 @@ class Migration:
         self._out = await opted_out(tables, self._excluded, people)
         channel = source.get("Channel")
         found = await Channels(channel).all() if channel is not None else {}
+        names = {channel.friendly_name for channel in found.values()}
+        for problem in channels_not_meant(self._excluded_channels, names):
+            yield problem
         self._hidden = channels_meant(self._excluded_channels, found)
         directory = DirectoryMigration(source, tables, people, self._out, self._hidden)
         async for what, number_of in directory.run():

@@ -6,7 +6,7 @@ Rule: what is theirs reaches no table, whatever brings it.
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Final
 
-from channelstats.identifiers import is_user_id
+from channelstats.identifiers import is_channel_id, is_user_id
 from channelstats.slack.export import Problem
 from channelstats.tables import Tables
 from channelstats.tables.directory import User
@@ -15,6 +15,7 @@ from channelstats.tables.leaving_out import people_meant, row_without
 from channelstats.tables.message_row import MessageRow
 
 PEOPLE_PLACE: Final = "exclude_users"
+_HIDDEN_PLACE: Final = "exclude_channels"
 
 
 class OptedOut:
@@ -57,6 +58,20 @@ def not_meant(listed: Collection[str], users: Mapping[str, User]) -> list[Proble
         Problem(PEOPLE_PLACE, f"nobody is called {entry!r}, so nobody is left out by it")
         for entry in entries
         if not is_user_id(entry) and entry not in names
+    ]
+
+
+def channels_not_meant(
+    listed: Collection[str], names: Collection[str], kind: str = ""
+) -> list[Problem]:
+    """What on a list leaves no channel out: neither an ID nor one of these names, which are all of
+    the ``kind`` ("public ", say) that is known.
+    """
+    entries = sorted(entry.removeprefix("#") for entry in listed)
+    return [
+        Problem(_HIDDEN_PLACE, f"no {kind}channel is called {entry!r}, so none is left out by it")
+        for entry in entries
+        if not is_channel_id(entry) and entry not in names
     ]
 
 

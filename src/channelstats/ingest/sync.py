@@ -1,7 +1,8 @@
 """The Web API of a workspace → every table.
 
 Rule: users, then channels, then messages; a part that fails does not keep the next from being read,
-unless nothing can be asked any more. Every run can be repeated, at once or a week later.
+unless nothing can be asked any more. Every run can be repeated, at once or a week later. Up to when
+everything was read is noted by a run that read every channel there was to read, and by no other.
 """
 
 from collections.abc import AsyncGenerator, Callable, Mapping
@@ -12,7 +13,13 @@ from typing import Final, TypeAlias
 import msgspec
 
 from channelstats.counting import Counting
-from channelstats.ingest.opted_out import PEOPLE_PLACE, OptedOut, not_meant, opted_out
+from channelstats.ingest.opted_out import (
+    PEOPLE_PLACE,
+    OptedOut,
+    channels_not_meant,
+    not_meant,
+    opted_out,
+)
 from channelstats.ingest.sync_channels import (
     CHANNELS_PLACE,
     MEMBERS_PLACE,
@@ -23,8 +30,10 @@ from channelstats.ingest.sync_choice import SyncChoice
 from channelstats.ingest.sync_events import (
     ChannelSynced,
     Failed,
+    Gap,
     LeftOut,
     Problem,
+    Refused,
     Stopped,
     SyncEvent,
     SyncFinished,
@@ -69,6 +78,7 @@ class Sync:
         self._counting, self._choice, self._parts = counting, choice or SyncChoice(), parts
         self._listed: list[ListedChannel] = []
         self._out: OptedOut | None = None
+        self._reading: MessageSync | None = None
         self._sum = SyncFinished()
 
     async def run(self) -> AsyncGenerator[SyncEvent, None]:
@@ -88,17 +98,32 @@ class Sync:
                         self._sum = _added(self._sum, event)
                         yield event
         await self._tables.messages.close_days()
-        everywhere = Part.MESSAGES in self._parts and not self._choice.only
-        if everywhere and not self._over(self._messages):
-            await self._tables.configuration.raise_last_run(begun)
+        if Part.MESSAGES in self._parts and not self._choice.only:
+            await self._note_end(begun)
         yield self._sum
+
+    async def _note_end(self, begun: int) -> None:
+        """Note up to when everything was read, or why it was not."""
+        configuration, reading = self._tables.configuration, self._reading
+        if self._sum.stopped:
+            await configuration.put_unread(self._sum.stopped)
+        elif whole := self._failed_whole():
+            await configuration.put_unread(str(whole[0]))
+        elif reading is not None and reading.unread:
+            await configuration.put_unread(reading.unread)
+        elif reading is not None:
+            await configuration.raise_last_run(min(begun, reading.begun))
+
+    def _failed_whole(self) -> list[Failed]:
+        """The steps without which no messages can be read, and which failed."""
+        whole = {PEOPLE_PLACE, CHANNELS_PLACE, MESSAGES_PLACE}
+        failed = (one for one in self._sum.failed if not isinstance(one, Refused))
+        return [one for one in failed if one.place in whole]
 
     def _over(self, step: _Step) -> bool:
         """Whether a step cannot be done any more."""
         of_channels = step in (self._list, self._channels, self._messages)
-        whole = {PEOPLE_PLACE, CHANNELS_PLACE, MESSAGES_PLACE}
-        failed = any(failed.place in whole for failed in self._sum.failed)
-        return bool(self._sum.stopped) or (of_channels and failed)
+        return bool(self._sum.stopped) or (of_channels and bool(self._failed_whole()))
 
     async def _users(self) -> _Events:
         users, problems = await list_users(self._api)
@@ -128,8 +153,10 @@ class Sync:
         return await opted_out(self._tables, self._choice.exclude_people, users)
 
     async def _list(self) -> _Events:
-        self._listed, problems = await list_channels(self._api, self._choice)
-        for problem in problems:
+        self._listed, names, problems = await list_channels(self._api, self._choice)
+        names |= {channel.name for channel in (await self._tables.channels.all()).values()}
+        kind = "" if self._choice.include_private else "public "
+        for problem in (*problems, *channels_not_meant(self._choice.exclude, names, kind)):
             yield problem
         found = {key for one in self._listed for key in (one.id, one.name)}
         for name in sorted(self._choice.only - found):
@@ -142,7 +169,7 @@ class Sync:
 
     def _messages(self) -> _Events:
         assert self._out is not None
-        run = MessageSync(
+        self._reading = MessageSync(
             self._api,
             self._tables,
             clock=self._clock,
@@ -150,7 +177,7 @@ class Sync:
             choice=self._choice,
             out=self._out,
         )
-        return run.run(self._listed)
+        return self._reading.run(self._listed)
 
 
 async def _told(place: str, step: _Step) -> _Events:
@@ -169,7 +196,7 @@ def _added(total: SyncFinished, event: SyncEvent) -> SyncFinished:
     """The sums with one event more."""
     change = msgspec.structs.replace
     match event:
-        case Problem():
+        case Problem() | Gap():
             return change(total, problems=total.problems + 1)
         case Failed():
             return change(total, failed=(*total.failed, event))

@@ -35,21 +35,24 @@ MEMBERS_PLACE: Final = "conversations.members"
 
 async def list_channels(
     api: SlackApi, choice: SyncChoice
-) -> tuple[list[ListedChannel], list[Problem]]:
-    """The channels that are wanted, sorted by ID, and what was wrong with others.
+) -> tuple[list[ListedChannel], set[str], list[Problem]]:
+    """The channels that are wanted, sorted by ID; the names of all; what was wrong with others.
 
     :raises SlackError: they could not be read
     """
     found: dict[str, ListedChannel] = {}
+    names: set[str] = set()
     broken: list[str] = []
     async for page in api.channels(private=choice.include_private):
         broken += page.broken
         for channel in page.items:
+            names.add(channel.name or "")
             if not is_channel_id(channel.id):
                 broken.append(f"{channel.id[:20]!r} is not the ID of a channel")
             elif choice.wants(channel):
                 found[channel.id] = channel
-    return [channel for _, channel in sorted(found.items())], left_out(CHANNELS_PLACE, broken)
+    wanted = [channel for _, channel in sorted(found.items())]
+    return wanted, names, left_out(CHANNELS_PLACE, broken)
 
 
 class ChannelSync:

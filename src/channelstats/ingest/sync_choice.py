@@ -22,7 +22,8 @@ class SyncChoice(msgspec.Struct, frozen=True):
     given (seconds), everything from then on is read, whatever is known. ``only`` (none: all) and
     ``exclude`` are IDs or names of channels; ``concurrency`` of them are read at once. ``join``:
     the token's bot becomes a member of the public channels that it could not read otherwise.
-    ``exclude_people`` are IDs, user names or display names.
+    ``exclude_people`` are IDs, user names or display names. ``kept``: days after which messages go
+    (none: never).
     """
 
     refetch: int = 7
@@ -35,6 +36,7 @@ class SyncChoice(msgspec.Struct, frozen=True):
     since: int | None = None
     join: bool = False
     exclude_people: frozenset[str] = frozenset()
+    kept: int | None = None
 
     def __post_init__(self) -> None:
         if min(self.refetch, self.max_age, self.thread_max_age) < 0:
@@ -58,6 +60,13 @@ class SyncChoice(msgspec.Struct, frozen=True):
         if self.since is not None:
             return max(self.since, 0)
         return max(watermark - self.refetch * DAY, now - self.max_age * DAY, 0)
+
+    def leaves_a_gap(self, read: int, now: int) -> bool:
+        """Whether a channel with this window is not read from ``read`` on, where it was read up to
+        before (0: never). What would be removed is not missing.
+        """
+        oldest = 0 if self.kept is None else now - self.kept * DAY
+        return read > 0 and max(read, oldest) < self.window(read, now)
 
     def threads(self, now: int) -> int:
         """The second from which on heads are looked after."""

@@ -13,11 +13,13 @@ __all__ = [
     "ChannelSynced",
     "ChannelsDone",
     "Failed",
+    "Gap",
     "LeftOut",
     "MembersRead",
     "MessagesStarted",
     "Outside",
     "Problem",
+    "Refused",
     "Stopped",
     "SyncEvent",
     "SyncFinished",
@@ -85,8 +87,22 @@ class Failed(msgspec.Struct, frozen=True):
         return f"{self.place}: {self.reason}"
 
 
-class Outside(Failed, frozen=True):
+class Refused(Failed, frozen=True):
+    """A channel that Slack does not let the token read, however often it is asked."""
+
+
+class Outside(Refused, frozen=True):
     """A channel that the token's bot has to be in to read it, and is not."""
+
+
+class Gap(msgspec.Struct, frozen=True):
+    """A channel that was read up to ``until`` and now from ``since`` on (seconds): what was said in
+    between was not read.
+    """
+
+    name: str
+    until: int
+    since: int
 
 
 class LeftOut(msgspec.Struct, frozen=True):
@@ -135,6 +151,7 @@ SyncEvent: TypeAlias = (
     | MessagesStarted
     | ChannelSynced
     | Failed
+    | Gap
     | LeftOut
     | Stopped
     | SyncFinished

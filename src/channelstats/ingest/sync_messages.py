@@ -1,7 +1,8 @@
 """Messages from the Web API → Message, FirstPost and ChannelConfiguration, many at once.
 
 Rule: of a channel, everything is stored before it counts as read: messages, then the watermark,
-then the note that it is done. What one channel meets is not the trouble of another.
+then the note that it is done. What one channel meets is not the trouble of another; but the run has
+read up to its beginning only when it read every channel that Slack lets it read.
 """
 
 import asyncio
@@ -21,9 +22,11 @@ from channelstats.ingest.sync_choice import DAY, UNANSWERED, SyncChoice
 from channelstats.ingest.sync_events import (
     ChannelSynced,
     Failed,
+    Gap,
     LeftOut,
     MessagesStarted,
     Outside,
+    Refused,
     Stopped,
     SyncEvent,
 )
@@ -47,7 +50,10 @@ from tablestore import Clock
 
 
 class MessageSync:
-    """One run over the messages of some channels."""
+    """One run over the messages of some channels. Afterwards: ``begun``, since when those that are
+    done were read, in this run and the interrupted ones before it; ``unread``, what it could have
+    read and did not, or why it read nothing; "" for everything being read.
+    """
 
     def __init__(
         self,
@@ -66,6 +72,8 @@ class MessageSync:
         self._stopped = False
         self._joins = choice.join
         self._users: set[str] = set()
+        self.begun = 0
+        self.unread = "nothing was read"
 
     async def run(self, listed: list[ListedChannel]) -> AsyncGenerator[SyncEvent, None]:
         """Read the channels, and report as they are done, in whichever order that is."""
@@ -79,14 +87,20 @@ class MessageSync:
         yield MessagesStarted(len(listed), len(done & {channel.id for channel in listed}))
 
         await keeper.start()
+        self.begun = progress.begun
+        read, failed = len(done), list[Failed]()
         left = ((n, one) for n, one in enumerate(listed, 1) if one.id not in done)
         events: asyncio.Queue[SyncEvent | None] = asyncio.Queue(2 * self._choice.concurrency)
 
         async def work() -> None:
+            nonlocal read
             for number, channel in left:
                 for event in await self._attempt(channel, number, len(listed), keeper):
                     if isinstance(event, ChannelSynced):
                         await progress.add(channel.id)
+                        read += 1
+                    elif isinstance(event, Failed):
+                        failed.append(event)
                     await events.put(event)
                 if self._stopped:
                     return
@@ -95,6 +109,7 @@ class MessageSync:
             async for event in told:
                 yield event
         await keeper.finish()
+        self.unread = _unread(read, failed)
         if not self._stopped:
             await progress.forget()
 
@@ -106,7 +121,7 @@ class MessageSync:
         if private in self._lacking:
             return []
         try:
-            broken, done = await self._read_or_join(channel, keeper)
+            found, done = await self._read_or_join(channel, keeper)
         except TokenRefused as error:
             return self._stop(str(error))
         except MissingScope as error:
@@ -120,7 +135,7 @@ class MessageSync:
             outside = error.code == NOT_A_MEMBER
             if outside and channel.is_archived:  # nobody can let it in any more
                 return [LeftOut(channel.id, name)]
-            return [Outside(name, str(error)) if outside else Failed(name, str(error))]
+            return [Outside(name, str(error)) if outside else Refused(name, str(error))]
         except SlackError as error:
             failed = Failed(name, str(error))
             self._unanswered = self._unanswered + 1 if isinstance(error, NoAnswer) else 0
@@ -128,8 +143,8 @@ class MessageSync:
                 return [failed]
             return [failed, *self._stop(f"no answer for {UNANSWERED} channels in a row")]
         self._unanswered = 0
-        synced = msgspec.structs.replace(done, name=name, number=number, channels=channels)
-        return [*left_out(name, broken), synced]
+        synced = msgspec.structs.replace(done, number=number, channels=channels)
+        return [*found, synced]
 
     def _stop(self, reason: str) -> list[SyncEvent]:
         if self._stopped:
@@ -141,7 +156,7 @@ class MessageSync:
 
     async def _read_or_join(
         self, channel: ListedChannel, keeper: FirstPostKeeper
-    ) -> tuple[list[str], ChannelSynced]:
+    ) -> tuple[list[SyncEvent], ChannelSynced]:
         """Read a channel; where its bot has to be a member first, and that is wanted, join it."""
         try:
             return await self._read(channel, keeper)
@@ -158,10 +173,12 @@ class MessageSync:
 
     async def _read(
         self, channel: ListedChannel, keeper: FirstPostKeeper
-    ) -> tuple[list[str], ChannelSynced]:
-        """Read a channel and store it."""
+    ) -> tuple[list[SyncEvent], ChannelSynced]:
+        """Read a channel and store it; return what was met and what was done."""
         tables, cid, now = self._tables, channel.id, int(self._clock())
-        since = self._choice.window(await tables.watermarks.get(cid), now)
+        name = channel_name(channel.name) or cid
+        watermark = await tables.watermarks.get(cid)
+        since = self._choice.window(watermark, now)
         oldest = _ts(min(self._choice.threads(now), since))
         stored = await tables.messages.of_channel(cid, oldest)
         origin = Origin(cid, "api", now, _ts(now + DAY))
@@ -175,6 +192,7 @@ class MessageSync:
             for row in gone(reading, stored)
         ]
         seen = await seen_of(tables.configuration, cid)
+        before = max([watermark, *(step.at for step in seen.steps)])
         changes = settle(stored, [*self._out.rows(reading.rows), *deleted], seen)
         await tables.messages.write(row for row, _ in changes)
         times = {row.ts for row in reading.rows}
@@ -192,9 +210,10 @@ class MessageSync:
         top = max((row.ts for row in reading.rows if not row.is_reply), default="")
         if top:
             await tables.watermarks.raise_to(cid, seconds(top))
-        return reading.broken, ChannelSynced(
+        gap = [Gap(name, before, since)] if self._choice.leaves_a_gap(before, now) else []
+        return [*left_out(name, reading.broken), *gap], ChannelSynced(
             cid,
-            "",
+            name,
             0,
             0,
             messages=len(times),
@@ -228,6 +247,17 @@ async def _gathered(
         for task in (*tasks, ending):
             task.cancel()
         await asyncio.gather(*tasks, ending, return_exceptions=True)
+
+
+def _unread(read: int, failed: list[Failed]) -> str:
+    """What of the channels was not read; "" if all was that Slack lets the token read."""
+    missed = [one for one in failed if not isinstance(one, Refused)]
+    if not missed and not read:
+        missed = failed
+    if not missed:
+        return "" if read else "there is no channel to read"
+    more = f" and {len(missed) - 1:,} more" if len(missed) > 1 else ""
+    return f"{missed[0]}{more}"
 
 
 def _ts(second: int) -> str:

@@ -84,7 +84,7 @@ async def announce(
 
     :raises SettingError: the key cannot be used
     """
-    told = Told()
+    told = Told(dry=dry_run)
     now = clock()
     every = await tables.subscriptions.all()
     waiting = []
@@ -102,7 +102,7 @@ async def announce(
     if message is None:
         return Told(silent=True)
     if dry_run:
-        return msgspec.structs.replace(told, told=len(waiting), dry=True)
+        return msgspec.structs.replace(told, told=len(waiting))
     key = await asyncio.to_thread(vapid_key, settings.folder)
     reached = [one for one in waiting if one.vapid == key.public]
     told.foreign = len(waiting) - len(reached)

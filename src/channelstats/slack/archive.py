@@ -76,6 +76,8 @@ def open_archive(path: str | os.PathLike[str], limits: Limits | None = None) -> 
         return FolderArchive(place, limits)
     try:
         return ZipArchive(place, limits)
+    except Refused as error:
+        raise Refused(f"{place}: {error}") from None
     except OSError as error:
         raise Refused(f"{place}: {error.strerror or error}") from None
     except _BAD_ZIP as error:

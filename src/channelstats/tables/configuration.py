@@ -8,7 +8,8 @@ Rule: one row for each key, any columns; a report takes the counts of its own ti
     active_channel_names  names: those not archived
     as_of                 directory: the time, in seconds, that users and channels are as of
     first_posts           counting: the way of counting that FirstPost was made by
-    last_run              last_run: the time, in seconds, up to which everything was read
+    last_run              last_run: the time, in seconds, up to which everything was read;
+                          unread: what a run after it could not read
     days, days <yyyy-mm>  marks of dates, see `day_marks`
     writer                which run writes messages, see `writer_lease`
     import <fingerprint>  what an unfinished import has done: done (channel IDs), newest
@@ -25,7 +26,7 @@ import msgspec
 
 from channelstats.tables.attributes import number, text, without_empty
 from channelstats.tables.directory import Channel
-from channelstats.tables.writer_lease import WriterLease
+from channelstats.tables.writer_lease import WriterLease, is_held
 from tablestore import Clock, Item, TableHandle, Update, Value
 
 ADD_DONE: Final = Update(add_to=("done",))
@@ -69,6 +70,10 @@ class Configuration:
 
     def writer_lease(self, clock: Clock) -> WriterLease:
         return WriterLease(self._table, clock)
+
+    async def is_being_written(self, clock: Clock) -> bool:
+        """Whether a run that is alive writes messages."""
+        return await is_held(self._table, clock)
 
     # ── counts ───────────────────────────────────────────────────────────────────────────────────
 
@@ -117,6 +122,13 @@ class Configuration:
         before the first.
         """
         return number(await self.get("last_run"), "last_run") or 0
+
+    async def unread(self) -> str:
+        """What kept the last run over everything from having read it; "" for nothing."""
+        return text(await self.get("last_run"), "unread")
+
+    async def put_unread(self, reason: str) -> None:
+        await self.put("last_run", {**await self.get("last_run"), "unread": reason})
 
     async def raise_last_run(self, seconds: int) -> None:
         if seconds > await self.last_run():

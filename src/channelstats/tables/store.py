@@ -54,6 +54,16 @@ class Tables:
             await self.messages.take_over_days()
             yield
 
+    async def first_run_is_on(self, clock: Clock) -> bool:
+        """Whether messages are being written while no run ever came to its end: all dates are open,
+        so whatever asks for messages reads them row by row.
+        """
+        if await self.configuration.last_run():
+            return False
+        if not await self.configuration.is_being_written(clock):
+            return False
+        return all((await self.messages.days()).values())
+
     @classmethod
     async def open(cls, engine: Engine, prefix: str, zone: ZoneInfo) -> Self:
         """Open the tables `<prefix>.<Table>`, making those that are missing.

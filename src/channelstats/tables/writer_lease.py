@@ -139,6 +139,14 @@ class WriterLease:
             return  # it is another's by now, and none of ours any more
 
 
+async def is_held(table: TableHandle, clock: Clock) -> bool:
+    """Whether a run that is alive, as far as anybody can tell, writes now."""
+    found = await table.get(_KEY)
+    if found is None or _is_dead(found):
+        return False
+    return abs(clock() - (number(found, "renewed") or 0)) <= STALE_AFTER
+
+
 def _busy(found: Item) -> str:
     since = datetime.fromtimestamp(number(found, "since") or 0, UTC)
     return (

@@ -31,7 +31,7 @@ from channelstats.settings import Settings
 from channelstats.tables import Tables
 from channelstats.web import notifications, static_files
 from channelstats.web.access import Guard
-from channelstats.web.boards import Boards, Held
+from channelstats.web.boards import Boards, FirstImport, Held
 from channelstats.web.filters import BadQuery, Now, asked
 from channelstats.web.forms import form_of
 from channelstats.web.gate import Gate, Handler, is_secure, local, page
@@ -56,6 +56,9 @@ _REPORT_POLICY: Final = (
 _HEALTH_PATIENCE: Final = 5.0
 _AGAIN: Final = "3"
 """Seconds after which a page that is not ready yet asks again."""
+
+_IMPORTED: Final = "10"
+"""The same, while the first import is going on."""
 
 _log: Final = logging.getLogger("channelstats.web")
 
@@ -227,9 +230,10 @@ async def _what_went_wrong(request: web.Request, handler: Handler) -> web.Stream
         return _wrong(request, error.status, error.reason, error.reason)
     except Busy:
         text = "The numbers are being worked out. This page asks again by itself."
-        answer = _wrong(request, HTTPStatus.SERVICE_UNAVAILABLE, "One moment", text)
-        answer.headers[hdrs.RETRY_AFTER] = answer.headers["Refresh"] = _AGAIN
-        return answer
+        return _later(request, "One moment", text, _AGAIN)
+    except FirstImport:
+        text = "The numbers are here when it is over. This page asks again by itself."
+        return _later(request, "The first import is going on", text, _IMPORTED)
     except (TablestoreError, TimeoutError):
         _log.warning("the store does not answer", exc_info=True)
         text = "The store does not answer. Try again in a while."
@@ -238,6 +242,13 @@ async def _what_went_wrong(request: web.Request, handler: Handler) -> web.Stream
         _log.exception("%s failed", request.path)
         text = "Something went wrong; the log of the dashboard says what."
         return _wrong(request, HTTPStatus.INTERNAL_SERVER_ERROR, "An error of the dashboard", text)
+
+
+def _later(request: web.Request, title: str, text: str, seconds: str) -> web.Response:
+    """A page that asks again."""
+    answer = _wrong(request, HTTPStatus.SERVICE_UNAVAILABLE, title, text)
+    answer.headers[hdrs.RETRY_AFTER] = answer.headers["Refresh"] = seconds
+    return answer
 
 
 def _wrong(request: web.Request, status: int, title: str, text: str) -> web.Response:

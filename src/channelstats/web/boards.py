@@ -51,6 +51,10 @@ _NAMES: Final = 300
 _STORE_PATIENCE: Final = 15.0
 
 
+class FirstImport(Exception):  # noqa: N818 - named for what happens
+    """The first import is going on: nothing can be worked out in a time that anybody would wait."""
+
+
 class Held(msgspec.Struct, frozen=True):
     """What the store holds. ``read_up_to`` is the date up to which messages were read; ``mark``
     tells what is stored from what was stored at any other time.
@@ -85,10 +89,15 @@ class Boards:
             await kept.close()
 
     async def held(self) -> Held:
-        """What there is now. Cheap: it is asked for each page."""
+        """What there is now. Cheap: it is asked for each page.
+
+        :raises FirstImport: there is nothing whole yet
+        """
         configuration = self._tables.configuration
         async with asyncio.timeout(_STORE_PATIENCE):
             read, as_of = await configuration.last_run(), await configuration.directory_as_of()
+            if not read and await self._tables.first_run_is_on(self._clock):
+                raise FirstImport
             state = await self._tables.messages.state_since(date.min)
             return Held(
                 is_empty=not read and await self._tables.messages.is_empty(),

@@ -47,6 +47,13 @@ _FEW_MORE: Final = 10
 _NUMERIC: Final = frozenset({Kind.COUNT, Kind.NUMBER, Kind.PERCENT, Kind.SECONDS})
 _HEADING: Final = (Kind.PERSON, Kind.CHANNEL, Kind.EMOJI, Kind.DATE, Kind.TEXT, Kind.MESSAGE)
 _ARROWS: Final[Mapping[str, str]] = {"up": "▲", "down": "▼", "new": "★", "from_zero": "▲"}
+_MEANING: Final[Mapping[str, tuple[str, str]]] = {
+    "up": ("down", "worse"),
+    "from_zero": ("down", "worse"),
+    "down": ("up", "better"),
+}
+"""Of numbers that are better the smaller they are: whose colour they have, and the word."""
+
 _FEWEST_ABREAST: Final = 3
 _TALL: Final = 15
 _SHORT_TABLE: Final = 8
@@ -130,14 +137,18 @@ class Showing:
         kind = Kind.NUMBER if tile.kind is Kind.COUNT else tile.kind
         return figure_text(tile.everyone, kind)
 
-    def delta(self, change: Change | None) -> Markup:
-        """How a number changed."""
+    def delta(self, change: Change | None, *, less_is_better: bool = False) -> Markup:
+        """How a number changed; where less is better a word says what that means, and the colour
+        goes with it.
+        """
         if change is None:
             return Markup("")
         if change["state"] == "same":
             return Markup('<span class="delta">no change</span>')
+        state, text = change["state"], change_text(change)
+        colour, word = _MEANING.get(state, (state, "")) if less_is_better else (state, "")
         shown = Markup('<span class="delta {}"><span aria-hidden="true">{}</span> {}</span>')
-        return shown.format(change["state"], _ARROWS[change["state"]], change_text(change))
+        return shown.format(colour, _ARROWS[state], f"{text}, {word}" if word else text)
 
     # ── tables ───────────────────────────────────────────────────────────────────────────────────
 

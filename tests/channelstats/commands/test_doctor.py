@@ -247,11 +247,11 @@ def test_it_says_how_long_a_first_sync_takes(
     [internal] = Doctor(capfd).of("ok", "app")
     assert internal == (
         "internal: 50 calls a minute for messages, 200 in each: "
-        "a first sync of 600 channels takes 18 min or more"
+        "a first sync of 600 channels takes 18 min or more, and one call for each thread"
     )
     [unlisted] = Doctor(capfd, "--app-kind", "unlisted").of("warning", "app")
     assert unlisted.startswith("unlisted: 1 call a minute for messages, 15 in each")
-    assert "10.1 h or more" in unlisted
+    assert "10.1 h or more, and one call for each thread; an app" in unlisted
 
 
 def test_a_bot_is_told_what_it_cannot_read_and_targets_that_are_not_there(

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from channelstats import progress
 from channelstats.ingest import export_pieces, export_reader
 from support.channelstats.called import called, stored
 from support.channelstats.house import EXAMPLE, NOW
@@ -27,6 +28,7 @@ def test_a_terminal_sees_share_size_messages_and_channel(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(export_pieces, "ROWS", 4)
+    monkeypatch.setattr(progress, "_PAUSE", 0)  # the clock stands still, and every line is seen
     lines = [line for line in on_terminal(monkeypatch).split("\r\x1b[K") if line]
     assert lines[0] == "reading the lists"
     assert [line.partition("░ ")[2] for line in lines[1:-1]] == [
@@ -58,6 +60,16 @@ def test_a_name_that_leaves_nobody_out_is_told(capfd: pytest.CaptureFixture[str]
         "channelstats: exclude_users: nobody is called 'bobb', so nobody is left out by it"
     )
     assert "UALICE" not in stored("User")
+
+
+def test_a_name_that_leaves_no_channel_out_is_told(capfd: pytest.CaptureFixture[str]) -> None:
+    flags = ["--exclude-channels", "#devv,general,CNONE"]
+    assert called("import-export", str(EXAMPLE), *flags, now=NOW) == 1
+    assert capfd.readouterr().err.splitlines()[0] == (
+        "channelstats: exclude_channels: no public channel is called 'devv', so none is left out "
+        "by it"
+    )
+    assert {item["slack_cid"] for item in stored().values()} == {"CDEV"}
 
 
 def test_a_reader_that_dies_is_a_line_and_the_import_can_go_on(

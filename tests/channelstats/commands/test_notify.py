@@ -77,6 +77,10 @@ def test_a_dry_run_says_how_many_and_sends_nothing(service: PushService, capfd: 
     assert browser.got == []
 
 
+def test_a_dry_run_without_anybody_to_tell_says_so_as_well(capfd: Capture) -> None:
+    assert notify(capfd, "--dry-run") == "week of 2024-03-03: 0 browsers would be notified\n"
+
+
 def test_what_is_left_for_later_is_a_problem(service: PushService, capfd: Capture) -> None:
     subscribed(service, 403)
     told = notify(capfd, code=WITH_PROBLEMS)
@@ -95,7 +99,10 @@ def test_a_week_that_is_not_over_cannot_be_told(capfd: Capture) -> None:
 
 def test_where_no_week_was_read_that_is_said(capfd: Capture) -> None:
     told = notify(capfd, "--prefix", "other", code=NOT_DONE)
-    assert told == ("channelstats: no whole week was read yet; see channelstats import-export\n")
+    assert told == (
+        "channelstats: no whole week was read yet; see channelstats import-export and channelstats "
+        "sync\n"
+    )
 
 
 def test_a_broken_key_is_one_line(service: PushService, capfd: Capture) -> None:

@@ -10,7 +10,7 @@ from support.channelstats.called import called
 from support.channelstats.desk import blocks_in
 from support.channelstats.fake_slack import TOKEN, Fault
 from support.channelstats.house import NOW
-from support.channelstats.slack_house import Slack
+from support.channelstats.slack_house import Slack, consistent
 from support.channelstats.town import WEEK, open_for_business, settle, town
 
 POST = "chat.postMessage"
@@ -65,6 +65,35 @@ def test_the_last_whole_week_is_the_one_that_is_sent(
     assert "the week ends on 2024-03-24 00:00" in capfd.readouterr().err
     assert weekly(there, "--dry-run", "--week", "2024-03-20", week=()) == WITH_PROBLEMS
     assert "the week is not over before 2024-03-24 00:00" in capfd.readouterr().err
+
+
+def test_a_week_that_a_sync_could_not_read_is_not_sent_and_the_reason_is_told(
+    there: Slack, capfd: pytest.CaptureFixture[str]
+) -> None:
+    later = NOW + 7 * 86_400
+    cut = Fault("cut", method="conversations.history", channel="CDEV", times=-1)
+    there.serve(consistent(town()), cut)
+    assert called("sync", "all", now=later, waits=there.waits) == WITH_PROBLEMS
+    capfd.readouterr()
+    assert weekly(there, week=(), now=later) == NOT_DONE
+    [line] = said(capfd)
+    assert "; the last sync did not read everything (dev: conversations.history: the ans" in line
+    assert line.endswith("): run channelstats sync all; --anyway sends all the same")
+    assert places(there) == []
+
+
+@pytest.mark.parametrize("command", [("send-weekly",), ("report", "global")], ids=" ".join)
+def test_without_messages_it_says_where_they_come_from(
+    connected: Slack, capfd: pytest.CaptureFixture[str], command: tuple[str, ...]
+) -> None:
+    connected.serve(consistent(town()))
+    assert called("sync", "users", "--quiet", now=NOW, waits=connected.waits) == DONE
+    assert called(*command, now=NOW, waits=connected.waits) == NOT_DONE
+    [line] = said(capfd)
+    assert line == (
+        "channelstats: there are no messages in the store; see channelstats import-export and "
+        "channelstats sync"
+    )
 
 
 def test_a_second_run_sends_nothing(there: Slack, capfd: pytest.CaptureFixture[str]) -> None:

@@ -197,6 +197,49 @@ def test_without_the_right_to_join_what_can_be_read_is_read(
     assert len(connected.calls("conversations.join")) == 1
 
 
+# ── after a pause ────────────────────────────────────────────────────────────────────────────────
+
+
+def test_what_was_said_in_a_pause_longer_than_max_age_is_told_as_missing_once(
+    connected: Slack, capfd: pytest.CaptureFixture[str]
+) -> None:
+    connected.serve(three())
+    assert sync(connected) == DONE
+    said_by(capfd)
+    of = workspace(one=[said(10)], two=[said(40)], zoo=[], fresh=[said(40)])
+    connected.serve(of)
+    assert sync(connected, now=at(45)) == WITH_PROBLEMS
+    problem, summary = said_by(capfd)
+    assert problem == (
+        "channelstats: 3 channels were last read on 2023-11-19 or later (#one, #two, #zoo), and "
+        "max_age reads back to 2023-12-08: what was said in between is missing; channelstats sync "
+        "messages --since 2023-11-19 fills it"
+    )
+    assert summary.endswith(", 3 problems")
+    assert f"CONE_{ts(10)}" not in stored()
+    assert sync(connected, now=at(46)) == DONE
+    assert sync(connected, "--since", "2023-11-19", what="messages", now=at(46)) == DONE
+    assert f"CONE_{ts(10)}" in stored()
+
+
+def test_one_channel_is_called_by_its_name(
+    connected: Slack, capfd: pytest.CaptureFixture[str]
+) -> None:
+    connected.serve(workspace(one=[said(1)]))
+    assert sync(connected) == DONE
+    said_by(capfd)
+    assert sync(connected, "--since", "2023-12-01", now=at(6)) == WITH_PROBLEMS
+    assert said_by(capfd)[0].startswith(
+        "channelstats: #one was last read on 2023-11-19, and --since reads back to 2023-12-01: "
+    )
+
+
+def test_what_would_be_removed_is_not_missing(connected: Slack) -> None:
+    connected.serve(three())
+    assert sync(connected, "--retention-days", "10") == DONE
+    assert sync(connected, "--retention-days", "10", now=at(45)) == DONE
+
+
 # ── faults ───────────────────────────────────────────────────────────────────────────────────────
 
 Faults = Callable[[], list[Fault]]

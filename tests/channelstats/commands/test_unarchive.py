@@ -77,8 +77,21 @@ def test_it_can_be_done_again(there: Slack, capfd: pytest.CaptureFixture[str]) -
 
 
 def test_a_dry_run_asks_slack_nothing(there: Slack, capfd: pytest.CaptureFixture[str]) -> None:
+    assert called("sync", "channels", now=NOW + 1, waits=there.waits) == DONE
+    serve(there, crowd())
+    capfd.readouterr()
     assert unarchive(there, "big", "--dry-run") == DONE
     assert capfd.readouterr().out == "#big would be unarchived and 2,000 people invited\n"
+    assert there.methods() == []
+
+
+def test_a_dry_run_says_that_a_channel_is_in_use(
+    there: Slack, capfd: pytest.CaptureFixture[str]
+) -> None:
+    assert unarchive(there, "general", "--dry-run") == NOT_DONE
+    assert said(capfd) == [
+        "channelstats: #general is not archived, or was not when channels were read last"
+    ]
     assert there.methods() == []
 
 

@@ -192,6 +192,22 @@ def test_whoever_writes_in_a_channel_is_a_member_of_it_then(
             assert authors <= set(channel["members"])
 
 
+@pytest.mark.parametrize("seed", range(1, 5))
+def test_no_channel_has_more_posters_than_members(seed: int, tmp_path: Path) -> None:
+    path = tmp_path / "export.zip"
+    write_export(path, Size(), last_day=LAST, seed=seed)
+    with ZipFile(path) as archive:
+        channels = json.loads(archive.read("channels.json"))
+        bots = {one["id"] for one in json.loads(archive.read("users.json")) if one["is_bot"]}
+    posters: dict[str, set[str]] = {}
+    for name, found in _days(path):
+        there = posters.setdefault(name.partition("/")[0], set())
+        there |= {m["user"] for m in found if m.get("client_msg_id")}
+    open_ones = [one for one in channels if not one["is_archived"]]
+    for one in open_ones:
+        assert 0 < len(posters[one["name"]]) <= len(set(one["members"]) - bots)
+
+
 def test_nobody_is_shown_like_another(users: dict[str, Raw]) -> None:
     shown = [user["profile"]["display_name"] or user["real_name"] for user in users.values()]
     assert len(set(shown)) == len(shown)

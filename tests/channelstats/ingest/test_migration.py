@@ -8,6 +8,7 @@ import pytest
 
 from channelstats.ingest.migration import Copied, Migration, MigrationEvent
 from channelstats.ingest.older_tables import NothingThere, OlderTables
+from channelstats.slack.export import Problem
 from channelstats.stats import Options, Period
 from channelstats.tables import Tables
 from channelstats.tables.first_posts import FirstPost
@@ -269,6 +270,13 @@ async def test_channels_that_are_left_out_do_not_come_over(source: House, empty:
     assert "CDEV" not in repr(everything)
     assert "CGEN" in repr(everything)
     assert everything["Configuration"]["channel_names"]["names"] == "general"
+
+
+async def test_a_name_that_leaves_no_channel_out_is_told(source: House, empty: House) -> None:
+    events = await migrate(source, empty, excluded_channels=("dev", "devv", "CNONE"))
+    assert [str(event) for event in events if isinstance(event, Problem)] == [
+        "exclude_channels: no channel is called 'devv', so none is left out by it"
+    ]
 
 
 # ── our own tables ───────────────────────────────────────────────────────────────────────────────

@@ -1,5 +1,6 @@
 """Who does not want to be in the store is not brought there by the Web API either."""
 
+import msgspec
 import pytest
 
 from channelstats.ingest.sync import ALL, Part
@@ -102,3 +103,18 @@ async def test_a_name_that_leaves_nobody_out_is_told(
     problem = Problem("exclude_users", "nobody is called 'ubobb', so nobody is left out by it")
     assert events.count(problem) == 1
     assert B not in await left(empty)
+
+
+async def test_a_name_that_leaves_no_channel_out_is_told(slack: Slack, empty: House) -> None:
+    slack.serve(talk())
+    known = {channel["name"] for channel in talk().channels}
+    hidden = SyncChoice(exclude=frozenset({"nowhere", "CNONE", *sorted(known)[:1]}))
+    private = msgspec.structs.replace(hidden, include_private=True)
+    for what, kind in ((hidden, "public "), (private, "")):
+        events = await slack.sync(empty, now=NOW, choice=what, parts=MESSAGES)
+        assert [event for event in events if isinstance(event, Problem)] == [
+            Problem(
+                "exclude_channels",
+                f"no {kind}channel is called 'nowhere', so none is left out by it",
+            )
+        ]

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from channelstats.tables.writer_lease import STALE_AFTER, Taken, WriterLease, place
+from channelstats.tables.writer_lease import STALE_AFTER, Taken, WriterLease, is_held, place
 from support import engines
 from support.channelstats.dated import opened, row
 from support.clocks import ManualClock
@@ -212,3 +212,25 @@ async def test_whoever_writes_takes_over_what_a_dead_run_left_open(
 def test_a_place_is_told_by_a_digest_alone() -> None:
     assert place() == place()
     assert len(place()) == 16
+
+
+async def test_it_is_held_while_a_run_writes_that_may_be_alive(
+    engine: Engine, clock: ManualClock
+) -> None:
+    table = await configuration(engine)
+    assert not await is_held(table, clock)
+    async with WriterLease(table, clock):
+        assert await is_held(table, clock)
+    assert not await is_held(table, clock)
+    await held(table, clock)
+    assert await is_held(table, clock)
+    clock.advance(STALE_AFTER + 1)
+    assert not await is_held(table, clock)
+
+
+async def test_a_process_that_is_gone_holds_nothing(engine: Engine, clock: ManualClock) -> None:
+    table = await configuration(engine)
+    process = await asyncio.create_subprocess_exec("true")
+    await process.wait()
+    await held(table, clock, pid=process.pid)
+    assert not await is_held(table, clock)

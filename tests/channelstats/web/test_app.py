@@ -5,6 +5,7 @@ import csv
 import io
 import json
 import re
+import shlex
 from datetime import date
 from html.parser import HTMLParser
 from pathlib import Path
@@ -15,6 +16,7 @@ from channelstats.board.data import load
 from channelstats.board.model import VIEWS, Choice, View
 from channelstats.board.twins import csv_of, json_of
 from channelstats.board.views import view_of
+from channelstats.cli import make_parsers
 from channelstats.reports.directory import Directory
 from channelstats.stats import Options
 from channelstats.tables.directory import Channel, User
@@ -22,7 +24,9 @@ from channelstats.web.boards import Boards
 from channelstats.web.gate import POLICY
 from channelstats.web.kept import Busy
 from support.channelstats.dashboard import Dashboard, dashboard
-from support.channelstats.house import COMPAT, EXAMPLE, House, house
+from support.channelstats.dated import row
+from support.channelstats.house import COMPAT, EXAMPLE, NOW, House, house
+from support.clocks import ManualClock
 from tablestore import Unavailable
 
 WEEK = "weeks=1"
@@ -120,6 +124,15 @@ async def test_every_picture_says_what_it_shows(board: Dashboard, name: str) -> 
         ]
         assert len(said) in (0, 2)  # none where there is nothing to draw
         assert all(len(label) > len(chart.title) + 5 for label in said)
+
+
+@pytest.mark.parametrize("name", VIEWS)
+async def test_less_is_better_of_waiting_and_of_what_nobody_answers_alone(
+    board: Dashboard, name: str
+) -> None:
+    for tile in (await expected(board.house, name)).tiles:
+        waiting = tile.name.startswith(("first_reply", "unanswered"))
+        assert tile.less_is_better == waiting, tile.name
 
 
 async def test_the_start_is_the_overview(board: Dashboard) -> None:
@@ -509,3 +522,49 @@ async def test_days_that_were_not_read_are_no_silence(board: Dashboard) -> None:
     assert "Messages were read up to" not in await board.text(f"/volume?{WEEK}")
     board.clock.advance(30 * 86_400)
     assert "so the last weeks are those up to then" in await board.text(f"/volume?{WEEK}")
+
+
+# ── before anything is whole ─────────────────────────────────────────────────────────────────────
+
+
+async def test_beside_the_first_import_nothing_is_worked_out(
+    empty: House, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Boards, "_read", None)  # whatever would read messages fails
+    async with dashboard(empty, tmp_path) as opened, empty.tables.writing(ManualClock(NOW)):
+        for _ in range(2):
+            for page in ("/", f"/volume?{WEEK}", "/report"):
+                async with opened.client.get(page) as answer:
+                    assert answer.status == 503
+                    assert answer.headers["Refresh"] == answer.headers["Retry-After"] == "10"
+                    assert "The first import is going on" in await answer.text()
+            assert "error" in json.loads(await opened.text("/volume.json", status=503))
+            await empty.tables.messages.write([row(0)])
+
+
+async def test_when_the_first_import_is_over_or_dead_there_are_numbers(
+    empty: House, tmp_path: Path
+) -> None:
+    async with dashboard(empty, tmp_path) as opened:
+        async with empty.tables.writing(ManualClock(NOW)):
+            await empty.tables.messages.write([row(0)])
+        assert "<h1>Overview</h1>" in await opened.text("/")
+        async with empty.tables.writing(ManualClock(NOW)):
+            assert await opened.status("/") == 503
+            await empty.tables.messages.close_days()
+            assert "<h1>Overview</h1>" in await opened.text("/")
+
+
+async def test_beside_a_later_import_everything_is_shown(board: Dashboard) -> None:
+    async with board.house.tables.writing(ManualClock(NOW)):
+        assert "<h1>Overview</h1>" in await board.text("/")
+
+
+async def test_the_start_shows_commands_that_are_understood(empty: House, tmp_path: Path) -> None:
+    async with dashboard(empty, tmp_path) as opened:
+        shown = re.findall(r"<pre>channelstats (.+)</pre>", await opened.text("/"))
+    parsers = make_parsers()
+    assert len(shown) == 3
+    for line in shown:
+        name, *words = shlex.split(line)
+        parsers[name].parse_args(words)

@@ -7,6 +7,7 @@ import pytest
 
 from channelstats.board.model import Choice, Column, Kind, Table, View
 from channelstats.reports.directory import Directory
+from channelstats.stats.compare import change
 from channelstats.web.filters import Asked
 from channelstats.web.showing import ROWS, Showing
 
@@ -25,3 +26,35 @@ def test_a_table_is_cut_where_that_leaves_out_more_than_a_few_rows(rows: int, sh
     column = Column("words", "Words", Kind.COUNT)
     table = Table("people", "People", (column,), tuple((number,) for number in range(rows)))
     assert len(showing(table).rows(table)) == shown
+
+
+@pytest.mark.parametrize(
+    ("now", "before", "colour", "arrow", "word"),
+    [
+        (76, 100, "up", "▼", ", better"),
+        (124, 100, "down", "▲", ", worse"),
+        (3, 0, "down", "▲", ", worse"),
+    ],
+)
+def test_where_less_is_better_a_word_and_the_colour_say_so_and_the_arrow_the_direction(
+    now: int, before: int, colour: str, arrow: str, word: str
+) -> None:
+    shown = showing(Table("people", "", (), ())).delta(change(now, before), less_is_better=True)
+    assert f'class="delta {colour}"' in shown
+    assert arrow in shown
+    assert shown.endswith(f"{word}</span>")
+
+
+@pytest.mark.parametrize(("now", "before", "state"), [(76, 100, "down"), (124, 100, "up")])
+def test_of_anything_else_a_change_is_shown_as_it_is(now: int, before: int, state: str) -> None:
+    shown = showing(Table("people", "", (), ())).delta(change(now, before))
+    assert f'class="delta {state}"' in shown
+    assert "better" not in shown
+    assert "worse" not in shown
+
+
+@pytest.mark.parametrize(("now", "before"), [(5, 5), (5, None)])
+def test_a_number_without_another_is_neither_better_nor_worse(now: int, before: int | None) -> None:
+    table = showing(Table("people", "", (), ()))
+    compared = change(now, before)
+    assert table.delta(compared, less_is_better=True) == table.delta(compared)
