@@ -15,7 +15,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -32,7 +32,8 @@ def family(pid: int) -> list[int]:
     found = [pid]
     for each in found:
         for task in Path(f"/proc/{each}/task").iterdir():
-            found.extend(int(child) for child in (task / "children").read_text().split())
+            with suppress(FileNotFoundError, ProcessLookupError):  # the thread has just ended
+                found.extend(int(child) for child in (task / "children").read_text().split())
     return found
 
 
