@@ -51,6 +51,6 @@ async def read_message(reader: asyncio.StreamReader) -> Message | None:
     ]
     found = Message(start, headers, b"")
     if found.header(b"transfer-encoding"):
-        raise NotImplementedError("a body in chunks")
+        raise ValueError("the body is in chunks, which this server does not read")
     length = int(found.header(b"content-length") or 0)
     return replace(found, body=await reader.readexactly(length))
