@@ -6,7 +6,7 @@ by file and place, and the rest goes on.
     objects      messages, users and channels as Slack writes them
     decoding     JSON → objects, one at a time where some are broken
     archive      a folder or a zip of files, opened safely
-    zip_checks   what a zip must not hold
+    zip_checks   the files of a zip, and what a zip must not hold
     export       an export archive: users, channels, messages
     api          the Web API: users, channels, members, messages, threads, in pages
     posting      messages and files that are posted, and found again

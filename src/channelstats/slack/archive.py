@@ -15,10 +15,20 @@ from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
 
-from channelstats.slack.zip_checks import Limits, Refused, check_zip
+from channelstats.slack.zip_checks import Limits, Refused, files_of_zip
 
 _BAD_ZIP: Final = (zipfile.BadZipFile, NotImplementedError, ValueError, OverflowError, struct.error)
 """What zipfile raises where the directory of a zip is damaged, or beyond it."""
+
+_BAD_FILE: Final = (
+    zipfile.BadZipFile,
+    zlib.error,
+    EOFError,
+    NotImplementedError,
+    OSError,
+    UnicodeDecodeError,
+)
+"""What zipfile raises where a file of a zip is damaged, its name among the rest."""
 
 __all__ = ["Archive", "Limits", "Refused", "Unreadable", "open_archive"]
 
@@ -138,11 +148,10 @@ class ZipArchive(Archive):
         self._limits = limits
         self.ignored = []
         try:
-            check_zip(self._zip.infolist(), path.stat().st_size, limits)
+            self._entries = files_of_zip(self._zip.infolist(), path.stat().st_size, limits)
         except Refused:
             self._zip.close()
             raise
-        self._entries = {info.filename: info for info in self._zip.infolist() if not info.is_dir()}
         self.names = sorted(self._entries)
         digest = hashlib.sha256()
         for name in self.names:
@@ -156,7 +165,7 @@ class ZipArchive(Archive):
             raise Unreadable(f"larger than {self._limits.file_bytes} bytes")
         try:
             return self._zip.read(info)
-        except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, OSError) as error:
+        except _BAD_FILE as error:
             raise Unreadable(f"damaged: {error}") from None
 
     def size(self, name: str) -> int:

@@ -15,7 +15,7 @@ import pytest
 
 from channelstats.demo.workspace import Size, write_export
 from channelstats.ingest import export_pieces, export_reader
-from channelstats.ingest.events import ChannelDone, Reached, Started
+from channelstats.ingest.events import ChannelDone, Finished, Reached, Started
 from channelstats.ingest.export_import import ExportImport
 from channelstats.ingest.export_pieces import Piece, pieces
 from channelstats.ingest.export_reader import Ask, Reader, ReaderEnded, answer, reader_of
@@ -23,7 +23,12 @@ from channelstats.ingest.message_row import Origin
 from channelstats.slack.export import ChannelKind, Export, ExportChannel
 from support.channelstats.house import EXAMPLE, MODERN, NOW, House, house
 from support.channelstats.small_workspace import said, workspace
-from support.channelstats.workspace import write_folder
+from support.channelstats.workspace import (
+    EXPORT_FORMS,
+    files_with_slack_names,
+    write_folder,
+    write_form,
+)
 from support.clocks import ManualClock
 from tablestore import Item
 
@@ -80,6 +85,25 @@ async def test_what_is_wrong_and_in_no_utf8_comes_with_the_first_piece(
         "one/2024-01-03.json",
         "one/ü.json",
     ]
+
+
+@pytest.mark.parametrize("large", [export_reader.LARGE, 0], ids=["thread", "process"])
+@pytest.mark.parametrize(("form", "root"), EXPORT_FORMS)
+async def test_names_as_slack_writes_them_are_imported(
+    empty: House,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    form: str,
+    root: str,
+    large: int,
+) -> None:
+    monkeypatch.setattr(export_reader, "LARGE", large)
+    path = write_form(files_with_slack_names(), tmp_path, form, root)
+    *_, done, finished = await empty.take_in(path, MODERN)
+    assert isinstance(done, ChannelDone)
+    assert (done.name, done.messages) == ("café", 2)
+    assert isinstance(finished, Finished)
+    assert (finished.messages, finished.problems) == (2, 1)  # the comments on a canvas
 
 
 def test_pieces_are_small_and_the_last_one_says_so(monkeypatch: pytest.MonkeyPatch) -> None:

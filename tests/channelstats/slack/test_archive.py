@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from channelstats.slack.archive import Limits, Refused, Unreadable, open_archive
-from support.channelstats.workspace import write_folder, write_zip
+from support.channelstats.workspace import clear_utf8_flags, write_folder, write_zip
 
 FILES = {"users.json": b"[]", "general/2024-03-03.json": b'[{"ts":1}]'}
 MEGABYTE = 1 << 20
@@ -67,11 +67,15 @@ def test_a_file_above_the_limit_is_not_read(archive_path: Path) -> None:
         "../users.json",
         "general/../../users.json",
         "/etc/passwd",
-        "general//2024.json",
-        "./users.json",
+        "//server/share/users.json",
+        "\\users.json",
         "C:/users.json",
+        "c:\\users.json",
+        "C:users.json",
         "general\\..\\users.json",
         "..",
+        "../",
+        ".",
     ],
 )
 def test_a_name_that_leads_elsewhere_is_refused(tmp_path: Path, name: str) -> None:
@@ -79,6 +83,29 @@ def test_a_name_that_leads_elsewhere_is_refused(tmp_path: Path, name: str) -> No
     with pytest.raises(Refused, match=r"not a plain relative path") as refused:
         open_archive(path)
     assert str(refused.value).startswith(f"{path}: '")
+
+
+@pytest.mark.parametrize(
+    ("path", "name"),
+    [
+        ("FC:F05MTU6925R:Important links/2023-01-01.json",) * 2,
+        ("FC:F05MTU6925R:1:1/2023-01-01.json",) * 2,
+        ("FC:F05MTU6925R:to be done../2023-01-01.json",) * 2,
+        ("general/C:/2023-01-01.json",) * 2,
+        ("FC:F05MTU6925R:this // that/a.json", "FC:F05MTU6925R:this / that/a.json"),
+        ("./general/2023-01-01.json", "general/2023-01-01.json"),
+        ("general\\2023-01-01.json", "general/2023-01-01.json"),
+    ],
+)
+def test_any_other_name_is_read(tmp_path: Path, path: str, name: str) -> None:
+    def write(archive: zipfile.ZipFile) -> None:
+        archive.writestr("./", "")
+        archive.writestr(path.rpartition("2023")[0] or "empty\\", "")
+        archive.writestr(path, "[]")
+
+    with open_archive(made(tmp_path, write)) as archive:
+        assert archive.names == [name]
+        assert archive.read(name) == b"[]"
 
 
 @pytest.mark.parametrize("kind", [stat.S_IFLNK, stat.S_IFIFO, stat.S_IFCHR])
@@ -98,6 +125,56 @@ def test_two_files_of_one_name_are_refused(tmp_path: Path) -> None:
 
     with pytest.raises(Refused, match=r"'users.json' is there twice"):
         open_archive(made(tmp_path, write))
+
+
+@pytest.mark.parametrize("other", ["./users.json", ".//users.json", "users.json/"])
+def test_two_paths_of_one_file_are_refused(tmp_path: Path, other: str) -> None:
+    path = write_zip({"users.json": b"[]", other: b""}, tmp_path / "x.zip")
+    with pytest.raises(Refused, match=r"'users.json' is there twice"):
+        open_archive(path)
+
+
+def test_two_files_whose_names_are_the_same_when_decoded_are_refused(tmp_path: Path) -> None:
+    def write(archive: zipfile.ZipFile) -> None:
+        archive.writestr("café/1.json", "[]")
+        with pytest.warns(UserWarning, match=r"Duplicate name"):
+            archive.writestr("café/1.json", "[1]")
+
+    path = clear_utf8_flags(made(tmp_path, write), 0)
+    with zipfile.ZipFile(path) as archive:
+        assert len(set(archive.namelist())) == 2
+    with pytest.raises(Refused, match=r"'café/1.json' is there twice"):
+        open_archive(path)
+
+
+def test_a_name_without_the_flag_is_utf8_where_it_decodes_as_such_else_cp437(
+    tmp_path: Path,
+) -> None:
+    files = {"café/1.json": b"[1]", "日本/1.json": b"[2]", "Zürich/1.json": b"[3]"}
+    path = clear_utf8_flags(write_zip(files, tmp_path / "x.zip"))
+    # of the same length, so that no offset changes; 0x81 is ü in cp437 and begins nothing in UTF-8
+    path.write_bytes(path.read_bytes().replace("Zü".encode(), b"Z\x81\x81"))
+    with open_archive(path) as archive:
+        assert {name: archive.read(name) for name in archive.names} == {
+            "café/1.json": b"[1]",
+            "日本/1.json": b"[2]",
+            "Züürich/1.json": b"[3]",
+        }
+
+
+def test_a_name_with_the_flag_is_not_decoded_again(tmp_path: Path) -> None:
+    name = "café".encode().decode("cp437") + "/1.json"
+    with open_archive(write_zip({name: b"[]"}, tmp_path / "x.zip")) as archive:
+        assert archive.names == [name]
+
+
+def test_a_name_that_says_in_its_file_to_be_utf8_and_is_not_is_damage(tmp_path: Path) -> None:
+    path = clear_utf8_flags(write_zip({"ü.json": b"[]"}, tmp_path / "x.zip"))
+    data = bytearray(path.read_bytes().replace("ü".encode(), b"\x81\x81"))
+    data[7] |= 8  # before the file, not in the directory
+    path.write_bytes(data)
+    with open_archive(path) as archive, pytest.raises(Unreadable, match=r"damaged: "):
+        archive.read("üü.json")
 
 
 def test_a_file_that_unpacks_to_far_more_than_it_is_packed_in_is_refused(tmp_path: Path) -> None:

@@ -8,7 +8,13 @@ import pytest
 from channelstats.slack.archive import Refused
 from channelstats.slack.export import ChannelKind, Export, Problem
 from support.channelstats.house import EXAMPLE
-from support.channelstats.workspace import write_folder, write_zip
+from support.channelstats.workspace import (
+    EXPORT_FORMS,
+    files_with_slack_names,
+    write_folder,
+    write_form,
+    write_zip,
+)
 
 PUBLIC = frozenset({ChannelKind.PUBLIC})
 EVERY = frozenset(ChannelKind)
@@ -52,6 +58,20 @@ def test_a_zip_a_folder_and_one_folder_more_say_the_same(
     else:
         path = write_folder({root + name: data for name, data in files.items()}, tmp_path / "x")
     assert told(Export.open(path)) == told(Export.open(EXAMPLE))
+
+
+@pytest.mark.parametrize(("form", "root"), EXPORT_FORMS)
+def test_names_as_slack_writes_them_are_read(tmp_path: Path, form: str, root: str) -> None:
+    export = Export.open(write_form(files_with_slack_names(), tmp_path, form, root))
+    (channel,) = export.channels(PUBLIC)
+    read = [(place, len(messages)) for place, messages in export.messages(channel)]
+    assert (channel.about.name, read) == ("café", [("café/2024-01-01.json", 2)])
+    assert export.problems() == [
+        Problem(
+            "FC:F05MTU6925R:Important links",
+            "in no list of channels, so its 1 files are left out",
+        )
+    ]
 
 
 def test_what_a_computer_adds_to_a_zip_does_not_matter(tmp_path: Path) -> None:

@@ -52,6 +52,52 @@ def write_zip(files: dict[str, bytes], path: Path, root: str = "") -> Path:
     return path
 
 
+def clear_utf8_flags(path: Path, *indexes: int) -> Path:
+    """Change a zip to what programs write that do not set the flag for names in UTF-8, Slack's
+    among them: all of its entries, or those with these indexes.
+    """
+    with zipfile.ZipFile(path) as archive:
+        entries, directory = archive.infolist(), archive.start_dir
+    data = bytearray(path.read_bytes())
+    for index, entry in enumerate(entries):
+        if not indexes or index in indexes:
+            data[entry.header_offset + 7] &= ~8
+            data[directory + 9] &= ~8
+        lengths = (data[directory + at : directory + at + 2] for at in (28, 30, 32))
+        directory += 46 + sum(int.from_bytes(length, "little") for length in lengths)
+    path.write_bytes(data)
+    return path
+
+
+def files_with_slack_names() -> dict[str, bytes]:
+    """An export with a channel `café` of two messages, and comments on a canvas."""
+    messages = [
+        {"type": "message", "ts": f"170000000{n}.000000", "user": "U1", "text": "a"} for n in (1, 2)
+    ]
+    files: dict[str, Any] = {
+        "users.json": [{"id": "U1", "name": "one"}],
+        "channels.json": [{"id": "C1", "name": "café", "created": 1, "members": ["U1"]}],
+        "café/2024-01-01.json": messages,
+        "FC:F05MTU6925R:Important links/2023-01-01.json": messages[:1],
+    }
+    return {name: json.dumps(content).encode() for name, content in files.items()}
+
+
+EXPORT_FORMS = [
+    (form, root)
+    for form in ("folder", "zip", "zip without UTF-8 flags")
+    for root in ("", "Büro export Mar 3 2024/")
+]
+
+
+def write_form(files: dict[str, bytes], folder: Path, form: str, root: str) -> Path:
+    """An export in one of `EXPORT_FORMS`."""
+    if form == "folder":
+        return write_folder({root + name: data for name, data in files.items()}, folder / "export")
+    path = write_zip(files, folder / "export.zip", root)
+    return path if form == "zip" else clear_utf8_flags(path)
+
+
 def read_folder(folder: Path) -> Workspace:
     """The workspace of an export of public channels that is a folder."""
     channels = json.loads((folder / "channels.json").read_bytes())
