@@ -10,7 +10,7 @@ PIP    := $(BIN)/pip --disable-pip-version-check --quiet
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## /{printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-serve: $(VENV)/.run ## start autopush on the embedded store (options: AUTOPUSH_<NAME>, see `autopush serve --help`)
+serve: $(VENV)/.autopush ## start autopush on the embedded store (options: AUTOPUSH_<NAME>, see `autopush serve --help`)
 	@exec $(BIN)/autopush serve
 
 demo: $(VENV)/.channelstats ## make up a Slack workspace and open its dashboard in the browser
@@ -41,10 +41,10 @@ large: $(VENV)/.dev ## channelstats with 2,000,000 messages: what import and rep
 	@$(BIN)/python -m bench.channelstats.import_cost --messages 2000000 --people 20000 --channels 500 --days 365
 
 soak: $(VENV)/.dev ## the kill, fuzz and model suites in their long form
-	@AUTOPUSH_SOAK=1 $(BIN)/python -m pytest tests/faults tests/autopush/net tests/autopush/protocol tests/autopush/connection tests/conformance --timeout 1800 $(PYTEST_ARGS)
+	@AUTOPUSH_SOAK=1 $(BIN)/python -m pytest packages/autopush/packages/autopush/tests/faults packages/autopush/tests/net packages/autopush/tests/protocol packages/autopush/tests/connection packages/keytables --timeout 1800 $(PYTEST_ARGS)
 
 chaos: $(VENV)/.dev .tools/.dynalite ## a cluster whose nodes are killed, stopped and cut off for five minutes; prints a report
-	@AUTOPUSH_SOAK=1 $(BIN)/python -m pytest tests/faults/test_cluster.py -s $(PYTEST_ARGS)
+	@AUTOPUSH_SOAK=1 $(BIN)/python -m pytest packages/autopush/packages/autopush/tests/faults/test_cluster.py -s $(PYTEST_ARGS)
 
 tools: .tools/.ministack .tools/.dynalite ## the database servers that tests start (needs npm too)
 
@@ -52,12 +52,13 @@ format: $(VENV)/.dev ## let ruff format and fix
 	@$(BIN)/ruff format . && $(BIN)/ruff check --fix .
 
 COMPILE = uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
-  --no-emit-find-links --no-header --no-annotate
+  --no-emit-find-links --no-header --no-annotate --no-emit-package keytables
+PROJECTS = $(wildcard packages/*/pyproject.toml)
 
-lock: ## pin requirements/ anew (needs uv and npm)
-	@$(COMPILE) pyproject.toml requirements/build.in --extra=dev -o requirements/dev.txt
-	@$(COMPILE) pyproject.toml requirements/build.in --constraint requirements/dev.txt -o requirements/run.txt
-	@$(COMPILE) pyproject.toml requirements/build.in --extra=channelstats --constraint requirements/dev.txt \
+lock: ## pin requirements/ to the newest versions (needs uv and npm)
+	@$(COMPILE) $(PROJECTS) requirements/build.in --group dev --all-extras -o requirements/dev.txt
+	@$(COMPILE) packages/autopush/pyproject.toml requirements/build.in --constraint requirements/dev.txt -o requirements/autopush.txt
+	@$(COMPILE) packages/channelstats/pyproject.toml requirements/build.in --constraint requirements/dev.txt \
 	  -o requirements/channelstats.txt
 	@$(COMPILE) requirements/tools/ministack.in -o requirements/tools/ministack.txt
 	@cd requirements/tools && npm install --package-lock-only --omit-lockfile-registry-resolved --silent
@@ -81,18 +82,22 @@ $(VENV)/bin/python:
 	@cd .tools/dynalite && npm ci --silent --ignore-scripts --no-audit --no-fund
 	@touch $@
 
-$(VENV)/.run: requirements/run.txt pyproject.toml | $(VENV)/bin/python
+INSTALL_EDITABLE = $(PIP) install --no-build-isolation --no-deps $(patsubst %,--editable packages/%,$(1))
+
+$(VENV)/.autopush: requirements/autopush.txt packages/keytables/pyproject.toml packages/autopush/pyproject.toml | $(VENV)/bin/python
 	@echo "Setting up $(VENV) (once) …"
-	@$(PIP) install --require-hashes -r requirements/run.txt
-	@$(PIP) install --no-build-isolation --no-deps --editable .
+	@$(PIP) install --require-hashes -r $<
+	@$(call INSTALL_EDITABLE,keytables autopush)
 	@touch $@
 
-$(VENV)/.channelstats: requirements/channelstats.txt $(VENV)/.run
+$(VENV)/.channelstats: requirements/channelstats.txt packages/keytables/pyproject.toml packages/channelstats/pyproject.toml | $(VENV)/bin/python
 	@echo "Setting up $(VENV) for channelstats (once) …"
-	@$(PIP) install --require-hashes -r requirements/channelstats.txt
+	@$(PIP) install --require-hashes -r $<
+	@$(call INSTALL_EDITABLE,keytables channelstats)
 	@touch $@
 
-$(VENV)/.dev: requirements/dev.txt $(VENV)/.run
+$(VENV)/.dev: requirements/dev.txt $(PROJECTS) | $(VENV)/bin/python
 	@echo "Setting up $(VENV) for development (once) …"
-	@$(PIP) install --require-hashes -r requirements/dev.txt
+	@$(PIP) install --require-hashes -r $<
+	@$(call INSTALL_EDITABLE,keytables autopush channelstats)
 	@touch $@

@@ -31,8 +31,8 @@ from bench.dynamodb_server import (
     USER,
     sort_key,
 )
-from tablestore import Item, Range, Returning, TableHandle, Values
-from tablestore.stores import open_engine
+from keytables import Item, Range, Returning, TableHandle, Values
+from keytables.stores import open_engine
 
 LANES = 16
 """Operations under way at a time."""

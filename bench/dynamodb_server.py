@@ -10,7 +10,7 @@ from typing import cast
 import orjson
 
 from autopush.store.tables import message_table, router_table
-from tablestore import Index, Table
+from keytables import Index, Table
 
 USER = "5f1c2c1b7d6e4f0c9a8b7c6d5e4f3a2b"
 CHANNEL = "2b1f6c1e-90ab-4cde-8f01-23456789abcd"

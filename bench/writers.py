@@ -22,8 +22,8 @@ from pathlib import Path
 
 import uvloop
 
-from tablestore import Key, Table
-from tablestore.sqlite import SqliteEngine
+from keytables import Key, Table
+from keytables.sqlite import SqliteEngine
 
 TABLE = Table("messages", Key("user"), Key("place"), expiry="expiry")
 CONCURRENT = 50

@@ -30,7 +30,7 @@ from channelstats.slack.archive import Archive, open_archive
 from channelstats.slack.decoding import MESSAGES
 from channelstats.slack.export import Export
 from channelstats.tables import Tables
-from tablestore.sqlite import SqliteEngine
+from keytables.sqlite import SqliteEngine
 
 
 class Parsed(NamedTuple):

@@ -39,8 +39,8 @@ from channelstats.tables.declarations import HASH_KEYS, MESSAGE_INDEXES
 from channelstats.tables.message_row import MessageRow, item_of
 from channelstats.web import access, filters
 from support.channelstats.house import EXAMPLE, MODERN, UTC, house
+from support.paths import PACKAGES, ROOT
 
-ROOT = Path(__file__).resolve().parents[2]
 PAGES = {
     path.stem: pages.fill(path.read_text("utf-8"))
     for path in (ROOT / "docs" / "channelstats").glob("*.md")
@@ -311,7 +311,7 @@ def test_settings_that_a_weekly_run_sends_by_are_in_the_page() -> None:
 
 def said_by_the_code() -> list[str]:
     """The pieces of text in the code that are of several words, or are codes of Slack."""
-    trees = (ast.parse(path.read_text("utf-8")) for path in (ROOT / "src").rglob("*.py"))
+    trees = (ast.parse(path.read_text("utf-8")) for path in PACKAGES.glob("*/src/**/*.py"))
     found = {
         node.value.strip(" :;,.()'")
         for tree in trees

@@ -7,7 +7,6 @@ a page, and that what people typed names things that exist.
 import re
 import tomllib
 from enum import IntEnum
-from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
@@ -27,9 +26,9 @@ from autopush.settings_table import Option
 from autopush.store import messages
 from autopush.web import verifications
 from autopush.webpush.errors import ERRORS, ErrorKind
-from tablestore.sqlite import writer
+from keytables.sqlite import writer
+from support.paths import ROOT
 
-ROOT = Path(__file__).resolve().parents[2]
 DOCS = ROOT / "docs"
 SOURCES = {
     path.relative_to(DOCS).with_suffix("").as_posix(): path.read_text("utf-8")
@@ -129,7 +128,7 @@ def test_limits_that_pages_name_are_those_of_the_code(page: str, words: str) -> 
 
 @pytest.mark.parametrize("page", EVERYTHING)
 def test_folders_and_modules_that_pages_name_exist(page: str) -> None:
-    for path in re.findall(r"\b(?:tests|bench|docs|src)/[\w/.-]+\w", EVERYTHING[page]):
+    for path in re.findall(r"\b(?:packages|tests|bench|docs)/[\w/.-]+\w", EVERYTHING[page]):
         assert (ROOT / path).exists() or path.startswith("docs/_build"), path
 
 
@@ -254,7 +253,7 @@ def test_the_readme_shows_both_commands_on_its_first_screen() -> None:
 
 
 def test_the_changelog_begins_with_the_version_of_the_package() -> None:
-    with (ROOT / "pyproject.toml").open("rb") as file:
+    with (ROOT / "packages" / "autopush" / "pyproject.toml").open("rb") as file:
         version = tomllib.load(file)["project"]["version"]
     headings = re.findall(r"^## (\S+)", CHANGELOG, re.MULTILINE)
     assert headings[0] == version

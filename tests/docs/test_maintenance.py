@@ -2,14 +2,14 @@
 
 import argparse
 import re
-from pathlib import Path
 
 import pytest
 
 from autopush.commands import TOOLS, arguments
 from autopush.store.month_tables import KEPT, SETTLED
+from support.paths import ROOT
 
-PAGE = (Path(__file__).resolve().parents[2] / "docs" / "maintenance.md").read_text("utf-8")
+PAGE = (ROOT / "docs" / "maintenance.md").read_text("utf-8")
 
 
 def flags() -> list[argparse.Action]:

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from botocore.exceptions import BotoCoreError, ClientError
 
-from support.aiobotocore_expressions import item_of
-from tablestore import (
+from keytables import (
     Clock,
     ConditionFailed,
     ItemTooLarge,
@@ -18,6 +17,7 @@ from tablestore import (
     Throttled,
     Unavailable,
 )
+from support.aiobotocore_expressions import item_of
 
 if TYPE_CHECKING:
     from types_aiobotocore_dynamodb import DynamoDBClient

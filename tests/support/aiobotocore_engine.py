@@ -13,9 +13,7 @@ from aiobotocore.config import AioConfig
 from aiobotocore.session import get_session
 from botocore.exceptions import ClientError
 
-from support.aiobotocore_calls import Calls
-from support.aiobotocore_table import AiobotocoreTable
-from tablestore import (
+from keytables import (
     Capacity,
     Clock,
     Engine,
@@ -25,6 +23,8 @@ from tablestore import (
     TableHandle,
     Unavailable,
 )
+from support.aiobotocore_calls import Calls
+from support.aiobotocore_table import AiobotocoreTable
 
 __all__ = ["AiobotocoreEngine"]
 

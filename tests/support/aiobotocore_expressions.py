@@ -11,9 +11,9 @@ from typing import Any, cast
 
 from boto3.dynamodb.types import Binary, TypeDeserializer, TypeSerializer
 
-from tablestore import Condition, Item, Param, SchemaError, Update, Value, Values
-from tablestore.checks import snapshot
-from tablestore.expressions import And, Compare, Exists, Not, Operand, Or
+from keytables import Condition, Item, Param, SchemaError, Update, Value, Values
+from keytables.checks import snapshot
+from keytables.expressions import And, Compare, Exists, Not, Operand, Or
 
 Wire = dict[str, Any]
 """A value as it is sent: `{"S": "text"}`."""

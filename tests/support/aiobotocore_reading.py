@@ -3,9 +3,7 @@
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Any, cast
 
-from support.aiobotocore_calls import Calls
-from support.aiobotocore_expressions import Expressions, Wire, item_of, wire_item
-from tablestore import (
+from keytables import (
     Cursor,
     Index,
     Item,
@@ -17,7 +15,9 @@ from tablestore import (
     Table,
     TableHandle,
 )
-from tablestore.checks import index_checks, key_checks
+from keytables.checks import index_checks, key_checks
+from support.aiobotocore_calls import Calls
+from support.aiobotocore_expressions import Expressions, Wire, item_of, wire_item
 
 
 class Reading:

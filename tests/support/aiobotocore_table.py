@@ -3,6 +3,20 @@
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
 from typing import Any, TypeVar, cast
 
+from keytables import (
+    Condition,
+    ConditionFailed,
+    Item,
+    KeytablesError,
+    KeyTuple,
+    Returning,
+    Scalar,
+    SchemaError,
+    Table,
+    Update,
+    Values,
+)
+from keytables.checks import KeyCheck, check_names, check_size, index_checks, item_size, snapshot
 from support.aiobotocore_calls import Calls, calling
 from support.aiobotocore_expressions import (
     INT64,
@@ -13,20 +27,6 @@ from support.aiobotocore_expressions import (
     wire_item,
 )
 from support.aiobotocore_reading import AiobotocoreReads
-from tablestore import (
-    Condition,
-    ConditionFailed,
-    Item,
-    KeyTuple,
-    Returning,
-    Scalar,
-    SchemaError,
-    Table,
-    TablestoreError,
-    Update,
-    Values,
-)
-from tablestore.checks import KeyCheck, check_names, check_size, index_checks, item_size, snapshot
 
 T = TypeVar("T")
 
@@ -48,7 +48,7 @@ class AiobotocoreTable(AiobotocoreReads):
         """Check now, do it in turn; a refusal is answered like any other error."""
         try:
             work = check()
-        except TablestoreError as error:
+        except KeytablesError as error:
             refusal = error
 
             async def refuse() -> T:

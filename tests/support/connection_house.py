@@ -22,12 +22,12 @@ from autopush.webpush.endpoint_token import EndpointTokens
 from autopush.webpush.keyring import KeyRing, new_key
 from autopush.webpush.message_id import IdFactory, new_id
 from autopush.webpush.notification import Notification
+from keytables import Item
 from support import wire
 from support.clocks import ManualClock
 from support.fake_loop import FakeLoop
 from support.fake_transport import FakeTransport
 from support.memory_engine import MemoryEngine
-from tablestore import Item
 
 UAID = "0123456789abcdef0123456789abcdef"
 CHANNEL = "11111111-2222-3333-4444-555555555555"

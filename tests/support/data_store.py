@@ -12,8 +12,8 @@ from autopush.store.months import Month
 from autopush.store.old_users import months_ago
 from autopush.store.tables import message_table, router_table
 from autopush.webpush.message_id import CHANNELS_ROW
-from tablestore import Capacity, Engine, Item, Table
-from tablestore.stores import open_engine
+from keytables import Capacity, Engine, Item, Table
+from keytables.stores import open_engine
 
 T = TypeVar("T")
 Run = Callable[..., tuple[int, str, str]]

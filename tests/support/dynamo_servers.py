@@ -14,10 +14,11 @@ import urllib.request
 from collections.abc import Mapping
 from pathlib import Path
 
+from support.paths import ROOT
 from support.sockets import unused_port
 from support.tools import need
 
-TOOLS = Path(__file__).parents[2] / ".tools"
+TOOLS = ROOT / ".tools"
 INSTALL = "make tools"
 START_TIMEOUT = 60
 

@@ -4,11 +4,11 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
+from keytables import Clock, Engine
+from keytables.sqlite import SqliteEngine
 from support import dynamo_servers
 from support.memory_engine import MemoryEngine
 from support.table_engines import DynamoStore
-from tablestore import Clock, Engine
-from tablestore.sqlite import SqliteEngine
 
 NAMES = ("memory", "sqlite")
 EVERY = (*NAMES, "ministack")

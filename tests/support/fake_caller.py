@@ -6,9 +6,9 @@ from typing import Any
 
 import orjson
 
-from tablestore.dynamodb.client import Reply
-from tablestore.dynamodb.remote import REFUSED
-from tablestore.dynamodb.retries import ServiceError
+from keytables.dynamodb.client import Reply
+from keytables.dynamodb.remote import REFUSED
+from keytables.dynamodb.retries import ServiceError
 
 Answer = dict[str, Any] | Exception | Callable[[dict[str, Any]], dict[str, Any]]
 

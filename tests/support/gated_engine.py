@@ -8,7 +8,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Iterable
 from typing import Any, TypeVar
 
-from tablestore import (
+from keytables import (
     Capacity,
     Condition,
     Cursor,

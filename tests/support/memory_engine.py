@@ -1,4 +1,4 @@
-"""An engine of dicts, for tests of what stands on tablestore. It can be told to fail.
+"""An engine of dicts, for tests of what stands on keytables. It can be told to fail.
 
 It keeps the contract of the interface: writes are submitted when called and answered later.
 """
@@ -10,7 +10,7 @@ import time
 from collections.abc import Awaitable, Callable, Iterable, Iterator
 from typing import Any
 
-from tablestore import (
+from keytables import (
     Capacity,
     Clock,
     Condition,
@@ -18,6 +18,7 @@ from tablestore import (
     Cursor,
     Engine,
     Item,
+    KeytablesError,
     KeyTuple,
     Page,
     Param,
@@ -27,11 +28,10 @@ from tablestore import (
     Table,
     TableHandle,
     TableNotFound,
-    TablestoreError,
     Update,
 )
-from tablestore.engine import Values
-from tablestore.expressions import And, Compare, Exists, Not, Or
+from keytables.engine import Values
+from keytables.expressions import And, Compare, Exists, Not, Or
 
 __all__ = ["MemoryEngine"]
 
@@ -73,7 +73,7 @@ class MemoryEngine(Engine):
         self.tables: dict[str, MemoryTable] = {}
         self.capacities: dict[str, Capacity] = {}
         self.calls: list[str] = []
-        self.failures: list[TablestoreError] = []
+        self.failures: list[KeytablesError] = []
         """Each fails one of the next calls."""
 
     async def ensure_table(
@@ -131,7 +131,7 @@ class MemoryTable(TableHandle):
         try:
             self.engine.called(f"{what} {self.table.name}")
             answer = copy.deepcopy(work())
-        except TablestoreError as error:
+        except KeytablesError as error:
             asyncio.get_running_loop().call_soon(future.set_exception, error)
         else:
             asyncio.get_running_loop().call_soon(future.set_result, answer)

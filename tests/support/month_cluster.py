@@ -25,11 +25,11 @@ from autopush.webpush.endpoint_token import EndpointTokens
 from autopush.webpush.keyring import KeyRing, new_key
 from autopush.webpush.message_id import IdFactory, new_id
 from autopush.webpush.notification import Notification
+from keytables import Engine, Item, Param, Table, TableHandle, Update, Value
 from support.clocks import ManualClock
 from support.connection_house import CHANNEL, ENDPOINT, UAID, UserAgent
 from support.fake_loop import FakeLoop
 from support.gated_engine import GatedEngine
-from tablestore import Engine, Item, Param, Table, TableHandle, Update, Value
 
 ONE, TWO, THREE = "http://one:8081", "http://two:8081", "http://three:8081"
 OCTOBER, NOVEMBER, DECEMBER = "message_2026_10", "message_2026_11", "message_2026_12"

@@ -7,7 +7,7 @@ leaves both. Where no state is left, the engine has broken its contract.
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from tablestore import ConditionFailed, Item, Returning, Throttled, Unavailable, Value
+from keytables import ConditionFailed, Item, Returning, Throttled, Unavailable, Value
 
 State = Item | None
 

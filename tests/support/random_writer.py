@@ -6,8 +6,7 @@ import random
 from collections.abc import Awaitable
 from typing import Any
 
-from support.possible_worlds import State, Worlds, Write, attribute, changed, members
-from tablestore import (
+from keytables import (
     Attr,
     Item,
     KeyTuple,
@@ -18,6 +17,7 @@ from tablestore import (
     Unavailable,
     Update,
 )
+from support.possible_worlds import State, Worlds, Write, attribute, changed, members
 
 ABSENT = Attr("user").absent()
 NEWER = Attr("n").absent() | (Attr("n") < Param("n"))

@@ -7,13 +7,13 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from keytables import Clock, Engine, Index, Key, Kind, Table
+from keytables.dynamodb import DynamoEngine
+from keytables.dynamodb.client import Client
+from keytables.sqlite import SqliteEngine
 from support import dynamo_servers
 from support.aiobotocore_engine import AiobotocoreEngine
 from support.faulty_database import faulty_ministack
-from tablestore import Clock, Engine, Index, Key, Kind, Table
-from tablestore.dynamodb import DynamoEngine
-from tablestore.dynamodb.client import Client
-from tablestore.sqlite import SqliteEngine
 
 Open = Callable[[], Awaitable[Engine]]
 """Opens an engine on the store of the test: each call as another process would."""

@@ -9,8 +9,8 @@ import itertools
 import os
 import sys
 
-from tablestore import Index, Item, Key, Kind, Table
-from tablestore.sqlite import SqliteEngine
+from keytables import Index, Item, Key, Kind, Table
+from keytables.sqlite import SqliteEngine
 
 TABLE = Table(
     "loaded",

@@ -9,8 +9,8 @@ import asyncio
 import os
 import sys
 
-from tablestore import Key, Kind, Table
-from tablestore.sqlite import SqliteEngine
+from keytables import Key, Kind, Table
+from keytables.sqlite import SqliteEngine
 
 TABLE = Table("written", Key("name"), Key("number", Kind.NUMBER))
 

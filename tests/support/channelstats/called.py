@@ -5,11 +5,11 @@ from pathlib import Path
 
 from channelstats.cli import main
 from channelstats.tables import Tables
+from keytables import Item
+from keytables.sqlite import SqliteEngine
 from support.channelstats.house import UTC, House
 from support.channelstats.slack_house import Waits
 from support.clocks import ManualClock
-from tablestore import Item
-from tablestore.sqlite import SqliteEngine
 
 DATA = Path("channelstats-data")
 """The data folder where none is named."""

@@ -12,7 +12,7 @@ from channelstats.tables.columns import MESSAGES, frame_of
 from channelstats.tables.declarations import table
 from channelstats.tables.message_row import MessageRow
 from channelstats.tables.paging import everything
-from tablestore import Engine, TableHandle
+from keytables import Engine, TableHandle
 
 FIRST, LAST = date(2024, 3, 1), date(2024, 3, 20)
 NOON = 1_709_985_600

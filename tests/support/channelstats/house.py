@@ -14,16 +14,17 @@ from channelstats.stats import Options, Period, Report, report
 from channelstats.stats.gather import gather
 from channelstats.tables import Tables
 from channelstats.tables.declarations import HASH_KEYS, table
+from keytables import Engine, Item, TableHandle
+from keytables.sqlite import SqliteEngine
 from support.clocks import ManualClock
-from tablestore import Engine, Item, TableHandle
-from tablestore.sqlite import SqliteEngine
+from support.paths import PACKAGES
 
 UTC = ZoneInfo("UTC")
 COMPAT, MODERN = Counting(Profile.COMPAT), Counting(Profile.MODERN)
 NOW = 1_711_000_000.0
 """2024-03-21: after everything in the worked example."""
 
-EXAMPLE = Path(__file__).parents[2] / "channelstats" / "example"
+EXAMPLE = PACKAGES / "channelstats" / "tests" / "example"
 """The export of the worked example, as a folder."""
 
 

@@ -3,8 +3,8 @@
 import msgspec
 
 from channelstats.tables.codecs import decode_mentions, decode_reactions
+from keytables import Engine, Index, Item, Key, Table
 from support.channelstats.house import House
-from tablestore import Engine, Index, Item, Key, Table
 
 PREFIX = "original"
 

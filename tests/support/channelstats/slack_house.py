@@ -8,7 +8,6 @@ import urllib.request
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 from channelstats.counting import Counting
@@ -23,6 +22,7 @@ from support.channelstats.fake_slack import TOKEN, Fault, Served, as_json
 from support.channelstats.house import COMPAT, House
 from support.channelstats.workspace import Raw, Workspace
 from support.clocks import ManualClock
+from support.paths import TESTS
 
 EVERYTHING = SyncChoice(max_age=20_000, refetch=20_000)
 
@@ -121,10 +121,9 @@ class Slack:
 
 @contextmanager
 def running_slack() -> Iterator[Slack]:
-    tests = Path(__file__).parents[2]
     process = subprocess.Popen(
         [sys.executable, "-m", "support.channelstats.fake_slack"],
-        cwd=tests,
+        cwd=TESTS,
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
     )

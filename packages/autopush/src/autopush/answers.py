@@ -1,0 +1,67 @@
+"""How answers look: JSON, plain text, refusals, and the one shape all errors have.
+
+Rule: an error that reaches a client goes through here, so that its shape and its words are always
+the same.
+"""
+
+from collections.abc import Sequence
+from typing import Final
+
+import orjson
+
+from autopush.net.http_messages import Response
+from autopush.webpush.errors import Errno, PushError, error_document
+from keytables import ItemTooLarge, KeytablesError, Throttled
+
+Headers = Sequence[tuple[str, str]]
+
+_ERRNO_OF_STATUS: Final = {
+    404: Errno.INVALID_ENDPOINT,
+    413: Errno.PAYLOAD_TOO_LARGE,
+    500: Errno.UNKNOWN,
+    503: Errno.BACK_OFF,
+}
+
+
+def json(status: int, document: object, headers: Headers = ()) -> Response:
+    """A JSON answer."""
+    return Response(status, orjson.dumps(document), headers, "application/json")
+
+
+def text(status: int, words: str, headers: Headers = ()) -> Response:
+    """An answer in plain words."""
+    return Response(status, words.encode(), headers, "text/plain; charset=utf-8")
+
+
+def error(refusal: PushError, headers: Headers = ()) -> Response:
+    """A refused request, in the documented JSON shape."""
+    return Response(
+        refusal.status,
+        error_document(refusal),
+        (*refusal.headers, *headers),
+        "application/json",
+    )
+
+
+def storage_refusal(failure: KeytablesError) -> PushError:
+    """What a sender is told when the store failed."""
+    if isinstance(failure, Throttled):
+        return PushError(Errno.BACK_OFF, "Please slow message send rate")
+    if isinstance(failure, ItemTooLarge):
+        return PushError(Errno.PAYLOAD_TOO_LARGE, "The message is too large to be stored")
+    return PushError(Errno.RETRY, "Communication error, please retry")
+
+
+def protocol_error(status: int, reason: str) -> Response:
+    """What the HTTP shell answers to a request it cannot let through, in the documented JSON
+    shape.
+    """
+    errno = _ERRNO_OF_STATUS.get(status)
+    if errno is not None:
+        return error(PushError(errno, reason, status=status))
+    return json(status, {"code": status, "errno": None, "error": reason, "message": reason})
+
+
+def not_found() -> Response:
+    """No page has this path."""
+    return json(404, {"code": 404, "error": "Page not found"})

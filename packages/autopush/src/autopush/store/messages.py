@@ -1,0 +1,170 @@
+"""One message table: the subscriptions of its users and the messages that wait for them.
+
+Rule: a message is deleted when it was acked, and only then; a row that may have been replaced
+meanwhile (a topic) is deleted only if it still holds the version that was acked.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Sequence
+from typing import Final
+
+from autopush.protocol.actions import Batch, Row
+from autopush.store import rows
+from autopush.store.hasher import Hasher
+from autopush.store.tables import (
+    ADD_CHANNELS,
+    IS_NO_NEWER_COPY,
+    IS_OLDER,
+    IS_THAT_UPDATE,
+    REMOVE_CHANNELS,
+)
+from autopush.webpush.message_id import CHANNELS_ROW
+from autopush.webpush.notification import Notification
+from keytables import ConditionFailed, Item, Range, Returning, TableHandle
+
+PAGE: Final = 10
+
+
+def _channels(item: Item | None) -> frozenset[str]:
+    chids = item.get("chids") if item else None
+    return chids if isinstance(chids, frozenset) else frozenset()
+
+
+class Messages:
+    """See the module. `name` is what a router record's `current_month` says."""
+
+    def __init__(self, table: TableHandle, hasher: Hasher) -> None:
+        self._table = table
+        self._hash = hasher
+        self.name = table.table.name
+
+    # ── channels ─────────────────────────────────────────────────────────────────────────────────
+
+    async def channels(self, uaid: str) -> frozenset[str]:
+        """The user's subscriptions."""
+        return _channels(await self._table.get((self._hash(uaid), CHANNELS_ROW)))
+
+    def add_channel(self, uaid: str, channel_id: str) -> Awaitable[object]:
+        """Subscribe; adding a channel twice changes nothing."""
+        return self._table.update(
+            (self._hash(uaid), CHANNELS_ROW), ADD_CHANNELS, {"chids": frozenset((channel_id,))}
+        )
+
+    async def remove_channel(self, uaid: str, channel_id: str) -> bool:
+        """Unsubscribe. True only if the channel was subscribed."""
+        old = await self._table.update(
+            (self._hash(uaid), CHANNELS_ROW),
+            REMOVE_CHANNELS,
+            {"chids": frozenset((channel_id,))},
+            returning=Returning.OLD,
+        )
+        return channel_id in _channels(old)
+
+    async def copy_channels(self, uaid: str, channels: frozenset[str], connected_at: int) -> bool:
+        """Take over the subscriptions of a user whom that connection (ms) moves to this table.
+
+        False when a newer connection has done it already: its copy may have changed since.
+        """
+        # Also without any: the row then says which connection it was.
+        row: Item = {
+            "uaid": self._hash(uaid),
+            "chidmessageid": CHANNELS_ROW,
+            "copied_at": connected_at,
+        }
+        if channels:
+            row["chids"] = channels
+        values = {"copied_at": connected_at}
+        try:
+            await self._table.put(row, condition=IS_NO_NEWER_COPY, values=values)
+        except ConditionFailed:
+            return False
+        return True
+
+    def drop_channels(self, uaid: str) -> Awaitable[object]:
+        """Forget all subscriptions of a user that is dropped; its messages expire by themselves."""
+        return self._table.delete((self._hash(uaid), CHANNELS_ROW))
+
+    # ── messages ─────────────────────────────────────────────────────────────────────────────────
+
+    def store(self, notification: Notification) -> Awaitable[None]:
+        """Keep a message until it is acked or expires. A message of the same topic is replaced."""
+        item = rows.item_of(self._hash(notification.uaid), notification)
+        return self._table.put(item)
+
+    async def save(self, notification: Notification) -> None:
+        """Keep a message that was sent and not acked. A newer one of its topic stays."""
+        if notification.topic is None:
+            await self.store(notification)
+            return
+        item = rows.item_of(self._hash(notification.uaid), notification)
+        try:
+            await self._table.put(
+                item, condition=IS_OLDER, values={"timestamp": notification.timestamp}
+            )
+        except ConditionFailed:
+            return
+
+    async def find(self, uaid: str, row: Row) -> Notification | None:
+        """That message, None when it is not stored, or replaced by another one."""
+        item = await self._table.get((self._hash(uaid), row.sort_key))
+        if item is None or row.update_id not in (None, item.get("updateid")):
+            return None
+        stored = rows.message_of(uaid, item)
+        return stored.notification if stored else None
+
+    async def delete(self, uaid: str, row: Row) -> bool:
+        """Delete one message. False when another version of it is stored by now."""
+        return await _was_that_one(self._delete(self._hash(uaid), row))
+
+    def _delete(self, user: str, row: Row) -> Awaitable[object]:
+        key = (user, row.sort_key)
+        if row.update_id is None:
+            return self._table.delete(key)
+        values = {"updateid": row.update_id}
+        return self._table.delete(key, condition=IS_THAT_UPDATE, values=values)
+
+    def forget(self, uaid: str, acked: Sequence[Row]) -> Awaitable[object]:
+        """Delete many messages of one user; submitted at once, done when the future is."""
+        user = self._hash(uaid)
+        plain = [(user, row.sort_key) for row in acked if row.update_id is None]
+        if len(plain) == len(acked) == 1:
+            return self._table.delete(plain[0])
+        writes: list[Awaitable[object]] = [
+            _was_that_one(self._delete(user, row)) for row in acked if row.update_id is not None
+        ]
+        if plain:
+            writes.append(self._table.batch_write(deletes=plain))
+        return asyncio.gather(*writes)
+
+    async def read(self, uaid: str, after: str | None) -> Batch:
+        """The next page of messages behind the sort key `after`, None for the first one.
+
+        The order of the sort keys is the order of delivery: topics, then by storing time.
+        """
+        user = self._hash(uaid)
+        sort = Range(gt=after) if after is not None else None
+        limit = PAGE if after is not None else PAGE + 1  # the first row is that of the channels
+        page = await self._table.query(user, sort=sort, limit=limit)
+        while page.cursor is not None and not page.items:
+            page = await self._table.query(user, sort=sort, limit=limit, after=page.cursor)
+        items = page.items
+        channels, read_to = None, 0
+        if after is None:
+            head = items[0] if items and items[0]["chidmessageid"] == CHANNELS_ROW else None
+            channels = _channels(head)
+            if head is not None:
+                items = items[1:]
+                pointer = head.get("current_timestamp")
+                read_to = pointer if isinstance(pointer, int) else 0
+        messages = [m for item in items if (m := rows.message_of(uaid, item)) is not None]
+        last = str(page.items[-1]["chidmessageid"]) if page.cursor is not None else None
+        return Batch(messages, last, channels, read_to)
+
+
+async def _was_that_one(deleted: Awaitable[object]) -> bool:
+    """Whether a delete that was submitted met the version it was for."""
+    try:
+        await deleted
+    except ConditionFailed:
+        return False
+    return True

@@ -1,0 +1,213 @@
+"""Router records: who a user is, where it is connected, which message table is its own.
+
+Rule: a record is changed attribute by attribute and under a condition, never overwritten, so that
+two nodes that hold the same user for a moment cannot undo each other's writes.
+"""
+
+from collections.abc import Awaitable
+from typing import Final
+
+from msgspec import Struct
+
+from autopush.clock import Clock
+from autopush.store import last_connect
+from autopush.store.hasher import Hasher
+from autopush.store.tables import (
+    CLEAR_NODE,
+    CONNECT,
+    CONNECT_THIS_MONTH,
+    CREATE,
+    END_MOVE,
+    IS_AS_IT_WAS,
+    IS_MOVED_FROM,
+    IS_NEWEST_OF_KNOWN,
+    IS_THAT_CONNECTION,
+    MOVE,
+    STILL_HERE,
+)
+from keytables import (
+    Condition,
+    ConditionFailed,
+    Item,
+    Returning,
+    TableHandle,
+    Update,
+    Value,
+    Values,
+)
+
+RECORD_VERSION: Final = 1
+WEBPUSH: Final = "webpush"
+CONNECTING: Final = frozenset({WEBPUSH, "simplepush"})
+"""Kinds of users that connect. The others are reached through bridges, which are not ours: their
+records are left alone.
+"""
+
+
+class UserRecord(Struct, frozen=True):
+    """One row of the router table.
+
+    `connected_at`: ms; `node_id`: base URL of the node that holds the connection; `moved_from`: the
+    message table it had before, as long as that has to be looked into.
+    """
+
+    uaid: str
+    router_type: str
+    connected_at: int
+    node_id: str | None = None
+    current_month: str | None = None
+    last_connect: int | None = None
+    record_version: int = 0
+    moved_from: str | None = None
+
+
+def _record(uaid: str, item: Item) -> UserRecord | None:
+    router_type, connected_at = item.get("router_type"), item.get("connected_at")
+    if not isinstance(router_type, str) or not isinstance(connected_at, int):
+        return None
+    node_id = item.get("node_id")
+    month = item.get("current_month", item.get("curmonth"))
+    access, version = item.get("last_connect"), item.get("record_version")
+    moved_from = item.get("moved_from")
+    return UserRecord(
+        uaid,
+        router_type,
+        connected_at,
+        node_id if isinstance(node_id, str) else None,
+        month if isinstance(month, str) else None,
+        access if isinstance(access, int) else None,
+        version if isinstance(version, int) else 0,
+        moved_from if isinstance(moved_from, str) else None,
+    )
+
+
+class Users:
+    """The router table. UAIDs are hashed on the way in when the deployment has a key for that."""
+
+    def __init__(self, table: TableHandle, hasher: Hasher, clock: Clock) -> None:
+        self._table = table
+        self._hash = hasher
+        self._clock = clock
+        self.name = table.table.name
+
+    async def get(self, uaid: str) -> UserRecord | None:
+        """The user's record; one that misses what every record must have is dropped and counts
+        as absent.
+        """
+        item = await self._table.get((self._hash(uaid),))
+        if item is None:
+            return None
+        record = _record(uaid, item)
+        if record is None:
+            await self.drop(uaid)
+        return record
+
+    async def connect(
+        self, record: UserRecord, node_id: str, connected_at: int
+    ) -> UserRecord | None:
+        """Note that a known user is connected here; returns the record as it was before.
+
+        None when a newer connection is on record, or nothing any more.
+        """
+        now = self._clock()
+        update = CONNECT
+        values: dict[str, Value] = {
+            "node_id": node_id,
+            "connected_at": connected_at,
+            "router_type": record.router_type,
+        }
+        if not last_connect.is_this_month(record.last_connect, now):
+            update = CONNECT_THIS_MONTH
+            values["last_connect"] = last_connect.make(now)
+        try:
+            old = await self._table.update(
+                (self._hash(record.uaid),),
+                update,
+                values,
+                condition=IS_NEWEST_OF_KNOWN,
+                returning=Returning.OLD,
+            )
+        except ConditionFailed:
+            return None
+        return (_record(record.uaid, old) if old else None) or record
+
+    def create(self, uaid: str, node_id: str, connected_at: int, month: str) -> Awaitable[object]:
+        """Write a new Web Push user.
+
+        Repeating it changes nothing but the garbage-collection key.
+        """
+        return self._table.update(
+            (self._hash(uaid),),
+            CREATE,
+            {
+                "node_id": node_id,
+                "connected_at": connected_at,
+                "router_type": WEBPUSH,
+                "last_connect": last_connect.make(self._clock()),
+                "record_version": RECORD_VERSION,
+                "current_month": month,
+            },
+        )
+
+    async def move(self, uaid: str, node_id: str, connected_at: int, *, old: str, new: str) -> bool:
+        """Note that the user has the message table `new` now, and had `old`.
+
+        False when it is not connected there by that connection any more.
+        """
+        values: dict[str, Value] = {
+            "node_id": node_id,
+            "connected_at": connected_at,
+            "current_month": new,
+            "last_connect": last_connect.make(self._clock()),
+            "moved_from": old,
+        }
+        return await self._change(uaid, MOVE, values, IS_THAT_CONNECTION)
+
+    async def still_here(self, uaid: str, node_id: str, connected_at: int) -> bool:
+        """Note that a connection of months ago still stands. False when it is on record no more."""
+        values: dict[str, Value] = {
+            "node_id": node_id,
+            "connected_at": connected_at,
+            "last_connect": last_connect.make(self._clock()),
+        }
+        return await self._change(uaid, STILL_HERE, values, IS_THAT_CONNECTION)
+
+    async def end_move(self, uaid: str, node_id: str, connected_at: int, old: str) -> bool:
+        """Note that nothing is left in the table the user was moved from."""
+        values: Values = {"node_id": node_id, "connected_at": connected_at, "moved_from": old}
+        return await self._change(uaid, END_MOVE, values, IS_MOVED_FROM)
+
+    async def clear_node(self, record: UserRecord) -> bool:
+        """Note that the user is not connected there any more, unless it has connected again
+        since.
+        """
+        values = {"node_id": record.node_id, "connected_at": record.connected_at}
+        return await self._change(record.uaid, CLEAR_NODE, values, IS_THAT_CONNECTION)
+
+    async def _change(
+        self, uaid: str, update: Update, values: Values, condition: Condition
+    ) -> bool:
+        try:
+            await self._table.update((self._hash(uaid),), update, values, condition=condition)
+        except ConditionFailed:
+            return False
+        return True
+
+    async def drop(self, uaid: str) -> None:
+        """Forget the user, whatever its record says."""
+        await self._table.delete((self._hash(uaid),))
+
+    async def drop_as(self, record: UserRecord) -> bool:
+        """Forget the user, unless it has connected again or was moved since that was its record;
+        then the answer is False.
+        """
+        values: Values = {
+            "connected_at": record.connected_at,
+            "current_month": record.current_month or "",
+        }
+        key = (self._hash(record.uaid),)
+        try:
+            await self._table.delete(key, condition=IS_AS_IT_WAS, values=values)
+        except ConditionFailed:
+            return False
+        return True

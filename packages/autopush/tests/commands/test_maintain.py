@@ -1,0 +1,234 @@
+"""`autopush maintain` on the embedded store, as an operator runs it."""
+
+import time
+
+import pytest
+
+from autopush.store.months import Month
+from keytables import Throttled, Unavailable
+from support.data_store import DataStore, Run, month_table, next_month, uaid
+
+ROTATING = "AUTOPUSH_NO_TABLE_ROTATION"
+
+
+@pytest.fixture
+def rotating(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(ROTATING, "false")
+
+
+def everyone(*numbers: int) -> set[str]:
+    return {uaid(number) for number in numbers}
+
+
+# ── user agents ──────────────────────────────────────────────────────────────────────────────────
+
+
+def test_who_was_not_seen_for_two_months_is_dropped(store: DataStore, run: Run) -> None:
+    for number, months in enumerate((0, 1, 2, 3, 12, 13)):
+        store.add_users(range(number, number + 1), months)
+    code, out, err = run("maintain")
+    assert (code, err) == (0, "")
+    assert "users: dropped 3 last seen from " in out
+    assert store.users() == store.subscribed() == everyone(0, 1, 5)
+
+
+def test_how_far_back_it_looks_can_be_said(store: DataStore, run: Run) -> None:
+    for number, months in enumerate((1, 2, 3, 4, 15)):
+        store.add_users(range(number, number + 1), months)
+    assert run("maintain", "--months-ago", "3", "--up-to", "3")[0] == 0
+    assert store.users() == everyone(0, 1, 3, 4)
+    assert run("maintain", "--months-ago", "15")[0] == 0
+    assert store.users() == everyone(0, 1, 3)
+
+
+def test_a_dry_run_says_how_many_and_changes_nothing(store: DataStore, run: Run) -> None:
+    store.add_users(range(30))
+    before = store.users()
+    code, out, _ = run("maintain", "--dry-run")
+    assert code == 0
+    assert "users: would drop 30 last seen from " in out
+    assert store.users() == store.subscribed() == before
+    assert store.tables() == ["message", "router"]
+
+
+def test_under_a_key_hash_it_works_on_what_is_stored(store: DataStore, run: Run) -> None:
+    store.add_users(range(3), key_hash="secret")
+    assert run("maintain", "--key-hash", "secret")[0] == 0
+    assert store.users() == store.subscribed() == set()
+
+
+def test_quiet_says_nothing(store: DataStore, run: Run) -> None:
+    store.add_users(range(3))
+    assert run("maintain", "--quiet") == (0, "", "")
+    assert store.users() == set()
+
+
+def test_a_store_that_fails_is_one_line_that_says_how_far_it_came(
+    store: DataStore, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from autopush.store.removal import Removal
+
+    store.add_users(range(30))
+    drop, calls = Removal.drop_unseen, 0
+
+    async def fail(self: Removal, found: object) -> None:
+        nonlocal calls
+        calls += 1
+        if calls > 2:
+            raise Unavailable("the disk is full")
+        await drop(self, found)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(Removal, "drop_unseen", fail)
+    code, out, err = run("maintain", "--batch-size", "10")
+    assert code == 1
+    assert "dropped" not in out
+    assert err == "autopush: 20 dropped, then: the disk is full; run it again for the rest\n"
+    monkeypatch.undo()
+    assert len(store.users()) == 10
+
+
+def test_a_store_that_stays_busy_leaves_something(
+    store: DataStore, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from autopush.store.pace import Pace
+
+    async def throttled(*_: object) -> None:
+        raise Throttled("too busy")
+
+    store.add_users(range(3))
+    monkeypatch.setattr(Pace, "patiently", throttled)
+    code, _, err = run("maintain")
+    assert code == 1
+    assert err.endswith(": too busy\n")
+    assert err.count("\n") == 1
+
+
+# ── tables ───────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_one_table_for_good_is_left_alone(store: DataStore, run: Run) -> None:
+    store.add_users(range(1), 0)
+    store.make_tables("message_2020_01", month_table(0))
+    before = store.tables()
+    code, out, _ = run("maintain")
+    assert code == 0
+    assert "tables: one message table for good" in out
+    assert store.tables() == before
+
+
+def test_the_next_month_is_made_and_old_ones_are_dropped(
+    store: DataStore, run: Run, rotating: None
+) -> None:
+    store.add_users(range(1), 0, month_table(0))
+    store.make_tables(*(month_table(ago) for ago in (1, 3, 4)))
+    code, out, _ = run("maintain", "--only", "tables")
+    assert code == 0
+    assert f"tables: make {next_month()}: done\n" in out
+    assert f"tables: drop {month_table(3)}: done\n" in out
+    assert store.tables() == sorted(["router", month_table(1), month_table(0), next_month()])
+    assert run("maintain", "--only", "tables")[1] == "tables: nothing to do\n"
+
+
+def test_a_dry_run_names_each_step_and_takes_none(
+    store: DataStore, run: Run, rotating: None
+) -> None:
+    store.add_users(range(3), 3, month_table(3))
+    store.make_tables(month_table(1), month_table(0))
+    before = store.tables()
+    code, out, _ = run("maintain", "--dry-run")
+    assert code == 0
+    assert f"tables: would make {next_month()}\n" in out
+    assert f"tables: would drop {month_table(3)}\n" in out
+    assert "users: would drop 3 " in out
+    assert store.tables() == before
+    assert len(store.users()) == 3
+
+
+def test_more_months_can_be_kept(store: DataStore, run: Run, rotating: None) -> None:
+    store.make_tables(*(month_table(ago) for ago in (0, 1, 2, 3, 5, 6)))
+    assert run("maintain", "--only", "tables", "--keep-months", "4")[0] == 0
+    assert store.tables() == sorted([*(month_table(ago) for ago in range(4)), next_month()])
+
+
+def test_without_a_table_of_this_month_it_says_why_nothing_is_dropped(
+    store: DataStore, run: Run, rotating: None
+) -> None:
+    store.make_tables("message_2020_01")
+    code, out, _ = run("maintain", "--only", "tables")
+    assert code == 0
+    assert "no node has begun this month" in out
+    assert store.tables() == ["message_2020_01", next_month()]
+
+
+def test_a_step_that_fails_does_not_keep_the_others_from_being_taken(
+    store: DataStore, run: Run, rotating: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from keytables.sqlite import SqliteEngine
+
+    store.add_users(range(2), 3, month_table(0))
+    store.make_tables(month_table(3), month_table(4))
+    drop = SqliteEngine.drop_table
+
+    async def fail(self: SqliteEngine, name: str) -> None:
+        if name == month_table(3):
+            raise Unavailable("not now")
+        await drop(self, name)
+
+    monkeypatch.setattr(SqliteEngine, "drop_table", fail)
+    code, out, err = run("maintain")
+    assert code == 1
+    assert err == f"autopush: could not drop {month_table(3)}: not now\n"
+    assert f"tables: drop {month_table(4)}: done\n" in out
+    assert "users: dropped 2 " in out
+
+
+def test_a_run_of_users_only_touches_no_table(store: DataStore, run: Run, rotating: None) -> None:
+    store.add_users(range(1), 0, month_table(0))
+    store.make_tables(month_table(5))
+    before = store.tables()
+    code, out, _ = run("maintain", "--only", "users")
+    assert code == 0
+    assert "tables:" not in out
+    assert store.tables() == before
+
+
+# ── what keeps it from starting ──────────────────────────────────────────────────────────────────
+
+
+def test_where_there_is_no_store_none_is_made(store: DataStore, run: Run) -> None:
+    code, out, err = run("maintain")
+    assert (code, out) == (3, "")
+    assert err == f"autopush: there is no store at {store.data}/autopush.sqlite\n"
+    assert list(store.data.iterdir()) == []
+
+
+def test_a_store_without_users_is_told(store: DataStore, run: Run) -> None:
+    store.make_tables("message")
+    code, _, err = run("maintain")
+    assert code == 3
+    assert "there is no table router in the store" in err
+    assert store.tables() == ["message"]
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("--rate", "0"),
+        ("--batch-size", "101"),
+        ("--months-ago", "0"),
+        ("--keep-months", "1"),
+        ("--only", "both"),
+        ("--idle-read", "x"),
+    ],
+)
+def test_a_value_out_of_bounds_is_wrong_usage(
+    store: DataStore, run: Run, words: tuple[str, str]
+) -> None:
+    code, _, err = run("maintain", *words)
+    assert code == 2
+    assert f"argument {words[0]}: " in err
+
+
+def test_the_months_of_these_tests_are_those_of_the_clock() -> None:
+    assert month_table(0) == Month.at(time.time()).table("message")
+    assert month_table(1) == Month.at(time.time()).previous.table("message")

@@ -1,0 +1,101 @@
+"""Old user agents are dropped from a database that throttles, breaks off and forgets to answer,
+while some of them come back: who came back has all it had, and of the others nothing is left.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+import pytest
+
+from autopush.store import PushStore, TablePlan
+from autopush.store.last_connect import keys_of
+from autopush.store.months import Month
+from autopush.store.old_users import drop_old_users
+from autopush.store.pace import Pace
+from autopush.store.removal import Removal
+from autopush.store.tables import message_table, router_table
+from keytables import Engine, KeytablesError
+from support.clocks import ManualClock
+from support.fault_proxy import Fault, FaultProxy, nothing, randomly
+from support.soak import times
+
+OpenEngine = Callable[[], Awaitable[Engine]]
+
+PLAN = TablePlan()
+CHANNEL = "11111111-2222-3333-4444-555555555555"
+NODE = "http://node:8081"
+USERS = 80
+HARSH = {
+    Fault.THROTTLED: 0.06,
+    Fault.RESET: 0.04,
+    Fault.LOST: 0.08,
+    Fault.BROKEN: 0.04,
+    Fault.PARTLY: 0.2,
+}
+
+
+def uaid(number: int) -> str:
+    return f"{number:032x}"
+
+
+async def fill(store: PushStore, engine: Engine, clock: ManualClock) -> list[int]:
+    """User agents last seen three months ago; returns the keys of that month."""
+    month = Month.at(clock()).previous.previous.previous
+    keys = [*keys_of(month)][:11]
+    router = await engine.ensure_table(router_table("router"))
+    for number in range(USERS):
+        await store.users.create(uaid(number), NODE, 1, "message")
+        await store.current.add_channel(uaid(number), CHANNEL)
+        item = await router.get((uaid(number),))
+        assert item is not None
+        await router.put({**item, "last_connect": keys[number % len(keys)]})
+    return keys
+
+
+async def drop_all(engine: Engine, keys: list[int]) -> int:
+    """Run it until a run comes to its end; returns how many runs there were."""
+    runs, pace = 0, Pace(1e9, sleep=lambda _: asyncio.sleep(0))
+    while True:
+        runs += 1
+        try:
+            removal = await Removal.open(engine, PLAN, key_hash="")
+            assert removal is not None
+            async for _ in drop_old_users(removal, keys, pace=pace, batch_size=10):
+                pass
+        except KeytablesError:
+            continue
+        return runs
+
+
+@pytest.mark.parametrize("seed", range(times(2, 30)))
+async def test_who_comes_back_keeps_all_and_of_the_others_nothing_is_left(
+    open_engine: OpenEngine, proxy: FaultProxy, clock: ManualClock, seed: int
+) -> None:
+    engine = await open_engine()
+    store = await PushStore.open(engine, PLAN, key_hash="", clock=clock)
+    keys = await fill(store, engine, clock)
+    back: set[str] = set()
+
+    async def come_back() -> None:
+        for number in range(0, USERS, 5):
+            record = await store.users.get(uaid(number))
+            if record is None:
+                continue
+            if await store.users.connect(record, NODE, 2 + number) is not None:
+                back.add(record.uaid)
+
+    sweeper = await open_engine()
+    proxy.plan = randomly(HARSH, seed=seed)
+    work = asyncio.gather(come_back(), drop_all(sweeper, keys), drop_all(sweeper, keys))
+    try:
+        await work
+    finally:
+        proxy.plan = nothing
+    records = (await (await engine.ensure_table(router_table("router"))).scan()).items
+    rows = (await (await engine.ensure_table(message_table("message"))).scan()).items
+    assert {str(record["uaid"]) for record in records} == back
+    assert {str(row["uaid"]): row["chids"] for row in rows} == {
+        user: frozenset((CHANNEL,)) for user in back
+    }
+    assert proxy.faults[Fault.LOST]
+    print(f"{len(back)} came back, faults: {dict(proxy.faults)}")

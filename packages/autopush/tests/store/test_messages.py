@@ -1,0 +1,367 @@
+"""Stored messages: order, replacement, deletion, expiry, the read pointer."""
+
+import asyncio
+
+import pytest
+
+from autopush.protocol.actions import Row
+from autopush.store import PushStore, TablePlan
+from autopush.store.messages import PAGE
+from autopush.store.rows import row_of
+from autopush.store.tables import message_table
+from autopush.webpush.notification import Notification
+from keytables import Engine
+from support.clocks import ManualClock
+
+UAID = "0123456789abcdef0123456789abcdef"
+CHANNEL = "11111111-2222-3333-4444-555555555555"
+OTHER = "00111111-2222-3333-4444-555555555555"
+
+
+def message(
+    clock: ManualClock,
+    number: int,
+    *,
+    topic: str | None = None,
+    ttl: int = 3600,
+    channel: str = CHANNEL,
+) -> Notification:
+    return Notification(
+        uaid=UAID,
+        channel_id=channel,
+        version=f"version-{number}",
+        ttl=ttl,
+        timestamp=int(clock()),
+        topic=topic,
+        data="ZGF0YQ",
+        headers={"encoding": "aes128gcm"},
+        sort_time=None if topic else int(clock() * 1e6) + number,
+    )
+
+
+async def versions(store: PushStore) -> list[str]:
+    found: list[str] = []
+    last: str | None = None
+    while True:
+        batch = await store.current.read(UAID, last)
+        found += [stored.notification.version for stored in batch.messages]
+        if batch.last is None:
+            return found
+        last = batch.last
+
+
+async def test_a_message_comes_back_as_it_was_stored(store: PushStore, clock: ManualClock) -> None:
+    original = message(clock, 1)
+    await store.current.store(original)
+    batch = await store.current.read(UAID, None)
+    assert [stored.notification for stored in batch.messages] == [original]
+    assert batch.messages[0].row == row_of(original)
+
+
+async def test_a_message_without_payload_has_neither_data_nor_headers(
+    store: PushStore, clock: ManualClock
+) -> None:
+    empty = message(clock, 1)
+    empty.data = empty.headers = None
+    await store.current.store(empty)
+    batch = await store.current.read(UAID, None)
+    assert batch.messages[0].notification.data is None
+    assert b"headers" not in batch.messages[0].notification.to_client()
+
+
+async def test_the_row_has_the_attributes_of_the_schema(
+    engine: Engine, store: PushStore, clock: ManualClock
+) -> None:
+    await store.current.store(message(clock, 1, topic="news"))
+    table = await engine.ensure_table(message_table("message"))
+    item = await table.get((UAID, f"01:{CHANNEL}:news"))
+    assert item == {
+        "uaid": UAID,
+        "chidmessageid": f"01:{CHANNEL}:news",
+        "ttl": 3600,
+        "timestamp": int(clock()),
+        "expiry": int(clock()) + 3600,
+        "updateid": "version-1",
+        "data": "ZGF0YQ",
+        "headers": {"encoding": "aes128gcm"},
+    }
+
+
+async def test_topics_are_read_first_then_the_rest_by_storing_time(
+    store: PushStore, clock: ManualClock
+) -> None:
+    for number in (3, 1, 2):
+        await store.current.store(message(clock, number))
+    await store.current.store(message(clock, 9, topic="news"))
+    assert await versions(store) == [
+        "version-9",
+        "version-1",
+        "version-2",
+        "version-3",
+    ]
+
+
+async def test_a_page_is_bounded_and_says_where_to_go_on(
+    store: PushStore, clock: ManualClock
+) -> None:
+    for number in range(100, 100 + 2 * PAGE + 3):
+        await store.current.store(message(clock, number))
+    batch = await store.current.read(UAID, None)
+    assert len(batch.messages) == PAGE + 1
+    assert batch.last == batch.messages[-1].row.sort_key
+    assert len(await versions(store)) == 2 * PAGE + 3
+
+
+async def test_the_first_page_brings_channels_and_pointer(
+    store: PushStore, clock: ManualClock
+) -> None:
+    await store.current.add_channel(UAID, CHANNEL)
+    await store.current.store(message(clock, 1, topic="news"))
+    batch = await store.current.read(UAID, None)
+    assert batch.channels == frozenset({CHANNEL})
+    assert [stored.notification.topic for stored in batch.messages] == ["news"]
+
+
+async def test_without_a_channels_row_no_topic_message_is_skipped(
+    store: PushStore, clock: ManualClock
+) -> None:
+    await store.current.store(message(clock, 1, topic="news"))
+    batch = await store.current.read(UAID, None)
+    assert batch.channels == frozenset()
+    assert len(batch.messages) == 1
+
+
+async def test_a_topic_message_replaces_the_one_before(
+    store: PushStore, clock: ManualClock
+) -> None:
+    await store.current.store(message(clock, 1, topic="news"))
+    await store.current.store(message(clock, 2, topic="news"))
+    await store.current.store(message(clock, 3, topic="news", channel=OTHER))
+    assert sorted(await versions(store)) == ["version-2", "version-3"]
+
+
+async def test_a_late_ack_does_not_delete_the_message_that_replaced_the_acked_one(
+    store: PushStore, clock: ManualClock
+) -> None:
+    first, second = message(clock, 1, topic="news"), message(clock, 2, topic="news")
+    await store.current.store(first)
+    await store.current.store(second)
+    assert not await store.current.delete(UAID, row_of(first))
+    assert await versions(store) == ["version-2"]
+    assert await store.current.delete(UAID, row_of(second))
+    assert await versions(store) == []
+
+
+async def test_deleting_what_is_not_there_is_fine(store: PushStore, clock: ManualClock) -> None:
+    assert await store.current.delete(UAID, Row("02:1:x", None))
+
+
+@pytest.mark.parametrize("count", [1, 2, 30])
+async def test_acked_messages_of_every_kind_are_forgotten_together(
+    store: PushStore, clock: ManualClock, count: int
+) -> None:
+    acked = [message(clock, number) for number in range(count)]
+    acked.append(message(clock, 99, topic="news"))
+    kept = message(clock, 100 + count)
+    for notification in (*acked, kept):
+        await store.current.store(notification)
+    await store.current.forget(UAID, [row_of(notification) for notification in acked])
+    assert await versions(store) == [kept.version]
+
+
+@pytest.mark.parametrize("topic", [None, "news"])
+@pytest.mark.parametrize("count", [1, 2])
+async def test_what_is_forgotten_is_gone_for_a_read_that_is_submitted_next(
+    store: PushStore, clock: ManualClock, topic: str | None, count: int
+) -> None:
+    acked = [message(clock, number, topic=topic and f"{topic}{number}") for number in range(count)]
+    for notification in acked:
+        await store.current.store(notification)
+    forgotten = store.current.forget(UAID, [row_of(notification) for notification in acked])
+    assert await versions(store) == []
+    await forgotten
+
+
+async def test_a_read_sees_every_write_submitted_before(
+    store: PushStore, clock: ManualClock
+) -> None:
+    writes = [store.current.store(message(clock, number)) for number in range(5)]
+    assert len(await versions(store)) == 5
+    await asyncio.gather(*writes)
+
+
+async def test_an_expired_message_is_never_read(store: PushStore, clock: ManualClock) -> None:
+    await store.current.store(message(clock, 1, ttl=10))
+    clock.advance(11)
+    assert await versions(store) == []
+
+
+async def test_expired_messages_do_not_hide_good_ones(store: PushStore, clock: ManualClock) -> None:
+    for number in range(3 * PAGE):
+        await store.current.store(message(clock, number, ttl=1))
+    await store.current.store(message(clock, 500, ttl=100))
+    clock.advance(2)
+    assert await versions(store) == ["version-500"]
+
+
+async def test_legacy_rows_are_read_with_the_id_in_their_key(
+    engine: Engine, store: PushStore, clock: ManualClock
+) -> None:
+    table = await engine.ensure_table(message_table("message"))
+    await table.put(
+        {
+            "uaid": UAID,
+            "chidmessageid": f"{CHANNEL}:legacy-id",
+            "ttl": 60,
+            "timestamp": int(clock()),
+            "updateid": "another",
+        }
+    )
+    batch = await store.current.read(UAID, None)
+    (stored,) = batch.messages
+    assert stored.notification.version == "legacy-id"
+    assert await store.current.delete(UAID, stored.row)
+    assert await versions(store) == []
+
+
+@pytest.mark.parametrize("key", ["nonsense", "02:x:y", "01:short", f"02:12:{CHANNEL[:-1]}"])
+async def test_a_row_that_cannot_be_read_hides_no_other(
+    engine: Engine, store: PushStore, clock: ManualClock, key: str
+) -> None:
+    table = await engine.ensure_table(message_table("message"))
+    await table.put({"uaid": UAID, "chidmessageid": key, "updateid": "x"})
+    await store.current.store(message(clock, 1))
+    assert await versions(store) == ["version-1"]
+
+
+# ── the read pointer ────────────────────────────────────────────────────────────────────────────
+
+
+async def test_a_read_pointer_of_the_predecessor_is_found(engine: Engine, store: PushStore) -> None:
+    table = await engine.ensure_table(message_table("message"))
+    await table.put(
+        {
+            "uaid": UAID,
+            "chidmessageid": " ",
+            "current_timestamp": 77,
+            "chids": frozenset({CHANNEL}),
+        }
+    )
+    batch = await store.current.read(UAID, None)
+    assert (batch.read_to, batch.channels) == (77, frozenset({CHANNEL}))
+
+
+# ── saving what was sent and not acked ──────────────────────────────────────────────────────────
+
+
+async def test_a_saved_topic_message_leaves_a_newer_one_alone(
+    store: PushStore, clock: ManualClock
+) -> None:
+    older = message(clock, 1, topic="news")
+    clock.advance(1)
+    await store.current.store(message(clock, 2, topic="news"))
+    await store.current.save(older)
+    assert await versions(store) == ["version-2"]
+
+
+async def test_a_saved_topic_message_replaces_an_older_one(
+    store: PushStore, clock: ManualClock
+) -> None:
+    await store.current.store(message(clock, 1, topic="news"))
+    clock.advance(1)
+    await store.current.save(message(clock, 2, topic="news"))
+    assert await versions(store) == ["version-2"]
+
+
+async def test_a_saved_message_without_topic_keeps_its_place(
+    store: PushStore, clock: ManualClock
+) -> None:
+    early = message(clock, 1)
+    await store.current.store(message(clock, 2))
+    await store.current.save(early)
+    assert await versions(store) == ["version-1", "version-2"]
+
+
+async def test_a_message_is_found_until_it_is_deleted_or_replaced(
+    store: PushStore, clock: ManualClock
+) -> None:
+    first, second = message(clock, 1, topic="news"), message(clock, 2, topic="news")
+    await store.current.store(first)
+    assert await store.current.find(UAID, row_of(first)) == first
+    await store.current.store(second)
+    assert await store.current.find(UAID, row_of(first)) is None
+    await store.current.delete(UAID, row_of(second))
+    assert await store.current.find(UAID, row_of(second)) is None
+
+
+# ── channels ────────────────────────────────────────────────────────────────────────────────────
+
+
+async def test_channels_are_a_set(store: PushStore) -> None:
+    await store.current.add_channel(UAID, CHANNEL)
+    await store.current.add_channel(UAID, CHANNEL)
+    await store.current.add_channel(UAID, OTHER)
+    assert await store.current.channels(UAID) == {CHANNEL, OTHER}
+
+
+async def test_removing_a_channel_says_whether_it_was_there(store: PushStore) -> None:
+    await store.current.add_channel(UAID, CHANNEL)
+    assert await store.current.remove_channel(UAID, CHANNEL)
+    assert not await store.current.remove_channel(UAID, CHANNEL)
+    assert await store.current.channels(UAID) == frozenset()
+
+
+async def test_a_dropped_user_has_neither_record_nor_channels(store: PushStore) -> None:
+    await store.users.create(UAID, "http://node", 1, "message")
+    await store.current.add_channel(UAID, CHANNEL)
+    record = await store.users.get(UAID)
+    assert record is not None
+    await store.drop_user(record)
+    assert await store.users.get(UAID) is None
+    assert await store.current.channels(UAID) == frozenset()
+
+
+# ── which table ─────────────────────────────────────────────────────────────────────────────────
+
+
+async def open_store(engine: Engine, clock: ManualClock) -> PushStore:
+    return await PushStore.open(engine, TablePlan(), key_hash="", clock=clock)
+
+
+async def test_a_fresh_store_has_one_message_table_named_by_the_prefix(store: PushStore) -> None:
+    assert store.current.name == "message"
+
+
+async def test_the_newest_month_that_exists_is_the_current_table(
+    engine: Engine, clock: ManualClock
+) -> None:
+    for month in ("message_2025_11", "message_2026_01", "message_2025_12", "message_other"):
+        await engine.ensure_table(message_table(month))
+    store = await open_store(engine, clock)
+    assert store.current.name == "message_2026_01"
+    assert {table.name for table in store.tables} == {
+        "message_2026_01",
+        "message_2025_12",
+        "message_2025_11",
+    }
+
+
+async def test_a_user_is_looked_up_in_the_table_its_record_names(
+    engine: Engine, clock: ManualClock
+) -> None:
+    for month in ("message_2025_12", "message_2026_01"):
+        await engine.ensure_table(message_table(month))
+    store = await open_store(engine, clock)
+    await store.users.create(UAID, "http://node", 1, "message_2025_12")
+    record = await store.users.get(UAID)
+    assert record is not None
+    messages = await store.messages_of(record)
+    assert messages is not None
+    assert messages.name == "message_2025_12"
+
+
+async def test_a_record_of_an_unknown_table_has_no_messages(store: PushStore) -> None:
+    await store.users.create(UAID, "http://node", 1, "message_2011_01")
+    record = await store.users.get(UAID)
+    assert record is not None
+    assert await store.messages_of(record) is None

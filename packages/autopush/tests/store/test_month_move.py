@@ -1,0 +1,429 @@
+"""Moving a user from the table of one month to that of another, over every engine."""
+
+from collections.abc import AsyncIterator
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from autopush.store import PushStore, TablePlan, UserRecord
+from autopush.store.messages import Messages
+from autopush.store.month_move import carry, end_move, follow, look_again, move_user
+from autopush.store.rows import row_of
+from autopush.store.tables import message_table, router_table
+from autopush.webpush.notification import Notification
+from keytables import Engine, Item, Param, Unavailable, Update
+from support import engines
+from support.clocks import ManualClock
+from support.gated_engine import GatedEngine
+
+UAID = "0123456789abcdef0123456789abcdef"
+CHANNEL = "11111111-2222-3333-4444-555555555555"
+OTHER = "99999999-2222-3333-4444-555555555555"
+NODE, OTHER_NODE = "http://one:8081", "http://two:8081"
+OLD, NEW = "message_2026_10", "message_2026_11"
+CONNECTED = 1000
+
+
+@pytest.fixture
+def clock() -> ManualClock:
+    return ManualClock(datetime(2026, 11, 15, tzinfo=UTC).timestamp())
+
+
+@pytest.fixture(params=engines.EVERY)
+async def engine(
+    request: pytest.FixtureRequest, tmp_path: Path, clock: ManualClock
+) -> AsyncIterator[Engine]:
+    async with engines.engine(request.param, tmp_path, clock) as opened:
+        yield opened
+
+
+@pytest.fixture
+async def store(engine: Engine, clock: ManualClock) -> PushStore:
+    return await PushStore.open(engine, TablePlan(rotating=True), key_hash="", clock=clock)
+
+
+@pytest.fixture
+async def old(store: PushStore) -> Messages:
+    """The table of last month, with a user that has a channel there."""
+    messages = await store.table(OLD)
+    assert messages is not None
+    await messages.add_channel(UAID, CHANNEL)
+    await store.users.create(UAID, NODE, CONNECTED, OLD)
+    return messages
+
+
+async def record(store: PushStore) -> UserRecord:
+    found = await store.users.get(UAID)
+    assert found is not None
+    return found
+
+
+async def move(store: PushStore, old: Messages, connected_at: int = CONNECTED) -> Messages | None:
+    return await move_user(store, UAID, old, node_id=NODE, connected_at=connected_at)
+
+
+def message(
+    clock: ManualClock, number: int, *, topic: str | None = None, ttl: int = 3600
+) -> Notification:
+    return Notification(
+        uaid=UAID,
+        channel_id=CHANNEL,
+        version=f"version-{number}",
+        ttl=ttl,
+        timestamp=int(clock()),
+        topic=topic,
+        data="ZGF0YQ",
+        headers={"encoding": "aes128gcm"},
+        sort_time=None if topic else int(clock() * 1e6) + number,
+    )
+
+
+async def stored(messages: Messages) -> list[Notification]:
+    found: list[Notification] = []
+    last: str | None = None
+    while True:
+        batch = await messages.read(UAID, last)
+        found += [stored.notification for stored in batch.messages]
+        if batch.last is None:
+            return found
+        last = batch.last
+
+
+async def items(engine: Engine, name: str) -> list[Item]:
+    return (await (await engine.ensure_table(message_table(name))).scan()).items
+
+
+# ── subscriptions and the record ────────────────────────────────────────────────────────────────
+
+
+async def test_a_moved_user_has_its_channels_and_its_record_in_the_new_month(
+    store: PushStore, old: Messages
+) -> None:
+    new = await move(store, old)
+    assert new is store.current
+    assert await store.current.channels(UAID) == {CHANNEL}
+    moved = await record(store)
+    assert (moved.current_month, moved.moved_from) == (NEW, OLD)
+    assert (moved.node_id, moved.connected_at) == (NODE, CONNECTED)
+    assert str(moved.last_connect).startswith("202611")
+
+
+async def test_the_copied_row_says_by_which_connection_and_has_no_read_pointer(
+    engine: Engine, store: PushStore, old: Messages
+) -> None:
+    table = await engine.ensure_table(message_table(OLD))
+    pointer = Update(set={"current_timestamp": Param("time")})
+    await table.update((UAID, " "), pointer, {"time": 5})
+    await move(store, old)
+    assert await items(engine, NEW) == [
+        {
+            "uaid": UAID,
+            "chidmessageid": " ",
+            "chids": frozenset({CHANNEL}),
+            "copied_at": CONNECTED,
+        }
+    ]
+
+
+async def test_the_old_row_stays_for_those_who_read_the_record_before(
+    store: PushStore, old: Messages
+) -> None:
+    await move(store, old)
+    assert await old.channels(UAID) == {CHANNEL}
+
+
+async def test_without_channels_too_the_row_says_by_which_connection(
+    engine: Engine, store: PushStore, old: Messages
+) -> None:
+    await old.remove_channel(UAID, CHANNEL)
+    assert await move(store, old) is store.current
+    row: Item = {"uaid": UAID, "chidmessageid": " ", "copied_at": CONNECTED}
+    assert await items(engine, NEW) == [row]
+    assert (await record(store)).current_month == NEW
+    batch = await store.current.read(UAID, None)
+    assert (batch.channels, batch.messages) == (frozenset(), [])
+
+
+async def test_a_late_copy_does_not_overwrite_what_was_subscribed_since_a_move_without_any(
+    store: PushStore, old: Messages
+) -> None:
+    late = await old.channels(UAID)  # read by a connection that then hangs
+    await old.remove_channel(UAID, CHANNEL)
+    assert await store.users.connect(await record(store), OTHER_NODE, CONNECTED + 1)
+    assert await move_user(store, UAID, old, node_id=OTHER_NODE, connected_at=CONNECTED + 1)
+    await store.current.add_channel(UAID, OTHER)
+    assert not await store.current.copy_channels(UAID, late, CONNECTED)
+    assert await store.current.channels(UAID) == {OTHER}
+
+
+async def test_channels_of_an_attempt_that_was_cut_short_are_replaced(
+    store: PushStore, old: Messages
+) -> None:
+    await store.current.copy_channels(UAID, frozenset({OTHER}), CONNECTED - 1)
+    await move(store, old)
+    assert await store.current.channels(UAID) == {CHANNEL}
+
+
+async def test_channels_given_up_since_such_an_attempt_are_gone(
+    store: PushStore, old: Messages
+) -> None:
+    await store.current.copy_channels(UAID, frozenset({CHANNEL}), CONNECTED)
+    await old.remove_channel(UAID, CHANNEL)
+    await move(store, old)
+    assert await store.current.channels(UAID) == frozenset()
+
+
+async def test_channels_the_original_has_copied_are_replaced_too(
+    store: PushStore, old: Messages
+) -> None:
+    await store.current.add_channel(UAID, OTHER)
+    await move(store, old)
+    assert await store.current.channels(UAID) == {CHANNEL}
+
+
+async def test_a_late_copy_does_not_overwrite_that_of_a_newer_connection(
+    store: PushStore, old: Messages
+) -> None:
+    assert await store.users.connect(await record(store), OTHER_NODE, CONNECTED + 1)
+    new = await move_user(store, UAID, old, node_id=OTHER_NODE, connected_at=CONNECTED + 1)
+    assert new is not None
+    await new.add_channel(UAID, OTHER)
+    assert await move(store, old) is None
+    assert await new.channels(UAID) == {CHANNEL, OTHER}
+
+
+@pytest.mark.parametrize("channels", [{CHANNEL}, set()])
+async def test_only_the_connection_on_record_moves_its_user(
+    store: PushStore, old: Messages, channels: set[str]
+) -> None:
+    if not channels:
+        await old.remove_channel(UAID, CHANNEL)
+    assert await store.users.connect(await record(store), OTHER_NODE, CONNECTED + 1)
+    assert await move(store, old) is None
+    assert (await record(store)).current_month == OLD
+    assert (await record(store)).moved_from is None
+
+
+async def test_a_user_that_was_dropped_meanwhile_is_not_made_anew(
+    store: PushStore, old: Messages
+) -> None:
+    await store.users.drop(UAID)
+    assert await move(store, old) is None
+    assert await store.users.get(UAID) is None
+
+
+async def test_a_move_may_be_repeated(store: PushStore, old: Messages) -> None:
+    for _ in range(2):
+        assert await move(store, old) is store.current
+    assert await store.current.channels(UAID) == {CHANNEL}
+
+
+# ── messages ────────────────────────────────────────────────────────────────────────────────────
+
+
+async def test_what_is_left_in_the_old_table_is_carried_over_as_it_was(
+    store: PushStore, old: Messages, clock: ManualClock
+) -> None:
+    left = [message(clock, number) for number in range(10, 35)]
+    left.insert(0, message(clock, 1, topic="news"))
+    for notification in left:
+        await old.store(notification)
+    await look_again(UAID, old, store.current)
+    assert await stored(store.current) == left
+    assert await stored(old) == []
+
+
+async def test_what_counts_as_read_or_is_over_is_not_carried_over(
+    engine: Engine, store: PushStore, old: Messages, clock: ManualClock
+) -> None:
+    read, expired, unread = message(clock, 1), message(clock, 3, ttl=5), message(clock, 4)
+    topic = message(clock, 5, topic="news")
+    for notification in (read, expired, unread, topic):
+        await old.store(notification)
+    table = await engine.ensure_table(message_table(OLD))
+    pointer = Update(set={"current_timestamp": Param("time")})
+    await table.update((UAID, " "), pointer, {"time": read.sort_time})
+    clock.advance(10)
+    await look_again(UAID, old, store.current)
+    assert [found.version for found in await stored(store.current)] == ["version-5", "version-4"]
+
+
+async def test_a_newer_message_of_a_topic_is_not_replaced_by_one_carried_over(
+    store: PushStore, old: Messages, clock: ManualClock
+) -> None:
+    older = message(clock, 1, topic="news")
+    await old.store(older)
+    clock.advance(1)
+    await store.current.store(message(clock, 2, topic="news"))
+    await look_again(UAID, old, store.current)
+    assert [found.version for found in await stored(store.current)] == ["version-2"]
+    assert await stored(old) == []
+
+
+async def test_a_topic_message_replaced_in_the_old_table_is_not_carried_over(
+    store: PushStore, old: Messages, clock: ManualClock
+) -> None:
+    first, second = message(clock, 1, topic="news"), message(clock, 2, topic="news")
+    await old.store(first)
+    await old.store(second)
+    await carry(UAID, [row_of(first)], old, store.current)
+    assert await stored(store.current) == []
+    assert await stored(old) == [second]
+
+
+async def test_what_was_acked_meanwhile_is_not_carried_over(
+    store: PushStore, old: Messages, clock: ManualClock
+) -> None:
+    notification = message(clock, 1)
+    await carry(UAID, [row_of(notification)], old, store.current)
+    assert await stored(store.current) == []
+
+
+@pytest.mark.parametrize("failing", range(3))
+async def test_a_message_that_could_not_be_carried_over_is_still_in_one_of_the_tables(
+    engine: Engine, clock: ManualClock, failing: int
+) -> None:
+    gate = GatedEngine(engine)
+    store = await PushStore.open(gate, TablePlan(rotating=True), key_hash="", clock=clock)
+    old = await store.table(OLD)
+    assert old is not None
+    notification = message(clock, 1)
+    await old.store(notification)
+
+    async def broken() -> None:
+        raise Unavailable("gone")
+
+    gate.at(failing, broken)
+    with pytest.raises(Unavailable):
+        await carry(UAID, [row_of(notification)], old, store.current)
+    assert notification in await stored(old) + await stored(store.current)
+    await carry(UAID, [row_of(notification)], old, store.current)
+    assert (await stored(old), await stored(store.current)) == ([], [notification])
+
+
+async def test_an_old_table_that_is_gone_has_nothing_left(
+    engine: Engine, store: PushStore, old: Messages
+) -> None:
+    await engine.drop_table(OLD)
+    await look_again(UAID, old, store.current)
+    assert await stored(store.current) == []
+
+
+# ── the last look ───────────────────────────────────────────────────────────────────────────────
+
+
+async def test_the_next_connection_looks_a_last_time_and_notes_it(
+    store: PushStore, old: Messages, clock: ManualClock
+) -> None:
+    await move(store, old)
+    late = message(clock, 1)
+    await old.store(late)
+    replaced = await store.users.connect(await record(store), OTHER_NODE, CONNECTED + 1)
+    assert replaced is not None
+    await end_move(store, replaced, OTHER_NODE, CONNECTED + 1)
+    assert await stored(store.current) == [late]
+    assert (await record(store)).moved_from is None
+
+
+async def test_a_connection_that_was_replaced_does_not_end_the_move(
+    store: PushStore, old: Messages
+) -> None:
+    await move(store, old)
+    replaced = await record(store)
+    await store.users.connect(replaced, OTHER_NODE, CONNECTED + 1)
+    await end_move(store, replaced, NODE, CONNECTED)
+    assert (await record(store)).moved_from == OLD
+
+
+async def test_a_move_from_a_table_that_is_gone_ends_all_the_same(
+    engine: Engine, store: PushStore, old: Messages
+) -> None:
+    await move(store, old)
+    await engine.drop_table(OLD)
+    await end_move(store, await record(store), NODE, CONNECTED)
+    assert (await record(store)).moved_from is None
+
+
+async def test_where_nothing_was_moved_nothing_is_asked(
+    engine: Engine, clock: ManualClock, old: Messages
+) -> None:
+    gate = GatedEngine(engine)
+    store = await PushStore.open(gate, TablePlan(rotating=True), key_hash="", clock=clock)
+    known = await record(store)
+    gate.start_counting()
+    await end_move(store, known, NODE, CONNECTED)
+    assert gate.calls == []
+
+
+# ── whoever stored a message ────────────────────────────────────────────────────────────────────
+
+
+async def test_a_message_stored_for_a_user_that_was_moved_meanwhile_follows_it(
+    store: PushStore, old: Messages, clock: ManualClock
+) -> None:
+    late = message(clock, 1)
+    await move(store, old)
+    await old.store(late)
+    await follow(store, await record(store), [row_of(late)], old)
+    assert (await stored(old), await stored(store.current)) == ([], [late])
+
+
+async def test_a_message_of_a_user_that_stays_stays(
+    store: PushStore, old: Messages, clock: ManualClock
+) -> None:
+    late = message(clock, 1)
+    await old.store(late)
+    await follow(store, await record(store), [row_of(late)], old)
+    assert (await stored(old), await stored(store.current)) == ([late], [])
+
+
+async def test_a_message_follows_into_a_table_that_is_not_known_yet(
+    engine: Engine, store: PushStore, old: Messages, clock: ManualClock
+) -> None:
+    late = message(clock, 1)
+    await old.store(late)
+    table = await engine.ensure_table(message_table("message_2026_12"))
+    router = await engine.ensure_table(router_table("router"))
+    month = Update(set={"current_month": Param("month")})
+    await router.update((UAID,), month, {"month": "message_2026_12"})
+    await follow(store, await record(store), [row_of(late)], old)
+    assert [item["updateid"] for item in (await table.scan()).items] == [late.version]
+
+
+async def test_with_one_table_no_user_can_get_lost(store: PushStore, old: Messages) -> None:
+    assert store.may_lose_users(old)
+    assert not store.may_lose_users(store.current)
+
+
+async def test_messages_are_removed_from_whatever_table_has_them(
+    engine: Engine, store: PushStore, old: Messages, clock: ManualClock
+) -> None:
+    first, second, third = (message(clock, number) for number in range(3))
+    await old.store(first)
+    await store.current.store(second)
+    table = await engine.ensure_table(message_table("message_2026_12"))
+    router = await engine.ensure_table(router_table("router"))
+    month = Update(set={"current_month": Param("month")})
+    await router.update((UAID,), month, {"month": "message_2026_12"})
+    other = await PushStore.open(engine, TablePlan(rotating=True), key_hash="", clock=clock)
+    unknown_here = await other.table("message_2026_12")
+    assert unknown_here is not None
+    await unknown_here.store(third)
+    for notification in (first, second, third):
+        await store.remove(UAID, row_of(notification))
+    assert (await stored(old), await stored(store.current), (await table.scan()).items) == (
+        [],
+        [],
+        [],
+    )
+
+
+async def test_a_table_that_is_gone_does_not_keep_a_message_from_being_removed(
+    engine: Engine, store: PushStore, old: Messages, clock: ManualClock
+) -> None:
+    notification = message(clock, 1)
+    await store.current.store(notification)
+    await engine.drop_table(OLD)
+    await store.remove(UAID, row_of(notification))
+    assert await stored(store.current) == []

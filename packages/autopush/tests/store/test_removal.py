@@ -1,0 +1,386 @@
+"""Taking user agents out: old ones by the index, named ones by their UAID."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+
+import pytest
+
+from autopush.store import PushStore, TablePlan
+from autopush.store.hasher import hasher
+from autopush.store.last_connect import keys_of
+from autopush.store.months import Month
+from autopush.store.old_users import drop_old_users, find_old_users, months_ago
+from autopush.store.pace import Pace
+from autopush.store.removal import Batch, Described, Removal, delete_uaids
+from autopush.store.tables import message_table, router_table
+from autopush.webpush.message_id import CHANNELS_ROW
+from keytables import Engine, Item, Throttled
+from support import engines
+from support.clocks import ManualClock
+from support.memory_engine import MemoryEngine
+
+PLAN = TablePlan()
+OCTOBER = Month(2026, 10)
+CHANNEL = "11111111-2222-3333-4444-555555555555"
+"""The clock of these tests stands in January 2027."""
+
+
+@pytest.fixture(params=engines.EVERY)
+async def engine(
+    request: pytest.FixtureRequest, tmp_path: Path, clock: ManualClock
+) -> AsyncIterator[Engine]:
+    async with engines.engine(request.param, tmp_path, clock) as opened:
+        yield opened
+
+
+def uaid(number: int) -> str:
+    return f"{number:032x}"
+
+
+def pace() -> Pace:
+    async def no_sleep(_: float) -> None: ...
+
+    return Pace(1e9, sleep=no_sleep)
+
+
+async def add_user(
+    engine: Engine,
+    number: int,
+    seen: int | None = 202610_13_0007,
+    *,
+    month: str | None = "message",
+    key_hash: str = "",
+    **more: str,
+) -> None:
+    key = hasher(key_hash)(uaid(number))
+    router = await engine.ensure_table(router_table("router"))
+    record: Item = {"uaid": key, "router_type": "webpush", "connected_at": 1, **more}
+    if seen is not None:
+        record["last_connect"] = seen
+    if month is not None:
+        record["current_month"] = month
+        messages = await engine.ensure_table(message_table(month))
+        await messages.put(
+            {"uaid": key, "chidmessageid": CHANNELS_ROW, "chids": frozenset((CHANNEL,))}
+        )
+    await router.put(record)
+
+
+async def users(engine: Engine) -> set[str]:
+    table = await engine.ensure_table(router_table("router"))
+    return {str(item["uaid"]) for item in (await table.scan()).items}
+
+
+async def subscribed(engine: Engine, table: str = "message") -> set[str]:
+    handle = await engine.ensure_table(message_table(table))
+    return {str(item["uaid"]) for item in (await handle.scan()).items}
+
+
+async def opened(engine: Engine, key_hash: str = "") -> Removal:
+    removal = await Removal.open(engine, PLAN, key_hash=key_hash)
+    assert removal is not None
+    return removal
+
+
+async def drop_october(engine: Engine, batch_size: int = 25) -> list[Batch]:
+    steps = drop_old_users(
+        await opened(engine), keys_of(OCTOBER), pace=pace(), batch_size=batch_size
+    )
+    return [batch async for batch in steps]
+
+
+# ── which months ─────────────────────────────────────────────────────────────────────────────────
+
+
+def test_months_ago_goes_over_the_turn_of_the_year(clock: ManualClock) -> None:
+    assert months_ago(clock(), 2, 2) == [Month(2026, 11)]
+    assert months_ago(clock(), 0, 3) == [
+        Month(2027, 1),
+        Month(2026, 12),
+        Month(2026, 11),
+        Month(2026, 10),
+    ]
+
+
+# ── old user agents ──────────────────────────────────────────────────────────────────────────────
+
+
+async def test_who_was_last_seen_in_that_month_is_dropped_and_nobody_else(engine: Engine) -> None:
+    seen = {
+        1: 202610_00_0000,
+        2: 202610_23_0010,
+        3: 202610_13_0005,
+        4: 202609_23_0010,
+        5: 202611_00_0001,
+        6: 202510_13_0005,
+        7: None,
+    }
+    for number, key in seen.items():
+        await add_user(engine, number, key)
+    found = await find_old_users(await opened(engine), [OCTOBER], pace=pace())
+    assert found == {202610_00_0000: 1, 202610_13_0005: 1, 202610_23_0010: 1}
+    assert await drop_october(engine) == [Batch(3, 3)]
+    assert await users(engine) == {uaid(number) for number in (4, 5, 6, 7)}
+    assert await subscribed(engine) == await users(engine)
+
+
+async def test_looking_for_them_changes_nothing(engine: Engine) -> None:
+    await add_user(engine, 1)
+    await find_old_users(await opened(engine), [OCTOBER], pace=pace())
+    assert await users(engine) == await subscribed(engine) == {uaid(1)}
+
+
+async def test_batches_are_full_but_the_last(engine: Engine) -> None:
+    for number in range(23):
+        await add_user(engine, number, 202610_00_0000 + number % 5 + 10000 * (number % 7))
+    steps = await drop_october(engine, batch_size=10)
+    assert steps == [Batch(10, 10), Batch(10, 10), Batch(3, 3)]
+    assert await users(engine) == set()
+
+
+async def test_more_than_a_page_of_one_key_is_followed(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("autopush.store.old_users.PAGE", 4)
+    for number in range(11):
+        await add_user(engine, number)
+    assert await find_old_users(await opened(engine), [OCTOBER], pace=pace()) == {
+        202610_13_0007: 11
+    }
+    assert sum(batch.dropped for batch in await drop_october(engine, batch_size=3)) == 11
+
+
+async def test_users_of_bridges_stay(engine: Engine) -> None:
+    await add_user(engine, 1, router_type="fcm")
+    await add_user(engine, 2, router_type="simplepush")
+    assert await drop_october(engine) == [Batch(2, 1)]
+    assert await users(engine) == {uaid(1)}
+
+
+async def test_a_user_of_a_table_that_is_gone_is_dropped(engine: Engine) -> None:
+    await add_user(engine, 1, month="message_2026_10")
+    await engine.drop_table("message_2026_10")
+    await add_user(engine, 2, month=None)
+    assert await drop_october(engine) == [Batch(2, 2)]
+    assert await engine.table_names() == ["router"]
+
+
+async def test_a_table_that_is_no_message_table_is_not_touched(engine: Engine) -> None:
+    other = await engine.ensure_table(message_table("messages_2026_10"))
+    await other.put({"uaid": uaid(1), "chidmessageid": CHANNELS_ROW})
+    await add_user(engine, 1, month=None, current_month="messages_2026_10")
+    await add_user(engine, 2, month=None, current_month="router")
+    assert await drop_october(engine) == [Batch(2, 2)]
+    assert await subscribed(engine, "messages_2026_10") == {uaid(1)}
+
+
+async def test_the_older_name_of_the_month_is_understood(engine: Engine) -> None:
+    await add_user(engine, 1)
+    router = await engine.ensure_table(router_table("router"))
+    [record] = (await router.scan()).items
+    record["curmonth"] = record.pop("current_month")
+    await router.put(record)
+    assert await drop_october(engine) == [Batch(1, 1)]
+    assert await subscribed(engine) == set()
+
+
+# ── races and faults ─────────────────────────────────────────────────────────────────────────────
+
+
+class SteppedEngine(MemoryEngine):
+    """Does something before each call, given its number and what it is."""
+
+    before: Callable[[str], None] | None = None
+
+    def called(self, what: str) -> None:
+        if self.before is not None:
+            self.before(what)
+        super().called(what)
+
+
+@pytest.fixture
+def stepped(clock: ManualClock) -> SteppedEngine:
+    return SteppedEngine(clock)
+
+
+@pytest.mark.parametrize("moment", ["batch_get router", "update router"])
+async def test_who_connects_between_index_and_delete_stays_with_its_channels(
+    stepped: SteppedEngine, clock: ManualClock, moment: str
+) -> None:
+    await add_user(stepped, 1)
+    await add_user(stepped, 2)
+
+    def reconnect(what: str) -> None:
+        if what == moment:
+            stepped.tables["router"].items[(uaid(1),)]["last_connect"] = 202701_03_0003
+
+    stepped.before = reconnect
+    assert await drop_october(stepped) == [Batch(2, 1)]
+    stepped.before = None
+    assert await users(stepped) == await subscribed(stepped) == {uaid(1)}
+    store = await PushStore.open(stepped, PLAN, key_hash="", clock=clock)
+    record = await store.users.get(uaid(1))
+    assert record is not None
+    assert record.current_month == "message"
+
+
+async def test_half_dropped_is_gone_for_everyone_else(
+    stepped: SteppedEngine, clock: ManualClock
+) -> None:
+    await add_user(stepped, 1, node_id="http://node:8081")
+    stepped.before = _stop_at("batch_write message")
+    with pytest.raises(Stopped):
+        await drop_october(stepped)
+    stepped.before = None
+    store = await PushStore.open(stepped, PLAN, key_hash="", clock=clock)
+    assert await store.users.get(uaid(1)) is None
+
+
+class Stopped(Exception):
+    """The process is gone."""
+
+
+def _stop_at(moment: str) -> Callable[[str], None]:
+    def stop(what: str) -> None:
+        if what == moment:
+            raise Stopped
+
+    return stop
+
+
+@pytest.mark.parametrize("calls", range(1, 30))
+async def test_cut_short_at_any_call_it_is_completed_by_the_next_run(
+    stepped: SteppedEngine, calls: int
+) -> None:
+    for number in range(5):
+        await add_user(stepped, number)
+    await add_user(stepped, 9, 202701_01_0001)
+    left = calls
+
+    def count_down(what: str) -> None:
+        nonlocal left
+        if not what.startswith("query_index") and (left := left - 1) < 0:
+            raise Stopped
+
+    stepped.before = count_down
+    try:
+        await drop_october(stepped, batch_size=2)
+        done = True
+    except Stopped:
+        done = False
+    stepped.before = None
+    assert done is (calls >= 3 + 5 * 3)
+    await drop_october(stepped)
+    assert await users(stepped) == await subscribed(stepped) == {uaid(9)}
+
+
+async def test_two_runs_at_once_do_no_harm(engine: Engine) -> None:
+    for number in range(40):
+        await add_user(engine, number)
+    await add_user(engine, 99, 202701_01_0001)
+    runs = await asyncio.gather(*(drop_october(engine, batch_size=7) for _ in range(2)))
+    assert sum(batch.dropped for run in runs for batch in run) == 40
+    assert await users(engine) == await subscribed(engine) == {uaid(99)}
+
+
+@pytest.mark.parametrize(
+    "moment", ["query_index router", "batch_get router", "update router", "delete router"]
+)
+async def test_a_throttled_call_is_repeated_and_everyone_counts_once(
+    stepped: SteppedEngine, moment: str
+) -> None:
+    for number in range(5):
+        await add_user(stepped, number)
+    refused = 0
+
+    def throttle(what: str) -> None:
+        nonlocal refused
+        if what == moment and refused < 3:
+            refused += 1
+            raise Throttled("busy")
+
+    stepped.before = throttle
+    steps = await drop_october(stepped)
+    assert refused == 3
+    assert sum(batch.dropped for batch in steps) == 5
+    stepped.before = None
+    assert await users(stepped) == await subscribed(stepped) == set()
+
+
+async def test_a_store_that_stays_busy_ends_the_run(stepped: SteppedEngine) -> None:
+    await add_user(stepped, 1)
+
+    def throttle(what: str) -> None:
+        raise Throttled("busy")
+
+    stepped.before = throttle
+    with pytest.raises(Throttled):
+        await drop_october(stepped)
+
+
+async def test_a_message_table_dropped_meanwhile_is_no_obstacle(engine: Engine) -> None:
+    await add_user(engine, 1, month="message_2026_10")
+    await add_user(engine, 2, month="message_2026_10")
+    removal = await opened(engine)
+    run = drop_old_users(removal, keys_of(OCTOBER), pace=pace(), batch_size=1)
+    await anext(run)
+    await engine.drop_table("message_2026_10")
+    assert [batch async for batch in run] == [Batch(1, 1)]
+    assert await users(engine) == set()
+
+
+# ── named user agents ────────────────────────────────────────────────────────────────────────────
+
+
+async def delete(engine: Engine, numbers: range, key_hash: str = "") -> Removal:
+    removal = await opened(engine, key_hash)
+    steps = delete_uaids(removal, map(uaid, numbers), pace=pace())
+    assert sum([batch.looked_at async for batch in steps]) == len(numbers)
+    return removal
+
+
+async def test_named_user_agents_go_with_their_channels_whenever_they_were_seen(
+    engine: Engine,
+) -> None:
+    for number in range(60):
+        await add_user(engine, number, 202701_01_0001, month=f"message_2027_0{1 + number % 2}")
+    removal = await delete(engine, range(10, 70))
+    assert removal.dropped == 50
+    assert await users(engine) == {uaid(number) for number in range(10)}
+    left = await subscribed(engine, "message_2027_01") | await subscribed(engine, "message_2027_02")
+    assert left == await users(engine)
+
+
+async def test_under_a_key_hash_named_user_agents_are_found_by_their_hash(engine: Engine) -> None:
+    await add_user(engine, 1, key_hash="secret")
+    await add_user(engine, 2, key_hash="secret")
+    assert (await delete(engine, range(1, 2), "secret")).dropped == 1
+    assert await users(engine) == {hasher("secret")(uaid(2))}
+
+
+@pytest.mark.parametrize("moment", ["batch_write message", "batch_write router"])
+async def test_a_deletion_that_was_cut_short_is_completed_by_the_next_one(
+    stepped: SteppedEngine, moment: str
+) -> None:
+    await add_user(stepped, 1)
+    stepped.before = _stop_at(moment)
+    with pytest.raises(Stopped):
+        await delete(stepped, range(2))
+    stepped.before = None
+    await delete(stepped, range(2))
+    assert await users(stepped) == await subscribed(stepped) == set()
+
+
+async def test_a_user_agent_is_described_without_its_secrets(engine: Engine) -> None:
+    await add_user(engine, 1, node_id="http://node:8081")
+    await add_user(engine, 2, None, month=None)
+    removal = await opened(engine)
+    assert await removal.describe(uaid(1)) == Described("webpush", "message", 1, 202610_13_0007)
+    assert await removal.describe(uaid(2)) == Described("webpush", None, 0, None)
+    assert await removal.describe(uaid(3)) is None
+
+
+async def test_an_empty_store_is_told_and_gets_no_table(engine: Engine) -> None:
+    assert await Removal.open(engine, PLAN, key_hash="") is None
+    assert await engine.table_names() == []

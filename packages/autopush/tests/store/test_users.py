@@ -1,0 +1,152 @@
+"""Router records: what is written when, and by whom it may be overwritten."""
+
+import pytest
+
+from autopush.store import PushStore, TablePlan, UserRecord
+from keytables import Engine, TableHandle
+from support.clocks import ManualClock
+
+UAID = "0123456789abcdef0123456789abcdef"
+NODE, OTHER_NODE = "http://one:8081", "http://two:8081"
+
+
+@pytest.fixture
+async def router(engine: Engine, store: PushStore) -> TableHandle:
+    from autopush.store.tables import router_table
+
+    return await engine.ensure_table(router_table("router"))
+
+
+async def known(store: PushStore) -> UserRecord:
+    record = await store.users.get(UAID)
+    assert record is not None
+    return record
+
+
+async def test_a_user_that_was_never_written_is_absent(store: PushStore) -> None:
+    assert await store.users.get(UAID) is None
+
+
+async def test_a_new_user_has_every_attribute_of_the_schema(
+    store: PushStore, router: TableHandle
+) -> None:
+    await store.users.create(UAID, NODE, 5, "message")
+    item = await router.get((UAID,))
+    assert item is not None
+    last_connect = item.pop("last_connect")
+    assert str(last_connect).startswith("202701")
+    assert 1 <= int(str(last_connect)[-4:]) <= 10
+    assert item == {
+        "uaid": UAID,
+        "node_id": NODE,
+        "connected_at": 5,
+        "router_type": "webpush",
+        "record_version": 1,
+        "current_month": "message",
+    }
+
+
+async def test_a_newer_connection_takes_over(store: PushStore) -> None:
+    await store.users.create(UAID, NODE, 5, "message")
+    replaced = await store.users.connect(await known(store), OTHER_NODE, 6)
+    assert replaced is not None
+    assert (replaced.node_id, replaced.connected_at) == (NODE, 5)
+    assert (await known(store)).node_id == OTHER_NODE
+    assert (await known(store)).connected_at == 6
+
+
+@pytest.mark.parametrize("connected_at", [4, 5])
+async def test_a_connection_that_is_not_newer_is_refused(
+    store: PushStore, connected_at: int
+) -> None:
+    await store.users.create(UAID, NODE, 5, "message")
+    assert not await store.users.connect(await known(store), OTHER_NODE, connected_at)
+    assert (await known(store)).node_id == NODE
+
+
+async def test_a_connection_learns_which_one_it_really_replaced(store: PushStore) -> None:
+    await store.users.create(UAID, NODE, 5, "message")
+    read_before = await known(store)
+    await store.users.connect(read_before, OTHER_NODE, 6)
+    replaced = await store.users.connect(read_before, NODE, 7)
+    assert replaced is not None
+    assert (replaced.node_id, replaced.connected_at) == (OTHER_NODE, 6)
+
+
+async def test_any_connection_is_newer_than_none(store: PushStore) -> None:
+    await store.users.create(UAID, NODE, 5, "message")
+    assert await store.users.clear_node(await known(store))
+    assert await store.users.connect(await known(store), OTHER_NODE, 1)
+
+
+async def test_connecting_leaves_other_attributes_alone(
+    store: PushStore, router: TableHandle
+) -> None:
+    await router.put({"uaid": UAID, "router_type": "webpush", "connected_at": 1, "extra": "kept"})
+    await store.users.connect(await known(store), NODE, 2)
+    item = await router.get((UAID,))
+    assert item is not None
+    assert item["extra"] == "kept"
+
+
+async def test_a_node_is_cleared_only_for_the_connection_that_was_seen(store: PushStore) -> None:
+    await store.users.create(UAID, NODE, 5, "message")
+    seen = await known(store)
+    await store.users.connect(seen, OTHER_NODE, 6)
+    assert not await store.users.clear_node(seen)
+    assert (await known(store)).node_id == OTHER_NODE
+
+
+async def test_clearing_removes_the_node_and_nothing_else(store: PushStore) -> None:
+    await store.users.create(UAID, NODE, 5, "message")
+    assert await store.users.clear_node(await known(store))
+    record = await known(store)
+    assert (record.node_id, record.connected_at, record.current_month) == (None, 5, "message")
+
+
+async def test_last_connect_is_written_once_a_month(store: PushStore, clock: ManualClock) -> None:
+    await store.users.create(UAID, NODE, 5, "message")
+    first = (await known(store)).last_connect
+    clock.advance(3600)
+    await store.users.connect(await known(store), NODE, 6)
+    assert (await known(store)).last_connect == first
+    clock.advance(40 * 86_400)
+    await store.users.connect(await known(store), NODE, 7)
+    assert str((await known(store)).last_connect).startswith("202702")
+
+
+@pytest.mark.parametrize(
+    "item",
+    [
+        {"uaid": UAID},
+        {"uaid": UAID, "router_type": "webpush"},
+        {"uaid": UAID, "connected_at": 5},
+        {"uaid": UAID, "router_type": 7, "connected_at": 5},
+    ],
+)
+async def test_an_incomplete_record_is_dropped_and_counts_as_absent(
+    store: PushStore, router: TableHandle, item: dict[str, str | int]
+) -> None:
+    await router.put(dict(item))
+    assert await store.users.get(UAID) is None
+    assert await router.get((UAID,)) is None
+
+
+async def test_the_old_name_of_the_month_is_read_too(store: PushStore, router: TableHandle) -> None:
+    await router.put(
+        {"uaid": UAID, "router_type": "webpush", "connected_at": 1, "curmonth": "message"}
+    )
+    assert (await known(store)).current_month == "message"
+
+
+async def test_with_a_key_uaids_are_hashed_in_every_table(engine: Engine) -> None:
+    clock = ManualClock()
+    store = await PushStore.open(engine, TablePlan(), key_hash="k", clock=clock)
+    await store.users.create(UAID, NODE, 5, "message")
+    await store.current.add_channel(UAID, "11111111-2222-3333-4444-555555555555")
+    assert await store.users.get(UAID) is not None
+    from autopush.store.tables import message_table, router_table
+
+    for table in (router_table("router"), message_table("message")):
+        page = await (await engine.ensure_table(table)).scan()
+        assert [len(str(item["uaid"])) for item in page.items] == [64]

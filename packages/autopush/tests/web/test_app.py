@@ -1,0 +1,261 @@
+"""Which request goes where, and what every answer of the endpoint carries."""
+
+import asyncio
+import json
+from urllib.parse import quote
+
+import pytest
+
+from autopush.version import VERSION
+from keytables import KeyTuple
+from support.connection_house import UAID, House
+from support.endpoint_house import Endpoint, headers_of, refusal
+
+TOKEN_PATHS = ["/wpush/v1/token", "/wpush/v2/token", "/wpush/token"]
+PATHS = ["/", *TOKEN_PATHS, "/m/id", "/status", "/health", "/v1/err", "/no/such/page", "/wpush/"]
+CORS = "access-control-"
+
+
+def cors_of(headers: dict[str, str]) -> dict[str, str]:
+    return {name: value for name, value in headers.items() if name.startswith(CORS)}
+
+
+# ── routes ──────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize("version", ["v1", None])
+async def test_a_push_reaches_its_endpoint_with_or_without_version(
+    house: House, endpoint: Endpoint, version: str | None
+) -> None:
+    await house.known_user()
+    path = endpoint.path()
+    if version is None:
+        path = path.replace("/v1/", "/")
+    response = await endpoint.ask("POST", path, {"ttl": "60"})
+    assert response.status == 201
+    assert len(house.rows()) == 1
+
+
+@pytest.mark.parametrize("path", TOKEN_PATHS)
+async def test_a_token_that_is_none_is_404_102(endpoint: Endpoint, path: str) -> None:
+    assert refusal(await endpoint.ask("POST", path)) == (404, 102)
+
+
+@pytest.mark.parametrize("method", ["GET", "PUT", "DELETE", "PATCH"])
+@pytest.mark.parametrize("path", TOKEN_PATHS)
+async def test_endpoints_take_post_only(endpoint: Endpoint, method: str, path: str) -> None:
+    response = await endpoint.ask(method, path)
+    assert response.status == 405
+    assert headers_of(response)["allow"] == "POST, OPTIONS, HEAD"
+    assert json.loads(response.body)["code"] == 405
+
+
+@pytest.mark.parametrize("method", ["GET", "PUT", "POST", "PATCH"])
+async def test_messages_take_delete_only(endpoint: Endpoint, method: str) -> None:
+    response = await endpoint.ask(method, "/m/id")
+    assert response.status == 405
+    assert headers_of(response)["allow"] == "DELETE, OPTIONS, HEAD"
+
+
+@pytest.mark.parametrize(
+    ("method", "path"),
+    [
+        ("GET", "/no/such/page"),
+        ("POST", "/no/such/page"),
+        ("POST", "/"),
+        ("POST", "/wpush"),
+        ("POST", "/wpush/"),
+        ("POST", "/wpush/v1/"),
+        ("POST", "/wpush/v1/token/more"),
+        ("POST", "/wpush/v1/token/"),
+        ("DELETE", "/m"),
+        ("DELETE", "/m/"),
+        ("DELETE", "/m/id/more"),
+        ("GET", "/wpush"),
+        ("GET", "/m/"),
+        ("POST", "/wpushed/v1/token"),
+        ("PUT", f"/push/{UAID}"),
+        ("PUT", f"/notif/{UAID}"),
+        ("DELETE", f"/notif/{UAID}/5"),
+        ("GET", "//"),
+        ("GET", ""),
+    ],
+)
+async def test_a_path_that_is_none_is_404(endpoint: Endpoint, method: str, path: str) -> None:
+    response = await endpoint.ask(method, path)
+    assert response.status == 404
+    assert headers_of(response)["content-type"] == "application/json"
+    assert json.loads(response.body) == {"code": 404, "error": "Page not found"}
+
+
+async def test_status_says_ok_and_the_version(endpoint: Endpoint) -> None:
+    response = await endpoint.ask("GET", "/status")
+    assert response.status == 200
+    assert json.loads(response.body) == {"status": "OK", "version": VERSION}
+
+
+@pytest.mark.parametrize("path", ["/health", "/__heartbeat__", "/__version__", "/__lbheartbeat__"])
+async def test_the_status_pages_are_here(endpoint: Endpoint, path: str) -> None:
+    assert (await endpoint.ask("GET", path)).status == 200
+
+
+@pytest.mark.parametrize("path", ["/v1/err", "/v1/err/error", "/v1/err/crit", "/__error__"])
+async def test_the_log_check_is_here(endpoint: Endpoint, path: str) -> None:
+    assert (await endpoint.ask("GET", path)).status == 418
+
+
+async def test_the_start_page_is_at_the_root(endpoint: Endpoint) -> None:
+    response = await endpoint.ask("GET", "/")
+    assert response.status == 200
+    assert headers_of(response)["content-type"] == "text/html; charset=utf-8"
+
+
+async def test_a_page_answered_twice_carries_its_headers_once(endpoint: Endpoint) -> None:
+    first, second = await endpoint.ask("GET", "/"), await endpoint.ask("GET", "/")
+    assert headers_of(first) == headers_of(second)
+
+
+@pytest.mark.parametrize("spell", [str, quote, lambda text: text.replace("=", "%3d")])
+@pytest.mark.parametrize("padded", [True, False])
+async def test_a_message_id_may_be_percent_encoded_and_lack_its_padding(
+    house: House, endpoint: Endpoint, spell: object, padded: bool
+) -> None:
+    assert callable(spell)
+    for _ in range(6):  # ids of all lengths, with padding and without
+        message = house.message()
+        await house.store.current.store(message)
+        text = message.version if padded else message.version.rstrip("=")
+        assert (await endpoint.ask("DELETE", f"/m/{spell(text)}")).status == 204
+        assert house.rows() == []
+
+
+async def test_a_token_may_be_percent_encoded(house: House, endpoint: Endpoint) -> None:
+    await house.known_user()
+    path = endpoint.path().replace("g", "%67", 1)
+    assert (await endpoint.ask("POST", path, {"ttl": "60"})).status == 201
+
+
+@pytest.mark.parametrize("path", ["/m/%ff%fe", "/m/%00", "/m/%", "/m/é", "/m/%C3%A9"])
+async def test_nonsense_behind_a_percent_sign_is_a_refusal(endpoint: Endpoint, path: str) -> None:
+    assert refusal(await endpoint.ask("DELETE", path)) == (400, 102)
+
+
+# ── what every answer carries ───────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize("method", ["OPTIONS", "HEAD"])
+@pytest.mark.parametrize("path", PATHS)
+async def test_options_and_head_are_200_and_empty_everywhere(
+    endpoint: Endpoint, method: str, path: str
+) -> None:
+    response = await endpoint.ask(method, path)
+    assert (response.status, response.body) == (200, b"")
+    assert headers_of(response)["access-control-allow-origin"] == "*"
+
+
+@pytest.mark.parametrize("method", ["OPTIONS", "POST", "GET"])
+@pytest.mark.parametrize("path", TOKEN_PATHS)
+async def test_web_pages_of_any_origin_may_push(endpoint: Endpoint, method: str, path: str) -> None:
+    headers = headers_of(await endpoint.ask(method, path))
+    allowed = headers[f"{CORS}allow-headers"].split(",")
+    assert {
+        "authorization",
+        "content-encoding",
+        "content-type",
+        "crypto-key",
+        "encryption",
+        "encryption-key",
+        "topic",
+        "ttl",
+        "urgency",
+    } == set(allowed)
+    assert headers[f"{CORS}allow-origin"] == "*"
+    assert headers[f"{CORS}allow-methods"] == "POST"
+    assert headers[f"{CORS}expose-headers"] == "location,www-authenticate"
+    assert headers[f"{CORS}max-age"] == "3600"
+
+
+@pytest.mark.parametrize("method", ["OPTIONS", "DELETE", "GET"])
+async def test_web_pages_of_any_origin_may_take_messages_back(
+    endpoint: Endpoint, method: str
+) -> None:
+    assert cors_of(headers_of(await endpoint.ask(method, "/m/id"))) == {
+        f"{CORS}allow-origin": "*",
+        f"{CORS}allow-methods": "DELETE",
+        f"{CORS}allow-headers": "",
+        f"{CORS}expose-headers": "location",
+        f"{CORS}max-age": "3600",
+    }
+
+
+@pytest.mark.parametrize("path", ["/", "/status", "/no/such/page", "/v1/err", "/messages"])
+async def test_other_pages_may_be_read_by_any_origin(endpoint: Endpoint, path: str) -> None:
+    headers = headers_of(await endpoint.ask("GET", path))
+    assert cors_of(headers) == {f"{CORS}allow-origin": "*"}
+
+
+async def test_a_push_and_its_deletion_carry_the_headers_of_their_route(
+    house: House, endpoint: Endpoint
+) -> None:
+    await house.known_user()
+    pushed = await endpoint.push()
+    assert headers_of(pushed)[f"{CORS}allow-methods"] == "POST"
+    location = dict(pushed.headers)["Location"]
+    deleted = await endpoint.ask("DELETE", location[location.index("/m/") :])
+    assert deleted.status == 204
+    assert headers_of(deleted)[f"{CORS}allow-methods"] == "DELETE"
+
+
+@pytest.mark.parametrize("method", ["GET", "OPTIONS", "POST", "DELETE"])
+@pytest.mark.parametrize("path", PATHS)
+async def test_without_cors_no_answer_names_it(house: House, method: str, path: str) -> None:
+    endpoint = Endpoint(house, cors=False)
+    assert cors_of(headers_of(await endpoint.ask(method, path))) == {}
+
+
+@pytest.mark.parametrize("method", ["GET", "OPTIONS", "POST", "DELETE"])
+@pytest.mark.parametrize("path", PATHS)
+async def test_hsts_is_on_every_answer_when_it_is_on(house: House, method: str, path: str) -> None:
+    name = "strict-transport-security"
+    endpoint = Endpoint(house, hsts_max_age=31_536_000)
+    headers = headers_of(await endpoint.ask(method, path))
+    assert headers[name] == "max-age=31536000;includeSubDomains"
+    assert name not in headers_of(await Endpoint(house).ask(method, path))
+
+
+# ── too much at once ────────────────────────────────────────────────────────────────────────────
+
+
+async def test_requests_beyond_the_limit_are_503_201_until_others_end(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await house.known_user()
+    table, released = house.engine.tables["router"], asyncio.Event()
+    get = table.get
+
+    async def slowly(key: KeyTuple) -> object:
+        await released.wait()
+        return await get(key)
+
+    monkeypatch.setattr(table, "get", slowly)
+    endpoint = Endpoint(house, max_requests=2)
+    slow = [asyncio.ensure_future(endpoint.push()) for _ in range(2)]
+    await asyncio.sleep(0)
+    assert refusal(await endpoint.push()) == (503, 201)
+    assert cors_of(headers_of(await endpoint.push()))
+    released.set()
+    assert [response.status for response in await asyncio.gather(*slow)] == [201, 201]
+    assert (await endpoint.push()).status == 201
+
+
+async def test_refused_and_failed_requests_do_not_count_for_ever(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await house.known_user()
+    endpoint = Endpoint(house, max_requests=1)
+    for _ in range(3):
+        assert (await endpoint.ask("POST", "/wpush/v1/token")).status == 404
+        house.engine.fail("get router", RuntimeError("a bug"))
+        with pytest.raises(RuntimeError):
+            await endpoint.push()
+    assert (await endpoint.push()).status == 201

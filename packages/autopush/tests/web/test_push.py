@@ -1,0 +1,402 @@
+"""A push from request to answer: what is refused, in which order, and what is promised by a 201."""
+
+import asyncio
+import json
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from autopush.net.http_messages import Response
+from autopush.webpush.message_id import parse
+from keytables import ItemTooLarge, Throttled, Unavailable
+from support.connection_house import CHANNEL, ENDPOINT, NODE, OTHER, UAID, House
+from support.endpoint_house import AES128GCM, MAX_DATA, MAX_TTL, Endpoint, headers_of, refusal
+from support.senders import Sender
+
+SENDER, STRANGER = Sender(), Sender()
+BODY = b"\xc3\x28\xa0\xa1\xe2\x28\xa1"
+TTL = {"ttl": "60"}
+
+
+def vapid(house: House, sender: Sender = SENDER, **claims: object) -> str:
+    """Authorization valid for an hour, unless told otherwise."""
+    return sender.vapid({"aud": ENDPOINT, "exp": house.clock() + 3600} | claims)
+
+
+async def signed(
+    house: House, endpoint: Endpoint, authorization: str, headers: Mapping[str, str] = TTL
+) -> Response:
+    """A push to an endpoint that is restricted to SENDER."""
+    return await endpoint.push({**headers, "authorization": authorization}, key=SENDER.point)
+
+
+# ── refusals ────────────────────────────────────────────────────────────────────────────────────
+
+
+async def test_of_all_that_is_wrong_the_first_in_the_documented_order_is_answered(
+    house: House, endpoint: Endpoint
+) -> None:
+    v2 = endpoint.path(key=SENDER.point)
+    headers = {
+        "authorization": "Basic dXNlcg==",
+        "crypto-key": "nonsense",
+        "topic": "not a topic",
+    }
+    path, body = "/wpush/v1/nonsense", b"x" * (MAX_DATA + 1)
+
+    async def answered() -> tuple[int, int]:
+        return refusal(await endpoint.ask("POST", path, headers, body))
+
+    assert await answered() == (404, 102)
+    path = v2.replace("/v2/", "/v1/")
+    assert await answered() == (400, 110)
+    headers["crypto-key"] = "dh=abc"
+    assert await answered() == (401, 109)
+    headers["authorization"] = vapid(house, STRANGER, exp=house.clock() - 1)
+    assert await answered() == (404, 102)
+    path = v2
+    assert await answered() == (401, 109)
+    headers["authorization"] = vapid(house, exp=house.clock() - 1)
+    assert house.engine.calls == []
+    assert await answered() == (410, 103)
+    await house.known_user()
+    house.edit_record(router_type="simplepush")
+    assert await answered() == (410, 106)
+    assert house.users() == []
+    await house.known_user()
+    house.edit_record(current_month="message_2011_01")
+    assert await answered() == (410, 106)
+    assert house.users() == []
+    await house.known_user()
+    await house.store.current.remove_channel(UAID, CHANNEL)
+    assert await answered() == (410, 106)
+    assert house.users() == [UAID]
+    await house.store.current.add_channel(UAID, CHANNEL)
+    assert await answered() == (400, 113)
+    headers["topic"] = "news"
+    assert await answered() == (400, 111)
+    headers["ttl"] = "-1"
+    assert await answered() == (400, 112)
+    headers["ttl"] = "60"
+    assert await answered() == (413, 104)
+    body = body[1:]
+    assert await answered() == (400, 110)
+    headers["content-encoding"] = "aes128gcm"
+    assert await answered() == (400, 110)
+    del headers["crypto-key"]
+    assert await answered() == (401, 109)
+    assert house.rows() == []
+    headers["authorization"] = vapid(house)
+    assert (await endpoint.ask("POST", path, headers, body)).status == 201
+
+
+@pytest.mark.parametrize("token", ["x", "gAAAAA", "e" * 200, "%20", "…", "=" * 8])
+@pytest.mark.parametrize("version", ["v1/", "v2/", ""])
+async def test_a_token_of_nobody_is_404_102(endpoint: Endpoint, version: str, token: str) -> None:
+    assert refusal(await endpoint.ask("POST", f"/wpush/{version}{token}", TTL)) == (404, 102)
+
+
+@pytest.mark.parametrize("version", ["v0", "v3", "v", "V1", "1"])
+async def test_a_version_that_does_not_exist_is_404_102(endpoint: Endpoint, version: str) -> None:
+    path = endpoint.path().replace("/v1/", f"/{version}/")
+    assert refusal(await endpoint.ask("POST", path, TTL)) == (404, 102)
+
+
+async def test_a_restricted_endpoint_without_authorization_is_401_109(
+    house: House, endpoint: Endpoint
+) -> None:
+    await house.known_user()
+    assert refusal(await endpoint.push(TTL, key=SENDER.point)) == (401, 109)
+
+
+async def test_a_restricted_endpoint_is_for_its_own_sender_only(
+    house: House, endpoint: Endpoint
+) -> None:
+    await house.known_user()
+    assert refusal(await signed(house, endpoint, vapid(house, STRANGER))) == (401, 109)
+    assert (await signed(house, endpoint, vapid(house))).status == 201
+    assert refusal(await signed(house, endpoint, vapid(house, STRANGER))) == (401, 109)
+
+
+@pytest.mark.parametrize(
+    "claims",
+    [
+        {"exp": -1},
+        {"exp": 86_400 + 60},
+        {"exp": "soon"},
+        {"exp": None},
+        {"aud": "https://elsewhere.example"},
+        {"aud": None},
+    ],
+    ids=str,
+)
+async def test_a_token_with_wrong_claims_is_401_109(
+    house: House, endpoint: Endpoint, claims: dict[str, Any]
+) -> None:
+    await house.known_user()
+    if isinstance(claims.get("exp"), int):
+        claims = {"exp": house.clock() + claims["exp"]}
+    assert refusal(await signed(house, endpoint, vapid(house, **claims))) == (401, 109)
+
+
+async def test_an_open_endpoint_does_not_take_a_bad_token_either(
+    house: House, endpoint: Endpoint
+) -> None:
+    await house.known_user()
+    headers = TTL | {"authorization": vapid(house, exp=house.clock() - 1)}
+    assert refusal(await endpoint.push(headers)) == (401, 109)
+
+
+async def test_a_sender_is_judged_anew_at_every_push(house: House, endpoint: Endpoint) -> None:
+    await house.known_user()
+    authorization = vapid(house, exp=house.clock() + 10)
+    assert (await signed(house, endpoint, authorization)).status == 201
+    house.clock.advance(9)
+    assert (await signed(house, endpoint, authorization)).status == 201
+    house.clock.advance(2)
+    assert refusal(await signed(house, endpoint, authorization)) == (401, 109)
+
+
+async def test_a_refused_push_stores_nothing(house: House, endpoint: Endpoint) -> None:
+    await house.known_user()
+    assert refusal(await endpoint.push({})) == (400, 111)
+    assert refusal(await endpoint.push({"ttl": "x"})) == (400, 112)
+    assert refusal(await endpoint.push(TTL, channel=OTHER)) == (410, 106)
+    assert house.rows() == []
+
+
+async def test_a_missing_header_is_named_under_errors(house: House, endpoint: Endpoint) -> None:
+    await house.known_user()
+    response = await endpoint.push(TTL | {"content-encoding": "aesgcm"}, BODY)
+    assert refusal(response) == (400, 111)
+    assert "encryption" in json.loads(response.body)["errors"]
+
+
+async def test_a_refusal_carries_the_headers_of_the_route(endpoint: Endpoint) -> None:
+    headers = headers_of(await endpoint.push(TTL))
+    assert headers["access-control-expose-headers"] == "location,www-authenticate"
+    assert headers["cache-control"] == "max-age=86400"
+
+
+# ── 201 ─────────────────────────────────────────────────────────────────────────────────────────
+
+
+async def test_a_201_names_the_message_three_times(house: House, endpoint: Endpoint) -> None:
+    await house.known_user()
+    response = await endpoint.push(AES128GCM, BODY)
+    assert response.status == 201
+    headers = headers_of(response)
+    assert headers["content-type"] == "application/json"
+    assert headers["ttl"] == "60"
+    document = json.loads(response.body)
+    assert document.keys() == {"message-id"}
+    assert headers["location"] == f"{ENDPOINT}/m/{document['message-id']}"
+    (row,) = house.rows()
+    assert row["updateid"] == document["message-id"]
+    message = parse(house.ring, document["message-id"])
+    assert (message.uaid, message.channel_id) == (UAID, CHANNEL)
+    assert row["chidmessageid"] == message.sort_key
+
+
+async def test_what_is_stored_is_what_was_sent(house: House, endpoint: Endpoint) -> None:
+    await house.known_user()
+    await endpoint.push(AES128GCM, BODY)
+    (row,) = house.rows()
+    assert row["data"] == "wyigoeIooQ"
+    assert row["headers"] == {"encoding": "aes128gcm"}
+    assert row["ttl"] == 60
+    assert row["timestamp"] == int(house.clock())
+
+
+async def test_crypto_headers_are_cleaned_for_the_user_agent(
+    house: House, endpoint: Endpoint
+) -> None:
+    await house.known_user()
+    salt = 'keyid="http://example.org/bob/keys/123";salt="XZwpw6o37R-6qoZjw6KwAw=="'
+    headers = TTL | {"content-encoding": "aesgcm", "encryption": salt, "crypto-key": "dh=BAo="}
+    assert (await endpoint.push(headers, BODY)).status == 201
+    (row,) = house.rows()
+    assert row["headers"] == {
+        "encoding": "aesgcm",
+        "encryption": "keyid=http://example.org/bob/keys/123;salt=XZwpw6o37R-6qoZjw6KwAw",
+        "crypto_key": "dh=BAo",
+    }
+
+
+async def test_without_a_body_crypto_headers_are_neither_checked_nor_stored(
+    house: House, endpoint: Endpoint
+) -> None:
+    await house.known_user()
+    headers = TTL | {"content-encoding": "nonsense", "encryption": "salt=x"}
+    assert (await endpoint.push(headers)).status == 201
+    (row,) = house.rows()
+    assert "data" not in row
+    assert "headers" not in row
+
+
+@pytest.mark.parametrize(
+    ("sent", "applied"),
+    [("0", 0), ("60", 60), (str(MAX_TTL), MAX_TTL), (str(MAX_TTL + 1), MAX_TTL), ("9" * 30, None)],
+)
+async def test_the_answer_names_the_ttl_that_is_applied(
+    house: House, endpoint: Endpoint, sent: str, applied: int | None
+) -> None:
+    await house.known_user()
+    response = await endpoint.push({"ttl": sent})
+    if applied is None:
+        assert refusal(response) == (400, 112)
+    else:
+        assert headers_of(response)["ttl"] == str(applied)
+        assert [row["ttl"] for row in house.rows()] == ([applied] if applied else [])
+
+
+async def test_a_ttl_of_0_for_somebody_who_is_away_is_201_and_stored_nowhere(
+    house: House, endpoint: Endpoint
+) -> None:
+    await house.known_user()
+    response = await endpoint.push({"ttl": "0"})
+    assert response.status == 201
+    assert "message-id" in json.loads(response.body)
+    assert house.rows() == []
+
+
+async def test_a_topic_replaces_the_message_before_it(house: House, endpoint: Endpoint) -> None:
+    await house.known_user()
+    first, second = [await endpoint.push(TTL | {"topic": "news"}) for _ in range(2)]
+    assert headers_of(first)["location"] != headers_of(second)["location"]
+    assert house.stored_versions() == [json.loads(second.body)["message-id"]]
+
+
+async def test_messages_of_one_instant_do_not_overwrite_each_other(
+    house: House, endpoint: Endpoint
+) -> None:
+    await house.known_user()
+    sent = [json.loads((await endpoint.push()).body)["message-id"] for _ in range(5)]
+    assert house.stored_versions() == sent
+
+
+@pytest.mark.parametrize("store_first", [True, False], ids=["store-first", "bypass"])
+async def test_a_connected_user_agent_hears_it_at_once(house: House, store_first: bool) -> None:
+    endpoint = Endpoint(house, store_first=store_first)
+    agent = await house.subscribed()
+    response = await endpoint.push(AES128GCM, BODY, uaid=agent.uaid)
+    assert response.status == 201
+    assert agent.heard() == [
+        {
+            "messageType": "notification",
+            "channelID": CHANNEL,
+            "version": json.loads(response.body)["message-id"],
+            "data": "wyigoeIooQ",
+            "headers": {"encoding": "aes128gcm"},
+        }
+    ]
+    assert len(house.rows()) == store_first
+
+
+async def test_with_store_first_the_201_waits_for_the_commit(
+    house: House, endpoint: Endpoint, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    agent = await house.subscribed()
+    committed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+    monkeypatch.setattr(house.engine.tables["message"], "put", lambda item: committed)
+    push = asyncio.ensure_future(endpoint.push(uaid=agent.uaid))
+    await house.settle()
+    assert len(agent.versions()) == 1
+    assert not push.done()
+    committed.set_result(None)
+    assert (await push).status == 201
+
+
+async def test_a_push_between_hello_and_its_reply_is_stored_and_delivered_after_it(
+    house: House, endpoint: Endpoint
+) -> None:
+    await house.known_user()
+    agent = house.connect()
+    agent.hello(UAID)
+    response = await endpoint.push()
+    assert response.status == 201
+    await house.settle()
+    hello, notification = agent.heard()
+    assert isinstance(hello, dict)
+    assert isinstance(notification, dict)
+    assert hello["messageType"] == "hello"
+    assert notification["version"] == json.loads(response.body)["message-id"]
+
+
+async def test_a_node_that_has_not_got_the_user_agent_is_cleared(
+    house: House, endpoint: Endpoint
+) -> None:
+    await house.known_user(node_id=NODE)
+    assert (await endpoint.push()).status == 201
+    assert (await house.record()).node_id is None
+
+
+# ── the store fails ─────────────────────────────────────────────────────────────────────────────
+
+FAILURES = pytest.mark.parametrize(
+    ("error", "answer"),
+    [(Throttled("full"), (503, 201)), (Unavailable("gone"), (503, 202))],
+    ids=["throttled", "unavailable"],
+)
+
+
+@FAILURES
+@pytest.mark.parametrize("call", ["get router", "get message", "put message"])
+async def test_a_store_that_fails_is_503_and_the_push_may_be_repeated(
+    house: House, endpoint: Endpoint, call: str, error: Exception, answer: tuple[int, int]
+) -> None:
+    await house.known_user()
+    house.engine.fail(call, error)
+    assert refusal(await endpoint.push()) == answer
+    assert house.rows() == []
+    assert (await endpoint.push()).status == 201
+
+
+@FAILURES
+async def test_a_connected_user_agent_does_not_make_a_failed_store_good(
+    house: House, endpoint: Endpoint, error: Exception, answer: tuple[int, int]
+) -> None:
+    agent = await house.subscribed()
+    house.engine.fail("put message", error)
+    assert refusal(await endpoint.push(uaid=agent.uaid)) == answer
+
+
+@FAILURES
+async def test_a_useless_record_that_cannot_be_dropped_is_503(
+    house: House, endpoint: Endpoint, error: Exception, answer: tuple[int, int]
+) -> None:
+    await house.known_user()
+    house.edit_record(current_month=None)
+    house.engine.fail("delete router", error)
+    assert refusal(await endpoint.push()) == answer
+
+
+@pytest.mark.parametrize("call", ["update router", "get router"])
+async def test_once_it_is_stored_a_failing_store_does_not_matter(
+    house: House, endpoint: Endpoint, call: str
+) -> None:
+    await house.known_user()
+    before = [None] if call == "get router" else []
+    house.engine.fail(call, *before, Unavailable("gone"))
+    assert (await endpoint.push()).status == 201
+    assert len(house.rows()) == 1
+
+
+async def test_a_message_too_large_for_the_store_is_413_104(
+    house: House, endpoint: Endpoint, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await house.known_user()
+
+    def refuse(item: object) -> None:
+        raise ItemTooLarge(500_000, 409_600)
+
+    monkeypatch.setattr(house.engine.tables["message"], "put", refuse)
+    assert refusal(await endpoint.push()) == (413, 104)
+
+
+async def test_a_user_that_vanishes_meanwhile_is_410_105(house: House, endpoint: Endpoint) -> None:
+    await house.known_user()
+    users = house.engine.tables["router"].items
+    house.engine.before("put message", users.clear)
+    assert refusal(await endpoint.push()) == (410, 105)

@@ -1,0 +1,91 @@
+"""Documents of reports, kept in the table ReportStore.
+
+Rule: a stored document is used only where everything it was made from is the same; otherwise it is
+made anew and takes the place of the old one. No message is read to find that out: the marks of
+dates tell, see `channelstats.tables.day_marks`. While one of them is open nothing is kept.
+
+It is stored as `<start>-<days>`. What else tells one from another (profile, time zone, version,
+inputs) is in its fingerprint, so there is one for each period and old ones do not pile up.
+"""
+
+import asyncio
+import hashlib
+from collections.abc import Mapping
+from datetime import date
+from typing import Final
+
+import msgspec
+
+from channelstats.reports.document import Document
+from channelstats.stats import Options, Period, report
+from channelstats.stats.document import SCHEMA_VERSION
+from channelstats.stats.gather import Known, dates_of, inputs, known
+from channelstats.tables import Tables
+from channelstats.tables.day_reading import Progress
+from keytables import Clock
+
+CODE_VERSION: Final = 1
+"""Goes up with every change of what a document says."""
+
+_DIGITS: Final = 16
+
+
+async def document_of(
+    tables: Tables,
+    period: Period,
+    options: Options,
+    *,
+    clock: Clock,
+    anew: bool = False,
+    progress: Progress | None = None,
+) -> Document:
+    """The document of a period: the stored one, or one made ``anew``. ``progress`` is told of dates
+    read, and of all.
+    """
+    about = await known(tables, options)
+    # Replies may be later than the period; where first posts are to be found, any message counts.
+    first = date.min if about.first_posts is None else dates_of(period)[0]
+    state = await tables.messages.state_since(first)
+    mark = await asyncio.to_thread(fingerprint, about, state, period, options)
+    name = f"{period.start.isoformat()}-{period.days}"
+    if not anew and state and (kept := await tables.reports.get(name)) is not None:
+        stored = await asyncio.to_thread(_read, kept, mark)
+        if stored is not None:
+            return stored
+    read = await inputs(tables, about, period, options, progress, anew=anew)
+    now = int(clock())
+
+    def make() -> tuple[str, Document]:
+        json = report(read, period, options, generated_at=now, made_from=mark).json
+        return json.decode(), Document(json)
+
+    text, made = await asyncio.to_thread(make)
+    if state and await tables.messages.state_since(first) == state:
+        await tables.reports.put(name, text)
+    return made
+
+
+def fingerprint(about: Known, state: str | None, period: Period, options: Options) -> str:
+    """What a document is made from and by, in short; ``state`` is that of the messages."""
+    said: Mapping[str, object] = {
+        "versions": [SCHEMA_VERSION, CODE_VERSION],
+        "period": [period.start, period.days, period.zone.key],
+        "options": [options.counting, options.default_timezone, options.merge_skin_tones],
+        "left_out": [sorted(about.left_out.people), sorted(about.left_out.channels)],
+        "messages": state,
+        "users": sorted(about.users.items()),
+        "channels": sorted(about.channels.items()),
+        "counts": sorted((day.isoformat(), counts) for day, counts in about.counts.items()),
+        "first_posts": None if about.first_posts is None else sorted(about.first_posts.items()),
+    }
+    return hashlib.sha256(msgspec.json.encode(said)).hexdigest()[:_DIGITS]
+
+
+def _read(text: str, mark: str) -> Document | None:
+    """The stored document; None if it is another, or cannot be understood."""
+    try:
+        document = Document(text)
+    except msgspec.DecodeError:
+        return None
+    made_from = document.get("input_fingerprint")
+    return document if isinstance(made_from, str) and made_from.endswith(f"/{mark}") else None

@@ -1,0 +1,27 @@
+"""The tables of the data model over keytables: what is stored, under which names, in which form.
+
+The one rule: names and encodings are those of the data model; both spellings of the past are read,
+one is written.
+
+    store          all tables of one prefix, opened
+    declarations   keys and indexes, as data
+    attributes     reading attributes of items that others may have written
+    paging         many items: batches and pages
+    codecs         mentions, reactions, replies, files: text in one attribute
+    message_row    a message as a row
+    messages       reading and writing rows of messages
+    columns        rows of messages as columns
+    day_marks      which state of a date's messages is the present one
+    day_writing    dates that a run writes to: opened and closed
+    day_blocks     the messages of a date as columns, kept as one text
+    day_reading    messages of dates: from blocks where they are right, else from rows
+    writer_lease   one run writes at a time
+    directory      users and channels
+    configuration  counts and their history, names, markers of running work
+    sent_reports   what was sent where, and who is sending it
+    first_posts, watermarks, members_log, text_store, user_hash, subscriptions: one table each
+"""
+
+from channelstats.tables.store import Tables
+
+__all__ = ["Tables"]

@@ -1,0 +1,164 @@
+"""The table Configuration: counts and their history, the names of channels, markers of work.
+
+Rule: one row for each key, any columns; a report takes the counts of its own time, never today's.
+
+    counts                active_users, all_users, active_humans
+    counts_history        a column `yyyy-mm-dd` for each day they were taken, a map of the same
+    channel_names         names: all, joined by `#`
+    active_channel_names  names: those not archived
+    as_of                 directory: the time, in seconds, that users and channels are as of
+    first_posts           counting: the way of counting that FirstPost was made by
+    last_run              last_run: the time, in seconds, up to which everything was read;
+                          unread: what a run after it could not read
+    days, days <yyyy-mm>  marks of dates, see `day_marks`
+    writer                which run writes messages, see `writer_lease`
+    import <fingerprint>  what an unfinished import has done: done (channel IDs), newest
+    forgotten             people: digests of the IDs of those whom the store has forgotten
+    sent …                what was sent where; see `channelstats.tables.sent_reports`
+    sync <part>           the same of a run over the Web API: done (channel IDs), at (seconds)
+"""
+
+from collections.abc import Iterable, Mapping
+from datetime import date
+from typing import Final
+
+import msgspec
+
+from channelstats.tables.attributes import number, text, without_empty
+from channelstats.tables.directory import Channel
+from channelstats.tables.writer_lease import WriterLease, is_held
+from keytables import Clock, Item, TableHandle, Update, Value
+
+ADD_DONE: Final = Update(add_to=("done",))
+ADD_DONE_AND_NEWEST: Final = Update(add_to=("done",), set=("newest",))
+
+
+class Counts(msgspec.Struct, frozen=True):
+    """How many users there are. Active ones are not deactivated; bots and guests are among them."""
+
+    active_users: int = 0
+    all_users: int = 0
+    active_humans: int = 0
+
+
+def counts_at(history: Mapping[date, Counts], day: date) -> Counts:
+    """The counts of a day: the latest taken up to it, else the earliest after it, else zeros."""
+    before = [taken for taken in history if taken <= day]
+    if before:
+        return history[max(before)]
+    return history[min(history)] if history else Counts()
+
+
+class Configuration:
+    """See the module."""
+
+    def __init__(self, table: TableHandle) -> None:
+        self._table = table
+
+    async def get(self, key: str) -> Item:
+        """The columns of a key; none when it is absent."""
+        return await self._table.get((key,)) or {}
+
+    async def put(self, key: str, columns: Mapping[str, Value]) -> None:
+        await self._table.put({"key": key, **columns})
+
+    async def update(self, key: str, update: Update, values: Mapping[str, Value]) -> None:
+        await self._table.update((key,), update, values)
+
+    async def delete(self, key: str) -> None:
+        await self._table.delete((key,))
+
+    def writer_lease(self, clock: Clock) -> WriterLease:
+        return WriterLease(self._table, clock)
+
+    async def is_being_written(self, clock: Clock) -> bool:
+        """Whether a run that is alive writes messages."""
+        return await is_held(self._table, clock)
+
+    # ── counts ───────────────────────────────────────────────────────────────────────────────────
+
+    async def put_counts(self, counts: Counts) -> None:
+        await self.put("counts", msgspec.structs.asdict(counts))
+
+    async def add_to_history(self, day: date, counts: Counts) -> None:
+        sample = Update(set={day.isoformat(): msgspec.structs.asdict(counts)})
+        await self._table.update(("counts_history",), sample)
+
+    async def counts(self) -> Counts:
+        return _counts(await self.get("counts"))
+
+    async def history(self) -> dict[date, Counts]:
+        """Counts by the day they were taken."""
+        row = await self.get("counts_history")
+        days = {_day(name): value for name, value in row.items() if isinstance(value, Mapping)}
+        return {day: _counts(value) for day, value in days.items() if day is not None}
+
+    # ── names, times ─────────────────────────────────────────────────────────────────────────────
+
+    async def put_names(self, channels: Iterable[Channel]) -> None:
+        """Store the names of all channels and of those not archived, sorted."""
+        known = sorted((channel.friendly_name, channel.is_archived) for channel in channels)
+        names = [name for name, _ in known if name]
+        active = [name for name, archived in known if name and not archived]
+        for key, found in (("channel_names", names), ("active_channel_names", active)):
+            await self.put(key, without_empty({"names": "#".join(found)}))
+
+    async def directory_as_of(self) -> int:
+        """Seconds since the epoch that User and Channel are as of; 0 when they are empty."""
+        return number(await self.get("as_of"), "directory") or 0
+
+    async def put_directory_as_of(self, seconds: int) -> None:
+        await self.put("as_of", {"directory": seconds})
+
+    async def first_posts_counting(self) -> str:
+        """The name of the way of counting that the table FirstPost was made by; "" for none."""
+        return text(await self.get("first_posts"), "counting")
+
+    async def put_first_posts_counting(self, name: str) -> None:
+        await self.put("first_posts", without_empty({"counting": name}))
+
+    async def last_run(self) -> int:
+        """Seconds since the epoch up to which a run that came to its end has read everything; 0
+        before the first.
+        """
+        return number(await self.get("last_run"), "last_run") or 0
+
+    async def unread(self) -> str:
+        """What kept the last run over everything from having read it; "" for nothing."""
+        return text(await self.get("last_run"), "unread")
+
+    async def put_unread(self, reason: str) -> None:
+        await self.put("last_run", {**await self.get("last_run"), "unread": reason})
+
+    async def raise_last_run(self, seconds: int) -> None:
+        if seconds > await self.last_run():
+            await self.put("last_run", {"last_run": seconds})
+
+    # ── imports ──────────────────────────────────────────────────────────────────────────────────
+
+    async def import_done(self, fingerprint: str) -> tuple[frozenset[str], str]:
+        """The channels an unfinished import has done, and the newest timestamp it met in them."""
+        row = await self.get(f"import {fingerprint}")
+        done = row.get("done")
+        return done if isinstance(done, frozenset) else frozenset(), text(row, "newest")
+
+    async def add_import_done(self, fingerprint: str, cid: str, newest: str) -> None:
+        done = frozenset((cid,))
+        update, values = ADD_DONE, dict[str, Value](done=done)
+        if newest:
+            update, values = ADD_DONE_AND_NEWEST, values | {"newest": newest}
+        await self._table.update((f"import {fingerprint}",), update, values)
+
+    async def forget_import(self, fingerprint: str) -> None:
+        await self.delete(f"import {fingerprint}")
+
+
+def _counts(row: Mapping[str, Value]) -> Counts:
+    return Counts(**{name: number(row, name) or 0 for name in Counts.__struct_fields__})
+
+
+def _day(text: str) -> date | None:
+    try:
+        return date.fromisoformat(text)
+    except ValueError:
+        return None

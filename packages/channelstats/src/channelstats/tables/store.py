@@ -1,0 +1,93 @@
+"""All tables of one prefix, opened.
+
+Rule: a table is made the first time its prefix is opened.
+"""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Self
+from zoneinfo import ZoneInfo
+
+from channelstats.tables.configuration import Configuration
+from channelstats.tables.day_blocks import DayBlocks
+from channelstats.tables.day_marks import DayMarks
+from channelstats.tables.declarations import table
+from channelstats.tables.directory import Channels, Users, UsersCreated
+from channelstats.tables.first_posts import FirstPosts
+from channelstats.tables.members_log import MembersLog
+from channelstats.tables.messages import Messages
+from channelstats.tables.sent_reports import SentReports
+from channelstats.tables.subscriptions import Subscriptions
+from channelstats.tables.text_store import TextStore
+from channelstats.tables.user_hash import UserHash
+from channelstats.tables.watermarks import Watermarks
+from keytables import Clock, Engine, TableHandle
+
+
+@dataclass(frozen=True)
+class Tables:
+    """The tables of one workspace. ``zone`` is the time zone messages are dated in."""
+
+    zone: ZoneInfo
+    messages: Messages
+    channels: Channels
+    users: Users
+    users_created: UsersCreated
+    user_hash: UserHash
+    first_posts: FirstPosts
+    members_log: MembersLog
+    watermarks: Watermarks
+    configuration: Configuration
+    sent: SentReports
+    subscriptions: Subscriptions
+    bulk: TextStore
+    reports: TextStore
+
+    @asynccontextmanager
+    async def writing(self, clock: Clock) -> AsyncIterator[None]:
+        """Be the only run that writes messages.
+
+        :raises Taken: there is another one
+        """
+        async with self.configuration.writer_lease(clock):
+            await self.messages.take_over_days()
+            yield
+
+    async def first_run_is_on(self, clock: Clock) -> bool:
+        """Whether messages are being written while no run ever came to its end: all dates are open,
+        so whatever asks for messages reads them row by row.
+        """
+        if await self.configuration.last_run():
+            return False
+        if not await self.configuration.is_being_written(clock):
+            return False
+        return all((await self.messages.days()).values())
+
+    @classmethod
+    async def open(cls, engine: Engine, prefix: str, zone: ZoneInfo) -> Self:
+        """Open the tables `<prefix>.<Table>`, making those that are missing.
+
+        :raises SchemaError: the prefix is unfit, or a table exists with other keys
+        """
+
+        async def opened(name: str) -> TableHandle:
+            return await engine.ensure_table(table(prefix, name))
+
+        known, bulk = await opened("Configuration"), TextStore(await opened("BulkStore"))
+        return cls(
+            zone=zone,
+            messages=Messages(await opened("Message"), zone, DayMarks(known), DayBlocks(bulk)),
+            channels=Channels(await opened("Channel")),
+            users=Users(await opened("User")),
+            users_created=UsersCreated(await opened("UserCreated")),
+            user_hash=UserHash(await opened("UserHash")),
+            first_posts=FirstPosts(await opened("FirstPost")),
+            members_log=MembersLog(await opened("ChannelMembersLog")),
+            watermarks=Watermarks(await opened("ChannelConfiguration")),
+            configuration=Configuration(known),
+            sent=SentReports(await opened("Configuration")),
+            subscriptions=Subscriptions(await opened("Subscription")),
+            bulk=bulk,
+            reports=TextStore(await opened("ReportStore")),
+        )

@@ -1,0 +1,116 @@
+"""`channelstats notify`: which week, and what its user is told."""
+
+import asyncio
+from collections.abc import Iterator
+
+import pytest
+
+from channelstats.commands.call import DONE, NOT_DONE, WITH_PROBLEMS
+from channelstats.notifications.vapid import vapid_key
+from channelstats.tables import Tables
+from keytables.sqlite import SqliteEngine
+from support.channelstats.called import DATA, called, stored
+from support.channelstats.house import EXAMPLE, NOW, UTC
+from support.channelstats.push_service import Answer, Browser, PushService, push_service
+from support.clocks import ManualClock
+from support.loop_thread import LoopThread
+
+Capture = pytest.CaptureFixture[str]
+
+
+@pytest.fixture
+def service() -> Iterator[PushService]:
+    """A push service beside the command, which has a loop of its own."""
+    with LoopThread() as loop:
+        running = push_service()
+        yield loop.run(running.__aenter__())
+        loop.run(running.__aexit__(None, None, None))
+
+
+@pytest.fixture(autouse=True)
+def _example(_nothing_set: None, capfd: Capture) -> None:
+    """The worked example: its first week is there, its second is not at its end."""
+    assert called("import-export", str(EXAMPLE), now=NOW) == DONE
+    capfd.readouterr()
+
+
+def subscribed(service: PushService, *answers: Answer, announced: str = "") -> Browser:
+    async def add(browser: Browser) -> None:
+        engine = await SqliteEngine.open(DATA / "channelstats.sqlite", clock=ManualClock(NOW))
+        try:
+            key = vapid_key(DATA).public
+            tables = await Tables.open(engine, "channelstats", UTC)
+            await tables.subscriptions.add(browser.subscription(announced=announced, vapid=key))
+        finally:
+            await engine.close()
+
+    browser = service.browser(*answers)
+    asyncio.run(add(browser))
+    return browser
+
+
+def notify(capfd: Capture, *flags: str, code: int = DONE) -> str:
+    assert called("notify", *flags, now=NOW) == code
+    found = capfd.readouterr()
+    assert found.out == ""
+    return found.err
+
+
+def test_without_a_week_it_is_the_newest_that_is_there(
+    service: PushService, capfd: Capture
+) -> None:
+    browser = subscribed(service)
+    assert notify(capfd) == "week of 2024-03-03: 1 browser notified\n"
+    assert notify(capfd) == "week of 2024-03-03: 0 browsers notified, 1 knew already\n"
+    assert len(browser.got) == 1
+
+
+def test_a_week_can_be_named_by_any_of_its_days(service: PushService, capfd: Capture) -> None:
+    browser = subscribed(service)
+    assert notify(capfd, "--week", "2024-03-13") == "week of 2024-03-10: 1 browser notified\n"
+    assert browser.got[0]["url"] == "/report?from=2024-03-10&to=2024-03-16"
+
+
+def test_a_dry_run_says_how_many_and_sends_nothing(service: PushService, capfd: Capture) -> None:
+    browser = subscribed(service)
+    assert notify(capfd, "--dry-run") == "week of 2024-03-03: 1 browser would be notified\n"
+    assert browser.got == []
+
+
+def test_a_dry_run_without_anybody_to_tell_says_so_as_well(capfd: Capture) -> None:
+    assert notify(capfd, "--dry-run") == "week of 2024-03-03: 0 browsers would be notified\n"
+
+
+def test_what_is_left_for_later_is_a_problem(service: PushService, capfd: Capture) -> None:
+    subscribed(service, 403)
+    told = notify(capfd, code=WITH_PROBLEMS)
+    assert told == "week of 2024-03-03: 0 browsers notified, 1 left for later\n"
+
+
+def test_a_quiet_run_says_nothing(service: PushService, capfd: Capture) -> None:
+    subscribed(service)
+    assert notify(capfd, "--quiet") == ""
+
+
+def test_a_week_that_is_not_over_cannot_be_told(capfd: Capture) -> None:
+    told = notify(capfd, "--week", "2024-03-21", code=NOT_DONE)
+    assert told == "channelstats: the week of 2024-03-17 is not over\n"
+
+
+def test_where_no_week_was_read_that_is_said(capfd: Capture) -> None:
+    told = notify(capfd, "--prefix", "other", code=NOT_DONE)
+    assert told == (
+        "channelstats: no whole week was read yet; see channelstats import-export and channelstats "
+        "sync\n"
+    )
+
+
+def test_a_broken_key_is_one_line(service: PushService, capfd: Capture) -> None:
+    subscribed(service)
+    (DATA / "vapid.pem").write_text("broken")
+    told = notify(capfd, code=NOT_DONE)
+    assert told.startswith("channelstats: channelstats-data/vapid.pem: expected a private key")
+    assert told.count("\n") == 1
+    assert [
+        item["announced"] for item in stored("Subscription").values() if "announced" in item
+    ] == []

@@ -1,0 +1,300 @@
+"""The original's tables into ours: the same as an import of the same workspace, nothing twice."""
+
+from collections.abc import AsyncIterator, Callable
+from datetime import date
+from pathlib import Path
+
+import pytest
+
+from channelstats.ingest.migration import Copied, Migration, MigrationEvent
+from channelstats.ingest.older_tables import NothingThere, OlderTables
+from channelstats.slack.export import Problem
+from channelstats.stats import Options, Period
+from channelstats.tables import Tables
+from channelstats.tables.first_posts import FirstPost
+from channelstats.tables.forgotten import add_forgotten
+from keytables import Item
+from support import dynamo_servers
+from support.channelstats import original
+from support.channelstats.house import COMPAT, EXAMPLE, NOW, UTC, House
+from support.channelstats.original import PREFIX, TITLE, put
+from support.clocks import ManualClock
+from support.table_engines import DynamoStore, SqliteStore, Store
+
+AT = "CGEN_1709573400.000300"
+KEPT = (
+    "Channel",
+    "ChannelConfiguration",
+    "ChannelMembersLog",
+    "FirstPost",
+    "User",
+)
+"""Tables that are the same however the workspace came in."""
+
+
+def sqlite(folder: Path) -> Store:
+    (folder / "source").mkdir()
+    return SqliteStore(folder / "source", ManualClock(NOW))
+
+
+def ministack(_: Path) -> Store:
+    return DynamoStore(dynamo_servers.ministack(), ManualClock(NOW))
+
+
+@pytest.fixture(params=[sqlite])
+async def source(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[House]:
+    """A store with the worked example, imported, and the same in the original's tables."""
+    make: Callable[[Path], Store] = request.param
+    store = make(tmp_path)
+    engine = await store.open()
+    house = House(engine, await Tables.open(engine, "channelstats", UTC))
+    await house.take_in(EXAMPLE)
+    await original.make(house)
+    yield house
+    await engine.close()
+    await store.clear()
+
+
+async def migrate(
+    source: House,
+    into: House,
+    prefix: str = PREFIX,
+    excluded: tuple[str, ...] = (),
+    excluded_channels: tuple[str, ...] = (),
+) -> list[MigrationEvent]:
+    older = await OlderTables.open(source.engine, prefix)
+    run = Migration(
+        older,
+        into.tables,
+        clock=ManualClock(NOW),
+        counting=COMPAT,
+        excluded=excluded,
+        excluded_channels=excluded_channels,
+    )
+    return [event async for event in run.run()]
+
+
+def without_origin(items: dict[str, Item]) -> dict[str, Item]:
+    return {
+        key: {name: value for name, value in item.items() if name not in ("fetched_at", "source")}
+        for key, item in items.items()
+    }
+
+
+def memberships(items: dict[str, Item]) -> dict[str, Item]:
+    return {key: item for key, item in items.items() if " " not in key}
+
+
+async def messages(of: House) -> dict[str, Item]:
+    return without_origin(await of.items("Message"))
+
+
+@pytest.mark.parametrize("source", [sqlite, ministack], indirect=True)
+async def test_the_tables_and_the_report_are_those_of_an_import(
+    source: House, empty: House
+) -> None:
+    events = await migrate(source, empty)
+    assert await messages(empty) == await messages(source)
+    for name in KEPT:
+        assert await empty.items(name) == await source.items(name), name
+    assert memberships(await empty.items("BulkStore")) == memberships(
+        await source.items("BulkStore")
+    )
+    for week in (date(2024, 3, 3), date(2024, 3, 10)):
+        period, options = Period(week, 7, UTC), Options(COMPAT)
+        reports = [(await house.report(period, options)).document for house in (source, empty)]
+        for report in reports:
+            report.pop("input_fingerprint")
+        assert reports[0] == reports[1]
+    last = {event.what: event for event in events if isinstance(event, Copied)}
+    assert len(last) == len({event.what for event in events if isinstance(event, Copied)})
+    assert last["messages"] == Copied("messages", 15, 15)
+    assert last["users"] == Copied("users", 4)
+
+
+async def test_the_source_is_never_written_to(source: House, empty: House) -> None:
+    before = await original.everything(source.engine)
+    await migrate(source, empty)
+    assert await original.everything(source.engine) == before
+    names = [name for name in await source.engine.table_names() if name.startswith(PREFIX)]
+    assert names == sorted(f"{PREFIX}.{name}" for name in original.KEYS)
+
+
+async def test_a_second_time_nothing_changes(source: House, empty: House) -> None:
+    await migrate(source, empty)
+    tables = (*KEPT, "Message", "UserCreated", "UserHash")
+    before = {name: await empty.items(name) for name in tables}
+    assert Copied("messages", 15, 0) in await migrate(source, empty)
+    assert {name: await empty.items(name) for name in tables} == before
+
+
+async def test_what_is_known_here_and_more_recent_stays(source: House, empty: House) -> None:
+    await empty.take_in(EXAMPLE)
+    before = await empty.items("Message")
+    events = await migrate(source, empty)
+    assert Copied("messages", 15, 0) in events
+    assert await empty.items("Message") == before
+    assert (await empty.tables.configuration.counts()).active_humans == 3
+
+
+async def test_what_is_more_recent_there_comes_over(source: House, empty: House) -> None:
+    await migrate(source, empty)
+    row = original.message((await source.items("Message"))[AT])
+    await put(source.engine, "Message", row | {"reactions": "wave;UBOB", "reaction_count": 9})
+    assert Copied("messages", 15, 1) in await migrate(source, empty)
+    assert (await empty.items("Message"))[AT]["reactions"] == "wave:UBOB"
+
+
+# ── what is wrong with the original's rows ───────────────────────────────────────────────────────
+
+
+async def test_of_files_nothing_that_they_say_is_kept(source: House, empty: House) -> None:
+    row = original.message((await source.items("Message"))[AT])
+    await put(source.engine, "Message", row | {"files": original.files()})
+    await migrate(source, empty)
+    kept = (await empty.items("Message"))[AT]["files"]
+    assert kept == (
+        '[{"created":1710172800,"extension":"pdf","filetype":"pdf","id":"F1",'
+        '"mimetype":"application/pdf","size":12345,"user":"UALICE"}]'
+    )
+    assert TITLE not in repr(await empty.everything())
+
+
+@pytest.mark.parametrize(
+    ("row", "reason"),
+    [
+        ({"cid_ts": "nonsense"}, "cid_ts: expected the ID of a channel"),
+        ({"cid_ts": "CGEN_12"}, "cid_ts: expected the ID of a channel"),
+        ({"cid_ts": "CGEN_0000000001.000000"}, "ts: before the year 2000"),
+        ({"cid_ts": "CGEN_9999999999.000000"}, "ts: before the year 2000, or in the future"),
+    ],
+)
+async def test_a_row_that_is_no_message_is_told_and_left_out(
+    source: House, empty: House, row: Item, reason: str
+) -> None:
+    await put(source.engine, "Message", row)
+    events = await migrate(source, empty)
+    [problem] = [event for event in events if not isinstance(event, Copied)]
+    assert str(problem).startswith(f"messages: 1 left out: {reason}")
+    assert len(await empty.items("Message")) == 15
+
+
+async def test_what_no_code_here_would_write_is_left_out_of_a_row(
+    source: House, empty: House
+) -> None:
+    await put(
+        source.engine,
+        "Message",
+        {
+            "cid_ts": "CGEN_1710000000.000100",
+            "user_id": "not an ID",
+            "mentions": "UBOB,<script>,UCARA",
+            "reactions": "wave;UBOB;,x y;UBOB",
+            "replies": "UBOB:1710000001.000100,UBOB:soon",
+            "reply_count": 7,
+            "thread_ts": "never",
+            "parent_user_id": "??",
+            "subtype": "<b>",
+            "files": "no JSON",
+            "text": TITLE,
+        },
+    )
+    await migrate(source, empty)
+    assert without_origin(await empty.items("Message"))["CGEN_1710000000.000100"] == {
+        "cid_ts": "CGEN_1710000000.000100",
+        "ts": "1710000000.000100",
+        "date": "2024-03-09",
+        "slack_cid": "CGEN",
+        "word_count": 0,
+        "mentions": "UBOB:UCARA",
+        "reactions": "wave:UBOB,xy:UBOB",
+        "reaction_count": 0,
+        "replies": "UBOB:1710000001.000100",
+        "reply_count": 1,
+        "subtype": "unknown",
+        "is_threadhead": False,
+        "is_threaded": False,
+    }
+
+
+# ── what only the original knows ─────────────────────────────────────────────────────────────────
+
+
+async def test_first_posts_of_messages_that_are_gone_are_kept_and_others_are_judged(
+    source: House, empty: House
+) -> None:
+    gone: Item = {"slack_cid": "CGEN", "message_id": "1500000000.000100", "ts": 1_500_000_000}
+    joined: Item = {"slack_cid": "CDEV", "message_id": "1709508540.000100", "ts": 1_709_508_540}
+    await put(source.engine, "FirstPost", {"slack_uid": "UALICE", **gone})
+    await put(source.engine, "FirstPost", {"slack_uid": "UBOB", **joined})  # does not count
+    await migrate(source, empty)
+    found = await empty.tables.first_posts.all()
+    assert found["UALICE"] == FirstPost("1500000000.000100", "CGEN")
+    assert found["UBOB"] == FirstPost("1709508600.000200", "CDEV")
+    assert "CGEN" not in await empty.items("FirstPost")
+    await migrate(source, empty)
+    assert await empty.tables.first_posts.all() == found
+
+
+async def test_dates_of_accounts_counts_and_previous_names_come_over(
+    source: House, empty: House
+) -> None:
+    about = (await source.items("Channel"))["CGEN"]
+    await put(source.engine, "Channel", about | {"channel_key": "lobby"})
+    await migrate(source, empty)
+    assert (await empty.tables.users_created.all())["UALICE"] == 1_600_000_000
+    assert await empty.tables.user_hash.known(["UALICE", "UDAVE", "UBOB"]) == {"UALICE", "UDAVE"}
+    counts = await empty.tables.configuration.counts()
+    assert (counts.active_users, counts.all_users, counts.active_humans) == (3, 4, 3)
+    assert list((await empty.tables.configuration.history()).values()) == [counts]
+    lobby = await empty.tables.channels.named("lobby")
+    assert lobby is not None
+    assert lobby.slack_cid == "CGEN"
+
+
+# ── who is left out ──────────────────────────────────────────────────────────────────────────────
+
+
+async def test_the_forgotten_and_the_excluded_do_not_come_over(source: House, empty: House) -> None:
+    await add_forgotten(empty.tables.configuration, "UBOB")
+    await migrate(source, empty, excluded=("ali",))
+    found = repr(await empty.everything())
+    assert "UBOB" not in found
+    assert "UALICE" not in found
+    assert "UCARA" in found
+
+
+async def test_channels_that_are_left_out_do_not_come_over(source: House, empty: House) -> None:
+    await migrate(source, empty, excluded_channels=("dev",))
+    everything = await empty.everything()
+    assert "CDEV" not in repr(everything)
+    assert "CGEN" in repr(everything)
+    assert everything["Configuration"]["channel_names"]["names"] == "general"
+
+
+async def test_a_name_that_leaves_no_channel_out_is_told(source: House, empty: House) -> None:
+    events = await migrate(source, empty, excluded_channels=("dev", "devv", "CNONE"))
+    assert [str(event) for event in events if isinstance(event, Problem)] == [
+        "exclude_channels: no channel is called 'devv', so none is left out by it"
+    ]
+
+
+# ── our own tables ───────────────────────────────────────────────────────────────────────────────
+
+
+async def test_our_own_tables_come_over_as_they_are(source: House, empty: House) -> None:
+    await add_forgotten(source.tables.configuration, "UNOBODY")
+    await migrate(source, empty, prefix="channelstats")
+    assert await empty.items("Message") == await source.items("Message")
+    for name in KEPT:
+        assert await empty.items(name) == await source.items(name), name
+    config = empty.tables.configuration
+    assert await config.history() == await source.tables.configuration.history()
+    assert (await empty.items("Configuration"))["forgotten"] == (
+        await source.items("Configuration")
+    )["forgotten"]
+
+
+async def test_without_tables_of_the_prefix_it_says_which_there_are(source: House) -> None:
+    with pytest.raises(NothingThere, match="'nothing', only 'channelstats', 'original'"):
+        await OlderTables.open(source.engine, "nothing")

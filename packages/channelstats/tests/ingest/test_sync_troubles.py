@@ -1,0 +1,361 @@
+"""What goes wrong on the way from the Web API: how far it reaches, what is said, what is kept."""
+
+from collections.abc import Callable
+from contextlib import aclosing
+
+import pytest
+
+from channelstats.ingest.sync import Part, Sync
+from channelstats.ingest.sync_choice import SyncChoice
+from channelstats.ingest.sync_events import (
+    ChannelSynced,
+    Failed,
+    MessagesStarted,
+    Stopped,
+    SyncEvent,
+    SyncFinished,
+)
+from channelstats.slack.api_pace import AppKind
+from keytables import Item
+from support.channelstats.fake_slack import TOKEN, Fault
+from support.channelstats.house import COMPAT, House
+from support.channelstats.slack_house import Slack
+from support.channelstats.small_workspace import A, B, at, said, ts, workspace
+from support.channelstats.workspace import Workspace
+from support.clocks import ManualClock
+
+NOW = at(5)
+HISTORY = "conversations.history"
+LISTINGS = (
+    "users.list",
+    "conversations.list",
+    "conversations.members",
+    HISTORY,
+    "conversations.replies",
+)
+ONE_BY_ONE = SyncChoice(concurrency=1)
+
+
+def three() -> Workspace:
+    return workspace(
+        one=[said(1), said(2, B, thread=1)], two=[said(n / 10) for n in range(1, 9)], zoo=[said(3)]
+    )
+
+
+def finished(events: list[SyncEvent]) -> SyncFinished:
+    last = events[-1]
+    assert isinstance(last, SyncFinished)
+    return last
+
+
+def synced(events: list[SyncEvent]) -> list[str]:
+    return [event.slack_cid for event in events if isinstance(event, ChannelSynced)]
+
+
+async def rows(of: House) -> list[str]:
+    return sorted(await of.items("Message"))
+
+
+async def but_for_the_reason(of: House, beginning: str) -> dict[str, dict[str, Item]]:
+    """Every table, without the note on why not everything was read."""
+    found = await of.everything()
+    assert str(found["Configuration"]["last_run"].pop("unread")).startswith(beginning)
+    return found
+
+
+# ── troubles that pass ───────────────────────────────────────────────────────────────────────────
+
+Faults = Callable[[], list[Fault]]
+
+
+@pytest.mark.parametrize(
+    "faults",
+    [
+        pytest.param(lambda: [Fault("rate", "7", times=10)], id="a storm of 429"),
+        pytest.param(lambda: [Fault("rate", "", times=2)], id="429 that does not say how long"),
+        pytest.param(lambda: [Fault("status", "503", times=3)], id="503"),
+        pytest.param(lambda: [Fault("cut", times=3)], id="cuts in mid-page"),
+        pytest.param(lambda: [Fault("html", times=2)], id="an error page that says 200"),
+        pytest.param(lambda: [Fault("text", times=2)], id="plain text"),
+        pytest.param(lambda: [Fault("error", "internal_error", times=2)], id="internal_error"),
+        pytest.param(
+            lambda: [Fault("expire", method=method, times=2) for method in LISTINGS],
+            id="expired cursors",
+        ),
+        pytest.param(
+            lambda: [Fault(do, "2", after=n) for n in range(3) for do in ("rate", "cut")],
+            id="all at once",
+        ),
+    ],
+)
+async def test_troubles_that_pass_leave_no_trace(
+    slack: Slack, empty: House, faults: Faults
+) -> None:
+    slack.serve(three(), *faults(), most=1)
+    events = await slack.sync(empty, now=NOW)
+    assert finished(events) == SyncFinished(channels=3, messages=11, changed=11)
+    assert len(await rows(empty)) == 11
+    assert await empty.tables.bulk.get("CONE") == f"{A},{B}"
+    assert (await empty.tables.configuration.counts()).all_users == 2
+
+
+async def test_a_storm_is_waited_out_as_slack_says(slack: Slack, empty: House) -> None:
+    storm = Fault("rate", "7", method=HISTORY, times=10)
+    slack.serve(three(), storm)
+    await slack.sync(empty, now=NOW, choice=ONE_BY_ONE)
+    assert slack.waits.slept == [7.0] * 10
+
+
+# ── one channel ──────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize(
+    ("code", "says"),
+    [
+        ("not_in_channel", "invite it, or join it with --join"),
+        ("channel_not_found", "there is no such channel"),
+        ("some_new_code", "some_new_code"),
+    ],
+)
+async def test_what_one_channel_refuses_does_not_keep_the_others(
+    slack: Slack, empty: House, code: str, says: str
+) -> None:
+    slack.serve(three(), Fault("error", code, method=HISTORY, channel="CTWO", times=-1))
+    events = await slack.sync(empty, now=NOW)
+    [failed] = [event for event in events if isinstance(event, Failed)]
+    assert str(failed).startswith(f"two: {HISTORY}: {code}")
+    assert says in failed.reason
+    assert sorted(synced(events)) == ["CONE", "CZOO"]
+    assert finished(events).failed == (failed,)
+    assert not finished(events).ok
+
+
+async def test_a_channel_cut_in_mid_page_is_stored_by_the_next_run(
+    slack: Slack, empty: House
+) -> None:
+    cut = Fault("cut", method=HISTORY, channel="CTWO", after=2, times=-1)
+    slack.serve(three(), cut, most=3)
+    events = await slack.sync(empty, now=NOW)
+    assert not finished(events).ok
+    assert not any(key.startswith("CTWO") for key in await rows(empty))
+    assert await empty.tables.watermarks.get("CTWO") == 0
+
+    slack.serve(three(), most=3)
+    assert finished(await slack.sync(empty, now=NOW)).ok
+    assert len(await rows(empty)) == 11
+
+
+async def test_half_a_listing_deletes_nothing(slack: Slack, empty: House) -> None:
+    slack.serve(three())
+    await slack.sync(empty, now=NOW)
+    cut = Fault("cut", method=HISTORY, channel="CTWO", after=2, times=-1)
+    slack.serve(three(), cut, most=3)
+    await slack.sync(empty, now=NOW + 60)
+    assert not any(item.get("deleted") for item in (await empty.items("Message")).values())
+
+
+async def test_members_that_cannot_be_read_cost_that_membership_alone(
+    slack: Slack, empty: House
+) -> None:
+    refused = Fault("error", "channel_not_found", method="conversations.members", channel="CTWO")
+    slack.serve(three(), refused)
+    events = await slack.sync(empty, now=NOW)
+    assert [event.place for event in finished(events).failed] == ["members of two"]
+    assert await empty.tables.bulk.get("CTWO") is None
+    assert await empty.tables.bulk.get("CZOO") == f"{A},{B}"
+    assert len(await rows(empty)) == 11
+
+
+async def test_members_without_an_answer_are_skipped_until_it_is_too_many(
+    slack: Slack, empty: House
+) -> None:
+    of = workspace(**{f"c{n}": [] for n in range(9)})
+    for channels in ("CC1", ""):
+        down = Fault("status", "500", method="conversations.members", channel=channels, times=-1)
+        slack.serve(of, down)
+        events = await slack.sync(empty, now=NOW, parts=frozenset({Part.CHANNELS}))
+        failed = [event.place for event in finished(events).failed]
+        if channels:
+            assert failed == ["members of c1"]
+            assert len(slack.calls("conversations.members")) == 8 + 6
+        else:
+            assert failed == [*(f"members of c{n}" for n in range(4)), "conversations.members"]
+            assert len(slack.calls("conversations.members")) == 5 * 6
+
+
+async def test_without_a_list_of_channels_nothing_of_them_changes(
+    slack: Slack, empty: House
+) -> None:
+    slack.serve(three())
+    await slack.sync(empty, now=NOW)
+    before = await empty.everything()
+    slack.serve(three(), Fault("status", "500", method="conversations.list", times=-1))
+    parts = frozenset({Part.CHANNELS, Part.MESSAGES})
+    events = await slack.sync(empty, now=NOW + 60, parts=parts)
+    assert [event.place for event in finished(events).failed] == ["conversations.list"]
+    assert await but_for_the_reason(empty, "conversations.list: ") == before
+
+
+# ── the token ────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize(
+    ("method", "scope"),
+    [
+        ("users.list", "users:read"),
+        ("conversations.list", "channels:read"),
+        ("conversations.members", "channels:read"),
+        (HISTORY, "channels:history"),
+        ("conversations.replies", "channels:history"),
+    ],
+)
+async def test_a_missing_scope_is_called_by_its_name(
+    slack: Slack, empty: House, method: str, scope: str
+) -> None:
+    more = {"needed": scope, "provided": "identify"}
+    slack.serve(three(), Fault("error", "missing_scope", method=method, times=-1, more=more))
+    events = await slack.sync(empty, now=NOW)
+    [failed] = finished(events).failed
+    assert failed.reason == f"{method}: the token lacks the scope {scope}; it has identify"
+    assert finished(events).stopped == ""
+
+
+async def test_without_the_scope_for_private_channels_the_public_ones_are_read(
+    slack: Slack, empty: House
+) -> None:
+    of = three()
+    for cid in ("CA", "CB", "CX"):
+        of.channels.append({"id": cid, "name": cid.lower(), "is_private": True, "members": [A]})
+        of.messages[cid] = [said(1)]
+    more = {"needed": "groups:history"}
+    lacking = [
+        Fault("error", "missing_scope", method=HISTORY, channel=cid, times=-1, more=more)
+        for cid in ("CA", "CB", "CX")
+    ]
+    slack.serve(of, *lacking)
+    choice = SyncChoice(include_private=True, concurrency=1)
+    events = await slack.sync(empty, now=NOW, choice=choice)
+    [failed] = finished(events).failed
+    assert failed.place == "every private channel"
+    assert "groups:history" in failed.reason
+    assert sorted(synced(events)) == ["CONE", "CTWO", "CZOO"]
+    assert sum(asked["channel"] in ("CA", "CB", "CX") for asked in slack.calls(HISTORY)) == 1
+
+
+@pytest.mark.parametrize(
+    ("code", "says"),
+    [
+        ("token_revoked", "the token was revoked"),
+        ("token_expired", "the token has expired"),
+        ("account_inactive", "deactivated"),
+    ],
+)
+async def test_a_token_revoked_on_the_way_stops_the_run_and_loses_nothing(
+    slack: Slack, empty: House, code: str, says: str
+) -> None:
+    revoked = Fault("error", code, method=HISTORY, after=2, times=-1)
+    slack.serve(three(), revoked)
+    events = await slack.sync(empty, now=NOW, choice=ONE_BY_ONE)
+    [stopped] = [event for event in events if isinstance(event, Stopped)]
+    assert str(stopped).startswith(f"stopped: {HISTORY}: {code}")
+    assert says in str(stopped)
+    assert finished(events).stopped == stopped.reason
+    assert not finished(events).ok
+    assert synced(events) == ["CONE", "CTWO"]
+    assert len(await rows(empty)) == 10
+    assert (await empty.tables.first_posts.all())[B].message_id == ts(2)
+
+    slack.serve(three())
+    again = await slack.sync(empty, now=NOW + 60, choice=ONE_BY_ONE)
+    assert synced(again) == ["CZOO"]
+    assert finished(again).ok
+    assert len(await rows(empty)) == 11
+
+
+async def test_a_token_that_is_refused_at_once_leaves_the_tables_alone(
+    slack: Slack, empty: House
+) -> None:
+    slack.serve(three())
+    await slack.sync(empty, now=NOW)
+    before = await empty.everything()
+    events = await slack.sync(empty, now=NOW + 60, token="xoxp-a-wrong-one")
+    assert finished(events).stopped.startswith("users.list: invalid_auth")
+    assert slack.methods().count("users.list") == 2
+    assert await but_for_the_reason(empty, "users.list: invalid_auth") == before
+
+
+@pytest.mark.parametrize("do", ["error", "status", "cut", "rate", "html"])
+async def test_no_event_tells_the_token(slack: Slack, empty: House, do: str) -> None:
+    values = {"error": "invalid_auth", "status": "500", "rate": "100000"}
+    slack.serve(three(), Fault(do, values.get(do, ""), times=-1))
+    events = await slack.sync(empty, now=NOW)
+    assert not finished(events).ok
+    assert TOKEN not in repr(events)
+
+
+# ── out of reach ─────────────────────────────────────────────────────────────────────────────────
+
+
+async def test_when_slack_is_out_of_reach_the_run_stops_after_a_few_channels(
+    slack: Slack, empty: House
+) -> None:
+    of = workspace(**{f"c{n}": [said(1)] for n in range(9)})
+    slack.serve(of, Fault("status", "500", method=HISTORY, times=-1))
+    events = await slack.sync(empty, now=NOW, choice=ONE_BY_ONE)
+    assert len(finished(events).failed) == 5
+    assert finished(events).stopped == "no answer for 5 channels in a row"
+    assert len(slack.calls(HISTORY)) == 30
+
+
+# ── an interruption ──────────────────────────────────────────────────────────────────────────────
+
+
+async def interrupted(slack: Slack, into: House, after: int) -> None:
+    """A run that ends after so many channels."""
+    async with slack.api() as api:
+        run = Sync(
+            api,
+            into.tables,
+            clock=ManualClock(NOW),
+            counting=COMPAT,
+            choice=ONE_BY_ONE,
+            parts=frozenset({Part.MESSAGES}),
+        ).run()
+        async with aclosing(run):
+            while after:
+                after -= isinstance(await anext(run), ChannelSynced)
+
+
+async def test_an_interrupted_run_goes_on_with_the_next_channel(slack: Slack, empty: House) -> None:
+    slack.serve(three())
+    await interrupted(slack, empty, 1)
+    slack.serve(three())
+    events = await slack.sync(empty, now=NOW + 3600, parts=frozenset({Part.MESSAGES}))
+    started = events[0]
+    assert isinstance(started, MessagesStarted)
+    assert (started.channels, started.done + len(synced(events))) == (3, 3)
+    assert started.done >= 1
+    assert len(await rows(empty)) == 11
+    assert (await empty.tables.first_posts.all())[B].message_id == ts(2)
+
+
+async def test_a_run_interrupted_long_ago_begins_anew(slack: Slack, empty: House) -> None:
+    slack.serve(three())
+    await interrupted(slack, empty, 1)
+    events = await slack.sync(empty, now=NOW + 7 * 3600)
+    assert len(synced(events)) == 3
+
+
+# ── an unlisted app ──────────────────────────────────────────────────────────────────────────────
+
+
+async def test_an_unlisted_app_asks_once_a_minute_for_fifteen(slack: Slack, empty: House) -> None:
+    many = [said(n / 100) for n in range(40)]
+    slack.serve(workspace(one=[*many, said(0.001, B, thread=0)]), most=15)
+    events = await slack.sync(empty, now=NOW, kind=AppKind.UNLISTED)
+    assert finished(events).ok
+    assert len(await rows(empty)) == 41
+    assert [asked["limit"] for asked in slack.calls(HISTORY)] == ["15"] * 3
+    assert [asked["limit"] for asked in slack.calls("conversations.replies")] == ["15"]
+    assert slack.waits.slept == [61.0, 61.0]
+    assert {asked["limit"] for asked in slack.calls("users.list")} == {"200"}

@@ -1,0 +1,570 @@
+"""Pages and twins over HTTP."""
+
+import asyncio
+import csv
+import io
+import json
+import re
+import shlex
+from datetime import date
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+
+from channelstats.board.data import load
+from channelstats.board.model import VIEWS, Choice, View
+from channelstats.board.twins import csv_of, json_of
+from channelstats.board.views import view_of
+from channelstats.cli import make_parsers
+from channelstats.reports.directory import Directory
+from channelstats.stats import Options
+from channelstats.tables.directory import Channel, User
+from channelstats.web.boards import Boards
+from channelstats.web.gate import POLICY
+from channelstats.web.kept import Busy
+from keytables import Unavailable
+from support.channelstats.dashboard import Dashboard, dashboard
+from support.channelstats.dated import row
+from support.channelstats.house import COMPAT, EXAMPLE, NOW, House, house
+from support.clocks import ManualClock
+
+WEEK = "weeks=1"
+CHOICE = Choice(date(2024, 3, 10), date(2024, 3, 16))
+REAL = re.compile(
+    r"UALICE|UBOB|UCARA|UDAVE|UROBOT|CDEV|CGEN|alice|Alice|\bali\b|Ames|\bbob|Bob|Berg|cara\b|dave|Dave"
+    r"|#dev|#general|>dev<|slack\.com"
+)
+"""What must not be seen of the example under pseudonyms."""
+
+
+CALLED = {
+    "person=bob": "Bob Berg",
+    "person=@bob": "Bob Berg",
+    "person=ubob": "Bob Berg",
+    "person=Alice%20Ames": "ali",
+    "channel=dev": "#dev",
+    "channel=%23dev": "#dev",
+    "channel=cdev": "#dev",
+}
+"""What is understood, and what it means."""
+
+
+NONSENSE = [
+    ("/volume?weeks=0", 400, "weeks: expected a number"),
+    ("/volume.json?from=x", 400, "from: expected a date"),
+    ("/volume?wekks=1", 400, "did you mean weeks?"),
+    ("/volume.csv", 400, "table: expected one of"),
+    ("/volume.csv?table=none", 400, "table: expected one of"),
+    ("/people?person=nobody", 404, "there is no user"),
+    ("/channels?channel=none", 404, "there is no channel"),
+    ("/nowhere", 404, "There is nothing at this address."),
+    ("/volume.xml", 404, "There is nothing at this address."),
+    ("/static/../app.py", 404, "There is nothing at this address."),
+    ("/static/none.css", 404, "There is nothing at this address."),
+]
+
+
+class Page(HTMLParser):
+    """What is on a page: addresses it leads to or loads, inline styles and scripts."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.links: list[str] = []
+        self.loads: list[str] = []
+        self.inline: list[str] = []
+        self.images: list[str] = []
+        self.headings = 0
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        of = dict(attrs)
+        if tag == "a":
+            self.links.append(of.get("href") or "")
+        if tag in ("link", "script", "img"):
+            self.loads.append(of.get("href") or of.get("src") or "")
+        if tag == "style" or (tag == "script" and "src" not in of) or "style" in of:
+            self.inline.append(tag)
+        self.inline += [name for name in of if name.startswith("on")]
+        if of.get("role") == "img":
+            self.images.append(of.get("aria-label") or "")
+        self.headings += tag == "h1"
+
+
+async def expected(house: House, name: str, choice: Choice = CHOICE) -> View:
+    data = await load(house.tables, choice, Options(COMPAT))
+    return view_of(name, data, choice)
+
+
+# ── pages ────────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize("name", VIEWS)
+async def test_every_view_has_a_page_that_needs_nothing_from_elsewhere(
+    board: Dashboard, name: str
+) -> None:
+    for query in (WEEK, f"{WEEK}&channel=dev", f"{WEEK}&person=@bob", "weeks=52", "to=2009-01-01"):
+        page = Page(await board.text(f"/{name}?{query}"))
+        assert page.headings == 1
+        assert page.inline == []
+        assert all(address.startswith("/") for address in page.loads)
+        assert all(
+            address.startswith(("/", "#", "https://example.slack.com/archives/"))
+            for address in page.links
+        )
+
+
+@pytest.mark.parametrize("name", VIEWS)
+async def test_every_picture_says_what_it_shows(board: Dashboard, name: str) -> None:
+    view = await expected(board.house, name)
+    page = Page(await board.text(f"/{name}?{WEEK}"))
+    for chart in view.charts:
+        said = [
+            label for label in page.images if re.match(rf"{re.escape(chart.title)}[,.:]", label)
+        ]
+        assert len(said) in (0, 2)  # none where there is nothing to draw
+        assert all(len(label) > len(chart.title) + 5 for label in said)
+
+
+@pytest.mark.parametrize("name", VIEWS)
+async def test_less_is_better_of_waiting_and_of_what_nobody_answers_alone(
+    board: Dashboard, name: str
+) -> None:
+    for tile in (await expected(board.house, name)).tiles:
+        waiting = tile.name.startswith(("first_reply", "unanswered"))
+        assert tile.less_is_better == waiting, tile.name
+
+
+async def test_the_start_is_the_overview(board: Dashboard) -> None:
+    assert await board.text("/") == await board.text("/overview")
+    assert "<h1>Overview</h1>" in await board.text("/")
+
+
+async def test_every_link_of_a_page_leads_somewhere(board: Dashboard) -> None:
+    page = Page(await board.text(f"/people?{WEEK}"))
+    for address in sorted(set(page.links)):
+        if address.startswith("/"):
+            assert await board.status(address) == 200, address
+
+
+async def test_numbers_of_the_example_are_on_the_page(board: Dashboard) -> None:
+    text = await board.text(f"/?{WEEK}")
+    tile = re.search(r"<dt>Words</dt>\s*<dd class=\"figure\">(.*?)</dd>\s*(.*?)</dd>", text)
+    assert tile is not None
+    assert tile[1] == "40"
+    assert "+54%" in tile[2]
+    assert "before 26" in tile[2]
+
+
+async def test_messages_are_linked_where_the_workspace_is_known(
+    board: Dashboard, example: House, tmp_path: Path
+) -> None:
+    assert 'href="https://example.slack.com/archives/C' in await board.text(f"/threads?{WEEK}")
+    async with dashboard(example, tmp_path) as unknown:
+        assert "slack.com" not in await unknown.text(f"/threads?{WEEK}")
+
+
+async def test_people_and_channels_are_found_by_name_and_id(board: Dashboard) -> None:
+    for chosen, shown in CALLED.items():
+        text = await board.text(f"/people?{WEEK}&{chosen}")
+        assert f'<span class="chip">{shown}<a' in text, chosen
+
+
+async def test_one_of_a_kind_is_compared_with_everyone(board: Dashboard) -> None:
+    assert "per poster " in await board.text(f"/?{WEEK}&person=bob")
+    assert "per poster " not in await board.text(f"/?{WEEK}")
+
+
+async def test_what_is_called_like_markup_is_text(example: House, tmp_path: Path) -> None:
+    evil = '<script>alert("1")</script>'
+    await example.tables.users.put([User("UBOB", user_name=evil, display_name=evil)])
+    await example.tables.channels.put([Channel("CDEV", friendly_name='"><img src=x>')])
+    async with dashboard(example, tmp_path) as opened:
+        for name in VIEWS:
+            text = await opened.text(f"/{name}?{WEEK}&person=UBOB&channel=CDEV")
+            assert "<script>alert" not in text
+            assert "<img" not in text
+            assert Page(text).inline == []
+
+
+async def test_an_empty_store_says_what_to_do_and_fills_without_a_restart(
+    empty: House, tmp_path: Path
+) -> None:
+    async with dashboard(empty, tmp_path) as opened:
+        text = await opened.text("/volume")
+        assert "channelstats import-export" in text
+        assert str(tmp_path) in text
+        await empty.take_in(EXAMPLE)
+        assert "<h1>Volume</h1>" in await opened.text("/volume")
+
+
+async def test_days_without_messages_say_so_and_lead_to_others(board: Dashboard) -> None:
+    text = await board.text("/?from=2024-06-01&to=2024-06-07")
+    assert "There is nothing here in this period; messages were read up to 2024-03-16." in text
+
+
+@pytest.mark.parametrize("name", VIEWS)
+async def test_every_view_says_that_nothing_is_there(board: Dashboard, name: str) -> None:
+    text = await board.text(f"/{name}?from=2020-01-01&to=2020-01-07")
+    assert "There is nothing here in this period" in text
+
+
+async def test_whoever_is_not_known_is_named_and_leads_nowhere(
+    example: House, tmp_path: Path
+) -> None:
+    await example.tables.users.delete("UBOB")
+    async with dashboard(example, tmp_path) as opened:
+        page = await opened.text(f"/people?{WEEK}")
+        assert "<bdi>UBOB</bdi>" in page
+        assert [link for link in Page(page).links if "UBOB" in link] == []
+        assert [link for link in Page(page).links if "UALICE" in link]
+
+
+async def test_what_another_process_brings_is_on_the_next_page(
+    empty: House, tmp_path: Path
+) -> None:
+    before = tmp_path / "before"
+    for path in EXAMPLE.rglob("*.json"):
+        if path.name < "2024-03-14" or path.parent == EXAMPLE:
+            copy = before / path.relative_to(EXAMPLE)
+            copy.parent.mkdir(parents=True, exist_ok=True)
+            copy.write_bytes(path.read_bytes())
+    await empty.take_in(before)
+    days = "from=2024-03-10&to=2024-03-16"
+    async with dashboard(empty, tmp_path / "data") as opened:
+        first = json.loads(await opened.text(f"/volume.json?{days}"))
+        async with house(tmp_path) as other:
+            await other.take_in(EXAMPLE)
+        then = json.loads(await opened.text(f"/volume.json?{days}"))
+    assert first["tiles"]["words"]["cur"] < then["tiles"]["words"]["cur"] == 40
+
+
+# ── twins ────────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize("name", VIEWS)
+async def test_twins_say_the_same_as_the_view(board: Dashboard, name: str) -> None:
+    view = await expected(board.house, name)
+    users, channels = await board.house.tables.users.all(), await board.house.tables.channels.all()
+    names = Directory(
+        people={uid: user.name for uid, user in users.items()},
+        channels={cid: channel.name for cid, channel in channels.items()},
+    )
+    assert await board.text(f"/{name}.json?{WEEK}") == json_of(view, names).decode()
+    assert view.tables
+    for table in view.tables:
+        text = await board.text(f"/{name}.csv?{WEEK}&table={table.name}")
+        assert text == csv_of(table, names).decode()
+
+
+async def test_each_table_of_a_page_leads_to_all_of_it(board: Dashboard) -> None:
+    page = Page(await board.text(f"/channels?{WEEK}"))
+    for address in {link for link in page.links if ".csv" in link}:
+        rows = list(csv.reader(io.StringIO(await board.text(address))))
+        assert len({len(row) for row in rows}) == 1
+
+
+async def test_a_file_is_called_after_what_is_in_it(board: Dashboard) -> None:
+    async with board.client.get(f"/people.csv?{WEEK}&table=people") as answer:
+        assert answer.content_type == "text/csv"
+        assert answer.headers["Content-Disposition"] == (
+            'attachment; filename="people-people-2024-03-10-2024-03-16.csv"'
+        )
+
+
+async def test_the_report_of_the_week_can_be_read(board: Dashboard) -> None:
+    async with board.client.get(f"/report?{WEEK}") as answer:
+        text = await answer.text()
+        assert "script-src" not in answer.headers["Content-Security-Policy"]
+    assert "Workspace report" in text
+    assert "Sunday 10 March 2024 to Saturday 16 March 2024" in text
+    assert "Report on #dev" in await board.text(f"/report?{WEEK}&channel=dev")
+    assert "Report for @Bob Berg" in await board.text(f"/report?{WEEK}&person=bob")
+
+
+# ── nonsense ─────────────────────────────────────────────────────────────────────────────────────
+
+
+async def test_what_means_nothing_is_refused_in_words(board: Dashboard) -> None:
+    for path, status, message in NONSENSE:
+        text = await board.text(path, status=status)
+        assert message in text.replace("&#39;", "'"), path
+        if path.partition("?")[0].endswith((".json", ".csv")):
+            assert list(json.loads(text)) == ["error"]
+
+
+async def test_only_what_is_there_can_be_done(board: Dashboard) -> None:
+    async with board.client.post("/volume", data={}) as answer:
+        assert answer.status == 405
+
+
+async def test_too_large_a_form_is_refused(board: Dashboard) -> None:
+    async with board.client.post("/me", data={"person": "x" * 20_000}) as answer:
+        assert answer.status == 413
+
+
+async def test_a_fault_is_an_answer_and_in_the_log(
+    board: Dashboard, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def fail() -> int:
+        raise RuntimeError("broken")
+
+    configuration = type(board.house.tables.configuration)
+    monkeypatch.setattr(configuration, "last_run", lambda _: fail())
+    text = await board.text("/volume?person=bob", status=500)
+    assert "broken" not in text
+    assert "broken" in caplog.text
+    assert "person=bob" not in caplog.text
+
+
+async def test_a_store_that_does_not_answer_is_told_apart_from_a_fault(
+    board: Dashboard, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def fail(_: object) -> int:
+        raise Unavailable("gone")
+
+    monkeypatch.setattr(type(board.house.tables.configuration), "last_run", fail)
+    assert "The store does not answer." in await board.text("/volume", status=503)
+    monkeypatch.setattr(type(board.house.tables.messages), "is_empty", fail)
+    assert "ok" not in await board.text("/health", status=503)
+
+
+async def test_numbers_that_take_long_are_asked_for_again_by_the_page(
+    board: Dashboard, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def take_long(*_: object) -> None:
+        raise Busy
+
+    monkeypatch.setattr(Boards, "view", take_long)
+    async with board.client.get("/volume") as answer:
+        assert answer.status == 503
+        assert answer.headers["Refresh"] == answer.headers["Retry-After"] == "3"
+        assert "asks again by itself" in await answer.text()
+
+
+# ── headers ──────────────────────────────────────────────────────────────────────────────────────
+
+
+async def test_every_answer_forbids_what_is_foreign(board: Dashboard) -> None:
+    for path in ("/", "/volume.json", "/nowhere", "/volume?weeks=0", "/static/icon.svg", "/health"):
+        async with board.client.get(path) as answer:
+            headers = answer.headers
+        assert headers["Content-Security-Policy"] == POLICY
+        assert headers["X-Content-Type-Options"] == "nosniff"
+        assert headers["Referrer-Policy"] == "no-referrer"
+        assert "Access-Control-Allow-Origin" not in headers
+    assert "unsafe" not in POLICY
+    assert "default-src 'none'" in POLICY
+    assert "frame-ancestors 'none'" in POLICY
+
+
+async def test_pages_are_kept_by_nobody_and_files_as_long_as_they_are_the_same(
+    board: Dashboard,
+) -> None:
+    async with board.client.get("/volume") as answer:
+        assert answer.headers["Cache-Control"] == "no-store"
+    async with board.client.get("/static/dashboard.js") as answer:
+        tag = answer.headers["ETag"]
+        assert answer.headers["Cache-Control"] == "no-cache"
+        assert answer.content_type == "text/javascript"
+    assert await board.status("/static/dashboard.js", **{"If-None-Match": tag}) == 304
+    assert await board.status("/static/dashboard.js", **{"If-None-Match": '"other"'}) == 200
+
+
+async def test_health_tells_that_the_store_answers_and_nothing_else(board: Dashboard) -> None:
+    assert json.loads(await board.text("/health")) == {"status": "ok"}
+
+
+# ── me ───────────────────────────────────────────────────────────────────────────────────────────
+
+
+async def test_who_the_visitor_is_is_remembered_and_forgotten(board: Dashboard) -> None:
+    switch = "Me, Bob Berg"
+    assert "That is me" in await board.text(f"/?{WEEK}&person=bob")
+    form = {"person": "UBOB", "to": "/volume?weeks=1"}
+    async with board.client.post("/me", data=form, allow_redirects=False) as answer:
+        assert answer.status == 303
+        assert answer.headers["Location"] == "/volume?weeks=1"
+        cookie = answer.headers["Set-Cookie"]
+        assert "HttpOnly" in cookie
+        assert "SameSite=Strict" in cookie
+    text = await board.text("/volume")
+    assert switch in text
+    assert 'href="/volume?person=UBOB"' in text
+    async with board.client.post("/me", data={"person": "", "to": "/"}, allow_redirects=False):
+        pass
+    assert switch not in await board.text("/volume")
+
+
+async def test_nobody_is_led_away(board: Dashboard) -> None:
+    for to in ("//evil.example/", "https://evil.example/", "/\\evil", "", "x"):
+        form = {"person": "UBOB", "to": to}
+        async with board.client.post("/me", data=form, allow_redirects=False) as answer:
+            assert answer.headers["Location"] == "/"
+
+
+async def test_a_page_of_somebody_else_changes_nothing(board: Dashboard) -> None:
+    headers = {"Origin": "http://evil.example"}
+    async with board.client.post("/me", data={"person": "UBOB"}, headers=headers) as answer:
+        assert answer.status == 403
+
+
+async def test_people_are_offered_while_a_name_is_typed(board: Dashboard) -> None:
+    found = json.loads(await board.text("/names.json?like=BE"))
+    assert found == [{"value": "Bob Berg", "name": "Bob Berg"}]
+    assert len(json.loads(await board.text("/names.json?like="))) >= 3
+    assert json.loads(await board.text("/names.json?like=nobody%20at%20all")) == []
+
+
+async def test_of_people_of_one_name_the_id_is_offered(example: House, tmp_path: Path) -> None:
+    await example.tables.users.put([User("UBOB2", user_name="bob2", display_name="Bob Berg")])
+    async with dashboard(example, tmp_path) as opened:
+        found = json.loads(await opened.text("/names.json?like=bob%20berg"))
+        assert sorted(one["value"] for one in found) == ["UBOB", "UBOB2"]
+        assert "may be any of" in await opened.text("/people?person=Bob%20Berg", status=404)
+
+
+# ── privacy ──────────────────────────────────────────────────────────────────────────────────────
+
+
+async def answers(board: Dashboard) -> dict[str, str]:
+    """Everything that the dashboard says about the week, by address."""
+    found = {}
+    for name in VIEWS:
+        document = await board.text(f"/{name}.json?{WEEK}")
+        found[f"/{name}.json"] = document
+        found[f"/{name}"] = await board.text(f"/{name}?{WEEK}")
+        for table in json.loads(document)["tables"]:
+            found[f"/{name}.csv {table}"] = await board.text(f"/{name}.csv?{WEEK}&table={table}")
+    found["/report"] = await board.text(f"/report?{WEEK}")
+    found["/names.json"] = await board.text("/names.json?like=")
+    return found
+
+
+async def test_under_pseudonyms_nothing_real_comes_out(hidden: Dashboard, board: Dashboard) -> None:
+    assert REAL.search(await board.text(f"/people?{WEEK}"))
+    for address, text in (await answers(hidden)).items():
+        assert not REAL.search(text), (address, REAL.search(text))
+
+
+async def test_under_pseudonyms_numbers_stay(hidden: Dashboard, board: Dashboard) -> None:
+    for name in VIEWS:
+        path = f"/{name}.json?{WEEK}"
+        shown, real = json.loads(await hidden.text(path)), json.loads(await board.text(path))
+        assert shown["tiles"] == real["tiles"]
+
+
+async def test_pseudonyms_lead_on_and_real_names_do_not(hidden: Dashboard) -> None:
+    page = await hidden.text(f"/people?{WEEK}")
+    links = [link for link in Page(page).links if "person=" in link]
+    assert links
+    text = await hidden.text(links[0])
+    assert not REAL.search(text)
+    assert 'class="chip"' in text
+    named = json.loads(await hidden.text("/names.json?like="))[0]["value"]
+    assert 'class="chip"' in await hidden.text(f"/people?{WEEK}&person={named}")
+    for query in ("person=UBOB", "person=bob", "channel=dev", "channel=CDEV"):
+        assert "pseudonyms are understood alone" in await hidden.text(
+            f"/people?{query}", status=404
+        )
+
+
+async def test_under_pseudonyms_me_is_one_too(hidden: Dashboard) -> None:
+    async with hidden.client.post("/me", data={"person": "UBOB"}, allow_redirects=False) as answer:
+        assert 'channelstats-me=""' in answer.headers["Set-Cookie"]
+
+
+async def test_groups_that_are_too_small_are_not_shown(example: House, tmp_path: Path) -> None:
+    async with dashboard(example, tmp_path, min_group="4") as opened:
+        tables = json.loads(await opened.text(f"/channels.json?{WEEK}"))["tables"]
+        assert tables["channels"]["rows"] == []
+        for page in ("channels", "report"):
+            text = await opened.text(f"/{page}?{WEEK}&channel=dev", status=400)
+            assert "fewer than 4 people posted in this channel" in text
+            text = await opened.text(f"/{page}?{WEEK}&person=bob", status=400)
+            assert "fewer than 4 people posted in these days" in text
+        assert "fewer than 4 people" in await opened.text(f"/report?{WEEK}", status=400)
+
+
+async def test_who_hides_in_a_group_has_a_report(example: House, tmp_path: Path) -> None:
+    async with dashboard(example, tmp_path, min_group="3") as opened:
+        assert "Report for @Bob Berg" in await opened.text(f"/report?{WEEK}&person=bob")
+        assert "Workspace report" in await opened.text(f"/report?{WEEK}")
+
+
+async def test_whoever_is_excluded_is_neither_named_nor_found(
+    example: House, tmp_path: Path
+) -> None:
+    async with dashboard(example, tmp_path, exclude_users="@bob") as opened:
+        assert await opened.status("/people?person=bob") == 404
+        assert "Bob Berg" not in await opened.text("/names.json?like=")
+        view = await opened.text(f"/people.json?{WEEK}")
+        assert "UBOB" not in view
+        assert json.loads(view)["tiles"]["posters"]["cur"] == 2
+        assert "Bob Berg" not in await opened.text(f"/report?{WEEK}")
+
+
+async def test_requests_at_the_same_time_are_answered_alike(board: Dashboard) -> None:
+    found = await asyncio.gather(*(board.text(f"/volume?{WEEK}") for _ in range(20)))
+    assert len(set(found)) == 1
+
+
+async def test_a_name_that_was_the_name_of_a_channel_finds_it(board: Dashboard) -> None:
+    channel = (await board.house.tables.channels.all())["CDEV"]
+    await board.house.tables.channels.put_alias("engineering", channel)
+    text = await board.text(f"/?{WEEK}&channel=engineering")
+    assert '<span class="chip">#dev<a' in text
+
+
+async def test_days_that_were_not_read_are_no_silence(board: Dashboard) -> None:
+    later = await board.text("/volume?from=2024-03-10&to=2024-03-20")
+    assert "read up to 2024-03-16: what came later is not in these numbers" in later
+    assert "Messages were read up to" not in await board.text(f"/volume?{WEEK}")
+    board.clock.advance(30 * 86_400)
+    assert "so the last weeks are those up to then" in await board.text(f"/volume?{WEEK}")
+
+
+# ── before anything is whole ─────────────────────────────────────────────────────────────────────
+
+
+async def test_beside_the_first_import_nothing_is_worked_out(
+    empty: House, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Boards, "_read", None)  # whatever would read messages fails
+    async with dashboard(empty, tmp_path) as opened, empty.tables.writing(ManualClock(NOW)):
+        for _ in range(2):
+            for page in ("/", f"/volume?{WEEK}", "/report"):
+                async with opened.client.get(page) as answer:
+                    assert answer.status == 503
+                    assert answer.headers["Refresh"] == answer.headers["Retry-After"] == "10"
+                    assert "The first import is going on" in await answer.text()
+            assert "error" in json.loads(await opened.text("/volume.json", status=503))
+            await empty.tables.messages.write([row(0)])
+
+
+async def test_when_the_first_import_is_over_or_dead_there_are_numbers(
+    empty: House, tmp_path: Path
+) -> None:
+    async with dashboard(empty, tmp_path) as opened:
+        async with empty.tables.writing(ManualClock(NOW)):
+            await empty.tables.messages.write([row(0)])
+        assert "<h1>Overview</h1>" in await opened.text("/")
+        async with empty.tables.writing(ManualClock(NOW)):
+            assert await opened.status("/") == 503
+            await empty.tables.messages.close_days()
+            assert "<h1>Overview</h1>" in await opened.text("/")
+
+
+async def test_beside_a_later_import_everything_is_shown(board: Dashboard) -> None:
+    async with board.house.tables.writing(ManualClock(NOW)):
+        assert "<h1>Overview</h1>" in await board.text("/")
+
+
+async def test_the_start_shows_commands_that_are_understood(empty: House, tmp_path: Path) -> None:
+    async with dashboard(empty, tmp_path) as opened:
+        shown = re.findall(r"<pre>channelstats (.+)</pre>", await opened.text("/"))
+    parsers = make_parsers()
+    assert len(shown) == 3
+    for line in shown:
+        name, *words = shlex.split(line)
+        parsers[name].parse_args(words)

@@ -1,0 +1,191 @@
+"""Checks every engine makes before it takes a key, a value or an item.
+
+The one rule: engines refuse the same things with the same errors, whatever they could store.
+"""
+
+from collections.abc import Callable, Mapping
+from collections.abc import Set as AbstractSet
+from math import isfinite
+from typing import TypeAlias
+
+from keytables.errors import ItemTooLarge, SchemaError
+from keytables.schema import (
+    MAX_DEPTH,
+    MAX_ITEM_SIZE,
+    MAX_PARTITION_KEY,
+    MAX_SORT_KEY,
+    Index,
+    Item,
+    Key,
+    Kind,
+    Scalar,
+    Table,
+    Value,
+)
+
+__all__ = [
+    "PLAIN",
+    "KeyCheck",
+    "check_depth",
+    "check_names",
+    "check_size",
+    "index_checks",
+    "item_size",
+    "key_check",
+    "key_checks",
+    "snapshot",
+]
+
+KeyCheck: TypeAlias = Callable[[object], Scalar]
+"""Returns a value fit to be a key, or raises SchemaError."""
+
+PLAIN = frozenset({str, int, bytes, bool, type(None)})
+"""Kinds of values that are stored as they are."""
+
+_INT64 = 2**63
+_LARGEST = 1e126
+_SMALLEST = 1e-130
+"""Numbers of this size and larger, or smaller than this, are none of DynamoDB's."""
+
+
+def key_check(key: Key, limit: int) -> KeyCheck:
+    """Return the check of one key attribute; ``limit`` is in bytes, for text and bytes."""
+    name = key.name
+
+    def text(value: object) -> Scalar:
+        if type(value) is str and 0 < len(value) <= limit and value.isascii():
+            return value
+        if not isinstance(value, str):
+            raise SchemaError(f"key {name!r}: expected text, got {type(value).__name__}")
+        if not value:
+            raise SchemaError(f"key {name!r} is empty")
+        try:
+            size = len(value.encode())
+        except UnicodeEncodeError:
+            raise SchemaError(f"key {name!r} holds a surrogate, which UTF-8 has not") from None
+        if size > limit:
+            raise SchemaError(f"key {name!r} has {size} bytes, the limit is {limit}")
+        return str.__str__(value)
+
+    def number(value: object) -> Scalar:
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            raise SchemaError(f"key {name!r}: expected a number, got {type(value).__name__}")
+        if isinstance(value, float):
+            _check_float(value, f"key {name!r}")
+        elif not -_INT64 <= value < _INT64:
+            raise SchemaError(f"key {name!r}: expected an integer within 64 bits")
+        return value
+
+    def binary(value: object) -> Scalar:
+        if not isinstance(value, bytes):
+            raise SchemaError(f"key {name!r}: expected bytes, got {type(value).__name__}")
+        if not value:
+            raise SchemaError(f"key {name!r} is empty")
+        if len(value) > limit:
+            raise SchemaError(f"key {name!r} has {len(value)} bytes, the limit is {limit}")
+        return value
+
+    return {Kind.STRING: text, Kind.NUMBER: number, Kind.BINARY: binary}[key.kind]
+
+
+def key_checks(table: Table) -> tuple[KeyCheck, ...]:
+    """Return the checks of a table's own key, partition first."""
+    partition = key_check(table.partition, MAX_PARTITION_KEY)
+    if table.sort is None:
+        return (partition,)
+    return (partition, key_check(table.sort, MAX_SORT_KEY))
+
+
+def index_checks(index: Index) -> tuple[KeyCheck, ...]:
+    """Return the checks of an index's key, partition first."""
+    partition = key_check(index.partition, MAX_PARTITION_KEY)
+    if index.sort is None:
+        return (partition,)
+    return (partition, key_check(index.sort, MAX_SORT_KEY))
+
+
+def snapshot(value: object, name: str, depth: int = 1) -> Value:
+    """Return a value as it is now, checked to be one an item may hold, with sets frozen.
+
+    What the caller changes afterwards does not reach it. Raises SchemaError naming ``name``, the
+    attribute or parameter it came under, ``depth`` levels deep.
+    """
+    kind = type(value)
+    if kind in PLAIN:
+        return value  # type: ignore[return-value]
+    if isinstance(value, float):
+        _check_float(value, repr(name))
+        return value
+    if isinstance(value, list):
+        return [_inner(inner, name, depth + 1) for inner in value]
+    if isinstance(value, Mapping):
+        if not all(isinstance(key, str) for key in value):
+            raise SchemaError(f"{name!r}: the keys of a map must be text")
+        if "" in value:
+            raise SchemaError(f"{name!r}: a key of a map is empty")
+        return {key: _inner(inner, name, depth + 1) for key, inner in value.items()}
+    if isinstance(value, AbstractSet):
+        if not all(isinstance(member, str) for member in value):
+            raise SchemaError(f"{name!r}: the members of a set must be text")
+        return frozenset(value)
+    if isinstance(value, str):  # a StrEnum, say
+        return str.__str__(value)
+    if isinstance(value, int):
+        return int(value)
+    raise SchemaError(f"{name!r}: a {kind.__name__} cannot be stored")
+
+
+def _check_float(value: float, what: str) -> None:
+    if not isfinite(value):
+        raise SchemaError(f"{what}: expected a finite number")
+    if not _SMALLEST <= abs(value) < _LARGEST and value:
+        raise SchemaError(f"{what}: expected a number from 1e-130 to below 1e126, or 0")
+
+
+def _inner(value: object, name: str, depth: int) -> Value:
+    check_depth(depth, name)
+    found = snapshot(value, name, depth)
+    if found == frozenset():
+        raise SchemaError(f"{name!r}: an empty set cannot be stored inside a list or map")
+    return found
+
+
+def check_depth(depth: int, name: str) -> None:
+    """Raise SchemaError for a part of a value that lies too deep."""
+    if depth > MAX_DEPTH:
+        raise SchemaError(f"{name!r}: lists and maps lie more than {MAX_DEPTH} deep")
+
+
+def check_names(item: Item) -> None:
+    """Raise SchemaError for an attribute without a name."""
+    if "" in item:
+        raise SchemaError("an attribute needs a name")
+
+
+def check_size(item: Item) -> None:
+    """Raise ItemTooLarge for an item above the limit."""
+    size = item_size(item)
+    if size > MAX_ITEM_SIZE:
+        raise ItemTooLarge(size, MAX_ITEM_SIZE)
+
+
+def item_size(item: Item) -> int:
+    """Return the bytes of names and values, as DynamoDB counts them."""
+    return sum(len(name.encode()) + _value_size(value) for name, value in item.items())
+
+
+def _value_size(value: Value) -> int:
+    if isinstance(value, str):
+        return len(value.encode())
+    if isinstance(value, bytes):
+        return len(value)
+    if value is None or isinstance(value, bool):
+        return 1
+    if isinstance(value, int | float):
+        digits = sum(map(str.isdigit, repr(value)))
+        return (digits + 1) // 2 + 1 + (value < 0)
+    if isinstance(value, list):
+        return 3 + sum(1 + _value_size(inner) for inner in value)
+    if isinstance(value, Mapping):
+        return 3 + sum(1 + len(key.encode()) + _value_size(inner) for key, inner in value.items())
+    return sum(len(member.encode()) for member in value)

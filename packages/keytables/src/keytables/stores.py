@@ -1,0 +1,140 @@
+"""Stores by their URL: which engine, and where its data is.
+
+The one rule: a URL is wholly understood or refused, with what was expected; an engine is imported
+only when a store of its kind is opened.
+
+    sqlite:///PATH                  one file on this machine; PATH is absolute, with or without its
+                                    own slash: sqlite:///var/lib/a and sqlite:////var/lib/a are one
+    dynamodb://REGION?OPTIONS       without a REGION, that of the AWS environment, else us-east-1
+        endpoint=URL                a server in place of the region's: http://127.0.0.1:8000
+        prefix=TEXT                 begins the names of all tables
+        connections=N               at most, to one server
+        alternator=yes              the server is a node of a ScyllaDB cluster
+"""
+
+import re
+from dataclasses import dataclass
+from difflib import get_close_matches
+from typing import Final, TypeAlias
+from urllib.parse import parse_qsl, unquote
+
+from keytables.engine import Clock, Engine
+
+__all__ = ["DynamoUrl", "SqliteUrl", "StoreUrl", "open_engine", "parse_store"]
+
+MAX_CONNECTIONS: Final = 1000
+
+_FORMS: Final = "sqlite:///PATH or dynamodb://REGION?endpoint=URL&prefix=TEXT"
+_OPTIONS: Final = ("endpoint", "prefix", "connections", "alternator")
+_DYNAMODB: Final = re.compile(r"dynamodb://(?P<region>[a-z0-9-]*)/?(?:\?(?P<options>[^#]*))?")
+_PREFIX: Final = re.compile(r"[A-Za-z0-9_.-]{0,200}")
+_SWITCH: Final = {"yes": True, "true": True, "1": True, "no": False, "false": False, "0": False}
+
+
+@dataclass(frozen=True, slots=True)
+class SqliteUrl:
+    """A store in one file."""
+
+    path: str
+
+
+@dataclass(frozen=True, slots=True)
+class DynamoUrl:
+    """A store in DynamoDB, or in a database that speaks its protocol."""
+
+    region: str = ""
+    endpoint: str | None = None
+    prefix: str = ""
+    connections: int = 50
+    alternator: bool = False
+
+
+StoreUrl: TypeAlias = SqliteUrl | DynamoUrl
+
+
+def parse_store(text: str) -> StoreUrl:
+    """Return what a store's URL says. Raises ValueError, with what was expected."""
+    scheme, separator, rest = text.partition("://")
+    if separator and scheme == "sqlite":
+        return _sqlite(rest)
+    if separator and scheme == "dynamodb":
+        return _dynamodb(text)
+    raise ValueError(f"a store is {_FORMS}, not {_shown(text)}")
+
+
+async def open_engine(text: str, *, clock: Clock, wipe: bool = False) -> Engine:
+    """Open the store of a URL; ``wipe``: in a file, what is deleted is overwritten. Raises
+    ValueError for a bad URL, and what its engine raises.
+    """
+    store = parse_store(text)
+    if isinstance(store, SqliteUrl):
+        from keytables.sqlite import SqliteEngine  # noqa: PLC0415 - see the rule above
+
+        return await SqliteEngine.open(store.path, clock=clock, wipe=wipe)
+    from keytables.dynamodb import DynamoEngine  # noqa: PLC0415
+
+    return await DynamoEngine.open(
+        region=store.region,
+        endpoint=store.endpoint,
+        prefix=store.prefix,
+        connections=store.connections,
+        alternator=store.alternator,
+        clock=clock,
+    )
+
+
+def _sqlite(rest: str) -> SqliteUrl:
+    host, slash, path = rest.partition("/")
+    if host or not slash or not path.strip("/"):
+        raise ValueError(f"an embedded store is sqlite:///PATH, not {_shown('sqlite://' + rest)}")
+    if "?" in path or "#" in path:
+        raise ValueError("an embedded store has no options; in a path, '?' is %3F and '#' is %23")
+    return SqliteUrl("/" + unquote(path).lstrip("/"))
+
+
+def _dynamodb(text: str) -> DynamoUrl:
+    found = _DYNAMODB.fullmatch(text)
+    if found is None:
+        raise ValueError(
+            f"a DynamoDB store is dynamodb://REGION?OPTIONS, REGION as in eu-west-1, "
+            f"not {_shown(text)}"
+        )
+    options: dict[str, str] = {}
+    for name, value in parse_qsl(found["options"] or "", keep_blank_values=True):
+        if name not in _OPTIONS:
+            close = get_close_matches(name, _OPTIONS, 1)
+            meant = f"; did you mean {close[0]}?" if close else ""
+            raise ValueError(f"a DynamoDB store has {', '.join(_OPTIONS)}, not {name!r}{meant}")
+        if name in options:
+            raise ValueError(f"{name} is given twice")
+        options[name] = value
+    return DynamoUrl(
+        found["region"],
+        options.get("endpoint"),
+        _prefix(options.get("prefix", "")),
+        _connections(options.get("connections", "50")),
+        _switch("alternator", options.get("alternator", "no")),
+    )
+
+
+def _prefix(text: str) -> str:
+    if not _PREFIX.fullmatch(text):
+        raise ValueError(f"prefix={text!r}: expected at most 200 of letters, digits, '_', '-', '.'")
+    return text
+
+
+def _connections(text: str) -> int:
+    if not text.isdecimal() or not 1 <= int(text) <= MAX_CONNECTIONS:
+        raise ValueError(f"connections={text!r}: expected a number from 1 to {MAX_CONNECTIONS}")
+    return int(text)
+
+
+def _switch(name: str, text: str) -> bool:
+    if text not in _SWITCH:
+        raise ValueError(f"{name}={text!r}: expected yes or no")
+    return _SWITCH[text]
+
+
+def _shown(text: str) -> str:
+    """What of a bad URL can be shown: one may hold a password."""
+    return repr(re.sub(r"//.*(?:@|%40)", "//…@", text, flags=re.DOTALL))

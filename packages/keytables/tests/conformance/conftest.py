@@ -1,0 +1,63 @@
+"""Fixtures of the conformance suite: every test runs on every engine."""
+
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack
+from pathlib import Path
+
+import pytest
+
+from keytables import Engine, TableHandle
+from support.clocks import ManualClock
+from support.table_engines import CANDIDATES, MESSAGES, USERS, Open
+
+START = 4_000_000_000.0
+"""Later than any clock: a server that sweeps expired items by its own must find none."""
+
+
+@pytest.fixture
+def clock() -> ManualClock:
+    return ManualClock(START)
+
+
+@pytest.fixture(params=sorted(CANDIDATES))
+async def open_engine(
+    request: pytest.FixtureRequest, tmp_path: Path, clock: ManualClock
+) -> AsyncIterator[Open]:
+    candidate = CANDIDATES[request.param]
+    for marker in request.node.iter_markers("needs"):
+        if (reason := candidate.lacks.get(marker.args[0])) is not None:
+            pytest.skip(reason)
+    store = candidate.make(tmp_path, clock)
+    async with AsyncExitStack() as opened:
+        opened.push_async_callback(store.clear)
+
+        async def open_one() -> Engine:
+            engine = await store.open()
+            opened.push_async_callback(engine.close)
+            return engine
+
+        yield open_one
+
+
+@pytest.fixture
+def many(request: pytest.FixtureRequest, open_engine: Open) -> int:
+    """A number of rows that no page holds."""
+    name: str = request.node.callspec.params["open_engine"]
+    return CANDIDATES[name].many
+
+
+@pytest.fixture
+async def engine(open_engine: Open) -> Engine:
+    return await open_engine()
+
+
+@pytest.fixture
+async def messages(engine: Engine) -> TableHandle:
+    """Keys user and place (text), expiry."""
+    return await engine.ensure_table(MESSAGES)
+
+
+@pytest.fixture
+async def users(engine: Engine) -> TableHandle:
+    """Key user; indexes by_visit (a number, keys only), by_city (with the number age); expiry."""
+    return await engine.ensure_table(USERS)

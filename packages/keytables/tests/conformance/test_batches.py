@@ -1,0 +1,78 @@
+"""batch_get and batch_write: any number, missing ones left out."""
+
+import pytest
+
+from keytables import Item, SchemaError, TableHandle
+
+# DynamoDB takes 25 writes or 100 keys at a time; callers need not know.
+SIZES = [0, 1, 25, 26, 100, 101, 333]
+
+
+def items(count: int) -> list[Item]:
+    return [
+        {"user": f"u{number % 7}", "place": f"{number:03}", "n": number} for number in range(count)
+    ]
+
+
+def keys(count: int) -> list[tuple[str, ...]]:
+    return [(str(item["user"]), str(item["place"])) for item in items(count)]
+
+
+@pytest.mark.parametrize("count", SIZES)
+async def test_any_number_of_items(messages: TableHandle, count: int) -> None:
+    await messages.batch_write(puts=items(count))
+    found = await messages.batch_get(keys(count))
+    assert sorted(found, key=lambda item: str(item["place"])) == items(count)
+    await messages.batch_write(deletes=keys(count))
+    assert await messages.batch_get(keys(count)) == []
+
+
+async def test_missing_items_are_left_out(messages: TableHandle) -> None:
+    await messages.batch_write(puts=items(3))
+    assert len(await messages.batch_get([*keys(3), ("nobody", "1")])) == 3
+
+
+async def test_a_key_given_twice_is_answered_once(messages: TableHandle) -> None:
+    await messages.batch_write(puts=items(1))
+    assert len(await messages.batch_get(keys(1) * 3)) == 1
+
+
+async def test_puts_and_deletes_together(messages: TableHandle) -> None:
+    await messages.batch_write(puts=items(10))
+    changed: Item = {"user": "u0", "place": "000", "n": "new"}
+    await messages.batch_write(puts=[changed], deletes=keys(10)[5:])
+    found = await messages.batch_get(keys(10))
+    assert len(found) == 5
+    assert changed in found
+
+
+async def test_a_batch_may_be_repeated(messages: TableHandle) -> None:
+    for _ in range(2):
+        await messages.batch_write(puts=items(30), deletes=[("nobody", "1")])
+    assert len((await messages.scan()).items) == 30
+
+
+async def test_deleting_a_key_twice_is_deleting_it_once(messages: TableHandle) -> None:
+    await messages.batch_write(puts=items(1))
+    await messages.batch_write(deletes=keys(1) * 2)
+    assert await messages.batch_get(keys(1)) == []
+
+
+async def test_an_ambiguous_batch_is_refused(messages: TableHandle) -> None:
+    with pytest.raises(SchemaError):
+        await messages.batch_write(puts=items(1) * 2)
+    with pytest.raises(SchemaError):
+        await messages.batch_write(puts=items(1), deletes=keys(1))
+    assert (await messages.scan()).items == []
+
+
+async def test_a_bad_item_keeps_the_whole_batch_out(messages: TableHandle) -> None:
+    with pytest.raises(SchemaError):
+        await messages.batch_write(puts=[*items(3), {"user": "u"}])
+    assert (await messages.scan()).items == []
+
+
+async def test_a_batch_is_submitted_when_called(messages: TableHandle) -> None:
+    batch = messages.batch_write(puts=items(30))
+    assert len(await messages.batch_get(keys(30))) == 30
+    await batch

@@ -1,0 +1,213 @@
+"""Conditions of put, update and delete: what each operator says, and that nothing else happens."""
+
+from typing import Any
+
+import pytest
+
+from keytables import (
+    Attr,
+    Condition,
+    ConditionFailed,
+    Item,
+    Param,
+    Returning,
+    SchemaError,
+    TableHandle,
+    Update,
+    Value,
+)
+
+KEY = ("u", "1")
+STORED: Item = {
+    "user": "u",
+    "place": "1",
+    "text": "mé",
+    "n": 5,
+    "f": 2.5,
+    "raw": b"b",
+    "yes": True,
+    "none": None,
+    "list": [1, "a"],
+    "map": {"a": 1},
+    "set": frozenset({"x", "y"}),
+}
+
+
+async def holds(table: TableHandle, condition: Condition, values: Any = None) -> bool:
+    """Ask through delete on a fresh item, and prove that a refusal changes nothing."""
+    await table.put(STORED)
+    refused: ConditionFailed | None = None
+    try:
+        await table.delete(KEY, condition=condition, values=values)
+    except ConditionFailed as failure:
+        refused = failure
+    left = await table.get(KEY)
+    assert left == (STORED if refused else None)
+    assert refused is None or refused.item == STORED
+    return refused is None
+
+
+def deep(condition: Condition, expected: bool) -> Any:
+    """A case in which lists or maps are compared."""
+    needs = pytest.mark.needs("equality of lists and maps")
+    return pytest.param(condition, expected, marks=needs)
+
+
+@pytest.mark.parametrize(
+    ("condition", "expected"),
+    [
+        (Attr("n").exists(), True),
+        (Attr("none").exists(), True),
+        (Attr("gone").exists(), False),
+        (Attr("n").absent(), False),
+        (Attr("gone").absent(), True),
+        (Attr("user").exists(), True),
+        (Attr("place") == "1", True),
+        (Attr("n") == 5, True),
+        (Attr("n") == 5.0, True),
+        (Attr("n") == 6, False),
+        (Attr("n") == "5", False),
+        (Attr("f") == 2.5, True),
+        (Attr("text") == "mé", True),
+        (Attr("text") == "me", False),
+        (Attr("raw") == b"b", True),
+        (Attr("raw") == "b", False),
+        (Attr("yes") == True, True),  # noqa: E712
+        (Attr("yes") == 1, False),
+        (Attr("yes") != 1, True),
+        (Attr("none") == None, True),  # noqa: E711
+        deep(Attr("list") == [1, "a"], True),
+        deep(Attr("list") == [1.0, "a"], True),
+        deep(Attr("list") == [True, "a"], False),
+        deep(Attr("map") == {"a": 1}, True),
+        deep(Attr("map") == {"a": 1, "b": 2}, False),
+        (Attr("set") == frozenset({"y", "x"}), True),
+        (Attr("set") == {"y", "x"}, True),
+        (Attr("set") == frozenset({"x"}), False),
+        (Attr("set") == frozenset(), False),
+        (Attr("set") != frozenset(), True),
+        (Attr("gone") == frozenset(), False),
+        (Attr("gone") == 5, False),
+        (Attr("gone") == None, False),  # noqa: E711
+        (Attr("n") != 5, False),
+        (Attr("n") != 6, True),
+        (Attr("n") != "5", True),
+        (Attr("gone") != 5, True),
+        (Attr("n") < 6, True),
+        (Attr("n") < 5, False),
+        (Attr("n") < 5.5, True),
+        (Attr("n") <= 5, True),
+        (Attr("n") <= 4, False),
+        (Attr("n") > 4, True),
+        (Attr("n") > 5, False),
+        (Attr("n") >= 5, True),
+        (Attr("n") >= 6, False),
+        (Attr("n") < "6", False),
+        (Attr("n") >= "5", False),
+        (Attr("yes") < 2, False),
+        (Attr("gone") < 5, False),
+        (Attr("gone") >= 5, False),
+        (Attr("none") < 5, False),
+        (Attr("text") < "n", True),
+        (Attr("text") > "mz", True),
+        (Attr("raw") > b"a", True),
+        (Attr("raw") < b"a", False),
+        ((Attr("n") == 5) & (Attr("f") == 2.5), True),
+        ((Attr("n") == 5) & (Attr("f") == 3), False),
+        ((Attr("n") == 6) | (Attr("f") == 2.5), True),
+        ((Attr("n") == 6) | (Attr("f") == 3), False),
+        (~(Attr("n") == 6), True),
+        (~Attr("n").exists(), False),
+        (~((Attr("n") == 5) & (Attr("gone").absent() | (Attr("f") > 9))), False),
+    ],
+    ids=repr,
+)
+async def test_operators(messages: TableHandle, condition: Condition, expected: bool) -> None:
+    assert await holds(messages, condition) is expected
+
+
+@pytest.mark.parametrize(("given", "expected"), [(5, True), (6, False), ("5", False)])
+async def test_parameters_stand_for_values(
+    messages: TableHandle, given: Value, expected: bool
+) -> None:
+    assert await holds(messages, Attr("n") == Param("n"), {"n": given}) is expected
+
+
+async def test_a_missing_parameter_is_a_schema_error(messages: TableHandle) -> None:
+    await messages.put(STORED)
+    with pytest.raises(SchemaError):
+        await messages.delete(KEY, condition=Attr("n") == Param("n"))
+    assert await messages.get(KEY) == STORED
+
+
+@pytest.mark.parametrize("value", [[1], True, None, {"a": 1}, {"x"}], ids=repr)
+async def test_only_numbers_text_and_bytes_have_an_order(messages: TableHandle, value: Any) -> None:
+    await messages.put(STORED)
+    with pytest.raises(SchemaError):
+        await messages.delete(KEY, condition=Attr("n") < value)
+
+
+async def test_conditions_cannot_be_joined_with_and() -> None:
+    with pytest.raises(TypeError):
+        bool(Attr("n") == 5)
+
+
+async def test_on_an_absent_item_every_attribute_is_absent(messages: TableHandle) -> None:
+    with pytest.raises(ConditionFailed) as caught:
+        await messages.put(STORED, condition=Attr("user").exists())
+    assert caught.value.item is None
+    assert await messages.get(KEY) is None
+    await messages.put(STORED, condition=Attr("user").absent())
+    assert await messages.get(KEY) == STORED
+
+
+async def test_a_conditional_put_happens_once(messages: TableHandle) -> None:
+    absent = Attr("user").absent()
+    await messages.put(STORED, condition=absent)
+    with pytest.raises(ConditionFailed) as caught:
+        await messages.put({**STORED, "n": 6}, condition=absent)
+    assert caught.value.item == STORED
+    assert await messages.get(KEY) == STORED
+
+
+async def test_a_conditional_put_replaces_when_its_condition_holds(messages: TableHandle) -> None:
+    newer = Attr("n").absent() | (Attr("n") < Param("n"))
+    await messages.put({"user": "u", "place": "1", "n": 5}, condition=newer, values={"n": 5})
+    await messages.put({"user": "u", "place": "1", "n": 7}, condition=newer, values={"n": 7})
+    with pytest.raises(ConditionFailed):
+        await messages.put({"user": "u", "place": "1", "n": 6}, condition=newer, values={"n": 6})
+    assert await messages.get(KEY) == {"user": "u", "place": "1", "n": 7}
+
+
+async def test_a_refused_update_changes_nothing(messages: TableHandle) -> None:
+    await messages.put(STORED)
+    update = Update(set={"n": 9}, remove=("text",), add_to={"set": frozenset({"z"})})
+    with pytest.raises(ConditionFailed) as caught:
+        await messages.update(KEY, update, condition=Attr("n") == 6)
+    assert caught.value.item == STORED
+    assert await messages.get(KEY) == STORED
+
+
+async def test_a_refused_update_makes_no_item(messages: TableHandle) -> None:
+    with pytest.raises(ConditionFailed) as caught:
+        await messages.update(KEY, Update(set={"n": 9}), condition=Attr("user").exists())
+    assert caught.value.item is None
+    assert await messages.get(KEY) is None
+
+
+async def test_condition_and_update_share_their_parameters(messages: TableHandle) -> None:
+    newer = Attr("n").absent() | (Attr("n") < Param("n"))
+    for number in (1, 3):
+        await messages.update(KEY, Update(set=("n",)), {"n": number}, condition=newer)
+    with pytest.raises(ConditionFailed):
+        await messages.update(KEY, Update(set=("n",)), {"n": 2}, condition=newer)
+    assert await messages.get(KEY) == {"user": "u", "place": "1", "n": 3}
+
+
+async def test_a_condition_sees_the_writes_submitted_before_it(messages: TableHandle) -> None:
+    first = messages.put({"user": "u", "place": "1", "n": 1})
+    second = messages.delete(KEY, condition=Attr("n") == 1, returning=Returning.OLD)
+    third = messages.put(STORED, condition=Attr("user").absent())
+    await first
+    assert await second == {"user": "u", "place": "1", "n": 1}
+    await third

@@ -1,0 +1,178 @@
+"""Expired items are absent: for every read, condition and update, swept or not."""
+
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import pytest
+
+from keytables import (
+    Attr,
+    ConditionFailed,
+    Cursor,
+    Item,
+    Page,
+    Range,
+    Returning,
+    SchemaError,
+    TableHandle,
+    Update,
+)
+from support.clocks import ManualClock
+
+KEY = ("u", "1")
+
+
+async def test_an_item_is_there_until_its_expiry(messages: TableHandle, clock: ManualClock) -> None:
+    await messages.put({"user": "u", "place": "1", "expiry": int(clock.now) + 10})
+    clock.advance(9.9)
+    assert await messages.get(KEY) is not None
+    clock.advance(0.1)
+    assert await messages.get(KEY) is None
+
+
+@pytest.mark.parametrize("never", [{}, {"expiry": 0}, {"expiry": None}, {"expiry": -5}], ids=repr)
+async def test_without_an_expiry_an_item_stays(
+    messages: TableHandle, clock: ManualClock, never: dict[str, Any]
+) -> None:
+    item = {"user": "u", "place": "1", **never}
+    await messages.put(item)
+    clock.advance(1e9)
+    assert await messages.get(KEY) == item
+    assert (await messages.query("u")).items == [item]
+    assert (await messages.scan()).items == [item]
+
+
+async def test_an_item_may_be_stored_expired(messages: TableHandle, clock: ManualClock) -> None:
+    await messages.put({"user": "u", "place": "1", "expiry": clock.now})
+    assert await messages.get(KEY) is None
+
+
+@pytest.mark.parametrize("bad", ["soon", True, [1], 2**64], ids=repr)
+async def test_an_expiry_is_a_number(messages: TableHandle, bad: Any) -> None:
+    with pytest.raises(SchemaError):
+        await messages.put({"user": "u", "place": "1", "expiry": bad})
+
+
+async def test_no_read_shows_an_expired_item(
+    messages: TableHandle, users: TableHandle, clock: ManualClock
+) -> None:
+    soon, late = clock.now + 1.5, clock.now + 100
+    for place, expiry in [("1", soon), ("2", late), ("3", soon), ("4", late)]:
+        await messages.put({"user": "u", "place": place, "expiry": expiry})
+        await users.put({"user": place, "expiry": expiry, "city": "x", "age": 1, "visit": 1})
+    clock.advance(2)
+    assert await messages.get(KEY) is None
+    assert [item["place"] for item in (await messages.query("u")).items] == ["2", "4"]
+    assert len((await messages.query("u", sort=Range(lt="4"))).items) == 1
+    assert len((await messages.scan()).items) == 2
+    assert len(await messages.batch_get([("u", "1"), ("u", "2"), ("u", "3")])) == 1
+    assert len((await users.query_index("by_city", "x")).items) == 2
+    assert len((await users.query_index("by_visit", 1)).items) == 2
+
+
+async def test_expired_items_do_not_count_for_a_limit(
+    messages: TableHandle, clock: ManualClock
+) -> None:
+    for number in range(20):
+        expiry = clock.now + (1 if number < 15 else 100)
+        await messages.put({"user": "u", "place": f"{number:02}", "expiry": expiry})
+    clock.advance(2)
+    page = await messages.query("u", limit=3)
+    assert [item["place"] for item in page.items] == ["15", "16", "17"]
+
+
+async def everything(first: Page, more: Callable[[Cursor], Awaitable[Page]]) -> list[Page]:
+    found = [first]
+    while (cursor := found[-1].cursor) is not None:
+        found.append(await more(cursor))
+    return found
+
+
+@pytest.mark.parametrize("descending", [False, True])
+async def test_many_expired_items_hide_no_others(
+    messages: TableHandle, users: TableHandle, clock: ManualClock, many: int, descending: bool
+) -> None:
+    live = {0, many // 3, many * 2 // 3, many * 2 // 3 + 1, many - 1}
+    rows: list[Item] = [
+        {"user": "u", "place": f"{n:04}", "expiry": clock.now + (9 if n in live else 1)}
+        for n in range(many)
+    ]
+    await messages.batch_write(puts=rows)
+    await users.batch_write(
+        puts=[
+            {"user": row["place"], "city": "x", "age": 1, "expiry": row["expiry"]} for row in rows
+        ]
+    )
+    clock.advance(1)
+    expected = [f"{n:04}" for n in sorted(live, reverse=descending)]
+    for limit in (None, 1, 3):
+        options: dict[str, Any] = {"limit": limit, "descending": descending}
+        pages = await everything(
+            await messages.query("u", **options),
+            lambda cursor, options=options: messages.query("u", after=cursor, **options),  # type: ignore[misc]
+        )
+        assert [item["place"] for page in pages for item in page.items] == expected
+        pages = await everything(
+            await users.query_index("by_city", "x", **options),
+            lambda cursor, options=options: users.query_index(  # type: ignore[misc]
+                "by_city", "x", after=cursor, **options
+            ),
+        )
+        found = [str(item["user"]) for page in pages for item in page.items]
+        assert sorted(found) == sorted(expected)  # of one age: in an order of the engine's
+        pages = await everything(
+            await messages.scan(limit=limit),
+            lambda cursor, limit=limit: messages.scan(limit=limit, after=cursor),  # type: ignore[misc]
+        )
+        places = [item["place"] for page in pages for item in page.items]
+        assert len(places) == len(expected)
+        assert set(places) == set(expected)
+
+
+async def test_a_condition_finds_an_expired_item_absent(
+    messages: TableHandle, clock: ManualClock
+) -> None:
+    await messages.put({"user": "u", "place": "1", "n": 1, "expiry": clock.now + 1})
+    clock.advance(1)
+    with pytest.raises(ConditionFailed) as caught:
+        await messages.delete(KEY, condition=Attr("n") == 1)
+    assert caught.value.item is None
+    await messages.put({"user": "u", "place": "1", "n": 2}, condition=Attr("user").absent())
+    assert await messages.get(KEY) == {"user": "u", "place": "1", "n": 2}
+
+
+async def test_an_update_begins_anew_after_expiry(
+    messages: TableHandle, clock: ManualClock
+) -> None:
+    await messages.put({"user": "u", "place": "1", "n": 1, "expiry": clock.now + 1})
+    clock.advance(1)
+    assert await messages.update(KEY, Update(remove=("n",)), returning=Returning.NEW) is None
+    old = await messages.update(KEY, Update(set={"m": 2}), returning=Returning.OLD)
+    assert old is None
+    assert await messages.get(KEY) == {"user": "u", "place": "1", "m": 2}
+
+
+async def test_deleting_an_expired_item_returns_nothing(
+    messages: TableHandle, clock: ManualClock
+) -> None:
+    await messages.put({"user": "u", "place": "1", "expiry": clock.now + 1})
+    clock.advance(1)
+    assert await messages.delete(KEY, returning=Returning.OLD) is None
+
+
+async def test_an_update_moves_the_expiry(messages: TableHandle, clock: ManualClock) -> None:
+    await messages.put({"user": "u", "place": "1", "expiry": clock.now + 1})
+    await messages.update(KEY, Update(set=("expiry",)), {"expiry": clock.now + 10})
+    clock.advance(5)
+    assert await messages.get(KEY) is not None
+    await messages.update(KEY, Update(remove=("expiry",)))
+    clock.advance(1e6)
+    assert await messages.get(KEY) is not None
+
+
+async def test_a_table_without_expiry_knows_none(engine: Any, clock: ManualClock) -> None:
+    from keytables import Key, Table
+
+    table = await engine.ensure_table(Table("plain", Key("user")))
+    await table.put({"user": "u", "expiry": 5})
+    assert await table.get(("u",)) == {"user": "u", "expiry": 5}

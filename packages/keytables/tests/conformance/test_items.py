@@ -1,0 +1,350 @@
+"""get, put, delete: what is stored is what is read."""
+
+import asyncio
+from collections.abc import Awaitable
+from typing import Any
+
+import pytest
+
+from keytables import (
+    MAX_ITEM_SIZE,
+    Engine,
+    Item,
+    ItemTooLarge,
+    Key,
+    Kind,
+    Returning,
+    SchemaError,
+    Table,
+    TableHandle,
+    Update,
+    Value,
+)
+
+
+async def test_a_missing_item_is_none(messages: TableHandle) -> None:
+    assert await messages.get(("u", "1")) is None
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        "",
+        "text",
+        "snow ☃ and \U0001f4a9 and \0 and ÿ",
+        b"",
+        b"\x00\xff",
+        0,
+        -1,
+        2**63 - 1,
+        -(2**63),
+        1.5,
+        -0.25,
+        9.5e125,
+        -1e-130,
+        True,
+        False,
+        None,
+        [],
+        {},
+        [1, "a", None, [b"x", {"k": True}]],
+        {"a": {"b": [1.5, {"c": None}]}, " ": "blank name"},
+        frozenset({"a", "b", "☃"}),
+        [frozenset({"a"})],
+        {"k": frozenset({"b", "c"})},
+    ],
+)
+async def test_every_value_comes_back_equal_and_of_its_kind(
+    messages: TableHandle, value: Value
+) -> None:
+    item: Item = {"user": "u", "place": "1", "value": value}
+    await messages.put(item)
+    found = await messages.get(("u", "1"))
+    assert found is not None
+    assert repr_of(found) == repr_of(item)
+
+
+@pytest.mark.parametrize("depth", [33, 200, 5000])
+async def test_what_lies_too_deep_is_refused(messages: TableHandle, depth: int) -> None:
+    value: Value = "innermost"
+    for level in range(depth - 1):
+        value = [value] if level % 2 else {"a": value}
+        if level == 30:
+            item: Item = {"user": "u", "place": "1", "value": value}
+            await messages.put(item)
+            assert await messages.get(("u", "1")) == item
+    with pytest.raises(SchemaError):
+        await messages.put({"user": "u", "place": "1", "value": value})
+    with pytest.raises(SchemaError):
+        await messages.update(("u", "1"), Update(set=("value",)), {"value": value})
+
+
+def repr_of(value: Any) -> str:
+    """Tell True from 1 and 1 from 1.0, whatever the order of a set."""
+    if isinstance(value, frozenset):
+        return f"set{sorted(value)}"
+    if isinstance(value, dict):
+        return str({key: repr_of(inner) for key, inner in sorted(value.items())})
+    if isinstance(value, list):
+        return str([repr_of(inner) for inner in value])
+    return repr(value)
+
+
+async def test_a_plain_set_is_read_as_a_frozenset(messages: TableHandle) -> None:
+    await messages.put({"user": "u", "place": "1", "s": {"a", "b"}})
+    found = await messages.get(("u", "1"))
+    assert found is not None
+    assert found["s"] == frozenset({"a", "b"})
+    assert isinstance(found["s"], frozenset)
+
+
+async def test_an_empty_set_is_left_out(messages: TableHandle) -> None:
+    await messages.put({"user": "u", "place": "1", "s": set()})
+    assert await messages.get(("u", "1")) == {"user": "u", "place": "1"}
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        (1, 2),
+        object(),
+        float("nan"),
+        float("inf"),
+        2**64,
+        -(2**63) - 1,
+        1e126,
+        1e-131,
+        {1: "a"},
+        {"": "a"},
+        [{"a": {"": 1}}],
+        {1, 2},
+        {"deep": [(1,)]},
+        [set()],
+        "\ud800",
+    ],
+)
+async def test_what_cannot_be_stored_is_a_schema_error(messages: TableHandle, value: Any) -> None:
+    with pytest.raises(SchemaError):
+        await messages.put({"user": "u", "place": "1", "value": value})
+    assert await messages.get(("u", "1")) is None
+
+
+async def test_an_attribute_needs_a_name(messages: TableHandle) -> None:
+    with pytest.raises(SchemaError):
+        await messages.put({"user": "u", "place": "1", "": "a"})
+    assert await messages.get(("u", "1")) is None
+
+
+async def test_a_whole_float_is_read_as_an_equal_number(messages: TableHandle) -> None:
+    numbers: list[Value] = [1.0, -0.0, 1.893125524224431e16, 2.0**63, 1e100]
+    await messages.put({"user": "u", "place": "1", "numbers": numbers})
+    found = await messages.get(("u", "1"))
+    assert found is not None
+    assert found["numbers"] == numbers
+
+
+async def test_put_replaces_the_whole_item(messages: TableHandle) -> None:
+    await messages.put({"user": "u", "place": "1", "a": 1, "b": 2})
+    await messages.put({"user": "u", "place": "1", "b": 3})
+    assert await messages.get(("u", "1")) == {"user": "u", "place": "1", "b": 3}
+
+
+async def test_put_twice_is_put_once(messages: TableHandle) -> None:
+    item: Item = {"user": "u", "place": "1", "a": 1}
+    await messages.put(item)
+    await messages.put(item)
+    assert (await messages.query("u")).items == [item]
+
+
+async def test_an_item_is_taken_as_it_was_when_put(messages: TableHandle) -> None:
+    inner: list[Value] = [1]
+    item: Item = {"user": "u", "place": "1", "a": inner}
+    put = messages.put(item)
+    inner.append(2)
+    item["b"] = 3
+    await put
+    assert await messages.get(("u", "1")) == {"user": "u", "place": "1", "a": [1]}
+
+
+async def test_what_was_read_may_be_changed_without_changing_the_store(
+    messages: TableHandle,
+) -> None:
+    await messages.put({"user": "u", "place": "1", "a": {"b": 1}})
+    found = await messages.get(("u", "1"))
+    assert found is not None
+    found["a"] = 5
+    assert await messages.get(("u", "1")) == {"user": "u", "place": "1", "a": {"b": 1}}
+
+
+async def test_delete_removes_and_may_be_repeated(messages: TableHandle) -> None:
+    await messages.put({"user": "u", "place": "1"})
+    assert await messages.delete(("u", "1")) is None
+    assert await messages.get(("u", "1")) is None
+    assert await messages.delete(("u", "1")) is None
+
+
+async def test_delete_returns_the_old_item_when_asked(messages: TableHandle) -> None:
+    item: Item = {"user": "u", "place": "1", "a": 1}
+    await messages.put(item)
+    assert await messages.delete(("u", "1"), returning=Returning.OLD) == item
+    assert await messages.delete(("u", "1"), returning=Returning.OLD) is None
+
+
+async def test_delete_cannot_return_a_new_item(messages: TableHandle) -> None:
+    with pytest.raises(SchemaError):
+        await messages.delete(("u", "1"), returning=Returning.NEW)
+
+
+async def test_a_table_without_sort_key_is_used_with_one_key(users: TableHandle) -> None:
+    await users.put({"user": "u", "a": 1})
+    assert await users.get(("u",)) == {"user": "u", "a": 1}
+    await users.delete(("u",))
+    assert await users.get(("u",)) is None
+
+
+# --- keys ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "key",
+    [
+        ("u",),
+        ("u", "1", "2"),
+        ("", "1"),
+        ("u", ""),
+        (1, "1"),
+        ("u", b"1"),
+        ("u", None),
+        (True, "1"),
+        ("x" * 2049, "1"),
+        ("u", "x" * 1025),
+        ("u", "☃" * 342),
+        ("u", "\ud800"),
+    ],
+)
+async def test_a_bad_key_is_a_schema_error_in_every_primitive(
+    messages: TableHandle, key: Any
+) -> None:
+    with pytest.raises(SchemaError):
+        await messages.get(key)
+    with pytest.raises(SchemaError):
+        await messages.delete(key)
+    with pytest.raises(SchemaError):
+        await messages.batch_get([key])
+    with pytest.raises(SchemaError):
+        await messages.batch_write(deletes=[key])
+    if len(key) == 2:
+        with pytest.raises(SchemaError):
+            await messages.put({"user": key[0], "place": key[1]})
+
+
+async def test_the_longest_keys_are_good(messages: TableHandle) -> None:
+    key = ("ü" * 1024, "x" * 1024)
+    await messages.put({"user": key[0], "place": key[1]})
+    assert await messages.get(key) is not None
+
+
+async def test_an_item_needs_its_keys(messages: TableHandle) -> None:
+    with pytest.raises(SchemaError):
+        await messages.put({"user": "u"})
+
+
+@pytest.mark.parametrize("bad", [True, float("nan"), 2**63, 1e126, "1", None])
+async def test_a_number_key_is_a_number_within_64_bits(engine: Engine, bad: Any) -> None:
+    table = await engine.ensure_table(Table("numbers", Key("n", Kind.NUMBER)))
+    with pytest.raises(SchemaError):
+        await table.get((bad,))
+
+
+async def test_equal_numbers_are_one_key(engine: Engine) -> None:
+    table = await engine.ensure_table(Table("numbers", Key("n", Kind.NUMBER)))
+    await table.put({"n": 1, "a": "int"})
+    await table.put({"n": 1.0, "a": "float"})
+    found = await table.get((1,))
+    assert found is not None
+    assert found["a"] == "float"
+    assert len((await table.scan()).items) == 1
+
+
+async def test_keys_of_other_kinds_and_cases_are_other_keys(engine: Engine) -> None:
+    table = await engine.ensure_table(Table("texts", Key("k")))
+    keys = ["a", "A", "á", "a\u0301", "a ", "a\0", "1"]
+    for key in keys:
+        await table.put({"k": key, "v": key})
+    for key in keys:
+        assert await table.get((key,)) == {"k": key, "v": key}
+
+
+# --- size ------------------------------------------------------------------------------------
+
+
+async def test_an_item_of_exactly_the_limit_is_stored(messages: TableHandle) -> None:
+    names = len("user") + len("u") + len("place") + len("1") + len("data")
+    item: Item = {"user": "u", "place": "1", "data": "x" * (MAX_ITEM_SIZE - names)}
+    await messages.put(item)
+    assert await messages.get(("u", "1")) == item
+
+
+async def test_an_item_above_the_limit_is_too_large(messages: TableHandle) -> None:
+    names = len("user") + len("u") + len("place") + len("1") + len("data")
+    item: Item = {"user": "u", "place": "1", "data": "x" * (MAX_ITEM_SIZE - names + 1)}
+    with pytest.raises(ItemTooLarge) as caught:
+        await messages.put(item)
+    assert caught.value.size == MAX_ITEM_SIZE + 1
+    with pytest.raises(ItemTooLarge):
+        await messages.batch_write(puts=[{"user": "v", "place": "1"}, item])
+    assert (await messages.scan()).items == []
+
+
+async def test_text_counts_by_its_utf8_bytes(messages: TableHandle) -> None:
+    with pytest.raises(ItemTooLarge):
+        await messages.put({"user": "u", "place": "1", "data": "☃" * (MAX_ITEM_SIZE // 3)})
+
+
+# --- submission ------------------------------------------------------------------------------
+
+
+async def test_a_write_is_submitted_when_called(messages: TableHandle) -> None:
+    put = messages.put({"user": "u", "place": "1"})
+    assert await messages.get(("u", "1")) is not None
+    await put
+
+
+async def test_a_read_sees_all_writes_submitted_before_it(messages: TableHandle) -> None:
+    writes: list[Awaitable[object]] = []
+    for number in range(50):
+        writes.append(messages.put({"user": "u", "place": "1", "n": number}))
+        if number % 10 == 9:
+            found = await messages.get(("u", "1"))
+            assert found is not None
+            assert found["n"] == number
+    writes.append(messages.delete(("u", "1")))
+    assert (await messages.query("u")).items == []
+    await asyncio.gather(*writes)
+
+
+async def test_writes_apply_in_the_order_submitted(messages: TableHandle) -> None:
+    writes: list[Awaitable[object]] = []
+    for number in range(200):
+        writes.append(messages.put({"user": "u", "place": str(number % 3), "n": number}))
+        if number % 5 == 0:
+            writes.append(messages.delete(("u", str(number % 3))))
+    await asyncio.gather(*writes)
+    assert [item["n"] for item in (await messages.query("u")).items] == [198, 199, 197]
+
+
+async def test_giving_up_the_wait_does_not_recall_the_write(messages: TableHandle) -> None:
+    put = asyncio.ensure_future(messages.put({"user": "u", "place": "1"}))
+    put.cancel()
+    assert await messages.get(("u", "1")) is not None
+
+
+async def test_a_failing_write_leaves_those_around_it_alone(messages: TableHandle) -> None:
+    first = messages.put({"user": "u", "place": "1"})
+    bad = messages.put({"user": "u", "place": ""})
+    last = messages.put({"user": "u", "place": "2"})
+    await first
+    await last
+    with pytest.raises(SchemaError):
+        await bad
+    assert len((await messages.query("u")).items) == 2

@@ -1,0 +1,68 @@
+"""A client of a server that follows a script, and a bare environment around it.
+
+Modules that say `BOTH_LOOPS = True` run their coroutine tests on asyncio and on uvloop; nothing
+here meets the credentials and the configuration of whoever runs the tests."""
+
+import asyncio
+import os
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import AsyncExitStack
+from pathlib import Path
+from typing import Any
+
+import pytest
+import uvloop
+
+from keytables.dynamodb.client import Client
+from keytables.dynamodb.credentials import Found
+from keytables.dynamodb.signature import Credentials
+from support.scripted_server import ScriptedServer
+
+SECRETS = ("AKIDEXAMPLE", "wJalrXUtnFEMI/K7MDENG", "TOKEN+OF+A+SESSION")
+FOUND = Found(Credentials(*SECRETS), lambda seconds: False)
+
+OpenClient = Callable[..., Awaitable[Client]]
+
+Factories = Mapping[str, Callable[[], asyncio.AbstractEventLoop]]
+
+
+def pytest_asyncio_loop_factories(config: pytest.Config, item: pytest.Item) -> Factories:
+    factories: dict[str, Callable[[], asyncio.AbstractEventLoop]] = {
+        "asyncio": asyncio.new_event_loop
+    }
+    assert isinstance(item, pytest.Function)
+    if getattr(item.module, "BOTH_LOOPS", False):
+        factories["uvloop"] = uvloop.new_event_loop
+    return factories
+
+
+@pytest.fixture(autouse=True)
+def bare_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """No credentials, no files, no instance to ask."""
+    for name in os.environ:
+        if name.startswith("AWS_"):
+            monkeypatch.delenv(name)
+    monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
+    monkeypatch.setenv("AWS_CONFIG_FILE", str(tmp_path / "aws-config"))
+    monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", str(tmp_path / "aws-credentials"))
+    monkeypatch.setenv("BOTO_CONFIG", str(tmp_path / "boto-config"))
+
+
+@pytest.fixture
+async def open_client() -> AsyncIterator[OpenClient]:
+    """Opens clients of a `ScriptedServer`; they are closed in the end."""
+    async with AsyncExitStack() as opened:
+
+        async def open_one(server: ScriptedServer, scheme: str = "http", **options: Any) -> Client:
+            client = await Client.open(
+                **{
+                    "region": "eu-west-1",
+                    "endpoint": f"{scheme}://127.0.0.1:{server.port}",
+                    "credentials": lambda: FOUND,
+                    **options,
+                }
+            )
+            opened.push_async_callback(client.close)
+            return client
+
+        yield open_one

@@ -1,0 +1,161 @@
+"""Requests: words once, values with each call."""
+
+from typing import Any
+
+import orjson
+import pytest
+
+from keytables import (
+    Attr,
+    Condition,
+    Index,
+    Key,
+    Kind,
+    Param,
+    Returning,
+    SchemaError,
+    Table,
+    Update,
+    Values,
+)
+from keytables.checks import key_check
+from keytables.dynamodb.templates import Check, Template, beginning
+
+PLAIN = Table("plain", Key("user"), indexes=(Index("by_n", Key("n", Kind.NUMBER)),))
+EXPIRING = Table("expiring", Key("user"), expiry="end")
+CHECKS: dict[str, Check] = {"n": key_check(Key("n", Kind.NUMBER), 100)}
+KEY = b'"Key":{"user":{"S":"u"}}'
+
+
+def request(
+    update: Update | None,
+    values: Values | None = None,
+    condition: Condition | None = None,
+    *,
+    table: Table = PLAIN,
+    returning: Returning = Returning.NOTHING,
+) -> dict[str, Any]:
+    template = Template(table, "t.name", condition, update, returning, checks=CHECKS)
+    found: dict[str, Any] = orjson.loads(template.bind(values).request(KEY).at(7.5))
+    assert found.pop("TableName") == "t.name"
+    assert found.pop("Key") == {"user": {"S": "u"}}
+    return found
+
+
+def test_an_update_says_what_it_does_to_which_attribute() -> None:
+    update = Update(
+        set={"a": Param("p"), "b": 5}, remove=("c",), add_to=("d",), take_from={"e": Param("d")}
+    )
+    assert request(update, {"p": "x", "d": {"m"}}) == {
+        "ReturnValues": "NONE",
+        "UpdateExpression": "SET #0 = :0, #1 = :l0 REMOVE #2 ADD #3 :1 DELETE #4 :1",
+        "ExpressionAttributeNames": {"#0": "a", "#1": "b", "#2": "c", "#3": "d", "#4": "e"},
+        "ExpressionAttributeValues": {":0": {"S": "x"}, ":l0": {"N": "5"}, ":1": {"SS": ["m"]}},
+    }
+
+
+def test_the_empty_set_is_not_sent() -> None:
+    update = Update(set={"a": Param("p"), "b": Param("q")}, add_to=("d",), take_from=("e",))
+    values: dict[str, Any] = {"p": set(), "q": 1, "d": set(), "e": frozenset()}
+    found = request(update, values)
+    assert found["UpdateExpression"] == "SET #0 = :0 REMOVE #1"
+    assert found["ExpressionAttributeNames"] == {"#0": "b", "#1": "a"}
+    assert found["ExpressionAttributeValues"] == {":0": {"N": "1"}}
+
+
+def test_an_update_of_nothing_has_no_expression() -> None:
+    assert request(Update(add_to=("d",)), {"d": set()}) == {"ReturnValues": "NONE"}
+
+
+def test_wordings_are_made_once_for_the_same_empty_sets() -> None:
+    template = Template(PLAIN, "t", None, Update(set=("a",)), checks={})
+    assert template.bind({"a": 1}).wording is template.bind({"a": "x"}).wording
+    assert template.bind({"a": set()}).wording is template.bind({"a": set()}).wording
+    assert template.bind({"a": set()}).wording is not template.bind({"a": 1}).wording
+
+
+def test_condition_and_update_share_their_parameters() -> None:
+    found = request(Update(set=("a",)), {"a": 5}, Attr("a").absent() | (Attr("a") < Param("a")))
+    assert found["ConditionExpression"] == "attribute_not_exists(#0) OR #0 < :0"
+    assert found["UpdateExpression"] == "SET #0 = :0"
+    assert found["ExpressionAttributeValues"] == {":0": {"N": "5"}}
+    assert found["ReturnValuesOnConditionCheckFailure"] == "ALL_OLD"
+
+
+def test_the_time_is_that_of_the_sending() -> None:
+    template = Template(EXPIRING, "t", Attr("a").exists(), checks={})
+    asked = template.bind(None).request(KEY)
+    for now in (7.5, 8):
+        values = orjson.loads(asked.at(now))["ExpressionAttributeValues"]
+        assert values == {":now": {"N": str(now)}, ":zero": {"N": "0"}}
+
+
+@pytest.mark.parametrize(
+    ("returning", "word"),
+    [(Returning.NOTHING, "NONE"), (Returning.OLD, "ALL_OLD"), (Returning.NEW, "ALL_NEW")],
+)
+def test_returning_has_a_word(returning: Returning, word: str) -> None:
+    assert request(Update(set={"a": 1}), returning=returning)["ReturnValues"] == word
+
+
+def test_values_may_be_changed_after_the_call() -> None:
+    given: dict[str, Any] = {"a": [1]}
+    bound = Template(PLAIN, "t", None, Update(set=("a",)), checks={}).bind(given)
+    given["a"].append(2)
+    asked = orjson.loads(bound.request(KEY).at(0))
+    assert asked["ExpressionAttributeValues"] == {":0": {"L": [{"N": "1"}]}}
+
+
+@pytest.mark.parametrize(
+    ("update", "values"),
+    [
+        (Update(set=("a",)), None),
+        (Update(set=("a",)), {"b": 1}),
+        (Update(set=("a",)), {"a": (1,)}),
+        (Update(set=("n",)), {"n": "text"}),
+        (Update(set=("n",)), {"n": set()}),
+        (Update(set={"n": Param("x")}), {"x": None}),
+        (Update(add_to=("a",)), {"a": "text"}),
+        (Update(take_from=("a",)), {"a": ["x"]}),
+    ],
+    ids=repr,
+)
+def test_values_that_do_not_fit_are_refused(update: Update, values: Any) -> None:
+    template = Template(PLAIN, "t", None, update, checks=CHECKS)
+    with pytest.raises(SchemaError):
+        template.bind(values)
+
+
+@pytest.mark.parametrize(
+    "update",
+    [
+        Update(set={"n": "text"}),
+        Update(set={"user": "v"}),
+        Update(remove=("user",)),
+        Update(add_to={"a": "text"}),
+        Update(take_from={"a": 5}),
+    ],
+    ids=repr,
+)
+def test_what_no_values_make_good_is_refused_at_once(update: Update) -> None:
+    with pytest.raises(SchemaError):
+        Template(PLAIN, "t", None, update, checks=CHECKS)
+
+
+@pytest.mark.parametrize("value", [True, None, [1], {"x"}, frozenset()], ids=repr)
+def test_only_numbers_text_and_bytes_have_an_order(value: Any) -> None:
+    template = Template(PLAIN, "t", ~(Attr("a") < Param("p")), checks={})
+    with pytest.raises(SchemaError):
+        template.bind({"p": value})
+
+
+def test_an_item_begins_where_there_is_none_alive() -> None:
+    asked = orjson.loads(beginning(EXPIRING, "t").request(b'"Item":{}').at(5))
+    assert asked == {
+        "TableName": "t",
+        "ConditionExpression": "attribute_not_exists(#0) OR #1 > :zero AND #1 <= :now",
+        "ReturnValuesOnConditionCheckFailure": "ALL_OLD",
+        "ExpressionAttributeNames": {"#0": "user", "#1": "end"},
+        "Item": {},
+        "ExpressionAttributeValues": {":now": {"N": "5"}, ":zero": {"N": "0"}},
+    }

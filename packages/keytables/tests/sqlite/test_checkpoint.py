@@ -1,0 +1,65 @@
+"""The log is moved into the file and starts over."""
+
+import asyncio
+import os
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+import apsw
+
+from keytables import Key, Table
+from keytables.sqlite import SqliteEngine
+from keytables.sqlite.checkpoint import Checkpointer
+
+OpenSqlite = Callable[..., Awaitable[SqliteEngine]]
+
+
+def connections(path: Path) -> tuple[apsw.Connection, apsw.Connection]:
+    writer, other = apsw.Connection(str(path)), apsw.Connection(str(path))
+    writer.execute("PRAGMA journal_mode = WAL")
+    writer.execute("CREATE TABLE t (x)")
+    return writer, other
+
+
+def write(writer: apsw.Connection, checkpointer: Checkpointer) -> None:
+    with writer:
+        writer.execute("INSERT INTO t VALUES (zeroblob(20000))")
+    checkpointer.after_commit()
+
+
+def test_the_log_of_a_busy_writer_stays_bounded(path: Path) -> None:
+    writer, other = connections(path)
+    checkpointer = Checkpointer(writer, other, step=50, limit=200)
+    log = Path(f"{path}-wal")
+    for _ in range(300):
+        write(writer, checkpointer)
+    checkpointer.stop()
+    assert log.stat().st_size < 2 * 200 * 4120
+    assert writer.execute("SELECT count(*) FROM t").get == 300
+
+
+def test_a_reader_that_holds_the_log_stops_neither_writes_nor_checkpoints(path: Path) -> None:
+    writer, other = connections(path)
+    checkpointer = Checkpointer(writer, other, step=20, limit=60)
+    reader = apsw.Connection(str(path))
+    reader.execute("BEGIN")
+    assert reader.execute("SELECT count(*) FROM t").get == 0
+    for _ in range(50):
+        write(writer, checkpointer)
+    reader.execute("COMMIT")
+    before = Path(f"{path}-wal").stat().st_size
+    for _ in range(100):
+        write(writer, checkpointer)
+    checkpointer.stop()
+    assert writer.execute("SELECT count(*) FROM t").get == 150
+    assert Path(f"{path}-wal").stat().st_size <= before + 60 * 4120
+
+
+async def test_everything_is_in_the_file_after_the_last_close(
+    open_sqlite: OpenSqlite, path: Path
+) -> None:
+    engine = await open_sqlite()
+    table = await engine.ensure_table(Table("things", Key("a")))
+    await asyncio.gather(*(table.put({"a": str(n)}) for n in range(100)))
+    await engine.close()
+    assert f"{path.name}-wal" not in os.listdir(path.parent)

@@ -1,0 +1,103 @@
+"""Stores by their URL."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from keytables import Key, Table
+from keytables.sqlite import SqliteEngine
+from keytables.stores import DynamoUrl, SqliteUrl, StoreUrl, open_engine, parse_store
+from support.clocks import ManualClock
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("sqlite:///var/lib/a.sqlite", SqliteUrl("/var/lib/a.sqlite")),
+        ("sqlite:////var/lib/a.sqlite", SqliteUrl("/var/lib/a.sqlite")),
+        ("sqlite:///with%20space%3F", SqliteUrl("/with space?")),
+        ("dynamodb://", DynamoUrl()),
+        ("dynamodb://eu-west-1", DynamoUrl("eu-west-1")),
+        ("dynamodb://eu-west-1/", DynamoUrl("eu-west-1")),
+        (
+            "dynamodb://?endpoint=http://127.0.0.1:8000&prefix=test.",
+            DynamoUrl("", "http://127.0.0.1:8000", "test."),
+        ),
+        (
+            "dynamodb://dc1?endpoint=http%3A%2F%2Fnode:8000&alternator=yes&connections=7",
+            DynamoUrl("dc1", "http://node:8000", "", 7, True),
+        ),
+        ("dynamodb://?alternator=no", DynamoUrl()),
+    ],
+)
+def test_a_url_says_which_store(text: str, expected: StoreUrl) -> None:
+    assert parse_store(text) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("", "sqlite:///PATH"),
+        ("/var/lib/a.sqlite", "sqlite:///PATH"),
+        ("postgres://host", "dynamodb://REGION"),
+        ("sqlite://", "sqlite:///PATH"),
+        ("sqlite:///", "sqlite:///PATH"),
+        ("sqlite://var/lib", "sqlite:///PATH"),
+        ("sqlite:///a?mode=ro", "no options"),
+        ("dynamodb://EU_WEST_1", "eu-west-1"),
+        ("dynamodb://eu-west-1/table", "REGION"),
+        ("dynamodb://eu-west-1:80", "REGION"),
+        ("dynamodb://eu-west-1#a", "REGION"),
+        ("dynamodb://[eu-west-1", "REGION"),
+        ("dynamodb://?endpont=http://a", "did you mean endpoint?"),
+        ("dynamodb://?region=eu-west-1", "endpoint, prefix, connections, alternator"),
+        ("dynamodb://?prefix=a&prefix=b", "prefix is given twice"),
+        ("dynamodb://?prefix=a/b", "letters, digits"),
+        ("dynamodb://?connections=many", "a number from 1 to 1000"),
+        ("dynamodb://?connections=0", "a number from 1 to 1000"),
+        ("dynamodb://?connections=1001", "a number from 1 to 1000"),
+        ("dynamodb://?alternator=maybe", "yes or no"),
+    ],
+)
+def test_a_bad_url_is_refused_with_what_was_expected(text: str, expected: str) -> None:
+    with pytest.raises(ValueError, match=re.escape(expected)):
+        parse_store(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "dynamodb://key:secret@eu-west-1",
+        "dynamodb://key:se/secret@eu-west-1",
+        "dynamodb://EU?endpoint=http%3A%2F%2Fkey%3Asecret%40host",
+        "redis://u:secret@host",
+    ],
+)
+def test_a_password_is_not_repeated(text: str) -> None:
+    with pytest.raises(ValueError, match=r"a store is|a DynamoDB store is") as caught:
+        parse_store(text)
+    assert "secret" not in str(caught.value)
+
+
+async def test_an_embedded_store_is_opened_where_it_says(tmp_path: Path) -> None:
+    engine = await open_engine(f"sqlite://{tmp_path}/store.sqlite", clock=ManualClock())
+    assert isinstance(engine, SqliteEngine)
+    await engine.ensure_table(Table("things", Key("a")))
+    await engine.close()
+    assert (tmp_path / "store.sqlite").exists()
+
+
+def test_an_embedded_store_loads_nothing_of_aws(tmp_path: Path) -> None:
+    program = (
+        "import asyncio, sys, time\n"
+        "from keytables.stores import open_engine\n"
+        "async def main():\n"
+        f"    engine = await open_engine('sqlite://{tmp_path}/s.sqlite', clock=time.time)\n"
+        "    await engine.close()\n"
+        "asyncio.run(main())\n"
+        "assert 'botocore' not in sys.modules\n"
+    )
+    subprocess.run([sys.executable, "-c", program], check=True, timeout=60)

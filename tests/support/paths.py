@@ -1,0 +1,11 @@
+"""Where things are in the repository."""
+
+import os
+from pathlib import Path
+from typing import Final
+
+ROOT: Final = Path(__file__).resolve().parents[2]
+TESTS: Final = ROOT / "tests"
+PACKAGES: Final = ROOT / "packages"
+PYTHONPATH: Final = os.pathsep.join(map(str, [*sorted(PACKAGES.glob("*/src")), TESTS]))
+"""For processes that tests start: the three packages, and `support`."""
