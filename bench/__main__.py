@@ -1,5 +1,5 @@
 """The command line of the suite: `python -m bench [--quick] [--only NAME]`, `python -m bench
-profile [MEASURE]`. One rule: exit code 0 only if everything that was answered 201 came exactly
+profile [MEASURE]`. Rule: exit code 0 only if everything that was answered 201 came exactly
 once and nothing unexpected happened.
 """
 
@@ -31,7 +31,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     os.sched_setaffinity(0, {cores.load})
     sizes = QUICK if options.quick else Sizes()
     machine.allow_files(max(sizes.held, sizes.storm) + 500)
-    with machine.alone():
+    with machine.exclusive():
         if options.command == "profile":
             return _profile(options, cores)
         return _measure(options, cores)
@@ -151,7 +151,7 @@ def _measure(options: argparse.Namespace, cores: machine.Cores) -> int:
 async def _run(
     settings: Settings, cores: machine.Cores, names: list[str]
 ) -> tuple[list[report.Row], dict[str, str], Floor]:
-    """The rows of the measures whose books balanced, what was wrong with the others, the floor."""
+    """The rows of the measures that balanced, what was wrong with the others, the floor."""
     quick = settings.sizes is QUICK
     floor = Floor(
         cores.server,

@@ -1,5 +1,5 @@
 """The process under measure of `dynamodb`: what a store operation costs a client, ours and
-aiobotocore in turn. One rule: both do the same against the same server, and only this process's CPU
+aiobotocore in turn. Rule: both do the same against the same server, and only this process's CPU
 time counts.
 
 A store operation takes and gives Python values; for aiobotocore boto3 turns them into attributes

@@ -1,4 +1,4 @@
-"""A DynamoDB that has its answers ready. One rule: it reads no more of a request than which
+"""A DynamoDB that has its answers ready. Rule: it reads no more of a request than which
 operation on which table is asked for, so that a client under measure never waits for it.
 """
 

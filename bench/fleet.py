@@ -1,4 +1,4 @@
-"""The user agents of a measure and one application server that may push to them. One rule: each
+"""The user agents of a measure and one application server that may push to them. Rule: each
 has a body of its own, so that a message that reached the wrong one is noticed.
 """
 

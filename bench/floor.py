@@ -1,4 +1,4 @@
-"""The floor: what the same hands of work cost without a service around them. One rule: it is
+"""The floor: what the same hands of work cost without a service around them. Rule: it is
 measured again between the measures, so that the drift of a shared machine cancels in the ratio.
 
 One floor = a bare picows echo of 200 bytes plus a bare httptools POST of 4 KiB, each in its own

@@ -1,4 +1,4 @@
-"""The books of one measure: what was answered 201, and what arrived. One rule: both hold the same
+"""The ledger of one measure: what was answered 201, and what arrived. Rule: both hold the same
 versions, each once; whatever else happens is a `MismatchError`, and a run with a mismatch has no
 figures.
 """
@@ -26,7 +26,7 @@ class Balance:
 
 class Ledger:
     """Collects one round after the other: `begin`, traffic, `all_answered` / `all_delivered`,
-    `close_books`.
+    `close_round`.
     """
 
     __slots__ = ("_answers", "_arrivals", "_failure", "answered", "delivered", "pushes")
@@ -40,7 +40,7 @@ class Ledger:
         self._arrivals: asyncio.Future[None] | None = None
 
     def begin(self, pushes: int) -> None:
-        """Open the books for this many pushes."""
+        """Begin a round of this many pushes."""
         loop = asyncio.get_running_loop()
         self.answered = []
         self.delivered = []
@@ -73,7 +73,7 @@ class Ledger:
             for waiting in (self._answers, self._arrivals):
                 if waiting is not None and not waiting.done():
                     waiting.set_exception(self._failure)
-                    waiting.exception()  # whoever waits sees it; nobody else need be warned
+                    waiting.exception()  # whoever waits for it gets it; no warning is needed
 
     async def all_answered(self, limit: float) -> None:
         await self._wait(self._answers, limit)
@@ -105,7 +105,7 @@ class Ledger:
             unasked=len(delivered.keys() - answered.keys()),
         )
 
-    def close_books(self) -> Balance:
+    def close_round(self) -> Balance:
         """Raise `MismatchError` unless every answered push was delivered exactly once, under the
         version of its Location.
         """

@@ -1,4 +1,4 @@
-"""What the kernel tells of a process: CPU time, memory, cores. One rule: always of the whole
+"""What the kernel reports of a process: CPU time, memory, cores. Rule: always of the whole
 process, with all its threads (also those that have ended) and the kernel's work for it.
 
 `/proc/PID/stat` counts in hundredths of a second and `/proc/PID/schedstat` knows only the main
@@ -125,7 +125,7 @@ def listen_overflows() -> int:
 
 
 @contextmanager
-def alone() -> Iterator[None]:
+def exclusive() -> Iterator[None]:
     """Waits until no other run of the suite is under way on this machine: two would measure each
     other.
     """

@@ -1,4 +1,4 @@
-"""Arrivals that do not wait for answers, to the microsecond. One rule: an arrival has its time
+"""Arrivals that do not wait for answers, to the microsecond. Rule: an arrival has its time
 before the run begins, and whatever makes it late, the load or the server, counts as latency.
 
 Event loop timers tick in milliseconds, a tenth of which is more than a push may take; a timerfd

@@ -1,4 +1,4 @@
-"""Pushes that do not wait for each other. One rule: a push is due at a time drawn beforehand, and
+"""Pushes that do not wait for each other. Rule: a push is due at a time drawn beforehand, and
 a late start is part of its latency.
 """
 
@@ -59,7 +59,7 @@ class OpenLoop:
         self._ledger.fail(f"the server ended an application server's connection: {reason}")
 
     def latencies(self) -> list[float]:
-        """Milliseconds from due to delivered, ascending; for a round whose books were closed."""
+        """Milliseconds from due to delivered, ascending; for a round that balanced."""
         try:
             return sorted(
                 (arrived - self._due[version]) / 1e6
@@ -68,7 +68,7 @@ class OpenLoop:
                 )
             )
         except KeyError as unknown:
-            raise MismatchError(f"a delivery nobody sent: {unknown}") from None
+            raise MismatchError(f"a delivery of a message that was not sent: {unknown}") from None
 
     def answer_times(self) -> list[float]:
         """Milliseconds from due to 201, ascending."""

@@ -1,4 +1,4 @@
-"""`python -m bench profile MEASURE`: one measure with the server under cProfile. One rule: shares,
+"""`python -m bench profile MEASURE`: one measure with the server under cProfile. Rule: shares,
 not times, are to be read from it: the profiler makes every call dearer, and it sees the main
 thread only.
 """
@@ -21,7 +21,7 @@ def top(out: Path, count: int = 45) -> str:
     loop = total = 0.0
     for (file, line, name), (_, calls, own, together, _) in _functions(stats):
         if name == "run" and Path(file).name == "runners.py":
-            loop += own  # uvloop is C: its work and its waiting are told to whoever called it
+            loop += own  # uvloop is C: its work and its waiting count for the caller
             continue
         total += own
         rows.append((own, together, calls, _place(file, line, name)))

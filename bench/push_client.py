@@ -1,4 +1,4 @@
-"""The application servers' half of the load: POSTs over connections kept open. One rule: a request
+"""The application servers' half of the load: POSTs over connections kept open. Rule: a request
 is one prepared piece of bytes, and each connection has one request under way, as a sender without
 pipelining has.
 """
@@ -23,7 +23,7 @@ class Poster(asyncio.Protocol):
 
     def __init__(self) -> None:
         self.transport = cast(asyncio.Transport, None)
-        self.answered: Answered = _nobody_asked
+        self.answered: Answered = _ignore
         self.lost: Callable[[str], None] | None = None
         self.started = 0  # for whoever measures: when the request under way was due
         self._rest = b""
@@ -70,7 +70,7 @@ def _version(data: bytes, head: bytes) -> bytes:
     return unquote_to_bytes(version) if b"%" in version else version
 
 
-def _nobody_asked(poster: Poster, status: bytes, version: bytes) -> None:
+def _ignore(poster: Poster, status: bytes, version: bytes) -> None:
     raise RuntimeError("a response without a request")
 
 

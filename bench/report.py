@@ -1,4 +1,4 @@
-"""Figures become rows, rows become a table and a JSON document. One rule: no bare number, every
+"""Figures become rows, rows become a table and a JSON document. Rule: no bare number, every
 cost stands next to the floor of its own minute.
 """
 

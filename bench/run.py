@@ -1,5 +1,5 @@
-"""One run of the suite: its sizes, its server under measure, its floor. One rule: a figure is
-taken between two floors and counts only after the books of its round were closed.
+"""One run of the suite: its sizes, its server under measure, its floor. Rule: a figure is
+taken between two floors and counts only after its round has balanced.
 """
 
 import gc

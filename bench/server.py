@@ -1,5 +1,5 @@
-"""Starts one autopush server, pinned to one core, and reads what it uses. One rule: a server under
-measure is a process of its own, with a fresh data folder on a real disk, told everything by flags.
+"""Starts one autopush server, pinned to one core, and reads what it uses. Rule: a server under
+measure is a process of its own, with a fresh data folder on a real disk, configured by flags alone.
 """
 
 import asyncio

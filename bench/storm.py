@@ -1,6 +1,7 @@
-"""The storm: the server was killed and started again, and everyone comes back in the same moment.
-One rule: nothing that was answered 201 before, during or after is lost or comes twice, and nobody
-goes without an answer.
+"""The storm: the server is killed and started again, and all user agents reconnect at once.
+
+Rule: nothing that was answered 201 before, during or after is lost or comes twice, and every
+user agent is answered.
 
 Half of the returning user agents have a message waiting, some of these because they had not acked
 it when the server was killed; meanwhile pushes go on to user agents that are connected.
@@ -32,7 +33,7 @@ and no queue that grows.
 
 
 @dataclass
-class _Crowd:
+class _Reconnects:
     """What happened to the returning user agents."""
 
     began: float = 0.0
@@ -44,37 +45,37 @@ async def storm(run: Run) -> list[Row]:
     size, limit = run.sizes.storm, run.sizes.limit
     async with run.server("store-first") as server:
         crowd = Fleet(server, Ledger(), size)
-        told = TimedLedger()
-        steady = Fleet(server, told, CONNECTED)
+        ledger = TimedLedger()
+        steady = Fleet(server, ledger, CONNECTED)
         await crowd.settle_in()
         await steady.settle_in()
         token = crowd.sender.token(crowd.origin)
-        await _leave_messages(crowd, token, limit)
+        await _store_messages(crowd, token, limit)
         await _crash_and_restart(server, [crowd, steady])
         await steady.come_back()
         await server.settle()
         before = server.memory().resident
 
-        told.begin(0)
+        ledger.begin(0)
         posters = await steady.posters(POSTERS)
-        traffic = OpenLoop(posters, steady, told, steady.sender.token(steady.origin))
+        traffic = OpenLoop(posters, steady, ledger, steady.sender.token(steady.origin))
         pushing = Metronome(poisson(run.sizes.storm_pushes_per_second, limit), traffic.send)
         await asyncio.sleep(0.5)
         overflows = listen_overflows()
-        history = await _everyone_returns(crowd, limit)
+        history = await _reconnect_all(crowd, limit)
         overflows = listen_overflows() - overflows
         await crowd.ledger.all_delivered(limit)
         await asyncio.sleep(0.5)
         pushing.stop()
         await pushing.done
-        told.expect(traffic.sent)
-        await told.all_answered(limit)
-        await told.all_delivered(limit)
-        await _quiet(server, [crowd, steady])
+        ledger.expect(traffic.sent)
+        await ledger.all_answered(limit)
+        await ledger.all_delivered(limit)
+        await _wait_until_idle(server, [crowd, steady])
         waits = traffic.latencies()
         answers = traffic.answer_times()
-        waiting = crowd.ledger.close_books().delivered
-        told.close_books()
+        waiting = crowd.ledger.close_round().delivered
+        ledger.close_round()
         peak = server.memory().peak
 
         await _still_reachable(crowd, token, posters, limit)
@@ -82,8 +83,8 @@ async def storm(run: Run) -> list[Row]:
             poster.close()
         await crowd.leave()
         await crowd.come_back()  # everything was acked: whatever comes now comes twice
-        await _quiet(server, [crowd])
-        crowd.ledger.close_books()
+        await _wait_until_idle(server, [crowd])
+        crowd.ledger.close_round()
         await crowd.leave()
         await steady.leave()
     growth = (peak - before) / size / 1024
@@ -134,7 +135,7 @@ async def storm(run: Run) -> list[Row]:
     ]
 
 
-async def _leave_messages(crowd: Fleet, token: bytes, limit: float) -> None:
+async def _store_messages(crowd: Fleet, token: bytes, limit: float) -> None:
     """A message for half of them: most are away, every tenth is connected and does not ack what it
     gets.
     """
@@ -175,9 +176,9 @@ async def _crash_and_restart(server: Server, fleets: list[Fleet]) -> None:
     await asyncio.to_thread(server.start)
 
 
-async def _everyone_returns(crowd: Fleet, limit: float) -> _Crowd:
+async def _reconnect_all(crowd: Fleet, limit: float) -> _Reconnects:
     """All at once; who is turned away tries again after a moment, as a user agent does."""
-    history = _Crowd(began=time.monotonic())
+    history = _Reconnects(began=time.monotonic())
 
     async def come(identity: Identity) -> None:
         while True:
@@ -204,7 +205,7 @@ async def _everyone_returns(crowd: Fleet, limit: float) -> _Crowd:
     return history
 
 
-async def _quiet(server: Server, fleets: list[Fleet]) -> None:
+async def _wait_until_idle(server: Server, fleets: list[Fleet]) -> None:
     """Until nothing is on its way any more: a message that comes twice has come by then."""
     for fleet in fleets:
         await fleet.barrier()
@@ -218,5 +219,5 @@ async def _still_reachable(crowd: Fleet, token: bytes, posters: list[Poster], li
     ClosedLoop(posters, crowd.pushes(repeat(token), count), crowd.ledger)
     await crowd.ledger.all_answered(limit)
     await crowd.ledger.all_delivered(limit)
-    await _quiet(crowd.server, [crowd])
-    crowd.ledger.close_books()
+    await _wait_until_idle(crowd.server, [crowd])
+    crowd.ledger.close_round()

@@ -1,4 +1,4 @@
-"""One user agent of the load: hello, register, notifications checked and acked. One rule: it
+"""One user agent of the load: hello, register, notifications checked and acked. Rule: it
 behaves as Firefox does, one ack for each notification, and it looks at every byte that should have
 come through unchanged.
 """
@@ -141,7 +141,7 @@ class UserAgent(WebSocketClient):
         elif self._reply is not None and not self._reply.done():
             self._reply.set_result(message)
         else:
-            self.ledger.fail(f"a reply nobody asked for: {payload[:200]!r}")
+            self.ledger.fail(f"an unexpected reply: {payload[:200]!r}")
 
     def ended(self, reason: str) -> None:
         if self._reply is not None and not self._reply.done():

@@ -1,4 +1,4 @@
-"""VAPID for the load: one application server with its key and tokens. One rule: every token is
+"""VAPID for the load: one application server with its key and tokens. Rule: every token is
 signed before a clock starts.
 """
 
@@ -31,7 +31,7 @@ class ApplicationServer:
         self._made = 0
 
     def token(self, audience: str) -> bytes:
-        """A token nobody has seen before, good for twelve hours."""
+        """A token that was never used, good for twelve hours."""
         self._made += 1
         header = base64url(b'{"typ":"JWT","alg":"ES256"}')
         claims = {

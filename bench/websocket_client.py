@@ -1,4 +1,4 @@
-"""A WebSocket client that costs little: the user agents' half of the load. One rule: nothing is
+"""A WebSocket client that costs little: the user agents' half of the load. Rule: nothing is
 computed per frame that could be prepared once, so that the server is what a measure sees.
 
 Text frames of a server that does not fragment, pings and closes are understood; anything else is a

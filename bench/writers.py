@@ -1,11 +1,11 @@
 """Several processes on one store: how long an occasional writer waits beside busy ones.
 
-`python -m bench.writers [--seconds 4] [--busy 1 2 3]`. One rule: the worst wait stays under 200 ms,
+`python -m bench.writers [--seconds 4] [--busy 1 2 3]`. Rule: the worst wait stays under 200 ms,
 or the exit code is 1.
 
 A busy process keeps 50 writes of 4 KB (put, then delete) on their way all the time. The occasional
 writer commits one small item every few milliseconds and notes how long each commit takes; it does
-so alone first, and every figure is printed with its ratio to that.
+so without busy ones first, and every figure is printed with its ratio to that.
 """
 
 import argparse
@@ -36,7 +36,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--seconds", type=float, default=4.0, help="of each run")
     parser.add_argument("--busy", type=int, nargs="*", default=[1, 2, 3], help="busy processes")
     options = parser.parse_args(arguments)
-    alone: list[float] = []
+    baseline: list[float] = []
     worst = 0.0
     print(f"{'beside':>8} {'commits':>8} {'median':>16} {'99 %':>16} {'worst':>16} {'others/s':>9}")
     for count in [0, *options.busy]:
@@ -44,12 +44,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
             path = Path(folder) / "store"
             with busy_processes(path, count) as written:
                 waits, rate = uvloop.run(occasional(path, options.seconds, written))
-        alone = alone or waits
+        baseline = baseline or waits
         columns = [
             f"{wait * 1000:6.2f} ms {wait / base:5.1f}x"
-            for wait, base in zip(figures(waits), figures(alone), strict=True)
+            for wait, base in zip(figures(waits), figures(baseline), strict=True)
         ]
-        print(f"{count or 'nobody':>8} {len(waits):8} {' '.join(columns)} {rate:9.0f}", flush=True)
+        print(f"{count or 'none':>8} {len(waits):8} {' '.join(columns)} {rate:9.0f}", flush=True)
         worst = max(worst, waits[-1])
     print(f"worst wait {worst * 1000:.1f} ms, bound {BOUND * 1000:.0f} ms")
     return 0 if worst <= BOUND else 1
@@ -84,7 +84,7 @@ async def occasional(
 async def keep_busy(
     path: Path, number: int, ready: Event, stop: Event, counts: MutableSequence[int]
 ) -> None:
-    """Keep many writes on their way until told to stop; keep count of those that are done."""
+    """Keep many writes under way until stopped, and count those that are done."""
     engine = await SqliteEngine.open(path)
     table = await engine.ensure_table(TABLE)
 

@@ -1,4 +1,4 @@
-"""The measures by name. One rule: each starts its own server and needs nothing another one left
+"""The measures by name. Rule: each starts its own server and needs nothing another one left
 behind.
 """
 

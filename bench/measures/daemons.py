@@ -1,5 +1,5 @@
 """A push through an endpoint daemon, a link and a connection daemon, against one worker that is
-both. One rule: the two are measured in turn, in the same minutes, with the same load.
+both. Rule: the two are measured in turn, in the same minutes, with the same load.
 """
 
 import statistics
@@ -26,11 +26,11 @@ async def _in_mode(run: Run, mode: str) -> list[Row]:
         one, two = await _Load.on(worker), await _Load.on(pair)
         await one.pushes(run, sizes.warm_up)
         await two.pushes(run, sizes.warm_up)
-        alone: list[Sample] = []
+        single: list[Sample] = []
         endpoint_shares: list[float] = []
 
         async def in_turn() -> Sample:
-            alone.append(await one.pushes(run, sizes.pushes))
+            single.append(await one.pushes(run, sizes.pushes))
             before = pair.shares()
             sample = await two.pushes(run, sizes.pushes)
             used = [now - then for now, then in zip(pair.shares(), before, strict=True)]
@@ -40,7 +40,7 @@ async def _in_mode(run: Run, mode: str) -> list[Row]:
         apart = await run.floored(sizes.rounds, in_turn)
         await one.leave()
         await two.leave()
-    together = apart.with_samples(alone)
+    together = apart.with_samples(single)
     ratio = apart.microseconds / together.microseconds
     return [_row(mode, together, apart, ratio, statistics.median(endpoint_shares))]
 

@@ -1,5 +1,5 @@
 """Pushes to connected user agents, delivered and acked, with one token used again and again and
-with a token never seen for each. One rule: a push counts when it was answered 201, delivered once
+with a token never seen for each. Rule: a push counts when it was answered 201, delivered once
 and its ack was read.
 """
 
@@ -64,7 +64,7 @@ async def direct_push(run: Run, *, mode: str, most_floors: float) -> list[Row]:
 async def push_round(
     run: Run, fleet: Fleet, posters: list[Poster], tokens: Iterable[bytes], count: int
 ) -> Sample:
-    """Send this many as fast as the server takes them, and close the books."""
+    """Send this many as fast as the server takes them, and check that it balances."""
     ledger = fleet.ledger
     ledger.begin(count)
     watch = Stopwatch(fleet.server)
@@ -75,5 +75,5 @@ async def push_round(
     await fleet.barrier()
     await fleet.server.settle()
     sample = watch.sample(count)
-    ledger.close_books()
+    ledger.close_round()
     return sample

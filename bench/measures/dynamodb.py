@@ -1,4 +1,4 @@
-"""Store operations over DynamoDB: our client against aiobotocore. One rule: both are measured in
+"""Store operations over DynamoDB: our client against aiobotocore. Rule: both are measured in
 turn in one process that does nothing else, against a server that has its answers ready.
 """
 

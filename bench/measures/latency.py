@@ -43,7 +43,7 @@ async def latency(run: Run, *, mode: str, most_ms: float) -> list[Row]:
             gc.enable()
             await fleet.barrier()
             await server.settle()
-            ledger.close_books()
+            ledger.close_round()
             late.append(percentile(traffic.lateness(), 99))
             rounds.append(traffic.latencies())
         for poster in posters:

@@ -1,4 +1,4 @@
-"""What an idle connection holds. One rule: every connection counted has said hello and registered
+"""What an idle connection holds. Rule: every connection counted has said hello and registered
 once, is alive at the end, and still gets its messages.
 """
 
@@ -38,7 +38,7 @@ async def memory(run: Run) -> list[Row]:
         await ledger.all_answered(sizes.limit)
         await ledger.all_delivered(sizes.limit)
         await fleet.barrier()
-        ledger.close_books()
+        ledger.close_round()
         for poster in posters:
             poster.close()
         await fleet.leave()

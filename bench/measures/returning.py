@@ -1,4 +1,4 @@
-"""A known user agent with nothing waiting: connect, handshake, hello, reply, close. One rule: it
+"""A known user agent with nothing waiting: connect, handshake, hello, reply, close. Rule: it
 is a known one, recognised by the reply, and never twice the same while its last connection is
 open.
 """
@@ -36,7 +36,7 @@ async def returning(run: Run) -> list[Row]:
             await asyncio.gather(*(worker() for _ in range(AT_ONCE)))
             watch.traffic_ended()
             await server.settle()
-            fleet.ledger.close_books()
+            fleet.ledger.close_round()
             return watch.sample(count)
 
         await visits(sizes.returns // 10)

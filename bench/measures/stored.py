@@ -1,4 +1,4 @@
-"""Pushes to user agents that are away, and the drain when they come back. One rule: what was
+"""Pushes to user agents that are away, and the drain when they come back. Rule: what was
 answered 201 while they were away comes once, and what was acked never comes again.
 """
 
@@ -46,7 +46,7 @@ async def stored(run: Run) -> list[Row]:
             await fleet.come_back()  # nothing is left: whatever comes now comes twice
             await server.settle()
             await fleet.barrier()
-            ledger.close_books()
+            ledger.close_round()
             await fleet.leave()
             return sample
 
