@@ -52,11 +52,17 @@ def test_what_has_no_errno_says_so(status: int) -> None:
     assert response.content_type == "application/json"
 
 
-def test_not_found_is_the_same_for_every_path() -> None:
+def test_an_unknown_path_has_the_documented_shape_and_the_text_of_the_original() -> None:
     response = answers.not_found()
-    assert response.status == 404
-    assert json.loads(response.body) == {"code": 404, "error": "Page not found"}
+    assert refusal(response) == (404, 102)
+    assert json.loads(response.body)["error"] == "Page not found"
 
 
-def test_an_answer_is_made_anew_each_time() -> None:
+def test_a_wrong_method_has_the_documented_shape_and_names_the_right_ones() -> None:
+    response = answers.method_not_allowed("DELETE")
+    assert refusal(response) == (405, 102)
+    assert headers_of(response)["allow"] == "DELETE, OPTIONS, HEAD"
+
+
+def test_each_response_is_an_object_of_its_own() -> None:
     assert answers.not_found() is not answers.not_found()

@@ -10,7 +10,7 @@ from typing import Final
 import orjson
 
 from autopush.net.http_messages import Response
-from autopush.webpush.errors import Errno, PushError, error_document
+from autopush.webpush.errors import Errno, PushError, error_members
 from keytables import ItemTooLarge, KeytablesError, Throttled
 
 Headers = Sequence[tuple[str, str]]
@@ -35,12 +35,7 @@ def text(status: int, words: str, headers: Headers = ()) -> Response:
 
 def error(refusal: PushError, headers: Headers = ()) -> Response:
     """A refused request, in the documented JSON shape."""
-    return Response(
-        refusal.status,
-        error_document(refusal),
-        (*refusal.headers, *headers),
-        "application/json",
-    )
+    return json(refusal.status, error_members(refusal), (*refusal.headers, *headers))
 
 
 def storage_refusal(failure: KeytablesError) -> PushError:
@@ -63,5 +58,12 @@ def protocol_error(status: int, reason: str) -> Response:
 
 
 def not_found() -> Response:
-    """No page has this path."""
-    return json(404, {"code": 404, "error": "Page not found"})
+    """No page has this path. `error` is the original's text, not that of the status."""
+    document = error_members(PushError(Errno.INVALID_ENDPOINT, "No page has this path"))
+    return json(404, document | {"error": "Page not found"})
+
+
+def method_not_allowed(allowed: str) -> Response:
+    """The path exists, but not for this method."""
+    refusal = PushError(Errno.INVALID_ENDPOINT, f"Use {allowed}", status=405)
+    return error(refusal, (("Allow", f"{allowed}, OPTIONS, HEAD"),))

@@ -1,5 +1,3 @@
-import json
-
 import pytest
 
 from autopush.webpush.errors import (
@@ -7,7 +5,7 @@ from autopush.webpush.errors import (
     ERRORS,
     Errno,
     PushError,
-    error_document,
+    error_members,
     more_info,
     reason_phrase,
 )
@@ -35,9 +33,9 @@ def test_every_row_says_what_to_do_and_where_to_read_on(errno: int) -> None:
     assert kind.anchor == f"errno-{errno}"
 
 
-def test_the_document_has_the_documented_members() -> None:
+def test_an_error_has_the_documented_members() -> None:
     error = PushError.invalid(Errno.INVALID_ENDPOINT, "invalid token")
-    assert json.loads(error_document(error)) == {
+    assert error_members(error) == {
         "code": 404,
         "errno": 102,
         "error": "Not Found",
@@ -48,7 +46,7 @@ def test_the_document_has_the_documented_members() -> None:
 
 def test_a_shape_error_adds_its_fields() -> None:
     error = PushError(Errno.MISSING_HEADER, "x", errors={"encryption": ("Missing.",)})
-    assert json.loads(error_document(error))["errors"] == {"encryption": ["Missing."]}
+    assert error_members(error)["errors"] == {"encryption": ["Missing."]}
 
 
 def test_a_configured_page_is_linked_at_the_errno() -> None:
@@ -86,7 +84,7 @@ def test_a_header_of_its_own_replaces_the_implied_one() -> None:
 
 def test_a_status_of_its_own_decides_code_phrase_and_headers() -> None:
     error = PushError(Errno.INVALID_ENDPOINT, "x", status=410)
-    document = json.loads(error_document(error))
+    document = error_members(error)
     assert (document["code"], document["error"]) == (410, "Gone")
     assert error.headers == (("Cache-Control", "max-age=86400"),)
 

@@ -43,7 +43,11 @@ def test_a_ttl_is_whole_seconds(text: str, seconds: int) -> None:
     assert check_ttl(text) == seconds
 
 
-@pytest.mark.parametrize("text", ["2592001", "9" * 18, str(2**63 - 1), "0" * 30 + "2592001"])
+@pytest.mark.parametrize(
+    "text",
+    ["2592001", "9" * 18, str(2**63), f"{10**30}", "9" * 5000, "0" * 5000 + "2592001"],
+    ids=len,
+)
 def test_a_ttl_above_the_cap_is_lowered(text: str) -> None:
     assert check_ttl(text) == 2_592_000
     assert check_ttl(text, 100) == 100
@@ -51,10 +55,7 @@ def test_a_ttl_above_the_cap_is_lowered(text: str) -> None:
 
 @pytest.mark.parametrize(
     "text",
-    [
-        *("", "-1", "-0", "+1", "1.5", "1e3", "abc", "60, 60", "0x10", "1_000", "٣", "²"),
-        *(str(2**63), "9" * 20, "9" * 5000),
-    ],
+    ["", "-1", "-0", "+1", "1.5", "1e3", "abc", "60, 60", "0x10", "1_000", "٣", "²"],
 )
 def test_another_ttl_is_400_with_errno_112(text: str) -> None:
     with pytest.raises(PushError) as caught:

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from autopush.webpush.errors import PushError, error_document
+from autopush.webpush.errors import PushError
 from autopush.webpush.keyring import KeyRing, new_key
 from autopush.webpush.message_id import (
     CHANNELS_ROW,
@@ -120,7 +120,7 @@ def test_deleting_random_text_is_400_with_errno_102(text: str) -> None:
     with pytest.raises(PushError) as caught:
         parse_for_delete(RING, text)
     assert (caught.value.status, caught.value.errno) == (400, 102)
-    assert b"Request did not validate Invalid message ID" in error_document(caught.value)
+    assert caught.value.message == "Request did not validate Invalid message ID"
 
 
 def test_an_endpoint_token_is_no_message_id() -> None:

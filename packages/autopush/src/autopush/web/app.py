@@ -62,8 +62,10 @@ class EndpointApp:
                 return await self._push(request, None, token)
             case "DELETE", "m", message_id if message_id:
                 return await self._message(message_id)
-            case (("OPTIONS" | "HEAD"), *_):
+            case "OPTIONS", *_:
                 return Response(200)
+            case "HEAD", *_:  # of the status pages the status counts, of all others nothing
+                return await self._dockerflow.answer(request) or Response(200)
             case "GET", "v1", "err":
                 return log_check("")
             case "GET", "v1", "err", kind:
@@ -71,13 +73,8 @@ class EndpointApp:
             case "GET", "__error__":
                 return log_check("error")
             case (_, "wpush", _, token) | (_, "wpush", token) if token:
-                return _wrong_method("POST")
+                return answers.method_not_allowed("POST")
             case _, "m", message_id if message_id:
-                return _wrong_method("DELETE")
+                return answers.method_not_allowed("DELETE")
         page = await self._dockerflow.answer(request) or self._start_page.answer(request)
         return page or answers.not_found()
-
-
-def _wrong_method(allowed: str) -> Response:
-    document = {"code": 405, "error": "Method Not Allowed", "message": f"Use {allowed}."}
-    return answers.json(405, document, (("Allow", f"{allowed}, OPTIONS, HEAD"),))

@@ -11,8 +11,6 @@ from http import HTTPStatus
 from types import MappingProxyType
 from typing import Final
 
-import orjson
-
 DOCS_URL: Final = "http://autopush.readthedocs.io/en/latest/http.html#error-codes"
 """``more_info`` as long as no documentation address is configured."""
 
@@ -307,8 +305,8 @@ def more_info(errno: int, docs_url: str | None = None) -> str:
     return f"{docs_url.partition('#')[0]}#{ERRORS[errno].anchor}"
 
 
-def error_document(error: PushError, docs_url: str | None = None) -> bytes:
-    """The JSON body of the answer to ``error``."""
+def error_members(error: PushError, docs_url: str | None = None) -> dict[str, object]:
+    """The members of the JSON object that answers ``error``."""
     document: dict[str, object] = {
         "code": error.status,
         "errno": error.errno,
@@ -318,4 +316,4 @@ def error_document(error: PushError, docs_url: str | None = None) -> bytes:
     }
     if error.errors is not None:
         document["errors"] = {field: list(said) for field, said in error.errors.items()}
-    return orjson.dumps(document)
+    return document
