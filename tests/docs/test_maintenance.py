@@ -6,7 +6,7 @@ import re
 import pytest
 
 from autopush.commands import TOOLS, arguments
-from autopush.store.month_tables import KEPT, SETTLED
+from autopush.store.rotation import MIN_KEEP, QUIET_FROM_DAY
 from support.paths import ROOT
 
 PAGE = (ROOT / "docs" / "maintenance.md").read_text("utf-8")
@@ -35,8 +35,8 @@ def test_every_command_on_the_store_is_shown(command: object) -> None:
 
 
 def test_the_day_from_which_months_are_lowered_is_that_of_the_code() -> None:
-    assert f"from the {SETTLED}th day on" in PAGE
-    assert f"`--keep-months` ({KEPT}: this month and the previous one)" in PAGE
+    assert f"from the {QUIET_FROM_DAY}th day on" in PAGE
+    assert f"`--keep-months` ({MIN_KEEP}: this month and the previous one)" in PAGE
 
 
 def test_the_keys_that_a_run_reads_at_least_are_counted_right() -> None:

@@ -6,11 +6,9 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import TypeVar
 
-from autopush.store import last_connect
-from autopush.store.hasher import hasher
-from autopush.store.months import Month
-from autopush.store.old_users import months_ago
-from autopush.store.tables import message_table, router_table
+from autopush.store.maintenance import months_ago
+from autopush.store.tables import Month, message_table, router_table, uaid_hasher
+from autopush.store.users import connect_keys
 from autopush.webpush.message_id import CHANNELS_ROW
 from keytables import Capacity, Engine, Item, Table
 from keytables.stores import open_engine
@@ -47,13 +45,13 @@ class DataStore:
     ) -> None:
         """User agents with one channel each, last seen so many months ago."""
         [month] = months_ago(time.time(), months, months)
-        seen = [*last_connect.keys_of(month)]
+        seen = [*connect_keys(month)]
 
         async def add(engine: Engine) -> None:
             router = await engine.ensure_table(router_table("router"))
             messages = await engine.ensure_table(message_table(table))
             for number in numbers:
-                key = hasher(key_hash)(uaid(number))
+                key = uaid_hasher(key_hash)(uaid(number))
                 record: Item = {
                     "uaid": key,
                     "router_type": "webpush",

@@ -234,7 +234,7 @@ class Cluster:
         """It is that time, and every node notices."""
         self.clock.now = now
         for node in self.nodes.values():
-            await _done(node.store.turn_month(), self)
+            await _done(node.store.rotate(), self)
 
     # ── what is stored ──────────────────────────────────────────────────────────────────────────
 

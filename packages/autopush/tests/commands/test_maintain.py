@@ -4,7 +4,7 @@ import time
 
 import pytest
 
-from autopush.store.months import Month
+from autopush.store.tables import Month
 from keytables import Throttled, Unavailable
 from support.data_store import DataStore, Run, month_table, next_month, uaid
 
@@ -66,19 +66,19 @@ def test_quiet_says_nothing(store: DataStore, run: Run) -> None:
 def test_a_store_that_fails_is_one_line_that_says_how_far_it_came(
     store: DataStore, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from autopush.store.removal import Removal
+    from autopush.store.maintenance import UserRemover
 
     store.add_users(range(30))
-    drop, calls = Removal.drop_unseen, 0
+    drop, calls = UserRemover.drop_unless_connected, 0
 
-    async def fail(self: Removal, found: object) -> None:
+    async def fail(self: UserRemover, found: object) -> None:
         nonlocal calls
         calls += 1
         if calls > 2:
             raise Unavailable("the disk is full")
         await drop(self, found)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(Removal, "drop_unseen", fail)
+    monkeypatch.setattr(UserRemover, "drop_unless_connected", fail)
     code, out, err = run("maintain", "--batch-size", "10")
     assert code == 1
     assert "dropped" not in out
@@ -90,13 +90,13 @@ def test_a_store_that_fails_is_one_line_that_says_how_far_it_came(
 def test_a_store_that_stays_busy_leaves_something(
     store: DataStore, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from autopush.store.pace import Pace
+    from autopush.store.rate_limiter import RateLimiter
 
     async def throttled(*_: object) -> None:
         raise Throttled("too busy")
 
     store.add_users(range(3))
-    monkeypatch.setattr(Pace, "patiently", throttled)
+    monkeypatch.setattr(RateLimiter, "with_retries", throttled)
     code, _, err = run("maintain")
     assert code == 1
     assert err.endswith(": too busy\n")

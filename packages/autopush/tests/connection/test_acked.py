@@ -4,7 +4,7 @@ import pytest
 
 from autopush.connection.acked import Acked, without
 from autopush.protocol.actions import Batch, StoredMessage
-from autopush.store.rows import row_of
+from autopush.store.messages import row_of
 from keytables import SchemaError, Throttled, Unavailable
 from support.clocks import ManualClock
 from support.connection_house import UAID, House

@@ -2,7 +2,7 @@
 
 import pytest
 
-from autopush.store.rows import row_of
+from autopush.store.messages import row_of
 from keytables import Throttled, Unavailable
 from support.connection_house import NODE, OTHER_NODE, UAID, House, UserAgent
 

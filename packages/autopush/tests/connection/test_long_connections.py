@@ -12,7 +12,7 @@ def at(month: int, day: int) -> float:
 async def connected_in_september() -> tuple[House, UserAgent]:
     house = await House.open()
     house.clock.now = at(9, 10)
-    await house.store.turn_month()
+    await house.store.rotate()
     return house, await house.subscribed()
 
 
@@ -22,7 +22,7 @@ async def seen(house: House, agent: UserAgent) -> str:
 
 async def a_day_in(house: House, month: int, day: int) -> None:
     house.clock.now = at(month, day)
-    await house.store.turn_month()
+    await house.store.rotate()
     await house.pass_time(3600)
 
 
@@ -40,7 +40,7 @@ async def test_a_user_that_has_left_is_not_noted() -> None:
     house, agent = await connected_in_september()
     uaid = agent.uaid
     house.clock.now = at(10, 31)
-    await house.store.turn_month()
+    await house.store.rotate()
     agent.leave()
     await house.pass_time(3600)
     assert str((await house.record(uaid)).last_connect)[:6] == "202709"
@@ -65,7 +65,7 @@ async def test_nothing_is_written_for_a_connection_of_this_month_or_the_last() -
 async def test_one_without_subscriptions_which_is_in_no_table_stays_out_of_them() -> None:
     house = await House.open()
     house.clock.now = at(9, 10)
-    await house.store.turn_month()
+    await house.store.rotate()
     await house.greeted()
     await a_day_in(house, 10, 31)
     assert house.users() == []

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from autopush.connection import node
-from autopush.store.rows import row_of
+from autopush.store.messages import row_of
 from keytables import Throttled
 from support.connection_house import House, UserAgent
 

@@ -7,7 +7,7 @@ import pytest
 
 from autopush.protocol.rules import Rules
 from autopush.store import UserRecord
-from autopush.store.rows import row_of
+from autopush.store.messages import row_of
 from keytables import Throttled, Unavailable
 from support import wire
 from support.connection_house import (

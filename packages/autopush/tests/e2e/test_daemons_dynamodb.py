@@ -8,8 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from autopush.store.months import Month
-from autopush.store.tables import message_table
+from autopush.store.tables import Month, message_table
 from keytables import Engine, Key, Table
 from keytables.stores import open_engine
 from support.application_server import ApplicationServer

@@ -8,12 +8,10 @@ from collections.abc import Awaitable, Callable
 import pytest
 
 from autopush.store import PushStore, TablePlan
-from autopush.store.last_connect import keys_of
-from autopush.store.months import Month
-from autopush.store.old_users import drop_old_users
-from autopush.store.pace import Pace
-from autopush.store.removal import Removal
-from autopush.store.tables import message_table, router_table
+from autopush.store.maintenance import UserRemover, drop_old_users
+from autopush.store.rate_limiter import RateLimiter
+from autopush.store.tables import Month, message_table, router_table
+from autopush.store.users import connect_keys
 from keytables import Engine, KeytablesError
 from support.clocks import ManualClock
 from support.fault_proxy import Fault, FaultProxy, nothing, randomly
@@ -41,7 +39,7 @@ def uaid(number: int) -> str:
 async def fill(store: PushStore, engine: Engine, clock: ManualClock) -> list[int]:
     """User agents last seen three months ago; returns the keys of that month."""
     month = Month.at(clock()).previous.previous.previous
-    keys = [*keys_of(month)][:11]
+    keys = [*connect_keys(month)][:11]
     router = await engine.ensure_table(router_table("router"))
     for number in range(USERS):
         await store.users.create(uaid(number), NODE, 1, "message")
@@ -54,13 +52,13 @@ async def fill(store: PushStore, engine: Engine, clock: ManualClock) -> list[int
 
 async def drop_all(engine: Engine, keys: list[int]) -> int:
     """Run it until a run comes to its end; returns how many runs there were."""
-    runs, pace = 0, Pace(1e9, sleep=lambda _: asyncio.sleep(0))
+    runs, limiter = 0, RateLimiter(1e9, sleep=lambda _: asyncio.sleep(0))
     while True:
         runs += 1
         try:
-            removal = await Removal.open(engine, PLAN, key_hash="")
+            removal = await UserRemover.open(engine, PLAN, key_hash="")
             assert removal is not None
-            async for _ in drop_old_users(removal, keys, pace=pace, batch_size=10):
+            async for _ in drop_old_users(removal, keys, limiter=limiter, batch_size=10):
                 pass
         except KeytablesError:
             continue

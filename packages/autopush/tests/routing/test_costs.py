@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from autopush.routing.webpush import Outcome
-from autopush.store.rows import row_of
+from autopush.store.messages import row_of
 from support.clocks import ManualClock
 from support.connection_house import OTHER, UAID, UserAgent
 from support.memory_engine import MemoryEngine

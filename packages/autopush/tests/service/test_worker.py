@@ -48,7 +48,7 @@ async def test_a_worker_of_every_kind_watches_the_calendar(
     watched: list[str] = []
 
     async def keep_turning(turn_month: Callable[[], Awaitable[None]]) -> None:
-        assert turn_month == store.turn_month
+        assert turn_month == store.rotate
         watched.append("begun")
         try:
             await asyncio.Event().wait()

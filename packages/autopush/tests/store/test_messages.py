@@ -6,8 +6,7 @@ import pytest
 
 from autopush.protocol.actions import Row
 from autopush.store import PushStore, TablePlan
-from autopush.store.messages import PAGE
-from autopush.store.rows import row_of
+from autopush.store.messages import PAGE, row_of
 from autopush.store.tables import message_table
 from autopush.webpush.notification import Notification
 from keytables import Engine
@@ -165,7 +164,7 @@ async def test_acked_messages_of_every_kind_are_forgotten_together(
     kept = message(clock, 100 + count)
     for notification in (*acked, kept):
         await store.current.store(notification)
-    await store.current.forget(UAID, [row_of(notification) for notification in acked])
+    await store.current.delete_all(UAID, [row_of(notification) for notification in acked])
     assert await versions(store) == [kept.version]
 
 
@@ -177,7 +176,7 @@ async def test_what_is_forgotten_is_gone_for_a_read_that_is_submitted_next(
     acked = [message(clock, number, topic=topic and f"{topic}{number}") for number in range(count)]
     for notification in acked:
         await store.current.store(notification)
-    forgotten = store.current.forget(UAID, [row_of(notification) for notification in acked])
+    forgotten = store.current.delete_all(UAID, [row_of(notification) for notification in acked])
     assert await versions(store) == []
     await forgotten
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from autopush.store.preflight import LIFETIME, UAID_START, PreflightFailed, preflight
+from autopush.store.preflight import LIFETIME, UAID_PREFIX, PreflightFailed, preflight
 from autopush.store.tables import TablePlan, message_table, router_table, storage_table
 from keytables import AccessRefused, Engine, Throttled
 from support import engines
@@ -94,7 +94,7 @@ async def test_its_uaid_can_be_told_and_has_the_length_of_one(
     with pytest.raises(PreflightFailed):
         await check(guarded, clock)
     [(uaid,)] = guarded.tables["router"].items
-    assert str(uaid).startswith(UAID_START)
+    assert str(uaid).startswith(UAID_PREFIX)
     assert len(str(uaid)) == 32
 
 

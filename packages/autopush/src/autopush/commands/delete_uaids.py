@@ -14,8 +14,8 @@ from autopush.commands.dropping import go_through
 from autopush.commands.opening import engine_of, removal_of
 from autopush.commands.output import Output
 from autopush.settings import Settings, StartupError
-from autopush.store.pace import Pace
-from autopush.store.removal import delete_uaids
+from autopush.store.maintenance import delete_uaids
+from autopush.store.rate_limiter import RateLimiter
 from autopush.webpush.identifiers import canonical_uaid
 
 SOMETHING_LEFT: Final = 1
@@ -39,7 +39,7 @@ async def _delete(settings: Settings, given: argparse.Namespace, uaids: list[str
         steps = delete_uaids(
             removal,
             uaids,
-            pace=Pace(given.rate),
+            limiter=RateLimiter(given.rate),
             batch_size=given.batch_size,
             dry_run=given.dry_run,
         )

@@ -11,8 +11,8 @@ from autopush.commands import until_signal
 from autopush.commands.opening import engine_of, removal_of
 from autopush.commands.output import complain
 from autopush.settings import Settings
-from autopush.store.pace import Pace
-from autopush.store.removal import Described, delete_uaids
+from autopush.store.maintenance import UserSummary, delete_uaids
+from autopush.store.rate_limiter import RateLimiter
 from keytables import KeytablesError
 
 NOT_ALL: Final = 1
@@ -30,7 +30,7 @@ async def _drop(settings: Settings, given: argparse.Namespace) -> int:
     code, verb = 0, "would drop" if given.dry_run else "dropped"
     async with engine_of(settings, time.time) as engine:
         removal = await removal_of(settings, engine)
-        pace = Pace(len(given.uaids))
+        limiter = RateLimiter(len(given.uaids))
         for uaid in given.uaids:
             try:
                 described = await removal.describe(uaid)
@@ -38,7 +38,9 @@ async def _drop(settings: Settings, given: argparse.Namespace) -> int:
                     complain(f"{uaid} has no record")
                     code = NOT_ALL
                     continue
-                async for _ in delete_uaids(removal, [uaid], pace=pace, dry_run=given.dry_run):
+                async for _ in delete_uaids(
+                    removal, [uaid], limiter=limiter, dry_run=given.dry_run
+                ):
                     print(f"{verb} {uaid}: {_words(described)}", flush=True)
             except KeytablesError as error:
                 complain(f"could not drop {uaid}: {error}")
@@ -46,7 +48,7 @@ async def _drop(settings: Settings, given: argparse.Namespace) -> int:
     return code
 
 
-def _words(described: Described) -> str:
+def _words(described: UserSummary) -> str:
     channels = "1 channel" if described.channels == 1 else f"{described.channels} channels"
     seen = str(described.last_connect or "")
     return ", ".join(

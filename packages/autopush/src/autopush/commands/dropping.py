@@ -8,13 +8,13 @@ from collections.abc import AsyncGenerator
 from contextlib import aclosing
 
 from autopush.commands.output import Output, complain
-from autopush.store.removal import Batch
+from autopush.store.maintenance import RemovalStep
 from keytables import KeytablesError
 
 
 async def go_through(
-    steps: AsyncGenerator[Batch, None], total: int, output: Output
-) -> tuple[Batch, bool]:
+    steps: AsyncGenerator[RemovalStep, None], total: int, output: Output
+) -> tuple[RemovalStep, bool]:
     """Take all steps; returns their sum, and whether that was all. If not, it was said why."""
     progress = output.progress(total)
     looked_at = dropped = 0
@@ -22,10 +22,10 @@ async def go_through(
     try:
         async with aclosing(steps):
             async for batch in steps:
-                looked_at += batch.looked_at
+                looked_at += batch.checked
                 dropped += batch.dropped
                 if progress is not None:
-                    progress.add(batch.looked_at)
+                    progress.add(batch.checked)
     except KeytablesError as error:
         failure = error
     except asyncio.CancelledError:
@@ -37,4 +37,4 @@ async def go_through(
         progress.clear()
     if failure is not None:
         complain(f"{dropped:,} dropped, then: {failure}; run it again for the rest")
-    return Batch(looked_at, dropped), failure is None
+    return RemovalStep(looked_at, dropped), failure is None

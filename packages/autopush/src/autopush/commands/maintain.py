@@ -15,10 +15,18 @@ from autopush.commands.opening import engine_of, removal_of
 from autopush.commands.output import Output, complain
 from autopush.service.opening import table_plan
 from autopush.settings import Settings, StartupError
-from autopush.store.month_tables import Drop, Make, Provision, Step, carry_out, find, steps
-from autopush.store.months import Month
-from autopush.store.old_users import drop_old_users, find_old_users, months_ago
-from autopush.store.pace import Pace
+from autopush.store.maintenance import drop_old_users, find_old_users, months_ago
+from autopush.store.rate_limiter import RateLimiter
+from autopush.store.rotation import (
+    CreateTable,
+    DropTable,
+    RotationStep,
+    SetCapacity,
+    apply_step,
+    find_tables,
+    plan_rotation,
+)
+from autopush.store.tables import Month
 from keytables import Capacity, Engine, KeytablesError
 
 SOMETHING_LEFT: Final = 1
@@ -53,11 +61,11 @@ async def _tables(
         output.say("tables: one message table for good, nothing to do")
         return True
     try:
-        found = await find(engine, plan)
+        found = await find_tables(engine, plan)
     except KeytablesError as error:
         raise StartupError(f"cannot open the store {settings.store_place}: {error}") from error
     idle = Capacity(given.idle_read, given.idle_write)
-    todo = steps(found, plan, clock(), keep=given.keep_months, idle=idle)
+    todo = plan_rotation(found, plan, clock(), keep=given.keep_months, idle=idle)
     if Month.at(clock()).table(plan.message) not in found:
         output.say("tables: no node has begun this month, so older tables are left alone")
     if not todo:
@@ -68,7 +76,7 @@ async def _tables(
             output.say(f"tables: would {_words(step)}")
             continue
         try:
-            await carry_out(engine, step)
+            await apply_step(engine, step)
         except KeytablesError as error:
             complain(f"could not {_words(step)}: {error}")
             done = False
@@ -77,15 +85,15 @@ async def _tables(
     return done
 
 
-def _words(step: Step) -> str:
+def _words(step: RotationStep) -> str:
     match step:
-        case Make(table, None):
+        case CreateTable(table, None):
             return f"make {table}"
-        case Make(table, Capacity(read, write)):
+        case CreateTable(table, Capacity(read, write)):
             return f"make {table} with {read} read and {write} write units"
-        case Provision(table, Capacity(read, write)):
+        case SetCapacity(table, Capacity(read, write)):
             return f"provision {table} for {read} read and {write} write units"
-        case Drop(table):
+        case DropTable(table):
             return f"drop {table}"
     raise TypeError(step)
 
@@ -99,9 +107,9 @@ async def _users(
     removal = await removal_of(settings, engine)
     months = months_ago(clock(), given.months_ago, max(given.months_ago, given.up_to))
     seen = f"last seen from {_name(months[-1])} to {_name(months[0])}"
-    pace = Pace(given.rate)
+    limiter = RateLimiter(given.rate)
     try:
-        found = await find_old_users(removal, months, pace=pace)
+        found = await find_old_users(removal, months, limiter=limiter)
     except KeytablesError as error:
         complain(f"could not count user agents {seen}: {error}")
         return False
@@ -109,7 +117,7 @@ async def _users(
     if given.dry_run:
         output.say(f"users: would drop {total:,} {seen}")
         return True
-    run = drop_old_users(removal, found, pace=pace, batch_size=given.batch_size)
+    run = drop_old_users(removal, found, limiter=limiter, batch_size=given.batch_size)
     (looked_at, dropped), done = await go_through(run, total, output)
     if done:
         left = f", left {looked_at - dropped:,} alone" if looked_at > dropped else ""

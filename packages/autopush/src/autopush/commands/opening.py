@@ -10,7 +10,7 @@ from contextlib import asynccontextmanager
 from autopush.clock import Clock
 from autopush.service.opening import open_tables, table_plan
 from autopush.settings import Settings, StartupError
-from autopush.store.removal import Removal
+from autopush.store.maintenance import UserRemover
 from keytables import Engine, KeytablesError
 from keytables.stores import SqliteUrl, parse_store
 
@@ -33,13 +33,13 @@ async def engine_of(settings: Settings, clock: Clock) -> AsyncIterator[Engine]:
         await engine.close()
 
 
-async def removal_of(settings: Settings, engine: Engine) -> Removal:
+async def removal_of(settings: Settings, engine: Engine) -> UserRemover:
     """What takes user agents out of its tables.
 
     :raises StartupError: there is no router table, or the tables cannot be opened
     """
     try:
-        removal = await Removal.open(engine, table_plan(settings), key_hash=settings.key_hash)
+        removal = await UserRemover.open(engine, table_plan(settings), key_hash=settings.key_hash)
     except KeytablesError as error:
         raise StartupError(f"cannot open the store {settings.store_place}: {error}") from error
     if removal is None:

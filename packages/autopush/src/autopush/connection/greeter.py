@@ -15,7 +15,7 @@ from autopush.protocol.actions import Greeting
 from autopush.protocol.rules import NORMAL_CLOSURE
 from autopush.routing.nodes import Nodes
 from autopush.store import PushStore, UserRecord
-from autopush.store.month_move import end_move
+from autopush.store.rotation import end_move
 from autopush.store.users import CONNECTING, RECORD_VERSION, WEBPUSH
 from autopush.webpush.identifiers import new_uaid
 from keytables import Throttled

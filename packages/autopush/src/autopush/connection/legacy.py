@@ -8,9 +8,8 @@ import asyncio
 from autopush.protocol.actions import Farewell
 from autopush.routing.nodes import Nodes
 from autopush.store import PushStore
-from autopush.store.messages import Messages
-from autopush.store.month_move import follow
-from autopush.store.rows import row_of
+from autopush.store.messages import Messages, row_of
+from autopush.store.rotation import follow
 
 
 class Legacy:

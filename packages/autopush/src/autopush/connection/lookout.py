@@ -16,8 +16,8 @@ from autopush.clock import Clock
 from autopush.connection.registry import Registry
 from autopush.connection.user_agent import UserAgentConnection
 from autopush.store import PushStore
-from autopush.store.pace import Pace, Sleep
-from autopush.store.push_store import NOBODY
+from autopush.store.push_store import UNUSED_UAID
+from autopush.store.rate_limiter import RateLimiter, Sleep
 from autopush.telemetry import logs
 from keytables import KeytablesError, Throttled, Unavailable
 
@@ -78,7 +78,7 @@ class Lookout:
 
     async def _store_answers(self) -> bool:
         try:
-            await self._store.users.get(NOBODY)
+            await self._store.users.get(UNUSED_UAID)
         except KeytablesError:
             return False
         return True
@@ -86,12 +86,12 @@ class Lookout:
     async def _look_for_all(self) -> None:
         connections = list(self._registry.sockets)
         _log.info("This node was out of touch: looking for what it missed", users=len(connections))
-        pace = Pace(USERS_A_SECOND, clock=self._now, sleep=self._sleep)
+        limiter = RateLimiter(USERS_A_SECOND, clock=self._now, sleep=self._sleep)
         found = 0
         for connection in connections:
-            await pace.wait_for(1)
+            await limiter.acquire(1)
             try:
-                if await pace.patiently(partial(_has_stored, connection)):
+                if await limiter.with_retries(partial(_has_stored, connection)):
                     found += 1
                     connection.check_storage()
             except (Throttled, Unavailable):

@@ -33,7 +33,7 @@ from autopush.protocol.rules import Rules
 from autopush.routing.nodes import Nodes
 from autopush.store import PushStore, UserRecord
 from autopush.store.messages import Messages
-from autopush.store.month_move import look_again, move_user
+from autopush.store.rotation import move_late_messages, move_user
 from autopush.store.users import WEBPUSH
 from autopush.telemetry import logs
 from autopush.webpush.endpoint_token import EndpointTokens
@@ -85,7 +85,7 @@ class ConnectionNode:
         self._jobs = Jobs(wheel)
         self._saves = asyncio.Semaphore(SAVES_AT_ONCE)
         self._closing = False
-        store.when_a_month_nears(self._month_nears)
+        store.on_month_change(self._month_nears)
 
     @property
     def accepting(self) -> bool:
@@ -140,7 +140,7 @@ class ConnectionNode:
             return False
         connection.messages = new
         try:
-            await look_again(uaid, old, new, self.acked.of(uaid))
+            await move_late_messages(uaid, old, new, self.acked.of(uaid))
         except Throttled as error:
             # There is no way back to the old table, and the new one is not read before this is
             # done: the next connection does it first of all.
@@ -168,7 +168,7 @@ class ConnectionNode:
     def forget(self, messages: Messages, uaid: str, rows: Sequence[Row]) -> None:
         """Delete acked rows."""
         self.acked.add(uaid, rows)
-        deleting = partial(messages.forget, uaid, rows)
+        deleting = partial(messages.delete_all, uaid, rows)
         self._jobs.start(deleting, over=partial(self.acked.over, uaid, rows))
 
     def drop_user(self, messages: Messages, uaid: str, connected_at: int) -> None:
@@ -195,9 +195,9 @@ class ConnectionNode:
         """
         for number, connection in enumerate(list(self.registry.sockets), 1):
             greeted = connection.session.uaid is not None and not connection.deferred
-            if greeted and self.store.is_old(connection.messages):
+            if greeted and self.store.is_expiring(connection.messages):
                 connection.move_later()
-            elif greeted and self.store.seems_gone(connection.connected_at):
+            elif greeted and self.store.is_stale(connection.connected_at):
                 self.wheel.after(self.uniform(0, NOTED_WITHIN), self._still_here, connection)
             if number % LOOKED_AT_ONCE == 0:
                 await asyncio.sleep(0)
@@ -206,7 +206,10 @@ class ConnectionNode:
         uaid = connection.session.uaid
         if connection.here and uaid is not None:
             note = partial(
-                self.store.users.still_here, uaid, self._nodes.own_id, connection.connected_at
+                self.store.users.refresh_last_connect,
+                uaid,
+                self._nodes.own_id,
+                connection.connected_at,
             )
             self._jobs.start(note)
 

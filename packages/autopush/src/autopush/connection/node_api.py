@@ -12,7 +12,7 @@ from autopush.connection.registry import Registry
 from autopush.dockerflow import Dockerflow
 from autopush.net.http_messages import Request, Response
 from autopush.protocol.rules import NORMAL_CLOSURE
-from autopush.store.rows import row_of
+from autopush.store.messages import row_of
 from autopush.webpush.identifiers import canonical_uaid
 from autopush.webpush.keyring import KeyRing
 from autopush.webpush.message_id import sort_time_of

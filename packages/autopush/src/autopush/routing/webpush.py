@@ -21,9 +21,8 @@ from autopush.protocol.rules import NORMAL_CLOSURE
 from autopush.routing.local import ConnectedUser, LocalUsers
 from autopush.routing.nodes import NodeAnswer, Nodes
 from autopush.store import PushStore, UserRecord
-from autopush.store.messages import Messages
-from autopush.store.month_move import follow
-from autopush.store.rows import row_of
+from autopush.store.messages import Messages, row_of
+from autopush.store.rotation import follow
 from autopush.store.users import CONNECTING, WEBPUSH
 from autopush.telemetry import logs
 from autopush.webpush.errors import Errno, PushError
@@ -164,7 +163,7 @@ class WebPushRouter:
         try:
             record = await self._store.users.get(notification.uaid)
         except KeytablesError:
-            if self._store.may_lose_users(messages):
+            if self._store.is_superseded(messages):
                 raise
             return Outcome.STORED
         if record is None:

@@ -101,7 +101,7 @@ class Worker:
     async def start(self) -> None:
         """Accept connections on all ports."""
         loop = asyncio.get_running_loop()
-        self._months = loop.create_task(keep_turning(self._shared.store.turn_month))
+        self._months = loop.create_task(keep_turning(self._shared.store.rotate))
         for part in self._parts:
             for http, sock in part.servers:
                 server = await loop.create_server(http.protocol, sock=sock, backlog=BACKLOG)

@@ -2,27 +2,35 @@
 
 Rule: a message is deleted when it was acked, and only then; a row that may have been replaced
 meanwhile (a topic) is deleted only if it still holds the version that was acked.
+
+Attribute names and types are the original's: `data` text, `headers` map, `ttl` and `timestamp`
+seconds, `updateid` the message id, `expiry` epoch seconds. A row that cannot be read is skipped.
 """
 
 import asyncio
 from collections.abc import Awaitable, Sequence
 from typing import Final
 
-from autopush.protocol.actions import Batch, Row
-from autopush.store import rows
-from autopush.store.hasher import Hasher
+from autopush.protocol.actions import Batch, Row, StoredMessage
 from autopush.store.tables import (
     ADD_CHANNELS,
     IS_NO_NEWER_COPY,
     IS_OLDER,
     IS_THAT_UPDATE,
     REMOVE_CHANNELS,
+    Hasher,
 )
-from autopush.webpush.message_id import CHANNELS_ROW
+from autopush.webpush.message_id import CHANNELS_ROW, parse_sort_key
 from autopush.webpush.notification import Notification
 from keytables import ConditionFailed, Item, Range, Returning, TableHandle
 
 PAGE: Final = 10
+"""Messages read at once."""
+
+
+def row_of(notification: Notification) -> Row:
+    """Where the message is stored. A topic's row names the version it holds."""
+    return Row(notification.sort_key, notification.version if notification.topic else None)
 
 
 def _channels(item: Item | None) -> frozenset[str]:
@@ -31,7 +39,7 @@ def _channels(item: Item | None) -> frozenset[str]:
 
 
 class Messages:
-    """See the module. `name` is what a router record's `current_month` says."""
+    """One message table. `name` is what a router record's `current_month` says."""
 
     def __init__(self, table: TableHandle, hasher: Hasher) -> None:
         self._table = table
@@ -61,9 +69,9 @@ class Messages:
         return channel_id in _channels(old)
 
     async def copy_channels(self, uaid: str, channels: frozenset[str], connected_at: int) -> bool:
-        """Take over the subscriptions of a user whom that connection (ms) moves to this table.
+        """Copy the subscriptions of a user whom that connection (ms) moves to this table.
 
-        False when a newer connection has done it already: its copy may have changed since.
+        False when a newer connection has copied them: its copy may have changed since.
         """
         # Also without any: the row then says which connection it was.
         row: Item = {
@@ -81,22 +89,22 @@ class Messages:
         return True
 
     def drop_channels(self, uaid: str) -> Awaitable[object]:
-        """Forget all subscriptions of a user that is dropped; its messages expire by themselves."""
+        """Delete all subscriptions of a user that is dropped; its messages expire by themselves."""
         return self._table.delete((self._hash(uaid), CHANNELS_ROW))
 
     # ── messages ─────────────────────────────────────────────────────────────────────────────────
 
     def store(self, notification: Notification) -> Awaitable[None]:
-        """Keep a message until it is acked or expires. A message of the same topic is replaced."""
-        item = rows.item_of(self._hash(notification.uaid), notification)
+        """Write a message. One of the same topic is replaced."""
+        item = _item(self._hash(notification.uaid), notification)
         return self._table.put(item)
 
     async def save(self, notification: Notification) -> None:
-        """Keep a message that was sent and not acked. A newer one of its topic stays."""
+        """Write a message that was sent and not acked. A newer one of its topic stays."""
         if notification.topic is None:
             await self.store(notification)
             return
-        item = rows.item_of(self._hash(notification.uaid), notification)
+        item = _item(self._hash(notification.uaid), notification)
         try:
             await self._table.put(
                 item, condition=IS_OLDER, values={"timestamp": notification.timestamp}
@@ -105,16 +113,16 @@ class Messages:
             return
 
     async def find(self, uaid: str, row: Row) -> Notification | None:
-        """That message, None when it is not stored, or replaced by another one."""
+        """That message, None when it is not stored or was replaced by another one."""
         item = await self._table.get((self._hash(uaid), row.sort_key))
         if item is None or row.update_id not in (None, item.get("updateid")):
             return None
-        stored = rows.message_of(uaid, item)
+        stored = _message(uaid, item)
         return stored.notification if stored else None
 
     async def delete(self, uaid: str, row: Row) -> bool:
         """Delete one message. False when another version of it is stored by now."""
-        return await _was_that_one(self._delete(self._hash(uaid), row))
+        return await _condition_held(self._delete(self._hash(uaid), row))
 
     def _delete(self, user: str, row: Row) -> Awaitable[object]:
         key = (user, row.sort_key)
@@ -123,14 +131,14 @@ class Messages:
         values = {"updateid": row.update_id}
         return self._table.delete(key, condition=IS_THAT_UPDATE, values=values)
 
-    def forget(self, uaid: str, acked: Sequence[Row]) -> Awaitable[object]:
-        """Delete many messages of one user; submitted at once, done when the future is."""
+    def delete_all(self, uaid: str, acked: Sequence[Row]) -> Awaitable[object]:
+        """Delete these messages of one user; submitted at once, done when the future is."""
         user = self._hash(uaid)
         plain = [(user, row.sort_key) for row in acked if row.update_id is None]
         if len(plain) == len(acked) == 1:
             return self._table.delete(plain[0])
         writes: list[Awaitable[object]] = [
-            _was_that_one(self._delete(user, row)) for row in acked if row.update_id is not None
+            _condition_held(self._delete(user, row)) for row in acked if row.update_id is not None
         ]
         if plain:
             writes.append(self._table.batch_write(deletes=plain))
@@ -156,15 +164,61 @@ class Messages:
                 items = items[1:]
                 pointer = head.get("current_timestamp")
                 read_to = pointer if isinstance(pointer, int) else 0
-        messages = [m for item in items if (m := rows.message_of(uaid, item)) is not None]
+        messages = [m for item in items if (m := _message(uaid, item)) is not None]
         last = str(page.items[-1]["chidmessageid"]) if page.cursor is not None else None
         return Batch(messages, last, channels, read_to)
 
 
-async def _was_that_one(deleted: Awaitable[object]) -> bool:
-    """Whether a delete that was submitted met the version it was for."""
+async def _condition_held(deleted: Awaitable[object]) -> bool:
+    """Wait for a submitted delete; False when its condition did not hold."""
     try:
         await deleted
     except ConditionFailed:
         return False
     return True
+
+
+def _item(user_key: str, notification: Notification) -> Item:
+    """The item to put. Without a payload it has no `data` and no `headers`."""
+    item: Item = {
+        "uaid": user_key,
+        "chidmessageid": notification.sort_key,
+        "ttl": notification.ttl,
+        "timestamp": notification.timestamp,
+        "updateid": notification.version,
+        "expiry": notification.timestamp + notification.ttl,
+    }
+    if notification.data:
+        item["data"] = notification.data
+        item["headers"] = dict(notification.headers or {})
+    return item
+
+
+def _message(uaid: str, item: Item) -> StoredMessage | None:
+    """The message of a row, None when it cannot be read (unknown sort key, wrong types)."""
+    sort_key, version = item.get("chidmessageid"), item.get("updateid")
+    if not isinstance(sort_key, str):
+        return None
+    try:
+        key = parse_sort_key(sort_key)
+    except ValueError:
+        return None
+    version = key.version or version
+    ttl, timestamp, data = item.get("ttl"), item.get("timestamp"), item.get("data")
+    headers = item.get("headers")
+    if not isinstance(version, str):
+        return None
+    notification = Notification(
+        uaid=uaid,
+        channel_id=key.channel_id,
+        version=version,
+        ttl=ttl if isinstance(ttl, int) else 0,
+        timestamp=timestamp if isinstance(timestamp, int) else 0,
+        topic=key.topic,
+        data=data if isinstance(data, str) else None,
+        headers={k: v for k, v in headers.items() if isinstance(v, str)}
+        if isinstance(headers, dict)
+        else None,
+        sort_time=key.sort_time,
+    )
+    return StoredMessage(Row(sort_key, version if key.topic else None), notification)

@@ -1,8 +1,8 @@
 """The check at start: does every operation of the service work on every table, with these rights?
 
-Rule: it does with a UAID of its own what the service does for user agents, by the same code where
-there is some, and leaves nothing behind. Its rows expire by themselves as well, in the tables that
-have expiry, for when the right to delete is what is missing.
+It does with a UAID of its own what the service does for user agents, by the same code where there
+is some, and deletes what it wrote. In tables with expiry its rows expire too, for the case that the
+right to delete is the missing one.
 """
 
 import secrets
@@ -10,10 +10,7 @@ from contextlib import suppress
 from typing import Final
 
 from autopush.clock import Clock
-from autopush.store import last_connect
-from autopush.store.hasher import hasher
-from autopush.store.messages import Messages
-from autopush.store.rows import row_of
+from autopush.store.messages import Messages, row_of
 from autopush.store.tables import (
     CREATE,
     IS_NEWEST,
@@ -21,8 +18,9 @@ from autopush.store.tables import (
     message_table,
     router_table,
     storage_table,
+    uaid_hasher,
 )
-from autopush.store.users import RECORD_VERSION, WEBPUSH, UserRecord, Users
+from autopush.store.users import RECORD_VERSION, WEBPUSH, UserRecord, Users, make_connect_key
 from autopush.webpush.message_id import CHANNELS_ROW
 from autopush.webpush.notification import Notification
 from keytables import (
@@ -39,8 +37,8 @@ from keytables import (
     Update,
 )
 
-UAID_START: Final = "deadbeef00000000deadbeef"
-"""How the UAID of every check begins, so that what looks at the tables can tell it."""
+UAID_PREFIX: Final = "deadbeef00000000deadbeef"
+"""How the UAID of every check begins, so that its rows can be recognised in the tables."""
 
 NODE: Final = "mynode:2020"
 CHANNEL: Final = "deadbeef-0000-0000-dead-beef00000000"
@@ -82,7 +80,7 @@ async def preflight(
 
 
 class _Check:
-    """One check, and where it is: what it is doing, by which call, on which table."""
+    """One check, and its current step: what it does, by which call, on which table."""
 
     def __init__(
         self, engine: Engine, plan: TablePlan, current: str, key_hash: str, clock: Clock
@@ -91,21 +89,21 @@ class _Check:
         self._engine = engine
         self._plan = plan
         self._current = current
-        self._hash = hasher(key_hash)
+        self._hash = uaid_hasher(key_hash)
         self._clock = clock
-        self._uaid = f"{UAID_START}{secrets.token_hex(4)}"
+        self._uaid = f"{UAID_PREFIX}{secrets.token_hex(4)}"
         self._key = self._hash(self._uaid)
         self._tables: list[TableHandle] = []
-        self._left: list[tuple[TableHandle, list[KeyTuple]]] = []
+        self._written: list[tuple[TableHandle, list[KeyTuple]]] = []
 
     async def open(self) -> None:
-        """The tables are there."""
+        """Open the tables, creating them where they are missing."""
         for table in (
             storage_table(self._plan.storage),
             message_table(self._current),
             router_table(self._plan.router),
         ):
-            self._now("open a table", "DescribeTable", table.name)
+            self._step("open a table", "DescribeTable", table.name)
             self._tables.append(await self._engine.ensure_table(table))
 
     async def try_storage(self) -> None:
@@ -114,12 +112,12 @@ class _Check:
         name, key = self._plan.storage, (self._key, CHANNEL)
         version = {"version": VERSION}
         row: Item = {"uaid": self._key, "chid": CHANNEL, "version": VERSION}
-        self._left = [(table, [key])]
-        self._now("save a version", "PutItem", name)
+        self._written = [(table, [key])]
+        self._step("save a version", "PutItem", name)
         await table.put(row, condition=_IS_NEWER, values=version)
-        self._now("read versions", "Query", name)
-        self._same((await table.query(self._key, sort=Range(gt=" "))).items, [row])
-        self._now("delete a version", "DeleteItem", name)
+        self._step("read versions", "Query", name)
+        self._expect((await table.query(self._key, sort=Range(gt=" "))).items, [row])
+        self._step("delete a version", "DeleteItem", name)
         await table.delete(key, condition=_IS_THAT_VERSION, values=version)
 
     async def try_messages(self) -> None:
@@ -142,28 +140,28 @@ class _Check:
             for topic in ("preflight", None)
         )
         keys = [CHANNELS_ROW, topic.sort_key, plain.sort_key]
-        self._left = [(table, [(self._key, key) for key in keys])]
-        self._now("write the channels row", "PutItem", name)
+        self._written = [(table, [(self._key, key) for key in keys])]
+        self._step("write the channels row", "PutItem", name)
         await table.put(
             {"uaid": self._key, "chidmessageid": CHANNELS_ROW, "expiry": now + LIFETIME}
         )
-        self._now("add a channel", "UpdateItem", name)
+        self._step("add a channel", "UpdateItem", name)
         await messages.add_channel(self._uaid, CHANNEL)
-        self._now("read the channels row", "GetItem", name)
-        self._same(await messages.channels(self._uaid), {CHANNEL})
-        self._now("store a message", "PutItem", name)
+        self._step("read the channels row", "GetItem", name)
+        self._expect(await messages.channels(self._uaid), {CHANNEL})
+        self._step("store a message", "PutItem", name)
         await messages.store(plain)
         await messages.save(topic)
-        self._now("read messages", "Query", name)
+        self._step("read messages", "Query", name)
         found = (await messages.read(self._uaid, None)).messages
-        self._same([stored.row for stored in found], [row_of(topic), row_of(plain)])
-        self._now("delete a message", "DeleteItem", name)
-        self._same(await messages.delete(self._uaid, row_of(topic)), True)
-        self._now("delete messages", "BatchWriteItem", name)
+        self._expect([stored.row for stored in found], [row_of(topic), row_of(plain)])
+        self._step("delete a message", "DeleteItem", name)
+        self._expect(await messages.delete(self._uaid, row_of(topic)), True)
+        self._step("delete messages", "BatchWriteItem", name)
         await table.batch_write(deletes=[(self._key, plain.sort_key)])
-        self._now("remove a channel", "UpdateItem", name)
-        self._same(await messages.remove_channel(self._uaid, CHANNEL), True)
-        self._now("delete the channels row", "DeleteItem", name)
+        self._step("remove a channel", "UpdateItem", name)
+        self._expect(await messages.remove_channel(self._uaid, CHANNEL), True)
+        self._step("delete the channels row", "DeleteItem", name)
         await messages.drop_channels(self._uaid)
 
     async def try_router(self) -> None:
@@ -177,11 +175,11 @@ class _Check:
             connected_at=0,
             node_id=NODE,
             current_month=self._current,
-            last_connect=last_connect.make(now),
+            last_connect=make_connect_key(now),
             record_version=RECORD_VERSION,
         )
-        self._left = [(table, [(self._key,)])]
-        self._now("register a user agent", "UpdateItem", name)
+        self._written = [(table, [(self._key,)])]
+        self._step("register a user agent", "UpdateItem", name)
         await table.update(
             (self._key,),
             _REGISTER,
@@ -197,25 +195,25 @@ class _Check:
             condition=IS_NEWEST,
             returning=Returning.OLD,
         )
-        self._now("read a record", "GetItem", name)
-        self._same(await users.get(self._uaid), record)
-        self._now("read records", "BatchGetItem", name)
-        self._same(len(await table.batch_get([(self._key,)])), 1)
-        # It lags, so what it finds says nothing.
-        self._now("look into the index", "Query", name, "/index/AccessIndex")
-        await table.query_index("AccessIndex", last_connect.make(now), limit=1)
-        self._now("clear the node", "UpdateItem", name)
-        self._same(await users.clear_node(record), True)
-        self._now("drop a user agent", "DeleteItem", name)
+        self._step("read a record", "GetItem", name)
+        self._expect(await users.get(self._uaid), record)
+        self._step("read records", "BatchGetItem", name)
+        self._expect(len(await table.batch_get([(self._key,)])), 1)
+        # It lags, so the result says nothing.
+        self._step("look into the index", "Query", name, "/index/AccessIndex")
+        await table.query_index("AccessIndex", make_connect_key(now), limit=1)
+        self._step("clear the node", "UpdateItem", name)
+        self._expect(await users.clear_node(record), True)
+        self._step("drop a user agent", "DeleteItem", name)
         await users.drop(self._uaid)
 
     def done(self) -> None:
-        """Nothing is left to clean."""
-        self._left = []
+        """Everything was deleted: nothing is left to clean."""
+        self._written = []
 
     async def clean(self) -> None:
-        """Delete what the steps that were not reached would have deleted."""
-        for table, keys in self._left:
+        """Delete the rows of the step that failed."""
+        for table, keys in self._written:
             try:
                 await table.batch_write(deletes=keys)
             except KeytablesError:
@@ -223,11 +221,11 @@ class _Check:
                     with suppress(KeytablesError):
                         await table.delete(key)
 
-    def _now(self, doing: str, call: str, table: str, index: str = "") -> None:
+    def _step(self, doing: str, call: str, table: str, index: str = "") -> None:
         self.doing = f"preflight: cannot {doing}"
         self.call, self.table, self.index = call, table, index
 
-    def _same(self, found: object, expected: object) -> None:
+    def _expect(self, found: object, expected: object) -> None:
         if found != expected:
             call = f"{self.call} on table {self.table}"
             raise PreflightFailed(f"{self.doing}: {call} does not answer with what was written")

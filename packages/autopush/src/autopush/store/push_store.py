@@ -1,8 +1,8 @@
 """The store of push: the router table and the message tables, opened together.
 
 Rule: a user's messages and channels are always looked up in the table its own record names. So a
-new month needs no migration: a user is moved when its user agent connects, and until then nothing
-of it is anywhere else.
+new month needs no migration of all users: each is moved when its user agent connects
+(:mod:`~autopush.store.rotation`).
 """
 
 import asyncio
@@ -12,29 +12,37 @@ from typing import Final, Self
 
 from autopush.clock import Clock
 from autopush.protocol.actions import Row
-from autopush.store.hasher import Hasher, hasher
 from autopush.store.messages import Messages
-from autopush.store.months import NO_MONTH, Month, live_tables
-from autopush.store.tables import TablePlan, message_table, router_table, storage_table
+from autopush.store.tables import (
+    NO_MONTH,
+    Hasher,
+    Month,
+    TablePlan,
+    live_tables,
+    message_table,
+    router_table,
+    storage_table,
+    uaid_hasher,
+)
 from autopush.store.users import UserRecord, Users
 from keytables import Engine, KeytablesError, TableNotFound
 
-NOBODY: Final = "0" * 32
-"""A UAID that no user has: reading it shows that a table answers."""
+UNUSED_UAID: Final = "0" * 32
+"""A UAID that no user has: reading it shows whether a table responds."""
 
 DAY: Final = 86_400.0
 ABSENT_FOR: Final = 60.0
-"""Seconds for which a table that was not there is not looked for again."""
+"""Seconds for which a missing table is not looked for again."""
 MAX_ABSENT: Final = 256
 
-Listener = Callable[[], Awaitable[None]]
+MonthListener = Callable[[], Awaitable[None]]
 
 
 class PushStore:
     """Users and their messages on one engine."""
 
     current: Messages
-    """The message table that new users get, and that all others are moved to."""
+    """The message table of new users, and the one that all others are moved to."""
 
     def __init__(
         self, engine: Engine, plan: TablePlan, users: Users, hash_uaid: Hasher, clock: Clock
@@ -45,15 +53,15 @@ class PushStore:
         self._tables: dict[str, Messages] = {}
         self._absent: dict[str, float] = {}
         self._listing: asyncio.Future[list[str]] | None = None
-        self._month = self._foreseen = NO_MONTH
-        self._listeners: list[Listener] = []
+        self._month = self._announced = NO_MONTH
+        self._listeners: list[MonthListener] = []
         self.plan = plan
         self.users = users
 
     @classmethod
     async def open(cls, engine: Engine, plan: TablePlan, *, key_hash: str, clock: Clock) -> Self:
-        """Make the tables that are missing and open the rest."""
-        hash_uaid = hasher(key_hash)
+        """Create the tables that are missing and open the rest."""
+        hash_uaid = uaid_hasher(key_hash)
         router = await engine.ensure_table(router_table(plan.router), capacity=plan.router_capacity)
         await engine.ensure_table(storage_table(plan.storage), capacity=plan.storage_capacity)
         store = cls(engine, plan, Users(router, hash_uaid, clock), hash_uaid, clock)
@@ -64,58 +72,58 @@ class PushStore:
             for name in live or [plan.message]:
                 await store._ensure(name)
             store.current = next(iter(store._tables.values()))
-        await store.turn_month()
+        await store.rotate()
         return store
 
     # ── months ───────────────────────────────────────────────────────────────────────────────────
 
-    async def turn_month(self) -> None:
-        """Make the table of the next month a day before it begins, and change to it when it has
-        begun; to be called every minute. Where tables do not rotate only the listeners hear of it.
+    async def rotate(self) -> None:
+        """Create the table of the next month a day before it begins, and switch to it when it has
+        begun; to be called every minute. Where tables do not rotate, only the listeners are called.
 
-        A clock that is set back changes nothing: what was begun in a month goes on in it.
+        A clock that is set back changes nothing: the current month stays.
         """
         now = self._clock()
         this, tomorrow = Month.at(now), Month.at(now + DAY)
-        if tomorrow > self._foreseen:
+        if tomorrow > self._announced:
             if self.plan.rotating:
                 await self._ensure(tomorrow.table(self.plan.message))
-            self._foreseen = tomorrow
+            self._announced = tomorrow
             for listener in self._listeners:
                 await listener()
         if self.plan.rotating and this > self._month:
-            await self._begin(this)
+            await self._start_month(this)
 
-    async def _begin(self, this: Month) -> None:
-        """New users get the table of this month; of the others those stay known that are live."""
+    async def _start_month(self, this: Month) -> None:
+        """New users get the table of this month; of the other tables only live ones stay known."""
         current = await self._ensure(this.table(self.plan.message))
         names = {*await self._names(), *self._tables}  # lists of tables may lag
         live = live_tables(self.plan.message, names, this)
         self._tables = {name: await self._ensure(name) for name in live}
         self.current, self._month = current, this
 
-    def when_a_month_nears(self, listener: Listener) -> None:
-        """Call that a day before each month, when its table is there."""
+    def on_month_change(self, listener: MonthListener) -> None:
+        """Call that a day before each month begins, when its table exists."""
         self._listeners.append(listener)
 
     def is_behind(self, messages: Messages) -> bool:
         """Whether users of that table have to be moved to the current one."""
         return self._month_of(messages) < self._month_of(self.current)
 
-    def is_old(self, messages: Messages) -> bool:
-        """Whether that table is not even of the month before the one that nears: then it may be
-        dropped tomorrow.
+    def is_expiring(self, messages: Messages) -> bool:
+        """Whether that table may be dropped tomorrow: it is older than the predecessor of the month
+        announced last.
         """
-        return self.plan.rotating and self._month_of(messages) < self._foreseen.previous
+        return self.plan.rotating and self._month_of(messages) < self._announced.previous
 
-    def seems_gone(self, connected_at: int) -> bool:
-        """Whether a user that connected then (ms), and has not connected since, will look in the
-        month that nears like one that is not there any more.
+    def is_stale(self, connected_at: int) -> bool:
+        """Whether a user whose last connect was then (ms) will count as gone in the month announced
+        last.
         """
-        return Month.at(connected_at / 1000) < self._foreseen.previous
+        return Month.at(connected_at / 1000) < self._announced.previous
 
-    def may_lose_users(self, messages: Messages) -> bool:
-        """Whether users of that table may be moved to another one, by whichever node."""
+    def is_superseded(self, messages: Messages) -> bool:
+        """Whether any node may move users of that table to a newer one."""
         month = self._month_of(messages)
         return any(self._month_of(other) > month for other in self._tables.values())
 
@@ -130,8 +138,8 @@ class PushStore:
         return None if name is None else await self.table(name)
 
     async def table(self, name: str) -> Messages | None:
-        """The message table of that name; one that is not known may have been made by now."""
-        return self._tables.get(name) or await self._look_for(name)
+        """The message table of that name; an unknown one may have been created meanwhile."""
+        return self._tables.get(name) or await self._find_table(name)
 
     @property
     def tables(self) -> Sequence[Messages]:
@@ -139,17 +147,17 @@ class PushStore:
         return sorted(self._tables.values(), key=self._month_of)
 
     async def is_gone(self, name: str) -> bool:
-        """After TableNotFound for that message table: whether it is not there any more."""
+        """After TableNotFound for that message table: whether it was dropped."""
         self._tables.pop(name, None)
         if name in await self._names():
-            return False  # it was made anew; the next one to ask gets it
+            return False  # it was created again; the next one to ask gets it
         if name == self.current.name:
             self.current = await self._ensure(name)
         else:
             self._note_absent(name)
         return True
 
-    async def _look_for(self, name: str) -> Messages | None:
+    async def _find_table(self, name: str) -> Messages | None:
         if name != self.plan.message and Month.parse(self.plan.message, name) is None:
             return None
         noticed = self._absent.get(name)
@@ -167,7 +175,7 @@ class PushStore:
         self._absent[name] = self._clock()
 
     async def _names(self) -> list[str]:
-        """The names of all tables there are; those who ask at the same time share the answer."""
+        """The names of all existing tables; concurrent callers share one listing."""
         if self._listing is None or self._listing.done():
             self._listing = asyncio.ensure_future(self._engine.table_names())
         return await asyncio.shield(self._listing)
@@ -183,10 +191,10 @@ class PushStore:
     # ── users ────────────────────────────────────────────────────────────────────────────────────
 
     async def health(self) -> dict[str, dict[str, str]]:
-        """By table: does it answer? `{"status": "OK"}` or `{"status": "NOT OK", "error": …}`."""
+        """By table: `{"status": "OK"}` or `{"status": "NOT OK", "error": …}`."""
         return {
-            self.users.name: await _state(self.users.get(NOBODY)),
-            "storage": await _state(self.current.channels(NOBODY)),
+            self.users.name: await _state(self.users.get(UNUSED_UAID)),
+            "storage": await _state(self.current.channels(UNUSED_UAID)),
         }
 
     async def remove(self, uaid: str, row: Row) -> None:
@@ -194,19 +202,20 @@ class PushStore:
         record = await self.users.get(uaid)
         if record is not None:
             await self.messages_of(record)  # its table may be new
-        # A message that is being moved is in the old table longer than not yet in the new one.
+        # Oldest first: a message that is being moved leaves the old table only when it is in the
+        # new one.
         for messages in self.tables:
             with contextlib.suppress(TableNotFound):
                 await messages.delete(uaid, row)
 
     async def drop_user(self, record: UserRecord) -> bool:
-        """Forget a user whose record is still that one, and then its subscriptions: never those
-        alone, or it would be a user that nobody can reach and that does not know it.
+        """Delete a user whose record is still that one, and then its subscriptions: in the other
+        order a failure would leave a connected user without subscriptions.
 
         False when it has connected again meanwhile, or was moved: it is another node's.
         """
         messages = await self.messages_of(record)
-        if not await self.users.drop_as(record):
+        if not await self.users.drop_unchanged(record):
             return False
         if messages is not None:
             with contextlib.suppress(TableNotFound):

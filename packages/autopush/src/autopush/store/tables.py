@@ -1,21 +1,32 @@
-"""The tables of push as data: keys, indexes, expiry, and when a row may change.
+"""The tables of push as data: names, keys, indexes, expiry, and when a row may change.
 
 Rule: attribute names and types are those of the original's tables, so that its tools read ours and
 we read its.
 """
 
-from typing import Final
+import hashlib
+import hmac
+import re
+from collections.abc import Callable, Iterable
+from datetime import UTC, datetime
+from typing import Final, NamedTuple, Self
 
 from msgspec import Struct
 
 from keytables import Attr, Capacity, Index, Key, Kind, Param, Table, Update
+
+Hasher = Callable[[str], str]
+"""From UAID to storage key."""
+
+LIVE_MONTHS: Final = 3
+"""How many months that have a table, the current one included, are still read."""
 
 
 class TablePlan(Struct, frozen=True):
     """Which tables there are. Names are those of the options `*_tablename`.
 
     `message` is the prefix of message tables; `rotating`: each month has one of its own. A capacity
-    is that of a table which has to be made; with None it is billed by use.
+    is that of a table which has to be created; with None it is billed by use.
     """
 
     router: str = "router"
@@ -47,13 +58,77 @@ def storage_table(name: str) -> Table:
     return Table(name, partition=Key("uaid"), sort=Key("chid"))
 
 
-IS_SAME_KIND: Final = Attr("router_type").absent() | (Attr("router_type") == Param("router_type"))
-IS_NEWEST: Final = IS_SAME_KIND & (
+def uaid_hasher(key_hash: str) -> Hasher:
+    """The function from UAID to storage key: HMAC-SHA256 under the option `key_hash`.
+
+    Without a key the UAID itself is the storage key. Only the store knows which of the two it is.
+    """
+    if not key_hash:
+        return str
+    key = key_hash.encode()
+    return lambda uaid: hmac.digest(key, uaid.encode(), hashlib.sha256).hex()
+
+
+class Month(NamedTuple):
+    """A month of a year, UTC. Later ones are greater."""
+
+    year: int
+    month: int
+
+    @classmethod
+    def at(cls, now: float) -> Self:
+        """The month of that time (epoch seconds)."""
+        then = datetime.fromtimestamp(now, UTC)
+        return cls(then.year, then.month)
+
+    @classmethod
+    def parse(cls, prefix: str, name: str) -> Self | None:
+        """The month of a message table; None for any other name, the bare prefix included."""
+        found = re.fullmatch(rf"{re.escape(prefix)}_([0-9]{{4}})_(0[1-9]|1[0-2])", name)
+        return cls(int(found[1]), int(found[2])) if found else None
+
+    @property
+    def next(self) -> "Month":
+        """The month after it."""
+        return Month(self.year + self.month // 12, self.month % 12 + 1)
+
+    @property
+    def previous(self) -> "Month":
+        """The month before it."""
+        return Month(self.year - (self.month == 1), (self.month - 2) % 12 + 1)
+
+    def table(self, prefix: str) -> str:
+        """The name of its message table."""
+        return f"{prefix}_{self.year:04}_{self.month:02}"
+
+
+NO_MONTH: Final = Month(0, 0)
+"""That of the table whose name is the bare prefix: it sorts before all others."""
+
+
+def live_tables(prefix: str, names: Iterable[str], this: Month | None) -> list[str]:
+    """The message tables in use, newest first; the one of the bare prefix comes last.
+
+    With `this`, the current month: the tables of its predecessor and of all later months (clocks of
+    other nodes may be ahead), and the newest `LIVE_MONTHS` up to it. With None, where tables do not
+    rotate: the newest `LIVE_MONTHS`.
+    """
+    names = frozenset(names)
+    months = sorted((month for name in names if (month := Month.parse(prefix, name))), reverse=True)
+    past = [month for month in months if this is None or month <= this][:LIVE_MONTHS]
+    live = [
+        month for month in months if month in past or (this is not None and month >= this.previous)
+    ]
+    return [month.table(prefix) for month in live] + ([prefix] if prefix in names else [])
+
+
+IS_SAME_TYPE: Final = Attr("router_type").absent() | (Attr("router_type") == Param("router_type"))
+IS_NEWEST: Final = IS_SAME_TYPE & (
     Attr("node_id").absent() | (Attr("connected_at") < Param("connected_at"))
 )
 """A user may be written by a connection newer than the one on record, or when none is on record."""
 IS_NEWEST_OF_KNOWN: Final = Attr("router_type").exists() & IS_NEWEST
-"""A user that is known may; one that was dropped meanwhile is not made anew, without its table."""
+"""A known user may; one that was dropped meanwhile is not created again, without its table."""
 
 IS_THAT_CONNECTION: Final = (Attr("node_id") == Param("node_id")) & (
     Attr("connected_at") == Param("connected_at")
@@ -61,7 +136,7 @@ IS_THAT_CONNECTION: Final = (Attr("node_id") == Param("node_id")) & (
 IS_AS_IT_WAS: Final = (
     Attr("connected_at").absent() | (Attr("connected_at") == Param("connected_at"))
 ) & (Attr("current_month").absent() | (Attr("current_month") == Param("current_month")))
-"""A user may be dropped for what its record said while it has neither connected nor moved since."""
+"""A user may be dropped if it has neither connected nor been moved since its record was read."""
 IS_THAT_UPDATE: Final = Attr("updateid") == Param("updateid")
 IS_MOVED_FROM: Final = IS_THAT_CONNECTION & (Attr("moved_from") == Param("moved_from"))
 IS_NO_NEWER_COPY: Final = Attr("copied_at").absent() | (Attr("copied_at") <= Param("copied_at"))
@@ -82,7 +157,7 @@ CREATE: Final = Update(
     )
 )
 CLEAR_NODE: Final = Update(remove=("node_id",))
-STILL_HERE: Final = Update(set=("last_connect",))
+SET_LAST_CONNECT: Final = Update(set=("last_connect",))
 MOVE: Final = Update(set=("current_month", "last_connect", "moved_from"))
 END_MOVE: Final = Update(remove=("moved_from",))
 ADD_CHANNELS: Final = Update(add_to={"chids": Param("chids")})

@@ -4,14 +4,15 @@ Rule: a record is changed attribute by attribute and under a condition, never ov
 two nodes that hold the same user for a moment cannot undo each other's writes.
 """
 
-from collections.abc import Awaitable
+import random
+from collections.abc import Awaitable, Iterator
+from datetime import UTC, datetime
+from functools import lru_cache
 from typing import Final
 
 from msgspec import Struct
 
 from autopush.clock import Clock
-from autopush.store import last_connect
-from autopush.store.hasher import Hasher
 from autopush.store.tables import (
     CLEAR_NODE,
     CONNECT,
@@ -23,7 +24,9 @@ from autopush.store.tables import (
     IS_NEWEST_OF_KNOWN,
     IS_THAT_CONNECTION,
     MOVE,
-    STILL_HERE,
+    SET_LAST_CONNECT,
+    Hasher,
+    Month,
 )
 from keytables import (
     Condition,
@@ -39,16 +42,20 @@ from keytables import (
 RECORD_VERSION: Final = 1
 WEBPUSH: Final = "webpush"
 CONNECTING: Final = frozenset({WEBPUSH, "simplepush"})
-"""Kinds of users that connect. The others are reached through bridges, which are not ours: their
-records are left alone.
+"""Router types of users that connect. Those of other types are reached through bridges of another
+service: their records are left alone.
 """
+
+CONNECT_KEY_SPREAD: Final = 10
+"""How many garbage-collection keys an hour has, so that its users are not all under one of them."""
 
 
 class UserRecord(Struct, frozen=True):
     """One row of the router table.
 
-    `connected_at`: ms; `node_id`: base URL of the node that holds the connection; `moved_from`: the
-    message table it had before, as long as that has to be looked into.
+    `connected_at`: ms; `node_id`: base URL of the node that holds the connection; `last_connect`:
+    the garbage-collection key (:func:`make_connect_key`); `moved_from`: the message table it had
+    before, until that has been read to its end.
     """
 
     uaid: str
@@ -59,6 +66,35 @@ class UserRecord(Struct, frozen=True):
     last_connect: int | None = None
     record_version: int = 0
     moved_from: str | None = None
+
+
+def make_connect_key(now: float) -> int:
+    """The garbage-collection key of a connect at `now` (epoch seconds): YYYYMMHH and 0001 to 0010.
+
+    Rule: a record's key is rewritten at most once a month, and its decimal text begins with the
+    year and month it stands for.
+    """
+    hour = datetime.fromtimestamp(now, UTC).strftime("%Y%m%H")
+    number = random.randint(1, CONNECT_KEY_SPREAD)  # noqa: S311 - spreads load, guards nothing
+    return int(f"{hour}{number:04}")
+
+
+def is_connect_key_of_month(key: int | None, now: float) -> bool:
+    """Whether that key was made in the month of `now`."""
+    return key is not None and str(key).startswith(_year_and_month(int(now) // 3600))
+
+
+def connect_keys(month: Month) -> Iterator[int]:
+    """Every key a record of that month can have: 0000 too, which the original gave out."""
+    for hour in range(24):
+        for number in range(CONNECT_KEY_SPREAD + 1):
+            yield int(f"{month.year:04}{month.month:02}{hour:02}{number:04}")
+
+
+@lru_cache(maxsize=2)
+def _year_and_month(hour: int) -> str:
+    """Year and month of that hour since the epoch."""
+    return datetime.fromtimestamp(hour * 3600, UTC).strftime("%Y%m")
 
 
 def _record(uaid: str, item: Item) -> UserRecord | None:
@@ -107,7 +143,7 @@ class Users:
     ) -> UserRecord | None:
         """Note that a known user is connected here; returns the record as it was before.
 
-        None when a newer connection is on record, or nothing any more.
+        None when a newer connection is on record, or the user was dropped.
         """
         now = self._clock()
         update = CONNECT
@@ -116,9 +152,9 @@ class Users:
             "connected_at": connected_at,
             "router_type": record.router_type,
         }
-        if not last_connect.is_this_month(record.last_connect, now):
+        if not is_connect_key_of_month(record.last_connect, now):
             update = CONNECT_THIS_MONTH
-            values["last_connect"] = last_connect.make(now)
+            values["last_connect"] = make_connect_key(now)
         try:
             old = await self._table.update(
                 (self._hash(record.uaid),),
@@ -143,7 +179,7 @@ class Users:
                 "node_id": node_id,
                 "connected_at": connected_at,
                 "router_type": WEBPUSH,
-                "last_connect": last_connect.make(self._clock()),
+                "last_connect": make_connect_key(self._clock()),
                 "record_version": RECORD_VERSION,
                 "current_month": month,
             },
@@ -152,25 +188,27 @@ class Users:
     async def move(self, uaid: str, node_id: str, connected_at: int, *, old: str, new: str) -> bool:
         """Note that the user has the message table `new` now, and had `old`.
 
-        False when it is not connected there by that connection any more.
+        False when that connection is no longer on record.
         """
         values: dict[str, Value] = {
             "node_id": node_id,
             "connected_at": connected_at,
             "current_month": new,
-            "last_connect": last_connect.make(self._clock()),
+            "last_connect": make_connect_key(self._clock()),
             "moved_from": old,
         }
         return await self._change(uaid, MOVE, values, IS_THAT_CONNECTION)
 
-    async def still_here(self, uaid: str, node_id: str, connected_at: int) -> bool:
-        """Note that a connection of months ago still stands. False when it is on record no more."""
+    async def refresh_last_connect(self, uaid: str, node_id: str, connected_at: int) -> bool:
+        """Note that a connection of an earlier month is still open. False when it is no longer on
+        record.
+        """
         values: dict[str, Value] = {
             "node_id": node_id,
             "connected_at": connected_at,
-            "last_connect": last_connect.make(self._clock()),
+            "last_connect": make_connect_key(self._clock()),
         }
-        return await self._change(uaid, STILL_HERE, values, IS_THAT_CONNECTION)
+        return await self._change(uaid, SET_LAST_CONNECT, values, IS_THAT_CONNECTION)
 
     async def end_move(self, uaid: str, node_id: str, connected_at: int, old: str) -> bool:
         """Note that nothing is left in the table the user was moved from."""
@@ -178,9 +216,7 @@ class Users:
         return await self._change(uaid, END_MOVE, values, IS_MOVED_FROM)
 
     async def clear_node(self, record: UserRecord) -> bool:
-        """Note that the user is not connected there any more, unless it has connected again
-        since.
-        """
+        """Note that the user is no longer connected there, unless it has connected again since."""
         values = {"node_id": record.node_id, "connected_at": record.connected_at}
         return await self._change(record.uaid, CLEAR_NODE, values, IS_THAT_CONNECTION)
 
@@ -194,12 +230,12 @@ class Users:
         return True
 
     async def drop(self, uaid: str) -> None:
-        """Forget the user, whatever its record says."""
+        """Delete the user's record, whatever it says."""
         await self._table.delete((self._hash(uaid),))
 
-    async def drop_as(self, record: UserRecord) -> bool:
-        """Forget the user, unless it has connected again or was moved since that was its record;
-        then the answer is False.
+    async def drop_unchanged(self, record: UserRecord) -> bool:
+        """Delete the user's record if it still is this one. False when the user has connected again
+        or was moved since.
         """
         values: Values = {
             "connected_at": record.connected_at,

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from autopush.store.months import Month, live_tables
+from autopush.store.tables import Month, live_tables
 
 NOVEMBER = Month(2026, 11)
 MONTHS = st.builds(Month, st.integers(1970, 9998), st.integers(1, 12))

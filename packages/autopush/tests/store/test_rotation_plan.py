@@ -6,7 +6,16 @@ from pathlib import Path
 
 import pytest
 
-from autopush.store.month_tables import Drop, Found, Make, Provision, Step, carry_out, find, steps
+from autopush.store.rotation import (
+    CreateTable,
+    DropTable,
+    MessageTables,
+    RotationStep,
+    SetCapacity,
+    apply_step,
+    find_tables,
+    plan_rotation,
+)
 from autopush.store.tables import TablePlan, message_table
 from keytables import Capacity, Engine, Key, Table
 from keytables.sqlite import SqliteEngine
@@ -35,37 +44,39 @@ def billed_by_use(*months: str) -> dict[str, Capacity | None]:
     return {f"message_{month}": None for month in months}
 
 
-def todo(found: Found, when: str, plan: TablePlan = ROTATING, keep: int = 2) -> list[Step]:
-    return steps(found, plan, at(when), keep=keep, idle=IDLE)
+def todo(
+    found: MessageTables, when: str, plan: TablePlan = ROTATING, keep: int = 2
+) -> list[RotationStep]:
+    return plan_rotation(found, plan, at(when), keep=keep, idle=IDLE)
 
 
 def test_the_next_month_gets_a_table_like_that_of_this_month() -> None:
-    assert todo({"message_2026_11": BUSY}, "2026-11-21") == [Make("message_2026_12", BUSY)]
-    assert todo(billed_by_use("2026_11"), "2026-11-21") == [Make("message_2026_12", None)]
+    assert todo({"message_2026_11": BUSY}, "2026-11-21") == [CreateTable("message_2026_12", BUSY)]
+    assert todo(billed_by_use("2026_11"), "2026-11-21") == [CreateTable("message_2026_12", None)]
 
 
 def test_after_december_comes_january() -> None:
     found = billed_by_use("2026_10", "2026_11", "2026_12")
     assert todo(found, "2026-12-31T23:59") == [
-        Make("message_2027_01", None),
-        Drop("message_2026_10"),
+        CreateTable("message_2027_01", None),
+        DropTable("message_2026_10"),
     ]
 
 
 def test_in_january_december_is_the_previous_month() -> None:
     found = billed_by_use("2026_11", "2026_12", "2027_01", "2027_02")
-    assert todo(found, "2027-01-04T00:00") == [Drop("message_2026_11")]
+    assert todo(found, "2027-01-04T00:00") == [DropTable("message_2026_11")]
 
 
 def test_the_table_that_has_just_grown_too_old_stays_until_its_last_users_have_moved() -> None:
     found = billed_by_use("2026_09", "2026_10", "2026_11", "2026_12", "2027_01")
-    assert todo(found, "2026-12-03T23:59") == [Drop("message_2026_09")]
-    assert todo(found, "2026-12-04") == [Drop("message_2026_10"), Drop("message_2026_09")]
+    assert todo(found, "2026-12-03T23:59") == [DropTable("message_2026_09")]
+    assert todo(found, "2026-12-04") == [DropTable("message_2026_10"), DropTable("message_2026_09")]
 
 
 def test_the_next_table_follows_when_this_one_was_changed() -> None:
     found = {"message_2026_11": BUSY, "message_2026_12": IDLE}
-    assert todo(found, "2026-11-21") == [Provision("message_2026_12", BUSY)]
+    assert todo(found, "2026-11-21") == [SetCapacity("message_2026_12", BUSY)]
 
 
 def test_a_table_billed_by_use_is_not_provisioned() -> None:
@@ -76,15 +87,15 @@ def test_a_table_billed_by_use_is_not_provisioned() -> None:
 def test_the_previous_month_is_lowered_when_this_one_has_settled() -> None:
     found = {"message_2026_10": BUSY, "message_2026_11": BUSY, "message_2026_12": BUSY}
     assert todo(found, "2026-11-03T23:59") == []
-    assert todo(found, "2026-11-04T00:00") == [Provision("message_2026_10", IDLE)]
+    assert todo(found, "2026-11-04T00:00") == [SetCapacity("message_2026_10", IDLE)]
 
 
 def test_months_that_are_kept_longer_are_lowered_at_once() -> None:
     found = {f"message_2026_{month}": BUSY for month in ("08", "09", "10", "11", "12")}
-    lowered = Provision("message_2026_09", IDLE)
-    assert todo(found, "2026-11-01", keep=3) == [lowered, Provision("message_2026_08", IDLE)]
+    lowered = SetCapacity("message_2026_09", IDLE)
+    assert todo(found, "2026-11-01", keep=3) == [lowered, SetCapacity("message_2026_08", IDLE)]
     found["message_2026_08"] = IDLE
-    assert todo(found, "2026-11-04", keep=3)[-1] == Drop("message_2026_08")
+    assert todo(found, "2026-11-04", keep=3)[-1] == DropTable("message_2026_08")
 
 
 def test_lowering_never_raises() -> None:
@@ -93,7 +104,7 @@ def test_lowering_never_raises() -> None:
         "message_2026_11": BUSY,
         "message_2026_12": BUSY,
     }
-    assert todo(found, "2026-11-21") == [Provision("message_2026_10", Capacity(1, 5))]
+    assert todo(found, "2026-11-21") == [SetCapacity("message_2026_10", Capacity(1, 5))]
     found["message_2026_10"] = Capacity(1, 5)
     assert todo(found, "2026-11-21") == []
 
@@ -111,7 +122,7 @@ def test_tables_that_do_not_rotate_are_left_alone() -> None:
 
 def test_where_no_node_has_seen_this_month_nothing_is_lowered_or_dropped() -> None:
     found = {"message_2026_08": BUSY, "message_2026_09": BUSY, "message_2026_11": BUSY}
-    assert todo(found, "2037-02-10") == [Make("message_2037_03", None)]
+    assert todo(found, "2037-02-10") == [CreateTable("message_2037_03", None)]
 
 
 async def test_only_tables_of_months_with_the_prefix_are_found(clock: ManualClock) -> None:
@@ -120,19 +131,19 @@ async def test_only_tables_of_months_with_the_prefix_are_found(clock: ManualCloc
     others = ["message", "message_test_2026_01", "message_2026_13", "mymessage_2026_01", "router"]
     for name in mine + others:
         await engine.ensure_table(Table(name, Key("uaid")), capacity=BUSY)
-    assert await find(engine, ROTATING) == dict.fromkeys(mine, BUSY)
+    assert await find_tables(engine, ROTATING) == dict.fromkeys(mine, BUSY)
 
 
 async def test_steps_done_twice_leave_what_they_leave_done_once(engine: Engine) -> None:
     for month in ("2026_09", "2026_10", "2026_11"):
         await engine.ensure_table(message_table(f"message_{month}"), capacity=BUSY)
-    planned = todo(await find(engine, ROTATING), "2026-11-21")
-    assert Make in map(type, planned)
-    assert Drop in map(type, planned)
+    planned = todo(await find_tables(engine, ROTATING), "2026-11-21")
+    assert CreateTable in map(type, planned)
+    assert DropTable in map(type, planned)
     for _ in range(2):
         for step in planned:
-            await carry_out(engine, step)
-    found = await find(engine, ROTATING)
+            await apply_step(engine, step)
+    found = await find_tables(engine, ROTATING)
     assert sorted(found) == ["message_2026_10", "message_2026_11", "message_2026_12"]
     assert todo(found, "2026-11-21") == []
     if not isinstance(engine, SqliteEngine):  # which knows no capacities
@@ -151,11 +162,11 @@ async def test_what_is_cut_short_after_any_step_is_completed_by_the_next_run(
         engine = MemoryEngine(clock)
         for month in ("2026_08", "2026_09", "2026_10", "2026_11"):
             await engine.ensure_table(message_table(f"message_{month}"), capacity=BUSY)
-        planned = todo(await find(engine, ROTATING), "2026-11-21")
+        planned = todo(await find_tables(engine, ROTATING), "2026-11-21")
         assert len(planned) == 4
         for step in planned[:done]:
-            await carry_out(engine, step)
-        for step in todo(await find(engine, ROTATING), "2026-11-21"):
-            await carry_out(engine, step)
-        results.append(await find(engine, ROTATING))
+            await apply_step(engine, step)
+        for step in todo(await find_tables(engine, ROTATING), "2026-11-21"):
+            await apply_step(engine, step)
+        results.append(await find_tables(engine, ROTATING))
     assert all(result == results[0] for result in results)

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from autopush.store.pace import LONGEST_PAUSE, TRIES, Pace
+from autopush.store.rate_limiter import ATTEMPTS, LONGEST_PAUSE, RateLimiter
 from keytables import Throttled, Unavailable
 from support.clocks import ManualClock
 
@@ -29,45 +29,48 @@ def sleeper(clock: ManualClock) -> Sleeper:
 async def test_no_more_is_done_in_a_time_than_the_rate_allows(
     clock: ManualClock, sleeper: Sleeper
 ) -> None:
-    pace, began, done = Pace(10, clock=clock, sleep=sleeper), clock(), 0
+    limiter, began, done = RateLimiter(10, clock=clock, sleep=sleeper), clock(), 0
     for count in (5, 1, 20, 3, 7, 5, 5, 4):
-        await pace.wait_for(count)
+        await limiter.acquire(count)
         assert done <= 10 * (clock() - began) + 1e-3
         done += count
         clock.advance(0.01)  # what the work itself takes
 
 
 async def test_time_spent_idle_is_not_saved_up(clock: ManualClock, sleeper: Sleeper) -> None:
-    pace = Pace(10, clock=clock, sleep=sleeper)
+    limiter = RateLimiter(10, clock=clock, sleep=sleeper)
     clock.advance(1000)
-    await pace.wait_for(10)
-    await pace.wait_for(10)
+    await limiter.acquire(10)
+    await limiter.acquire(10)
     assert sleeper.pauses == [pytest.approx(1.0)]
 
 
 async def test_a_busy_store_is_asked_again_later_and_more_slowly(
     clock: ManualClock, sleeper: Sleeper
 ) -> None:
-    pace, answers = Pace(100, clock=clock, sleep=sleeper), [Throttled("busy"), Throttled("busy")]
+    limiter, answers = (
+        RateLimiter(100, clock=clock, sleep=sleeper),
+        [Throttled("busy"), Throttled("busy")],
+    )
 
     async def call() -> str:
         if answers:
             raise answers.pop()
         return "done"
 
-    assert await pace.patiently(call) == "done"
+    assert await limiter.with_retries(call) == "done"
     assert len(sleeper.pauses) == 2
     assert 0.5 <= sleeper.pauses[0] <= 1 <= sleeper.pauses[1] <= 2
-    assert 25 <= pace.rate < 30
+    assert 25 <= limiter.rate < 30
     for _ in range(100):
-        await pace.patiently(call)
-    assert pace.rate == 100
+        await limiter.with_retries(call)
+    assert limiter.rate == 100
 
 
 async def test_calls_refused_together_slow_it_down_once(clock: ManualClock) -> None:
     async def no_time(_: float) -> None: ...
 
-    pace = Pace(100, clock=clock, sleep=no_time)
+    limiter = RateLimiter(100, clock=clock, sleep=no_time)
     refused = asyncio.Barrier(10)
     answers = [Throttled("busy")] * 10
 
@@ -76,12 +79,12 @@ async def test_calls_refused_together_slow_it_down_once(clock: ManualClock) -> N
         if answers:
             raise answers.pop()
 
-    await asyncio.gather(*(pace.patiently(call) for _ in range(10)))
-    assert 50 <= pace.rate < 100
+    await asyncio.gather(*(limiter.with_retries(call) for _ in range(10)))
+    assert 50 <= limiter.rate < 100
 
 
 async def test_patience_ends(clock: ManualClock, sleeper: Sleeper) -> None:
-    pace, calls = Pace(100, clock=clock, sleep=sleeper), 0
+    limiter, calls = RateLimiter(100, clock=clock, sleep=sleeper), 0
 
     async def call() -> None:
         nonlocal calls
@@ -89,10 +92,10 @@ async def test_patience_ends(clock: ManualClock, sleeper: Sleeper) -> None:
         raise Throttled("busy")
 
     with pytest.raises(Throttled):
-        await pace.patiently(call)
-    assert calls == TRIES
+        await limiter.with_retries(call)
+    assert calls == ATTEMPTS
     assert max(sleeper.pauses) <= LONGEST_PAUSE
-    assert pace.rate >= 1
+    assert limiter.rate >= 1
 
 
 async def test_other_errors_are_not_waited_for(clock: ManualClock, sleeper: Sleeper) -> None:
@@ -100,5 +103,5 @@ async def test_other_errors_are_not_waited_for(clock: ManualClock, sleeper: Slee
         raise Unavailable("gone")
 
     with pytest.raises(Unavailable):
-        await Pace(1, clock=clock, sleep=sleeper).patiently(call)
+        await RateLimiter(1, clock=clock, sleep=sleeper).with_retries(call)
     assert sleeper.pauses == []

@@ -7,9 +7,14 @@ from pathlib import Path
 import pytest
 
 from autopush.store import PushStore, TablePlan, UserRecord
-from autopush.store.messages import Messages
-from autopush.store.month_move import carry, end_move, follow, look_again, move_user
-from autopush.store.rows import row_of
+from autopush.store.messages import Messages, row_of
+from autopush.store.rotation import (
+    end_move,
+    follow,
+    move_late_messages,
+    move_messages,
+    move_user,
+)
 from autopush.store.tables import message_table, router_table
 from autopush.webpush.notification import Notification
 from keytables import Engine, Item, Param, Unavailable, Update
@@ -229,7 +234,7 @@ async def test_what_is_left_in_the_old_table_is_carried_over_as_it_was(
     left.insert(0, message(clock, 1, topic="news"))
     for notification in left:
         await old.store(notification)
-    await look_again(UAID, old, store.current)
+    await move_late_messages(UAID, old, store.current)
     assert await stored(store.current) == left
     assert await stored(old) == []
 
@@ -245,7 +250,7 @@ async def test_what_counts_as_read_or_is_over_is_not_carried_over(
     pointer = Update(set={"current_timestamp": Param("time")})
     await table.update((UAID, " "), pointer, {"time": read.sort_time})
     clock.advance(10)
-    await look_again(UAID, old, store.current)
+    await move_late_messages(UAID, old, store.current)
     assert [found.version for found in await stored(store.current)] == ["version-5", "version-4"]
 
 
@@ -256,7 +261,7 @@ async def test_a_newer_message_of_a_topic_is_not_replaced_by_one_carried_over(
     await old.store(older)
     clock.advance(1)
     await store.current.store(message(clock, 2, topic="news"))
-    await look_again(UAID, old, store.current)
+    await move_late_messages(UAID, old, store.current)
     assert [found.version for found in await stored(store.current)] == ["version-2"]
     assert await stored(old) == []
 
@@ -267,7 +272,7 @@ async def test_a_topic_message_replaced_in_the_old_table_is_not_carried_over(
     first, second = message(clock, 1, topic="news"), message(clock, 2, topic="news")
     await old.store(first)
     await old.store(second)
-    await carry(UAID, [row_of(first)], old, store.current)
+    await move_messages(UAID, [row_of(first)], old, store.current)
     assert await stored(store.current) == []
     assert await stored(old) == [second]
 
@@ -276,7 +281,7 @@ async def test_what_was_acked_meanwhile_is_not_carried_over(
     store: PushStore, old: Messages, clock: ManualClock
 ) -> None:
     notification = message(clock, 1)
-    await carry(UAID, [row_of(notification)], old, store.current)
+    await move_messages(UAID, [row_of(notification)], old, store.current)
     assert await stored(store.current) == []
 
 
@@ -296,9 +301,9 @@ async def test_a_message_that_could_not_be_carried_over_is_still_in_one_of_the_t
 
     gate.at(failing, broken)
     with pytest.raises(Unavailable):
-        await carry(UAID, [row_of(notification)], old, store.current)
+        await move_messages(UAID, [row_of(notification)], old, store.current)
     assert notification in await stored(old) + await stored(store.current)
-    await carry(UAID, [row_of(notification)], old, store.current)
+    await move_messages(UAID, [row_of(notification)], old, store.current)
     assert (await stored(old), await stored(store.current)) == ([], [notification])
 
 
@@ -306,7 +311,7 @@ async def test_an_old_table_that_is_gone_has_nothing_left(
     engine: Engine, store: PushStore, old: Messages
 ) -> None:
     await engine.drop_table(OLD)
-    await look_again(UAID, old, store.current)
+    await move_late_messages(UAID, old, store.current)
     assert await stored(store.current) == []
 
 
@@ -392,8 +397,8 @@ async def test_a_message_follows_into_a_table_that_is_not_known_yet(
 
 
 async def test_with_one_table_no_user_can_get_lost(store: PushStore, old: Messages) -> None:
-    assert store.may_lose_users(old)
-    assert not store.may_lose_users(store.current)
+    assert store.is_superseded(old)
+    assert not store.is_superseded(store.current)
 
 
 async def test_messages_are_removed_from_whatever_table_has_them(

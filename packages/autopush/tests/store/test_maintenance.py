@@ -7,13 +7,18 @@ from pathlib import Path
 import pytest
 
 from autopush.store import PushStore, TablePlan
-from autopush.store.hasher import hasher
-from autopush.store.last_connect import keys_of
-from autopush.store.months import Month
-from autopush.store.old_users import drop_old_users, find_old_users, months_ago
-from autopush.store.pace import Pace
-from autopush.store.removal import Batch, Described, Removal, delete_uaids
-from autopush.store.tables import message_table, router_table
+from autopush.store.maintenance import (
+    RemovalStep,
+    UserRemover,
+    UserSummary,
+    delete_uaids,
+    drop_old_users,
+    find_old_users,
+    months_ago,
+)
+from autopush.store.rate_limiter import RateLimiter
+from autopush.store.tables import Month, message_table, router_table, uaid_hasher
+from autopush.store.users import connect_keys
 from autopush.webpush.message_id import CHANNELS_ROW
 from keytables import Engine, Item, Throttled
 from support import engines
@@ -38,10 +43,10 @@ def uaid(number: int) -> str:
     return f"{number:032x}"
 
 
-def pace() -> Pace:
+def limiter() -> RateLimiter:
     async def no_sleep(_: float) -> None: ...
 
-    return Pace(1e9, sleep=no_sleep)
+    return RateLimiter(1e9, sleep=no_sleep)
 
 
 async def add_user(
@@ -53,7 +58,7 @@ async def add_user(
     key_hash: str = "",
     **more: str,
 ) -> None:
-    key = hasher(key_hash)(uaid(number))
+    key = uaid_hasher(key_hash)(uaid(number))
     router = await engine.ensure_table(router_table("router"))
     record: Item = {"uaid": key, "router_type": "webpush", "connected_at": 1, **more}
     if seen is not None:
@@ -77,15 +82,15 @@ async def subscribed(engine: Engine, table: str = "message") -> set[str]:
     return {str(item["uaid"]) for item in (await handle.scan()).items}
 
 
-async def opened(engine: Engine, key_hash: str = "") -> Removal:
-    removal = await Removal.open(engine, PLAN, key_hash=key_hash)
+async def opened(engine: Engine, key_hash: str = "") -> UserRemover:
+    removal = await UserRemover.open(engine, PLAN, key_hash=key_hash)
     assert removal is not None
     return removal
 
 
-async def drop_october(engine: Engine, batch_size: int = 25) -> list[Batch]:
+async def drop_october(engine: Engine, batch_size: int = 25) -> list[RemovalStep]:
     steps = drop_old_users(
-        await opened(engine), keys_of(OCTOBER), pace=pace(), batch_size=batch_size
+        await opened(engine), connect_keys(OCTOBER), limiter=limiter(), batch_size=batch_size
     )
     return [batch async for batch in steps]
 
@@ -118,16 +123,16 @@ async def test_who_was_last_seen_in_that_month_is_dropped_and_nobody_else(engine
     }
     for number, key in seen.items():
         await add_user(engine, number, key)
-    found = await find_old_users(await opened(engine), [OCTOBER], pace=pace())
+    found = await find_old_users(await opened(engine), [OCTOBER], limiter=limiter())
     assert found == {202610_00_0000: 1, 202610_13_0005: 1, 202610_23_0010: 1}
-    assert await drop_october(engine) == [Batch(3, 3)]
+    assert await drop_october(engine) == [RemovalStep(3, 3)]
     assert await users(engine) == {uaid(number) for number in (4, 5, 6, 7)}
     assert await subscribed(engine) == await users(engine)
 
 
 async def test_looking_for_them_changes_nothing(engine: Engine) -> None:
     await add_user(engine, 1)
-    await find_old_users(await opened(engine), [OCTOBER], pace=pace())
+    await find_old_users(await opened(engine), [OCTOBER], limiter=limiter())
     assert await users(engine) == await subscribed(engine) == {uaid(1)}
 
 
@@ -135,17 +140,17 @@ async def test_batches_are_full_but_the_last(engine: Engine) -> None:
     for number in range(23):
         await add_user(engine, number, 202610_00_0000 + number % 5 + 10000 * (number % 7))
     steps = await drop_october(engine, batch_size=10)
-    assert steps == [Batch(10, 10), Batch(10, 10), Batch(3, 3)]
+    assert steps == [RemovalStep(10, 10), RemovalStep(10, 10), RemovalStep(3, 3)]
     assert await users(engine) == set()
 
 
 async def test_more_than_a_page_of_one_key_is_followed(
     engine: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("autopush.store.old_users.PAGE", 4)
+    monkeypatch.setattr("autopush.store.maintenance.PAGE", 4)
     for number in range(11):
         await add_user(engine, number)
-    assert await find_old_users(await opened(engine), [OCTOBER], pace=pace()) == {
+    assert await find_old_users(await opened(engine), [OCTOBER], limiter=limiter()) == {
         202610_13_0007: 11
     }
     assert sum(batch.dropped for batch in await drop_october(engine, batch_size=3)) == 11
@@ -154,7 +159,7 @@ async def test_more_than_a_page_of_one_key_is_followed(
 async def test_users_of_bridges_stay(engine: Engine) -> None:
     await add_user(engine, 1, router_type="fcm")
     await add_user(engine, 2, router_type="simplepush")
-    assert await drop_october(engine) == [Batch(2, 1)]
+    assert await drop_october(engine) == [RemovalStep(2, 1)]
     assert await users(engine) == {uaid(1)}
 
 
@@ -162,7 +167,7 @@ async def test_a_user_of_a_table_that_is_gone_is_dropped(engine: Engine) -> None
     await add_user(engine, 1, month="message_2026_10")
     await engine.drop_table("message_2026_10")
     await add_user(engine, 2, month=None)
-    assert await drop_october(engine) == [Batch(2, 2)]
+    assert await drop_october(engine) == [RemovalStep(2, 2)]
     assert await engine.table_names() == ["router"]
 
 
@@ -171,7 +176,7 @@ async def test_a_table_that_is_no_message_table_is_not_touched(engine: Engine) -
     await other.put({"uaid": uaid(1), "chidmessageid": CHANNELS_ROW})
     await add_user(engine, 1, month=None, current_month="messages_2026_10")
     await add_user(engine, 2, month=None, current_month="router")
-    assert await drop_october(engine) == [Batch(2, 2)]
+    assert await drop_october(engine) == [RemovalStep(2, 2)]
     assert await subscribed(engine, "messages_2026_10") == {uaid(1)}
 
 
@@ -181,7 +186,7 @@ async def test_the_older_name_of_the_month_is_understood(engine: Engine) -> None
     [record] = (await router.scan()).items
     record["curmonth"] = record.pop("current_month")
     await router.put(record)
-    assert await drop_october(engine) == [Batch(1, 1)]
+    assert await drop_october(engine) == [RemovalStep(1, 1)]
     assert await subscribed(engine) == set()
 
 
@@ -216,7 +221,7 @@ async def test_who_connects_between_index_and_delete_stays_with_its_channels(
             stepped.tables["router"].items[(uaid(1),)]["last_connect"] = 202701_03_0003
 
     stepped.before = reconnect
-    assert await drop_october(stepped) == [Batch(2, 1)]
+    assert await drop_october(stepped) == [RemovalStep(2, 1)]
     stepped.before = None
     assert await users(stepped) == await subscribed(stepped) == {uaid(1)}
     store = await PushStore.open(stepped, PLAN, key_hash="", clock=clock)
@@ -323,20 +328,20 @@ async def test_a_message_table_dropped_meanwhile_is_no_obstacle(engine: Engine) 
     await add_user(engine, 1, month="message_2026_10")
     await add_user(engine, 2, month="message_2026_10")
     removal = await opened(engine)
-    run = drop_old_users(removal, keys_of(OCTOBER), pace=pace(), batch_size=1)
+    run = drop_old_users(removal, connect_keys(OCTOBER), limiter=limiter(), batch_size=1)
     await anext(run)
     await engine.drop_table("message_2026_10")
-    assert [batch async for batch in run] == [Batch(1, 1)]
+    assert [batch async for batch in run] == [RemovalStep(1, 1)]
     assert await users(engine) == set()
 
 
 # ── named user agents ────────────────────────────────────────────────────────────────────────────
 
 
-async def delete(engine: Engine, numbers: range, key_hash: str = "") -> Removal:
+async def delete(engine: Engine, numbers: range, key_hash: str = "") -> UserRemover:
     removal = await opened(engine, key_hash)
-    steps = delete_uaids(removal, map(uaid, numbers), pace=pace())
-    assert sum([batch.looked_at async for batch in steps]) == len(numbers)
+    steps = delete_uaids(removal, map(uaid, numbers), limiter=limiter())
+    assert sum([batch.checked async for batch in steps]) == len(numbers)
     return removal
 
 
@@ -356,7 +361,7 @@ async def test_under_a_key_hash_named_user_agents_are_found_by_their_hash(engine
     await add_user(engine, 1, key_hash="secret")
     await add_user(engine, 2, key_hash="secret")
     assert (await delete(engine, range(1, 2), "secret")).dropped == 1
-    assert await users(engine) == {hasher("secret")(uaid(2))}
+    assert await users(engine) == {uaid_hasher("secret")(uaid(2))}
 
 
 @pytest.mark.parametrize("moment", ["batch_write message", "batch_write router"])
@@ -376,11 +381,11 @@ async def test_a_user_agent_is_described_without_its_secrets(engine: Engine) -> 
     await add_user(engine, 1, node_id="http://node:8081")
     await add_user(engine, 2, None, month=None)
     removal = await opened(engine)
-    assert await removal.describe(uaid(1)) == Described("webpush", "message", 1, 202610_13_0007)
-    assert await removal.describe(uaid(2)) == Described("webpush", None, 0, None)
+    assert await removal.describe(uaid(1)) == UserSummary("webpush", "message", 1, 202610_13_0007)
+    assert await removal.describe(uaid(2)) == UserSummary("webpush", None, 0, None)
     assert await removal.describe(uaid(3)) is None
 
 
 async def test_an_empty_store_is_told_and_gets_no_table(engine: Engine) -> None:
-    assert await Removal.open(engine, PLAN, key_hash="") is None
+    assert await UserRemover.open(engine, PLAN, key_hash="") is None
     assert await engine.table_names() == []

@@ -120,7 +120,7 @@ async def test_tables_are_made_with_their_capacities(clock: ManualClock) -> None
     )
     store = await open_store(engine, clock, at(2026, 11, 29), plan)
     clock.advance(DAY)
-    await store.turn_month()
+    await store.rotate()
     assert engine.capacities == {
         "router": Capacity(1, 2),
         "storage": Capacity(3, 4),
@@ -140,7 +140,7 @@ async def test_the_next_months_table_is_made_a_day_ahead_and_used_from_its_first
     seen = []
     for now in (at(2026, 12, 30, 23, 59), at(2026, 12, 31), at(2026, 12, 31, 23, 59)):
         clock.now = now
-        await store.turn_month()
+        await store.rotate()
         seen.append((known(store)[-1], store.current.name))
     assert seen == [
         ("message_2026_12", "message_2026_12"),
@@ -148,7 +148,7 @@ async def test_the_next_months_table_is_made_a_day_ahead_and_used_from_its_first
         ("message_2027_01", "message_2026_12"),
     ]
     clock.now = at(2027, 1, 1)
-    await store.turn_month()
+    await store.rotate()
     assert store.current.name == "message_2027_01"
 
 
@@ -160,10 +160,10 @@ async def test_two_years_of_minutes_turn_every_month_once(clock: ManualClock) ->
     async def note() -> None:
         foreseen.append(known(store)[-1])
 
-    store.when_a_month_nears(note)
+    store.on_month_change(note)
     while clock.now < at(2028, 11, 15):
         clock.advance(DAY / 2)
-        await store.turn_month()
+        await store.rotate()
         month = datetime.fromtimestamp(clock.now, UTC).strftime("message_%Y_%m")
         assert store.current.name == month
         turned.append(month)
@@ -187,10 +187,10 @@ async def test_a_month_is_not_begun_before_its_table_is_there(clock: ManualClock
     engine.refuses = True
     clock.now = at(2026, 12, 1)
     with pytest.raises(Throttled):
-        await store.turn_month()
+        await store.rotate()
     assert store.current.name == "message_2026_11"
     engine.refuses = False
-    await store.turn_month()
+    await store.rotate()
     assert store.current.name == "message_2026_12"
 
 
@@ -205,7 +205,7 @@ async def test_turning_a_month_again_asks_the_store_nothing(
 
     for name in ("ensure_table", "table_names"):
         monkeypatch.setattr(engine, name, refused)
-    await store.turn_month()
+    await store.rotate()
 
 
 async def test_users_of_a_table_that_is_too_old_are_unknown_after_the_turn(
@@ -216,7 +216,7 @@ async def test_users_of_a_table_that_is_too_old_are_unknown_after_the_turn(
     assert await user_of(store, "message_2026_08")
     for month in (10, 11):
         clock.now = at(2026, month, 1)
-        await store.turn_month()
+        await store.rotate()
     assert not await user_of(store, "message_2026_08")
     assert await user_of(store, "message_2026_09")
 
@@ -227,10 +227,10 @@ async def test_users_of_a_table_that_is_too_old_are_unknown_after_the_turn(
 async def test_a_clock_that_goes_back_changes_nothing(engine: Engine, clock: ManualClock) -> None:
     store = await open_store(engine, clock, at(2026, 12, 1))
     clock.now = at(2026, 11, 30, 23, 59)
-    await store.turn_month()
+    await store.rotate()
     assert store.current.name == "message_2026_12"
     clock.now = at(2026, 10, 31)
-    await store.turn_month()
+    await store.rotate()
     assert store.current.name == "message_2026_12"
     assert await message_tables(engine) == ["message_2026_11", "message_2026_12"]
 
@@ -241,10 +241,10 @@ async def test_a_clock_that_leaps_ahead_and_back_makes_no_user_unknown(
 ) -> None:
     store = await open_store(engine, clock, at(2026, 11, 15))
     clock.now = ahead
-    await store.turn_month()
+    await store.rotate()
     leapt_to = store.current.name
     clock.now = at(2026, 11, 15)
-    await store.turn_month()
+    await store.rotate()
     for month in ("message_2026_10", "message_2026_11", leapt_to):
         assert await user_of(store, month)
     again = await open_store(engine, clock, at(2026, 11, 15))
@@ -273,7 +273,7 @@ async def test_without_rotation_the_newest_table_is_frozen(
     assert store.current.name == "message_2026_08"
     before = await engine.table_names()
     clock.now = at(2027, 3, 1)
-    await store.turn_month()
+    await store.rotate()
     assert store.current.name == "message_2026_08"
     assert known(store) == ["message", "message_2026_06", "message_2026_07", "message_2026_08"]
     assert await engine.table_names() == before

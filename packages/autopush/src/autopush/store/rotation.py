@@ -1,0 +1,216 @@
+"""Rotation of monthly message tables: which of them exist, and how a user is moved to the next.
+
+The tables: the one of the next month is created, the capacity of old ones lowered, older ones are
+dropped. The list of steps is worked out from names, capacities and the clock alone, so that a dry
+run shows exactly what would be done; every step may be repeated. Where tables do not rotate there
+is nothing to do. Nodes create the table of the current month themselves, so where it is missing no
+node has seen this month: then nothing is lowered or dropped, for the clock here may be wrong.
+
+A user, moved to the table of another month when its user agent connects:
+
+    1  the subscriptions are copied
+    2  the router record names the new table, and in `moved_from` the old one
+    3  the old table is read once more: messages stored meanwhile are moved, before anything is
+       read from the new one
+    4  at the next connect it is read a last time, and `moved_from` is removed
+
+Whoever stores a message reads the record afterwards (`follow`). Before step 2 the record names the
+old table, and step 3 finds the message. After step 2 it names the new one, and the message is moved
+at once.
+
+Rule: a message is put into the new table before it is deleted from the old one, and every step may
+be repeated: so a move that is interrupted anywhere, with its node, is completed by the next
+connection, on whichever node. Two moves at once do no harm; the older connection is refused, at the
+latest in step 2.
+"""
+
+import asyncio
+from collections.abc import Collection, Iterable, Mapping
+from contextlib import suppress
+from datetime import UTC, datetime
+from typing import Final, NamedTuple
+
+from autopush.protocol.actions import Row
+from autopush.protocol.drain import Drain
+from autopush.store.messages import Messages
+from autopush.store.push_store import PushStore
+from autopush.store.tables import Month, TablePlan, message_table
+from autopush.store.users import UserRecord
+from keytables import Capacity, Engine, TableNotFound
+
+# ── tables ───────────────────────────────────────────────────────────────────────────────────────
+
+QUIET_FROM_DAY: Final = 4
+"""The day of the month from which on last month's table is hardly used, and the one before not at
+all.
+"""
+
+MIN_KEEP: Final = 2
+"""The fewest months to keep: this one and the previous one are in use."""
+
+
+class CreateTable(NamedTuple):
+    """Create a table; without a capacity it is billed by use."""
+
+    table: str
+    capacity: Capacity | None
+
+
+class SetCapacity(NamedTuple):
+    """Give a table another capacity."""
+
+    table: str
+    capacity: Capacity
+
+
+class DropTable(NamedTuple):
+    """Drop a table and what it holds."""
+
+    table: str
+
+
+RotationStep = CreateTable | SetCapacity | DropTable
+MessageTables = Mapping[str, Capacity | None]
+"""The message tables there are, and what they are provisioned for."""
+
+
+async def find_tables(engine: Engine, plan: TablePlan) -> MessageTables:
+    """The tables of months in the store."""
+    found = {}
+    for name in await engine.table_names():
+        if Month.parse(plan.message, name):
+            with suppress(TableNotFound):  # dropped by another run
+                found[name] = await engine.capacity(name)
+    return found
+
+
+def plan_rotation(
+    found: MessageTables, plan: TablePlan, now: float, *, keep: int, idle: Capacity
+) -> list[RotationStep]:
+    """The steps that are due at `now` (epoch seconds).
+
+    `keep`: months to keep, this one included, at least two; `idle`: what capacity is enough for the
+    table of another month.
+    """
+    if not plan.rotating:
+        return []
+    this = Month.at(now)
+    name, following = this.table(plan.message), this.next.table(plan.message)
+    capacity = found.get(name, plan.message_capacity)
+    steps: list[RotationStep] = []
+    if following not in found:
+        steps.append(CreateTable(following, capacity))
+    elif capacity is not None and found[following] not in (None, capacity):
+        steps.append(SetCapacity(following, capacity))
+    if name not in found:
+        return steps
+    oldest = this
+    for _ in range(max(keep, MIN_KEEP) - 1):
+        oldest = oldest.previous
+    quiet = datetime.fromtimestamp(now, UTC).day >= QUIET_FROM_DAY
+    # Users that connected in the last hours of a month may still be moved from its table.
+    too_old = oldest if quiet else oldest.previous
+    for table in sorted(found, reverse=True):
+        month = Month.parse(plan.message, table)
+        if month is None or month >= this:
+            continue
+        if month < too_old:
+            steps.append(DropTable(table))
+        elif month < this.previous or quiet:
+            steps += _lowered(table, found[table], idle)
+    return steps
+
+
+def _lowered(table: str, capacity: Capacity | None, idle: Capacity) -> list[SetCapacity]:
+    if capacity is None:
+        return []
+    lower = Capacity(min(capacity.read, idle.read), min(capacity.write, idle.write))
+    return [] if lower == capacity else [SetCapacity(table, lower)]
+
+
+async def apply_step(engine: Engine, step: RotationStep) -> None:
+    """Carry out one step; repeating it changes nothing."""
+    match step:
+        case CreateTable(table, capacity):
+            await engine.ensure_table(message_table(table), capacity=capacity)
+        case SetCapacity(table, capacity):
+            with suppress(TableNotFound):
+                await engine.set_capacity(table, capacity)
+        case DropTable(table):
+            await engine.drop_table(table)
+
+
+# ── users ────────────────────────────────────────────────────────────────────────────────────────
+
+
+async def move_user(
+    store: PushStore, uaid: str, old: Messages, *, node_id: str, connected_at: int
+) -> Messages | None:
+    """Steps 1 and 2, by the connection that has read all of the old table and has no message in
+    flight. Returns the new table, None when another connection has the user.
+    """
+    new = store.current
+    if not await new.copy_channels(uaid, await old.channels(uaid), connected_at):
+        return None
+    moved = await store.users.move(uaid, node_id, connected_at, old=old.name, new=new.name)
+    return new if moved else None
+
+
+async def move_late_messages(
+    uaid: str, old: Messages, new: Messages, acked: Collection[Row] = ()
+) -> None:
+    """Step 3: move what is in the old table, except what was read; `acked` are rows that are about
+    to be deleted there.
+    """
+    drain = Drain()
+    while (request := drain.next_page()) is not None:
+        try:
+            batch = await old.read(uaid, request.after)
+        except TableNotFound:
+            return  # its messages were dropped with it
+        drain.page_read(batch)
+        unread = [
+            stored.row
+            for stored in batch.messages
+            if stored.row not in acked and not drain.is_read(stored.notification.sort_time)
+        ]
+        await move_messages(uaid, unread, old, new)
+
+
+async def end_move(
+    store: PushStore,
+    record: UserRecord,
+    node_id: str,
+    connected_at: int,
+    acked: Collection[Row] = (),
+) -> None:
+    """Step 4, by a connection that is on record and has read nothing yet."""
+    if record.moved_from is None:
+        return
+    old, new = await store.table(record.moved_from), await store.messages_of(record)
+    if old is not None and new is not None and old is not new:
+        await move_late_messages(record.uaid, old, new, acked)
+    await store.users.end_move(record.uaid, node_id, connected_at, record.moved_from)
+
+
+async def follow(
+    store: PushStore, record: UserRecord, rows: Iterable[Row], stored_in: Messages
+) -> None:
+    """Move messages that were stored, if the record, read afterwards, names another table."""
+    if record.current_month == stored_in.name:
+        return
+    new = await store.messages_of(record)
+    if new is not None:
+        await move_messages(record.uaid, rows, stored_in, new)
+
+
+async def move_messages(uaid: str, rows: Iterable[Row], old: Messages, new: Messages) -> None:
+    """Move messages from one table to the other, as far as they are still in the old one."""
+    await asyncio.gather(*(_move_message(uaid, row, old, new) for row in rows))
+
+
+async def _move_message(uaid: str, row: Row, old: Messages, new: Messages) -> None:
+    message = await old.find(uaid, row)
+    if message is not None:
+        await new.save(message)
+        await old.delete(uaid, row)
