@@ -12,15 +12,14 @@ from cryptography.hazmat.primitives.asymmetric.utils import decode_dss_signature
 from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
-from autopush.webpush import base64url, jwt
-from autopush.webpush.admission import admit
-from autopush.webpush.endpoint_token import EndpointTokens, check_version
+from autopush.webpush import jwt
+from autopush.webpush.endpoint_token import EndpointTokens
 from autopush.webpush.headers import check_content
+from autopush.webpush.identifiers import IdFactory, new_message_id, parse_message_id
 from autopush.webpush.keyring import KeyRing, new_key
-from autopush.webpush.message_id import IdFactory, new_id, parse
 from autopush.webpush.notification import Notification, from_node
-from autopush.webpush.vapid import Verifier
-from autopush.webpush.vapid import parse as parse_vapid
+from autopush.webpush.syntax import encode_base64url
+from autopush.webpush.vapid import Verifier, check_access, parse_credentials
 
 ORIGIN = "https://push.example"
 UAID = "deadbeef00000000deadbeef00000001"
@@ -54,7 +53,7 @@ def pieces() -> tuple[Piece, list[tuple[str, Piece]]]:
     private = ec.generate_private_key(ec.SECP256R1())
     point = private.public_key().public_bytes(Encoding.X962, PublicFormat.UncompressedPoint)
     signed = ".".join(
-        base64url.encode(text)
+        encode_base64url(text)
         for text in (
             b'{"typ":"JWT","alg":"ES256"}',
             b'{"aud":"https://push.example","exp":1700003600,"sub":"mailto:ops@a.example"}',
@@ -62,15 +61,14 @@ def pieces() -> tuple[Piece, list[tuple[str, Piece]]]:
     )
     r, s = decode_dss_signature(private.sign(signed.encode(), ec.ECDSA(SHA256())))
     raw_signature = r.to_bytes(32, "big") + s.to_bytes(32, "big")
-    text = f"{signed}.{base64url.encode(raw_signature)}"
-    authorization = f"vapid t={text},k={base64url.encode(point)}"
+    text = f"{signed}.{encode_base64url(raw_signature)}"
+    authorization = f"vapid t={text},k={encode_base64url(point)}"
 
-    loader = jwt.KeyLoader()
-    key, token = loader.load(point), jwt.parse(text)
+    key, token = jwt.load_key(point), jwt.parse(text)
     verifier = Verifier(ORIGIN)
-    credentials = parse_vapid(authorization, None)
-    verified = verifier.verify(credentials)
-    verifier.remember(authorization, verified)
+    credentials = parse_credentials(authorization, {})
+    claims = verifier.verify(credentials)
+    verifier.remember(credentials, claims)
 
     key_text = new_key()
     ring, fernet, ids = KeyRing([key_text]), Fernet(key_text), IdFactory(time.time)
@@ -94,18 +92,20 @@ def pieces() -> tuple[Piece, list[tuple[str, Piece]]]:
         version=secret,
         ttl=60,
         timestamp=int(NOW),
-        data=base64url.encode(body),
+        data=encode_base64url(body),
         headers={"encoding": "aes128gcm"},
     )
     to_node = notification.to_node()
+
+    def access() -> None:
+        found = verifier.credentials(authorization, None)
+        check_access(tokens.open(endpoint_token), "v2", found)
+
     pushed: list[tuple[str, Piece]] = [
-        (
-            "admit: token and sender known",
-            lambda: admit(tokens, verifier, "v2", endpoint_token, authorization, None),
-        ),
-        ("check a known sender", lambda: verifier.check(verified, NOW)),
+        ("token opened, sender known, access checked", access),
+        ("check a known sender", lambda: verifier.check(claims, NOW)),
         ("headers and body, aes128gcm, 512 bytes", lambda: check_content(headers, body)),
-        ("new message id", lambda: new_id(ring, UAID, CHID, None, ids.next())),
+        ("new message id", lambda: new_message_id(ring, UAID, CHID, None, ids.next())),
         ("notification to client", notification.to_client),
     ]
 
@@ -115,19 +115,18 @@ def pieces() -> tuple[Piece, list[tuple[str, Piece]]]:
 
     return lambda: jwt.verify(token, key), [
         ("a sender met first, whole", lambda: verifier.verify(credentials)),
-        ("  Authorization parsed", lambda: parse_vapid(authorization, None)),
+        ("  Authorization parsed", lambda: parse_credentials(authorization, {})),
         ("  JWT parsed", lambda: jwt.parse(text)),
-        ("  key loaded, not cached", lambda: jwt.KeyLoader(2).load(point)),
-        ("  key loaded, cached", lambda: loader.load(point)),
-        ("a sender met before, found", lambda: verifier.cached(authorization, None)),
+        ("  key loaded", lambda: jwt.load_key(point)),
+        ("a sender met before, found", lambda: verifier.credentials(authorization, None)),
         ("endpoint token opened, cached", lambda: tokens.open(endpoint_token)),
-        ("endpoint version checked", lambda: check_version(endpoint, "v2", authorized=True)),
+        ("access checked", lambda: check_access(endpoint, "v2", credentials)),
         ("endpoint URL made", lambda: tokens.url(UAID, CHID, point)),
         ("encrypt, ring", lambda: ring.encrypt(plain)),
         ("encrypt, cryptography.fernet", lambda: fernet.encrypt(plain)),
         ("decrypt, ring", lambda: ring.decrypt(secret)),
         ("decrypt, cryptography.fernet", lambda: fernet.decrypt(secret)),
-        ("message id parsed", lambda: parse(ring, secret)),
+        ("message id parsed", lambda: parse_message_id(ring, secret)),
         ("headers and body, aesgcm, 512 bytes", lambda: check_content(legacy, body)),
         ("notification to node", notification.to_node),
         ("notification from node", lambda: from_node(UAID, to_node)),

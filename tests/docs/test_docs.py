@@ -24,7 +24,7 @@ from autopush.protocol.states import TRANSITIONS, Event, State
 from autopush.settings import OPTIONS
 from autopush.settings_table import Option
 from autopush.store import messages
-from autopush.web import verifications
+from autopush.web.push import MAX_WAITING
 from autopush.webpush.errors import ERRORS, ErrorKind
 from keytables.sqlite import writer
 from support.paths import ROOT
@@ -116,7 +116,7 @@ IN_WORDS = {10: "ten", 0.0005: "half a millisecond"}
         ("protocol", f"has to be read within {WebSocketProtocol.output_timeout:g} s"),
         ("protocol", f"at most {WebSocketProtocol.max_message // 1024} KiB a message"),
         ("architecture", f"{turns.STEPS} steps or {IN_WORDS[turns.SECONDS]}"),
-        ("architecture", f"up to {verifications.MAX_WAITING:,} may wait"),
+        ("architecture", f"up to {MAX_WAITING:,} may wait"),
         ("storage", f"a rest of {writer._REST * 1000:g} ms"),
         ("storage", f"slices of {IN_WORDS[writer._SLICE]}"),
         ("storage", f"{writer._MAX_BATCH:,} writes or {writer._MAX_BATCH_BYTES >> 20} MiB in a"),

@@ -19,8 +19,8 @@ from autopush.protocol.rules import Rules
 from autopush.routing.nodes import NodeAnswer, Nodes
 from autopush.store import PushStore, TablePlan, UserRecord
 from autopush.webpush.endpoint_token import EndpointTokens
+from autopush.webpush.identifiers import IdFactory, new_message_id
 from autopush.webpush.keyring import KeyRing, new_key
-from autopush.webpush.message_id import IdFactory, new_id
 from autopush.webpush.notification import Notification
 from keytables import Item
 from support import wire
@@ -315,7 +315,7 @@ class House:
         return Notification(
             uaid=uaid,
             channel_id=channel,
-            version=new_id(self.ring, uaid, channel, topic, sort_time),
+            version=new_message_id(self.ring, uaid, channel, topic, sort_time),
             ttl=ttl,
             timestamp=int(self.clock()),
             topic=topic,

@@ -9,7 +9,7 @@ from typing import TypeVar
 from autopush.store.maintenance import months_ago
 from autopush.store.tables import Month, message_table, router_table, uaid_hasher
 from autopush.store.users import connect_keys
-from autopush.webpush.message_id import CHANNELS_ROW
+from autopush.webpush.identifiers import CHANNELS_ROW
 from keytables import Capacity, Engine, Item, Table
 from keytables.stores import open_engine
 

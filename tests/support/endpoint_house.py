@@ -6,10 +6,8 @@ from collections.abc import Mapping
 from autopush.dockerflow import Dockerflow
 from autopush.net.http_messages import Request, Response
 from autopush.routing.webpush import WebPushRouter
-from autopush.web.app import EndpointApp
-from autopush.web.cors import CommonHeaders
-from autopush.web.message import MessageHandler
-from autopush.web.push import PushHandler
+from autopush.web.app import CommonHeaders, EndpointApp
+from autopush.web.push import DeleteHandler, PushHandler
 from autopush.web.start_page import StartPage
 from autopush.webpush.endpoint_token import EndpointTokens
 from autopush.webpush.vapid import Verifier
@@ -78,7 +76,7 @@ class Endpoint:
                 max_data=MAX_DATA,
                 block=headers.push,
             ),
-            message=MessageHandler(house.store, house.ring, headers.message),
+            delete=DeleteHandler(house.store, house.ring, headers.delete),
             dockerflow=Dockerflow(house.store, lambda: len(house.registry.sockets)),
             start_page=StartPage(endpoint_url=ENDPOINT, websocket_url="wss://push.example/"),
             headers=headers,

@@ -22,8 +22,8 @@ from autopush.routing.webpush import Outcome, WebPushRouter
 from autopush.store import PushStore, TablePlan, UserRecord
 from autopush.store.tables import message_table, router_table
 from autopush.webpush.endpoint_token import EndpointTokens
+from autopush.webpush.identifiers import IdFactory, new_message_id
 from autopush.webpush.keyring import KeyRing, new_key
-from autopush.webpush.message_id import IdFactory, new_id
 from autopush.webpush.notification import Notification
 from keytables import Engine, Item, Param, Table, TableHandle, Update, Value
 from support.clocks import ManualClock
@@ -189,7 +189,7 @@ class Cluster:
         return Notification(
             uaid=uaid,
             channel_id=CHANNEL,
-            version=new_id(self.ring, uaid, CHANNEL, topic, sort_time),
+            version=new_message_id(self.ring, uaid, CHANNEL, topic, sort_time),
             ttl=90 * 86_400,
             timestamp=int(self.clock()),
             topic=topic,

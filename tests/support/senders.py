@@ -8,7 +8,7 @@ from cryptography.hazmat.primitives.asymmetric.utils import decode_dss_signature
 from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
-from autopush.webpush import base64url
+from autopush.webpush.syntax import encode_base64url
 
 
 class Sender:
@@ -22,7 +22,7 @@ class Sender:
         self.der = self._private.public_key().public_bytes(
             Encoding.DER, PublicFormat.SubjectPublicKeyInfo
         )
-        self.key_text = base64url.encode(self.point)
+        self.key_text = encode_base64url(self.point)
 
     def token(
         self,
@@ -32,12 +32,12 @@ class Sender:
         der_signature: bool = False,
     ) -> str:
         head = {"typ": "JWT", "alg": "ES256"} if header is None else header
-        signed = ".".join(base64url.encode(json.dumps(part).encode()) for part in (head, claims))
+        signed = ".".join(encode_base64url(json.dumps(part).encode()) for part in (head, claims))
         signature = self._private.sign(signed.encode(), ec.ECDSA(SHA256()))
         if not der_signature:
             r, s = decode_dss_signature(signature)
             signature = r.to_bytes(32, "big") + s.to_bytes(32, "big")
-        return f"{signed}.{base64url.encode(signature)}"
+        return f"{signed}.{encode_base64url(signature)}"
 
     def vapid(self, claims: Mapping[str, object]) -> str:
         """An Authorization header of RFC 8292."""

@@ -19,7 +19,7 @@ from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
 from autopush.net.http_messages import Request
 from autopush.web.start_page import StartPage
-from autopush.webpush import base64url
+from autopush.webpush.syntax import encode_base64url
 from support.chromium import Chromium, Page
 
 TOKEN = "gAAAAABpIFqQ" + "x" * 120
@@ -87,8 +87,8 @@ class FakePush:
         """What a page needs to send."""
         return {
             "endpoint": f"{self.origin}/wpush/v2/{TOKEN}",
-            "p256dh": base64url.encode(self.point),
-            "auth": base64url.encode(self.auth),
+            "p256dh": encode_base64url(self.point),
+            "auth": encode_base64url(self.auth),
         }
 
     def decrypt(self, body: bytes) -> bytes:
@@ -172,7 +172,7 @@ async def start_page_site(*, push_origin: str | None = None) -> AsyncIterator[Si
             return await site.push.take(request)
         if request.path == "/health":
             return web.json_response({"status": "OK"})
-        page = start_page.answer(Request(request.method, request.path, "", {}, ""))
+        page = start_page.respond(Request(request.method, request.path, "", {}, ""))
         if page is None:
             return web.Response(status=404)
         headers = [*page.headers, ("Content-Type", page.content_type or "")]

@@ -23,7 +23,7 @@ async def house() -> House:
 async def ask(house: House, path: str, method: str = "GET") -> Response | None:
     pages = Dockerflow(house.store, lambda: len(house.registry.sockets))
     house.engine.calls.clear()
-    return await pages.answer(Request(method, path, "", {}, "::1"))
+    return await pages.respond(Request(method, path, "", {}, "::1"))
 
 
 async def document(house: House, path: str, status: int = 200) -> dict[str, Any]:

@@ -19,8 +19,8 @@ from itertools import product
 
 import pytest
 
-from autopush.webpush import base64url
 from autopush.webpush.keyring import KeyRing, new_key
+from autopush.webpush.syntax import encode_base64url
 from support import wire
 from support.application_server import (
     AES128GCM,
@@ -884,9 +884,9 @@ async def test_what_is_no_token_of_this_key_is_401(
     good = claims(anonymous)
     token, key = server.token(good), server.key_text
     head_part, claims_part, signature = token.split(".")
-    unsigned = base64url.encode(json.dumps({"typ": "JWT", "alg": "none"}).encode())
-    compressed = base64url.encode(bytes([2]) + server.point[1:33])
-    off_curve = base64url.encode(server.point[:-1] + bytes([server.point[-1] ^ 1]))
+    unsigned = encode_base64url(json.dumps({"typ": "JWT", "alg": "none"}).encode())
+    compressed = encode_base64url(bytes([2]) + server.point[1:33])
+    off_curve = encode_base64url(server.point[:-1] + bytes([server.point[-1] ^ 1]))
     wrong = {
         "empty": "",
         "scheme alone": "vapid",
@@ -920,7 +920,7 @@ async def test_what_is_no_token_of_this_key_is_401(
         "no signature": f"vapid t={head_part}.{claims_part}.,k={key}",
         "signature of zeros": f"vapid t={head_part}.{claims_part}.{'A' * 86},k={key}",
         "changed claims": f"vapid t={head_part}.{claims_part[:-4]}AAAA.{signature},k={key}",
-        "deep header": f"vapid t={base64url.encode(b'[' * 3000)}.{claims_part}.{signature},k={key}",
+        "deep header": f"vapid t={encode_base64url(b'[' * 3000)}.{claims_part}.{signature},k={key}",
     }
     for endpoint, (name, authorization) in product((anonymous, restricted), wrong.items()):
         answer = await sender.push(endpoint, b"body", Authorization=authorization)
@@ -945,8 +945,8 @@ async def test_other_forms_of_a_right_key_and_signature_are_taken(
     standard = base64.b64encode(server.point).decode()
     for authorization in (
         f"vapid t={server.token(good, der_signature=True)},k={server.key_text}",
-        f"vapid t={token},k={base64url.encode(server.point[1:])}",
-        f"vapid t={token},k={base64url.encode(server.der)}",
+        f"vapid t={token},k={encode_base64url(server.point[1:])}",
+        f"vapid t={token},k={encode_base64url(server.der)}",
         f"vapid t={token},k={standard}",
         f"VAPID  k={server.key_text} ,  t={token}",
         f"vapid t={token},k={server.key_text},x=y",
@@ -977,7 +977,7 @@ async def test_pipelined_pushes_are_answered_and_delivered_in_order(
     sent = [(await http.answer()).message_id for _ in range(50)]
     got = await agent.receive(50)
     assert [message["version"] for message in got] == sent
-    expected = [base64url.encode(b"%03d" % number) for number in range(50)]
+    expected = [encode_base64url(b"%03d" % number) for number in range(50)]
     assert [message["data"] for message in got] == expected
 
 
@@ -1023,7 +1023,7 @@ async def test_a_chunked_body_is_put_together(
         await asyncio.sleep(0)
     answer = await http.answer()
     message = await agent.notification()
-    assert (message["version"], message["data"]) == (answer.message_id, base64url.encode(b"body"))
+    assert (message["version"], message["data"]) == (answer.message_id, encode_base64url(b"body"))
 
 
 BROKEN_HTTP: dict[str, tuple[Sequence[str], str, set[int]]] = {

@@ -23,7 +23,7 @@ from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 from py_vapid import Vapid02
 from pywebpush import WebPusher, WebPushException, webpush
 
-from autopush.webpush import base64url
+from autopush.webpush.syntax import encode_base64url
 from support.firefox import Firefox, Message, Subscription, find_firefox
 from support.loop_thread import LoopThread
 from support.marionette import Marionette
@@ -43,7 +43,7 @@ class ApplicationServer:
     def __init__(self) -> None:
         self._vapid = Vapid02()
         self._vapid.generate_keys()
-        self.key = base64url.encode(
+        self.key = encode_base64url(
             self._vapid.public_key.public_bytes(Encoding.X962, PublicFormat.UncompressedPoint)
         )
 

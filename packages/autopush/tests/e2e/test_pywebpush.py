@@ -15,8 +15,7 @@ from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 from py_vapid import Vapid01, Vapid02
 from pywebpush import WebPushException, webpush
 
-from autopush.webpush import base64url
-from autopush.webpush.parameters import parse_parameters
+from autopush.webpush.syntax import decode_base64url, encode_base64url, parse_parameters
 from support.application_server import ApplicationServer, application_server
 from support.service import Service, running_service
 from support.sockets import accepted
@@ -77,18 +76,18 @@ class Subscription:
         point = self._private.public_key().public_bytes(
             Encoding.X962, PublicFormat.UncompressedPoint
         )
-        keys = {"p256dh": base64url.encode(point), "auth": base64url.encode(self._auth)}
+        keys = {"p256dh": encode_base64url(point), "auth": encode_base64url(self._auth)}
         return {"endpoint": self.endpoint, "keys": keys}
 
     def read(self, message: Message) -> bytes:
         """The plaintext, as a user agent gets at it."""
         assert message["channelID"] == self.channel
-        body = base64url.decode(message["data"])
+        body = decode_base64url(message["data"])
         headers = message["headers"]
         salt = dh = None
         if headers["encoding"] == "aesgcm":
-            salt = base64url.decode(parse_parameters(headers["encryption"])["salt"])
-            dh = base64url.decode(parse_parameters(headers["crypto_key"])["dh"])
+            salt = decode_base64url(parse_parameters(headers["encryption"])["salt"])
+            dh = decode_base64url(parse_parameters(headers["crypto_key"])["dh"])
         text = http_ece.decrypt(
             body,
             salt=salt,

@@ -9,8 +9,8 @@ from pathlib import Path
 import aiohttp
 import pytest
 
+from autopush.webpush.identifiers import MessageId, MessageKind
 from autopush.webpush.keyring import KeyRing
-from autopush.webpush.message_id import Kind, MessageId
 from support.application_server import (
     AES128GCM,
     AESGCM,
@@ -362,7 +362,7 @@ async def store_legacy_rows(data: Path, uaid: str, channel: str, bodies: list[by
     """What a release before topics left in the store."""
     # Only here: all other tests are strangers to the store.
     from autopush.store.tables import message_table
-    from autopush.webpush import base64url
+    from autopush.webpush.syntax import encode_base64url
     from keytables.sqlite import SqliteEngine
 
     keys = (data / "keys" / "crypto_key").read_text().split("\n")
@@ -371,12 +371,12 @@ async def store_legacy_rows(data: Path, uaid: str, channel: str, bodies: list[by
     try:
         table = await engine.ensure_table(message_table("message"))
         for body in bodies:
-            version = MessageId(Kind.LEGACY, uaid, channel).encode(ring)
+            version = MessageId(MessageKind.LEGACY, uaid, channel).encode(ring)
             await table.put(
                 {
                     "uaid": uaid,
                     "chidmessageid": f"{channel}:{version}",
-                    "data": base64url.encode(body),
+                    "data": encode_base64url(body),
                     "headers": {"encoding": "aes128gcm"},
                     "ttl": 600,
                     "timestamp": int(time.time()),

@@ -19,7 +19,7 @@ from autopush.store.maintenance import (
 from autopush.store.rate_limiter import RateLimiter
 from autopush.store.tables import Month, message_table, router_table, uaid_hasher
 from autopush.store.users import connect_keys
-from autopush.webpush.message_id import CHANNELS_ROW
+from autopush.webpush.identifiers import CHANNELS_ROW
 from keytables import Engine, Item, Throttled
 from support import engines
 from support.clocks import ManualClock

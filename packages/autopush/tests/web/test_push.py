@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from autopush.net.http_messages import Response
-from autopush.webpush.message_id import parse
+from autopush.webpush.identifiers import parse_message_id
 from keytables import ItemTooLarge, Throttled, Unavailable
 from support.connection_house import CHANNEL, ENDPOINT, NODE, OTHER, UAID, House
 from support.endpoint_house import AES128GCM, MAX_DATA, MAX_TTL, Endpoint, headers_of, refusal
@@ -89,6 +89,56 @@ async def test_of_all_that_is_wrong_the_first_in_the_documented_order_is_answere
     assert house.rows() == []
     headers["authorization"] = vapid(house)
     assert (await endpoint.ask("POST", path, headers, body)).status == 201
+
+
+@pytest.mark.parametrize(
+    ("version", "restricted", "authorization", "crypto_key", "outcome"),
+    [
+        # each row is right up to the step it is about, and wrong in all that follow
+        ("v2/", False, "Basic x", "garbage", (400, 110)),
+        ("v2/", False, None, "garbage", (400, 110)),
+        ("v2/", False, "Basic x", "p256ecdsa=*", (401, 109)),
+        ("v2/", False, None, None, (401, 109)),
+        ("v2/", False, "Bearer x", "p256ecdsa=*", (404, 102)),
+        ("v1/", True, "Bearer x", "p256ecdsa=*", (404, 102)),
+        ("", True, None, None, (404, 102)),
+        ("v3/", False, None, None, (404, 102)),
+        ("v2/", True, "Bearer x", "p256ecdsa=*", (401, 109)),
+        ("v1/", False, "Bearer x", "p256ecdsa=*", (410, 103)),
+    ],
+)
+async def test_the_checks_before_the_store_run_in_their_order(
+    house: House,
+    endpoint: Endpoint,
+    version: str,
+    restricted: bool,
+    authorization: str | None,
+    crypto_key: str | None,
+    outcome: tuple[int, int],
+) -> None:
+    sent = {"authorization": authorization, "crypto-key": crypto_key}
+    headers = {name: value for name, value in sent.items() if value is not None}
+    path = endpoint.path(key=SENDER.point if restricted else None)
+    path = path.replace("/v2/" if restricted else "/v1/", f"/{version}")
+    garbage = f"/wpush/{version}gAAAAA"
+    assert refusal(await endpoint.ask("POST", garbage, headers)) == (404, 102)
+    assert house.engine.calls == []
+    assert refusal(await endpoint.ask("POST", path, headers)) == outcome
+
+
+async def test_a_known_sender_does_not_hide_what_else_is_wrong(
+    house: House, endpoint: Endpoint
+) -> None:
+    await house.known_user()
+    headers = TTL | {"authorization": vapid(house)}
+    path = endpoint.path(key=SENDER.point)
+    assert (await endpoint.ask("POST", path, headers)).status == 201
+    assert refusal(await endpoint.ask("POST", "/wpush/v2/gAAAAA", headers)) == (404, 102)
+    garbage = headers | {"crypto-key": "garbage"}
+    assert refusal(await endpoint.ask("POST", path, garbage)) == (400, 110)
+    of_v1, as_v1 = endpoint.path().replace("/v1/", "/v2/"), path.replace("/v2/", "/v1/")
+    assert refusal(await endpoint.ask("POST", of_v1, headers)) == (404, 102)
+    assert refusal(await endpoint.ask("POST", as_v1, headers)) == (404, 102)
 
 
 @pytest.mark.parametrize("token", ["x", "gAAAAA", "e" * 200, "%20", "…", "=" * 8])
@@ -194,7 +244,7 @@ async def test_a_201_names_the_message_three_times(house: House, endpoint: Endpo
     assert headers["location"] == f"{ENDPOINT}/m/{document['message-id']}"
     (row,) = house.rows()
     assert row["updateid"] == document["message-id"]
-    message = parse(house.ring, document["message-id"])
+    message = parse_message_id(house.ring, document["message-id"])
     assert (message.uaid, message.channel_id) == (UAID, CHANNEL)
     assert row["chidmessageid"] == message.sort_key
 

@@ -34,7 +34,7 @@ def start_page(endpoint: str = ENDPOINT, websocket: str = WEBSOCKET) -> StartPag
 
 
 def ask(page: StartPage, path: str = "/", method: str = "GET") -> Response | None:
-    return page.answer(Request(method, path, "", {}, "127.0.0.1"))
+    return page.respond(Request(method, path, "", {}, "127.0.0.1"))
 
 
 def text_of(page: StartPage, path: str = "/") -> str:

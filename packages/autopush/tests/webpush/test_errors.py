@@ -1,12 +1,10 @@
 import pytest
 
 from autopush.webpush.errors import (
-    DOCS_URL,
     ERRORS,
     Errno,
     PushError,
     error_members,
-    more_info,
     reason_phrase,
 )
 
@@ -47,13 +45,6 @@ def test_an_error_has_the_documented_members() -> None:
 def test_a_shape_error_adds_its_fields() -> None:
     error = PushError(Errno.MISSING_HEADER, "x", errors={"encryption": ("Missing.",)})
     assert error_members(error)["errors"] == {"encryption": ["Missing."]}
-
-
-def test_a_configured_page_is_linked_at_the_errno() -> None:
-    assert more_info(102, "https://push.example/docs/errors#top") == (
-        "https://push.example/docs/errors#errno-102"
-    )
-    assert more_info(102) == DOCS_URL
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from autopush.webpush.notification import Notification, Urgency, from_node
+from autopush.webpush.notification import Notification, from_node
 
 UAID = "deadbeef00000000deadbeef00000001"
 CHID = "12345678-aaaa-bbbb-cccc-1234567890ab"
@@ -41,7 +41,6 @@ def test_a_client_is_written_exactly_these_members() -> None:
         timestamp=1,
         topic="news",
         sort_time=5,
-        urgency=Urgency.HIGH,
         stored="message_2026_11",
     )
     assert notification.to_client() == (

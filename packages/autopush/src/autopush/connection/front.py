@@ -3,7 +3,7 @@
 Rule: a request that is no proper upgrade gets a 4xx and an explanation, never a 5xx.
 """
 
-from autopush import answers
+from autopush import responses
 from autopush.connection.node import ConnectionNode
 from autopush.connection.user_agent import UserAgentConnection
 from autopush.dockerflow import Dockerflow
@@ -29,21 +29,21 @@ class Front:
 
     async def __call__(self, request: Request) -> Response | Upgrade:
         """Answer one request."""
-        page = await self._dockerflow.answer(request)
+        page = await self._dockerflow.respond(request)
         if page is not None:
             return page
         if "upgrade" not in request.headers:
             if request.method in ("GET", "HEAD"):
-                return answers.text(200, self._words)
+                return responses.text(200, self._words)
             if request.path != "/":
-                return answers.not_found()
-            return answers.text(405, self._words, headers=(("Allow", "GET, HEAD"),))
+                return responses.not_found()
+            return responses.text(405, self._words, headers=(("Allow", "GET, HEAD"),))
         version = "1.0" if request.http10 else "1.1"
         judged = accept(request.method, version, request.headers, subprotocols=(SUBPROTOCOL,))
         if isinstance(judged, Refused):
-            return answers.text(judged.status, f"{judged.reason}\n", headers=judged.headers)
+            return responses.text(judged.status, f"{judged.reason}\n", headers=judged.headers)
         if not self._node.accepting:
-            return answers.text(503, "Too many connections.\n", headers=(("Retry-After", "30"),))
+            return responses.text(503, "Too many connections.\n", headers=(("Retry-After", "30"),))
         return Upgrade(judged.headers, self._connection)
 
     def _connection(self) -> UserAgentConnection:

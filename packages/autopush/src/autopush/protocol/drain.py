@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from autopush.protocol.actions import Action, Batch, Forget, ReadStored, Row, Send
 from autopush.protocol.in_flight import InFlight, Sent, track
-from autopush.webpush.message_id import TIMESTAMPED_ROWS, after
+from autopush.webpush.identifiers import TIMESTAMPED_ROWS, sort_key_after
 
 
 class Page(NamedTuple):
@@ -59,7 +59,7 @@ class Drain:
         self._over = batch.last is None
         self._after = batch.last
         if batch.last is not None and batch.last >= TIMESTAMPED_ROWS:
-            self._after = max(batch.last, after(self._pointer))
+            self._after = max(batch.last, sort_key_after(self._pointer))
         settled, self._settled = self._settled, set()
         return settled
 

@@ -11,12 +11,10 @@ from autopush.net.http_messages import Limits
 from autopush.routing.webpush import WebPushRouter
 from autopush.service.listeners import Sockets
 from autopush.service.parts import REQUESTS_END, Shared
-from autopush.web.app import EndpointApp
-from autopush.web.cors import CommonHeaders
-from autopush.web.message import MessageHandler
-from autopush.web.push import PushHandler
+from autopush.web.app import CommonHeaders, EndpointApp
+from autopush.web.push import DeleteHandler, PushHandler
 from autopush.web.start_page import StartPage
-from autopush.webpush.message_id import IdFactory
+from autopush.webpush.identifiers import IdFactory
 from autopush.webpush.vapid import Verifier
 
 
@@ -42,7 +40,7 @@ class EndpointPart:
         )
         app = EndpointApp(
             push=push,
-            message=MessageHandler(shared.store, shared.ring, headers.message),
+            delete=DeleteHandler(shared.store, shared.ring, headers.delete),
             dockerflow=shared.dockerflow,
             start_page=StartPage(
                 endpoint_url=settings.public_endpoint_url,

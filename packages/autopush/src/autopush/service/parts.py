@@ -8,7 +8,7 @@ import asyncio
 import socket
 from typing import Final, Protocol
 
-from autopush import answers
+from autopush import responses
 from autopush.clock import Clock
 from autopush.connection.registry import Registry
 from autopush.dockerflow import Dockerflow
@@ -55,7 +55,7 @@ class Shared:
             handler,
             limits=limits,
             wheel=self.wheel,
-            error_response=answers.protocol_error,
+            error_response=responses.protocol_error,
             on_crash=_crashed,
         )
 

@@ -32,7 +32,7 @@ from autopush.store.tables import (
     uaid_hasher,
 )
 from autopush.store.users import CONNECTING, WEBPUSH, connect_keys
-from autopush.webpush.message_id import CHANNELS_ROW
+from autopush.webpush.identifiers import CHANNELS_ROW
 from keytables import (
     Attr,
     ConditionFailed,

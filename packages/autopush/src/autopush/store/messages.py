@@ -17,10 +17,12 @@ from autopush.store.tables import (
     IS_NO_NEWER_COPY,
     IS_OLDER,
     IS_THAT_UPDATE,
+    NO_MONTH,
     REMOVE_CHANNELS,
     Hasher,
+    Month,
 )
-from autopush.webpush.message_id import CHANNELS_ROW, parse_sort_key
+from autopush.webpush.identifiers import CHANNELS_ROW, parse_sort_key
 from autopush.webpush.notification import Notification
 from keytables import ConditionFailed, Item, Range, Returning, TableHandle
 
@@ -39,12 +41,16 @@ def _channels(item: Item | None) -> frozenset[str]:
 
 
 class Messages:
-    """One message table. `name` is what a router record's `current_month` says."""
+    """One message table. `name` is what a router record's `current_month` says.
 
-    def __init__(self, table: TableHandle, hasher: Hasher) -> None:
+    `month`: that of the table; `NO_MONTH` where tables do not rotate.
+    """
+
+    def __init__(self, table: TableHandle, hasher: Hasher, month: Month = NO_MONTH) -> None:
         self._table = table
         self._hash = hasher
         self.name = table.table.name
+        self.month = month
 
     # ── channels ─────────────────────────────────────────────────────────────────────────────────
 

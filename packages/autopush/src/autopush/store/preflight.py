@@ -21,7 +21,7 @@ from autopush.store.tables import (
     uaid_hasher,
 )
 from autopush.store.users import RECORD_VERSION, WEBPUSH, UserRecord, Users, make_connect_key
-from autopush.webpush.message_id import CHANNELS_ROW
+from autopush.webpush.identifiers import CHANNELS_ROW
 from autopush.webpush.notification import Notification
 from keytables import (
     AccessRefused,

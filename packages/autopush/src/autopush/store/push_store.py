@@ -108,13 +108,13 @@ class PushStore:
 
     def is_behind(self, messages: Messages) -> bool:
         """Whether users of that table have to be moved to the current one."""
-        return self._month_of(messages) < self._month_of(self.current)
+        return messages.month < self.current.month
 
     def is_expiring(self, messages: Messages) -> bool:
         """Whether that table may be dropped tomorrow: it is older than the predecessor of the month
         announced last.
         """
-        return self.plan.rotating and self._month_of(messages) < self._announced.previous
+        return self.plan.rotating and messages.month < self._announced.previous
 
     def is_stale(self, connected_at: int) -> bool:
         """Whether a user whose last connect was then (ms) will count as gone in the month announced
@@ -124,18 +124,16 @@ class PushStore:
 
     def is_superseded(self, messages: Messages) -> bool:
         """Whether any node may move users of that table to a newer one."""
-        month = self._month_of(messages)
-        return any(self._month_of(other) > month for other in self._tables.values())
-
-    def _month_of(self, messages: Messages) -> Month:
-        return Month.parse(self.plan.message, messages.name) or NO_MONTH
+        return any(other.month > messages.month for other in self._tables.values())
 
     # ── tables ───────────────────────────────────────────────────────────────────────────────────
 
     async def messages_of(self, record: UserRecord) -> Messages | None:
         """The message table of that user, None when the record names none that is live."""
         name = record.current_month
-        return None if name is None else await self.table(name)
+        if name is None:
+            return None
+        return self._tables.get(name) or await self._find_table(name)
 
     async def table(self, name: str) -> Messages | None:
         """The message table of that name; an unknown one may have been created meanwhile."""
@@ -144,7 +142,7 @@ class PushStore:
     @property
     def tables(self) -> Sequence[Messages]:
         """Every message table that is known and live, the oldest first."""
-        return sorted(self._tables.values(), key=self._month_of)
+        return sorted(self._tables.values(), key=lambda messages: messages.month)
 
     async def is_gone(self, name: str) -> bool:
         """After TableNotFound for that message table: whether it was dropped."""
@@ -185,7 +183,8 @@ class PushStore:
         if messages is None:
             capacity = self.plan.message_capacity
             table = await self._engine.ensure_table(message_table(name), capacity=capacity)
-            messages = self._tables.setdefault(name, Messages(table, self._hash))
+            month = Month.parse(self.plan.message, name) or NO_MONTH
+            messages = self._tables.setdefault(name, Messages(table, self._hash, month))
         return messages
 
     # ── users ────────────────────────────────────────────────────────────────────────────────────

@@ -1,20 +1,64 @@
-"""The endpoint's routes.
+"""The endpoint's routes, and the headers that all its responses carry.
 
-Rule: every refusal leaves as the documented JSON document, and every answer carries the headers of
-its route.
+Rule: every refusal leaves as the documented JSON document, and every response carries the headers
+of its route, which are put together once, when the service starts.
 """
 
+from typing import Final
 from urllib.parse import unquote
 
-from autopush import answers
+from autopush import responses
 from autopush.dockerflow import Dockerflow
-from autopush.net.http_messages import Request, Response
-from autopush.web.cors import CommonHeaders
-from autopush.web.log_check import log_check
-from autopush.web.message import MessageHandler
-from autopush.web.push import PushHandler
+from autopush.net.http_messages import HeaderBlock, Request, Response, header_block
+from autopush.telemetry import logs
+from autopush.web.push import DeleteHandler, PushHandler
 from autopush.web.start_page import StartPage
 from autopush.webpush.errors import Errno, PushError
+
+PUSH_HEADERS: Final = (
+    "content-encoding,encryption,crypto-key,ttl,encryption-key,content-type,authorization,"
+    "topic,urgency"
+)
+MAX_AGE: Final = "3600"
+TEAPOT: Final = 418
+
+_log = logs.get("log_check")
+
+
+class CommonHeaders:
+    """The header blocks of the routes: CORS, so that web pages may call them, and HSTS.
+
+    `hsts_max_age`: seconds, 0 for no header.
+    """
+
+    def __init__(self, *, cors: bool, hsts_max_age: int) -> None:
+        self._cors = cors
+        self._hsts = hsts_max_age
+        self.push = self._block("POST", PUSH_HEADERS, "location,www-authenticate")
+        self.delete = self._block("DELETE", "", "location")
+        self.other = self._block("", "", "")
+
+    def of(self, path: str) -> HeaderBlock:
+        """The block for that path."""
+        if path.startswith("/wpush/"):
+            return self.push
+        return self.delete if path.startswith("/m/") else self.other
+
+    def _block(self, methods: str, allowed: str, exposed: str) -> HeaderBlock:
+        headers: list[tuple[str, str]] = []
+        if self._cors:
+            headers.append(("Access-Control-Allow-Origin", "*"))
+            if methods:
+                headers += [
+                    ("Access-Control-Allow-Methods", methods),
+                    ("Access-Control-Allow-Headers", allowed),
+                    ("Access-Control-Expose-Headers", exposed),
+                    ("Access-Control-Max-Age", MAX_AGE),
+                ]
+        if self._hsts:
+            value = f"max-age={self._hsts};includeSubDomains"
+            headers.append(("Strict-Transport-Security", value))
+        return header_block(headers)
 
 
 class EndpointApp:
@@ -24,14 +68,14 @@ class EndpointApp:
         self,
         *,
         push: PushHandler,
-        message: MessageHandler,
+        delete: DeleteHandler,
         dockerflow: Dockerflow,
         start_page: StartPage,
         headers: CommonHeaders,
         max_requests: int,
     ) -> None:
         self._push = push
-        self._message = message
+        self._delete = delete
         self._dockerflow = dockerflow
         self._start_page = start_page
         self._headers = headers
@@ -39,19 +83,19 @@ class EndpointApp:
         self._in_progress = 0
 
     async def __call__(self, request: Request) -> Response:
-        """Answer one request."""
+        """Respond to one request."""
         self._in_progress += 1
         try:
-            response = await self._answer(request)
+            response = await self._respond(request)
         except PushError as refusal:
-            response = answers.error(refusal)
+            response = responses.error(refusal)
         finally:
             self._in_progress -= 1
         if not response.block:
             response.block = self._headers.of(request.path)
         return response
 
-    async def _answer(self, request: Request) -> Response:
+    async def _respond(self, request: Request) -> Response:
         path = request.path if "%" not in request.path else unquote(request.path)
         if self._in_progress > self._max_requests:
             raise PushError(Errno.BACK_OFF, "Too many requests in progress")
@@ -61,11 +105,11 @@ class EndpointApp:
             case "POST", "wpush", token if token:
                 return await self._push(request, None, token)
             case "DELETE", "m", message_id if message_id:
-                return await self._message(message_id)
+                return await self._delete(message_id)
             case "OPTIONS", *_:
                 return Response(200)
             case "HEAD", *_:  # of the status pages the status counts, of all others nothing
-                return await self._dockerflow.answer(request) or Response(200)
+                return await self._dockerflow.respond(request) or Response(200)
             case "GET", "v1", "err":
                 return log_check("")
             case "GET", "v1", "err", kind:
@@ -73,8 +117,36 @@ class EndpointApp:
             case "GET", "__error__":
                 return log_check("error")
             case (_, "wpush", _, token) | (_, "wpush", token) if token:
-                return answers.method_not_allowed("POST")
+                return responses.method_not_allowed("POST")
             case _, "m", message_id if message_id:
-                return answers.method_not_allowed("DELETE")
-        page = await self._dockerflow.answer(request) or self._start_page.answer(request)
-        return page or answers.not_found()
+                return responses.method_not_allowed("DELETE")
+        page = await self._dockerflow.respond(request) or self._start_page.respond(request)
+        return page or responses.not_found()
+
+
+class LogCheckError(Exception):
+    """Raised and logged on purpose."""
+
+
+def log_check(kind: str) -> Response:
+    """`/v1/err` and `/__error__`: an operator checks that errors reach the logs.
+
+    Logs exactly one error (`kind` contains "error" or is empty) or exception ("crit") and responds
+    418, so that log and response can be matched.
+    """
+    kind = kind.lower()
+    if not kind or "error" in kind:
+        _log.error("Test Error Message", status_code=TEAPOT, errno=0)
+        return _teapot("Test Error", "ERROR:Success")
+    if "crit" in kind:
+        try:
+            raise LogCheckError("LogCheck")
+        except LogCheckError as error:
+            _log.exception("Test Critical Message", error=error, status_code=TEAPOT, errno=0)
+        return _teapot("Test Failure", "FAILURE:Success")
+    return responses.error(PushError(Errno.NOTHING_HERE, "the log check knows error and crit"))
+
+
+def _teapot(error: str, message: str) -> Response:
+    document = {"code": TEAPOT, "errno": Errno.UNKNOWN, "error": error, "message": message}
+    return responses.json(TEAPOT, document)

@@ -1,7 +1,7 @@
 """The start page: what this is, how to point Firefox at it, and a live demo. Works offline.
 
-Rule: its files are read once, at the start, and served with a policy that forbids everything
-foreign.
+Rule: its files are read once, at the start, and served with a policy that forbids everything from
+other origins.
 """
 
 from html import escape
@@ -10,7 +10,7 @@ from typing import Final
 
 from autopush.net.http_messages import Request, Response
 from autopush.version import VERSION
-from autopush.webpush.origin import origin_of
+from autopush.webpush.syntax import origin_of
 
 _TYPES: Final = {
     "html": "text/html; charset=utf-8",
@@ -20,7 +20,7 @@ _TYPES: Final = {
 }
 _FILES: Final = {
     "/": "index.html",
-    # At the top, because a service worker serves the folder it lies in.
+    # At the root, because the scope of a service worker is its folder.
     "/service-worker.js": "service-worker.js",
     **{
         f"/start/{name}": name
@@ -41,9 +41,9 @@ _FILES: Final = {
 
 
 class StartPage:
-    """Answers `/` and the files it needs.
+    """Serves `/` and the files it needs.
 
-    `endpoint_url` and `websocket_url` are this service's own, as the outside sees them.
+    `endpoint_url` and `websocket_url` are the public URLs of this service.
 
     :raises ValueError: `endpoint_url` is not an absolute URL
     """
@@ -69,16 +69,16 @@ class StartPage:
                 body = _filled(body.decode(), values).encode()
             self._pages[path] = Response(200, body, headers, _TYPES[kind])
 
-    def answer(self, request: Request) -> Response | None:
+    def respond(self, request: Request) -> Response | None:
         """The file of that path, None when there is none."""
         page = self._pages.get(request.path) if request.method == "GET" else None
-        # A copy: whoever answers adds the headers of the route.
+        # A copy, to which the caller adds the headers of the route.
         return page and Response(page.status, page.body, page.headers, page.content_type)
 
 
 def _policy(endpoint: str) -> str:
-    # The page may be open under another name of this machine (localhost, 127.0.0.1) than its
-    # endpoints have, and sends to them all the same.
+    # The page may be opened under another name of this machine (localhost, 127.0.0.1) than that of
+    # its endpoints, and sends to them all the same.
     return (
         "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; "
         f"connect-src 'self' {endpoint}; worker-src 'self'; base-uri 'none'; form-action 'none'; "

@@ -1,25 +1,25 @@
-"""Endpoint URLs: the capability an application server holds.
+"""Endpoint URLs: what an application server needs to send to a channel.
 
 The token of a URL is the Fernet text, without padding, of
 
     v1   UAID, 16 bytes | channel id, 16 bytes
     v2   the same | SHA-256 of the application server's public key as sent, 32 bytes
 
-Rule: a v2 endpoint is opened only for the holder of the key whose hash it carries.
+Its URL names the version, ``/wpush/v1/`` or ``/wpush/v2/``; none counts as v1. Which sender may use
+which endpoint is for :func:`~autopush.webpush.vapid.check_access`.
 """
 
 import hashlib
-import hmac
+from collections.abc import Callable
+from functools import lru_cache
 from typing import Final
 
 import msgspec
 
-from autopush.webpush import base64url
-from autopush.webpush.cache import GenerationCache
 from autopush.webpush.errors import Errno, PushError
 from autopush.webpush.identifiers import dashed, undashed
 from autopush.webpush.keyring import InvalidToken, KeyRing
-from autopush.webpush.origin import origin_of
+from autopush.webpush.syntax import canonical_url, decode_any_base64
 
 _IDS: Final = 32  # bytes of UAID and channel id
 _WITH_KEY: Final = 64
@@ -34,18 +34,19 @@ class Endpoint(msgspec.Struct, frozen=True, gc=False):
 
 
 class EndpointTokens:
-    """Makes endpoint URLs and opens their tokens; remembers the ``cache_size`` used last.
+    """Makes endpoint URLs and opens their tokens; caches the ``cache_size`` tokens used last.
 
     ``endpoint_url`` is the public URL of the endpoint nodes; :attr:`endpoint_url` holds it without
     a default port and without a trailing slash.
     """
 
-    __slots__ = ("_opened", "_ring", "endpoint_url")
+    __slots__ = ("_ring", "endpoint_url", "open")
 
     def __init__(self, ring: KeyRing, endpoint_url: str, cache_size: int = 16384) -> None:
         self._ring = ring
-        self._opened: GenerationCache[str, Endpoint] = GenerationCache(cache_size)
         self.endpoint_url: Final = canonical_url(endpoint_url)
+        self.open: Final[Callable[[str], Endpoint]] = lru_cache(cache_size)(self._decrypt)
+        """The endpoint of a token. Raises PushError 404/102 for what is no token of ours."""
 
     def url(self, uaid: str, channel_id: str, key: bytes | None) -> str:
         """The endpoint of a channel, restricted to ``key`` when there is one.
@@ -54,17 +55,6 @@ class EndpointTokens:
         """
         token = self._token(uaid, channel_id, key)
         return f"{self.endpoint_url}/wpush/{'v1' if key is None else 'v2'}/{token}"
-
-    def open(self, token: str) -> Endpoint:
-        """The endpoint of ``token``; :func:`check_version` must follow.
-
-        :raises PushError: 404/102, no token of ours
-        """
-        endpoint = self._opened.get(token)
-        if endpoint is None:
-            endpoint = self._decrypt(token)
-            self._opened.put(token, endpoint)
-        return endpoint
 
     def _decrypt(self, token: str) -> Endpoint:
         try:
@@ -82,36 +72,6 @@ class EndpointTokens:
         return self._ring.encrypt(raw).rstrip("=")
 
 
-def check_version(endpoint: Endpoint, version: str | None, *, authorized: bool) -> None:
-    """Hold ``endpoint`` to the version in its URL; ``authorized``: Authorization was sent.
-
-    No version counts as ``v1``.
-
-    :raises PushError: 404/102, an unknown version or the token of another one; 401/109, a v2
-        endpoint without Authorization
-    """
-    if version == "v2":
-        if not authorized:
-            raise PushError.invalid(
-                Errno.INVALID_AUTHENTICATION,
-                "missing authorization header: a v2 endpoint needs VAPID (RFC 8292)",
-            )
-        fits = endpoint.key_hash is not None
-    else:
-        fits = endpoint.key_hash is None and version in ("v1", None)
-    if not fits:
-        raise PushError.invalid(Errno.INVALID_ENDPOINT, "invalid token")
-
-
-def check_key_hash(endpoint: Endpoint, sent: bytes) -> None:
-    """Hold the hash of the key that was sent to the one in a v2 endpoint, in constant time.
-
-    :raises PushError: 401/109, another key
-    """
-    if endpoint.key_hash is not None and not hmac.compare_digest(endpoint.key_hash, sent):
-        raise PushError.invalid(Errno.INVALID_AUTHENTICATION, "Key mismatch")
-
-
 def key_hash(key: bytes) -> bytes:
     """SHA-256 of a public key, as sent: the form of the point is not normalised."""
     return hashlib.sha256(key).digest()
@@ -127,21 +87,9 @@ def decode_key(key: object) -> bytes | None:
     if not isinstance(key, str):
         raise ValueError("key: expected base64url text")  # noqa: TRY004 - one error for callers
     try:
-        raw = base64url.decode_lenient(key)
+        raw = decode_any_base64(key)
     except ValueError as error:
         raise ValueError(f"key: {error}") from None
     if not raw:
         raise ValueError("key: no base64url text in it")
     return raw
-
-
-def canonical_url(url: str) -> str:
-    """``url`` as a prefix for paths: no default port, no trailing slash, no query.
-
-    :raises ValueError: not an absolute http or https URL
-    """
-    origin = origin_of(url)
-    if not origin.startswith(("http://", "https://")):
-        raise ValueError("expected an http:// or https:// URL")
-    after_host = url.partition("://")[2].partition("?")[0].partition("#")[0].partition("/")[2]
-    return f"{origin}/{after_host}".rstrip("/")

@@ -12,7 +12,7 @@ from types import MappingProxyType
 from typing import Final
 
 DOCS_URL: Final = "http://autopush.readthedocs.io/en/latest/http.html#error-codes"
-"""``more_info`` as long as no documentation address is configured."""
+"""The member ``more_info`` of every error."""
 
 INVALID_PREFIX: Final = "Request did not validate "
 
@@ -23,12 +23,13 @@ class Errno(IntEnum):
     """The names of the error numbers; :data:`ERRORS` says what each one means."""
 
     NOTHING_HERE = 0
+    # 1 to 5, 108 in part, and 900 to 903: for bridges and their registration API, which come next.
     FCM_MISSING_REGISTRATION = 1
     FCM_INVALID_PACKAGE = 2
     FCM_INVALID_DATA_KEY = 3
     FCM_DEVICE_RATE = 4
     FCM_TOPIC_RATE = 5
-    MISSING_CRYPTO_KEYS = 101
+    MISSING_CRYPTO_KEYS = 101  # reserved, like 114: documented by the original, never sent
     INVALID_ENDPOINT = 102
     EXPIRED_ENDPOINT = 103
     PAYLOAD_TOO_LARGE = 104
@@ -298,21 +299,14 @@ def reason_phrase(status: int) -> str:
         return "Error"
 
 
-def more_info(errno: int, docs_url: str | None = None) -> str:
-    """Where ``errno`` is explained; ``docs_url`` is the page with our anchors, if there is one."""
-    if docs_url is None:
-        return DOCS_URL
-    return f"{docs_url.partition('#')[0]}#{ERRORS[errno].anchor}"
-
-
-def error_members(error: PushError, docs_url: str | None = None) -> dict[str, object]:
+def error_members(error: PushError) -> dict[str, object]:
     """The members of the JSON object that answers ``error``."""
     document: dict[str, object] = {
         "code": error.status,
         "errno": error.errno,
         "error": reason_phrase(error.status),
         "message": error.message,
-        "more_info": more_info(error.errno, docs_url),
+        "more_info": DOCS_URL,
     }
     if error.errors is not None:
         document["errors"] = {field: list(said) for field, said in error.errors.items()}

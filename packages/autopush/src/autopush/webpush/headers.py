@@ -1,6 +1,7 @@
-"""The headers of a push and its body: what is checked after the endpoint is known.
+"""The headers and body of a push: what is checked after the endpoint is known.
 
-Rule: Topic, then TTL, then size, then encryption; the first that is wrong is answered.
+Rule: Topic, then TTL, then size, then encryption; the first that is wrong is answered. Urgency is
+accepted with any value and has no effect yet.
 """
 
 import re
@@ -9,10 +10,8 @@ from typing import Final
 
 import msgspec
 
-from autopush.webpush import base64url
 from autopush.webpush.errors import Errno, PushError
-from autopush.webpush.notification import Urgency
-from autopush.webpush.parameters import parse_header, without_padding
+from autopush.webpush.syntax import encode_base64url, parse_parameters, without_padding
 
 MAX_TTL: Final = 2_592_000
 """Seconds in 30 days."""
@@ -26,7 +25,6 @@ MISSING_TTL: Final = (
 
 _TOPIC = re.compile(r"[A-Za-z0-9_-]{1,32}")
 _BASE64URL = re.compile(r"[0-9A-Za-z_-]+=*")
-_URGENCIES: Final[Mapping[str, Urgency]] = {str(urgency): urgency for urgency in Urgency}
 
 
 class Content(msgspec.Struct, frozen=True, gc=False):
@@ -34,7 +32,6 @@ class Content(msgspec.Struct, frozen=True, gc=False):
 
     ttl: int
     topic: str | None = None
-    urgency: Urgency = Urgency.NORMAL
     data: str | None = None
     headers: dict[str, str] | None = None
 
@@ -48,15 +45,14 @@ def check_content(
     """
     topic = check_topic(headers.get("topic"))
     ttl = check_ttl(headers.get("ttl"), max_ttl)
-    urgency = check_urgency(headers.get("urgency"))
     if not body:
-        return Content(ttl, topic, urgency)
+        return Content(ttl, topic)
     if len(body) > max_data:
         raise PushError.invalid(
             Errno.PAYLOAD_TOO_LARGE, f"Data payload must be smaller than {max_data}"
         )
     kept = check_encryption(headers)
-    return Content(ttl, topic, urgency, base64url.encode(body), kept)
+    return Content(ttl, topic, encode_base64url(body), kept)
 
 
 def check_topic(text: str | None) -> str | None:
@@ -92,13 +88,6 @@ def check_ttl(text: str | None, max_ttl: int = MAX_TTL) -> int:
     )
 
 
-def check_urgency(text: str | None) -> Urgency:
-    """An urgency (RFC 8030, section 5.3); an unknown one counts as normal."""
-    if text is None:
-        return Urgency.NORMAL
-    return _URGENCIES.get(text.strip().lower(), Urgency.NORMAL)
-
-
 def check_encryption(headers: Mapping[str, str]) -> dict[str, str]:
     """What a user agent needs of the headers of an encrypted body, cleaned for it.
 
@@ -114,7 +103,7 @@ def check_encryption(headers: Mapping[str, str]) -> dict[str, str]:
         _forbid("Encryption", encryption, "salt", encoding)
         _forbid("Crypto-Key", crypto_key, "dh", encoding)
         if encryption_key is not None:
-            parse_header("Encryption-Key", encryption_key)
+            _parse("Encryption-Key", encryption_key)
     elif encoding == "aesgcm":
         _require("Encryption", encryption, "salt", encoding)
         if encryption_key is not None:
@@ -136,8 +125,23 @@ def check_encryption(headers: Mapping[str, str]) -> dict[str, str]:
     return kept
 
 
+def parse_crypto_key(field: str) -> dict[str, str]:
+    """The parameters of a ``Crypto-Key`` header.
+
+    :raises PushError: 400/110
+    """
+    return _parse("Crypto-Key", field)
+
+
+def _parse(name: str, field: str) -> dict[str, str]:
+    try:
+        return parse_parameters(field)
+    except ValueError as error:
+        raise PushError.invalid(Errno.INVALID_CRYPTO, f"Invalid {name} header: {error}") from None
+
+
 def _forbid(name: str, field: str | None, label: str, encoding: str) -> None:
-    if field is not None and label in parse_header(name, field):
+    if field is not None and label in _parse(name, field):
         raise _wrong(f"Do not include '{label}' in {encoding} {name} header")
 
 
@@ -148,7 +152,7 @@ def _require(name: str, field: str | None, label: str, encoding: str) -> None:
             f"Missing {name} header, required with {encoding}",
             errors={name.lower().replace("-", "_"): ["Missing required header."]},
         )
-    value = parse_header(name, field).get(label)
+    value = _parse(name, field).get(label)
     if value is None:
         raise _wrong(f"Missing '{label}' in {encoding} {name} header")
     if _BASE64URL.fullmatch(value) is None:

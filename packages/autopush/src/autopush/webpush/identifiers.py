@@ -1,14 +1,46 @@
-"""UAIDs and channel ids as text.
+"""Identifiers: UAIDs, channel ids, message ids, and the sort keys of message rows.
 
-Rule: inside the service a UAID is 32 lower-case hex digits and a channel id the 36-character
-dashed lower-case form; whatever spelling came in is brought to that form at the edge. The
-questions take any object, because what a client sends may be anything.
+Inside the service a UAID is 32 lower-case hex digits and a channel id the 36-character dashed
+lower-case form; any other spelling is converted where it comes in.
+
+    kind          plaintext of a message id             sort key of its row
+    topic         01:{uaid}:{channel hex}:{topic}       01:{channel}:{topic}
+    timestamped   02:{uaid}:{channel hex}:{sort time}   02:{sort time}:{channel}
+    legacy        m:{uaid}:{channel hex}                {channel}:{message id}
+
+Sort times are microseconds since the epoch, in digits without padding: their number stays the same
+for centuries, so rows sort by time. Ours have eight digits more, which are those of the process
+(:class:`IdFactory`): read as text they are decimals, so rows of both kinds lie in one order. The
+Fernet text of a message id, padding kept, is the ``version`` a user agent sees, the ``updateid`` of
+a row and the tail of ``Location``.
+
+Rule: a topic message never carries a sort time; what does not match the table exactly is no message
+id.
 """
 
+import secrets
 import uuid
-from typing import TypeGuard
+from enum import StrEnum
+from typing import Final, TypeGuard
 
-_HEX = "0123456789abcdef"
+import msgspec
+
+from autopush.clock import Clock
+from autopush.webpush.keyring import InvalidToken, KeyRing
+
+_HEX: Final = "0123456789abcdef"
+
+CHANNELS_ROW: Final = " "
+"""Sort key of the row that holds the channels of a user."""
+
+TIMESTAMPED_ROWS: Final = "02:"
+"""Topic rows and the channels row sort before this, legacy rows on either side."""
+
+_PER_MICROSECOND: Final = 10**8
+_MOST_DIGITS: Final = 26  # as many as the Fernet text of an id has room for without growing
+
+
+# ── UAIDs and channel ids ────────────────────────────────────────────────────────────────────────
 
 
 def is_uaid(value: object) -> TypeGuard[str]:
@@ -55,3 +87,155 @@ def canonical_uuid(value: object) -> str | None:
 def new_uaid() -> str:
     """A fresh random UAID."""
     return uuid.uuid4().hex
+
+
+# ── message ids and sort keys ────────────────────────────────────────────────────────────────────
+
+
+class MessageKind(StrEnum):
+    """The first part of a message id's plaintext; see the table above."""
+
+    TOPIC = "01"
+    TIMESTAMPED = "02"
+    LEGACY = "m"
+
+
+class MessageId(msgspec.Struct, frozen=True, gc=False):
+    """A message id taken apart. ``text``: its Fernet text with padding, if it has one yet."""
+
+    kind: MessageKind
+    uaid: str
+    channel_id: str
+    topic: str | None = None
+    sort_time: int | None = None
+    text: str = ""
+
+    def encode(self, ring: KeyRing) -> str:
+        """A new Fernet text of this id, with padding."""
+        tail = {MessageKind.TOPIC: f":{self.topic}", MessageKind.TIMESTAMPED: f":{self.sort_time}"}
+        plain = f"{self.kind}:{self.uaid}:{undashed(self.channel_id)}{tail.get(self.kind, '')}"
+        return ring.encrypt(plain.encode())
+
+    @property
+    def sort_key(self) -> str:
+        """Where the row of this id lies in its user's partition."""
+        return sort_key(self.channel_id, self.topic, self.sort_time, self.text)
+
+
+def new_message_id(
+    ring: KeyRing, uaid: str, channel_id: str, topic: str | None, sort_time: int | None
+) -> str:
+    """The Fernet text of the id of a new message; ``sort_time`` counts only without a topic."""
+    digits = channel_id.replace("-", "")
+    if topic is not None:
+        return ring.encrypt(f"01:{uaid}:{digits}:{topic}".encode())
+    return ring.encrypt(f"02:{uaid}:{digits}:{sort_time}".encode())
+
+
+def parse_message_id(ring: KeyRing, text: str) -> MessageId:
+    """Take the text of an id apart, its padding present or not.
+
+    :raises ValueError: not an id of ours
+    """
+    try:
+        plain = ring.decrypt(text).decode()
+    except (InvalidToken, UnicodeDecodeError):
+        raise ValueError("not a message id of this service") from None
+    version, _, rest = plain.partition(":")
+    uaid, _, rest = rest.partition(":")
+    digits, separator, last = rest.partition(":")
+    if not is_uaid(uaid) or not is_uaid(digits):
+        raise ValueError("not a message id: user or channel is malformed")
+    whole = text.rstrip("=")
+    whole += "=" * (-len(whole) % 4)
+    channel_id = dashed(digits)
+    if version == MessageKind.TIMESTAMPED:
+        return MessageId(MessageKind.TIMESTAMPED, uaid, channel_id, None, _sort_time(last), whole)
+    if version == MessageKind.TOPIC and last and ":" not in last:
+        return MessageId(MessageKind.TOPIC, uaid, channel_id, last, None, whole)
+    if version == MessageKind.LEGACY and not separator:
+        return MessageId(MessageKind.LEGACY, uaid, channel_id, None, None, whole)
+    raise ValueError("not a message id: unknown form")
+
+
+def sort_time_of(ring: KeyRing, text: str) -> int | None:
+    """The sort time inside the id ``text``; None if it has none or is not of this ring."""
+    try:
+        return parse_message_id(ring, text).sort_time
+    except ValueError:
+        return None
+
+
+def sort_key(channel_id: str, topic: str | None, sort_time: int | None, version: str) -> str:
+    """The sort key of a message row; ``version`` (the id's text) counts in legacy rows only."""
+    if topic is not None:
+        return f"01:{channel_id}:{topic}"
+    if sort_time is not None:
+        return f"02:{sort_time}:{channel_id}"
+    return f"{channel_id}:{version}"
+
+
+def sort_key_after(sort_time: int) -> str:
+    """The sort key that timestamped rows after ``sort_time`` are greater than."""
+    return f"02:{sort_time}:z"
+
+
+class SortKey(msgspec.Struct, frozen=True, gc=False):
+    """A row's sort key taken apart; ``version`` (the id's text) is in legacy keys only."""
+
+    kind: MessageKind
+    channel_id: str
+    topic: str | None = None
+    sort_time: int | None = None
+    version: str | None = None
+
+
+def parse_sort_key(text: str) -> SortKey:
+    """Take the sort key of a message row apart; :data:`CHANNELS_ROW` is none.
+
+    :raises ValueError: of no known form
+    """
+    if text.startswith("02:"):
+        time_text, _, channel_id = text[3:].partition(":")
+        key = SortKey(MessageKind.TIMESTAMPED, channel_id, sort_time=_sort_time(time_text))
+    elif text.startswith("01:"):
+        key = SortKey(MessageKind.TOPIC, text[3:39], topic=text[40:])
+        if text[39:40] != ":" or not key.topic:
+            raise ValueError("not a sort key: topic is missing")
+    else:
+        key = SortKey(MessageKind.LEGACY, text[:36], version=text[37:])
+        if text[36:37] != ":" or not key.version:
+            raise ValueError("not a sort key: of no known form")
+    if not is_channel_id(key.channel_id):
+        raise ValueError("not a sort key: channel id is malformed")
+    return key
+
+
+class IdFactory:
+    """Unique, increasing sort times: microseconds, then the digits of this process.
+
+    Every process draws its digits at its start. So processes that share a store need not know of
+    each other: for two of them to give one time to messages of one channel, they must have drawn
+    the same of 100 million numbers *and* meet in one microsecond. (To give each a share of the
+    times instead, someone has to hand out and take back the shares, over machines too, and the
+    more shares there are, the fewer times each has.) A process started again draws again, so a
+    clock set back meanwhile does not make its times repeat; while it runs they only grow.
+    """
+
+    __slots__ = ("_clock", "_digits", "_last")
+
+    def __init__(self, clock: Clock, digits: int | None = None) -> None:
+        self._clock = clock
+        self._digits = secrets.randbelow(_PER_MICROSECOND) if digits is None else digits
+        self._last = 0
+
+    def next(self) -> int:
+        self._last = max(int(self._clock() * 1_000_000), self._last + 1)
+        return self._last * _PER_MICROSECOND + self._digits
+
+
+def _sort_time(text: str) -> int:
+    # A leading zero would give one time two spellings, and so one message two keys.
+    if not (text.isascii() and text.isdigit() and len(text) <= _MOST_DIGITS) or text[0] == "0":
+        raise ValueError(f"sort time: expected up to {_MOST_DIGITS} digits")
+    return int(text)

@@ -1,6 +1,6 @@
 """JSON Web Tokens (RFC 7519) signed with ES256, the only algorithm VAPID has.
 
-Rule: verifying touches no clock and no shared state but the cache of keys, so any thread may do it.
+Pure functions: any thread may call them.
 """
 
 import msgspec
@@ -9,8 +9,7 @@ from cryptography.hazmat.primitives.asymmetric.ec import ECDSA, SECP256R1, Ellip
 from cryptography.hazmat.primitives.asymmetric.utils import encode_dss_signature
 from cryptography.hazmat.primitives.hashes import SHA256
 
-from autopush.webpush import base64url
-from autopush.webpush.cache import GenerationCache
+from autopush.webpush.syntax import decode_base64url
 
 # The DER of a P-256 SubjectPublicKeyInfo up to its 65-byte point: 91 bytes in all (RFC 5480).
 _SPKI = bytes.fromhex("3059301306072a8648ce3d020106082a8648ce3d030107034200")
@@ -18,7 +17,7 @@ _ES256 = ECDSA(SHA256())
 _P256 = SECP256R1()
 
 
-class Token(msgspec.Struct, frozen=True, gc=False):
+class SignedToken(msgspec.Struct, frozen=True, gc=False):
     """A token taken apart: the text that was signed, the signature, and the claims, unverified."""
 
     signed: bytes
@@ -34,7 +33,7 @@ _header = msgspec.json.Decoder(_Header)
 _claims = msgspec.json.Decoder(dict[str, object])
 
 
-def parse(text: str) -> Token:
+def parse(text: str) -> SignedToken:
     """Take a compact token apart.
 
     :raises ValueError: not three base64url parts, not JSON, another algorithm
@@ -44,37 +43,25 @@ def parse(text: str) -> Token:
     if not dot or "." in claims:
         raise ValueError(f"expected three parts, got {text.count('.') + 1}")
     try:
-        algorithm = _header.decode(base64url.decode(header)).alg
-        members = _claims.decode(base64url.decode(claims))
-        raw_signature = base64url.decode(signature)
+        algorithm = _header.decode(decode_base64url(header)).alg
+        members = _claims.decode(decode_base64url(claims))
+        raw_signature = decode_base64url(signature)
     except (msgspec.MsgspecError, ValueError, RecursionError):
         raise ValueError("header and claims must be JSON objects in base64url") from None
     if algorithm != "ES256":
         raise ValueError("alg must be ES256")
-    return Token(signed.encode(), raw_signature, members)
+    return SignedToken(signed.encode(), raw_signature, members)
 
 
-class KeyLoader:
-    """Makes public keys of bytes, and remembers the ``cache_size`` used last."""
+def load_key(raw: bytes) -> EllipticCurvePublicKey:
+    """The P-256 key of 65 bytes (04 and the point), 64 (the point) or 91 (DER).
 
-    __slots__ = ("_keys",)
-
-    def __init__(self, cache_size: int = 4096) -> None:
-        self._keys: GenerationCache[bytes, EllipticCurvePublicKey] = GenerationCache(cache_size)
-
-    def load(self, raw: bytes) -> EllipticCurvePublicKey:
-        """The P-256 key of 65 bytes (04 and the point), 64 (the point) or 91 (DER).
-
-        :raises ValueError: another length, or no point of the curve
-        """
-        key = self._keys.get(raw)
-        if key is None:
-            key = EllipticCurvePublicKey.from_encoded_point(_P256, _point(raw))
-            self._keys.put(raw, key)
-        return key
+    :raises ValueError: another length, or no point of the curve
+    """
+    return EllipticCurvePublicKey.from_encoded_point(_P256, _point(raw))
 
 
-def verify(token: Token, key: EllipticCurvePublicKey) -> bool:
+def verify(token: SignedToken, key: EllipticCurvePublicKey) -> bool:
     """Whether ``key`` signed ``token``: a signature of 64 bytes is r and s, another one is DER."""
     signature = token.signature
     if len(signature) == 64:

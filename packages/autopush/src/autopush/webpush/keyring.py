@@ -21,7 +21,7 @@ from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.hmac import HMAC
 
 from autopush.clock import Clock
-from autopush.webpush import base64url
+from autopush.webpush.syntax import decode_base64url
 
 _BLOCK = 16
 _VERSION = b"\x80"
@@ -77,7 +77,7 @@ class KeyRing:
         :raises InvalidToken: not a token of this ring
         """
         try:
-            raw = base64url.decode(token)
+            raw = decode_base64url(token)
         except ValueError:
             raise InvalidToken("not base64url") from None
         if len(raw) < _SHORTEST or raw[:1] != _VERSION or (len(raw) - _SHORTEST) % _BLOCK:
@@ -91,13 +91,13 @@ class KeyRing:
 
 
 def new_key() -> str:
-    """A fresh random key."""
+    """A new random key."""
     return pybase64.b64encode_as_string(os.urandom(32), b"-_")
 
 
 def _split(key: str, position: int) -> tuple[bytes, AES]:
     try:
-        raw = base64url.decode(key)
+        raw = decode_base64url(key)
     except ValueError:
         raw = b""
     if len(raw) != 32:

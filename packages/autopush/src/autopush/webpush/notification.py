@@ -1,25 +1,13 @@
 """A notification, from the push request to the user agent.
 
-Rule: what a client or another node is written is exactly what the protocol names; ``data`` is
+Rule: the JSON for a client or another node has exactly the members the protocol names; ``data`` is
 base64url and ids are plain ASCII, so they go into JSON as they are.
 """
-
-from enum import StrEnum
 
 import msgspec
 import orjson
 
-from autopush.webpush.identifiers import is_channel_id
-from autopush.webpush.message_id import sort_key
-
-
-class Urgency(StrEnum):
-    """RFC 8030, section 5.3."""
-
-    VERY_LOW = "very-low"
-    LOW = "low"
-    NORMAL = "normal"
-    HIGH = "high"
+from autopush.webpush.identifiers import is_channel_id, sort_key
 
 
 class Notification(msgspec.Struct, gc=False, kw_only=True):
@@ -32,7 +20,7 @@ class Notification(msgspec.Struct, gc=False, kw_only=True):
     ``headers``     encoding, encryption, crypto_key, encryption_key, as far as sent; None without
                     a body
     ``sort_time``   as in ids; None for topic messages, legacy rows and what another node has sent
-    ``stored``      name of the message table that has its row already, None if it is in no storage
+    ``stored``      name of the message table it is stored in already, None if it is not stored
     """
 
     uaid: str
@@ -44,19 +32,18 @@ class Notification(msgspec.Struct, gc=False, kw_only=True):
     data: str | None = None
     headers: dict[str, str] | None = None
     sort_time: int | None = None
-    urgency: Urgency = Urgency.NORMAL
     stored: str | None = None
 
     @property
     def sort_key(self) -> str:
         """The sort key of its row. Without a topic and a sort time this is a legacy row's, so
         give a message from another node its sort time before storing it
-        (:func:`~autopush.webpush.message_id.sort_time_of`).
+        (:func:`~autopush.webpush.identifiers.sort_time_of`).
         """
         return sort_key(self.channel_id, self.topic, self.sort_time, self.version)
 
     def expired(self, now: float) -> bool:
-        """Whether its life is over at ``now``, in seconds since the epoch."""
+        """Whether its TTL is over at ``now``, in seconds since the epoch."""
         return now >= self.timestamp + self.ttl
 
     def to_client(self) -> bytes:
@@ -67,7 +54,7 @@ class Notification(msgspec.Struct, gc=False, kw_only=True):
         )
         if self.data is None:
             return f"{head}}}".encode()
-        return f'{head},"data":"{self.data}","headers":{_json(self.headers)}}}'.encode()
+        return f'{head},"data":"{self.data}","headers":{_headers_json(self.headers)}}}'.encode()
 
     def to_node(self) -> bytes:
         """The body of ``PUT /push/{uaid}`` on the node that holds the user agent, JSON."""
@@ -79,7 +66,7 @@ class Notification(msgspec.Struct, gc=False, kw_only=True):
         )
         if self.data is None:
             return f"{head}}}".encode()
-        return f'{head},"data":"{self.data}","headers":{_json(self.headers)}}}'.encode()
+        return f'{head},"data":"{self.data}","headers":{_headers_json(self.headers)}}}'.encode()
 
 
 class _NodePayload(msgspec.Struct, gc=False):
@@ -136,7 +123,7 @@ def _is_plain(text: str | None) -> bool:
     return text is None or not ('"' in text or "\\" in text or not text.isprintable())
 
 
-def _json(headers: dict[str, str] | None) -> str:
+def _headers_json(headers: dict[str, str] | None) -> str:
     if headers == _COMMON_HEADERS:
         return _COMMON_JSON
     return orjson.dumps(headers or {}).decode()

@@ -4,40 +4,58 @@
     Authorization: Bearer <token>      Crypto-Key: p256ecdsa=<key>         draft 1
     Authorization: WebPush <token>     Crypto-Key: p256ecdsa=<key>         draft 1
 
-Rule: a signature is verified once and remembered; expiry, audience and the endpoint's key are
-judged at every use.
+A push is checked in three steps: :meth:`Verifier.credentials` parses the headers,
+:func:`check_access` holds them to the endpoint, and last, after the store was asked, the signature
+is verified and the claims are checked.
+
+Rule: a signature is verified once and the sender cached; expiry, audience and the endpoint's key
+are checked at every use.
 """
 
+import hmac
 import math
+from collections import OrderedDict
+from collections.abc import Mapping
+from functools import lru_cache
 from typing import Final, Literal
 
 import msgspec
 
-from autopush.webpush import base64url, jwt
-from autopush.webpush.cache import GenerationCache
-from autopush.webpush.endpoint_token import key_hash
+from autopush.webpush import jwt
+from autopush.webpush.endpoint_token import Endpoint, key_hash
 from autopush.webpush.errors import Errno, PushError
-from autopush.webpush.origin import origin_of
-from autopush.webpush.parameters import parse_crypto_key
+from autopush.webpush.headers import parse_crypto_key
+from autopush.webpush.syntax import decode_any_base64, origin_of
 
-Scheme = Literal["vapid", "bearer", "webpush"]
 Draft = Literal[1, 2]
 
 MAX_AGE: Final = 86_400
 """Seconds a token may still be valid for (RFC 8292, section 2)."""
 
 _MAX_AUDIENCES: Final = 16
-_MAX_REMEMBERED: Final = 2048  # characters; a longer header is verified each time
-_SCHEMES: Final[dict[str, Scheme]] = {"vapid": "vapid", "bearer": "bearer", "webpush": "webpush"}
+_MAX_CACHED: Final = 2048  # characters; the sender of a longer header is verified each time
+_DRAFTS: Final[Mapping[str, Draft]] = {"vapid": 2, "bearer": 1, "webpush": 1}
 
 
-class Credentials(msgspec.Struct, frozen=True, gc=False):
-    """What the headers claim, taken apart and unverified; ``key_text`` is None if it is missing."""
+class Claims(msgspec.Struct, frozen=True, gc=False):
+    """What a verified token says. ``expires``: seconds since the epoch; ``audiences``: origins."""
 
-    scheme: Scheme
+    expires: float
+    audiences: tuple[str, ...]
+
+
+class Credentials(msgspec.Struct, gc=False, eq=False):
+    """Authorization and Crypto-Key of a sender, taken apart.
+
+    ``key_text`` is empty if there is no key. ``claims`` is None until the signature was verified.
+    """
+
+    authorization: str
     draft: Draft
     token: str
-    key_text: str | None
+    key_text: str
+    claims: Claims | None = None
+    _key_hash: bytes | None = None
 
     def key(self) -> bytes:
         """The public key, as sent.
@@ -46,58 +64,66 @@ class Credentials(msgspec.Struct, frozen=True, gc=False):
         """
         if not self.key_text:
             where = "k in Authorization" if self.draft == 2 else "p256ecdsa in Crypto-Key"
-            raise _refused(f"missing authorization header: no {where}")
+            raise _unauthorized(f"missing authorization header: no {where}")
         try:
-            return base64url.decode_lenient(self.key_text)
+            return decode_any_base64(self.key_text)
         except ValueError as error:
-            raise _refused(f"Invalid Authorization Header: public key {error}") from None
+            raise _unauthorized(f"Invalid Authorization Header: public key {error}") from None
+
+    def key_hash(self) -> bytes:
+        """SHA-256 of the public key; computed once.
+
+        :raises PushError: as :meth:`key`
+        """
+        if self._key_hash is None:
+            self._key_hash = key_hash(self.key())
+        return self._key_hash
 
 
-class Verified(msgspec.Struct, frozen=True, gc=False):
-    """A sender whose signature holds.
+def check_access(endpoint: Endpoint, version: str | None, credentials: Credentials | None) -> None:
+    """Hold a sender (None: anonymous) to the version in the URL and to the key of the endpoint.
 
-    ``audiences`` are origins, ``expires`` is in seconds since the epoch, ``key`` the bytes as sent,
-    ``key_hash`` their SHA-256. ``subject`` is the ``sub`` claim when that is text.
+    No version counts as ``v1``. The keys are compared in constant time.
+
+    :raises PushError: 404/102, an unknown version or the token of another one; 401/109, a v2
+        endpoint without Authorization, or with another key than its own
     """
+    if version == "v2":
+        if credentials is None:
+            raise _unauthorized(
+                "missing authorization header: a v2 endpoint needs VAPID (RFC 8292)"
+            )
+        if endpoint.key_hash is not None:
+            if not hmac.compare_digest(endpoint.key_hash, credentials.key_hash()):
+                raise _unauthorized("Key mismatch")
+            return
+    elif endpoint.key_hash is None and version in ("v1", None):
+        return
+    raise PushError.invalid(Errno.INVALID_ENDPOINT, "invalid token")
 
-    scheme: Scheme
-    draft: Draft
-    key_text: str
-    key: bytes
-    key_hash: bytes
-    expires: float
-    audiences: tuple[str, ...]
-    subject: str | None
 
+def parse_credentials(authorization: str, crypto_key: Mapping[str, str]) -> Credentials:
+    """Take Authorization apart; ``crypto_key`` are the parameters of Crypto-Key.
 
-def parse(authorization: str, crypto_key: str | None) -> Credentials:
-    """Take the headers apart.
-
-    :raises PushError: 400/110, Crypto-Key cannot be parsed; 401/109, no scheme of ours, no token,
-        or ``vapid`` without ``k``
+    :raises PushError: 401/109, an unknown scheme, no token, or ``vapid`` without ``k``
     """
-    parameters = parse_crypto_key(crypto_key) if crypto_key else {}
     words = authorization.split(None, 1)
-    scheme = _SCHEMES.get(words[0].lower()) if words else None
-    if scheme is None:
-        raise _refused("missing authorization header: expected vapid t=<token>,k=<key>")
+    draft = _DRAFTS.get(words[0].lower()) if words else None
+    if draft is None:
+        raise _unauthorized("missing authorization header: expected vapid t=<token>,k=<key>")
     rest = words[1].strip() if len(words) == 2 else ""
-    if scheme == "vapid":
-        return _parse_vapid(rest)
-    if not rest:
-        raise _refused(f"missing authorization header: no token after {scheme}")
-    return Credentials(scheme, 1, rest, parameters.get("p256ecdsa"))
-
-
-def _parse_vapid(text: str) -> Credentials:
+    if draft == 1:
+        if not rest:
+            raise _unauthorized(f"missing authorization header: no token after {words[0].lower()}")
+        return Credentials(authorization, 1, rest, crypto_key.get("p256ecdsa", ""))
     parameters: dict[str, str] = {}
-    for piece in "".join(text.split()).split(","):
+    for piece in "".join(rest.split()).split(","):
         label, _, value = piece.partition("=")
         parameters.setdefault(label.lower(), value.strip('"'))
     for label in ("t", "k"):
         if not parameters.get(label):
-            raise _refused(f"missing authorization header: vapid without {label}=")
-    return Credentials("vapid", 2, parameters["t"], parameters["k"])
+            raise _unauthorized(f"missing authorization header: vapid without {label}=")
+    return Credentials(authorization, 2, parameters["t"], parameters["k"])
 
 
 class Verifier:
@@ -107,32 +133,35 @@ class Verifier:
     for the event loop.
     """
 
-    __slots__ = ("_keys", "_origin", "_verified")
+    __slots__ = ("_cache_size", "_load_key", "_origin", "_verified")
 
-    def __init__(self, audience: str, *, cache_size: int = 4096, key_cache_size: int = 4096):
+    def __init__(
+        self, audience: str, *, cache_size: int = 4096, key_cache_size: int = 4096
+    ) -> None:
         self._origin = origin_of(audience)
-        self._verified: GenerationCache[str, Verified] = GenerationCache(cache_size)
-        self._keys = jwt.KeyLoader(key_cache_size)
+        self._verified: OrderedDict[str, Credentials] = OrderedDict()
+        self._cache_size = cache_size
+        self._load_key = lru_cache(key_cache_size)(jwt.load_key)
 
-    def cached(self, authorization: str, crypto_key: str | None) -> Verified | None:
-        """The sender of these headers, if they were verified before; :meth:`check` must follow.
+    def credentials(self, authorization: str | None, crypto_key: str | None) -> Credentials | None:
+        """The credentials in these headers, None without Authorization. A sender that was verified
+        with the same headers before comes with its claims.
 
         In draft 1 the key must be the same too; the rest of Crypto-Key changes with each message.
 
-        :raises PushError: 400/110, Crypto-Key cannot be parsed
+        :raises PushError: 400/110, Crypto-Key cannot be parsed; 401/109, as
+            :func:`parse_credentials`
         """
-        verified = self._verified.get(authorization)
-        if verified is None or verified.draft == 2:
-            return verified
-        sent = parse_crypto_key(crypto_key).get("p256ecdsa") if crypto_key else None
-        return verified if sent == verified.key_text else None
+        parameters = parse_crypto_key(crypto_key) if crypto_key else {}
+        if authorization is None:
+            return None
+        known = self._verified.get(authorization)
+        if known is None or (known.draft == 1 and parameters.get("p256ecdsa") != known.key_text):
+            return parse_credentials(authorization, parameters)
+        self._verified.move_to_end(authorization)
+        return known
 
-    def remember(self, authorization: str, verified: Verified) -> None:
-        """Keep what :meth:`verify` returned for the credentials of this header."""
-        if len(authorization) <= _MAX_REMEMBERED:
-            self._verified.put(authorization, verified)
-
-    def verify(self, credentials: Credentials) -> Verified:
+    def verify(self, credentials: Credentials) -> Claims:
         """Verify the signature and read the claims; the clock is left to :meth:`check`.
 
         :raises PushError: 401/109
@@ -140,42 +169,40 @@ class Verifier:
         key = credentials.key()
         try:
             token = jwt.parse(credentials.token)
-            valid = jwt.verify(token, self._keys.load(key))
+            valid = jwt.verify(token, self._load_key(key))
         except ValueError as error:
-            raise _refused(f"Invalid Authorization Header: {error}") from None
+            raise _unauthorized(f"Invalid Authorization Header: {error}") from None
         if not valid:
-            raise _refused("Invalid Authorization Header: the key did not sign this token")
-        subject = token.claims.get("sub")
-        return Verified(
-            scheme=credentials.scheme,
-            draft=credentials.draft,
-            key_text=credentials.key_text or "",
-            key=key,
-            key_hash=key_hash(key),
-            expires=_expiry(token.claims),
-            audiences=_audiences(token.claims),
-            subject=subject if isinstance(subject, str) else None,
-        )
+            raise _unauthorized("Invalid Authorization Header: the key did not sign this token")
+        return Claims(_expiry(token.claims), _audiences(token.claims))
 
-    def check(self, verified: Verified, now: float) -> None:
-        """Judge expiry and audience at ``now``, in seconds since the epoch.
+    def remember(self, credentials: Credentials, claims: Claims) -> None:
+        """Keep what :meth:`verify` returned; of too many the ones used longest ago are dropped."""
+        credentials.claims = claims
+        if len(credentials.authorization) <= _MAX_CACHED:
+            self._verified[credentials.authorization] = credentials
+            if len(self._verified) > self._cache_size:
+                self._verified.popitem(last=False)
+
+    def check(self, claims: Claims, now: float) -> None:
+        """Check expiry and audience at ``now``, in seconds since the epoch.
 
         :raises PushError: 401/109
         """
-        if now > verified.expires:
-            raise _refused("Invalid bearer token: Auth expired")
-        if verified.expires - now > MAX_AGE:
-            raise _refused("Invalid bearer token: Auth > 24 hours in the future")
-        if self._origin not in verified.audiences:
-            raise _refused(f"Invalid Audience Specified: expected {self._origin}")
+        if now > claims.expires:
+            raise _unauthorized("Invalid bearer token: Auth expired")
+        if claims.expires - now > MAX_AGE:
+            raise _unauthorized("Invalid bearer token: Auth > 24 hours in the future")
+        if self._origin not in claims.audiences:
+            raise _unauthorized(f"Invalid Audience Specified: expected {self._origin}")
 
 
 def _expiry(claims: dict[str, object]) -> float:
     expires = claims.get("exp")
     if expires is None:
-        raise _refused("Invalid bearer token: No expiration")
+        raise _unauthorized("Invalid bearer token: No expiration")
     if isinstance(expires, bool) or not isinstance(expires, int | float):
-        raise _refused("Invalid bearer token: Invalid expiration")
+        raise _unauthorized("Invalid bearer token: Invalid expiration")
     try:
         return float(expires)
     except OverflowError:
@@ -185,7 +212,7 @@ def _expiry(claims: dict[str, object]) -> float:
 def _audiences(claims: dict[str, object]) -> tuple[str, ...]:
     audience = claims.get("aud")
     if audience is None or audience in ("", []):
-        raise _refused("No Audience Specified")
+        raise _unauthorized("No Audience Specified")
     # RFC 7519, section 4.1.3: one string, or an array of them of which one has to fit.
     found = []
     for text in audience[:_MAX_AUDIENCES] if isinstance(audience, list) else (audience,):
@@ -196,5 +223,5 @@ def _audiences(claims: dict[str, object]) -> tuple[str, ...]:
     return tuple(found)
 
 
-def _refused(detail: str) -> PushError:
+def _unauthorized(detail: str) -> PushError:
     return PushError.invalid(Errno.INVALID_AUTHENTICATION, detail)

@@ -5,8 +5,8 @@ import pytest
 from autopush.net.http_messages import Response
 from autopush.store import PushStore, TablePlan
 from autopush.store.tables import message_table
+from autopush.webpush.identifiers import MessageId, MessageKind, new_message_id
 from autopush.webpush.keyring import KeyRing, new_key
-from autopush.webpush.message_id import Kind, MessageId, new_id
 from autopush.webpush.notification import Notification
 from keytables import Throttled, Unavailable
 from support.connection_house import CHANNEL, UAID, House
@@ -103,7 +103,7 @@ async def test_a_table_that_was_dropped_does_not_keep_a_message_from_being_taken
 
 
 async def test_a_legacy_id_finds_its_row(house: House, endpoint: Endpoint) -> None:
-    text = MessageId(Kind.LEGACY, UAID, CHANNEL).encode(house.ring)
+    text = MessageId(MessageKind.LEGACY, UAID, CHANNEL).encode(house.ring)
     table = await house.engine.ensure_table(message_table("message"))
     await table.put({"uaid": UAID, "chidmessageid": f"{CHANNEL}:{text}", "updateid": text})
     assert (await delete(endpoint, text)).status == 204
@@ -126,7 +126,7 @@ async def test_what_is_no_id_is_400_102(endpoint: Endpoint, text: str) -> None:
 
 async def test_an_id_of_another_service_is_400_102(house: House, endpoint: Endpoint) -> None:
     message = await stored(house)
-    foreign = new_id(KeyRing([new_key()]), UAID, CHANNEL, None, message.sort_time)
+    foreign = new_message_id(KeyRing([new_key()]), UAID, CHANNEL, None, message.sort_time)
     assert refusal(await delete(endpoint, foreign)) == (400, 102)
     assert house.stored_versions() == [message.version]
 

@@ -1,7 +1,6 @@
-"""How answers look: JSON, plain text, refusals, and the one shape all errors have.
+"""HTTP responses: JSON, plain text, and the one shape of all errors.
 
-Rule: an error that reaches a client goes through here, so that its shape and its words are always
-the same.
+Rule: every error that reaches a client is made here, so that all have one shape.
 """
 
 from collections.abc import Sequence
@@ -24,22 +23,22 @@ _ERRNO_OF_STATUS: Final = {
 
 
 def json(status: int, document: object, headers: Headers = ()) -> Response:
-    """A JSON answer."""
+    """A JSON response."""
     return Response(status, orjson.dumps(document), headers, "application/json")
 
 
-def text(status: int, words: str, headers: Headers = ()) -> Response:
-    """An answer in plain words."""
-    return Response(status, words.encode(), headers, "text/plain; charset=utf-8")
+def text(status: int, content: str, headers: Headers = ()) -> Response:
+    """A response in plain text."""
+    return Response(status, content.encode(), headers, "text/plain; charset=utf-8")
 
 
-def error(refusal: PushError, headers: Headers = ()) -> Response:
+def error(refusal: PushError) -> Response:
     """A refused request, in the documented JSON shape."""
-    return json(refusal.status, error_members(refusal), (*refusal.headers, *headers))
+    return json(refusal.status, error_members(refusal), refusal.headers)
 
 
 def storage_refusal(failure: KeytablesError) -> PushError:
-    """What a sender is told when the store failed."""
+    """The error for a sender when the store failed."""
     if isinstance(failure, Throttled):
         return PushError(Errno.BACK_OFF, "Please slow message send rate")
     if isinstance(failure, ItemTooLarge):
@@ -48,9 +47,7 @@ def storage_refusal(failure: KeytablesError) -> PushError:
 
 
 def protocol_error(status: int, reason: str) -> Response:
-    """What the HTTP shell answers to a request it cannot let through, in the documented JSON
-    shape.
-    """
+    """What the HTTP server itself responds to a bad request, in the documented JSON shape."""
     errno = _ERRNO_OF_STATUS.get(status)
     if errno is not None:
         return error(PushError(errno, reason, status=status))
@@ -65,5 +62,5 @@ def not_found() -> Response:
 
 def method_not_allowed(allowed: str) -> Response:
     """The path exists, but not for this method."""
-    refusal = PushError(Errno.INVALID_ENDPOINT, f"Use {allowed}", status=405)
-    return error(refusal, (("Allow", f"{allowed}, OPTIONS, HEAD"),))
+    allow = ("Allow", f"{allowed}, OPTIONS, HEAD")
+    return error(PushError(Errno.INVALID_ENDPOINT, f"Use {allowed}", headers=(allow,), status=405))

@@ -1,0 +1,110 @@
+"""The syntax of values in URLs and headers: base64url, origins, parameter fields.
+
+Rule: a value is understood whole or refused whole; nothing is skipped over or guessed. What does
+not fit raises ValueError, with the shape of the value and never the value itself.
+"""
+
+import re
+from urllib.parse import urlsplit
+
+import pybase64
+
+_DEFAULT_PORTS = {"http": 80, "https": 443, "ws": 80, "wss": 443}
+# The look-behind keeps a long run of '=' from being tried again at each of its characters.
+_PADDING = re.compile(r"(?<!=)=+\s*(?=[,;]|\Z)")
+
+
+# ── base64url (RFC 4648, section 5) ──────────────────────────────────────────────────────────────
+
+
+def encode_base64url(raw: bytes) -> str:
+    """Base64url without padding."""
+    return pybase64.b64encode_as_string(raw, b"-_").rstrip("=")
+
+
+def decode_base64url(text: str) -> bytes:
+    """The bytes of base64url text, padded or not.
+
+    :raises ValueError: another character, padding inside, or an impossible length
+    """
+    bare = text.rstrip("=")
+    if len(text) - len(bare) > 2:
+        raise ValueError(f"not base64url: more than two '=' after {len(bare)} characters")
+    # The decoder accepts the standard alphabet too, so that is refused here.
+    if "+" in bare or "/" in bare or not bare.isascii():
+        raise ValueError(f"not base64url: text of {len(text)} characters, expected A-Za-z0-9-_")
+    try:
+        return pybase64.b64decode(bare + "=" * (-len(bare) % 4), b"-_", validate=True)
+    except ValueError:
+        raise ValueError(
+            f"not base64url: text of {len(text)} characters, expected A-Za-z0-9-_"
+        ) from None
+
+
+def decode_any_base64(text: str) -> bytes:
+    """The bytes of base64 in either alphabet, with any padding, as senders write keys.
+
+    :raises ValueError: not base64 at all
+    """
+    return decode_base64url(text.strip().rstrip("=").replace("+", "-").replace("/", "_"))
+
+
+# ── origins (RFC 6454) ───────────────────────────────────────────────────────────────────────────
+
+
+def origin_of(url: str) -> str:
+    """``scheme://host[:port]`` in lower case, without the scheme's default port.
+
+    Two URLs have the same origin exactly when this is the same text for both.
+
+    :raises ValueError: no scheme, no host, or an impossible port
+    """
+    parts = urlsplit(url)
+    host = parts.hostname
+    if not parts.scheme or not host:
+        raise ValueError(f"not an absolute URL: text of {len(url)} characters")
+    if not host.isascii():
+        host = host.encode("idna").decode()
+    if ":" in host:
+        host = f"[{host}]"
+    port = parts.port
+    if port is None or port == _DEFAULT_PORTS.get(parts.scheme):
+        return f"{parts.scheme}://{host}"
+    return f"{parts.scheme}://{host}:{port}"
+
+
+def canonical_url(url: str) -> str:
+    """``url`` as a prefix for paths: no default port, no trailing slash, no query.
+
+    :raises ValueError: not an absolute http or https URL
+    """
+    origin = origin_of(url)
+    if not origin.startswith(("http://", "https://")):
+        raise ValueError("expected an http:// or https:// URL")
+    after_host = url.partition("://")[2].partition("?")[0].partition("#")[0].partition("/")[2]
+    return f"{origin}/{after_host}".rstrip("/")
+
+
+# ── parameter fields: `label=value` pairs, as in Encryption and Crypto-Key ───────────────────────
+
+
+def parse_parameters(field: str) -> dict[str, str]:
+    """Labels (lower case) and values (without quotes); the first occurrence of a label wins.
+
+    :raises ValueError: not ASCII, or a piece without ``=``
+    """
+    if not field.isascii():
+        raise ValueError("expected ASCII text")
+    parameters: dict[str, str] = {}
+    for piece in field.replace(",", ";").split(";"):
+        label, equals, value = piece.partition("=")
+        label = label.strip().lower()
+        if not equals or not label:
+            raise ValueError("expected label=value pairs between ';' or ','")
+        parameters.setdefault(label, value.strip().strip('"').strip())
+    return parameters
+
+
+def without_padding(field: str) -> str:
+    """The field as user agents read it: no quotes, no base64 padding."""
+    return _PADDING.sub("", field.replace('"', ""))
