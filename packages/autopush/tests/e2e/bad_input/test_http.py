@@ -1,0 +1,305 @@
+"""Requests that are broken as HTTP, and methods and paths that do not exist."""
+
+import asyncio
+import json
+import uuid
+from collections.abc import Awaitable, Callable, Sequence
+
+import pytest
+
+from autopush.webpush.syntax import encode_base64url
+from support.application_server import ApplicationServer
+from support.bad_input import CHANNEL, delivers_only, push_head
+from support.raw_client import RawClient, raw_client
+from support.service import Service
+from support.user_agent import UserAgent
+
+Connect = Callable[..., Awaitable[UserAgent]]
+
+ENCODED = "Content-Encoding: aes128gcm"
+
+
+async def test_pipelined_pushes_are_answered_and_delivered_in_order(
+    http: RawClient, target: tuple[UserAgent, str]
+) -> None:
+    agent, endpoint = target
+    one = push_head(endpoint, ENCODED, "Content-Length: 3")
+    http.send("".join(f"{one}{number:03}" for number in range(50)))
+    sent = [(await http.answer()).message_id for _ in range(50)]
+    got = await agent.receive(50)
+    assert [message["version"] for message in got] == sent
+    expected = [encode_base64url(b"%03d" % number) for number in range(50)]
+    assert [message["data"] for message in got] == expected
+
+
+async def test_a_refused_push_between_pipelined_ones_is_answered_in_its_place(
+    http: RawClient, target: tuple[UserAgent, str]
+) -> None:
+    agent, endpoint = target
+    good = push_head(endpoint, "Content-Length: 0")
+    bad = push_head(endpoint, "Content-Length: 0", ttl="x")
+    http.send(good + bad + good + good + bad)
+    answers = [await http.answer() for _ in range(5)]
+    assert [answer.status for answer in answers] == [201, 400, 201, 201, 400]
+    taken = [answer.message_id for answer in answers if answer.status == 201]
+    assert [message["version"] for message in await agent.receive(3)] == taken
+
+
+async def test_expect_100_continue_is_granted_before_the_body(
+    http: RawClient, target: tuple[UserAgent, str]
+) -> None:
+    agent, endpoint = target
+    http.send(push_head(endpoint, ENCODED, "Content-Length: 4", "Expect: 100-continue"))
+    assert (await http.answer()).status == 100
+    http.send("body")
+    answer = await http.answer()
+    assert (await agent.notification())["version"] == answer.message_id
+
+
+async def test_expect_100_continue_is_refused_for_a_body_that_is_too_large(
+    http: RawClient, target: tuple[UserAgent, str]
+) -> None:
+    _, endpoint = target
+    http.send(push_head(endpoint, ENCODED, "Content-Length: 999999", "Expect: 100-continue"))
+    assert (await http.answer()).status == 413
+
+
+async def test_a_chunked_body_is_put_together(
+    http: RawClient, target: tuple[UserAgent, str]
+) -> None:
+    agent, endpoint = target
+    http.send(push_head(endpoint, ENCODED, "Transfer-Encoding: chunked"))
+    for chunk in ("1\r\nb\r\n", "2;ext=1\r\nod\r\n", "001\r\ny\r\n", "0\r\nTrailer: t\r\n\r\n"):
+        http.send(chunk)
+        await asyncio.sleep(0)
+    answer = await http.answer()
+    message = await agent.notification()
+    assert (message["version"], message["data"]) == (answer.message_id, encode_base64url(b"body"))
+
+
+BROKEN_HTTP: dict[str, tuple[Sequence[str], str, set[int]]] = {
+    "both lengths": (("Content-Length: 4", "Transfer-Encoding: chunked"), "0\r\n\r\n", {400}),
+    "both lengths, other order": (
+        ("Transfer-Encoding: chunked", "Content-Length: 4"),
+        "0\r\n\r\n",
+        {400},
+    ),
+    "two lengths": (("Content-Length: 4", "Content-Length: 5"), "body", {400}),
+    "negative length": (("Content-Length: -4",), "body", {400}),
+    "length in words": (("Content-Length: four",), "body", {400}),
+    "length with plus": (("Content-Length: +4",), "body", {400}),
+    "length of 5,000 digits": ((f"Content-Length: {'9' * 5000}",), "body", {400, 413}),
+    "length above the limit": (("Content-Length: 99999999",), "body", {413}),
+    "chunk size in words": (("Transfer-Encoding: chunked",), "x\r\nbody\r\n0\r\n\r\n", {400}),
+    "chunk size too large": (("Transfer-Encoding: chunked",), f"{'f' * 20}\r\nbody", {400, 413}),
+    "chunk without its end": (("Transfer-Encoding: chunked",), "4\r\nbodyXX0\r\n\r\n", {400}),
+    "chunks above the limit": (
+        ("Transfer-Encoding: chunked",),
+        f"10000\r\n{'b' * 65536}\r\n" * 3,
+        {413},
+    ),
+    "other transfer coding": (("Transfer-Encoding: gzip",), "", {400, 501}),
+    "two transfer codings": (("Transfer-Encoding: gzip, chunked",), "0\r\n\r\n", {400, 501}),
+    "identity": (("Transfer-Encoding: identity",), "", {400, 501}),
+    "another expectation": (("Expect: a miracle", "Content-Length: 0"), "", {417}),
+    "two hosts": (("Host: two", "Content-Length: 0"), "", {400}),
+    "space before the colon": (("TTL : 60", "Content-Length: 0"), "", {400}),
+    "folded header": (("X-Folded: a\r\n b", "Content-Length: 0"), "", {400}),
+    "header without colon": (("nonsense", "Content-Length: 0"), "", {400}),
+    "NUL in a header": (("X-Nul: a\0b", "Content-Length: 0"), "", {400}),
+    "bare CR in a header": (("X-CR: a\rb", "Content-Length: 0"), "", {400}),
+    "101 headers": ((*(f"X-{n}: v" for n in range(99)), "Content-Length: 0"), "", {431}),
+    "10,000 headers": (tuple(f"X-{n}: v" for n in range(10_000)), "", {431}),
+    "header line of 20 KB": ((f"X-Long: {'v' * 20_000}", "Content-Length: 0"), "", {431}),
+    "header name of 20 KB": ((f"X-{'n' * 20_000}: v", "Content-Length: 0"), "", {431}),
+    "header block of 80 KB": (
+        (*(f"X-{n}: {'v' * 8000}" for n in range(10)), "Content-Length: 0"),
+        "",
+        {431},
+    ),
+    "header block of 2 MB": (tuple(f"X-{n}: {'v' * 15_000}" for n in range(140)), "", {431}),
+}
+
+
+@pytest.mark.parametrize(("lines", "body", "statuses"), BROKEN_HTTP.values(), ids=BROKEN_HTTP)
+async def test_broken_http_is_refused_and_the_connection_closed(
+    http: RawClient,
+    target: tuple[UserAgent, str],
+    sender: ApplicationServer,
+    lines: Sequence[str],
+    body: str,
+    statuses: set[int],
+) -> None:
+    agent, endpoint = target
+    http.send(push_head(endpoint, ENCODED, *lines) + body)
+    answer = await http.answer()
+    assert answer.status in statuses
+    assert answer.document["code"] == answer.status
+    assert answer.headers["connection"] == "close"
+    assert await http.end() == b""
+    await delivers_only(agent, sender, endpoint)
+
+
+REQUEST_LINES: dict[str, set[int]] = {
+    "BREW / HTTP/1.1": {400, 405, 501},
+    "TRACE / HTTP/1.1": {400, 405, 501},
+    "CONNECT h:80 HTTP/1.1": {400, 405, 501},
+    "PRI * HTTP/2.0": {400, 505},
+    "get / HTTP/1.1": {400, 405, 501},
+    "GET / HTTP/3.0": {400, 505},
+    "GET / HTTP/1.9": {400, 505},
+    "GET / FTP/1.1": {400},
+    "GET /": {400},
+    "GET": {400},
+    "GET  HTTP/1.1": {400},
+    "GET / HTTP/1.1 more": {400},
+    "GET ftp://h/ HTTP/1.1": {400},
+    "GET * HTTP/1.1": {400},
+    "GET /\x01 HTTP/1.1": {400, 404},
+    f"GET /{'a' * 20_000} HTTP/1.1": {414, 431},
+    f"GET /{'a' * 200_000} HTTP/1.1": {414, 431},
+    f"{'G' * 100_000} / HTTP/1.1": {400, 431, 501},
+    "\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03": {400},  # TLS
+    "\x05\x01\x00": {400},  # SOCKS
+}
+
+
+@pytest.mark.parametrize("port", ["endpoint_port", "websocket_port", "router_port"])
+@pytest.mark.parametrize(("line", "statuses"), REQUEST_LINES.items(), ids=range(len(REQUEST_LINES)))
+async def test_a_request_line_of_another_kind_is_refused(
+    running: Service, line: str, statuses: set[int], port: str
+) -> None:
+    async with raw_client(getattr(running, port)) as client:
+        client.send(f"{line}\r\nHost: h\r\n\r\n")
+        assert (await client.answer()).status in statuses
+
+
+async def test_http_1_0_is_answered_and_closed(
+    http: RawClient, target: tuple[UserAgent, str]
+) -> None:
+    agent, endpoint = target
+    http.send(push_head(endpoint, ENCODED, "Content-Length: 4", version="1.0") + "body")
+    answer = await http.answer()
+    assert (await agent.notification())["version"] == answer.message_id
+    assert await http.end() == b""
+
+
+async def test_http_1_0_may_keep_its_connection_but_not_send_chunks(
+    http: RawClient, target: tuple[UserAgent, str]
+) -> None:
+    agent, endpoint = target
+    lines = ("Connection: keep-alive", "Content-Length: 0")
+    http.send(push_head(endpoint, *lines, version="1.0") * 2)
+    sent = [(await http.answer()).message_id for _ in range(2)]
+    assert [message["version"] for message in await agent.receive(2)] == sent
+    http.send(push_head(endpoint, "Transfer-Encoding: chunked", version="1.0") + "0\r\n\r\n")
+    assert (await http.answer()).status == 400
+    assert await http.end() == b""
+
+
+PATHS = (
+    "/",
+    "/wpush/v1/token",
+    "/wpush/token",
+    "/m/message",
+    "/v1/err",
+    "/v1/webpush/app/registration",
+    "/status",
+    "/health",
+    "/__version__",
+    "/__heartbeat__",
+    "/__lbheartbeat__",
+    "/nowhere/at/all",
+    "/%00%ff",
+    "//",
+    "/" + "a" * 8000,
+)
+
+
+@pytest.mark.parametrize("method", ["HEAD", "OPTIONS"])
+async def test_head_and_options_of_every_path_are_200_and_empty(
+    http: RawClient, method: str
+) -> None:
+    for path in PATHS:
+        http.send(f"{method} {path} HTTP/1.1\r\nHost: h\r\n\r\n")
+        answer = await http.answer(head=method == "HEAD")
+        assert (answer.status, answer.body) == (200, b""), path
+        assert answer.headers["access-control-allow-origin"] == "*"
+    http.send("OPTIONS * HTTP/1.1\r\nHost: h\r\n\r\n")
+    assert (await http.answer()).status == 200
+
+
+@pytest.mark.parametrize("method", ["GET", "PUT", "DELETE", "PATCH", "POST"])
+async def test_a_wrong_method_is_405_or_404_and_has_no_effect(
+    running: Service, target: tuple[UserAgent, str], sender: ApplicationServer, method: str
+) -> None:
+    agent, endpoint = target
+    message = (await sender.push(endpoint)).headers["Location"]
+    await agent.receive(1)
+    urls = [running.endpoint + path for path in ("/status", "/health", "/nowhere", "/push/x")]
+    urls += [endpoint] if method != "POST" else [message]
+    urls += [message] if method not in ("DELETE", "POST") else []
+    for url in urls:
+        if method == "GET" and url.endswith(("/status", "/health")):
+            continue
+        answer = await sender.request(method, url, headers={"TTL": "60"})
+        assert answer.status in (404, 405), (method, url)
+        if answer.status == 405:
+            assert "POST" in answer.headers["Allow"] or "DELETE" in answer.headers["Allow"]
+    await agent.silence()
+
+
+@pytest.mark.parametrize("port", ["endpoint_port", "websocket_port"])
+async def test_internal_routes_are_404_on_public_ports(
+    running: Service, connect: Connect, target: tuple[UserAgent, str], port: str
+) -> None:
+    agent, _ = target
+    body = json.dumps({"channelID": CHANNEL, "version": "forged", "ttl": 60, "timestamp": 1})
+    statuses = {}
+    async with raw_client(getattr(running, port)) as client:
+        for line in (
+            f"PUT /push/{agent.uaid}",
+            f"PUT /notif/{agent.uaid}",
+            f"DELETE /notif/{agent.uaid}/1",
+            f"PUT //push/{agent.uaid}",
+        ):
+            client.send(f"{line} HTTP/1.1\r\nHost: h\r\nContent-Length: {len(body)}\r\n\r\n{body}")
+            statuses[line.split("/")[0] + line.split("/")[1]] = (await client.answer()).status
+    assert set(statuses.values()) == {404}, statuses
+    await agent.silence()
+
+
+INTERNAL: dict[str, bytes] = {
+    "nothing": b"",
+    "no JSON": b"nonsense",
+    "a list": b"[]",
+    "an empty object": b"{}",
+    "no version": b'{"channelID":"%s","ttl":60}' % CHANNEL.encode(),
+    "wrong types": b'{"channelID":1,"version":[],"ttl":"x","timestamp":{},"data":1}',
+    "channel that is none": b'{"channelID":"x","version":"v","ttl":60,"timestamp":1}',
+    "headers a list": b'{"channelID":"%s","version":"v","ttl":60,"timestamp":1,"data":"a",'
+    b'"headers":[1]}' % CHANNEL.encode(),
+    "not UTF-8": b'{"channelID":"\xff"}',
+}
+
+
+@pytest.mark.parametrize("body", INTERNAL.values(), ids=INTERNAL)
+async def test_the_internal_port_refuses_what_is_no_notification(
+    running: Service, target: tuple[UserAgent, str], sender: ApplicationServer, body: bytes
+) -> None:
+    agent, endpoint = target
+    answer = await sender.request("PUT", f"{running.node_api}/push/{agent.uaid}", body=body)
+    assert answer.status == 400
+    await delivers_only(agent, sender, endpoint)
+
+
+async def test_the_internal_port_knows_only_connected_users(
+    running: Service, sender: ApplicationServer
+) -> None:
+    for uaid in (uuid.uuid4().hex, "nonsense", "%00", "A" * 8000):
+        for method, path in (("PUT", "push"), ("PUT", "notif")):
+            answer = await sender.request(method, f"{running.node_api}/{path}/{uaid}", body=b"{}")
+            assert answer.status == 404, (path, uaid)
+        for connected_at in ("1", "x", "-1", "9" * 5000):
+            url = f"{running.node_api}/notif/{uaid}/{connected_at}"
+            assert (await sender.request("DELETE", url)).status == 200
