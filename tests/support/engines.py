@@ -1,8 +1,11 @@
 """The engines that tests of the domain run on, by name."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
+
+import pytest
 
 from keytables import Clock, Engine
 from keytables.sqlite import SqliteEngine
@@ -33,3 +36,18 @@ async def engine(name: str, folder: Path, clock: Clock) -> AsyncIterator[Engine]
         await opened.close()
         if database is not None:
             await database.clear()
+
+
+def engine_fixture(names: Sequence[str]) -> Any:
+    """A fixture `engine` for a module or folder whose tests run on each of these engines; it takes
+    its time from the fixture `clock`.
+    """
+
+    @pytest.fixture(params=names, name="engine")
+    async def opened(
+        request: pytest.FixtureRequest, tmp_path: Path, clock: Clock
+    ) -> AsyncIterator[Engine]:
+        async with engine(request.param, tmp_path, clock) as found:
+            yield found
+
+    return opened

@@ -105,17 +105,17 @@ async def test_health_asks_each_table_once_and_writes_nothing(house: House, path
 
 
 @pytest.mark.parametrize("path", ["/health", "/status"])
-async def test_head_is_answered_like_get(house: House, path: str) -> None:
+async def test_head_gets_the_status_of_get(house: House, path: str) -> None:
     response = await ask(house, path, "HEAD")
     assert response is not None
     assert response.status == 200
 
 
 @pytest.mark.parametrize("method", ["POST", "PUT", "DELETE", "OPTIONS"])
-async def test_other_methods_are_none_of_its_pages(house: House, method: str) -> None:
+async def test_other_methods_have_no_page(house: House, method: str) -> None:
     assert await ask(house, "/status", method) is None
 
 
 @pytest.mark.parametrize("path", ["/", "/status/", "/healthy", "/__error__", ""])
-async def test_other_paths_are_none_of_its_pages(house: House, path: str) -> None:
+async def test_other_paths_have_no_page(house: House, path: str) -> None:
     assert await ask(house, path) is None

@@ -6,7 +6,7 @@ import pytest
 
 from autopush import responses
 from autopush.webpush.errors import Errno, PushError
-from support.endpoint_house import headers_of, refusal
+from support.endpoint_harness import headers_of, refusal
 
 
 def test_json_is_json() -> None:
@@ -16,7 +16,7 @@ def test_json_is_json() -> None:
     assert headers_of(response) == {"x": "y", "content-type": "application/json"}
 
 
-def test_words_are_utf_8() -> None:
+def test_text_is_utf_8() -> None:
     response = responses.text(404, "näher", (("X", "y"),))
     assert (response.status, response.body.decode()) == (404, "näher")
     assert headers_of(response) == {"x": "y", "content-type": "text/plain; charset=utf-8"}
@@ -36,14 +36,14 @@ def test_headers_of_a_refusal_are_added_to_those_of_its_status() -> None:
 
 
 @pytest.mark.parametrize(("status", "errno"), [(404, 102), (413, 104), (500, 999), (503, 201)])
-def test_what_the_http_shell_refuses_has_the_same_shape(status: int, errno: int) -> None:
+def test_an_error_of_the_http_server_has_the_same_shape(status: int, errno: int) -> None:
     response = responses.protocol_error(status, "what is wrong")
     assert refusal(response) == (status, errno)
     assert json.loads(response.body)["message"] == "what is wrong"
 
 
 @pytest.mark.parametrize("status", [400, 405, 408, 411, 414, 431, 501, 505])
-def test_what_has_no_errno_says_so(status: int) -> None:
+def test_an_http_error_without_errno_has_null(status: int) -> None:
     response = responses.protocol_error(status, "what is wrong")
     document = json.loads(response.body)
     assert response.status == document["code"] == status

@@ -1,6 +1,3 @@
-from collections.abc import AsyncIterator
-from pathlib import Path
-
 import pytest
 
 from autopush.store import PushStore, TablePlan
@@ -14,12 +11,7 @@ def clock() -> ManualClock:
     return ManualClock()
 
 
-@pytest.fixture(params=engines.NAMES)
-async def engine(
-    request: pytest.FixtureRequest, tmp_path: Path, clock: ManualClock
-) -> AsyncIterator[Engine]:
-    async with engines.engine(request.param, tmp_path, clock) as opened:
-        yield opened
+engine = engines.engine_fixture(engines.NAMES)
 
 
 @pytest.fixture

@@ -1,8 +1,7 @@
 """Taking user agents out: old ones by the index, named ones by their UAID."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
-from pathlib import Path
+from collections.abc import Callable
 
 import pytest
 
@@ -31,12 +30,7 @@ CHANNEL = "11111111-2222-3333-4444-555555555555"
 """The clock of these tests stands in January 2027."""
 
 
-@pytest.fixture(params=engines.EVERY)
-async def engine(
-    request: pytest.FixtureRequest, tmp_path: Path, clock: ManualClock
-) -> AsyncIterator[Engine]:
-    async with engines.engine(request.param, tmp_path, clock) as opened:
-        yield opened
+engine = engines.engine_fixture(engines.EVERY)
 
 
 def uaid(number: int) -> str:
@@ -111,7 +105,7 @@ def test_months_ago_goes_over_the_turn_of_the_year(clock: ManualClock) -> None:
 # ── old user agents ──────────────────────────────────────────────────────────────────────────────
 
 
-async def test_who_was_last_seen_in_that_month_is_dropped_and_nobody_else(engine: Engine) -> None:
+async def test_users_last_connected_in_that_month_are_dropped_and_no_others(engine: Engine) -> None:
     seen = {
         1: 202610_00_0000,
         2: 202610_23_0010,
@@ -130,7 +124,7 @@ async def test_who_was_last_seen_in_that_month_is_dropped_and_nobody_else(engine
     assert await subscribed(engine) == await users(engine)
 
 
-async def test_looking_for_them_changes_nothing(engine: Engine) -> None:
+async def test_finding_old_users_writes_nothing(engine: Engine) -> None:
     await add_user(engine, 1)
     await find_old_users(await opened(engine), [OCTOBER], limiter=limiter())
     assert await users(engine) == await subscribed(engine) == {uaid(1)}
@@ -156,14 +150,14 @@ async def test_more_than_a_page_of_one_key_is_followed(
     assert sum(batch.dropped for batch in await drop_october(engine, batch_size=3)) == 11
 
 
-async def test_users_of_bridges_stay(engine: Engine) -> None:
+async def test_users_of_bridges_are_kept(engine: Engine) -> None:
     await add_user(engine, 1, router_type="fcm")
     await add_user(engine, 2, router_type="simplepush")
     assert await drop_october(engine) == [RemovalStep(2, 1)]
     assert await users(engine) == {uaid(1)}
 
 
-async def test_a_user_of_a_table_that_is_gone_is_dropped(engine: Engine) -> None:
+async def test_a_user_of_a_dropped_table_is_dropped(engine: Engine) -> None:
     await add_user(engine, 1, month="message_2026_10")
     await engine.drop_table("message_2026_10")
     await add_user(engine, 2, month=None)
@@ -210,7 +204,7 @@ def stepped(clock: ManualClock) -> SteppedEngine:
 
 
 @pytest.mark.parametrize("moment", ["batch_get router", "update router"])
-async def test_who_connects_between_index_and_delete_stays_with_its_channels(
+async def test_a_user_that_connects_between_index_and_delete_is_kept_with_its_channels(
     stepped: SteppedEngine, clock: ManualClock, moment: str
 ) -> None:
     await add_user(stepped, 1)
@@ -230,9 +224,7 @@ async def test_who_connects_between_index_and_delete_stays_with_its_channels(
     assert record.current_month == "message"
 
 
-async def test_half_dropped_is_gone_for_everyone_else(
-    stepped: SteppedEngine, clock: ManualClock
-) -> None:
+async def test_a_marked_record_counts_as_absent(stepped: SteppedEngine, clock: ManualClock) -> None:
     await add_user(stepped, 1, node_id="http://node:8081")
     stepped.before = _stop_at("batch_write message")
     with pytest.raises(Stopped):
@@ -255,7 +247,7 @@ def _stop_at(moment: str) -> Callable[[str], None]:
 
 
 @pytest.mark.parametrize("calls", range(1, 30))
-async def test_cut_short_at_any_call_it_is_completed_by_the_next_run(
+async def test_a_run_interrupted_at_any_call_is_completed_by_the_next(
     stepped: SteppedEngine, calls: int
 ) -> None:
     for number in range(5):
@@ -292,7 +284,7 @@ async def test_two_runs_at_once_do_no_harm(engine: Engine) -> None:
 @pytest.mark.parametrize(
     "moment", ["query_index router", "batch_get router", "update router", "delete router"]
 )
-async def test_a_throttled_call_is_repeated_and_everyone_counts_once(
+async def test_a_throttled_call_is_retried_and_every_user_counts_once(
     stepped: SteppedEngine, moment: str
 ) -> None:
     for number in range(5):
@@ -313,7 +305,7 @@ async def test_a_throttled_call_is_repeated_and_everyone_counts_once(
     assert await users(stepped) == await subscribed(stepped) == set()
 
 
-async def test_a_store_that_stays_busy_ends_the_run(stepped: SteppedEngine) -> None:
+async def test_a_store_that_stays_throttled_ends_the_run(stepped: SteppedEngine) -> None:
     await add_user(stepped, 1)
 
     def throttle(what: str) -> None:
@@ -345,7 +337,7 @@ async def delete(engine: Engine, numbers: range, key_hash: str = "") -> UserRemo
     return removal
 
 
-async def test_named_user_agents_go_with_their_channels_whenever_they_were_seen(
+async def test_named_user_agents_are_dropped_with_their_channels_whenever_they_connected(
     engine: Engine,
 ) -> None:
     for number in range(60):
@@ -365,7 +357,7 @@ async def test_under_a_key_hash_named_user_agents_are_found_by_their_hash(engine
 
 
 @pytest.mark.parametrize("moment", ["batch_write message", "batch_write router"])
-async def test_a_deletion_that_was_cut_short_is_completed_by_the_next_one(
+async def test_an_interrupted_deletion_is_completed_by_the_next_one(
     stepped: SteppedEngine, moment: str
 ) -> None:
     await add_user(stepped, 1)
@@ -386,6 +378,6 @@ async def test_a_user_agent_is_described_without_its_secrets(engine: Engine) -> 
     assert await removal.describe(uaid(3)) is None
 
 
-async def test_an_empty_store_is_told_and_gets_no_table(engine: Engine) -> None:
+async def test_an_empty_store_is_reported_and_gets_no_table(engine: Engine) -> None:
     assert await UserRemover.open(engine, PLAN, key_hash="") is None
     assert await engine.table_names() == []

@@ -100,7 +100,7 @@ async def test_topics_are_read_first_then_the_rest_by_storing_time(
     ]
 
 
-async def test_a_page_is_bounded_and_says_where_to_go_on(
+async def test_a_page_is_bounded_and_names_the_last_sort_key(
     store: PushStore, clock: ManualClock
 ) -> None:
     for number in range(100, 100 + 2 * PAGE + 3):
@@ -151,12 +151,12 @@ async def test_a_late_ack_does_not_delete_the_message_that_replaced_the_acked_on
     assert await versions(store) == []
 
 
-async def test_deleting_what_is_not_there_is_fine(store: PushStore, clock: ManualClock) -> None:
+async def test_deleting_an_absent_message_succeeds(store: PushStore, clock: ManualClock) -> None:
     assert await store.current.delete(UAID, Row("02:1:x", None))
 
 
 @pytest.mark.parametrize("count", [1, 2, 30])
-async def test_acked_messages_of_every_kind_are_forgotten_together(
+async def test_acked_messages_of_every_kind_are_deleted_together(
     store: PushStore, clock: ManualClock, count: int
 ) -> None:
     acked = [message(clock, number) for number in range(count)]
@@ -170,7 +170,7 @@ async def test_acked_messages_of_every_kind_are_forgotten_together(
 
 @pytest.mark.parametrize("topic", [None, "news"])
 @pytest.mark.parametrize("count", [1, 2])
-async def test_what_is_forgotten_is_gone_for_a_read_that_is_submitted_next(
+async def test_a_read_submitted_after_a_delete_does_not_see_its_messages(
     store: PushStore, clock: ManualClock, topic: str | None, count: int
 ) -> None:
     acked = [message(clock, number, topic=topic and f"{topic}{number}") for number in range(count)]
@@ -253,7 +253,7 @@ async def test_a_read_pointer_of_the_predecessor_is_found(engine: Engine, store:
 # ── saving what was sent and not acked ──────────────────────────────────────────────────────────
 
 
-async def test_a_saved_topic_message_leaves_a_newer_one_alone(
+async def test_a_saved_topic_message_does_not_replace_a_newer_one(
     store: PushStore, clock: ManualClock
 ) -> None:
     older = message(clock, 1, topic="news")

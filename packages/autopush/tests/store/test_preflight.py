@@ -1,8 +1,5 @@
 """The check at start: it says what does not work, and leaves nothing behind."""
 
-from collections.abc import AsyncIterator
-from pathlib import Path
-
 import pytest
 
 from autopush.store.preflight import LIFETIME, UAID_PREFIX, PreflightFailed, preflight
@@ -31,12 +28,7 @@ USED = [
 ]
 
 
-@pytest.fixture(params=engines.EVERY)
-async def engine(
-    request: pytest.FixtureRequest, tmp_path: Path, clock: ManualClock
-) -> AsyncIterator[Engine]:
-    async with engines.engine(request.param, tmp_path, clock) as opened:
-        yield opened
+engine = engines.engine_fixture(engines.EVERY)
 
 
 class GuardedEngine(MemoryEngine):
@@ -73,21 +65,21 @@ async def rows(engine: Engine) -> list[object]:
 
 
 @pytest.mark.parametrize("key_hash", ["", "a key"])
-async def test_where_all_works_it_passes_and_leaves_nothing(
+async def test_with_all_rights_it_passes_and_leaves_nothing(
     engine: Engine, clock: ManualClock, key_hash: str
 ) -> None:
     await check(engine, clock, key_hash)
     assert await rows(engine) == []
 
 
-async def test_two_checks_at_once_do_not_meet(engine: Engine, clock: ManualClock) -> None:
+async def test_two_checks_at_once_do_not_interfere(engine: Engine, clock: ManualClock) -> None:
     import asyncio
 
     await asyncio.gather(*(check(engine, clock) for _ in range(3)))
     assert await rows(engine) == []
 
 
-async def test_its_uaid_can_be_told_and_has_the_length_of_one(
+async def test_its_uaid_is_recognisable_and_has_the_usual_length(
     guarded: GuardedEngine, clock: ManualClock
 ) -> None:
     guarded.refused = {("delete", "router"), ("batch_write", "router")}
@@ -114,7 +106,7 @@ async def test_a_missing_right_is_named_and_nothing_is_left(
 
 
 @pytest.mark.parametrize("table", ["router", MONTH])
-async def test_what_may_not_be_deleted_expires(
+async def test_rows_that_may_not_be_deleted_expire(
     guarded: GuardedEngine, clock: ManualClock, table: str
 ) -> None:
     guarded.refused = {("delete", table), ("batch_write", table)}
@@ -133,7 +125,7 @@ async def test_any_other_failure_names_the_call_and_the_table(
         await check(guarded, clock)
 
 
-async def test_an_answer_that_is_not_what_was_written_is_a_failure(
+async def test_a_read_that_differs_from_what_was_written_is_a_failure(
     guarded: GuardedEngine, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def nothing(_: object) -> None:

@@ -1,9 +1,7 @@
 """Which message tables a store has, and how the month turns, over every engine."""
 
 import asyncio
-from collections.abc import AsyncIterator
 from datetime import UTC, datetime
-from pathlib import Path
 
 import pytest
 
@@ -22,12 +20,7 @@ ROTATING = TablePlan(rotating=True)
 MINUTE, DAY = 60.0, 86_400.0
 
 
-@pytest.fixture(params=engines.EVERY)
-async def engine(
-    request: pytest.FixtureRequest, tmp_path: Path, clock: ManualClock
-) -> AsyncIterator[Engine]:
-    async with engines.engine(request.param, tmp_path, clock) as opened:
-        yield opened
+engine = engines.engine_fixture(engines.EVERY)
 
 
 def at(year: int, month: int, day: int, hour: int = 0, minute: int = 0) -> float:
@@ -67,7 +60,7 @@ async def make(engine: Engine, *names: str) -> None:
 # ── at the start ────────────────────────────────────────────────────────────────────────────────
 
 
-async def test_the_tables_of_this_month_and_the_one_before_are_made(
+async def test_the_tables_of_this_month_and_the_previous_one_are_created(
     engine: Engine, clock: ManualClock
 ) -> None:
     store = await open_store(engine, clock, at(2027, 1, 15))
@@ -81,7 +74,7 @@ async def test_the_tables_of_this_month_and_the_one_before_are_made(
     assert store.current.name == "message_2027_01"
 
 
-async def test_on_the_last_day_of_a_month_the_next_ones_table_is_made_too(
+async def test_on_the_last_day_of_a_month_the_next_table_is_created_too(
     engine: Engine, clock: ManualClock
 ) -> None:
     store = await open_store(engine, clock, at(2026, 12, 31))
@@ -89,7 +82,7 @@ async def test_on_the_last_day_of_a_month_the_next_ones_table_is_made_too(
     assert store.current.name == "message_2026_12"
 
 
-async def test_what_is_there_is_found_and_a_later_month_is_not_begun(
+async def test_existing_tables_are_found_and_a_later_month_is_not_started(
     engine: Engine, clock: ManualClock
 ) -> None:
     await make(engine, "message", "message_2026_09", "message_2027_03", "message_2026_01")
@@ -110,7 +103,7 @@ async def test_tables_have_the_names_of_the_plan(engine: Engine, clock: ManualCl
     assert await engine.table_names() == ["m___2026_10", "m___2026_11", "r__", "s__"]
 
 
-async def test_tables_are_made_with_their_capacities(clock: ManualClock) -> None:
+async def test_tables_are_created_with_their_capacities(clock: ManualClock) -> None:
     engine = MemoryEngine(clock)
     plan = TablePlan(
         rotating=True,
@@ -133,7 +126,7 @@ async def test_tables_are_made_with_their_capacities(clock: ManualClock) -> None
 # ── the month turns ─────────────────────────────────────────────────────────────────────────────
 
 
-async def test_the_next_months_table_is_made_a_day_ahead_and_used_from_its_first_minute(
+async def test_the_next_table_is_created_a_day_ahead_and_used_from_its_first_minute(
     engine: Engine, clock: ManualClock
 ) -> None:
     store = await open_store(engine, clock, at(2026, 12, 15))
@@ -152,7 +145,7 @@ async def test_the_next_months_table_is_made_a_day_ahead_and_used_from_its_first
     assert store.current.name == "message_2027_01"
 
 
-async def test_two_years_of_minutes_turn_every_month_once(clock: ManualClock) -> None:
+async def test_two_years_of_minutes_start_every_month_once(clock: ManualClock) -> None:
     engine = MemoryEngine(clock)
     store = await open_store(engine, clock, at(2026, 11, 15))
     turned, foreseen = [], []
@@ -173,7 +166,7 @@ async def test_two_years_of_minutes_turn_every_month_once(clock: ManualClock) ->
     assert len(known(store)) == 3
 
 
-async def test_a_month_is_not_begun_before_its_table_is_there(clock: ManualClock) -> None:
+async def test_a_month_is_not_started_before_its_table_exists(clock: ManualClock) -> None:
     class Refusing(MemoryEngine):
         refuses = False
 
@@ -194,7 +187,7 @@ async def test_a_month_is_not_begun_before_its_table_is_there(clock: ManualClock
     assert store.current.name == "message_2026_12"
 
 
-async def test_turning_a_month_again_asks_the_store_nothing(
+async def test_rotating_again_makes_no_calls(
     clock: ManualClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     engine = MemoryEngine(clock)
@@ -208,7 +201,7 @@ async def test_turning_a_month_again_asks_the_store_nothing(
     await store.rotate()
 
 
-async def test_users_of_a_table_that_is_too_old_are_unknown_after_the_turn(
+async def test_users_of_a_table_that_is_too_old_are_unknown_after_rotation(
     engine: Engine, clock: ManualClock
 ) -> None:
     await make(engine, "message_2026_08")
@@ -236,7 +229,7 @@ async def test_a_clock_that_goes_back_changes_nothing(engine: Engine, clock: Man
 
 
 @pytest.mark.parametrize("ahead", [at(2026, 12, 15), at(2027, 11, 15)], ids=["month", "year"])
-async def test_a_clock_that_leaps_ahead_and_back_makes_no_user_unknown(
+async def test_a_clock_that_jumps_ahead_and_back_makes_no_user_unknown(
     engine: Engine, clock: ManualClock, ahead: float
 ) -> None:
     store = await open_store(engine, clock, at(2026, 11, 15))
@@ -290,7 +283,7 @@ async def test_users_of_other_tables_are_moved_to_the_frozen_one(
 # ── tables that come and go ─────────────────────────────────────────────────────────────────────
 
 
-async def test_a_table_that_another_node_made_is_found_when_a_user_has_it(
+async def test_a_table_that_another_node_created_is_found_when_a_user_has_it(
     engine: Engine, clock: ManualClock
 ) -> None:
     store = await open_store(engine, clock, at(2026, 11, 15))
@@ -300,7 +293,7 @@ async def test_a_table_that_another_node_made_is_found_when_a_user_has_it(
 
 
 @pytest.mark.parametrize("name", ["message_2026_12", "message_2026_01", "nonsense", "router", ""])
-async def test_a_table_that_is_not_there_or_too_old_or_none_of_ours_is_not_made(
+async def test_a_missing_or_old_or_foreign_table_is_not_created(
     engine: Engine, clock: ManualClock, name: str
 ) -> None:
     await make(engine, "message_2026_01", "message_2026_09")
@@ -321,7 +314,7 @@ class Listing(MemoryEngine):
         return await super().table_names()
 
 
-async def test_a_table_that_is_not_there_is_looked_for_once_a_minute(clock: ManualClock) -> None:
+async def test_a_missing_table_is_looked_for_once_a_minute(clock: ManualClock) -> None:
     engine = Listing(clock)
     store = await open_store(engine, clock, at(2026, 11, 15))
     engine.lists = 0
@@ -343,7 +336,7 @@ async def test_a_clock_that_goes_back_does_not_keep_a_table_absent(clock: Manual
     assert await store.table("message_2026_12") is not None
 
 
-async def test_many_who_look_for_tables_at_once_share_one_look(clock: ManualClock) -> None:
+async def test_concurrent_searches_for_tables_share_one_listing(clock: ManualClock) -> None:
     engine = Listing(clock)
     store = await open_store(engine, clock, at(2026, 11, 15))
     engine.lists = 0
@@ -352,7 +345,7 @@ async def test_many_who_look_for_tables_at_once_share_one_look(clock: ManualCloc
     assert engine.lists == 1
 
 
-async def test_what_is_remembered_of_absent_tables_is_bounded(clock: ManualClock) -> None:
+async def test_the_cache_of_absent_tables_is_bounded(clock: ManualClock) -> None:
     engine = Listing(clock)
     store = await open_store(engine, clock, at(2026, 11, 15))
     for year in range(3000, 3000 + MAX_ABSENT):
@@ -361,7 +354,7 @@ async def test_what_is_remembered_of_absent_tables_is_bounded(clock: ManualClock
     assert len(store._absent) <= MAX_ABSENT
 
 
-async def test_a_look_that_fails_is_no_proof_of_absence(clock: ManualClock) -> None:
+async def test_a_failed_listing_is_no_proof_of_absence(clock: ManualClock) -> None:
     class Failing(MemoryEngine):
         fails = False
 
@@ -380,7 +373,7 @@ async def test_a_look_that_fails_is_no_proof_of_absence(clock: ManualClock) -> N
     assert await store.table("message_2026_12") is not None
 
 
-async def test_a_table_that_was_dropped_is_forgotten_with_its_users(
+async def test_a_dropped_table_is_unknown_with_its_users(
     engine: Engine, clock: ManualClock
 ) -> None:
     store = await open_store(engine, clock, at(2026, 11, 15))
@@ -391,7 +384,7 @@ async def test_a_table_that_was_dropped_is_forgotten_with_its_users(
     assert not await user_of(store, "message_2026_10")
 
 
-async def test_a_table_that_is_still_there_is_not_gone(engine: Engine, clock: ManualClock) -> None:
+async def test_an_existing_table_is_not_gone(engine: Engine, clock: ManualClock) -> None:
     store = await open_store(engine, clock, at(2026, 11, 15))
     await engine.drop_table("message_2026_10")
     await make(engine, "message_2026_10")
@@ -402,7 +395,7 @@ async def test_a_table_that_is_still_there_is_not_gone(engine: Engine, clock: Ma
     assert await messages.channels(UAID) == {CHANNEL}
 
 
-async def test_the_current_table_is_made_anew_when_it_was_dropped(
+async def test_the_current_table_is_created_again_when_it_was_dropped(
     engine: Engine, clock: ManualClock
 ) -> None:
     store = await open_store(engine, clock, at(2026, 11, 15))

@@ -26,7 +26,7 @@ def sleeper(clock: ManualClock) -> Sleeper:
     return Sleeper(clock)
 
 
-async def test_no_more_is_done_in_a_time_than_the_rate_allows(
+async def test_no_more_is_acquired_than_the_rate_allows(
     clock: ManualClock, sleeper: Sleeper
 ) -> None:
     limiter, began, done = RateLimiter(10, clock=clock, sleep=sleeper), clock(), 0
@@ -37,7 +37,7 @@ async def test_no_more_is_done_in_a_time_than_the_rate_allows(
         clock.advance(0.01)  # what the work itself takes
 
 
-async def test_time_spent_idle_is_not_saved_up(clock: ManualClock, sleeper: Sleeper) -> None:
+async def test_idle_time_is_not_credited(clock: ManualClock, sleeper: Sleeper) -> None:
     limiter = RateLimiter(10, clock=clock, sleep=sleeper)
     clock.advance(1000)
     await limiter.acquire(10)
@@ -45,7 +45,7 @@ async def test_time_spent_idle_is_not_saved_up(clock: ManualClock, sleeper: Slee
     assert sleeper.pauses == [pytest.approx(1.0)]
 
 
-async def test_a_busy_store_is_asked_again_later_and_more_slowly(
+async def test_a_throttled_call_is_retried_later_and_the_rate_is_halved(
     clock: ManualClock, sleeper: Sleeper
 ) -> None:
     limiter, answers = (
@@ -67,7 +67,7 @@ async def test_a_busy_store_is_asked_again_later_and_more_slowly(
     assert limiter.rate == 100
 
 
-async def test_calls_refused_together_slow_it_down_once(clock: ManualClock) -> None:
+async def test_calls_throttled_together_halve_the_rate_once(clock: ManualClock) -> None:
     async def no_time(_: float) -> None: ...
 
     limiter = RateLimiter(100, clock=clock, sleep=no_time)
@@ -83,7 +83,7 @@ async def test_calls_refused_together_slow_it_down_once(clock: ManualClock) -> N
     assert 50 <= limiter.rate < 100
 
 
-async def test_patience_ends(clock: ManualClock, sleeper: Sleeper) -> None:
+async def test_the_last_attempt_raises(clock: ManualClock, sleeper: Sleeper) -> None:
     limiter, calls = RateLimiter(100, clock=clock, sleep=sleeper), 0
 
     async def call() -> None:
@@ -98,7 +98,7 @@ async def test_patience_ends(clock: ManualClock, sleeper: Sleeper) -> None:
     assert limiter.rate >= 1
 
 
-async def test_other_errors_are_not_waited_for(clock: ManualClock, sleeper: Sleeper) -> None:
+async def test_other_errors_are_not_retried(clock: ManualClock, sleeper: Sleeper) -> None:
     async def call() -> None:
         raise Unavailable("gone")
 

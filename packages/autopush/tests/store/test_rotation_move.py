@@ -1,8 +1,6 @@
 """Moving a user from the table of one month to that of another, over every engine."""
 
-from collections.abc import AsyncIterator
 from datetime import UTC, datetime
-from pathlib import Path
 
 import pytest
 
@@ -35,12 +33,7 @@ def clock() -> ManualClock:
     return ManualClock(datetime(2026, 11, 15, tzinfo=UTC).timestamp())
 
 
-@pytest.fixture(params=engines.EVERY)
-async def engine(
-    request: pytest.FixtureRequest, tmp_path: Path, clock: ManualClock
-) -> AsyncIterator[Engine]:
-    async with engines.engine(request.param, tmp_path, clock) as opened:
-        yield opened
+engine = engines.engine_fixture(engines.EVERY)
 
 
 @pytest.fixture
@@ -131,7 +124,7 @@ async def test_the_copied_row_says_by_which_connection_and_has_no_read_pointer(
     ]
 
 
-async def test_the_old_row_stays_for_those_who_read_the_record_before(
+async def test_the_old_row_is_kept_for_readers_of_the_old_record(
     store: PushStore, old: Messages
 ) -> None:
     await move(store, old)
@@ -162,7 +155,7 @@ async def test_a_late_copy_does_not_overwrite_what_was_subscribed_since_a_move_w
     assert await store.current.channels(UAID) == {OTHER}
 
 
-async def test_channels_of_an_attempt_that_was_cut_short_are_replaced(
+async def test_channels_copied_by_an_interrupted_attempt_are_replaced(
     store: PushStore, old: Messages
 ) -> None:
     await store.current.copy_channels(UAID, frozenset({OTHER}), CONNECTED - 1)
@@ -170,7 +163,7 @@ async def test_channels_of_an_attempt_that_was_cut_short_are_replaced(
     assert await store.current.channels(UAID) == {CHANNEL}
 
 
-async def test_channels_given_up_since_such_an_attempt_are_gone(
+async def test_channels_removed_since_such_an_attempt_are_not_kept(
     store: PushStore, old: Messages
 ) -> None:
     await store.current.copy_channels(UAID, frozenset({CHANNEL}), CONNECTED)
@@ -210,7 +203,7 @@ async def test_only_the_connection_on_record_moves_its_user(
     assert (await record(store)).moved_from is None
 
 
-async def test_a_user_that_was_dropped_meanwhile_is_not_made_anew(
+async def test_a_user_that_was_dropped_meanwhile_is_not_created_again(
     store: PushStore, old: Messages
 ) -> None:
     await store.users.drop(UAID)
@@ -227,7 +220,7 @@ async def test_a_move_may_be_repeated(store: PushStore, old: Messages) -> None:
 # ── messages ────────────────────────────────────────────────────────────────────────────────────
 
 
-async def test_what_is_left_in_the_old_table_is_carried_over_as_it_was(
+async def test_messages_left_in_the_old_table_are_moved_unchanged(
     store: PushStore, old: Messages, clock: ManualClock
 ) -> None:
     left = [message(clock, number) for number in range(10, 35)]
@@ -239,7 +232,7 @@ async def test_what_is_left_in_the_old_table_is_carried_over_as_it_was(
     assert await stored(old) == []
 
 
-async def test_what_counts_as_read_or_is_over_is_not_carried_over(
+async def test_read_and_expired_messages_are_not_moved(
     engine: Engine, store: PushStore, old: Messages, clock: ManualClock
 ) -> None:
     read, expired, unread = message(clock, 1), message(clock, 3, ttl=5), message(clock, 4)
@@ -254,7 +247,7 @@ async def test_what_counts_as_read_or_is_over_is_not_carried_over(
     assert [found.version for found in await stored(store.current)] == ["version-5", "version-4"]
 
 
-async def test_a_newer_message_of_a_topic_is_not_replaced_by_one_carried_over(
+async def test_a_newer_message_of_a_topic_is_not_replaced_by_a_moved_one(
     store: PushStore, old: Messages, clock: ManualClock
 ) -> None:
     older = message(clock, 1, topic="news")
@@ -266,7 +259,7 @@ async def test_a_newer_message_of_a_topic_is_not_replaced_by_one_carried_over(
     assert await stored(old) == []
 
 
-async def test_a_topic_message_replaced_in_the_old_table_is_not_carried_over(
+async def test_a_topic_message_replaced_in_the_old_table_is_not_moved(
     store: PushStore, old: Messages, clock: ManualClock
 ) -> None:
     first, second = message(clock, 1, topic="news"), message(clock, 2, topic="news")
@@ -277,7 +270,7 @@ async def test_a_topic_message_replaced_in_the_old_table_is_not_carried_over(
     assert await stored(old) == [second]
 
 
-async def test_what_was_acked_meanwhile_is_not_carried_over(
+async def test_messages_acked_meanwhile_are_not_moved(
     store: PushStore, old: Messages, clock: ManualClock
 ) -> None:
     notification = message(clock, 1)
@@ -286,7 +279,7 @@ async def test_what_was_acked_meanwhile_is_not_carried_over(
 
 
 @pytest.mark.parametrize("failing", range(3))
-async def test_a_message_that_could_not_be_carried_over_is_still_in_one_of_the_tables(
+async def test_a_message_that_could_not_be_moved_is_still_in_one_of_the_tables(
     engine: Engine, clock: ManualClock, failing: int
 ) -> None:
     gate = GatedEngine(engine)
@@ -307,7 +300,7 @@ async def test_a_message_that_could_not_be_carried_over_is_still_in_one_of_the_t
     assert (await stored(old), await stored(store.current)) == ([], [notification])
 
 
-async def test_an_old_table_that_is_gone_has_nothing_left(
+async def test_a_dropped_old_table_has_no_messages_to_move(
     engine: Engine, store: PushStore, old: Messages
 ) -> None:
     await engine.drop_table(OLD)
@@ -318,7 +311,7 @@ async def test_an_old_table_that_is_gone_has_nothing_left(
 # ── the last look ───────────────────────────────────────────────────────────────────────────────
 
 
-async def test_the_next_connection_looks_a_last_time_and_notes_it(
+async def test_the_next_connection_reads_the_old_table_a_last_time_and_ends_the_move(
     store: PushStore, old: Messages, clock: ManualClock
 ) -> None:
     await move(store, old)
@@ -341,7 +334,7 @@ async def test_a_connection_that_was_replaced_does_not_end_the_move(
     assert (await record(store)).moved_from == OLD
 
 
-async def test_a_move_from_a_table_that_is_gone_ends_all_the_same(
+async def test_a_move_from_a_dropped_table_ends_too(
     engine: Engine, store: PushStore, old: Messages
 ) -> None:
     await move(store, old)
@@ -350,7 +343,7 @@ async def test_a_move_from_a_table_that_is_gone_ends_all_the_same(
     assert (await record(store)).moved_from is None
 
 
-async def test_where_nothing_was_moved_nothing_is_asked(
+async def test_without_a_move_no_call_is_made(
     engine: Engine, clock: ManualClock, old: Messages
 ) -> None:
     gate = GatedEngine(engine)
@@ -364,7 +357,7 @@ async def test_where_nothing_was_moved_nothing_is_asked(
 # ── whoever stored a message ────────────────────────────────────────────────────────────────────
 
 
-async def test_a_message_stored_for_a_user_that_was_moved_meanwhile_follows_it(
+async def test_a_message_stored_for_a_user_that_was_moved_meanwhile_is_moved_too(
     store: PushStore, old: Messages, clock: ManualClock
 ) -> None:
     late = message(clock, 1)
@@ -374,7 +367,7 @@ async def test_a_message_stored_for_a_user_that_was_moved_meanwhile_follows_it(
     assert (await stored(old), await stored(store.current)) == ([], [late])
 
 
-async def test_a_message_of_a_user_that_stays_stays(
+async def test_a_message_of_a_user_that_was_not_moved_is_not_moved(
     store: PushStore, old: Messages, clock: ManualClock
 ) -> None:
     late = message(clock, 1)
@@ -383,7 +376,7 @@ async def test_a_message_of_a_user_that_stays_stays(
     assert (await stored(old), await stored(store.current)) == ([late], [])
 
 
-async def test_a_message_follows_into_a_table_that_is_not_known_yet(
+async def test_a_message_is_moved_to_a_table_that_is_not_known_yet(
     engine: Engine, store: PushStore, old: Messages, clock: ManualClock
 ) -> None:
     late = message(clock, 1)
@@ -396,7 +389,9 @@ async def test_a_message_follows_into_a_table_that_is_not_known_yet(
     assert [item["updateid"] for item in (await table.scan()).items] == [late.version]
 
 
-async def test_with_one_table_no_user_can_get_lost(store: PushStore, old: Messages) -> None:
+async def test_only_a_table_older_than_another_is_superseded(
+    store: PushStore, old: Messages
+) -> None:
     assert store.is_superseded(old)
     assert not store.is_superseded(store.current)
 
@@ -424,7 +419,7 @@ async def test_messages_are_removed_from_whatever_table_has_them(
     )
 
 
-async def test_a_table_that_is_gone_does_not_keep_a_message_from_being_removed(
+async def test_a_dropped_table_does_not_keep_a_message_from_being_removed(
     engine: Engine, store: PushStore, old: Messages, clock: ManualClock
 ) -> None:
     notification = message(clock, 1)

@@ -1,8 +1,6 @@
 """The care of monthly message tables: what is made, lowered and dropped, and what never is."""
 
-from collections.abc import AsyncIterator
 from datetime import UTC, datetime
-from pathlib import Path
 
 import pytest
 
@@ -28,12 +26,7 @@ IDLE = Capacity(5, 5)
 ROTATING = TablePlan(rotating=True)
 
 
-@pytest.fixture(params=engines.EVERY)
-async def engine(
-    request: pytest.FixtureRequest, tmp_path: Path, clock: ManualClock
-) -> AsyncIterator[Engine]:
-    async with engines.engine(request.param, tmp_path, clock) as opened:
-        yield opened
+engine = engines.engine_fixture(engines.EVERY)
 
 
 def at(text: str) -> float:
@@ -68,7 +61,7 @@ def test_in_january_december_is_the_previous_month() -> None:
     assert todo(found, "2027-01-04T00:00") == [DropTable("message_2026_11")]
 
 
-def test_the_table_that_has_just_grown_too_old_stays_until_its_last_users_have_moved() -> None:
+def test_a_table_just_too_old_is_kept_until_its_last_users_have_moved() -> None:
     found = billed_by_use("2026_09", "2026_10", "2026_11", "2026_12", "2027_01")
     assert todo(found, "2026-12-03T23:59") == [DropTable("message_2026_09")]
     assert todo(found, "2026-12-04") == [DropTable("message_2026_10"), DropTable("message_2026_09")]
@@ -84,7 +77,7 @@ def test_a_table_billed_by_use_is_not_provisioned() -> None:
     assert todo({"message_2026_11": None, "message_2026_12": BUSY}, "2026-11-21") == []
 
 
-def test_the_previous_month_is_lowered_when_this_one_has_settled() -> None:
+def test_the_previous_month_is_lowered_after_the_first_days() -> None:
     found = {"message_2026_10": BUSY, "message_2026_11": BUSY, "message_2026_12": BUSY}
     assert todo(found, "2026-11-03T23:59") == []
     assert todo(found, "2026-11-04T00:00") == [SetCapacity("message_2026_10", IDLE)]
@@ -115,7 +108,7 @@ def test_this_month_the_previous_one_and_later_ones_are_never_dropped(keep: int)
     assert todo(found, "2026-11-21", keep=keep) == []
 
 
-def test_tables_that_do_not_rotate_are_left_alone() -> None:
+def test_tables_that_do_not_rotate_are_not_changed() -> None:
     found = billed_by_use("2020_01", "2026_10", "2026_11")
     assert todo(found, "2026-11-21", TablePlan(rotating=False)) == []
 
@@ -134,7 +127,7 @@ async def test_only_tables_of_months_with_the_prefix_are_found(clock: ManualCloc
     assert await find_tables(engine, ROTATING) == dict.fromkeys(mine, BUSY)
 
 
-async def test_steps_done_twice_leave_what_they_leave_done_once(engine: Engine) -> None:
+async def test_repeating_steps_changes_nothing(engine: Engine) -> None:
     for month in ("2026_09", "2026_10", "2026_11"):
         await engine.ensure_table(message_table(f"message_{month}"), capacity=BUSY)
     planned = todo(await find_tables(engine, ROTATING), "2026-11-21")
@@ -154,7 +147,7 @@ async def test_steps_done_twice_leave_what_they_leave_done_once(engine: Engine) 
         }
 
 
-async def test_what_is_cut_short_after_any_step_is_completed_by_the_next_run(
+async def test_a_run_interrupted_after_any_step_is_completed_by_the_next(
     clock: ManualClock,
 ) -> None:
     results = []

@@ -71,7 +71,7 @@ def test_the_month_of_a_time_is_that_of_utc(now: float, month: Month) -> None:
         "",
     ],
 )
-def test_any_other_name_is_no_months(name: str) -> None:
+def test_any_other_name_is_of_no_month(name: str) -> None:
     assert Month.parse("message", name) is None
 
 
@@ -95,7 +95,7 @@ NAMES = [
 ]
 
 
-def test_where_months_turn_the_last_one_three_past_ones_and_all_later_ones_are_live() -> None:
+def test_with_rotation_the_last_month_three_past_ones_and_all_later_ones_are_live() -> None:
     assert live_tables("message", NAMES, NOVEMBER) == [
         "message_2027_02",
         "message_2026_12",
@@ -111,7 +111,7 @@ def test_a_gap_in_the_months_leaves_three_past_ones() -> None:
     assert live_tables("message", names, NOVEMBER) == names[:0:-1]
 
 
-def test_where_they_do_not_turn_the_newest_three_are_live() -> None:
+def test_without_rotation_the_newest_three_are_live() -> None:
     assert live_tables("message", NAMES, None) == [
         "message_2027_02",
         "message_2026_12",

@@ -79,7 +79,7 @@ async def test_any_connection_is_newer_than_none(store: PushStore) -> None:
     assert await store.users.connect(await known(store), OTHER_NODE, 1)
 
 
-async def test_connecting_leaves_other_attributes_alone(
+async def test_connecting_does_not_change_other_attributes(
     store: PushStore, router: TableHandle
 ) -> None:
     await router.put({"uaid": UAID, "router_type": "webpush", "connected_at": 1, "extra": "kept"})

@@ -1,7 +1,7 @@
 import pytest
 
 from support.connection_house import House
-from support.endpoint_house import Endpoint
+from support.endpoint_harness import Endpoint
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ import pytest
 from autopush.version import VERSION
 from keytables import KeyTuple, Unavailable
 from support.connection_house import UAID, House
-from support.endpoint_house import Endpoint, headers_of, refusal
+from support.endpoint_harness import Endpoint, headers_of, refusal
 
 TOKEN_PATHS = ["/wpush/v1/token", "/wpush/v2/token", "/wpush/token"]
 PATHS = ["/", *TOKEN_PATHS, "/m/id", "/status", "/health", "/v1/err", "/no/such/page", "/wpush/"]
@@ -37,7 +37,7 @@ async def test_a_push_reaches_its_endpoint_with_or_without_version(
 
 
 @pytest.mark.parametrize("path", TOKEN_PATHS)
-async def test_a_token_that_is_none_is_404_102(endpoint: Endpoint, path: str) -> None:
+async def test_an_invalid_token_is_404_102(endpoint: Endpoint, path: str) -> None:
     assert refusal(await endpoint.ask("POST", path)) == (404, 102)
 
 
@@ -80,7 +80,7 @@ async def test_messages_take_delete_only(endpoint: Endpoint, method: str) -> Non
         ("GET", ""),
     ],
 )
-async def test_a_path_that_is_none_is_404(endpoint: Endpoint, method: str, path: str) -> None:
+async def test_an_unknown_path_is_404_102(endpoint: Endpoint, method: str, path: str) -> None:
     response = await endpoint.ask(method, path)
     assert refusal(response) == (404, 102)
 
@@ -92,12 +92,12 @@ async def test_status_says_ok_and_the_version(endpoint: Endpoint) -> None:
 
 
 @pytest.mark.parametrize("path", ["/health", "/__heartbeat__", "/__version__", "/__lbheartbeat__"])
-async def test_the_status_pages_are_here(endpoint: Endpoint, path: str) -> None:
+async def test_the_status_pages_are_served(endpoint: Endpoint, path: str) -> None:
     assert (await endpoint.ask("GET", path)).status == 200
 
 
 @pytest.mark.parametrize("path", ["/v1/err", "/v1/err/error", "/v1/err/crit", "/__error__"])
-async def test_the_log_check_is_here(endpoint: Endpoint, path: str) -> None:
+async def test_the_log_check_is_served(endpoint: Endpoint, path: str) -> None:
     assert (await endpoint.ask("GET", path)).status == 418
 
 
@@ -107,7 +107,7 @@ async def test_the_start_page_is_at_the_root(endpoint: Endpoint) -> None:
     assert headers_of(response)["content-type"] == "text/html; charset=utf-8"
 
 
-async def test_a_page_answered_twice_carries_its_headers_once(endpoint: Endpoint) -> None:
+async def test_a_page_served_twice_carries_its_headers_once(endpoint: Endpoint) -> None:
     first, second = await endpoint.ask("GET", "/"), await endpoint.ask("GET", "/")
     assert headers_of(first) == headers_of(second)
 
@@ -133,7 +133,7 @@ async def test_a_token_may_be_percent_encoded(house: House, endpoint: Endpoint) 
 
 
 @pytest.mark.parametrize("path", ["/m/%ff%fe", "/m/%00", "/m/%", "/m/é", "/m/%C3%A9"])
-async def test_nonsense_behind_a_percent_sign_is_a_refusal(endpoint: Endpoint, path: str) -> None:
+async def test_bad_percent_encoding_is_refused(endpoint: Endpoint, path: str) -> None:
     assert refusal(await endpoint.ask("DELETE", path)) == (400, 102)
 
 
@@ -184,9 +184,7 @@ async def test_web_pages_of_any_origin_may_push(endpoint: Endpoint, method: str,
 
 
 @pytest.mark.parametrize("method", ["OPTIONS", "DELETE", "GET"])
-async def test_web_pages_of_any_origin_may_take_messages_back(
-    endpoint: Endpoint, method: str
-) -> None:
+async def test_web_pages_of_any_origin_may_delete_messages(endpoint: Endpoint, method: str) -> None:
     assert cors_of(headers_of(await endpoint.ask(method, "/m/id"))) == {
         f"{CORS}allow-origin": "*",
         f"{CORS}allow-methods": "DELETE",
@@ -216,14 +214,18 @@ async def test_a_push_and_its_deletion_carry_the_headers_of_their_route(
 
 @pytest.mark.parametrize("method", ["GET", "OPTIONS", "POST", "DELETE"])
 @pytest.mark.parametrize("path", PATHS)
-async def test_without_cors_no_answer_names_it(house: House, method: str, path: str) -> None:
+async def test_without_cors_no_response_has_its_headers(
+    house: House, method: str, path: str
+) -> None:
     endpoint = Endpoint(house, cors=False)
     assert cors_of(headers_of(await endpoint.ask(method, path))) == {}
 
 
 @pytest.mark.parametrize("method", ["GET", "OPTIONS", "POST", "DELETE"])
 @pytest.mark.parametrize("path", PATHS)
-async def test_hsts_is_on_every_answer_when_it_is_on(house: House, method: str, path: str) -> None:
+async def test_with_hsts_every_response_has_its_header(
+    house: House, method: str, path: str
+) -> None:
     name = "strict-transport-security"
     endpoint = Endpoint(house, hsts_max_age=31_536_000)
     headers = headers_of(await endpoint.ask(method, path))
@@ -256,7 +258,7 @@ async def test_requests_beyond_the_limit_are_503_201_until_others_end(
     assert (await endpoint.push()).status == 201
 
 
-async def test_refused_and_failed_requests_do_not_count_for_ever(
+async def test_refused_and_failed_requests_are_no_longer_in_progress(
     house: House, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await house.known_user()

@@ -10,7 +10,7 @@ from autopush.webpush.keyring import KeyRing, new_key
 from autopush.webpush.notification import Notification
 from keytables import Throttled, Unavailable
 from support.connection_house import CHANNEL, UAID, House
-from support.endpoint_house import Endpoint, headers_of, refusal
+from support.endpoint_harness import Endpoint, headers_of, refusal
 
 
 async def stored(house: House, topic: str | None = None) -> Notification:
@@ -24,7 +24,7 @@ async def delete(endpoint: Endpoint, message_id: str) -> Response:
 
 
 @pytest.mark.parametrize("topic", [None, "news"])
-async def test_a_stored_message_is_taken_back_with_204(
+async def test_a_stored_message_is_deleted_with_204(
     house: House, endpoint: Endpoint, topic: str | None
 ) -> None:
     message, other = await stored(house, topic), await stored(house)
@@ -34,7 +34,7 @@ async def test_a_stored_message_is_taken_back_with_204(
 
 
 @pytest.mark.parametrize("topic", [None, "news"])
-async def test_a_message_that_is_gone_is_204_all_the_same(
+async def test_an_absent_message_is_204_too(
     house: House, endpoint: Endpoint, topic: str | None
 ) -> None:
     message = await stored(house, topic)
@@ -42,7 +42,7 @@ async def test_a_message_that_is_gone_is_204_all_the_same(
         assert (await delete(endpoint, message.version)).status == 204
 
 
-async def test_a_replaced_topic_message_leaves_the_newer_one(
+async def test_deleting_a_replaced_topic_message_keeps_the_newer_one(
     house: House, endpoint: Endpoint
 ) -> None:
     old, new = await stored(house, "news"), await stored(house, "news")
@@ -78,7 +78,7 @@ async def test_a_message_in_the_table_of_another_month_is_found() -> None:
     assert house.engine.tables["message_2026_11"].items == {}
 
 
-async def test_a_message_in_a_table_that_another_node_has_made_is_found() -> None:
+async def test_a_message_in_a_table_that_another_node_created_is_found() -> None:
     house = await House.open()
     endpoint = Endpoint(house)
     await house.known_user()
@@ -90,7 +90,7 @@ async def test_a_message_in_a_table_that_another_node_has_made_is_found() -> Non
     assert newer.items == {}
 
 
-async def test_a_table_that_was_dropped_does_not_keep_a_message_from_being_taken_back() -> None:
+async def test_a_dropped_table_does_not_keep_a_message_from_being_deleted() -> None:
     house = await House.open()
     for month in ("message_2026_11", "message_2026_12"):
         await house.engine.ensure_table(message_table(month))
@@ -110,7 +110,9 @@ async def test_a_legacy_id_finds_its_row(house: House, endpoint: Endpoint) -> No
     assert house.rows() == []
 
 
-async def test_the_channels_are_no_message(house: House, endpoint: Endpoint) -> None:
+async def test_the_channels_row_cannot_be_deleted_as_a_message(
+    house: House, endpoint: Endpoint
+) -> None:
     await house.known_user()
     message = await stored(house)
     await delete(endpoint, message.version)
@@ -118,7 +120,7 @@ async def test_the_channels_are_no_message(house: House, endpoint: Endpoint) -> 
 
 
 @pytest.mark.parametrize("text", ["x", "gAAAAA", "=", "é", "x" * 5000, " "])
-async def test_what_is_no_id_is_400_102(endpoint: Endpoint, text: str) -> None:
+async def test_any_other_text_is_400_102(endpoint: Endpoint, text: str) -> None:
     response = await delete(endpoint, text)
     assert refusal(response) == (400, 102)
     assert headers_of(response)["access-control-allow-methods"] == "DELETE"
@@ -132,7 +134,7 @@ async def test_an_id_of_another_service_is_400_102(house: House, endpoint: Endpo
 
 
 @pytest.mark.parametrize("plain", [b"02:x:y:1", b"99:" + UAID.encode(), b"", b"\xff"])
-async def test_a_sealed_text_that_is_no_id_is_400_102(
+async def test_an_encrypted_text_that_is_no_id_is_400_102(
     house: House, endpoint: Endpoint, plain: bytes
 ) -> None:
     assert refusal(await delete(endpoint, house.ring.encrypt(plain))) == (400, 102)

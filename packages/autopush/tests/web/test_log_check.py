@@ -11,7 +11,7 @@ import pytest
 from autopush.net.http_messages import Response
 from autopush.telemetry import logs
 from autopush.web.app import log_check
-from support.endpoint_house import refusal
+from support.endpoint_harness import refusal
 
 
 @pytest.fixture
@@ -38,7 +38,7 @@ def document(response: Response) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("kind", ["", "error", "Error", "errors", "some-error", "errorcrit"])
-def test_an_error_is_logged_once_and_answered_418(log_file: Path, kind: str) -> None:
+def test_an_error_is_logged_once_and_the_response_is_418(log_file: Path, kind: str) -> None:
     answered = document(log_check(kind))
     assert (answered["error"], answered["message"]) == ("Test Error", "ERROR:Success")
     (record,) = records(log_file)
@@ -63,5 +63,5 @@ def test_an_unknown_kind_is_404_with_errno_0_and_logs_nothing(log_file: Path, ki
     assert records(log_file) == []
 
 
-def test_without_logs_the_answer_is_the_same() -> None:
+def test_without_logs_the_response_is_the_same() -> None:
     assert document(log_check("crit"))["message"] == "FAILURE:Success"

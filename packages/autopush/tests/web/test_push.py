@@ -11,7 +11,7 @@ from autopush.net.http_messages import Response
 from autopush.webpush.identifiers import parse_message_id
 from keytables import ItemTooLarge, Throttled, Unavailable
 from support.connection_house import CHANNEL, ENDPOINT, NODE, OTHER, UAID, House
-from support.endpoint_house import AES128GCM, MAX_DATA, MAX_TTL, Endpoint, headers_of, refusal
+from support.endpoint_harness import AES128GCM, MAX_DATA, MAX_TTL, Endpoint, headers_of, refusal
 from support.senders import Sender
 
 SENDER, STRANGER = Sender(), Sender()
@@ -34,7 +34,7 @@ async def signed(
 # ── refusals ────────────────────────────────────────────────────────────────────────────────────
 
 
-async def test_of_all_that_is_wrong_the_first_in_the_documented_order_is_answered(
+async def test_of_several_errors_the_first_in_the_documented_order_is_reported(
     house: House, endpoint: Endpoint
 ) -> None:
     v2 = endpoint.path(key=SENDER.point)
@@ -143,7 +143,7 @@ async def test_a_known_sender_does_not_hide_what_else_is_wrong(
 
 @pytest.mark.parametrize("token", ["x", "gAAAAA", "e" * 200, "%20", "…", "=" * 8])
 @pytest.mark.parametrize("version", ["v1/", "v2/", ""])
-async def test_a_token_of_nobody_is_404_102(endpoint: Endpoint, version: str, token: str) -> None:
+async def test_a_foreign_token_is_404_102(endpoint: Endpoint, version: str, token: str) -> None:
     assert refusal(await endpoint.ask("POST", f"/wpush/{version}{token}", TTL)) == (404, 102)
 
 
@@ -198,7 +198,7 @@ async def test_an_open_endpoint_does_not_take_a_bad_token_either(
     assert refusal(await endpoint.push(headers)) == (401, 109)
 
 
-async def test_a_sender_is_judged_anew_at_every_push(house: House, endpoint: Endpoint) -> None:
+async def test_a_sender_is_checked_at_every_push(house: House, endpoint: Endpoint) -> None:
     await house.known_user()
     authorization = vapid(house, exp=house.clock() + 10)
     assert (await signed(house, endpoint, authorization)).status == 201
@@ -295,7 +295,7 @@ async def test_without_a_body_crypto_headers_are_neither_checked_nor_stored(
         ("9" * 30, MAX_TTL),
     ],
 )
-async def test_the_answer_names_the_ttl_that_is_applied(
+async def test_the_response_names_the_ttl_that_is_applied(
     house: House, endpoint: Endpoint, sent: str, applied: int
 ) -> None:
     await house.known_user()
@@ -304,7 +304,7 @@ async def test_the_answer_names_the_ttl_that_is_applied(
     assert [row["ttl"] for row in house.rows()] == ([applied] if applied else [])
 
 
-async def test_a_ttl_of_0_for_somebody_who_is_away_is_201_and_stored_nowhere(
+async def test_a_ttl_of_0_for_a_disconnected_user_is_201_and_not_stored(
     house: House, endpoint: Endpoint
 ) -> None:
     await house.known_user()
@@ -330,7 +330,7 @@ async def test_messages_of_one_instant_do_not_overwrite_each_other(
 
 
 @pytest.mark.parametrize("store_first", [True, False], ids=["store-first", "bypass"])
-async def test_a_connected_user_agent_hears_it_at_once(house: House, store_first: bool) -> None:
+async def test_a_connected_user_agent_gets_it_at_once(house: House, store_first: bool) -> None:
     endpoint = Endpoint(house, store_first=store_first)
     agent = await house.subscribed()
     response = await endpoint.push(AES128GCM, BODY, uaid=agent.uaid)
@@ -377,9 +377,7 @@ async def test_a_push_between_hello_and_its_reply_is_stored_and_delivered_after_
     assert notification["version"] == json.loads(response.body)["message-id"]
 
 
-async def test_a_node_that_has_not_got_the_user_agent_is_cleared(
-    house: House, endpoint: Endpoint
-) -> None:
+async def test_a_node_without_the_user_agent_is_cleared(house: House, endpoint: Endpoint) -> None:
     await house.known_user(node_id=NODE)
     assert (await endpoint.push()).status == 201
     assert (await house.record()).node_id is None
@@ -407,7 +405,7 @@ async def test_a_store_that_fails_is_503_and_the_push_may_be_repeated(
 
 
 @FAILURES
-async def test_a_connected_user_agent_does_not_make_a_failed_store_good(
+async def test_with_store_first_a_failed_store_is_503_even_for_a_connected_user_agent(
     house: House, endpoint: Endpoint, error: Exception, answer: tuple[int, int]
 ) -> None:
     agent = await house.subscribed()
@@ -416,7 +414,7 @@ async def test_a_connected_user_agent_does_not_make_a_failed_store_good(
 
 
 @FAILURES
-async def test_a_useless_record_that_cannot_be_dropped_is_503(
+async def test_an_invalid_record_that_cannot_be_dropped_is_503(
     house: House, endpoint: Endpoint, error: Exception, answer: tuple[int, int]
 ) -> None:
     await house.known_user()
@@ -426,7 +424,7 @@ async def test_a_useless_record_that_cannot_be_dropped_is_503(
 
 
 @pytest.mark.parametrize("call", ["update router", "get router"])
-async def test_once_it_is_stored_a_failing_store_does_not_matter(
+async def test_once_it_is_stored_a_failing_call_is_still_201(
     house: House, endpoint: Endpoint, call: str
 ) -> None:
     await house.known_user()

@@ -35,7 +35,7 @@ async def test_a_sender_verified_before_has_its_claims_at_once() -> None:
             await verifying
 
 
-async def test_a_bad_signature_is_refused_and_holds_up_no_other() -> None:
+async def test_a_bad_signature_is_refused_and_delays_no_other() -> None:
     queue = SignatureQueue(Verifier(ORIGIN))
     good, other = credentials(Sender()), credentials(Sender())
     forged = Credentials("", 2, good.token, other.key_text)
@@ -59,7 +59,7 @@ async def test_the_loop_gets_its_turn_between_two_slices() -> None:
     assert {1, 2} <= set(seen)
 
 
-async def test_what_nobody_waits_for_any_more_does_no_harm() -> None:
+async def test_a_cancelled_verification_does_no_harm() -> None:
     queue = SignatureQueue(Verifier(ORIGIN))
     sender = Sender()
     gone, kept = (asyncio.ensure_future(queue.verify(credentials(sender))) for _ in range(2))

@@ -64,7 +64,7 @@ def test_an_address_cannot_become_markup() -> None:
     assert "wss://push.example/&quot;&gt;&lt;script&gt;" in text
 
 
-def test_an_endpoint_url_that_is_none_is_refused_at_the_start() -> None:
+def test_an_invalid_endpoint_url_is_refused_at_the_start() -> None:
     with pytest.raises(ValueError, match="absolute URL"):
         start_page(endpoint="push.example")
 
@@ -124,11 +124,11 @@ def test_every_static_file_is_served_with_its_type() -> None:
         ("PUT", "/start/demo.js"),
     ],
 )
-def test_what_is_not_a_get_of_a_file_is_left_to_others(method: str, path: str) -> None:
+def test_anything_but_a_get_of_a_file_has_no_response(method: str, path: str) -> None:
     assert ask(start_page(), path, method) is None
 
 
-def test_who_answers_may_add_headers_without_changing_the_next_answer() -> None:
+def test_headers_added_to_one_response_do_not_change_the_next() -> None:
     page = start_page()
     first = ask(page)
     assert first is not None

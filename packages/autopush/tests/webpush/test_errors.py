@@ -42,7 +42,7 @@ def test_an_error_has_the_documented_members() -> None:
     }
 
 
-def test_a_shape_error_adds_its_fields() -> None:
+def test_an_error_with_fields_lists_them() -> None:
     error = PushError(Errno.MISSING_HEADER, "x", errors={"encryption": ("Missing.",)})
     assert error_members(error)["errors"] == {"encryption": ["Missing."]}
 

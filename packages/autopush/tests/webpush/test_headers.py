@@ -202,7 +202,7 @@ def test_the_limit_is_the_last_size_that_fits() -> None:
         check_content(AES128GCM, bytes(11), max_data=10)
 
 
-def test_topic_is_judged_before_ttl_before_size_before_encryption() -> None:
+def test_topic_is_checked_before_ttl_before_size_before_encryption() -> None:
     big = bytes(5000)
     assert refusal({"topic": "a b"}, big) == (400, 113)
     assert refusal({}, big) == (400, 111)

@@ -70,7 +70,7 @@ def test_every_spelling_of_a_uuid_leads_to_the_one_form(value: uuid.UUID) -> Non
 
 
 @given(st.one_of(st.none(), st.integers(), st.text(), st.lists(st.text()), st.binary()))
-def test_whatever_else_a_client_sends_is_no_id(value: object) -> None:
+def test_any_other_value_is_no_id(value: object) -> None:
     assert not is_uaid(value)
     assert not is_channel_id(value)
     assert canonical_uaid(value) is None
@@ -257,7 +257,7 @@ def test_random_text_is_no_sort_key(text: str) -> None:
 
 
 @given(st.uuids(), topics, st.integers(10**15, 10**16 - 2), st.uuids())
-def test_rows_lie_in_the_order_they_are_read_in(
+def test_sort_keys_are_in_the_order_of_reading(
     channel: uuid.UUID, topic: str, time: int, other: uuid.UUID
 ) -> None:
     topic_row = sort_key(str(channel), topic, None, "")
@@ -307,7 +307,7 @@ def test_every_process_draws_digits_of_its_own() -> None:
 
 
 @given(st.integers(10**15 + 1, 10**16 - 2), st.integers(0, 10**8 - 1), st.uuids())
-def test_rows_with_and_without_the_digits_of_a_process_lie_in_one_order(
+def test_rows_with_and_without_process_digits_sort_by_time(
     time: int, digits: int, channel: uuid.UUID
 ) -> None:
     before, ours, later = (

@@ -33,7 +33,7 @@ def plain(**members: object) -> Notification:
     return Notification(uaid=UAID, channel_id=CHID, version="gAAAA==", **members)  # type: ignore[arg-type]
 
 
-def test_a_client_is_written_exactly_these_members() -> None:
+def test_the_json_for_a_client_has_exactly_these_members() -> None:
     notification = plain(
         data="eA",
         headers={"encoding": "aes128gcm"},
@@ -74,7 +74,7 @@ def test_a_node_reads_back_what_another_wrote(notification: Notification) -> Non
     assert from_node(UAID, notification.to_node()) == notification
 
 
-def test_a_node_is_written_the_documented_members() -> None:
+def test_the_json_for_a_node_has_the_documented_members() -> None:
     notification = plain(data="eA", headers={"encoding": "aesgcm"}, ttl=60, timestamp=7)
     assert json.loads(notification.to_node()) == {
         **PAYLOAD,

@@ -203,7 +203,7 @@ def test_a_token_without_audience_is_401(audience: object) -> None:
 
 
 @pytest.mark.parametrize("subject", [None, 5, ["a"]])
-def test_the_subject_is_optional_and_not_judged(subject: object) -> None:
+def test_the_subject_is_optional_and_not_checked(subject: object) -> None:
     verify(SENDER.vapid({**CLAIMS, "sub": subject}))
 
 
@@ -248,7 +248,7 @@ def test_in_the_first_draft_the_key_belongs_to_what_is_remembered() -> None:
         assert not remembered(verifier, authorization, crypto_key)
 
 
-def test_a_remembered_sender_is_judged_by_the_clock_at_each_use() -> None:
+def test_a_remembered_sender_is_checked_by_the_clock_at_each_use() -> None:
     verifier = Verifier(ORIGIN)
     claims = verifier.verify(parse(SENDER.vapid(CLAIMS)))
     verifier.check(claims, NOW)
@@ -279,7 +279,7 @@ def test_threads_verify_side_by_side() -> None:
     assert [one.expires for one in claims] == [*range(int(NOW), int(NOW) + 4)] * 10
 
 
-def test_no_message_shows_a_token_or_a_key() -> None:
+def test_no_error_shows_a_token_or_a_key() -> None:
     for authorization in (f"vapid t={TOKEN}x,k={KEY}", f"vapid t={TOKEN},k={KEY}*"):
         said = refusal(authorization)
         assert KEY not in said

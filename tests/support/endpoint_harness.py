@@ -1,4 +1,4 @@
-"""The endpoint on top of a connection node's house: the whole of one worker without sockets."""
+"""The endpoint beside a connection node: the whole of one worker without sockets."""
 
 import json
 from collections.abc import Mapping
@@ -18,7 +18,7 @@ AES128GCM = {"ttl": "60", "content-encoding": "aes128gcm"}
 
 
 def headers_of(response: Response) -> dict[str, str]:
-    """All headers of an answer by lower-case name; none may come twice."""
+    """All headers of a response by lower-case name; none may occur twice."""
     lines = [line.split(": ", 1) for line in str(response.block).splitlines()]
     pairs = [(name.lower(), value) for name, value in (*response.headers, *lines)]
     assert len(dict(pairs)) == len(pairs), "a header comes twice"
@@ -35,7 +35,7 @@ IMPLIED = {
 
 
 def refusal(response: Response) -> tuple[int, int]:
-    """Status and errno of an answer that has the documented shape of a refusal in every point."""
+    """Status and errno of a refusal, which must have the documented shape in every point."""
     document = json.loads(response.body)
     headers = headers_of(response)
     assert headers["content-type"] == "application/json"
