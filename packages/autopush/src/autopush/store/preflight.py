@@ -228,4 +228,4 @@ class _Check:
     def _expect(self, found: object, expected: object) -> None:
         if found != expected:
             call = f"{self.call} on table {self.table}"
-            raise PreflightFailed(f"{self.doing}: {call} does not answer with what was written")
+            raise PreflightFailed(f"{self.doing}: {call} does not return what was written")

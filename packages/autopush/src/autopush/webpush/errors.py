@@ -236,7 +236,7 @@ ERRORS: Final[Mapping[int, ErrorKind]] = _table(
     ),
 )
 
-# What an answer of this status always carries, unless the error brings its own.
+# What a response of this status always carries, unless the error has its own.
 _STATUS_HEADERS: Final[Mapping[int, Header]] = {
     401: ("WWW-Authenticate", "vapid"),
     410: ("Cache-Control", "max-age=86400"),
@@ -245,7 +245,7 @@ _STATUS_HEADERS: Final[Mapping[int, Header]] = {
 
 
 class PushError(Exception):
-    """A refused request: ``errno``, ``status``, ``message``, and headers to answer with.
+    """A refused request: ``errno``, ``status``, ``message``, and headers of the response.
 
     ``status`` defaults to the one of the table. ``headers`` win over the ones the status implies
     (401 ``WWW-Authenticate: vapid``, 410 ``Cache-Control``, 503 ``Retry-After``). ``errors`` maps
@@ -284,7 +284,7 @@ class PushError(Exception):
 
     @property
     def headers(self) -> tuple[Header, ...]:
-        """The headers of the answer, apart from ``Content-Type: application/json``."""
+        """The headers of the response, apart from ``Content-Type: application/json``."""
         implied = _STATUS_HEADERS.get(self.status)
         if implied is None or any(n.lower() == implied[0].lower() for n, _ in self._own_headers):
             return self._own_headers
@@ -300,7 +300,7 @@ def reason_phrase(status: int) -> str:
 
 
 def error_members(error: PushError) -> dict[str, object]:
-    """The members of the JSON object that answers ``error``."""
+    """The members of the JSON object in the response to ``error``."""
     document: dict[str, object] = {
         "code": error.status,
         "errno": error.errno,

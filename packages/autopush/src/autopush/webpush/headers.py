@@ -1,6 +1,6 @@
 """The headers and body of a push: what is checked after the endpoint is known.
 
-Rule: Topic, then TTL, then size, then encryption; the first that is wrong is answered. Urgency is
+Rule: Topic, then TTL, then size, then encryption; the first error is reported. Urgency is
 accepted with any value and has no effect yet.
 """
 
