@@ -3,7 +3,7 @@ import json
 import re
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
 
@@ -37,7 +37,7 @@ class Service(ModuleType):
 
 
 @pytest.fixture
-def service(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Service]:
+def service(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Service:
     stand_in = Service()
     monkeypatch.setattr("autopush.service", stand_in, raising=False)
     monkeypatch.setitem(sys.modules, "autopush.service", stand_in)
@@ -45,8 +45,7 @@ def service(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Service
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.setenv("AUTOPUSH_DATA", str(tmp_path / "data"))
     monkeypatch.setenv("AUTOPUSH_LOG_OUTPUT", str(tmp_path / "log"))
-    yield stand_in
-    logs.shutdown()
+    return stand_in
 
 
 def test_serve_runs_the_service_with_the_settings_and_returns_its_exit_code(

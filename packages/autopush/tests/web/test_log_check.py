@@ -1,8 +1,6 @@
 """The log check: each call leaves exactly one error in the logs."""
 
 import json
-import logging
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,13 +13,10 @@ from support.endpoint_house import refusal
 
 
 @pytest.fixture
-def log_file(tmp_path: Path) -> Iterator[Path]:
-    level = logging.getLogger().level
+def log_file(tmp_path: Path) -> Path:
     path = tmp_path / "autopush.log"
     logs.configure(output=str(path), level="debug", background=False)
-    yield path
-    logs.shutdown()
-    logging.getLogger().setLevel(level)
+    return path
 
 
 def records(path: Path) -> list[dict[str, Any]]:
