@@ -375,7 +375,10 @@ def within(place: str, sort: Range | None) -> bool:
 
 
 @pytest.mark.parametrize("name", sorted(CANDIDATES))
-def test_an_engine_behaves_like_a_dict(name: str) -> None:
+def test_an_engine_behaves_like_a_dict(name: str, tmp_path: Path) -> None:
+    # A server that is missing skips the test here; inside of the machine that would be a failure.
+    CANDIDATES[name].make(tmp_path, ManualClock())
+
     class Case(Machine):
         make = staticmethod(CANDIDATES[name].make)
 
