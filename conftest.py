@@ -5,6 +5,11 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
+
+# On a machine that is busy any example may take long.
+settings.register_profile("untimed", deadline=None)
+settings.load_profile("untimed")
 
 LONGEST_NAME = 40
 

@@ -6,6 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from keytables import Clock, Engine, Index, Key, Kind, Table
 from keytables.dynamodb import DynamoEngine
@@ -14,6 +15,7 @@ from keytables.sqlite import SqliteEngine
 from support import dynamo_servers
 from support.aiobotocore_engine import AiobotocoreEngine
 from support.faulty_database import faulty_ministack
+from support.soak import slow
 
 Open = Callable[[], Awaitable[Engine]]
 """Opens an engine on the store of the test: each call as another process would."""
@@ -95,7 +97,7 @@ OF_DYNALITE = {
     "equality of lists and maps": "dynalite finds no two lists or maps equal; DynamoDB does",
 }
 
-CANDIDATES = {
+CANDIDATES: dict[str, Candidate] = {
     "sqlite": Candidate(SqliteStore, examples=25, many=2000),
     "dynamodb-ministack": Candidate(
         lambda _, clock: DynamoStore(dynamo_servers.ministack(), clock), OF_DYNAMODB
@@ -110,6 +112,14 @@ CANDIDATES = {
         lambda _, clock: ReferenceStore(dynamo_servers.ministack(), clock), examples=5
     ),
 }
+QUICK = ("sqlite", "dynamodb-ministack")
+"""The engines of `make test`; the others are left to `make slow`."""
+
+
+def candidates() -> list[Any]:
+    """The names of the engines, as parameters of a test."""
+    return [name if name in QUICK else slow(name) for name in sorted(CANDIDATES)]
+
 
 MESSAGES = Table("messages", Key("user"), Key("place"), expiry="expiry")
 USERS = Table(

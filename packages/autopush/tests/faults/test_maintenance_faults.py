@@ -17,7 +17,7 @@ from autopush.store.tables import message_table, router_table
 from keytables import Engine, KeytablesError
 from support.clocks import ManualClock
 from support.fault_proxy import Fault, FaultProxy, nothing, randomly
-from support.soak import times
+from support.soak import slow_after, times
 
 OpenEngine = Callable[[], Awaitable[Engine]]
 
@@ -67,7 +67,7 @@ async def drop_all(engine: Engine, keys: list[int]) -> int:
         return runs
 
 
-@pytest.mark.parametrize("seed", range(times(2, 30)))
+@pytest.mark.parametrize("seed", slow_after(1, range(times(2, 30))))
 async def test_who_comes_back_keeps_all_and_of_the_others_nothing_is_left(
     open_engine: OpenEngine, proxy: FaultProxy, clock: ManualClock, seed: int
 ) -> None:

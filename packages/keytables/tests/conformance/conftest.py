@@ -19,13 +19,20 @@ def clock() -> ManualClock:
     return ManualClock(START)
 
 
-def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    if "open_engine" in metafunc.fixturenames:
-        features = [marker.args[0] for marker in metafunc.definition.iter_markers("needs")]
-        metafunc.parametrize("open_engine", candidates(features), indirect=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Drop tests of engines that lack what they need."""
+    items[:] = [item for item in items if not lacks(item)]
 
 
-@pytest.fixture
+def lacks(item: pytest.Item) -> bool:
+    needed = [marker.args[0] for marker in item.iter_markers("needs")]
+    if not needed:
+        return False
+    assert isinstance(item, pytest.Function)
+    return not CANDIDATES[str(item.callspec.params["open_engine"])].lacks.keys().isdisjoint(needed)
+
+
+@pytest.fixture(params=candidates())
 async def open_engine(
     request: pytest.FixtureRequest, tmp_path: Path, clock: ManualClock
 ) -> AsyncIterator[Open]:

@@ -25,7 +25,7 @@ from support.fault_proxy import (
 )
 from support.possible_worlds import members
 from support.random_writer import ADD, SAME, SET, TAKE, RandomWriter
-from support.soak import times
+from support.soak import slow_after, times
 from support.table_engines import MESSAGES
 
 OpenEngine = Callable[[], Awaitable[Engine]]
@@ -47,7 +47,7 @@ HARSH: dict[Fault, float] = {
 SPOKEN: dict[Fault, float] = {
     fault: chance for fault, chance in HARSH.items() if fault is not Fault.SILENT
 }
-SEEDS = range(times(3, 60))
+SEEDS = slow_after(1, range(times(3, 60)))
 KEY = ("u", "1")
 WRITERS = 6
 STEPS = 60

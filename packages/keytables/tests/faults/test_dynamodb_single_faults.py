@@ -24,7 +24,7 @@ from support.fault_proxy import (
     script,
 )
 from support.random_writer import ADD, NEWER, SAME, SET, TAKE
-from support.soak import times
+from support.soak import slow_after, times
 from support.table_engines import MESSAGES, USERS
 
 OpenEngine = Callable[[], Awaitable[Engine]]
@@ -118,7 +118,7 @@ async def test_a_read_outlives_a_fault(table: TableHandle, proxy: FaultProxy, fa
 ENDLESS = [fault for fault in QUICK if fault not in (Fault.DELAYED, Fault.DRIPPING)]
 
 
-@pytest.mark.parametrize("fault", ENDLESS, ids=lambda fault: fault.name)
+@pytest.mark.parametrize("fault", slow_after(3, ENDLESS), ids=lambda fault: fault.name)
 async def test_what_never_ends_is_a_typed_error_and_a_failed_write_is_done_or_not(
     table: TableHandle, proxy: FaultProxy, fault: Fault
 ) -> None:
