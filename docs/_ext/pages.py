@@ -10,8 +10,8 @@ from typing import Final
 
 from autopush import cli
 from autopush.protocol.states import TRANSITIONS, Event, State
-from autopush.settings_reference import render_reference, render_sample
-from autopush.settings_table import IniFile
+from autopush.settings.declaration import IniFile
+from autopush.settings.reference import render_reference, render_sample
 from autopush.webpush.errors import ERRORS, reason_phrase
 
 from . import channelstats_parts, month_picture, state_diagram

@@ -21,8 +21,7 @@ from autopush.net.websocket import WebSocketProtocol
 from autopush.protocol import messages as client_messages
 from autopush.protocol import rules
 from autopush.protocol.states import TRANSITIONS, Event, State
-from autopush.settings import OPTIONS
-from autopush.settings_table import Option
+from autopush.settings import OPTIONS, Option
 from autopush.store import messages
 from autopush.web import verifications
 from autopush.webpush.errors import ERRORS, ErrorKind

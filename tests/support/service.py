@@ -32,7 +32,7 @@ PORTS = {
     "connection": ("--port", "--router-port"),
     "endpoint": ("--port",),
 }
-_SETTINGS = {name for option in OPTIONS for name in (*option.env, *option.daemon_env)}
+_SETTINGS = {name for option in OPTIONS for name in (*option.env, option.daemon_env)}
 
 Wrap = Callable[[Sequence[str]], list[str]]
 

@@ -12,9 +12,8 @@ import pytest
 from autopush import cli
 from autopush.command import Command
 from autopush.settings import OPTIONS, Settings, StartupError
-from autopush.settings_flags import default_of
-from autopush.settings_kinds import is_fernet_key
-from autopush.settings_table import DAEMONS, IniFile
+from autopush.settings.declaration import DAEMONS, IniFile
+from autopush.settings.value_types import is_fernet_key
 from autopush.telemetry import logs
 from autopush.version import VERSION
 
@@ -162,7 +161,7 @@ def test_help_has_every_option_of_the_command_with_its_default_and_variables(
     for option in OPTIONS:
         # Long names may be broken at their hyphens, so they are compared without spaces.
         variables = ",".join(option.variables(command))
-        told = f"{option.help}[default:{default_of(option)}][env:{variables}]"
+        told = f"{option.help}[default:{option.default_shown}][env:{variables}]"
         has_it = told.replace(" ", "") in text.replace(" ", "")
         assert has_it == (command in option.commands), option.name
         assert option.group in text

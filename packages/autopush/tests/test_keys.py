@@ -7,7 +7,7 @@ import pytest
 
 from autopush.keys import ServiceKeys, service_keys
 from autopush.settings import StartupError
-from autopush.settings_kinds import is_fernet_key
+from autopush.settings.value_types import is_fernet_key
 
 KEY = "HJVPy4ZwF4Yz_JdvXTL8hRcwIhv742vC60Tg5Ycrvw8="
 OTHER_KEY = "u5YfTbTTG8xyAtVLTxAUo4ReHgOLUGCh0vJGqZ5ZcIA="

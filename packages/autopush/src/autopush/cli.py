@@ -15,9 +15,9 @@ from typing import Final, NoReturn
 from .command import Command
 from .commands import TOOLS
 from .settings import OPTIONS, Settings, StartupError
-from .settings_flags import add_flags, given_flags, named_files, with_dashes
-from .settings_sources import load
-from .settings_table import IniFile
+from .settings.declaration import IniFile
+from .settings.original import reason_for_absence
+from .settings.sources import add_flags, given_flags, load, named_files, with_dashes
 from .telemetry import logs
 from .version import VERSION
 
@@ -66,6 +66,8 @@ def _refuse(parser: argparse.ArgumentParser, command: Command | None, word: str)
         if name in (option.short, option.flag, option.off_flag) and command is not None:
             others = " and ".join(f"`autopush {other}`" for other in option.commands)
             parser.error(f"{name} is an option of {others}, not of `autopush {command.name}`")
+    if (reason := reason_for_absence(name.lstrip("-").replace("-", "_"))) is not None:
+        parser.error(f"{name} {reason}")
     # Of an argparse parser this is the only list of its flags.
     near = get_close_matches(name, parser._option_string_actions, 1)
     parser.error(f"unknown flag {name}" + (f"; did you mean {near[0]}?" if near else ""))

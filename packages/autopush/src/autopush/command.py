@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from .settings import Settings
-from .settings_table import IniFile
+from .settings.declaration import IniFile
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Final
 
 from .settings import StartupError
-from .settings_kinds import is_auth_key, is_fernet_key
+from .settings.value_types import is_auth_key, is_fernet_key
 from .webpush.keyring import new_key
 
 _PRIVATE_FILE: Final = 0o600

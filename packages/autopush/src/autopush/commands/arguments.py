@@ -7,7 +7,7 @@ import argparse
 from collections.abc import Callable
 from typing import Final
 
-from autopush.settings_kinds import integer
+from autopush.settings.value_types import whole_number
 from autopush.webpush.identifiers import canonical_uaid
 
 RATE: Final = 100
@@ -103,7 +103,7 @@ def _add_speed(parser: argparse.ArgumentParser) -> None:
 
 
 def _whole(lowest: int, highest: int) -> Callable[[str], int]:
-    kind = integer(lowest, highest)
+    kind = whole_number(lowest, highest)
 
     def parse(text: str) -> int:
         try:
