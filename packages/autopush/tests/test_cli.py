@@ -10,7 +10,7 @@ from types import ModuleType
 import pytest
 
 from autopush import cli
-from autopush.command import Command
+from autopush.commands import Command
 from autopush.settings import OPTIONS, Settings, StartupError
 from autopush.settings.declaration import DAEMONS, IniFile
 from autopush.settings.value_types import is_fernet_key
@@ -237,7 +237,7 @@ def test_a_command_can_have_arguments_and_flags_that_are_no_settings(
 ) -> None:
     given: list[tuple[str, str, bool]] = []
 
-    def greet(settings: Settings, arguments: argparse.Namespace) -> int:
+    def hello(settings: Settings, arguments: argparse.Namespace) -> int:
         given.append((settings.command, arguments.whom, arguments.loud))
         return 5
 
@@ -246,7 +246,7 @@ def test_a_command_can_have_arguments_and_flags_that_are_no_settings(
         parser.add_argument("--loud", action="store_true")
 
     # Under a name that options know.
-    command = Command("maintain", "greet somebody", greet, (), add_arguments, "WHOM")
+    command = Command("maintain", "say hello", hello, (), add_arguments, "WHOM")
     monkeypatch.setattr(cli, "COMMANDS", (command,))
     assert cli.main(["maintain", "you", "--loud", "--store", ""]) == 5
     assert given == [("maintain", "you", True)]

@@ -112,7 +112,7 @@ def test_one_table_for_good_is_left_alone(store: DataStore, run: Run) -> None:
     before = store.tables()
     code, out, _ = run("maintain")
     assert code == 0
-    assert "tables: one message table for good" in out
+    assert "tables: message tables do not rotate" in out
     assert store.tables() == before
 
 

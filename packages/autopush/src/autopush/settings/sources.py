@@ -35,6 +35,12 @@ original have a `port`, and `serve` is both.
 """
 
 _BY_NAME: Final = {option.name: option for option in OPTIONS}
+_WITHOUT_OPTION: Final = {
+    variable: name
+    for name in VARIABLES.keys() - _BY_NAME.keys()
+    for variable in (f"AUTOPUSH_{name.upper()}", *VARIABLES[name])
+}
+"""Variables of the original → the option they belong to, which is none here."""
 _NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _NO_OPTION: Final = "expected `option = value`"
 _HARMLESS: Final = re.compile(r"[a-z_][a-z0-9_]{0,31}")
@@ -205,13 +211,12 @@ def _unknown_option(name: str) -> str:
         return f"{name} {reason}"
     if not _HARMLESS.fullmatch(name):
         return "unknown option"
-    return f"unknown option {name!r}" + did_you_mean(name, _BY_NAME)
+    near = _closest(name.lower(), _BY_NAME)
+    return f"unknown option {name!r}" + (f"; did you mean {near!r}?" if near else "")
 
 
-def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """The end of a message about an unknown name."""
-    near = get_close_matches(name.lower(), known, 1)
-    return f"; did you mean {near[0]!r}?" if near else ""
+def _closest(name: str, known: Iterable[str], similarity: float = 0.6) -> str:
+    return next(iter(get_close_matches(name, known, 1, similarity)), "")
 
 
 # ── Environment variables ─────────────────────────────────────────────────────────────────────────
@@ -228,22 +233,14 @@ def _from_environment(environ: Mapping[str, str], command: str, warnings: list[s
                     warnings.append("ALLOW_CORS switches CORS off, as it always did; use NO_CORS")
                 yield option, text, f"environment variable {variable}"
                 break
-    if command in DAEMONS:
-        warnings += _variables_without_option(environ)
     known = {variable for option in OPTIONS for variable in option.env}
-    warnings.extend(
-        f"environment variable {variable} is unknown; did you mean {near[0]}?"
-        for variable in sorted(environ.keys() - known)
-        if variable.startswith("AUTOPUSH_") and (near := get_close_matches(variable, known, 1, 0.8))
-    )
-
-
-def _variables_without_option(environ: Mapping[str, str]) -> Iterator[str]:
-    for name in sorted(VARIABLES.keys() - _BY_NAME.keys()):
-        for variable in (f"AUTOPUSH_{name.upper()}", *VARIABLES[name]):
-            if environ.get(variable, "").strip():
+    for variable in sorted(environ.keys() - known):
+        if (name := _WITHOUT_OPTION.get(variable)) is not None:
+            if environ[variable].strip() and command in DAEMONS:
                 reason = reason_for_absence(name)
-                yield f"environment variable {variable} is ignored: {name} {reason}"
+                warnings.append(f"environment variable {variable} is ignored: {name} {reason}")
+        elif variable.startswith("AUTOPUSH_") and (near := _closest(variable, known, 0.8)):
+            warnings.append(f"environment variable {variable} is unknown; did you mean {near}?")
 
 
 # ── Flags ─────────────────────────────────────────────────────────────────────────────────────────

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from autopush.commands.delete_uaids import parse
+from autopush.commands.drop_users import parse_list
 from autopush.settings import StartupError
 from support.data_store import DataStore, Run, uaid
 
@@ -120,10 +120,10 @@ def test_a_list_that_cannot_be_read_is_told(store: DataStore, run: Run) -> None:
     [uaid(1), DASHED, DASHED.upper(), f"  {uaid(1)}\t", f"{uaid(1)} # a phone", f"{{{DASHED}}}"],
 )
 def test_a_line_may_spell_a_uaid_in_any_way(line: str) -> None:
-    assert parse([line, "", "#", uaid(1)], "list") == [uaid(1)]
+    assert parse_list([line, "", "#", uaid(1)], "list") == [uaid(1)]
 
 
 @pytest.mark.parametrize("line", ["x", uaid(1)[1:], uaid(1) + uaid(2), "g" * 32, "\ufffd" * 32])
 def test_a_line_that_spells_none_is_refused(line: str) -> None:
     with pytest.raises(StartupError, match="list:2: expected a UAID"):
-        parse([uaid(1), line], "list")
+        parse_list([uaid(1), line], "list")
