@@ -12,7 +12,7 @@ from support.data_store import DataStore, Run, uaid
 DASHED = "00000000-0000-0000-0000-000000000001"
 
 
-def test_it_says_what_was_on_record_and_drops_it(store: DataStore, run: Run) -> None:
+def test_drop_user_prints_what_was_on_record_and_drops_it(store: DataStore, run: Run) -> None:
     store.add_users(range(1, 4), 0)
     code, out, err = run("drop-user", DASHED, uaid(2).upper())
     assert (code, err) == (0, "")
@@ -22,7 +22,9 @@ def test_it_says_what_was_on_record_and_drops_it(store: DataStore, run: Run) -> 
     assert store.users() == store.subscribed() == {uaid(3)}
 
 
-def test_who_has_no_record_is_told_and_the_others_are_dropped(store: DataStore, run: Run) -> None:
+def test_a_uaid_without_record_is_an_error_and_the_others_are_dropped(
+    store: DataStore, run: Run
+) -> None:
     store.add_users(range(1, 2))
     code, out, err = run("drop-user", uaid(9), uaid(1))
     assert code == 1
@@ -31,7 +33,7 @@ def test_who_has_no_record_is_told_and_the_others_are_dropped(store: DataStore, 
     assert run("drop-user", uaid(1))[:2] == (1, "")
 
 
-def test_a_dry_run_only_tells(store: DataStore, run: Run) -> None:
+def test_a_dry_run_prints_and_drops_nothing(store: DataStore, run: Run) -> None:
     store.add_users(range(1, 2))
     code, out, _ = run("drop-user", "--dry-run", uaid(1))
     assert code == 0
@@ -47,7 +49,7 @@ def test_under_the_key_hash_the_record_is_found_by_the_uaid(store: DataStore, ru
 
 
 @pytest.mark.parametrize("words", [(), ("nonsense",), (uaid(1), "1234"), (uaid(1) + "0",)])
-def test_what_is_no_uaid_is_wrong_usage_and_nothing_is_dropped(
+def test_an_invalid_uaid_is_wrong_usage_and_nothing_is_dropped(
     store: DataStore, run: Run, words: tuple[str, ...]
 ) -> None:
     store.add_users(range(1, 2))
@@ -77,7 +79,7 @@ def test_a_list_is_deleted(store: DataStore, run: Run, tmp_path: Path) -> None:
     assert run("delete-uaids", name)[1] == "dropped 0 of 41; 41 had no record\n"
 
 
-def test_a_list_comes_from_standard_input_too(
+def test_a_list_is_read_from_standard_input_too(
     store: DataStore, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     store.add_users(range(3))
@@ -109,7 +111,7 @@ def test_a_bad_line_is_named_and_nothing_is_deleted(
     assert len(store.users()) == 3
 
 
-def test_a_list_that_cannot_be_read_is_told(store: DataStore, run: Run) -> None:
+def test_a_list_that_cannot_be_read_is_an_error(store: DataStore, run: Run) -> None:
     code, _, err = run("delete-uaids", "missing")
     assert code == 3
     assert err == "autopush: cannot read missing: No such file or directory\n"
@@ -119,11 +121,11 @@ def test_a_list_that_cannot_be_read_is_told(store: DataStore, run: Run) -> None:
     "line",
     [uaid(1), DASHED, DASHED.upper(), f"  {uaid(1)}\t", f"{uaid(1)} # a phone", f"{{{DASHED}}}"],
 )
-def test_a_line_may_spell_a_uaid_in_any_way(line: str) -> None:
+def test_a_line_may_have_a_uaid_in_any_form(line: str) -> None:
     assert parse_list([line, "", "#", uaid(1)], "list") == [uaid(1)]
 
 
 @pytest.mark.parametrize("line", ["x", uaid(1)[1:], uaid(1) + uaid(2), "g" * 32, "\ufffd" * 32])
-def test_a_line_that_spells_none_is_refused(line: str) -> None:
+def test_a_line_with_an_invalid_uaid_is_refused(line: str) -> None:
     with pytest.raises(StartupError, match="list:2: expected a UAID"):
         parse_list([uaid(1), line], "list")

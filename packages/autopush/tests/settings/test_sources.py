@@ -9,11 +9,13 @@ from hypothesis import strategies as st
 
 from autopush.settings import OPTIONS, Settings, StartupError
 from autopush.settings.declaration import IniFile
-from autopush.settings.original import OBSOLETE
+from autopush.settings.original import OBSOLETE, VARIABLES, reason_for_absence
 from support.setting_sources import SettingSources
 
 KEY = "HJVPy4ZwF4Yz_JdvXTL8hRcwIhv742vC60Tg5Ycrvw8="
 OTHER_KEY = "u5YfTbTTG8xyAtVLTxAUo4ReHgOLUGCh0vJGqZ5ZcIA="
+MISSING = sorted(VARIABLES.keys() - {option.name for option in OPTIONS})
+"""Options of the original that are no options here."""
 
 
 def test_variables_without_prefix_that_other_programs_use_are_not_read(
@@ -211,11 +213,6 @@ def test_options_keep_their_order_across_sections(sources: SettingSources) -> No
         ("[main]\n  maxdata=3 # x\n", 2, "unknown option 'maxdata'; did you mean 'max_data'?"),
         ("max_data = 1\n  prot = 2\n", 2, "unknown option 'prot'; did you mean 'port'?"),
         ("debug\nquux = 1\n", 2, "unknown option 'quux'"),
-        (
-            "\nstatsd_host = localhost\n",
-            2,
-            "statsd_host is an option of the original that this version does not have",
-        ),
         ("port 8080\n", 1, "expected `option = value`"),
         ("debug\n= 8080\n", 2, "expected `option = value`"),
         ("[main] port = 1\n", 1, "expected `option = value`"),
@@ -360,33 +357,32 @@ def test_any_text_in_a_file_is_read_or_refused_in_one_line(
 # ── Environment variables ─────────────────────────────────────────────────────────────────────────
 
 
-@pytest.mark.parametrize(
-    ("variable", "option"),
-    [
-        ("SSL_KEY", "ssl_key"),
-        ("CLIENT_CERTS", "client_certs"),
-        ("STATSD_HOST", "statsd_host"),
-        ("STREAM_NAME", "firehose_stream_name"),
-        ("LOCAL_HOSTNAME", "hostname"),
-        ("AUTOPUSH_FCM_CREDS", "fcm_creds"),
-        ("SENTRY_DSN", "sentry_dsn"),
-    ],
-)
+def test_variables_of_the_original_are_known() -> None:
+    known = {variable for variables in VARIABLES.values() for variable in variables}
+    assert known >= {"SSL_KEY", "CLIENT_CERTS", "STATSD_HOST", "STREAM_NAME", "FCM_CREDS"}
+    assert known >= {variable for option in OPTIONS for variable in option.bare_env}
+
+
+@pytest.mark.parametrize("name", MISSING)
 def test_a_variable_of_the_original_that_is_not_read_is_a_warning_that_names_it(
-    sources: SettingSources, variable: str, option: str
+    sources: SettingSources, name: str
 ) -> None:
-    loaded = sources.load({}, {variable: "geheim"})
-    assert loaded.settings == Settings(data=loaded.settings.data)
-    reason = "is an option of the original that this version does not have"
-    assert loaded.warnings == (f"environment variable {variable} is ignored: {option} {reason}",)
-    assert sources.load({}, {variable: " "}).warnings == ()
-    assert sources.load({}, {variable: "x"}, command="maintain").warnings == ()
+    for variable in (*VARIABLES[name], f"AUTOPUSH_{name.upper()}"):
+        loaded = sources.load({}, {variable: "geheim"})
+        assert loaded.settings == Settings(data=loaded.settings.data)
+        message = f"environment variable {variable} is ignored: {name} {reason_for_absence(name)}"
+        assert loaded.warnings == (message,)
+        assert sources.load({}, {variable: " "}).warnings == ()
+        assert sources.load({}, {variable: "x"}, command="maintain").warnings == ()
 
 
-def test_an_obsolete_variable_of_the_original_is_a_warning(sources: SettingSources) -> None:
-    assert sources.load({}, {"WAKE_SERVER": "x"}).warnings == (
-        "environment variable WAKE_SERVER is ignored: wake_server is obsolete and does nothing",
-    )
+def test_an_option_of_the_original_that_is_missing_stops_the_start_and_is_said_to_be_missing(
+    sources: SettingSources,
+) -> None:
+    for name in set(MISSING) - OBSOLETE:
+        path = sources.write("weak", f"\n{name} = x\n")
+        reason = "is an option of the original that this version does not have"
+        assert sources.refusal() == f"{path}:2: {name} {reason}"
 
 
 def test_what_kubernetes_puts_into_a_port_variable_is_ignored(sources: SettingSources) -> None:

@@ -71,6 +71,7 @@ def render_sample(file: IniFile) -> str:
         "#",
         f"# Looked for as {paths};",
         f"# or named with --config-{file}. Environment variables and flags are stronger.",
+        "# An empty value counts as not given.",
     ]
     aliases = {name for _, other, name in FILE_ALIASES if other is file}
     mine = [option for option in OPTIONS if option.file is file or option.name in aliases]

@@ -160,10 +160,12 @@ def _from_file(path: str, text: str, command: str, file: IniFile, warnings: list
         if value is None and not option.value_type.is_flag:
             metavar = option.value_type.metavar
             raise StartupError(f"{where}: {name} needs a value: {name} = {metavar}")
-        if name in seen and not option.value_type.is_list:
-            warnings.append(f"{where}: {name} was given before in this file; this line counts")
-        seen.add(name)
-        yield option, "true" if value is None else value, f"{where}: {name}"
+        value = "true" if value is None else value.strip()
+        if value and not option.value_type.is_list:
+            if name in seen:
+                warnings.append(f"{where}: {name} was given before in this file; this line counts")
+            seen.add(name)
+        yield option, value, f"{where}: {name}"
 
 
 class _IniParser(ConfigParser):
