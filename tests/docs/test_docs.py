@@ -22,6 +22,7 @@ from autopush.protocol import messages as client_messages
 from autopush.protocol import rules
 from autopush.protocol.states import TRANSITIONS, Event, State
 from autopush.settings import OPTIONS, Option
+from autopush.settings.reference import option_anchor
 from autopush.store import messages
 from autopush.web import verifications
 from autopush.webpush.errors import ERRORS, ErrorKind
@@ -52,7 +53,7 @@ def drawing() -> ElementTree.Element:
 @pytest.mark.parametrize("option", OPTIONS, ids=lambda option: option.name)
 def test_every_option_has_a_row_with_its_flag_and_variables(option: Option) -> None:
     rows = [line for line in PAGES["settings"].splitlines() if line.startswith("|")]
-    anchor = pages.option_anchor(option.name)
+    anchor = option_anchor(option.name)
     [row] = [row for row in rows if row.startswith(f"| [**`{option.name}`**]{{#{anchor}}}<br>")]
     for name in (option.flag, *option.env):
         assert name in row
@@ -206,7 +207,7 @@ def test_every_part_made_from_the_code_has_a_place_in_a_page() -> None:
 @pytest.mark.parametrize("page", EVERYTHING)
 def test_options_that_pages_link_to_exist(page: str) -> None:
     named = re.findall(r"\]\(#(option-[\w-]+)\)", EVERYTHING[page])
-    assert set(named) <= {pages.option_anchor(option.name) for option in OPTIONS}
+    assert set(named) <= {option_anchor(option.name) for option in OPTIONS}
 
 
 def test_a_link_to_an_option_leads_to_its_row() -> None:

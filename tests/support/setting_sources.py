@@ -1,13 +1,21 @@
 """Settings loaded from ini files of a test's own, and from given flags and variables only."""
 
+import argparse
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import pytest
 
-from autopush.settings import StartupError
+from autopush.settings import OPTIONS, StartupError
 from autopush.settings.declaration import IniFile
-from autopush.settings.sources import Loaded, load
+from autopush.settings.sources import Loaded, add_flags, load
+
+
+def _flag(name: str, text: str) -> str:
+    [option] = [option for option in OPTIONS if option.name == name]
+    if option.value_type.is_flag:
+        return {"true": option.flag, "false": option.off_flag}[text]
+    return f"{option.flag}={text}"
 
 
 class SettingSources:
@@ -26,19 +34,21 @@ class SettingSources:
         self,
         flags: Mapping[str, Sequence[str]] | None = None,
         environ: Mapping[str, str] | None = None,
-        named: Mapping[IniFile, str] | None = None,
+        named: Mapping[IniFile, Path] | None = None,
         command: str = "serve",
         files: Sequence[IniFile] = tuple(IniFile),
     ) -> Loaded:
-        paths = (f"{self.folder}/weak/{{}}", f"{self.folder}/strong/{{}}")
-        environ = {"XDG_DATA_HOME": str(self.folder), **(environ or {})}
+        """Load from these flags (option → texts), variables, and files named with a flag."""
+        words = [_flag(name, text) for name, texts in (flags or {}).items() for text in texts]
+        words += [f"--config-{file}={path}" for file, path in (named or {}).items()]
+        parser = argparse.ArgumentParser(allow_abbrev=False)
+        add_flags(parser, command, files)
         return load(
-            flags or {},
-            environ,
+            parser.parse_args(words),
+            {"XDG_DATA_HOME": str(self.folder), **(environ or {})},
             command=command,
-            named_files=named,
             files=files,
-            search_paths=paths,
+            search_paths=(f"{self.folder}/weak/{{}}", f"{self.folder}/strong/{{}}"),
         )
 
     def refusal(

@@ -15,7 +15,7 @@ from .commands import STORE_COMMANDS, Command
 from .settings import OPTIONS, Settings, StartupError
 from .settings.declaration import IniFile
 from .settings.original import reason_for_absence
-from .settings.sources import add_flags, given_flags, load, named_files, with_dashes
+from .settings.sources import add_flags, load, with_dashes
 from .telemetry import logs
 from .version import VERSION
 
@@ -117,12 +117,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         parser.print_help()
         return 0
     try:
-        loaded = load(
-            given_flags(arguments),
-            command=command.name,
-            named_files=named_files(arguments),
-            files=command.files,
-        )
+        loaded = load(arguments, command=command.name, files=command.files)
         start_logs(loaded.settings)
         log = logs.get("settings")
         for warning in loaded.warnings:

@@ -4,7 +4,7 @@ import pytest
 
 from autopush.settings import OPTIONS, Option, Settings
 from autopush.settings.declaration import IniFile
-from autopush.settings.reference import render_reference, render_sample
+from autopush.settings.reference import option_anchor, render_reference, render_sample
 from autopush.settings.sources import Loaded
 from support.setting_sources import SettingSources
 
@@ -20,11 +20,13 @@ OPTION_LINES = [
 @pytest.mark.parametrize("option", OPTIONS, ids=lambda option: option.name)
 def test_an_option_has_a_row_with_its_flag_and_variables(option: Option) -> None:
     [row] = [
-        line for line in render_reference().splitlines() if line.startswith(f"| `{option.name}` |")
+        line
+        for line in render_reference().splitlines()
+        if line.startswith(f"| [**`{option.name}`**]{{#{option_anchor(option.name)}}}<br>")
     ]
     assert option.flag in row
     assert all(f"`{variable}`" in row for variable in option.env)
-    assert row.replace(r"\|", "").count("|") == 6
+    assert row.replace(r"\|", "").count("|") == 4
 
 
 def test_every_option_is_in_one_sample_file_and_port_in_those_of_both_daemons() -> None:

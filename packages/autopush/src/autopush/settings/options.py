@@ -62,7 +62,6 @@ NO_FOLDER: Final = Path("/nonexistent")
 _REACHABLE: Final = "the host, or the machine's name when it listens on every interface"
 _KEPT: Final = "created at the first start and kept in the data folder"
 _ALL_INTERFACES: Final = frozenset({"0.0.0.0", "::", "0:0:0:0:0:0:0:0"})  # noqa: S104
-_TABLES: Final = ("router", "storage", "message")
 
 Units = Annotated[int | None, whole_number(1, 1_000_000, "UNITS")]
 LogLevel = Annotated[str, choice("debug", "info", "warning", "error", "critical")]
@@ -385,17 +384,10 @@ class Settings:
 
     def units(self, table: str) -> tuple[int, int] | None:
         """Read and write units of `router`, `storage` or `message`; None means on demand."""
-        given = {
-            name: (
-                getattr(self, f"{name}_read_throughput"),
-                getattr(self, f"{name}_write_throughput"),
-            )
-            for name in _TABLES
-        }
-        any_given = any(units is not None for pair in given.values() for units in pair)
-        if self.capacity == "on-demand" or not (self.capacity or any_given):
+        given = [getattr(self, row.name) for row in OPTIONS if row.name.endswith("_throughput")]
+        if self.capacity == "on-demand" or not (self.capacity or any(given)):
             return None
-        read, write = given[table]
+        read, write = (getattr(self, f"{table}_{way}_throughput") for way in ("read", "write"))
         return read or DEFAULT_UNITS, write or DEFAULT_UNITS
 
     @property

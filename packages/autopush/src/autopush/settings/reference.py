@@ -15,27 +15,27 @@ from autopush.settings.value_types import BOOLEAN, TEXT
 
 
 def render_reference() -> str:
-    """A Markdown table for each group of options."""
+    """A Markdown table for each group of options, in the syntax of MyST."""
     parts = []
     for title, options in groupby(OPTIONS, key=lambda option: option.group):
-        rows = [
-            f"## {title}\n",
-            "| option | flag | environment | default | meaning |",
-            "|---|---|---|---|---|",
-            *(_row(option) for option in options),
-        ]
-        parts.append("\n".join(rows) + "\n")
+        head = f"## {title}\n\n| option, flag, environment | default | meaning |\n|---|---|---|"
+        parts.append("\n".join([head, *(_row(option) for option in options)]) + "\n")
     names = ", ".join(f"`{name}`" for name in sorted(OBSOLETE))
     parts.append(f"## Obsolete options\n\nAccepted in a file, with a warning: {names}.\n")
     return "\n".join(parts)
 
 
+def option_anchor(name: str) -> str:
+    """The fragment of an option in the page of the settings."""
+    return f"option-{name.replace('_', '-')}"
+
+
 def _row(option: Option) -> str:
-    flag = f"`{option.flag} {option.value_type.metavar}`"
-    if option.value_type.is_flag:
-        flag = f"`{option.flag}`, `{option.off_flag}`"
-    if option.short:
-        flag = f"`{option.short}`, {flag}"
+    value_type = option.value_type
+    flags = [option.flag, option.off_flag]
+    if not value_type.is_flag:
+        flags = [f"{option.flag} {value_type.metavar}"]
+    names = [name for name in (option.short, *flags, *option.env) if name]
     about = [_about(option)]
     lacking = [f"`autopush {command}`" for command in DAEMONS if command not in option.commands]
     if lacking:
@@ -43,9 +43,10 @@ def _row(option: Option) -> str:
     if option.daemon_env:
         about.append(f"Also `{option.daemon_env}`, but not with `autopush serve`")
     cells = (
-        f"`{option.name}`",
-        flag,
-        ", ".join(f"`{name}`" for name in option.env),
+        "<br>".join(
+            [f"[**`{option.name}`**]{{#{option_anchor(option.name)}}}"]
+            + [f"`{name}`" for name in names]
+        ),
         option.default_text or f"`{option.default_shown}`",
         ". ".join(about) + ".",
     )
@@ -79,13 +80,9 @@ def render_sample(file: IniFile) -> str:
         lines += ["", f"## {title}"]
         for option in options:
             about = f"{_about(option)}."
-            value = ""
+            value = "" if option.default_text else option.default_shown
             if option.default_text:
                 about += f" Default: {option.default_text}."
-            elif isinstance(option.default, bool):
-                value = "true" if option.default else "false"
-            else:
-                value = option.default_shown
             lines += ["", *(f"# {line}" for line in wrap(about, 90))]
             lines.append(f"#{option.name} = {value}".rstrip())
     return "\n".join(lines) + "\n"

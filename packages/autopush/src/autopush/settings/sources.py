@@ -9,11 +9,10 @@ import os
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from configparser import ConfigParser, ParsingError
-from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import partial
 from itertools import groupby
-from typing import Any, Final, cast
+from typing import Any, Final, NamedTuple, cast
 
 from autopush.settings.declaration import DAEMONS, IniFile, Option, StartupError
 from autopush.settings.options import (
@@ -56,8 +55,7 @@ _Given = Iterator[tuple[Option, str, str]]
 """What a source gives: the option, the text of its value, and the place for messages."""
 
 
-@dataclass(frozen=True, slots=True)
-class Loaded:
+class Loaded(NamedTuple):
     """The settings, and warnings for the operator about how they were given."""
 
     settings: Settings
@@ -65,21 +63,19 @@ class Loaded:
 
 
 def load(
-    flags: Mapping[str, Sequence[str]],
+    arguments: argparse.Namespace,
     environ: Mapping[str, str] | None = None,
     *,
     command: str = "serve",
-    named_files: Mapping[IniFile, str] | None = None,
-    files: Iterable[IniFile] = tuple(IniFile),
+    files: Sequence[IniFile] = tuple(IniFile),
     search_paths: Sequence[str] = SEARCH_PATHS,
 ) -> Loaded:
     """Read and merge every source.
 
     Args:
-        flags: option name → texts given on the command line.
+        arguments: the parsed flags that `add_flags` has added.
         environ: environment variables; those of this process when None.
         command: the command they are for.
-        named_files: files named on the command line; read after those that are searched for.
         files: which of the ini files the command reads.
         search_paths: where to search, `{}` standing for the file's name.
 
@@ -90,15 +86,12 @@ def load(
     warnings: list[str] = []
     values: dict[str, Value] = {"data": default_data_folder(environ)}
     for file in files:
-        named = (named_files or {}).get(file)
-        for path in (*(os.path.expanduser(p.format(file.file_name)) for p in search_paths), named):
-            if path is not None:
-                text = _read_text(path, must_exist=path is named)
-                values |= _parse(_from_file(path, text, command, file, warnings))
+        paths = [os.path.expanduser(path.format(file.file_name)) for path in search_paths]
+        named = getattr(arguments, f"config_{file}")
+        for path in (*filter(os.path.exists, paths), *([named] if named else [])):
+            values |= _parse(_from_file(path, command, file, warnings))
     values |= _parse(_from_environment(environ, command, warnings))
-    values |= _parse(
-        (_BY_NAME[name], text, _BY_NAME[name].flag) for name in flags for text in flags[name]
-    )
+    values |= _parse(_from_flags(arguments))
     if command == "endpoint":
         values.setdefault("port", ENDPOINT_PORT)
         values.setdefault("endpoint_port", values["port"])
@@ -134,19 +127,14 @@ def _parse(given: _Given) -> dict[str, Value]:
 # ── Ini files ─────────────────────────────────────────────────────────────────────────────────────
 
 
-def _read_text(path: str, *, must_exist: bool) -> str:
+def _from_file(path: str, command: str, file: IniFile, warnings: list[str]) -> _Given:
     try:
-        with open(path, encoding="utf-8-sig") as file:
-            return file.read()
+        with open(path, encoding="utf-8-sig") as lines:
+            text = lines.read()
     except UnicodeDecodeError:
         raise StartupError(f"cannot read {path}: it is not UTF-8 text") from None
     except OSError as error:
-        if isinstance(error, (FileNotFoundError, NotADirectoryError)) and not must_exist:
-            return ""
         raise StartupError(f"cannot read {path}: {error.strerror}") from None
-
-
-def _from_file(path: str, text: str, command: str, file: IniFile, warnings: list[str]) -> _Given:
     seen: set[str] = set()
     for number, name, value in _ini_lines(path, text):
         where = f"{path}:{number}"
@@ -280,19 +268,10 @@ def add_flags(
         group.add_argument(f"--config-{file}", metavar="FILE", help=about)
 
 
-def given_flags(arguments: argparse.Namespace) -> dict[str, list[str]]:
-    """Option name → texts, for the options given on the command line."""
-    return {
-        name.removeprefix(_DESTINATION): texts
-        for name, texts in vars(arguments).items()
-        if name.startswith(_DESTINATION) and texts
-    }
-
-
-def named_files(arguments: argparse.Namespace) -> dict[IniFile, str]:
-    """The ini files named on the command line."""
-    paths = {file: getattr(arguments, f"config_{file}", None) for file in IniFile}
-    return {file: path for file, path in paths.items() if path}
+def _from_flags(arguments: argparse.Namespace) -> _Given:
+    for option in OPTIONS:
+        for text in getattr(arguments, _DESTINATION + option.name, None) or ():
+            yield option, text, option.flag
 
 
 def with_dashes(argv: Sequence[str]) -> list[str]:

@@ -21,6 +21,7 @@ _HOST: Final = re.compile(
 _TABLE: Final = re.compile(r"[A-Za-z0-9_.-]{3,200}")
 _SECONDS: Final = re.compile(r"[0-9]{1,9}(\.[0-9]{0,9})?|\.[0-9]{1,9}")
 _FERNET_KEY: Final = re.compile(r"[A-Za-z0-9_-]{43}=")
+_STORES: Final = "sqlite:///PATH or dynamodb://REGION?endpoint=URL&prefix=TEXT"
 _DEFAULT_PORTS: Final = {"http": 80, "ws": 80, "https": 443, "wss": 443}
 
 
@@ -57,8 +58,7 @@ def whole_number(lowest: int, highest: int | None = None, metavar: str = "NUMBER
 
 def choice(*words: str) -> ValueType:
     """One of these words."""
-    names = ", ".join(words[:-1]) + " or " + words[-1]
-    return ValueType("|".join(words), names, lambda text: _valid(text, text in words))
+    return _text("|".join(words), f"{', '.join(words[:-1])} or {words[-1]}", words.__contains__)
 
 
 def url(*schemes: str) -> ValueType:
@@ -88,16 +88,21 @@ def _list_of(is_valid: Callable[[str], bool], expected: str) -> ValueType:
     return ValueType("KEY", expected, parse, is_list=True)
 
 
+def _text(metavar: str, expected: str, is_valid: Callable[[str], bool]) -> ValueType:
+    return ValueType(metavar, expected, lambda text: _valid(text, is_valid(text)))
+
+
+def _seconds(expected: str, *, lowest: float) -> ValueType:
+    def parse(text: str) -> float:
+        value = float(_valid(text, _SECONDS.fullmatch(text) is not None))
+        _valid(text, value >= lowest)
+        return value
+
+    return ValueType("SECONDS", expected, parse)
+
+
 def _parse_boolean(text: str) -> bool:
     return _valid(text.lower(), text.lower() in _TRUE | _FALSE) in _TRUE
-
-
-def _parse_seconds(text: str) -> float:
-    return float(_valid(text, _SECONDS.fullmatch(text) is not None))
-
-
-def _parse_positive_seconds(text: str) -> float:
-    return _parse_seconds(_valid(text, _parse_seconds(text) > 0))
 
 
 def _parse_store(text: str) -> str:
@@ -141,39 +146,16 @@ BOOLEAN: Final = ValueType("BOOLEAN", "true or false", _parse_boolean, is_flag=T
 FOLDER: Final = ValueType("DIR", "a folder", lambda text: Path(text).expanduser())
 
 Port = Annotated[int, whole_number(0, 65535, "PORT")]
-HostName = Annotated[
-    str,
-    ValueType(
-        "HOST",
-        "a host name or address, without scheme and port",
-        lambda text: _valid(text, is_host(text)).strip("[]"),
-    ),
-]
-HttpUrl = Annotated[str, url("http", "https")]
-Seconds = Annotated[
-    float, ValueType("SECONDS", "a number of seconds, such as 30 or 0.5", _parse_seconds)
-]
+Seconds = Annotated[float, _seconds("a number of seconds, such as 30 or 0.5", lowest=0)]
 PositiveSeconds = Annotated[
-    float,
-    ValueType("SECONDS", "a number of seconds above 0, such as 4 or 0.5", _parse_positive_seconds),
+    float, _seconds("a number of seconds above 0, such as 4 or 0.5", lowest=1e-9)
 ]
+HostName = Annotated[str, _text("HOST", "a host name or address, without scheme and port", is_host)]
+HttpUrl = Annotated[str, url("http", "https")]
 TableName = Annotated[
-    str,
-    ValueType(
-        "NAME",
-        "3 to 200 letters, digits or _.-",
-        lambda text: _valid(text, _TABLE.fullmatch(text) is not None),
-    ),
+    str, _text("NAME", "3 to 200 letters, digits or _.-", lambda text: bool(_TABLE.fullmatch(text)))
 ]
-StoreUrl = Annotated[
-    str,
-    ValueType(
-        "URL",
-        "sqlite:///PATH or dynamodb://REGION?endpoint=URL&prefix=TEXT",
-        _parse_store,
-        explains=True,
-    ),
-]
+StoreUrl = Annotated[str, ValueType("URL", _STORES, _parse_store, explains=True)]
 FernetKeys = Annotated[
     tuple[str, ...],
     _list_of(is_fernet_key, "keys made by `autokey`: 44 characters of url-safe base64 each"),
