@@ -11,13 +11,13 @@ from difflib import get_close_matches
 from functools import partial
 from typing import Final, NoReturn
 
-from .commands import STORE_COMMANDS, Command
-from .settings import OPTIONS, Settings, StartupError
-from .settings.declaration import IniFile
-from .settings.original import reason_for_absence
-from .settings.sources import add_flags, load, with_dashes
-from .telemetry import logs
-from .version import VERSION
+from autopush.commands import STORE_COMMANDS, Command
+from autopush.settings import OPTIONS, Settings, StartupError
+from autopush.settings.declaration import IniFile
+from autopush.settings.original import reason_for_absence
+from autopush.settings.sources import add_flags, load, with_dashes
+from autopush.telemetry import logs
+from autopush.version import VERSION
 
 STARTUP_FAILED: Final = 3
 INTERRUPTED: Final = 130
@@ -27,7 +27,7 @@ _WITHOUT_COMMAND: Final = ("-h", "--help", "--version")
 
 
 def _run(settings: Settings, _: argparse.Namespace) -> int:
-    from . import service  # noqa: PLC0415 - loaded when it runs, so that `--help` is fast
+    from autopush import service  # noqa: PLC0415 - loaded when it runs, so that `--help` is fast
 
     return service.run(settings)
 
@@ -36,7 +36,7 @@ COMMANDS: Final = (
     Command("serve", "run the whole push service on this machine", _run),
     Command(
         "connection",
-        "run a connection node of a cluster; `autopush` alone does so too",
+        "run a connection node of a cluster; `autopush` without a command does so too",
         _run,
         (IniFile.SHARED, IniFile.CONNECTION),
     ),
@@ -157,7 +157,7 @@ def autoendpoint(argv: Sequence[str] | None = None) -> int:
 
 def autokey(argv: Sequence[str] | None = None) -> int:
     """Print a new key, for the options crypto_key and auth_key."""
-    from .webpush.keyring import new_key  # noqa: PLC0415 - `autopush` does not need it
+    from autopush.webpush.keyring import new_key  # noqa: PLC0415 - `autopush` does not need it
 
     parser = argparse.ArgumentParser(
         prog="autokey", description="Print a new key, for the options crypto_key and auth_key."

@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from .settings import StartupError
-from .settings.value_types import is_auth_key, is_fernet_key
-from .webpush.keyring import new_key
+from autopush.settings import StartupError
+from autopush.settings.value_types import is_auth_key, is_fernet_key
+from autopush.webpush.keyring import new_key
 
 _PRIVATE_FILE: Final = 0o600
 _PRIVATE_FOLDER: Final = 0o700
