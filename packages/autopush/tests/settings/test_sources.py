@@ -250,6 +250,9 @@ def test_a_file_that_cannot_be_read_stops_the_start(sources: SettingSources) -> 
     path.write_bytes(b"\xff\xfe")
     assert sources.refusal() == f"cannot read {path}: it is not UTF-8 text"
     path.unlink()
+    path.symlink_to(path)
+    assert sources.refusal() == f"cannot read {path}: Too many levels of symbolic links"
+    path.unlink()
     missing = sources.folder / "missing.ini"
     with pytest.raises(StartupError, match=r"missing\.ini: No such file"):
         sources.load(named={IniFile.SHARED: missing})

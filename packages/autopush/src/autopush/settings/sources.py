@@ -88,8 +88,9 @@ def load(
     for file in files:
         paths = [os.path.expanduser(path.format(file.file_name)) for path in search_paths]
         named = getattr(arguments, f"config_{file}")
-        for path in (*filter(os.path.exists, paths), *([named] if named else [])):
-            values |= _parse(_from_file(path, command, file, warnings))
+        for path in [*paths, named] if named else paths:
+            text = _read_text(path, must_exist=path is named)
+            values |= _parse(_from_file(path, text, command, file, warnings))
     values |= _parse(_from_environment(environ, command, warnings))
     values |= _parse(_from_flags(arguments))
     if command == "endpoint":
@@ -127,14 +128,20 @@ def _parse(given: _Given) -> dict[str, Value]:
 # ── Ini files ─────────────────────────────────────────────────────────────────────────────────────
 
 
-def _from_file(path: str, command: str, file: IniFile, warnings: list[str]) -> _Given:
+def _read_text(path: str, *, must_exist: bool) -> str:
     try:
-        with open(path, encoding="utf-8-sig") as lines:
-            text = lines.read()
+        with open(path, encoding="utf-8-sig") as file:
+            return file.read()
     except UnicodeDecodeError:
         raise StartupError(f"cannot read {path}: it is not UTF-8 text") from None
     except OSError as error:
+        # A folder that may not be searched is not passed over: there could be a file in it.
+        if isinstance(error, (FileNotFoundError, NotADirectoryError)) and not must_exist:
+            return ""
         raise StartupError(f"cannot read {path}: {error.strerror}") from None
+
+
+def _from_file(path: str, text: str, command: str, file: IniFile, warnings: list[str]) -> _Given:
     seen: set[str] = set()
     for number, name, value in _ini_lines(path, text):
         where = f"{path}:{number}"
