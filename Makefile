@@ -16,8 +16,8 @@ serve: $(VENV)/.autopush ## start autopush on the embedded store (options: AUTOP
 demo: $(VENV)/.channelstats ## make up a Slack workspace and open its dashboard in the browser
 	@exec $(BIN)/channelstats demo
 
-# Whole tests are handed to whatever process is free; one process for each core, but no crowd.
-SPREAD := -n auto --maxprocesses 8 --dist worksteal
+# conftest.py says how many processes; one that has nothing left takes tests from another.
+SPREAD := -n auto --dist worksteal
 
 test: $(VENV)/.dev servers ## run the tests; what a missing browser or server keeps from running is named
 	@$(BIN)/python -m pytest $(SPREAD) $(PYTEST_ARGS)

@@ -1,5 +1,6 @@
 """What holds for the tests of all packages: names, order, and how skipped ones are reported."""
 
+import os
 import random
 from collections import Counter
 from pathlib import Path
@@ -22,6 +23,13 @@ def pytest_make_parametrize_id(config: pytest.Config, val: object, argname: str)
     """
     is_long = isinstance(val, str) and len(val) > LONGEST_NAME
     return argname if is_long or isinstance(val, bytes | set | frozenset) else None
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_auto_num_workers() -> int:
+    """Three processes for two cores, since tests also wait for servers; at most eight."""
+    cores = os.cpu_count() or 1
+    return min(cores + (cores + 1) // 2, 8)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -12,6 +12,7 @@ import pytest
 from support.application_server import ApplicationServer
 from support.data_store import DataStore, month_table, next_month, uaid
 from support.service import Service, clean_environment, service
+from support.soak import slow_after
 from support.user_agent import UserAgent
 
 ROTATION = ("--table-rotation", "--no-table-rotation")
@@ -48,7 +49,7 @@ def command(store: DataStore) -> Command:
     return command
 
 
-@pytest.mark.parametrize("rotation", ROTATION)
+@pytest.mark.parametrize("rotation", slow_after(1, ROTATION))
 async def test_only_who_was_not_seen_for_months_is_dropped(
     store: DataStore, command: Command, sender: ApplicationServer, rotation: str
 ) -> None:
