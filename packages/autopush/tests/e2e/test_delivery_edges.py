@@ -489,9 +489,9 @@ class Restless:
         _, self.endpoint = await agent.register()
         await agent.close()
 
-    async def run(self, seconds: float) -> None:
-        end = asyncio.get_running_loop().time() + seconds
-        while asyncio.get_running_loop().time() < end:
+    async def run(self, ledger: Ledger) -> None:
+        """Until it came back often enough and enough was sent to it."""
+        while self.connects < 30 or len(ledger.accepted) < 200:
             await self._connection(self._random.choice((0, 1, 5, 20)))
 
     async def _connection(self, messages: int) -> None:
@@ -555,15 +555,15 @@ async def test_a_reconnect_loop_loses_nothing_and_repeats_nothing_that_was_acked
             group.create_task(one_after_the_other(agent.endpoint, ledger))
             for agent, ledger in zip(agents, ledgers, strict=True)
         ]
-        await asyncio.gather(*(agent.run(2.5) for agent in agents))
+        await asyncio.gather(
+            *(agent.run(ledger) for agent, ledger in zip(agents, ledgers, strict=True))
+        )
         for task in senders:
             task.cancel()
     for agent, ledger in zip(agents, ledgers, strict=True):
         assert ledger.unanswered == 0
         assert not ledger.refused
         await agent.finish(ledger.accepted)
-        assert agent.connects > 10
-        assert len(ledger.accepted) > 100
         # One push may have been under way when its sender was stopped.
         assert len(agent.delivered.keys() - ledger.accepted) <= 1
         assert agent.repeated == set()
