@@ -30,8 +30,8 @@ from keytables import (
     TableNotFound,
     Update,
 )
-from keytables.engine import Values
 from keytables.expressions import And, Compare, Exists, Not, Or
+from keytables.values import Values
 
 __all__ = ["MemoryEngine"]
 

@@ -7,7 +7,7 @@ from hypothesis import given
 
 from keytables import Item, Key, Kind, SchemaError
 from keytables.checks import item_size, key_check, snapshot
-from keytables.schema import MAX_DEPTH
+from keytables.values import MAX_DEPTH
 from support.table_values import values
 
 

@@ -14,7 +14,7 @@ import pybase64
 
 from keytables.checks import check_depth, check_names, check_size, snapshot
 from keytables.errors import SchemaError, Unavailable
-from keytables.schema import MAX_ITEM_SIZE, Item, Value
+from keytables.values import MAX_ITEM_SIZE, Item, Value
 
 __all__ = [
     "Wire",

@@ -16,10 +16,9 @@ from keytables.dynamodb.reads import DynamoReads
 from keytables.dynamodb.remote import Remote
 from keytables.dynamodb.templates import Check, Template
 from keytables.dynamodb.writes import JudgedDelete, JudgedPut, JudgedUpdate
-from keytables.engine import Values
 from keytables.errors import KeytablesError, SchemaError
 from keytables.expressions import Condition, Returning, Update
-from keytables.schema import MAX_SORT_KEY, Item, KeyTuple
+from keytables.values import MAX_SORT_KEY, Item, KeyTuple, Values
 
 __all__ = ["DynamoTable"]
 

@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
 from typing import Final, TypeVar
 
 from keytables.errors import Throttled, Unavailable
-from keytables.schema import KeyTuple, Scalar
+from keytables.values import KeyTuple, Scalar
 
 __all__ = ["Order", "Room"]
 

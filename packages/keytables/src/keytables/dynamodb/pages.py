@@ -10,7 +10,8 @@ from keytables.dynamodb.batches import get_all
 from keytables.dynamodb.codec import WireItem, dumps, item_of
 from keytables.dynamodb.remote import Remote
 from keytables.errors import SchemaError
-from keytables.schema import Cursor, Item, Page, Scalar
+from keytables.schema import Cursor, Page
+from keytables.values import Item, Scalar
 
 __all__ = ["read_page"]
 

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from keytables.checks import KeyCheck
-from keytables.schema import Range, Scalar
+from keytables.schema import Range
+from keytables.values import Scalar
 
 __all__ = ["EVERYTHING", "KeyRange", "key_range"]
 

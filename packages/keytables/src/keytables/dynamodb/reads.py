@@ -17,7 +17,8 @@ from keytables.dynamodb.remote import Remote, key_wire
 from keytables.dynamodb.templates import head
 from keytables.engine import TableHandle
 from keytables.errors import SchemaError
-from keytables.schema import Cursor, Index, Item, Key, KeyTuple, Kind, Page, Range, Scalar
+from keytables.schema import Cursor, Index, Key, Kind, Page, Range
+from keytables.values import Item, KeyTuple, Scalar
 
 __all__ = ["DynamoReads"]
 

@@ -16,7 +16,8 @@ from keytables.errors import (
     TableNotFound,
     Unavailable,
 )
-from keytables.schema import MAX_ITEM_SIZE, Item, KeyTuple, Scalar, Table
+from keytables.schema import Table
+from keytables.values import MAX_ITEM_SIZE, Item, KeyTuple, Scalar
 
 __all__ = ["REFUSED", "Caller", "Remote", "key_wire", "translate"]
 

@@ -21,7 +21,6 @@ from keytables.dynamodb.conditions import (
     of_write,
 )
 from keytables.dynamodb.updates import Parts, parts_of
-from keytables.engine import Values
 from keytables.errors import SchemaError
 from keytables.expressions import (
     And,
@@ -35,6 +34,7 @@ from keytables.expressions import (
     Update,
 )
 from keytables.schema import Table
+from keytables.values import Values
 
 __all__ = ["Bound", "Check", "Request", "Template", "beginning", "head"]
 

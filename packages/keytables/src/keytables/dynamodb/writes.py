@@ -14,7 +14,7 @@ from keytables.dynamodb.retries import ServiceError
 from keytables.dynamodb.templates import Bound, beginning
 from keytables.errors import ConditionFailed, Throttled, Unavailable
 from keytables.expressions import Returning
-from keytables.schema import Item
+from keytables.values import Item
 
 __all__ = ["JudgedDelete", "JudgedPut", "JudgedUpdate"]
 

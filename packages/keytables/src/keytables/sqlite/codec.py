@@ -10,9 +10,9 @@ from typing import Final, cast
 
 import msgspec
 
-from keytables.checks import PLAIN, check_names, check_size, snapshot
+from keytables.checks import PLAIN_TYPES, check_names, check_size, snapshot
 from keytables.errors import SchemaError
-from keytables.schema import MAX_ITEM_SIZE, Item, Value
+from keytables.values import MAX_ITEM_SIZE, Item, Value
 
 __all__ = ["pack", "unpack"]
 
@@ -43,9 +43,9 @@ def pack(item: Item) -> bytes:
     """Return the blob of an item. Raises SchemaError and ItemTooLarge."""
     check_names(item)
     wire: dict[str, object] | None = None
-    unlike = () if PLAIN.issuperset(map(type, item.values())) else item.items()
+    unlike = () if PLAIN_TYPES.issuperset(map(type, item.values())) else item.items()
     for name, value in unlike:
-        if type(value) not in PLAIN and not _plain_map(value):
+        if type(value) not in PLAIN_TYPES and not _plain_map(value):
             if wire is None:
                 wire = dict(item)
             checked = snapshot(value, name)
@@ -69,14 +69,14 @@ def _plain_map(value: Value) -> bool:
     if type(value) is not dict:
         return False
     for key, inner in value.items():
-        if type(key) is not str or not key or type(inner) not in PLAIN:
+        if type(key) is not str or not key or type(inner) not in PLAIN_TYPES:
             return False
     return True
 
 
 def _wire(value: Value) -> object:
     """Return what MessagePack is given for a value that ``snapshot`` returned."""
-    if type(value) in PLAIN:
+    if type(value) in PLAIN_TYPES:
         return value
     if isinstance(value, frozenset):
         return msgspec.msgpack.Ext(_SET, _encode(sorted(value)))

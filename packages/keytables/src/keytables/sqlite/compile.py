@@ -21,7 +21,8 @@ from keytables.expressions import (
     Param,
     Update,
 )
-from keytables.schema import Item, Table, Value
+from keytables.schema import Table
+from keytables.values import Item, Value
 
 __all__ = ["Change", "Predicate", "compile_condition", "compile_update", "same"]
 

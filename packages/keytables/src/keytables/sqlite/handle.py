@@ -11,16 +11,10 @@ from typing import Any, Final, cast
 import apsw
 
 from keytables.checks import key_check, snapshot
-from keytables.engine import Clock, Values
+from keytables.engine import Clock
 from keytables.errors import KeytablesError, SchemaError
 from keytables.expressions import Condition, Returning, Update
-from keytables.schema import (
-    MAX_SORT_KEY,
-    Item,
-    KeyTuple,
-    Table,
-    Value,
-)
+from keytables.schema import Table
 from keytables.sqlite import operations
 from keytables.sqlite.codec import pack
 from keytables.sqlite.compile import Change, Predicate, compile_condition, compile_update
@@ -30,6 +24,7 @@ from keytables.sqlite.reads import SqliteReads
 from keytables.sqlite.scans import Scans
 from keytables.sqlite.statements import Statements
 from keytables.sqlite.writer import Writer
+from keytables.values import MAX_SORT_KEY, Item, KeyTuple, Value, Values
 
 __all__ = ["SqliteTable"]
 

@@ -13,10 +13,10 @@ import apsw
 
 from keytables.errors import ConditionFailed
 from keytables.expressions import Returning
-from keytables.schema import Item, Scalar, Value
 from keytables.sqlite.codec import unpack
 from keytables.sqlite.compile import Change, Predicate
 from keytables.sqlite.statements import Statements
+from keytables.values import Item, Scalar, Value
 
 __all__ = [
     "Call",

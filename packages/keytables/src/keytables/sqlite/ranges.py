@@ -7,8 +7,9 @@ the answer starts.
 from dataclasses import dataclass
 
 from keytables.checks import KeyCheck
-from keytables.schema import Range, Scalar
+from keytables.schema import Range
 from keytables.sqlite.statements import Bound
+from keytables.values import Scalar
 
 __all__ = ["Bounds", "after_prefix", "bounds"]
 

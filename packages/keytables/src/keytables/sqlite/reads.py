@@ -15,18 +15,7 @@ import apsw
 from keytables.checks import KeyCheck, index_checks, key_checks
 from keytables.engine import Clock, TableHandle
 from keytables.errors import SchemaError
-from keytables.schema import (
-    Cursor,
-    Index,
-    Item,
-    Key,
-    KeyTuple,
-    Kind,
-    Page,
-    Range,
-    Scalar,
-    Table,
-)
+from keytables.schema import Cursor, Index, Key, Kind, Page, Range, Table
 from keytables.sqlite.codec import unpack
 from keytables.sqlite.database import IndexMissing, translate
 from keytables.sqlite.operations import Operation, Row
@@ -34,6 +23,7 @@ from keytables.sqlite.ranges import Bounds, bounds
 from keytables.sqlite.scans import Scans
 from keytables.sqlite.statements import Statements
 from keytables.sqlite.writer import Writer
+from keytables.values import Item, KeyTuple, Scalar
 
 __all__ = ["SqliteReads"]
 
