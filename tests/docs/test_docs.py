@@ -117,9 +117,9 @@ IN_WORDS = {10: "ten", 0.0005: "half a millisecond"}
         ("protocol", f"at most {WebSocketProtocol.max_message // 1024} KiB a message"),
         ("architecture", f"{turns.STEPS} steps or {IN_WORDS[turns.SECONDS]}"),
         ("architecture", f"up to {verifications.MAX_WAITING:,} may wait"),
-        ("storage", f"a rest of {writer._REST * 1000:g} ms"),
-        ("storage", f"slices of {IN_WORDS[writer._SLICE]}"),
-        ("storage", f"{writer._MAX_BATCH:,} writes or {writer._MAX_BATCH_BYTES >> 20} MiB in a"),
+        ("storage", f"a pause of {writer.PAUSE * 1000:g} ms"),
+        ("storage", f"slices of {IN_WORDS[writer.TIME_SLICE]}"),
+        ("storage", f"{writer.MAX_BATCH:,} writes or {writer.MAX_BATCH_BYTES >> 20} MiB in a"),
     ],
 )
 def test_limits_that_pages_name_are_those_of_the_code(page: str, words: str) -> None:
