@@ -11,7 +11,7 @@ from support.clocks import ManualClock
 from support.table_engines import CANDIDATES, MESSAGES, USERS, Open, candidates
 
 START = 4_000_000_000.0
-"""Later than any clock: a server that sweeps expired items by its own must find none."""
+"""Later than any clock, so that a server that removes expired items itself finds none."""
 
 
 @pytest.fixture
@@ -50,7 +50,7 @@ async def open_engine(
 
 @pytest.fixture
 def many(request: pytest.FixtureRequest, open_engine: Open) -> int:
-    """A number of rows that no page holds."""
+    """A number of items that does not fit on one page."""
     name: str = request.node.callspec.params["open_engine"]
     return CANDIDATES[name].many
 

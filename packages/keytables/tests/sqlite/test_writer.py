@@ -45,7 +45,7 @@ async def test_writes_waiting_together_share_a_commit(
     assert len(seen) < 20
 
 
-async def test_nothing_is_answered_before_its_commit(
+async def test_no_write_is_completed_before_its_commit(
     connections: Connections, table: TableHandle
 ) -> None:
     put = asyncio.ensure_future(table.put({"a": "1", "b": "2"}))
