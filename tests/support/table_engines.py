@@ -29,7 +29,7 @@ class Store(ABC):
         """Open an engine on it, as another process would."""
 
     async def clear(self) -> None:  # noqa: B027
-        """Remove what is left of it outside of the test's folder."""
+        """Remove what it stored outside of the test's folder."""
 
 
 class SqliteStore(Store):
@@ -76,10 +76,10 @@ class ReferenceStore(ServerStore):
 
 @dataclass(frozen=True)
 class Candidate:
-    """An engine with what it stands on. ``lacks``: what is not asked of it, and why.
+    """An engine and its store. ``lacks``: the features that are not tested on it, and why.
 
-    Less where every call goes through a server: ``examples`` are runs of a test that makes its own,
-    ``many`` are rows that no page holds.
+    ``examples``: runs of a property test. ``many``: items that do not fit on one page. Both are
+    fewer where every call goes through a server.
     """
 
     make: Callable[[Path, Clock], Store]

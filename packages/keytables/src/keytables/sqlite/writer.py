@@ -3,9 +3,10 @@
 Rule: no write is completed before the commit that holds it is on the disk, and the event loop never
 blocks.
 
-    IDLE ──submit──▶ LOCKING (thread: lock, BEGIN) ──▶ APPLYING (loop, slices of 0.5 ms)
-      ▲   └─ lock and BEGIN succeed at once ─────────────▲           │
-      └── nothing is waiting ── COMMITTING (thread: COMMIT, checkpoint, unlock) ◀─┘
+    IDLE ─submit─▶ LOCKING (thread: lock, BEGIN) ───▶ APPLYING (loop, slices of 0.5 ms)
+     ▲ └──── lock and BEGIN succeed at once ────────────▲ ▲    │
+     │                                    more waiting ───┤    ▼
+     └──────────── nothing waiting ──────────── COMMITTING (thread: COMMIT, checkpoint, unlock)
 
 Statements run on the loop because they only touch memory (4 µs each), while in a thread each of
 them would release the interpreter lock and wait for it again behind a busy loop: measured, 100
@@ -43,10 +44,10 @@ PAUSE: Final = 0.002
 """Seconds between two transactions of a burst, in which writes gather: under load each fsync serves
 more of them (measured: a third less CPU for each)."""
 
-BURST_INTERVAL: Final = 0.005
 BURST: Final = 8
-"""A burst are this many transactions more than one per so many seconds. Before, a pause would only
-delay: few writes at a time have nothing to gather."""
+BURST_INTERVAL: Final = 0.005
+"""It is a burst after ``BURST`` transactions more than one per ``BURST_INTERVAL`` seconds. Before
+that a pause would only delay: with few writes at a time there is nothing to gather."""
 
 _ABANDON_TIMEOUT: Final = 0.1
 """Seconds that ``close`` waits for a thread that is not waiting for another process."""
