@@ -113,7 +113,13 @@ async def test_a_defect_reaches_only_the_caller_of_its_operation(
         raise KeyError
 
     database = Database(path)
-    group = writer.Writer(asyncio.get_running_loop(), database)
+    group = writer.Writer(
+        asyncio.get_running_loop(),
+        database,
+        max_waiting=10,
+        max_waiting_bytes=1000,
+        lock_timeout=5.0,
+    )
     create = RunFunction(lambda cursor: cursor.execute("CREATE TABLE t (n)"), is_slow=True)
     await group.queue.submit(create)
     before = group.queue.submit(insert(1))

@@ -85,9 +85,9 @@ class Writer:
         loop: asyncio.AbstractEventLoop,
         database: Database,
         *,
-        max_waiting: int = 20_000,
-        max_waiting_bytes: int = 64 << 20,
-        lock_timeout: float = 5.0,
+        max_waiting: int,
+        max_waiting_bytes: int,
+        lock_timeout: float,
     ) -> None:
         self._loop = loop
         self._connection, self._lock = database.writer, database.lock
