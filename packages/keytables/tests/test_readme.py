@@ -1,9 +1,12 @@
 """The example of the README runs."""
 
+import os
 import re
 import subprocess
 import sys
 from pathlib import Path
+
+from support.paths import PYTHONPATH
 
 README = Path(__file__).parents[1] / "README.md"
 
@@ -16,6 +19,7 @@ def test_the_example_of_the_readme_runs_and_prints_what_it_says(tmp_path: Path) 
         [sys.executable, "-W", "error", "-c", found["program"]],
         check=False,
         cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": PYTHONPATH},
         capture_output=True,
         text=True,
         timeout=60,

@@ -1,6 +1,7 @@
 """Store URLs, and the engines they open."""
 
 import asyncio
+import os
 import re
 import sys
 from pathlib import Path
@@ -11,6 +12,7 @@ from keytables import Key, Table, Unavailable, open_engine
 from keytables.sqlite import SqliteEngine
 from keytables.stores import DynamoUrl, SqliteUrl, StoreUrl, parse_store
 from support.clocks import ManualClock
+from support.paths import PYTHONPATH
 
 
 @pytest.mark.parametrize(
@@ -91,7 +93,9 @@ async def test_an_embedded_store_is_opened_at_its_path(tmp_path: Path) -> None:
 
 
 async def run_python(program: str) -> None:
-    process = await asyncio.create_subprocess_exec(sys.executable, "-c", program)
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-c", program), env={**os.environ, "PYTHONPATH": PYTHONPATH}
+    )
     assert await asyncio.wait_for(process.wait(), 60) == 0
 
 

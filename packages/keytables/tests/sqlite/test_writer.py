@@ -1,6 +1,7 @@
 """Group commit: order, durability, and which writes a failure reaches."""
 
 import asyncio
+import os
 import sys
 import threading
 from collections.abc import Awaitable
@@ -15,6 +16,7 @@ from keytables.sqlite import SqliteEngine, writer
 from keytables.sqlite.database import Database
 from keytables.sqlite.locks import FairLock
 from keytables.sqlite.write_queue import RunFunction
+from support.paths import PYTHONPATH
 from support.sqlite_store import Connections, OpenSqlite, failing_commits, write_lock
 
 TABLE = Table("things", Key("a"), Key("b"))
@@ -249,6 +251,7 @@ async def test_a_process_ends_although_another_one_keeps_the_lock(
             *(sys.executable, "-c", program, str(path)),
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.PIPE,
+            env={**os.environ, "PYTHONPATH": PYTHONPATH},
         )
         output = await asyncio.wait_for(process.communicate(), 20)
     assert output == (b"throttled\n", b"")
