@@ -162,7 +162,7 @@ class Service:
         await self.stop(signal.SIGKILL)
 
     async def connect(self, uaid: str | None = None) -> UserAgent:
-        """A greeted user agent."""
+        """An identified user agent."""
         agent = await UserAgent.connect(self.websocket)
         await agent.hello(uaid)
         return agent

@@ -6,7 +6,7 @@ import pytest
 
 from autopush import answers
 from autopush.webpush.errors import Errno, PushError
-from support.endpoint_house import headers_of, refusal
+from support.endpoint_harness import headers_of, refusal
 
 
 def test_json_is_json() -> None:

@@ -363,12 +363,12 @@ TEXTS: dict[str, tuple[bytes, int]] = {
 }
 
 
-@pytest.mark.parametrize("greeted", [False, True], ids=["before hello", "after hello"])
+@pytest.mark.parametrize("identified", [False, True], ids=["before hello", "after hello"])
 @pytest.mark.parametrize(("text", "code"), TEXTS.values(), ids=TEXTS)
 async def test_a_text_that_is_no_json_object_closes_the_connection(
-    ws: RawClient, text: bytes, code: int, greeted: bool
+    ws: RawClient, text: bytes, code: int, identified: bool
 ) -> None:
-    await (ws.hello() if greeted else ws.upgrade())
+    await (ws.hello() if identified else ws.upgrade())
     ws.send(wire.text(text))
     assert await ws.close_code() == code
 
@@ -434,12 +434,12 @@ FRAMES: dict[str, tuple[bytes, int]] = {
 }
 
 
-@pytest.mark.parametrize("greeted", [False, True], ids=["before hello", "after hello"])
+@pytest.mark.parametrize("identified", [False, True], ids=["before hello", "after hello"])
 @pytest.mark.parametrize(("frames", "code"), FRAMES.values(), ids=FRAMES)
 async def test_a_broken_frame_closes_the_connection_with_its_code(
-    ws: RawClient, frames: bytes, code: int, greeted: bool
+    ws: RawClient, frames: bytes, code: int, identified: bool
 ) -> None:
-    await (ws.hello() if greeted else ws.upgrade())
+    await (ws.hello() if identified else ws.upgrade())
     ws.send(frames)
     assert await ws.close_code() == code
     ws.finish()

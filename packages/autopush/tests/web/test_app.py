@@ -8,8 +8,8 @@ import pytest
 
 from autopush.version import VERSION
 from keytables import KeyTuple
-from support.connection_house import UAID, House
-from support.endpoint_house import Endpoint, headers_of, refusal
+from support.connection_harness import UAID, Harness
+from support.endpoint_harness import Endpoint, headers_of, refusal
 
 TOKEN_PATHS = ["/wpush/v1/token", "/wpush/v2/token", "/wpush/token"]
 PATHS = ["/", *TOKEN_PATHS, "/m/id", "/status", "/health", "/v1/err", "/no/such/page", "/wpush/"]
@@ -25,15 +25,15 @@ def cors_of(headers: dict[str, str]) -> dict[str, str]:
 
 @pytest.mark.parametrize("version", ["v1", None])
 async def test_a_push_reaches_its_endpoint_with_or_without_version(
-    house: House, endpoint: Endpoint, version: str | None
+    harness: Harness, endpoint: Endpoint, version: str | None
 ) -> None:
-    await house.known_user()
+    await harness.known_user()
     path = endpoint.path()
     if version is None:
         path = path.replace("/v1/", "/")
     response = await endpoint.ask("POST", path, {"ttl": "60"})
     assert response.status == 201
-    assert len(house.rows()) == 1
+    assert len(harness.rows()) == 1
 
 
 @pytest.mark.parametrize("path", TOKEN_PATHS)
@@ -118,19 +118,19 @@ async def test_a_page_answered_twice_carries_its_headers_once(endpoint: Endpoint
 @pytest.mark.parametrize("spell", [str, quote, lambda text: text.replace("=", "%3d")])
 @pytest.mark.parametrize("padded", [True, False])
 async def test_a_message_id_may_be_percent_encoded_and_lack_its_padding(
-    house: House, endpoint: Endpoint, spell: object, padded: bool
+    harness: Harness, endpoint: Endpoint, spell: object, padded: bool
 ) -> None:
     assert callable(spell)
     for _ in range(6):  # ids of all lengths, with padding and without
-        message = house.message()
-        await house.store.current.store(message)
+        message = harness.message()
+        await harness.store.current.store(message)
         text = message.version if padded else message.version.rstrip("=")
         assert (await endpoint.ask("DELETE", f"/m/{spell(text)}")).status == 204
-        assert house.rows() == []
+        assert harness.rows() == []
 
 
-async def test_a_token_may_be_percent_encoded(house: House, endpoint: Endpoint) -> None:
-    await house.known_user()
+async def test_a_token_may_be_percent_encoded(harness: Harness, endpoint: Endpoint) -> None:
+    await harness.known_user()
     path = endpoint.path().replace("g", "%67", 1)
     assert (await endpoint.ask("POST", path, {"ttl": "60"})).status == 201
 
@@ -195,9 +195,9 @@ async def test_other_pages_may_be_read_by_any_origin(endpoint: Endpoint, path: s
 
 
 async def test_a_push_and_its_deletion_carry_the_headers_of_their_route(
-    house: House, endpoint: Endpoint
+    harness: Harness, endpoint: Endpoint
 ) -> None:
-    await house.known_user()
+    await harness.known_user()
     pushed = await endpoint.push()
     assert headers_of(pushed)[f"{CORS}allow-methods"] == "POST"
     location = dict(pushed.headers)["Location"]
@@ -208,29 +208,31 @@ async def test_a_push_and_its_deletion_carry_the_headers_of_their_route(
 
 @pytest.mark.parametrize("method", ["GET", "OPTIONS", "POST", "DELETE"])
 @pytest.mark.parametrize("path", PATHS)
-async def test_without_cors_no_answer_names_it(house: House, method: str, path: str) -> None:
-    endpoint = Endpoint(house, cors=False)
+async def test_without_cors_no_answer_names_it(harness: Harness, method: str, path: str) -> None:
+    endpoint = Endpoint(harness, cors=False)
     assert cors_of(headers_of(await endpoint.ask(method, path))) == {}
 
 
 @pytest.mark.parametrize("method", ["GET", "OPTIONS", "POST", "DELETE"])
 @pytest.mark.parametrize("path", PATHS)
-async def test_hsts_is_on_every_answer_when_it_is_on(house: House, method: str, path: str) -> None:
+async def test_hsts_is_on_every_answer_when_it_is_on(
+    harness: Harness, method: str, path: str
+) -> None:
     name = "strict-transport-security"
-    endpoint = Endpoint(house, hsts_max_age=31_536_000)
+    endpoint = Endpoint(harness, hsts_max_age=31_536_000)
     headers = headers_of(await endpoint.ask(method, path))
     assert headers[name] == "max-age=31536000;includeSubDomains"
-    assert name not in headers_of(await Endpoint(house).ask(method, path))
+    assert name not in headers_of(await Endpoint(harness).ask(method, path))
 
 
 # ── too much at once ────────────────────────────────────────────────────────────────────────────
 
 
 async def test_requests_beyond_the_limit_are_503_201_until_others_end(
-    house: House, monkeypatch: pytest.MonkeyPatch
+    harness: Harness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    await house.known_user()
-    table, released = house.engine.tables["router"], asyncio.Event()
+    await harness.known_user()
+    table, released = harness.engine.tables["router"], asyncio.Event()
     get = table.get
 
     async def slowly(key: KeyTuple) -> object:
@@ -238,7 +240,7 @@ async def test_requests_beyond_the_limit_are_503_201_until_others_end(
         return await get(key)
 
     monkeypatch.setattr(table, "get", slowly)
-    endpoint = Endpoint(house, max_requests=2)
+    endpoint = Endpoint(harness, max_requests=2)
     slow = [asyncio.ensure_future(endpoint.push()) for _ in range(2)]
     await asyncio.sleep(0)
     assert refusal(await endpoint.push()) == (503, 201)
@@ -249,13 +251,13 @@ async def test_requests_beyond_the_limit_are_503_201_until_others_end(
 
 
 async def test_refused_and_failed_requests_do_not_count_for_ever(
-    house: House, monkeypatch: pytest.MonkeyPatch
+    harness: Harness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    await house.known_user()
-    endpoint = Endpoint(house, max_requests=1)
+    await harness.known_user()
+    endpoint = Endpoint(harness, max_requests=1)
     for _ in range(3):
         assert (await endpoint.ask("POST", "/wpush/v1/token")).status == 404
-        house.engine.fail("get router", RuntimeError("a bug"))
+        harness.engine.fail("get router", RuntimeError("a bug"))
         with pytest.raises(RuntimeError):
             await endpoint.push()
     assert (await endpoint.push()).status == 201

@@ -9,7 +9,7 @@ import pytest
 from autopush.net.http_messages import Response
 from autopush.telemetry import logs
 from autopush.web.log_check import log_check
-from support.endpoint_house import refusal
+from support.endpoint_harness import refusal
 
 
 @pytest.fixture

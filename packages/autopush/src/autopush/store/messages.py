@@ -8,7 +8,7 @@ import asyncio
 from collections.abc import Awaitable, Sequence
 from typing import Final
 
-from autopush.protocol.actions import Batch, Row
+from autopush.protocol.effects import Row, StoredPage
 from autopush.store import rows
 from autopush.store.hasher import Hasher
 from autopush.store.tables import (
@@ -136,7 +136,7 @@ class Messages:
             writes.append(self._table.batch_write(deletes=plain))
         return asyncio.gather(*writes)
 
-    async def read(self, uaid: str, after: str | None) -> Batch:
+    async def read(self, uaid: str, after: str | None) -> StoredPage:
         """The next page of messages behind the sort key `after`, None for the first one.
 
         The order of the sort keys is the order of delivery: topics, then by storing time.
@@ -158,7 +158,7 @@ class Messages:
                 read_to = pointer if isinstance(pointer, int) else 0
         messages = [m for item in items if (m := rows.message_of(uaid, item)) is not None]
         last = str(page.items[-1]["chidmessageid"]) if page.cursor is not None else None
-        return Batch(messages, last, channels, read_to)
+        return StoredPage(messages, last, channels, read_to)
 
 
 async def _was_that_one(deleted: Awaitable[object]) -> bool:

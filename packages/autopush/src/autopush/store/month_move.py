@@ -19,8 +19,8 @@ latest in step 2.
 import asyncio
 from collections.abc import Collection, Iterable
 
-from autopush.protocol.actions import Row
 from autopush.protocol.drain import Drain
+from autopush.protocol.effects import Row
 from autopush.store.messages import Messages
 from autopush.store.push_store import PushStore
 from autopush.store.users import UserRecord

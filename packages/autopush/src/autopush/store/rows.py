@@ -5,7 +5,7 @@ Rule: attribute names and types are the original's (`data` text, `headers` map, 
 is skipped, never delivered half.
 """
 
-from autopush.protocol.actions import Row, StoredMessage
+from autopush.protocol.effects import Row, StoredMessage
 from autopush.webpush.message_id import parse_sort_key
 from autopush.webpush.notification import Notification
 from keytables import Item

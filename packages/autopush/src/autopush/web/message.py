@@ -6,7 +6,7 @@ or not; only the very message of that id is deleted, never one that replaced it.
 
 from autopush import answers
 from autopush.net.http_messages import HeaderBlock, Response
-from autopush.protocol.actions import Row
+from autopush.protocol.effects import Row
 from autopush.store import PushStore
 from autopush.webpush.keyring import KeyRing
 from autopush.webpush.message_id import parse_for_delete

@@ -1,7 +1,7 @@
-"""A connection node on a store of dicts, and user agents on fake transports and a fake clock.
+"""A connection node on an in-memory store, and user agents on fake transports and a fake clock.
 
-Nothing moves by itself: `settle` lets the store answer and the sockets flow, `pass_time` moves both
-clocks.
+Nothing happens by itself: `run_until_idle` lets the store answer and the sockets flow, `pass_time`
+moves both clocks.
 """
 
 import asyncio
@@ -11,11 +11,11 @@ from collections.abc import Callable
 from typing import Any, Self
 
 from autopush.connection.node import ConnectionNode
-from autopush.connection.registry import Registry
 from autopush.connection.user_agent import UserAgentConnection
 from autopush.net.timers import TimerWheel
-from autopush.protocol.actions import Row
+from autopush.protocol.effects import Row
 from autopush.protocol.rules import Rules
+from autopush.routing.connected import Registry
 from autopush.routing.nodes import NodeAnswer, Nodes
 from autopush.store import PushStore, TablePlan, UserRecord
 from autopush.webpush.endpoint_token import EndpointTokens
@@ -38,11 +38,11 @@ ENDPOINT = "https://push.example"
 TURNS = 12
 """Enough turns of the loop for every chain of answers in these tests."""
 
-Heard = dict[str, Any] | tuple[object, ...]
+Received = dict[str, Any] | tuple[object, ...]
 
 
-class TouchyEngine(MemoryEngine):
-    """Fails, or is interrupted, at the calls it is told: for example "put message"."""
+class FaultyEngine(MemoryEngine):
+    """Fails, or is interrupted, at chosen calls: for example "put message"."""
 
     def __init__(self, clock: ManualClock) -> None:
         super().__init__(clock)
@@ -55,20 +55,20 @@ class TouchyEngine(MemoryEngine):
         """Fail the next calls of that kind in turn; None lets one pass."""
         self.errors[what] += errors
 
-    def before(self, what: str, *happens: Callable[[], None]) -> None:
-        """Let something happen just before each of the next calls of that kind."""
-        self.interruptions[what] += happens
+    def before(self, what: str, *callbacks: Callable[[], None]) -> None:
+        """Call one of these just before each of the next calls of that kind."""
+        self.interruptions[what] += callbacks
 
     async def table_names(self) -> list[str]:
         self.lists += 1
-        self._stumble("table_names")
+        self._interrupt("table_names")
         return await super().table_names()
 
     def called(self, what: str) -> None:
         super().called(what)
-        self._stumble(what)
+        self._interrupt(what)
 
-    def _stumble(self, what: str) -> None:
+    def _interrupt(self, what: str) -> None:
         if self.interruptions[what]:
             self.interruptions[what].pop(0)()
         error = self.errors[what].pop(0) if self.errors[what] else None
@@ -76,25 +76,33 @@ class TouchyEngine(MemoryEngine):
             raise type(error)(*error.args)  # a fresh one: it will hold on to frames
 
 
-class NodesNearby(Nodes):
-    """Writes down what is asked; the own node answers, others have no user agents."""
+class RecordingNodes(Nodes):
+    """Records every call; the own node carries it out, others give the answers set here."""
 
-    def __init__(self, local: Registry) -> None:
-        self.own_id = NODE
-        self._local = local
+    def __init__(self, registry: Registry, wheel: TimerWheel) -> None:
+        super().__init__(NODE, registry, wheel, connect_timeout=1)
         self.calls: list[tuple[object, ...]] = []
+        self.pushed: list[Notification] = []
+        self.push_answer = NodeAnswer.ABSENT
+        self.check_answer = NodeAnswer.DONE
+
+    @property
+    def checks(self) -> list[tuple[object, ...]]:
+        """The checks of storage among the calls."""
+        return [call for call in self.calls if call[0] == "check"]
 
     async def push(self, node_id: str, notification: Notification, row: Row | None) -> NodeAnswer:
         self.calls.append(("push", node_id, notification.uaid))
+        self.pushed.append(notification)
         if node_id == self.own_id:
             return await super().push(node_id, notification, row)
-        return NodeAnswer.ABSENT
+        return self.push_answer
 
     async def check(self, node_id: str, uaid: str) -> NodeAnswer:
         self.calls.append(("check", node_id, uaid))
         if node_id == self.own_id:
             return await super().check(node_id, uaid)
-        return NodeAnswer.DONE
+        return self.check_answer
 
     async def end_duplicate(self, node_id: str, uaid: str, connected_at: int) -> None:
         self.calls.append(("end", node_id, uaid, connected_at))
@@ -103,42 +111,42 @@ class NodesNearby(Nodes):
 class UserAgent:
     """The client's end of a connection."""
 
-    def __init__(self, house: "House") -> None:
-        self.connection = UserAgentConnection(house.node)
-        self.transport = FakeTransport(house.loop, self.connection)
+    def __init__(self, node: ConnectionNode, loop: FakeLoop) -> None:
+        self.connection = UserAgentConnection(node)
+        self.transport = FakeTransport(loop, self.connection)
         self._unread = bytearray()
 
     @property
     def uaid(self) -> str:
-        assert self.connection.session.uaid is not None
-        return self.connection.session.uaid
+        assert self.connection.uaid is not None
+        return self.connection.uaid
 
-    def say(self, *messages: object, **members: object) -> None:
+    def send_json(self, *messages: object, **members: object) -> None:
         """Send messages in one piece: objects, or the members of one."""
         for message in (*messages, *([members] if members else [])):
             self._unread += wire.text(json.dumps(message).encode())
         self.flow()
 
     def hello(self, uaid: str | None = None) -> None:
-        self.say(messageType="hello", use_webpush=True, **({"uaid": uaid} if uaid else {}))
+        self.send_json(messageType="hello", use_webpush=True, **({"uaid": uaid} if uaid else {}))
 
     def register(self, channel: str = CHANNEL) -> None:
-        self.say(messageType="register", channelID=channel)
+        self.send_json(messageType="register", channelID=channel)
 
-    def ack(self, *notifications: Heard) -> None:
+    def ack(self, *notifications: Received) -> None:
         updates = []
         for notification in notifications:
             assert isinstance(notification, dict)
             updates.append({key: notification[key] for key in ("channelID", "version")})
-        self.say(messageType="ack", updates=updates)
+        self.send_json(messageType="ack", updates=updates)
 
     def send(self, data: bytes) -> None:
-        """Send these very bytes."""
+        """Send these bytes as they are."""
         self._unread += data
         self.flow()
 
     def flow(self) -> None:
-        """Give the node what lies in the socket, as far as it reads."""
+        """Give the node what is in the socket's buffer, if it reads."""
         if self._unread and self.transport.reading and not self.transport.closing:
             data = bytes(self._unread)
             self._unread.clear()
@@ -148,41 +156,54 @@ class UserAgent:
         """Whether the node reads what is sent."""
         return self.transport.reading
 
-    def leave(self) -> None:
+    def disconnect(self) -> None:
         """Lose the connection."""
         self.transport.reset()
 
-    def heard(self) -> list[Heard]:
+    def received(self) -> list[Received]:
         """What came since the last call: messages, ("close", code, reason), ("ping",)."""
         data = bytes(self.transport.written)
         self.transport.written.clear()
-        heard: list[Heard] = []
+        received: list[Received] = []
         while data:
             opcode, length, start = data[0] & 15, data[1], 2
             if length == 126:
                 length, start = int.from_bytes(data[2:4]), 4
             payload, data = data[start : start + length], data[start + length :]
             if opcode == wire.TEXT:
-                heard.append(json.loads(payload))
+                received.append(json.loads(payload))
             elif opcode == wire.CLOSE:
-                heard.append(("close", int.from_bytes(payload[:2]), payload[2:].decode()))
+                received.append(("close", int.from_bytes(payload[:2]), payload[2:].decode()))
             else:
-                heard.append(({wire.PING: "ping", wire.PONG: "pong"}[opcode],))
-        return heard
+                received.append(({wire.PING: "ping", wire.PONG: "pong"}[opcode],))
+        return received
+
+    def reply(self) -> dict[str, Any]:
+        """The message that is all that came since the last call."""
+        (reply,) = self.received()
+        assert isinstance(reply, dict), reply
+        return reply
+
+    def close_code(self) -> object:
+        """The code of the close frame that ends what came since the last call."""
+        last = self.received()[-1]
+        assert isinstance(last, tuple), last
+        assert last[0] == "close"
+        return last[1]
 
     def versions(self) -> list[str]:
-        """The notifications heard, by version; whatever else came is lost."""
+        """The versions of the notifications received; all other messages are discarded."""
         return [
             message["version"]
-            for message in self.heard()
+            for message in self.received()
             if isinstance(message, dict) and message.get("messageType") == "notification"
         ]
 
 
-class House:
-    """One connection node and all around it."""
+class Harness:
+    """One connection node and what it needs."""
 
-    engine: TouchyEngine
+    engine: FaultyEngine
     store: PushStore
     node: ConnectionNode
 
@@ -191,7 +212,7 @@ class House:
         self.loop = FakeLoop()
         self.wheel = TimerWheel(self.loop.loop)
         self.registry = Registry()
-        self.nodes = NodesNearby(self.registry)
+        self.nodes = RecordingNodes(self.registry, self.wheel)
         self.ring = KeyRing([new_key()])
         self.ids = IdFactory(self.clock)
         self.agents: list[UserAgent] = []
@@ -207,61 +228,62 @@ class House:
         auto_ping_timeout: float = 4,
         max_connections: int = 0,
     ) -> Self:
-        house = cls()
-        house.engine = TouchyEngine(house.clock)
-        house.store = await PushStore.open(
-            house.engine,
+        harness = cls()
+        harness.engine = FaultyEngine(harness.clock)
+        harness.store = await PushStore.open(
+            harness.engine,
             TablePlan(),
             key_hash="",
-            clock=house.clock,
+            clock=harness.clock,
         )
-        house.node = ConnectionNode(
-            store=house.store,
-            nodes=house.nodes,
-            registry=house.registry,
-            tokens=EndpointTokens(house.ring, ENDPOINT),
+        harness.node = ConnectionNode(
+            store=harness.store,
+            nodes=harness.nodes,
+            registry=harness.registry,
+            tokens=EndpointTokens(harness.ring, ENDPOINT),
             rules=rules or Rules(),
-            wheel=house.wheel,
-            clock=house.clock,
+            wheel=harness.wheel,
+            clock=harness.clock,
             hello_timeout=hello_timeout,
             auto_ping_timeout=auto_ping_timeout,
             close_timeout=10,
             max_connections=max_connections,
-            uniform=lambda least, most: least + (most - least) * house.chance,
+            uniform=lambda least, most: least + (most - least) * harness.chance,
         )
-        return house
+        return harness
 
     # ── user agents ─────────────────────────────────────────────────────────────────────────────
 
     def connect(self) -> UserAgent:
-        agent = UserAgent(self)
+        agent = UserAgent(self.node, self.loop)
         self.agents.append(agent)
         return agent
 
-    async def greeted(self, uaid: str | None = None) -> UserAgent:
-        """A user agent that has had its hello reply and what was stored for it."""
+    async def hello(self, uaid: str | None = UAID) -> UserAgent:
+        """A user agent whose hello was carried out; what it was sent is not read yet."""
         agent = self.connect()
         agent.hello(uaid)
-        await self.settle()
-        (reply, *rest) = agent.heard()
-        assert isinstance(reply, dict), reply
+        await self.run_until_idle()
+        return agent
+
+    async def identified(self, uaid: str | None = None) -> UserAgent:
+        """A user agent that has received its hello reply, and has no stored messages."""
+        agent = await self.hello(uaid)
+        reply = agent.reply()
         assert (reply["messageType"], reply["status"]) == ("hello", 200)
-        assert rest == []
         return agent
 
     async def subscribed(self) -> UserAgent:
         """A new user agent with one channel."""
-        agent = await self.greeted()
+        agent = await self.identified()
         agent.register()
-        await self.settle()
-        (reply,) = agent.heard()
-        assert isinstance(reply, dict)
-        assert reply["status"] == 200
+        await self.run_until_idle()
+        assert agent.reply()["status"] == 200
         return agent
 
     # ── time ────────────────────────────────────────────────────────────────────────────────────
 
-    async def settle(self) -> None:
+    async def run_until_idle(self) -> None:
         """Let the store answer, the sockets flow and what is due happen."""
         for _ in range(TURNS):
             for agent in self.agents:
@@ -272,18 +294,18 @@ class House:
     async def pass_time(self, seconds: float) -> None:
         self.clock.advance(seconds)
         self.loop.advance(seconds)
-        await self.settle()
+        await self.run_until_idle()
 
     # ── what is stored ──────────────────────────────────────────────────────────────────────────
 
     async def known_user(self, *, node_id: str = OTHER_NODE, connected_at: int = 5) -> None:
-        """A user of before, with one channel."""
+        """Add a user with one channel that was connected to that node."""
         await self.store.users.create(UAID, node_id, connected_at, "message")
         await self.store.current.add_channel(UAID, CHANNEL)
         self.engine.calls.clear()
 
-    def edit_record(self, **attributes: str | int | None) -> None:
-        """Change the router record behind everybody's back; None removes an attribute."""
+    def change_record(self, **attributes: str | int | None) -> None:
+        """Change the router record in the table itself; None removes an attribute."""
         item = self.engine.tables["router"].items[(UAID,)]
         for name, value in attributes.items():
             item.pop(name, None)
@@ -307,10 +329,28 @@ class House:
     def stored_versions(self) -> list[object]:
         return [row["updateid"] for row in self.rows()]
 
+    async def store_message(
+        self, uaid: str = UAID, *, ttl: int = 60, topic: str | None = None
+    ) -> Notification:
+        """A message that is stored without a notice to the node."""
+        message = self.message(uaid, ttl=ttl, topic=topic)
+        await self.store.current.store(message)
+        message.stored = self.store.current.name
+        return message
+
+    async def read_from_storage(
+        self, agent: UserAgent, *, topic: str | None = None
+    ) -> tuple[Notification, dict[str, Any]]:
+        """A message that is stored and then received by the user agent."""
+        message = await self.store_message(agent.uaid, topic=topic)
+        agent.connection.check_storage()
+        await self.run_until_idle()
+        return message, agent.reply()
+
     def message(
         self, uaid: str = UAID, *, ttl: int = 60, topic: str | None = None, channel: str = CHANNEL
     ) -> Notification:
-        """A message as the endpoint makes it, with an id of its own."""
+        """A message as the endpoint makes it, with a new id."""
         sort_time = None if topic else self.ids.next()
         return Notification(
             uaid=uaid,

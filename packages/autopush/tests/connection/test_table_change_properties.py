@@ -1,7 +1,7 @@
 """Nodes, endpoints and a user agent in any order of their calls to the store: nothing is lost.
 
-Every call waits until it is chosen, so every way in which a move, a reconnect, the pushes meanwhile
-and a death can fall between one another may come up.
+Every call waits until it is chosen, so a change of tables, a reconnect, pushes and the death of a
+node may interleave in every way.
 """
 
 import asyncio
@@ -9,20 +9,20 @@ import asyncio
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from autopush.routing.webpush import Outcome
+from autopush.routing.webpush import DeliveryResult
 from autopush.webpush.notification import Notification
 from support.clocks import ManualClock
-from support.connection_house import CHANNEL, UserAgent
+from support.connection_harness import CHANNEL, UserAgent
 from support.memory_engine import MemoryEngine
 from support.month_cluster import NOVEMBER, OCTOBER, ONE, THREE, TWO, Cluster, Node
 from support.soak import times
 
 MOST_PUSHES, MOST_CONNECTS = 4, 4
 
-Push = tuple[Node, Notification, "asyncio.Task[Outcome]"]
+Push = tuple[Node, Notification, "asyncio.Task[DeliveryResult]"]
 
 
-class Play:
+class Interleaving:
     """What has happened so far."""
 
     def __init__(self, cluster: Cluster, nodes: list[Node], *, deaths: bool) -> None:
@@ -31,6 +31,7 @@ class Play:
         self.deaths = deaths
         self.pushes: list[Push] = []
         self.agents: list[UserAgent] = []
+        self.connected_to = nodes[0]
         self.received: list[str] = []
         self.unacked: list[dict[str, object]] = []
 
@@ -39,14 +40,14 @@ class Play:
         return [node for node in self.nodes if not node.dead]
 
     async def choose(self, number: int) -> None:
-        """Do one of the things that can happen now. Mostly one node goes on for some calls."""
+        """Do one of the things that can happen now; mostly one node makes its next calls."""
         kind, number = number % 16, number // 16
         held = [node for node in self.alive if node.gate.is_held]
         if held and kind < 10:
             node, calls = held[number % len(held)], 1 + number // 3 % 8
             for _ in range(calls):
                 node.gate.step()
-                await self.settle()
+                await self.run_until_idle()
         elif kind < 12 and self.unacked:
             self.ack()
         elif kind < 14 and len(self.pushes) < MOST_PUSHES:
@@ -55,7 +56,7 @@ class Play:
             self.connect(self.alive[number % len(self.alive)])
         elif kind == 15 and self.deaths and number % 4 == 0 and len(self.alive) == len(self.nodes):
             self.kill()
-        await self.settle()
+        await self.run_until_idle()
 
     def push(self, node: Node, number: int) -> None:
         message = self.cluster.message(
@@ -65,6 +66,7 @@ class Play:
 
     def connect(self, node: Node) -> None:
         self.unacked.clear()
+        self.connected_to = node
         self.agents.append(self.cluster.connect(node))
 
     def ack(self) -> None:
@@ -72,54 +74,53 @@ class Play:
         self.unacked.clear()
 
     def kill(self) -> None:
-        """The node that has the user agent dies."""
+        """Kill the node that has the user agent."""
         if not self.agents:
             return
-        node = next(node for node in self.nodes if node.node is self.agents[-1].connection._node)
-        node.die()
+        self.connected_to.die()
         self.unacked.clear()
 
-    async def settle(self) -> None:
-        await self.cluster.quiet()
+    async def run_until_idle(self) -> None:
+        await self.cluster.run_until_idle()
         for agent in self.agents:
-            for heard in agent.heard():
-                if isinstance(heard, dict) and heard.get("messageType") == "notification":
-                    self.received.append(heard["version"])
+            for frame in agent.received():
+                if isinstance(frame, dict) and frame.get("messageType") == "notification":
+                    self.received.append(frame["version"])
                     if agent is self.agents[-1]:
-                        self.unacked.append(heard)
+                        self.unacked.append(frame)
 
 
-async def play(numbers: list[int], store_first: bool) -> None:
+async def interleave(numbers: list[int], store_first: bool) -> None:
     clock = ManualClock()
     cluster = Cluster(MemoryEngine(clock), clock)
     nodes = [await cluster.add(name, store_first=store_first) for name in (ONE, TWO, THREE)]
     await cluster.known_user()
     for node in nodes:
         node.gate.before = lambda _, __, gate=node.gate: gate.hold()  # type: ignore[misc]
-    played = Play(cluster, nodes, deaths=store_first)
-    played.connect(nodes[0])
+    run = Interleaving(cluster, nodes, deaths=store_first)
+    run.connect(nodes[0])
     for number in numbers:
-        await played.choose(number)
-    for node in played.alive:
+        await run.choose(number)
+    for node in run.alive:
         node.gate.release()
-    await played.settle()
-    played.connect(played.alive[0])
-    await played.settle()
-    while played.unacked:
-        played.ack()
-        await played.settle()
-    for node, message, push in played.pushes:
+    await run.run_until_idle()
+    run.connect(run.alive[0])
+    await run.run_until_idle()
+    while run.unacked:
+        run.ack()
+        await run.run_until_idle()
+    for node, message, push in run.pushes:
         if push.done():
-            assert push.result() in (Outcome.DELIVERED, Outcome.STORED)
-            assert message.version in played.received, "lost"
+            assert push.result() in (DeliveryResult.DELIVERED, DeliveryResult.STORED)
+            assert message.version in run.received, "lost"
         else:
             assert node.dead, "never answered"
     assert await cluster.stored(NOVEMBER) == []
     assert await cluster.channels(NOVEMBER) == {CHANNEL}
     record = await cluster.record()
     assert record.current_month == NOVEMBER
-    # What is left there was pushed through a node that died before it answered.
-    unanswered = {message.version for _, message, push in played.pushes if not push.done()}
+    # Only messages pushed through a node that died before it answered may be left there.
+    unanswered = {message.version for _, message, push in run.pushes if not push.done()}
     assert set(await cluster.stored(OCTOBER)) <= unanswered
 
 
@@ -129,11 +130,11 @@ SOAK = settings(max_examples=times(60, 4000), deadline=None)
 
 @SOAK
 @given(NUMBERS)
-def test_nothing_is_lost_whatever_falls_between_the_steps_of_a_move(numbers: list[int]) -> None:
-    asyncio.run(play(numbers, store_first=True))
+def test_nothing_is_lost_in_any_interleaving(numbers: list[int]) -> None:
+    asyncio.run(interleave(numbers, store_first=True))
 
 
 @SOAK
 @given(NUMBERS)
-def test_nor_with_bypass_as_long_as_no_node_dies(numbers: list[int]) -> None:
-    asyncio.run(play(numbers, store_first=False))
+def test_with_bypass_nothing_is_lost_as_long_as_no_node_dies(numbers: list[int]) -> None:
+    asyncio.run(interleave(numbers, store_first=False))

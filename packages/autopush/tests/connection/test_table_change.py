@@ -1,20 +1,18 @@
-"""A user agent goes from the table of one month to that of the next, and takes everything along."""
+"""Users change from the message table of one month to the next, and lose nothing."""
 
 import asyncio
-from collections.abc import AsyncIterator
-from pathlib import Path
 
 import pytest
 
-from autopush.routing.webpush import Outcome
+from autopush.routing.webpush import DeliveryResult
 from autopush.store import TablePlan
 from autopush.store.tables import message_table
 from keytables import Throttled, Unavailable
-from support import engines
 from support.clocks import ManualClock
-from support.connection_house import CHANNEL, OTHER, UAID, UserAgent
+from support.connection_harness import CHANNEL, OTHER, UAID, UserAgent
 from support.month_cluster import (
     DECEMBER,
+    EVERY_ENGINE,
     NOVEMBER,
     OCTOBER,
     ONE,
@@ -35,31 +33,16 @@ CALLS = [
     f"query {OCTOBER}",
     f"query {NOVEMBER}",
 ]
-"""What a hello and the move after it ask of the store, where no message is stored."""
+"""The store calls of a hello and the change of tables after it, if no message is stored."""
 
-COPY, RECORD, SECOND_LOOK = 4, 5, 6
+RECORD, LAST_READ = 5, 6
 
 EVERY_CALL = pytest.mark.parametrize("step", range(len(CALLS) + 1))
 BOTH = pytest.mark.parametrize("store_first", [True, False], ids=["store-first", "bypass"])
 
 
-@pytest.fixture(params=engines.EVERY)
-async def everywhere(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Cluster]:
-    """A cluster on each of the engines."""
-    clock = ManualClock()
-    async with engines.engine(request.param, tmp_path, clock) as engine:
-        yield Cluster(engine, clock)
-
-
-@pytest.fixture
-async def cluster(tmp_path: Path) -> AsyncIterator[Cluster]:
-    clock = ManualClock()
-    async with engines.engine("memory", tmp_path, clock) as engine:
-        yield Cluster(engine, clock)
-
-
-async def is_moved(cluster: Cluster, channels: frozenset[str] = frozenset({CHANNEL})) -> None:
-    """The user is in November with its channels, and left no message anywhere."""
+async def assert_changed(cluster: Cluster, channels: frozenset[str] = frozenset({CHANNEL})) -> None:
+    """The user has the table of November with its channels, and no message is left in any."""
     record = await cluster.record()
     assert record.current_month == NOVEMBER
     assert str(record.last_connect).startswith("202611")
@@ -68,65 +51,61 @@ async def is_moved(cluster: Cluster, channels: frozenset[str] = frozenset({CHANN
 
 
 async def connected(cluster: Cluster, node: Node) -> UserAgent:
-    """A user agent that was moved and has nothing to do."""
+    """A user agent that has changed tables and is idle."""
     agent = cluster.connect(node)
-    assert await cluster.acked(agent) == []
+    assert await cluster.receive_all(agent) == []
     return agent
 
 
-def closed_with(agent: UserAgent) -> object:
-    closes = [heard for heard in agent.heard() if isinstance(heard, tuple)]
-    return closes[-1][1] if closes else None
-
-
-# ── as the original's tests have it ─────────────────────────────────────────────────────────────
+# ── a user of last month ────────────────────────────────────────────────────────────────────────
 
 
 @pytest.mark.parametrize("copied_before", [False, True], ids=["only there", "also in the new one"])
-async def test_a_user_of_last_month_gets_its_messages_there_and_is_moved_when_they_are_acked(
-    everywhere: Cluster, copied_before: bool
+@EVERY_ENGINE
+async def test_a_user_of_last_month_changes_tables_when_its_stored_messages_are_acked(
+    cluster: Cluster, copied_before: bool
 ) -> None:
-    cluster = everywhere
     node = await cluster.add(ONE)
     await cluster.known_user()
     if copied_before:
         await node.store.current.add_channel(UAID, CHANNEL)
     message = cluster.message()
-    assert await node.push(message) is Outcome.STORED
+    assert await node.push(message) is DeliveryResult.STORED
     assert (await cluster.stored(OCTOBER), await cluster.stored(NOVEMBER)) == (
         [message.version],
         [],
     )
-    agent = cluster.connect(node)
-    await cluster.quiet()
-    hello, notification = agent.heard()
+    agent = await cluster.hello(node)
+    hello, notification = agent.received()
     assert isinstance(hello, dict)
     assert isinstance(notification, dict)
     assert (hello["uaid"], notification["version"]) == (UAID, message.version)
     assert agent.connection.messages.name == OCTOBER
     assert (await cluster.record()).current_month == OCTOBER
     agent.ack(notification)
-    assert await cluster.acked(agent) == []
-    await is_moved(cluster)
+    assert await cluster.receive_all(agent) == []
+    await assert_changed(cluster)
     assert agent.connection.messages.name == NOVEMBER
     late = cluster.message()
-    assert await node.push(late) is Outcome.DELIVERED
-    assert await cluster.acked(agent) == [late.version]
-    await is_moved(cluster)
+    assert await node.push(late) is DeliveryResult.DELIVERED
+    assert await cluster.receive_all(agent) == [late.version]
+    await assert_changed(cluster)
 
 
-async def test_a_user_without_channels_is_moved_right_after_the_hello(everywhere: Cluster) -> None:
-    cluster = everywhere
+@EVERY_ENGINE
+async def test_a_user_without_channels_changes_tables_right_after_the_hello(
+    cluster: Cluster,
+) -> None:
     node = await cluster.add(ONE)
     await cluster.known_user(channels=False)
     agent = await connected(cluster, node)
-    await is_moved(cluster, frozenset())
+    await assert_changed(cluster, frozenset())
     agent.register(OTHER)
-    await cluster.quiet()
+    await cluster.run_until_idle()
     assert await cluster.channels(NOVEMBER) == {OTHER}
 
 
-async def test_what_a_move_costs(cluster: Cluster) -> None:
+async def test_the_store_calls_of_a_change(cluster: Cluster) -> None:
     node = await cluster.add(ONE)
     await cluster.known_user()
     node.gate.start_counting()
@@ -134,7 +113,7 @@ async def test_what_a_move_costs(cluster: Cluster) -> None:
     assert node.gate.calls == CALLS
 
 
-async def test_a_user_of_this_month_costs_what_it_did(cluster: Cluster) -> None:
+async def test_the_store_calls_of_a_hello_without_a_change(cluster: Cluster) -> None:
     node = await cluster.add(ONE)
     await cluster.known_user(NOVEMBER)
     node.gate.start_counting()
@@ -142,325 +121,302 @@ async def test_a_user_of_this_month_costs_what_it_did(cluster: Cluster) -> None:
     assert node.gate.calls == ["get router", "update router", f"query {NOVEMBER}"]
 
 
-async def test_the_socket_is_not_read_between_the_months(cluster: Cluster) -> None:
+async def test_the_socket_is_not_read_during_the_change(cluster: Cluster) -> None:
     node = await cluster.add(ONE)
     await cluster.known_user()
     node.gate.at(RECORD, node.gate.hold)
-    agent = cluster.connect(node)
-    await cluster.quiet()
-    agent.heard()
+    agent = await cluster.hello(node)
+    agent.received()
     agent.register(OTHER)
-    agent.say({})
-    await cluster.quiet()
+    agent.send_json({})
+    await cluster.run_until_idle()
     assert not agent.is_read()
-    assert agent.heard() == []
+    assert agent.received() == []
     node.gate.release()
-    await cluster.quiet()
-    registered, pong = agent.heard()
+    await cluster.run_until_idle()
+    registered, pong = agent.received()
     assert isinstance(registered, dict)
     assert (registered["status"], pong) == (200, {})
-    await is_moved(cluster, frozenset({CHANNEL, OTHER}))
+    await assert_changed(cluster, frozenset({CHANNEL, OTHER}))
     assert await cluster.channels(OCTOBER) == {CHANNEL}
 
 
-# ── a message at every moment ───────────────────────────────────────────────────────────────────
+# ── a message at every moment of the change ─────────────────────────────────────────────────────
 
 
 @BOTH
 @EVERY_CALL
 @pytest.mark.parametrize("topic", [None, "news"])
-async def test_a_message_sent_at_any_moment_of_a_move_arrives_once(
+async def test_a_message_sent_at_any_moment_of_a_change_is_delivered_once(
     cluster: Cluster, step: int, store_first: bool, topic: str | None
 ) -> None:
     node, endpoint = await cluster.add(ONE), await cluster.add(TWO, store_first=store_first)
     await cluster.known_user()
     node.gate.at(step, node.gate.hold)
-    agent = cluster.connect(node)
-    await cluster.quiet()
+    agent = await cluster.hello(node)
     message = cluster.message(topic=topic)
-    push = asyncio.ensure_future(endpoint.push(message))
-    await cluster.quiet()
+    push = await cluster.start_push(endpoint, message)
     node.gate.release()
-    assert await cluster.acked(agent) == [message.version]
-    assert await push in (Outcome.DELIVERED, Outcome.STORED)
-    await is_moved(cluster)
+    assert await cluster.receive_all(agent) == [message.version]
+    assert await push in (DeliveryResult.DELIVERED, DeliveryResult.STORED)
+    await assert_changed(cluster)
 
 
 @EVERY_CALL
-async def test_a_message_sent_through_the_moving_node_itself_arrives_once(
+async def test_a_message_sent_through_the_changing_node_itself_is_delivered_once(
     cluster: Cluster, step: int
 ) -> None:
     node = await cluster.add(ONE)
     await cluster.known_user()
     node.gate.at(step, node.gate.hold)
-    agent = cluster.connect(node)
-    await cluster.quiet()
+    agent = await cluster.hello(node)
     message = cluster.message()
-    push = asyncio.ensure_future(node.push(message))
-    await cluster.quiet()
+    push = await cluster.start_push(node, message)
     node.gate.release()
-    assert await cluster.acked(agent) == [message.version]
-    assert await push in (Outcome.DELIVERED, Outcome.STORED)
-    await is_moved(cluster)
+    assert await cluster.receive_all(agent) == [message.version]
+    assert await push in (DeliveryResult.DELIVERED, DeliveryResult.STORED)
+    await assert_changed(cluster)
 
 
 @BOTH
 @pytest.mark.parametrize("step", range(8))
 @pytest.mark.parametrize("topic", [None, "news"])
-async def test_a_message_whose_endpoint_is_slow_arrives_once(
-    everywhere: Cluster, step: int, store_first: bool, topic: str | None
+@EVERY_ENGINE
+async def test_a_message_whose_endpoint_is_slow_is_delivered_once(
+    cluster: Cluster, step: int, store_first: bool, topic: str | None
 ) -> None:
-    cluster = everywhere
     node, endpoint = await cluster.add(ONE), await cluster.add(TWO, store_first=store_first)
     await cluster.known_user()
     endpoint.gate.at(step, endpoint.gate.hold)
     message = cluster.message(topic=topic)
-    push = asyncio.ensure_future(endpoint.push(message))
-    await cluster.quiet()
+    push = await cluster.start_push(endpoint, message)
     agent = cluster.connect(node)
-    received = await cluster.acked(agent)
+    received = await cluster.receive_all(agent)
     endpoint.gate.release()
-    received += await cluster.acked(agent)
+    received += await cluster.receive_all(agent)
     assert received == [message.version]
-    assert await push in (Outcome.DELIVERED, Outcome.STORED)
-    await is_moved(cluster)
+    assert await push in (DeliveryResult.DELIVERED, DeliveryResult.STORED)
+    await assert_changed(cluster)
 
 
-async def test_more_messages_than_a_page_come_along(everywhere: Cluster) -> None:
-    cluster = everywhere
+@EVERY_ENGINE
+async def test_more_messages_than_a_page_are_carried_over(cluster: Cluster) -> None:
     node, endpoint = await cluster.add(ONE), await cluster.add(TWO)
     await cluster.known_user()
     node.gate.at(RECORD, node.gate.hold)
-    agent = cluster.connect(node)
-    await cluster.quiet()
+    agent = await cluster.hello(node)
     messages = [cluster.message() for _ in range(25)]
     for message in messages:
-        push = asyncio.ensure_future(endpoint.push(message))
-        await cluster.quiet()
+        push = await cluster.start_push(endpoint, message)
         await push
     assert len(await cluster.stored(OCTOBER)) == 25
     node.gate.release()
-    assert await cluster.acked(agent) == [message.version for message in messages]
-    await is_moved(cluster)
+    assert await cluster.receive_all(agent) == [message.version for message in messages]
+    await assert_changed(cluster)
 
 
-async def test_a_ttl_of_0_between_the_months_is_dropped_and_never_stored(
+async def test_a_message_with_ttl_0_during_the_change_is_discarded(
     cluster: Cluster,
 ) -> None:
     node = await cluster.add(ONE)
     await cluster.known_user()
     node.gate.at(RECORD, node.gate.hold)
-    agent = cluster.connect(node)
-    await cluster.quiet()
+    agent = await cluster.hello(node)
     message = cluster.message()
     message.ttl = 0
     assert not agent.connection.deliver(message, None)
     node.gate.release()
-    assert await cluster.acked(agent) == []
-    await is_moved(cluster)
+    assert await cluster.receive_all(agent) == []
+    await assert_changed(cluster)
 
 
-# ── messages on their way ───────────────────────────────────────────────────────────────────────
+# ── unacked messages ────────────────────────────────────────────────────────────────────────────
 
 
 @BOTH
-async def test_a_direct_message_that_is_not_acked_keeps_the_user_in_its_month(
+async def test_an_unacked_direct_message_delays_the_change(
     cluster: Cluster, store_first: bool
 ) -> None:
     node = await cluster.add(ONE, store_first=store_first)
     await cluster.known_user()
     stored = cluster.message()
     await node.push(stored)
-    agent = cluster.connect(node)
-    await cluster.quiet()
-    _, first = agent.heard()
+    agent = await cluster.hello(node)
+    _, first = agent.received()
     direct = cluster.message()
-    assert await node.push(direct) is Outcome.DELIVERED
+    assert await node.push(direct) is DeliveryResult.DELIVERED
     agent.ack(first)
-    await cluster.quiet()
+    await cluster.run_until_idle()
     assert (await cluster.record()).current_month == OCTOBER
     waiting = cluster.message()
     await node.push(waiting)
-    await cluster.quiet()
-    (second,) = agent.heard()
-    assert isinstance(second, dict)
+    await cluster.run_until_idle()
+    second = agent.reply()
     assert second["version"] == direct.version
     agent.ack(second)
-    assert await cluster.acked(agent) == [waiting.version]
-    await is_moved(cluster)
+    assert await cluster.receive_all(agent) == [waiting.version]
+    await assert_changed(cluster)
 
 
 @BOTH
-async def test_what_is_unacked_at_the_end_of_a_connection_comes_at_the_next_one(
+async def test_messages_unacked_at_the_end_of_a_connection_are_sent_on_the_next_one(
     cluster: Cluster, store_first: bool
 ) -> None:
     node = await cluster.add(ONE, store_first=store_first)
     await cluster.known_user()
     stored, direct = cluster.message(), cluster.message()
     await node.push(stored)
-    agent = cluster.connect(node)
-    await cluster.quiet()
+    agent = await cluster.hello(node)
     await node.push(direct)
-    agent.leave()
-    await cluster.quiet()
+    agent.disconnect()
+    await cluster.run_until_idle()
     assert sorted(await cluster.stored(OCTOBER)) == sorted([stored.version, direct.version])
-    again = cluster.connect(node)
-    assert await cluster.acked(again) == [stored.version, direct.version]
-    await is_moved(cluster)
+    second = cluster.connect(node)
+    assert await cluster.receive_all(second) == [stored.version, direct.version]
+    await assert_changed(cluster)
 
 
 @BOTH
-async def test_what_a_connection_leaves_that_hangs_follows_its_user_into_the_next_month(
+async def test_undelivered_messages_of_a_hanging_connection_follow_the_user_to_its_new_table(
     cluster: Cluster, store_first: bool
 ) -> None:
     hanging, node = await cluster.add(ONE, store_first=store_first), await cluster.add(TWO)
     await cluster.known_user()
     stored = cluster.message()
     await hanging.push(stored)
-    ghost = cluster.connect(hanging)
-    await cluster.quiet()  # it is being drained, so it is in its old month
+    stale = cluster.connect(hanging)
+    await cluster.run_until_idle()  # it has not acked, so it keeps its old table
     late = cluster.message()
     hanging.cut_off = True
     hanging.gate.at(0, hanging.gate.hold)
-    push = asyncio.ensure_future(hanging.push(late))  # goes to the ghost
-    await cluster.quiet()
+    push = asyncio.ensure_future(hanging.push(late))  # is sent to the stale connection
+    await cluster.run_until_idle()
     agent = cluster.connect(node)
-    received = await cluster.acked(agent)
+    received = await cluster.receive_all(agent)
     assert (await cluster.record()).current_month == NOVEMBER
     hanging.gate.release()
-    await cluster.quiet()
-    ghost.leave()
-    received += await cluster.acked(agent)
+    await cluster.run_until_idle()
+    stale.disconnect()
+    received += await cluster.receive_all(agent)
     assert received == [stored.version, late.version]
-    assert await push is Outcome.DELIVERED
-    await is_moved(cluster)
+    assert await push is DeliveryResult.DELIVERED
+    await assert_changed(cluster)
 
 
-# ── deaths and rivals ───────────────────────────────────────────────────────────────────────────
+# ── nodes that die, and concurrent changes ──────────────────────────────────────────────────────
 
 
 @EVERY_CALL
-async def test_a_node_that_dies_at_any_moment_of_a_move_loses_nothing(
-    everywhere: Cluster, step: int
+@EVERY_ENGINE
+async def test_a_node_that_dies_at_any_moment_of_a_change_loses_nothing(
+    cluster: Cluster, step: int
 ) -> None:
-    cluster = everywhere
     dying, node = await cluster.add(ONE), await cluster.add(TWO)
     endpoint = await cluster.add(THREE)
     await cluster.known_user()
     dying.gate.at(step, dying.gate.hold)
-    cluster.connect(dying)
-    await cluster.quiet()
+    await cluster.hello(dying)
     before, after = cluster.message(), cluster.message()
-    push = asyncio.ensure_future(endpoint.push(before))
-    await cluster.quiet()
+    push = await cluster.start_push(endpoint, before)
     dying.die()
-    second = asyncio.ensure_future(endpoint.push(after))
-    await cluster.quiet()
-    assert await push in (Outcome.DELIVERED, Outcome.STORED)
-    assert await second is Outcome.STORED
+    second = await cluster.start_push(endpoint, after)
+    assert await push in (DeliveryResult.DELIVERED, DeliveryResult.STORED)
+    assert await second is DeliveryResult.STORED
     agent = cluster.connect(node)
-    assert await cluster.acked(agent) == [before.version, after.version]
-    await is_moved(cluster)
+    assert await cluster.receive_all(agent) == [before.version, after.version]
+    await assert_changed(cluster)
     assert (await cluster.record()).moved_from in (None, OCTOBER)
 
 
-async def test_what_a_dead_node_has_not_carried_over_is_found_by_the_next_one(
-    everywhere: Cluster,
+@EVERY_ENGINE
+async def test_messages_a_dead_node_has_not_carried_over_are_found_by_the_next_one(
+    cluster: Cluster,
 ) -> None:
-    cluster = everywhere
     dying, node = await cluster.add(ONE), await cluster.add(TWO)
     await cluster.known_user()
     dying.gate.at(RECORD, dying.gate.hold)
-    cluster.connect(dying)
-    await cluster.quiet()
+    await cluster.hello(dying)
     message = cluster.message()
-    push = asyncio.ensure_future(node.push(message))
-    await cluster.quiet()
-    await push  # its endpoint has seen the old month on record, and is done
+    push = await cluster.start_push(node, message)
+    await push  # its endpoint has read the old table from the record, and is done
     dying.gate.release()
-    dying.gate.at(1, dying.gate.hold)  # after the record, before the second look
-    await cluster.quiet()
+    dying.gate.at(1, dying.gate.hold)  # after the record, before the last read
+    await cluster.run_until_idle()
     dying.die()
     record = await cluster.record()
     assert (record.current_month, record.moved_from) == (NOVEMBER, OCTOBER)
     assert await cluster.stored(OCTOBER) == [message.version]
     agent = cluster.connect(node)
-    assert await cluster.acked(agent) == [message.version]
-    await is_moved(cluster)
+    assert await cluster.receive_all(agent) == [message.version]
+    await assert_changed(cluster)
     assert (await cluster.record()).moved_from is None
 
 
 @pytest.mark.parametrize("step", range(2, len(CALLS)))
-async def test_of_two_nodes_that_move_a_user_the_one_it_is_connected_to_wins(
-    everywhere: Cluster, step: int
+@EVERY_ENGINE
+async def test_of_two_concurrent_changes_that_of_the_newer_connection_wins(
+    cluster: Cluster, step: int
 ) -> None:
-    cluster = everywhere
     slow, node = await cluster.add(ONE), await cluster.add(TWO)
     await cluster.known_user()
     slow.gate.at(step, slow.gate.hold)
-    ghost = cluster.connect(slow)
-    await cluster.quiet()
-    agent = cluster.connect(node)
-    await cluster.quiet()
-    agent.heard()
+    stale = await cluster.hello(slow)
+    agent = await cluster.hello(node)
+    agent.received()
     agent.register(OTHER)
-    await cluster.quiet()
-    (registered,) = agent.heard()
-    assert isinstance(registered, dict)
-    assert registered["status"] == 200
+    await cluster.run_until_idle()
+    assert agent.reply()["status"] == 200
     slow.gate.release()
-    await cluster.quiet()
-    await is_moved(cluster, frozenset({CHANNEL, OTHER}))
+    await cluster.run_until_idle()
+    await assert_changed(cluster, frozenset({CHANNEL, OTHER}))
     assert (await cluster.record()).node_id == TWO
     assert agent.connection.is_open
     if step <= RECORD:
-        assert closed_with(ghost) == 1000
+        assert stale.close_code() == 1000
     message = cluster.message()
     await slow.push(message)
-    assert message.version in await cluster.acked(agent) + await cluster.acked(ghost)
+    assert message.version in await cluster.receive_all(agent) + await cluster.receive_all(stale)
 
 
-async def test_a_connection_that_is_on_record_after_a_rival_uses_the_table_it_left(
-    everywhere: Cluster,
+@EVERY_ENGINE
+async def test_a_connection_recorded_after_another_nodes_change_uses_the_new_table(
+    cluster: Cluster,
 ) -> None:
-    """The record is read, another node moves the user, and then the connection is written."""
-    cluster = everywhere
+    """The record is read, another node changes the table, and then the connection is recorded."""
     late, node = await cluster.add(ONE), await cluster.add(TWO)
     await cluster.known_user()
     late.gate.at(1, late.gate.hold)  # it has read the record
-    agent = cluster.connect(late)
-    await cluster.quiet()
-    rival = await connected(cluster, node)
+    agent = await cluster.hello(late)
+    other = await connected(cluster, node)
     late.gate.release()
-    assert await cluster.acked(agent) == []
+    assert await cluster.receive_all(agent) == []
     assert agent.connection.messages.name == NOVEMBER
     assert (await cluster.record()).node_id == ONE
-    assert closed_with(rival) == 1000
+    assert other.close_code() == 1000
 
 
-async def test_a_user_dropped_while_it_is_moved_is_not_made_anew(cluster: Cluster) -> None:
+async def test_a_user_dropped_during_the_change_is_not_created_again(cluster: Cluster) -> None:
     node = await cluster.add(ONE)
     await cluster.known_user()
     node.gate.at(RECORD, node.gate.hold)
-    agent = cluster.connect(node)
-    await cluster.quiet()
-    agent.heard()
+    agent = await cluster.hello(node)
+    agent.received()
     other = await cluster.add(TWO)
     await other.store.users.drop(UAID)
     node.gate.release()
-    await cluster.quiet()
-    assert closed_with(agent) == 1000
+    await cluster.run_until_idle()
+    assert agent.close_code() == 1000
     assert await other.store.users.get(UAID) is None
 
 
 # ── the store fails ─────────────────────────────────────────────────────────────────────────────
 
 
-BUT_SECOND_LOOK = [step for step in range(3, len(CALLS)) if step != SECOND_LOOK]
+BUT_LAST_READ = [step for step in range(3, len(CALLS)) if step != LAST_READ]
 
 
-@pytest.mark.parametrize("step", BUT_SECOND_LOOK)
-async def test_an_overload_at_any_moment_of_a_move_puts_it_off_and_loses_nothing(
+@pytest.mark.parametrize("step", BUT_LAST_READ)
+async def test_an_overload_at_any_moment_of_a_change_delays_it_and_loses_nothing(
     cluster: Cluster, step: int
 ) -> None:
     node, endpoint = await cluster.add(ONE), await cluster.add(TWO)
@@ -470,40 +426,35 @@ async def test_an_overload_at_any_moment_of_a_move_puts_it_off_and_loses_nothing
         raise Throttled("full")
 
     node.gate.at(step, overloaded)
-    agent = cluster.connect(node)
-    await cluster.quiet()
+    agent = await cluster.hello(node)
     assert agent.connection.is_open
-    moved = step > RECORD
-    assert agent.connection.messages.name == (NOVEMBER if moved else OCTOBER)
-    agent.heard()
+    changed = step > RECORD
+    assert agent.connection.messages.name == (NOVEMBER if changed else OCTOBER)
+    agent.received()
     agent.register(OTHER)
-    await cluster.quiet()
-    (registered,) = agent.heard()
-    assert isinstance(registered, dict)
-    assert registered["status"] == 200
+    await cluster.run_until_idle()
+    assert agent.reply()["status"] == 200
     message = cluster.message()
     push = asyncio.ensure_future(endpoint.push(message))
-    received = await cluster.acked(agent)
+    received = await cluster.receive_all(agent)
     await cluster.pass_time(1800)
-    received += await cluster.acked(agent)
+    received += await cluster.receive_all(agent)
     assert received == [message.version]
     await push
-    await is_moved(cluster, frozenset({CHANNEL, OTHER}))
+    await assert_changed(cluster, frozenset({CHANNEL, OTHER}))
 
 
 @pytest.mark.parametrize("step", range(4))
-async def test_an_overload_of_the_second_look_closes_and_the_next_connect_completes_it(
+async def test_an_overload_of_the_last_read_closes_and_the_next_connection_completes_the_change(
     cluster: Cluster, step: int
 ) -> None:
-    """Nothing is read from the new table before, so nothing acked there is carried over again."""
+    """The new table is not read before, so nothing acked there is carried over second."""
     node, endpoint = await cluster.add(ONE), await cluster.add(TWO)
     await cluster.known_user()
     node.gate.at(RECORD, node.gate.hold)
-    agent = cluster.connect(node)
-    await cluster.quiet()
+    agent = await cluster.hello(node)
     message = cluster.message()
-    push = asyncio.ensure_future(endpoint.push(message))
-    await cluster.quiet()
+    push = await cluster.start_push(endpoint, message)
     await push
 
     async def overloaded() -> None:
@@ -511,20 +462,20 @@ async def test_an_overload_of_the_second_look_closes_and_the_next_connect_comple
 
     node.gate.release()
     node.gate.at(1 + step, overloaded)  # query, get, put, delete
-    assert await cluster.acked(agent) == []
+    assert await cluster.receive_all(agent) == []
     assert not agent.connection.is_open
     node.gate.release()
-    again = cluster.connect(node)
-    assert await cluster.acked(again) == [message.version]
-    await is_moved(cluster)
+    second = cluster.connect(node)
+    assert await cluster.receive_all(second) == [message.version]
+    await assert_changed(cluster)
 
 
 @pytest.mark.parametrize("applied", [False, True], ids=["refused", "reply lost"])
 @pytest.mark.parametrize("step", range(3, 6), ids=CALLS[3:6])
-async def test_a_store_that_fails_during_a_move_closes_and_the_next_connect_completes_it(
-    everywhere: Cluster, step: int, applied: bool
+@EVERY_ENGINE
+async def test_a_store_failure_during_the_change_closes_and_the_next_connection_completes_it(
+    cluster: Cluster, step: int, applied: bool
 ) -> None:
-    cluster = everywhere
     node = await cluster.add(ONE)
     await cluster.known_user()
 
@@ -537,24 +488,23 @@ async def test_a_store_that_fails_during_a_move_closes_and_the_next_connect_comp
         node.gate.after = broken
     else:
         node.gate.before = broken
-    agent = cluster.connect(node)
-    await cluster.quiet()
-    assert closed_with(agent) == 1011
+    agent = await cluster.hello(node)
+    assert agent.close_code() == 1011
     node.gate.release()
     message = cluster.message()
     await node.push(message)
-    again = cluster.connect(node)
-    assert await cluster.acked(again) == [message.version]
-    await is_moved(cluster)
+    second = cluster.connect(node)
+    assert await cluster.receive_all(second) == [message.version]
+    await assert_changed(cluster)
 
 
-# ── tables that come and go ─────────────────────────────────────────────────────────────────────
+# ── new and dropped tables ──────────────────────────────────────────────────────────────────────
 
 
-async def test_a_node_whose_clock_is_behind_knows_users_that_another_has_moved(
-    everywhere: Cluster,
+@EVERY_ENGINE
+async def test_a_node_whose_clock_is_behind_serves_users_with_a_newer_table(
+    cluster: Cluster,
 ) -> None:
-    cluster = everywhere
     behind = ManualClock(at(2026, 11, 29))
     cluster.clock.now = at(2026, 11, 29)
     late = await cluster.add(ONE, clock=behind)
@@ -563,45 +513,41 @@ async def test_a_node_whose_clock_is_behind_knows_users_that_another_has_moved(
     await cluster.known_user(NOVEMBER)
     first = await connected(cluster, node)
     assert (await cluster.record()).current_month == DECEMBER
-    first.leave()
+    first.disconnect()
     message = cluster.message()
-    push = asyncio.ensure_future(late.push(message))
-    await cluster.quiet()
-    assert await push is Outcome.STORED
+    push = await cluster.start_push(late, message)
+    assert await push is DeliveryResult.STORED
     assert await cluster.stored(DECEMBER) == [message.version]
     agent = cluster.connect(late)
-    assert await cluster.acked(agent) == [message.version]
+    assert await cluster.receive_all(agent) == [message.version]
     assert agent.connection.messages.name == DECEMBER
     assert (await cluster.record()).current_month == DECEMBER
 
 
+@EVERY_ENGINE
 async def test_a_user_whose_table_was_dropped_gets_a_new_uaid_at_hello(
-    everywhere: Cluster,
+    cluster: Cluster,
 ) -> None:
-    cluster = everywhere
     node = await cluster.add(ONE)
     await cluster.known_user()
     await node.store.is_gone("message_2001_01")
     await cluster.engine.drop_table(OCTOBER)
-    agent = cluster.connect(node)
-    await cluster.quiet()
-    assert closed_with(agent) == 1000  # found out when it was to be drained
-    again = cluster.connect(node)
-    await cluster.quiet()
-    (hello,) = again.heard()
-    assert isinstance(hello, dict)
+    agent = await cluster.hello(node)
+    assert agent.close_code() == 1000  # noticed when its messages were read
+    second = await cluster.hello(node)
+    hello = second.reply()
     assert hello["uaid"] != UAID
     assert await node.store.users.get(UAID) is None
-    again.register()
-    await cluster.quiet()
+    second.register()
+    await cluster.run_until_idle()
     assert (await cluster.record(hello["uaid"])).current_month == NOVEMBER
 
 
 @pytest.mark.parametrize("kind", ["register", "unregister", "check"])
-async def test_a_table_dropped_under_a_connection_ends_it_and_its_user(
-    everywhere: Cluster, kind: str
+@EVERY_ENGINE
+async def test_a_dropped_table_ends_its_connections_and_drops_their_users(
+    cluster: Cluster, kind: str
 ) -> None:
-    cluster = everywhere
     node = await cluster.add(ONE)
     await cluster.known_user(NOVEMBER)
     agent = await connected(cluster, node)
@@ -609,35 +555,29 @@ async def test_a_table_dropped_under_a_connection_ends_it_and_its_user(
     if kind == "check":
         agent.connection.check_storage()
     else:
-        agent.say(messageType=kind, channelID=CHANNEL)
-    await cluster.quiet()
-    assert closed_with(agent) == 1000
+        agent.send_json(messageType=kind, channelID=CHANNEL)
+    await cluster.run_until_idle()
+    assert agent.close_code() == 1000
     assert await node.store.users.get(UAID) is None
-    again = cluster.connect(node)
-    await cluster.quiet()
-    (hello,) = again.heard()
-    assert isinstance(hello, dict)
+    second = await cluster.hello(node)
+    hello = second.reply()
     assert hello["uaid"] != UAID
-    again.register()
-    await cluster.quiet()
-    (registered,) = again.heard()
-    assert isinstance(registered, dict)
-    assert registered["status"] == 200
+    second.register()
+    await cluster.run_until_idle()
+    assert second.reply()["status"] == 200
 
 
-async def test_a_record_of_a_table_nobody_has_is_dropped_at_hello(cluster: Cluster) -> None:
+async def test_a_record_of_an_unknown_table_is_dropped_at_hello(cluster: Cluster) -> None:
     node = await cluster.add(ONE)
     await cluster.known_user("message_2026_01")
     await cluster.engine.drop_table("message_2026_01")
-    agent = cluster.connect(node)
-    await cluster.quiet()
-    (hello,) = agent.heard()
-    assert isinstance(hello, dict)
+    agent = await cluster.hello(node)
+    hello = agent.reply()
     assert hello["uaid"] != UAID
     assert await node.store.users.get(UAID) is None
 
 
-async def test_an_unanswered_look_for_a_table_drops_nobody(
+async def test_no_user_is_dropped_if_the_tables_cannot_be_listed(
     cluster: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     node = await cluster.add(ONE)
@@ -647,22 +587,18 @@ async def test_an_unanswered_look_for_a_table_drops_nobody(
         raise Throttled("full")
 
     monkeypatch.setattr(cluster.engine, "table_names", overloaded)
-    agent = cluster.connect(node)
-    await cluster.quiet()
+    agent = await cluster.hello(node)
     await cluster.pass_time(9)
-    assert closed_with(agent) == 1013
+    assert agent.close_code() == 1013
     monkeypatch.undo()
-    again = cluster.connect(node)
-    await cluster.quiet()
-    (hello,) = again.heard()
-    assert isinstance(hello, dict)
-    assert hello["uaid"] == UAID
+    second = await cluster.hello(node)
+    assert second.reply()["uaid"] == UAID
 
 
 # ── months pass ─────────────────────────────────────────────────────────────────────────────────
 
 
-async def test_without_rotation_users_of_other_tables_move_to_the_frozen_one(
+async def test_without_rotation_users_of_other_tables_change_to_the_frozen_one(
     cluster: Cluster,
 ) -> None:
     for name in (OCTOBER, NOVEMBER):
@@ -672,16 +608,16 @@ async def test_without_rotation_users_of_other_tables_move_to_the_frozen_one(
     message = cluster.message()
     await node.push(message)
     agent = cluster.connect(node)
-    assert await cluster.acked(agent) == [message.version]
-    await is_moved(cluster)
+    assert await cluster.receive_all(agent) == [message.version]
+    await assert_changed(cluster)
     await cluster.turn_month(at(2027, 2, 1))
-    agent.leave()
+    agent.disconnect()
     await connected(cluster, node)
     assert (await cluster.record()).current_month == NOVEMBER
     assert DECEMBER not in await cluster.engine.table_names()
 
 
-async def test_a_connected_user_stays_in_its_month_when_the_month_turns(cluster: Cluster) -> None:
+async def test_a_connected_user_keeps_its_table_when_a_month_begins(cluster: Cluster) -> None:
     node = await cluster.add(ONE)
     await cluster.known_user(NOVEMBER)
     agent = await connected(cluster, node)
@@ -689,21 +625,21 @@ async def test_a_connected_user_stays_in_its_month_when_the_month_turns(cluster:
     await cluster.pass_time(3600)
     assert (await cluster.record()).current_month == NOVEMBER
     message = cluster.message()
-    assert await node.push(message) is Outcome.DELIVERED
-    assert await cluster.acked(agent) == [message.version]
-    agent.leave()
+    assert await node.push(message) is DeliveryResult.DELIVERED
+    assert await cluster.receive_all(agent) == [message.version]
+    agent.disconnect()
     await connected(cluster, node)
     assert (await cluster.record()).current_month == DECEMBER
 
 
-async def test_a_connection_that_lasts_for_months_is_moved_before_its_table_is_forgotten(
+async def test_a_connection_that_lasts_for_months_changes_before_its_table_is_dropped(
     cluster: Cluster,
 ) -> None:
     node = await cluster.add(ONE)
     await cluster.known_user(NOVEMBER)
     agent = await connected(cluster, node)
     newcomer = cluster.connect(node, None)
-    await cluster.quiet()
+    await cluster.run_until_idle()
     for day in (at(2026, 11, 30), at(2026, 12, 1), at(2026, 12, 30, 23)):
         await cluster.turn_month(day)
         await cluster.pass_time(1800)
@@ -716,22 +652,22 @@ async def test_a_connection_that_lasts_for_months_is_moved_before_its_table_is_f
     assert await cluster.channels(DECEMBER) == {CHANNEL}
     message = cluster.message()
     push = asyncio.ensure_future(node.push(message))
-    assert await cluster.acked(agent) == [message.version]
-    assert await push is Outcome.DELIVERED
+    assert await cluster.receive_all(agent) == [message.version]
+    assert await push is DeliveryResult.DELIVERED
     for connection in (agent.connection, newcomer.connection):
         assert connection.is_open
-    newcomer.heard()
+    newcomer.received()
     newcomer.register()
-    await cluster.quiet()
+    await cluster.run_until_idle()
     record = await cluster.record(newcomer.uaid)
     assert record.current_month == "message_2027_01"
     assert len(cluster.wheel) == 0
 
 
-async def test_two_months_turn_under_traffic_and_every_message_arrives_once(
-    everywhere: Cluster,
+@EVERY_ENGINE
+async def test_two_months_begin_under_traffic_and_every_message_is_delivered_once(
+    cluster: Cluster,
 ) -> None:
-    cluster = everywhere
     nodes = [await cluster.add(ONE), await cluster.add(TWO, store_first=False)]
     endpoint = await cluster.add(THREE, store_first=False)
     users = [f"{number:032x}" for number in range(6)]
@@ -743,7 +679,7 @@ async def test_two_months_turn_under_traffic_and_every_message_arrives_once(
 
     async def collect() -> None:
         for agent in agents.values():
-            received.extend(await cluster.acked(agent))
+            received.extend(await cluster.receive_all(agent))
 
     days = [at(2026, 11, 28) + day * 86_400 for day in range(0, 40, 2)]
     days += [at(2026, 12, 1, 0, 1), at(2027, 1, 1, 0, 1)]
@@ -752,14 +688,14 @@ async def test_two_months_turn_under_traffic_and_every_message_arrives_once(
         for index, uaid in enumerate(users):
             message = cluster.message(uaid)
             push = asyncio.ensure_future([*nodes, endpoint][(number + index) % 3].push(message))
-            await cluster.quiet()
+            await cluster.run_until_idle()
             await push
             sent.append(message.version)
         for index, uaid in enumerate(users):
-            # One is always connected, the others for some of the days, on either node.
+            # One is always connected, the others on some days, to either node.
             if index and (number + index) % 3 == 0 and uaid in agents:
                 await collect()
-                agents.pop(uaid).leave()
+                agents.pop(uaid).disconnect()
             elif uaid not in agents and (number + index) % 3 == 1:
                 agents[uaid] = cluster.connect(nodes[(number * index) % 2], uaid)
         if number % 4 == 0:
@@ -775,8 +711,8 @@ async def test_two_months_turn_under_traffic_and_every_message_arrives_once(
         assert await cluster.stored(table) == []
 
 
-async def test_a_clock_that_leaps_a_month_and_back_loses_nothing(everywhere: Cluster) -> None:
-    cluster = everywhere
+@EVERY_ENGINE
+async def test_a_clock_that_jumps_a_month_and_back_loses_nothing(cluster: Cluster) -> None:
     node, other = (
         await cluster.add(ONE),
         await cluster.add(TWO, clock=ManualClock(at(2026, 11, 15))),
@@ -787,14 +723,13 @@ async def test_a_clock_that_leaps_a_month_and_back_loses_nothing(everywhere: Clu
         await cluster.turn_month(now)
         for endpoint in (node, other):
             message = cluster.message()
-            push = asyncio.ensure_future(endpoint.push(message))
-            await cluster.quiet()
+            push = await cluster.start_push(endpoint, message)
             await push
             sent.append(message.version)
-        for place in (other, node):
-            agent = cluster.connect(place)
-            received += await cluster.acked(agent)
-            agent.leave()
-            await cluster.quiet()
+        for connected_to in (other, node):
+            agent = cluster.connect(connected_to)
+            received += await cluster.receive_all(agent)
+            agent.disconnect()
+            await cluster.run_until_idle()
     assert sorted(received) == sorted(sent)
     assert (await cluster.record()).current_month == DECEMBER
