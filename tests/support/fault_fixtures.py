@@ -43,11 +43,12 @@ async def open_engine(proxy: FaultProxy, clock: ManualClock) -> AsyncIterator[Op
     prefix = f"faults-{os.getpid()}-{next(_prefixes)}-"
     async with AsyncExitStack() as opened:
 
-        async def open_one(*, alternator: bool = False) -> DynamoEngine:
+        async def open_one(
+            *, endpoint: str | None = None, alternator: bool = False
+        ) -> DynamoEngine:
             client = await Client.open(
                 region="us-east-1",
-                endpoint=proxy.url,
-                alternator=alternator,
+                endpoint=endpoint or proxy.url,
                 clock=clock,
                 credentials=lambda: None,
             )

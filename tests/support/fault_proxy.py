@@ -16,7 +16,7 @@ import json
 import random
 import socket
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import Any, Self
@@ -136,14 +136,11 @@ class FaultProxy:
     """How late an answer is, and how long a dripping one takes."""
     spare_refusals: bool = False
     """Whether every answer but a success gets through, whatever the plan says."""
-    nodes: Sequence[str] | None = None
-    """What `GET /localnodes` answers; None: the proxy is no Alternator."""
 
     faults: Counter[Fault] = field(default_factory=Counter)
     operations: Counter[str] = field(default_factory=Counter)
     done: list[Done] = field(default_factory=list)
     """The writes that reached the server, in the order of its answers."""
-    asked_for_nodes: int = 0
 
     _count: int = 0
     _listener: Listener | None = None
@@ -210,9 +207,6 @@ class FaultProxy:
 
     async def _answer(self, request: Message, upstream: Upstream, caller: Caller) -> bool:
         """Whether the connection goes on."""
-        if request.start.startswith(b"GET /localnodes ") and self.nodes is not None:
-            self.asked_for_nodes += 1
-            return await caller.send(_json(200, list(self.nodes)))
         operation = request.header(b"x-amz-target").decode().rpartition(".")[2]
         call = Call(self._count, operation, json.loads(request.body or b"{}"))
         self._count += 1

@@ -17,9 +17,9 @@ from keytables import (
     TableHandle,
     Update,
 )
-from keytables.dynamodb.client import PATIENCE, Client, Reply
+from keytables.dynamodb.client import ApiResponse, Client
 from keytables.dynamodb.engine import DynamoEngine
-from keytables.dynamodb.retries import ServiceError
+from keytables.dynamodb.retries import CALL_TIMEOUT, ServiceError
 from support.clocks import ManualClock
 from support.dynamo_servers import dynalite, ministack
 
@@ -37,18 +37,23 @@ class Twice:
         self.client = client
 
     async def call(
-        self, operation: str, body: bytes, *, table: str | None = None, patience: float = PATIENCE
-    ) -> Reply:
+        self,
+        operation: str,
+        body: bytes,
+        *,
+        table: str | None = None,
+        time_limit: float = CALL_TIMEOUT,
+    ) -> ApiResponse:
         failure: ServiceError | None = None
         for _ in range(2):
             try:
-                reply = await self.client.call(operation, body, table=table, patience=patience)
+                reply = await self.client.call(operation, body, table=table, time_limit=time_limit)
                 failure = None
             except ServiceError as error:
                 failure = error
         if failure is not None:
-            raise ServiceError(failure.code, failure.message, failure.body, repeated=True)
-        return Reply(reply.body, True)
+            raise ServiceError(failure.code, failure.message, failure.body, maybe_applied=True)
+        return ApiResponse(reply.body, True)
 
     async def close(self) -> None:
         await self.client.close()

@@ -126,7 +126,7 @@ async def test_what_never_ends_is_a_typed_error_and_a_failed_write_is_done_or_no
     reads = [(name, operation, call, STORED) for name, (operation, call) in READS.items()]
     for name, operation, call, left in [*((n, *write) for n, write in WRITES.items()), *reads]:
         if name.startswith("batch") and fault not in (Fault.THROTTLED, Fault.LOST):
-            continue  # a batch has more patience
+            continue  # a batch takes longer to give up
         await table.put(STORED)
         proxy.plan = always(fault, only=operation)
         with pytest.raises(Throttled if throttled else Unavailable):

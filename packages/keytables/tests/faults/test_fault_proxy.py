@@ -229,13 +229,3 @@ def test_chance_is_the_same_for_the_same_seed() -> None:
 
     assert faults(1) == faults(1) != faults(2)
     assert set(faults(1)) == {Fault.LOST, Fault.RESET, Fault.NONE}
-
-
-async def test_an_alternator_names_its_nodes(proxy: FaultProxy) -> None:
-    proxy.nodes = ["127.0.0.1", "127.0.0.2"]
-    async with calling(proxy) as caller:
-        caller.writer.write(b"GET /localnodes HTTP/1.1\r\nHost: x\r\n\r\n")
-        answer = await read_message(caller.reader)
-    assert answer is not None
-    assert json.loads(answer.body) == ["127.0.0.1", "127.0.0.2"]
-    assert (proxy.asked_for_nodes, proxy.operations) == (1, {})
