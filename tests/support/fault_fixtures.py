@@ -1,4 +1,4 @@
-"""A database behind a fault proxy, for the tests of the engine that speaks to it."""
+"""A database behind a fault proxy, and engines on it."""
 
 import itertools
 import os
@@ -15,7 +15,7 @@ from support.clocks import ManualClock
 from support.fault_proxy import FaultProxy
 
 OpenEngine = Callable[..., Awaitable[DynamoEngine]]
-"""Opens an engine through the proxy, as another process would."""
+"""Opens an engine through the proxy, as another process does."""
 
 _prefixes = itertools.count()
 

@@ -16,7 +16,7 @@ from autopush.store.removal import Removal
 from autopush.store.tables import message_table, router_table
 from keytables import Engine, KeytablesError
 from support.clocks import ManualClock
-from support.fault_proxy import Fault, FaultProxy, nothing, randomly
+from support.fault_proxy import Fault, FaultProxy, no_faults, randomly
 from support.soak import slow_after, times
 
 OpenEngine = Callable[[], Awaitable[Engine]]
@@ -28,9 +28,9 @@ USERS = 80
 HARSH = {
     Fault.THROTTLED: 0.06,
     Fault.RESET: 0.04,
-    Fault.LOST: 0.08,
-    Fault.BROKEN: 0.04,
-    Fault.PARTLY: 0.2,
+    Fault.CLOSED: 0.08,
+    Fault.FALSE_ERROR: 0.04,
+    Fault.PARTIAL_BATCH: 0.2,
 }
 
 
@@ -90,12 +90,12 @@ async def test_who_comes_back_keeps_all_and_of_the_others_nothing_is_left(
     try:
         await work
     finally:
-        proxy.plan = nothing
+        proxy.plan = no_faults
     records = (await (await engine.ensure_table(router_table("router"))).scan()).items
     rows = (await (await engine.ensure_table(message_table("message"))).scan()).items
     assert {str(record["uaid"]) for record in records} == back
     assert {str(row["uaid"]): row["chids"] for row in rows} == {
         user: frozenset((CHANNEL,)) for user in back
     }
-    assert proxy.faults[Fault.LOST]
+    assert proxy.faults[Fault.CLOSED]
     print(f"{len(back)} came back, faults: {dict(proxy.faults)}")

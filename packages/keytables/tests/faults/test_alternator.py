@@ -26,7 +26,7 @@ class Cluster:
         """How many calls each node got since the last time."""
         counts = [sum(node.operations.values()) for node in self.nodes]
         for node in self.nodes:
-            node.forget()
+            node.reset_counts()
         return counts
 
 
@@ -66,7 +66,7 @@ async def test_a_node_that_fails_is_skipped_and_no_call_fails(
 ) -> None:
     await put_many(cluster.table, 20)
     cluster.calls()
-    await cluster.nodes[failing].down()
+    await cluster.nodes[failing].stop()
     await put_many(cluster.table, 100)
     assert cluster.calls()[1 - failing] == 100
     assert len((await cluster.table.scan()).items) == 100
@@ -74,10 +74,10 @@ async def test_a_node_that_fails_is_skipped_and_no_call_fails(
 
 async def test_a_cluster_whose_nodes_all_fail_is_unavailable(cluster: Cluster) -> None:
     for node in cluster.nodes:
-        await node.down()
+        await node.stop()
     with pytest.raises(Unavailable):
         await cluster.table.get(("u", "1"))
-    await cluster.nodes[1].up()
+    await cluster.nodes[1].start()
     assert await cluster.table.get(("u", "1")) is None
 
 

@@ -1,7 +1,7 @@
-"""What may be stored under one key, as far as its only writer can tell.
+"""The items that may be stored under one key, as far as its only writer can know.
 
-Rule: an answer leaves only the states that explain it; an error that says nothing about the write
-leaves both. Where no state is left, the engine has broken its contract.
+A result leaves only the states that explain it; an error after which the write may or may not have
+been applied leaves both. Where no state is left, the engine has broken its contract.
 """
 
 from collections.abc import Callable
@@ -12,52 +12,48 @@ from keytables import ConditionFailed, Item, Returning, Throttled, Unavailable, 
 State = Item | None
 
 
-class Contradiction(AssertionError):
-    """No state explains what was seen."""
+class ContractBroken(AssertionError):
+    """No state explains a result."""
 
 
 @dataclass(frozen=True)
 class Write:
-    """A write as a function of states. `holds`: its condition; `result`: what it leaves."""
+    """A write as a function of states. `holds`: its condition; `apply`: the state it leaves."""
 
     name: str
-    result: Callable[[State], State]
+    apply: Callable[[State], State]
     holds: Callable[[State], bool] = lambda _: True
     returning: Returning = Returning.NOTHING
-    deletes: bool = False
 
-    def succeeds(self, state: State, answer: object) -> bool:
-        """Whether that may be the answer of a success.
+    def explains(self, state: State, result: object) -> bool:
+        """Whether a successful write of that state may have that result.
 
-        A condition may have failed on a later try, after the first one's reply was lost; then the
-        state must be as this write leaves it, and the old item may be what it left itself.
+        A condition may have failed in a later attempt, after the response to the first was lost:
+        then the state is as this write leaves it, and the old item may be what it left itself.
         """
-        after = self.result(state)
+        after = self.apply(state)
         if not self.holds(state) and after != state:
             return False
         match self.returning:
             case Returning.NOTHING:
-                return answer is None
+                return result is None
             case Returning.NEW:
-                return answer == after
-        return answer in (state, after)
+                return result == after
+        return result in (state, after)
 
 
 @dataclass
-class Worlds:
+class PossibleStates:
     """The possible states of a key."""
 
     key: tuple[str, ...]
     possible: list[State] = field(default_factory=lambda: [None])
     history: list[str] = field(default_factory=list)
-    """For the text of a contradiction; the last few."""
+    """The last results, for the error."""
 
-    def wrote(self, write: Write, outcome: object, *, in_a_batch: bool = False) -> None:
-        """A write was answered: with a value, or with an exception.
-
-        Of a batch that failed any part may have been applied.
-        """
-        after = [write.result(state) for state in self.possible if write.holds(state)]
+    def on_written(self, write: Write, outcome: object, *, in_a_batch: bool = False) -> None:
+        """A write had a result or failed. Of a batch that failed any part may have been applied."""
+        after = [write.apply(state) for state in self.possible if write.holds(state)]
         match outcome:
             case ConditionFailed(item=item):
                 left = [s for s in self.possible if not write.holds(s) and s == item]
@@ -68,10 +64,10 @@ class Worlds:
             case BaseException():
                 raise outcome
             case _:
-                left = [write.result(s) for s in self.possible if write.succeeds(s, outcome)]
+                left = [write.apply(s) for s in self.possible if write.explains(s, outcome)]
         self._keep(left, f"{write.name} -> {outcome!r}")
 
-    def read(self, item: object) -> None:
+    def on_read(self, item: object) -> None:
         """The item was read, or the read failed."""
         if isinstance(item, Throttled | Unavailable):
             return
@@ -87,7 +83,7 @@ class Worlds:
                 kept.append(state)
         if not kept:
             steps = "\n  ".join(self.history)
-            raise Contradiction(f"{self.key}: {self.possible} does not explain\n  {steps}")
+            raise ContractBroken(f"{self.key}: {self.possible} does not explain\n  {steps}")
         self.possible = kept
 
 
