@@ -224,7 +224,7 @@ async def test_a_response_that_is_late_is_lost(open_client: OpenClient) -> None:
 
 
 async def test_a_response_in_small_pieces_does_not_extend_its_time(open_client: OpenClient) -> None:
-    gone = asyncio.Event()
+    closed = asyncio.Event()
 
     async def trickle(exchange: Exchange) -> None:
         await exchange.raw(b"HTTP/1.1 200 OK\r\nContent-Length: 1000000\r\n\r\n")
@@ -233,13 +233,13 @@ async def test_a_response_in_small_pieces_does_not_extend_its_time(open_client: 
                 await exchange.raw(b"{")
                 await asyncio.sleep(0.01)
         except (OSError, RuntimeError):  # RuntimeError: of uvloop
-            gone.set()
+            closed.set()
             exchange.close()
 
     async with running([trickle]) as server:
         client = await open_client(server)
         assert (await client.call("PutItem", b"{}")).maybe_applied
-        await asyncio.wait_for(gone.wait(), 10)
+        await asyncio.wait_for(closed.wait(), 10)
 
 
 async def test_a_call_ends_within_its_time_limit() -> None:

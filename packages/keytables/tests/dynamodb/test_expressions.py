@@ -212,9 +212,9 @@ def test_an_update_is_not_applied_when_one_action_is_not(other: dict[str, Any]) 
     assert not is_applied({**APPLIED, **other})
 
 
-@pytest.mark.parametrize("gone", ["a", "plus"])
-def test_an_update_is_not_applied_when_an_attribute_is_missing(gone: str) -> None:
-    assert not is_applied({name: value for name, value in APPLIED.items() if name != gone})
+@pytest.mark.parametrize("missing", ["a", "plus"])
+def test_an_update_is_not_applied_when_an_attribute_is_missing(missing: str) -> None:
+    assert not is_applied({name: value for name, value in APPLIED.items() if name != missing})
 
 
 def test_a_new_item_has_what_is_set_and_added() -> None:

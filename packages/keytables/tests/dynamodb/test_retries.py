@@ -174,7 +174,7 @@ def test_a_full_pool_throttles_at_once() -> None:
 @pytest.mark.parametrize("last", ["throttled", "pool exhausted"])
 def test_a_call_that_may_have_been_applied_never_ends_throttled(last: str) -> None:
     state = retry_state(random=lambda: 0.0)
-    state.on_response_lost(ResponseLost("gone"), 0.0)
+    state.on_response_lost(ResponseLost("closed"), 0.0)
     if last == "throttled":
         for _ in range(POLICY.attempts - 2):
             state.on_error(error(ErrorKind.THROTTLED), 0.0, repaired=False)
@@ -187,8 +187,8 @@ def test_a_call_that_may_have_been_applied_never_ends_throttled(last: str) -> No
 @pytest.mark.parametrize(
     ("failure", "maybe_applied"),
     [
-        (lambda state: state.on_response_lost(ResponseLost("gone"), 0.0), True),
-        (lambda state: state.on_response_lost(ResponseLost("gone", stale=True), 0.0), True),
+        (lambda state: state.on_response_lost(ResponseLost("closed"), 0.0), True),
+        (lambda state: state.on_response_lost(ResponseLost("closed", stale=True), 0.0), True),
         (lambda state: state.on_error(error(ErrorKind.AMBIGUOUS), 0.0, repaired=False), True),
         (lambda state: state.on_error(error(ErrorKind.THROTTLED), 0.0, repaired=False), False),
         (lambda state: state.on_error(error(ErrorKind.TRANSIENT), 0.0, repaired=False), False),
@@ -212,8 +212,8 @@ def test_a_rejection_tells_whether_an_earlier_attempt_may_have_been_applied(
 
 def test_a_stale_connection_is_retried_without_delay_once() -> None:
     state = retry_state()
-    assert state.on_response_lost(ResponseLost("gone", stale=True), 0.0) == 0.0
-    assert state.on_response_lost(ResponseLost("gone", stale=True), 0.0) == POLICY.base_delay
+    assert state.on_response_lost(ResponseLost("closed", stale=True), 0.0) == 0.0
+    assert state.on_response_lost(ResponseLost("closed", stale=True), 0.0) == POLICY.base_delay
 
 
 def test_a_missing_permission_is_named() -> None:

@@ -197,8 +197,8 @@ async def test_an_item_that_changes_all_the_time_is_throttled_in_the_end() -> No
 
 async def test_a_put_is_applied_when_the_item_is_the_same() -> None:
     ours: Item = {"user": "u", "n": 5.0, "end": 1001, "s": {"b", "a"}}
-    there = {**LIVE, "n": {"N": "5"}, "s": {"SS": ["b", "a"]}}
-    client = FakeApiClient(condition_failed(there, maybe_applied=True))
+    stored = {**LIVE, "n": {"N": "5"}, "s": {"SS": ["b", "a"]}}
+    client = FakeApiClient(condition_failed(stored, maybe_applied=True))
     await open_table(client).put(ours, condition=ABSENT)
 
 
@@ -215,12 +215,12 @@ async def test_an_equal_item_is_no_success_where_no_response_was_lost() -> None:
         await open_table(client).put({"user": "u", "n": 5, "end": 1001}, condition=ABSENT)
 
 
-@pytest.mark.parametrize("there", [None, EXPIRED], ids=["gone", "expired"])
-async def test_a_delete_is_applied_when_the_item_is_gone(there: Any) -> None:
-    client = FakeApiClient(condition_failed(there, maybe_applied=True), {})
+@pytest.mark.parametrize("stored", [None, EXPIRED], ids=["gone", "expired"])
+async def test_a_delete_is_applied_when_the_item_is_gone(stored: Any) -> None:
+    client = FakeApiClient(condition_failed(stored, maybe_applied=True), {})
     condition = Attr("n") == 5
-    answer = await open_table(client).delete(("u",), condition=condition, returning=Returning.OLD)
-    assert answer is None
+    result = await open_table(client).delete(("u",), condition=condition, returning=Returning.OLD)
+    assert result is None
 
 
 async def test_a_delete_has_failed_when_the_item_exists() -> None:
@@ -231,11 +231,11 @@ async def test_a_delete_has_failed_when_the_item_exists() -> None:
 
 @pytest.mark.parametrize("returning", [Returning.OLD, Returning.NEW])
 async def test_an_update_is_applied_when_the_item_is_as_it_leaves_it(returning: Returning) -> None:
-    there = {**LIVE, "a": {"N": "1"}}
-    client = FakeApiClient(condition_failed(there, maybe_applied=True))
+    stored = {**LIVE, "a": {"N": "1"}}
+    client = FakeApiClient(condition_failed(stored, maybe_applied=True))
     condition = Attr("a").absent()
-    answer = await open_table(client).update(("u",), SET, condition=condition, returning=returning)
-    assert answer == {"user": "u", "n": 5, "end": 1001, "a": 1}
+    result = await open_table(client).update(("u",), SET, condition=condition, returning=returning)
+    assert result == {"user": "u", "n": 5, "end": 1001, "a": 1}
 
 
 async def test_an_update_has_failed_when_the_item_is_different() -> None:

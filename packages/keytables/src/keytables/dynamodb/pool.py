@@ -60,7 +60,10 @@ class ConnectionPool:
             if not future.done():
                 future.set_result(connection)
                 return
-        self._idle.append(connection)
+        if self._closed:
+            connection.abort("the client is closed")
+        else:
+            self._idle.append(connection)
 
     async def acquire(self, seconds: float) -> Connection:
         """Wait for a connection that is free or new.

@@ -1,5 +1,5 @@
-"""On a database that applies every write twice, as when each first reply is lost: each leaves what
-it leaves done once, and is answered as done.
+"""Every call is executed twice, as if the first response was lost: a write leaves what it leaves
+after one execution, and succeeds.
 """
 
 from collections.abc import AsyncIterator
@@ -30,7 +30,7 @@ ABSENT = Attr("user").absent()
 NEWER = Attr("n").absent() | (Attr("n") < Param("n"))
 
 
-class Twice:
+class RepeatingClient:
     """A client that makes each call twice, and says so."""
 
     def __init__(self, client: Client) -> None:
@@ -64,8 +64,8 @@ async def table(request: pytest.FixtureRequest) -> AsyncIterator[TableHandle]:
     client = await Client.open(region="us-east-1", endpoint=request.param())
     engine = DynamoEngine(client, prefix="twice.", clock=ManualClock(NOW))
     await engine.ensure_table(TABLE)
-    twice = DynamoEngine(Twice(client), prefix="twice.", clock=ManualClock(NOW))
-    yield await twice.ensure_table(TABLE)
+    repeating = DynamoEngine(RepeatingClient(client), prefix="twice.", clock=ManualClock(NOW))
+    yield await repeating.ensure_table(TABLE)
     await engine.drop_table("things")
     await engine.close()
 
@@ -91,7 +91,7 @@ async def test_an_update_under_a_condition(table: TableHandle) -> None:
     assert await table.get(KEY) == new
 
 
-async def test_an_update_in_place_of_what_has_expired(table: TableHandle) -> None:
+async def test_an_update_that_replaces_an_expired_item(table: TableHandle) -> None:
     await table.put({"user": "u", "old": 1, "end": NOW - 1})
     new = await table.update(KEY, Update(set={"n": 5}), returning=Returning.NEW)
     assert new == {"user": "u", "n": 5} == await table.get(KEY)
@@ -106,7 +106,7 @@ async def test_writes_that_let_the_item_expire(table: TableHandle) -> None:
     assert await table.get(KEY) is None
 
 
-async def test_an_update_that_only_takes_away(table: TableHandle) -> None:
+async def test_an_update_that_only_removes(table: TableHandle) -> None:
     await table.put({"user": "u", "s": {"a", "b"}, "old": 1})
     update = Update(remove=("old",), take_from={"s": {"a"}})
     await table.update(KEY, update, condition=Attr("old") == 1)
@@ -122,6 +122,6 @@ async def test_a_delete_under_a_condition(table: TableHandle) -> None:
 
 
 async def test_a_batch(table: TableHandle) -> None:
-    await table.put({"user": "gone"})
-    await table.batch_write(puts=[{"user": "u", "n": 1}], deletes=[("gone",)])
-    assert await table.batch_get([KEY, ("gone",)]) == [{"user": "u", "n": 1}]
+    await table.put({"user": "deleted"})
+    await table.batch_write(puts=[{"user": "u", "n": 1}], deletes=[("deleted",)])
+    assert await table.batch_get([KEY, ("deleted",)]) == [{"user": "u", "n": 1}]
