@@ -4,6 +4,7 @@ import asyncio
 from collections import Counter
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
+from email.utils import formatdate
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,15 @@ from keytables.dynamodb.signing import Credentials
 from keytables.errors import Throttled, Unavailable
 from support.certificates import tls_pair
 from support.clocks import ManualClock
-from support.scripted_server import HeldStep, ReceivedRequest, ScriptedServer, reset
+from support.scripted_server import (
+    Exchange,
+    HeldStep,
+    ReceivedRequest,
+    ScriptedServer,
+    error,
+    ok,
+    reset,
+)
 
 BOTH_LOOPS = True
 
@@ -244,6 +253,21 @@ async def test_each_certificate_must_bear_the_name_of_its_host(tmp_path: Path) -
         assert await failures(client, 9) == 2
     await cluster.stop_all()
     assert [bool(count) for count in cluster.served()] == [True, False, False]
+
+
+async def test_a_wrong_clock_is_corrected_for_all_hosts(cluster: Cluster) -> None:
+    server_time = 1_800_000_000.0
+    skewed = error("RequestTimeTooSkewed", Date=formatdate(server_time, usegmt=True))
+
+    async def check_date(exchange: Exchange) -> None:
+        is_right = exchange.request.headers["x-amz-date"].startswith("20270115")
+        await (ok() if is_right else skewed)(exchange)
+
+    for server in cluster.servers:
+        server.script = [check_date] * 10
+    async with client_of(cluster, clock=ManualClock(server_time - 86_400)) as client:
+        await call(client, 6)
+    assert sum(cluster.served()) == 7
 
 
 @pytest.mark.parametrize("failure", ["refuses", "resets"])

@@ -236,7 +236,7 @@ class Client:
             if error.kind is ErrorKind.CREDENTIALS and state.first_use("credentials"):
                 repaired = await self._refresher.renew(signer.credentials, deadline - now)
             elif error.kind is ErrorKind.SIGNATURE and state.first_use("clock"):
-                repaired = self._correct_clock(host, signer.skew, result.date)
+                repaired = self._correct_clock(signer.skew, result.date)
             return state.on_error(error, self._loop.time(), repaired=repaired)
         if isinstance(result, ResponseLost):
             if result.stale:
@@ -248,7 +248,7 @@ class Client:
             self._hosts.on_failure(host)
         return state.on_not_sent(result, now)
 
-    def _correct_clock(self, host: Host, refused_skew: float, date: bytes) -> bool:
+    def _correct_clock(self, refused_skew: float, date: bytes) -> bool:
         """Sign by the server's clock; returns False if the refused signature was made by it."""
         try:
             skew = parsedate_to_datetime(date.decode("latin-1")).timestamp() - self._clock()
@@ -256,7 +256,8 @@ class Client:
             return False
         if abs(skew - refused_skew) <= MAX_SKEW:
             return False
-        host.sign_with(host.signer.credentials, skew=skew)
+        for host in self._hosts.hosts:
+            host.sign_with(host.signer.credentials, skew=skew)
         return True
 
     def _set_credentials(self, credentials: Credentials) -> None:

@@ -286,5 +286,6 @@ class DynamoEngine(Engine):
         return response.body
 
     def _backoff(self) -> Backoff:
+        # Tables take seconds to change, and few calls a second about them are allowed.
         policy = replace(self._retries, max_delay=2 * self._retries.max_delay)
         return Backoff(policy, asyncio.get_running_loop().time() + policy.table_timeout)

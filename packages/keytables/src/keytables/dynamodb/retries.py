@@ -1,11 +1,11 @@
 """When a call is tried again, and with which error it ends.
 
-Rule: a call ends in time, and tells the truth about itself. Once an attempt of it may have been
-applied, no later failure says that it was not.
+Rule: a call ends in time. Once an attempt of it may have been applied, its error never says that it
+was not.
 
-The only mechanism for repeating anything in this package is :class:`Backoff`: exponential backoff
-with full jitter (AWS architecture blog, "Exponential backoff and jitter"), so that clients that
-were refused together do not come back together.
+All delays between attempts in this package are those of :class:`Backoff`: exponential backoff with
+full jitter (AWS architecture blog, "Exponential backoff and jitter"), so that clients that were
+refused together do not come back together.
 """
 
 import asyncio
