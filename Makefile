@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 PIP    := $(BIN)/pip --disable-pip-version-check --quiet
 
 .DEFAULT_GOAL := help
-.PHONY: help serve demo test check lint types imports docs bench large soak chaos tools format lock clean
+.PHONY: help serve demo test slow check lint types imports docs bench large soak chaos tools servers format lock clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## /{printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -16,8 +16,14 @@ serve: $(VENV)/.autopush ## start autopush on the embedded store (options: AUTOP
 demo: $(VENV)/.channelstats ## make up a Slack workspace and open its dashboard in the browser
 	@exec $(BIN)/channelstats demo
 
-test: $(VENV)/.dev ## run the tests
-	@$(BIN)/python -m pytest $(PYTEST_ARGS)
+# conftest.py says how many processes; one that has nothing left takes tests from another.
+SPREAD := -n auto --dist worksteal
+
+test: $(VENV)/.dev servers ## run the tests; what a missing browser or server keeps from running is named
+	@$(BIN)/python -m pytest $(SPREAD) $(PYTEST_ARGS)
+
+slow: $(VENV)/.dev servers ## the tests that take long, in full: other engines, storms, many kills
+	@$(BIN)/python -m pytest $(SPREAD) -m slow $(PYTEST_ARGS)
 
 check: lint types imports docs ## lint, types, import contract, documentation
 
@@ -41,10 +47,12 @@ large: $(VENV)/.dev ## channelstats with 2,000,000 messages: what import and rep
 	@$(BIN)/python -m bench.channelstats.import_cost --messages 2000000 --people 20000 --channels 500 --days 365
 
 soak: $(VENV)/.dev ## the kill, fuzz and model suites in their long form
-	@AUTOPUSH_SOAK=1 $(BIN)/python -m pytest packages/autopush/packages/autopush/tests/faults packages/autopush/tests/net packages/autopush/tests/protocol packages/autopush/tests/connection packages/keytables --timeout 1800 $(PYTEST_ARGS)
+	@AUTOPUSH_SOAK=1 $(BIN)/python -m pytest packages/autopush/tests/faults packages/autopush/tests/net packages/autopush/tests/protocol packages/autopush/tests/connection packages/keytables -m "" --timeout 1800 $(PYTEST_ARGS)
 
 chaos: $(VENV)/.dev .tools/.dynalite ## a cluster whose nodes are killed, stopped and cut off for five minutes; prints a report
-	@AUTOPUSH_SOAK=1 $(BIN)/python -m pytest packages/autopush/packages/autopush/tests/faults/test_cluster.py -s $(PYTEST_ARGS)
+	@AUTOPUSH_SOAK=1 $(BIN)/python -m pytest packages/autopush/tests/faults/test_cluster.py -m "" -s $(PYTEST_ARGS)
+
+servers: .tools/.ministack $(if $(shell command -v npm 2>/dev/null),.tools/.dynalite)
 
 tools: .tools/.ministack .tools/.dynalite ## the database servers that tests start (needs npm too)
 

@@ -1,14 +1,71 @@
-"""Names of parametrized tests: the same in every process, so that they can be shared out.
+"""What holds for the tests of all packages: names, order, and how skipped ones are reported."""
 
-Rule: bytes, sets and long texts are not in a name; some of them are keys made at random.
-"""
+import os
+import random
+from collections import Counter
+from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
-LONGEST = 40
+# On a machine that is busy any example may take long.
+settings.register_profile("untimed", deadline=None)
+settings.load_profile("untimed")
+
+LONGEST_NAME = 40
 
 
 def pytest_make_parametrize_id(config: pytest.Config, val: object, argname: str) -> str | None:
-    """The argument's name in place of such a value; pytest numbers those that are alike."""
-    is_long = isinstance(val, str) and len(val) > LONGEST
+    """The argument's name in place of bytes, sets and long texts; pytest numbers those alike.
+
+    Rule: a name is the same in every process, or the processes cannot share the tests. Sets show
+    their members in any order, and some of the bytes and texts are random keys.
+    """
+    is_long = isinstance(val, str) and len(val) > LONGEST_NAME
     return argname if is_long or isinstance(val, bytes | set | frozenset) else None
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_auto_num_workers() -> int:
+    """Three processes for two cores, since tests also wait for servers; at most eight."""
+    cores = os.cpu_count() or 1
+    return min(cores + (cores + 1) // 2, 8)
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--shuffle",
+        type=int,
+        metavar="SEED",
+        help="shuffle the modules and the tests of each; the same number gives the same order",
+    )
+
+
+def pytest_report_header(config: pytest.Config) -> str | None:
+    seed: int | None = config.getoption("--shuffle")
+    return None if seed is None else f"shuffled: --shuffle {seed} gives this order again"
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Shuffle whole modules, because what a module's tests share is costly to start."""
+    seed: int | None = config.getoption("--shuffle")
+    if seed is None:
+        return
+    modules: dict[Path, list[pytest.Item]] = {}
+    for item in items:
+        modules.setdefault(item.path, []).append(item)
+    shuffled, order = random.Random(seed), list(modules.values())  # noqa: S311
+    shuffled.shuffle(order)
+    for tests in order:
+        shuffled.shuffle(tests)
+    items[:] = [item for tests in order for item in tests]
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """One line for each reason to skip tests, however many there are."""
+    reasons: Counter[str] = Counter()
+    for report in terminalreporter.getreports("skipped"):
+        assert isinstance(report.longrepr, tuple)
+        reasons[report.longrepr[2].removeprefix("Skipped: ")] += 1
+    for reason, count in sorted(reasons.items()):
+        terminalreporter.line(f"not run: {count} test{'s' * (count > 1)}: {reason}")

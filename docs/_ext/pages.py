@@ -10,13 +10,12 @@ from typing import Final
 
 from autopush import cli
 from autopush.protocol.states import TRANSITIONS, Event, State
-from autopush.settings_reference import render_reference, render_sample
-from autopush.settings_table import IniFile
+from autopush.settings.declaration import IniFile
+from autopush.settings.reference import option_anchor, render_reference, render_sample
 from autopush.webpush.errors import ERRORS, reason_phrase
 
 from . import channelstats_parts, month_picture, state_diagram
 
-CELL_BORDER: Final = re.compile(r"(?<!\\)\|")
 OPTION_LINK: Final = re.compile(r"\[`(?P<name>\w+)`\]\(settings\.md\)")
 """How a page names an option: a link to the page that the extension makes one to the option."""
 
@@ -42,30 +41,6 @@ def errors() -> str:
             kind.help,
         ]
     return "\n".join(parts)
-
-
-def settings() -> str:
-    """The tables of settings: names under one another, so that the meaning has room."""
-    return "\n".join(_narrow(line) for line in render_reference().splitlines())
-
-
-def _narrow(line: str) -> str:
-    cells = [cell.strip() for cell in CELL_BORDER.split(line)][1:-1]
-    if len(cells) != 5:
-        return line
-    name, flags, variables, default, meaning = cells
-    if set(name) == {"-"}:
-        return "|---|---|---|"
-    if name == "option":
-        return f"| option, flag, environment | {default} | {meaning} |"
-    anchor = option_anchor(name.strip("`"))
-    names = "<br>".join([f"[**{name}**]{{#{anchor}}}", *f"{flags}, {variables}".split(", ")])
-    return f"| {names} | {default} | {meaning} |"
-
-
-def option_anchor(name: str) -> str:
-    """The fragment of an option in the settings page."""
-    return f"option-{name.replace('_', '-')}"
 
 
 def ini_samples() -> str:
@@ -119,7 +94,7 @@ PARTS: Final[Mapping[str, Callable[[], str]]] = {
     "events": events,
     "ini-samples": ini_samples,
     "month-picture": month,
-    "settings": settings,
+    "settings": render_reference,
     "state-picture": state_picture,
     "states": states,
     "transitions": transitions,

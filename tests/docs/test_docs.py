@@ -21,8 +21,8 @@ from autopush.net.websocket import WebSocketProtocol
 from autopush.protocol import messages as client_messages
 from autopush.protocol import rules
 from autopush.protocol.states import TRANSITIONS, Event, State
-from autopush.settings import OPTIONS
-from autopush.settings_table import Option
+from autopush.settings import OPTIONS, Option
+from autopush.settings.reference import option_anchor
 from autopush.store import messages
 from autopush.web.push import MAX_WAITING
 from autopush.webpush.errors import ERRORS, ErrorKind
@@ -53,7 +53,7 @@ def drawing() -> ElementTree.Element:
 @pytest.mark.parametrize("option", OPTIONS, ids=lambda option: option.name)
 def test_every_option_has_a_row_with_its_flag_and_variables(option: Option) -> None:
     rows = [line for line in PAGES["settings"].splitlines() if line.startswith("|")]
-    anchor = pages.option_anchor(option.name)
+    anchor = option_anchor(option.name)
     [row] = [row for row in rows if row.startswith(f"| [**`{option.name}`**]{{#{anchor}}}<br>")]
     for name in (option.flag, *option.env):
         assert name in row
@@ -117,9 +117,9 @@ IN_WORDS = {10: "ten", 0.0005: "half a millisecond"}
         ("protocol", f"at most {WebSocketProtocol.max_message // 1024} KiB a message"),
         ("architecture", f"{turns.STEPS} steps or {IN_WORDS[turns.SECONDS]}"),
         ("architecture", f"up to {MAX_WAITING:,} may wait"),
-        ("storage", f"a rest of {writer._REST * 1000:g} ms"),
-        ("storage", f"slices of {IN_WORDS[writer._SLICE]}"),
-        ("storage", f"{writer._MAX_BATCH:,} writes or {writer._MAX_BATCH_BYTES >> 20} MiB in a"),
+        ("storage", f"a pause of {writer.PAUSE * 1000:g} ms"),
+        ("storage", f"slices of {IN_WORDS[writer.TIME_SLICE]}"),
+        ("storage", f"{writer.MAX_BATCH:,} writes or {writer.MAX_BATCH_BYTES >> 20} MiB in a"),
     ],
 )
 def test_limits_that_pages_name_are_those_of_the_code(page: str, words: str) -> None:
@@ -128,9 +128,7 @@ def test_limits_that_pages_name_are_those_of_the_code(page: str, words: str) -> 
 
 @pytest.mark.parametrize("page", EVERYTHING)
 def test_folders_and_modules_that_pages_name_exist(page: str) -> None:
-    for path in re.findall(
-        r"(?<![\w/.])(?:packages|tests|bench|docs)/[\w/.-]+\w", EVERYTHING[page]
-    ):
+    for path in re.findall(r"(?<![\w/])(?:packages|tests|bench|docs)/[\w/.-]+\w", EVERYTHING[page]):
         assert (ROOT / path).exists() or path.startswith("docs/_build"), path
 
 
@@ -209,7 +207,7 @@ def test_every_part_made_from_the_code_has_a_place_in_a_page() -> None:
 @pytest.mark.parametrize("page", EVERYTHING)
 def test_options_that_pages_link_to_exist(page: str) -> None:
     named = re.findall(r"\]\(#(option-[\w-]+)\)", EVERYTHING[page])
-    assert set(named) <= {pages.option_anchor(option.name) for option in OPTIONS}
+    assert set(named) <= {option_anchor(option.name) for option in OPTIONS}
 
 
 def test_a_link_to_an_option_leads_to_its_row() -> None:

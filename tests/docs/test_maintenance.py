@@ -5,20 +5,24 @@ import re
 
 import pytest
 
-from autopush.commands import TOOLS, arguments
+from autopush.commands import STORE_COMMANDS, Command
 from autopush.store.rotation import MIN_KEEP, QUIET_FROM_DAY
 from support.paths import ROOT
 
 PAGE = (ROOT / "docs" / "maintenance.md").read_text("utf-8")
 
 
-def flags() -> list[argparse.Action]:
+def maintain_parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(add_help=False)
-    arguments.maintain(parser)
-    return parser._actions
+    [maintain] = [command for command in STORE_COMMANDS if command.name == "maintain"]
+    assert maintain.add_arguments is not None
+    maintain.add_arguments(parser)
+    return parser
 
 
-@pytest.mark.parametrize("action", flags(), ids=lambda action: action.option_strings[0])
+@pytest.mark.parametrize(
+    "action", maintain_parser()._actions, ids=lambda action: action.option_strings[0]
+)
 def test_every_flag_is_explained_with_its_default(action: argparse.Action) -> None:
     [flag] = action.option_strings
     mentions = [line for line in PAGE.splitlines() if re.search(rf"`{flag}\b", line)]
@@ -29,9 +33,9 @@ def test_every_flag_is_explained_with_its_default(action: argparse.Action) -> No
         assert re.search(rf"\| {action.default} \||\({action.default}\b", told), told
 
 
-@pytest.mark.parametrize("command", TOOLS, ids=lambda command: command.name)
-def test_every_command_on_the_store_is_shown(command: object) -> None:
-    assert f"$ autopush {getattr(command, 'name', '')} " in PAGE
+@pytest.mark.parametrize("command", STORE_COMMANDS, ids=lambda command: command.name)
+def test_every_command_on_the_store_is_shown(command: Command) -> None:
+    assert f"$ autopush {command.name} " in PAGE
 
 
 def test_the_day_from_which_months_are_lowered_is_that_of_the_code() -> None:
@@ -40,5 +44,6 @@ def test_the_day_from_which_months_are_lowered_is_that_of_the_code() -> None:
 
 
 def test_the_keys_that_a_run_reads_at_least_are_counted_right() -> None:
-    months = arguments.UP_TO - arguments.MONTHS_AGO + 1
+    defaults = maintain_parser().parse_args([])
+    months = defaults.up_to - defaults.months_ago + 1
     assert f"reads {months * 24 * 11:,} keys" in PAGE

@@ -1,4 +1,4 @@
-"""What the reference engine's calls have in common: one at a time, and failures in our words."""
+"""The calls of the reference engine: one at a time, with the errors of keytables."""
 
 import asyncio
 from collections.abc import Callable, Coroutine, Iterator
@@ -17,7 +17,7 @@ from keytables import (
     Throttled,
     Unavailable,
 )
-from support.aiobotocore_expressions import item_of
+from support.aiobotocore_expressions import decode_item
 
 if TYPE_CHECKING:
     from types_aiobotocore_dynamodb import DynamoDBClient
@@ -29,7 +29,7 @@ THROTTLES = {"ProvisionedThroughputExceededException", "ThrottlingException"}
 
 @dataclass
 class Calls:
-    """The way to the database. What is given to `in_turn` runs in the order it was given."""
+    """Calls of the database. What is given to `in_order` runs in that order, one at a time."""
 
     client: "DynamoDBClient"
     prefix: str
@@ -37,10 +37,10 @@ class Calls:
     closed: bool = False
     last: "asyncio.Task[Any] | None" = field(default=None, repr=False)
 
-    def in_turn(
+    def in_order(
         self, table: str, work: Callable[[], Coroutine[Any, Any, T]]
     ) -> "asyncio.Future[T]":
-        """Do it when everything submitted before is done. Cancelling the wait does not stop it."""
+        """Run it after everything submitted before. Cancelling the wait does not stop it."""
         before, closed = self.last, self.closed
 
         async def run() -> T:
@@ -62,14 +62,16 @@ class Calls:
 
 @contextmanager
 def calling(table: str) -> Iterator[None]:
-    """Failures of a call, as ours."""
+    """Raise failures of a call as errors of keytables."""
     try:
         yield
     except ClientError as error:
-        answer = cast(dict[str, Any], error.response)
-        code, message = answer["Error"].get("Code", ""), answer["Error"].get("Message", "")
+        response = cast(dict[str, Any], error.response)
+        code, message = response["Error"].get("Code", ""), response["Error"].get("Message", "")
         if code == "ConditionalCheckFailedException":
-            raise ConditionFailed(item_of(answer["Item"]) if answer.get("Item") else None) from None
+            raise ConditionFailed(
+                decode_item(response["Item"]) if response.get("Item") else None
+            ) from None
         if code == "ResourceNotFoundException":
             raise TableNotFound(table) from error
         if code == "ValidationException":

@@ -1,7 +1,7 @@
-"""The table interface over aiobotocore: a second opinion on what the conformance suite asks.
+"""The reference engine: the table interface over aiobotocore, to check the conformance suite.
 
-Rule: as plain as can be, and nothing shared with the engine of the product but the checks that
-every engine makes. One operation of an engine runs at a time, in the order they were submitted.
+As simple as possible, and shares nothing with the DynamoDB engine but the checks of every engine.
+Operations run one at a time, in the order submitted.
 """
 
 import asyncio
@@ -28,12 +28,12 @@ from support.aiobotocore_table import AiobotocoreTable
 
 __all__ = ["AiobotocoreEngine"]
 
-_SESSION = get_session()  # keeps what it has read of the API's description
+_SESSION = get_session()  # caches the description of the API
 _POLL = 0.05
-_PATIENCE = 100
-"""Polls for a table that comes or goes."""
-_SOON = 20
-"""Polls for what follows at once where it follows at all."""
+_POLLS = 100
+"""For a table that is being created or deleted."""
+_FEW_POLLS = 20
+"""For what happens at once where it happens at all."""
 
 
 class AiobotocoreEngine(Engine):
@@ -63,7 +63,7 @@ class AiobotocoreEngine(Engine):
         return self._calls.prefix + name
 
     async def ensure_table(self, table: Table, *, capacity: Capacity | None = None) -> TableHandle:
-        await self._calls.in_turn(table.name, lambda: self._ensure(table, capacity))
+        await self._calls.in_order(table.name, lambda: self._ensure(table, capacity))
         return AiobotocoreTable(self._calls, table)
 
     async def _ensure(self, table: Table, capacity: Capacity | None) -> None:
@@ -75,19 +75,19 @@ class AiobotocoreEngine(Engine):
                 raise
         else:
             if table.expiry is not None:
-                await self._active(name)
+                await self._wait_until_active(name)
                 await self._client.update_time_to_live(
                     TableName=name,
                     TimeToLiveSpecification={"Enabled": True, "AttributeName": table.expiry},
                 )
-        found = await self._active(name)
+        found = await self._wait_until_active(name)
         if _shape(found) != _shape(_creation(table, None)):
             raise SchemaError(f"table {table.name!r} has other keys or indexes")
         if not await self._expires_by(name, table.expiry):
             raise SchemaError(f"table {table.name!r} has another expiry")
 
-    async def _active(self, name: str) -> Mapping[str, Any]:
-        for _ in range(_PATIENCE):
+    async def _wait_until_active(self, name: str) -> Mapping[str, Any]:
+        for _ in range(_POLLS):
             table = (await self._client.describe_table(TableName=name))["Table"]
             if table.get("TableStatus") == "ACTIVE":
                 return cast(Mapping[str, Any], table)
@@ -95,9 +95,9 @@ class AiobotocoreEngine(Engine):
         raise Unavailable(f"table {name!r} does not become active")
 
     async def _expires_by(self, name: str, attribute: str | None) -> bool:
-        for _ in range(_SOON):
-            answer = await self._client.describe_time_to_live(TableName=name)
-            found = answer["TimeToLiveDescription"].get("AttributeName")
+        for _ in range(_FEW_POLLS):
+            response = await self._client.describe_time_to_live(TableName=name)
+            found = response["TimeToLiveDescription"].get("AttributeName")
             if found is not None or attribute is None:
                 return found == attribute
             await asyncio.sleep(_POLL)  # whoever made the table may be about to say so
@@ -107,16 +107,16 @@ class AiobotocoreEngine(Engine):
         async def work() -> None:
             try:
                 await self._client.delete_table(TableName=self._name(name))
-                for _ in range(_PATIENCE):
+                for _ in range(_POLLS):
                     await self._client.describe_table(TableName=self._name(name))
                     await asyncio.sleep(_POLL)
             except ClientError as error:
                 if error.response["Error"].get("Code") == "ResourceNotFoundException":
                     return
                 raise
-            raise Unavailable(f"table {name!r} does not go")
+            raise Unavailable(f"table {name!r} is not deleted in time")
 
-        await self._calls.in_turn(name, work)
+        await self._calls.in_order(name, work)
 
     async def table_names(self) -> list[str]:
         async def work() -> list[str]:
@@ -126,16 +126,16 @@ class AiobotocoreEngine(Engine):
             prefix = self._calls.prefix
             return sorted(name[len(prefix) :] for name in names if name.startswith(prefix))
 
-        return await self._calls.in_turn("", work)
+        return await self._calls.in_order("", work)
 
     async def capacity(self, name: str) -> Capacity | None:
         async def work() -> Capacity | None:
-            answer = await self._client.describe_table(TableName=self._name(name))
-            units = answer["Table"].get("ProvisionedThroughput", {})
+            response = await self._client.describe_table(TableName=self._name(name))
+            units = response["Table"].get("ProvisionedThroughput", {})
             read, write = units.get("ReadCapacityUnits"), units.get("WriteCapacityUnits")
             return Capacity(read, write) if read and write else None
 
-        return await self._calls.in_turn(name, work)
+        return await self._calls.in_order(name, work)
 
     async def set_capacity(self, name: str, capacity: Capacity) -> None:
         if await self.capacity(name) in (None, capacity):
@@ -156,9 +156,9 @@ class AiobotocoreEngine(Engine):
                 ProvisionedThroughput=units,
                 **(more if indexes else {}),
             )
-            await self._active(self._name(name))
+            await self._wait_until_active(self._name(name))
 
-        await self._calls.in_turn(name, work)
+        await self._calls.in_order(name, work)
 
     async def close(self) -> None:
         await self._calls.close()

@@ -1,7 +1,7 @@
-"""Values, conditions and updates in DynamoDB's words, for the reference engine.
+"""Values, conditions and updates in DynamoDB's form, for the reference engine.
 
-Rule: independent of the engine of the product; boto3 turns the values, everything else is spelled
-out anew for each request.
+Independent of the engine that it is a reference for: boto3 encodes the values, and everything else
+is written out for each request.
 """
 
 from collections.abc import Mapping
@@ -15,8 +15,8 @@ from keytables import Condition, Item, Param, SchemaError, Update, Value, Values
 from keytables.checks import snapshot
 from keytables.expressions import And, Compare, Exists, Not, Operand, Or
 
-Wire = dict[str, Any]
-"""A value as it is sent: `{"S": "text"}`."""
+AttributeValue = dict[str, Any]
+"""A value in DynamoDB's form: `{"S": "text"}`."""
 
 INT64 = 2**63
 
@@ -30,27 +30,27 @@ _serializer = TypeSerializer()
 _deserializer = _Deserializer()
 
 
-def wire(value: Value) -> Wire:
+def encode_value(value: Value) -> AttributeValue:
     try:
         return dict(_serializer.serialize(_boto(value)))
     except (DecimalException, UnicodeEncodeError) as error:
         raise SchemaError(f"cannot be stored: {type(error).__name__}") from None
 
 
-def wire_item(item: Mapping[str, Value]) -> dict[str, Wire]:
-    return {name: wire(value) for name, value in item.items()}
+def encode_item(item: Mapping[str, Value]) -> dict[str, AttributeValue]:
+    return {name: encode_value(value) for name, value in item.items()}
 
 
-def value_of(wired: Any) -> Value:
-    return _ours(_deserializer.deserialize(wired))
+def decode_value(encoded: Any) -> Value:
+    return _ours(_deserializer.deserialize(encoded))
 
 
-def item_of(wired: Mapping[str, Any]) -> Item:
-    return {name: value_of(value) for name, value in wired.items()}
+def decode_item(encoded: Mapping[str, Any]) -> Item:
+    return {name: decode_value(value) for name, value in encoded.items()}
 
 
 def _boto(value: Value) -> Any:
-    """What boto3 takes for it."""
+    """The value as boto3 takes it."""
     if isinstance(value, str):
         value.encode()
         return value
@@ -70,7 +70,7 @@ def _boto(value: Value) -> Any:
 
 
 def _ours(value: Any) -> Value:
-    """What boto3 gives for it, in our kinds."""
+    """A value of boto3 in the types of keytables."""
     if isinstance(value, Decimal):
         whole = value == value.to_integral_value() and -INT64 <= value < INT64
         return int(value) if whole else float(value)
@@ -85,15 +85,15 @@ def _ours(value: Any) -> Value:
     return value  # type: ignore[no-any-return]
 
 
-def holds_when_absent(condition: Condition) -> bool:
-    """What the condition says of no item at all."""
+def holds_for_missing_item(condition: Condition) -> bool:
+    """Whether the condition holds where there is no item."""
     match condition:
         case And(left, right):
-            return holds_when_absent(left) and holds_when_absent(right)
+            return holds_for_missing_item(left) and holds_for_missing_item(right)
         case Or(left, right):
-            return holds_when_absent(left) or holds_when_absent(right)
+            return holds_for_missing_item(left) or holds_for_missing_item(right)
         case Not(inner):
-            return not holds_when_absent(inner)
+            return not holds_for_missing_item(inner)
         case Compare():
             return condition.operator == "!="
     return False
@@ -105,7 +105,7 @@ class Expressions:
     def __init__(self, values: Values | None) -> None:
         self._given = values or {}
         self._names: dict[str, str] = {}
-        self._values: dict[str, Wire] = {}
+        self._values: dict[str, AttributeValue] = {}
 
     def arguments(self, **expressions: str) -> dict[str, Any]:
         """Arguments of the call; empty expressions are left out."""
@@ -121,7 +121,7 @@ class Expressions:
 
     def value(self, value: Value) -> str:
         short = f":v{len(self._values)}"
-        self._values[short] = wire(value)
+        self._values[short] = encode_value(value)
         return short
 
     def resolved(self, operand: Operand) -> Value:
@@ -181,8 +181,8 @@ class Change:
                 raise SchemaError("a set operation takes a set")
 
     @property
-    def of_nothing(self) -> Item:
-        """The attributes it gives an item that was not there."""
+    def new_attributes(self) -> Item:
+        """The attributes of an item that the update creates."""
         new = self.assigned | self.added
         return {name: value for name, value in new.items() if value != frozenset()}
 

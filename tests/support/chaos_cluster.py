@@ -6,10 +6,8 @@ test, also those that were stopped.
 
 import asyncio
 import contextlib
-import random
 import re
 import signal
-import socket
 import sys
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
@@ -20,9 +18,9 @@ from typing import Protocol
 
 from autopush.webpush.keyring import new_key
 from support.cluster import CREDENTIALS
-from support.dynamo_servers import INSTALL, TOOLS
+from support.dynamo_servers import dynalite_program
 from support.service import clean_environment
-from support.tools import need
+from support.sockets import unused_port
 
 START_TIMEOUT = 60
 STOP_TIMEOUT = 40
@@ -49,19 +47,6 @@ class Loopback:
 
 Hosts = Callable[[str], Host]
 """Where the process of that name is to run."""
-
-
-_given: set[int] = set()
-
-
-def steady_port() -> int:
-    """A free one, and none that anybody is given by chance while its owner is down."""
-    while True:
-        port = random.randrange(10_000, 32_000)
-        with contextlib.suppress(OSError), socket.create_server(("127.0.0.1", port)):
-            if port not in _given:
-                _given.add(port)
-                return port
 
 
 class Daemon:
@@ -158,13 +143,11 @@ async def database(hosts: Hosts) -> AsyncIterator[str]:
     """A dynalite with nothing in it; what to give as the option `store`. (For the same load
     ministack takes twice the processor's time.)
     """
-    host, port = hosts("store"), steady_port()
-    need("node", "https://nodejs.org")
-    program = need(str(TOOLS / "dynalite/node_modules/.bin/dynalite"), INSTALL)
+    host, port = hosts("store"), unused_port()
     arguments = ["--host", host.address, "--port", str(port), "--createTableMs", "0"]
     daemon = Daemon(
         "store",
-        host.command([program, *arguments]),
+        host.command([dynalite_program(), *arguments]),
         ready="listening at",
         environment=clean_environment(),
     )
@@ -192,7 +175,7 @@ async def cluster(
 
     def node(kind: str, number: int, *own: str) -> tuple[Daemon, str]:
         name = f"{kind}{number}"
-        host, port = hosts(name), steady_port()
+        host, port = hosts(name), unused_port()
         command = [sys.executable, "-m", "autopush.cli", kind, "--host", host.address]
         command += ["--port", str(port), *own, *shared]
         ready = f"autopush {kind} ready"
@@ -201,7 +184,7 @@ async def cluster(
 
     made = Cluster()
     for number in range(connections):
-        daemon, place = node("connection", number, "--router-port", str(steady_port()))
+        daemon, place = node("connection", number, "--router-port", str(unused_port()))
         made.connections.append(daemon)
         made.websocket_urls.append(f"ws://{place}/")
     for number in range(endpoints):

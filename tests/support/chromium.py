@@ -58,7 +58,7 @@ class ChromiumError(Exception):
 
 def find_chromium() -> str:
     """The path of a Chromium; without one the test is skipped, and fails where CI is `true`."""
-    return need(NAMES[0], INSTALL, also=NAMES[1:])
+    return need(NAMES[0], INSTALL, *NAMES)
 
 
 class Page:

@@ -5,6 +5,7 @@ ends with the run, however that ends.
 """
 
 import atexit
+import functools
 import os
 import subprocess
 import tempfile
@@ -19,7 +20,6 @@ from support.sockets import unused_port
 from support.tools import need
 
 TOOLS = ROOT / ".tools"
-INSTALL = "make tools"
 START_TIMEOUT = 60
 
 # The shell ends the server when its own input ends, and that ends with the process that holds it.
@@ -35,16 +35,15 @@ from ministack.app import main
 main()
 """
 
-_running: dict[str, str] = {}
 
-
+@functools.cache
 def ministack() -> str:
     """The URL of the run's ministack."""
-    port = unused_port()
+    port, python = unused_port(), TOOLS / "ministack/bin/python"
     return _started(
         "ministack",
         port,
-        [need(str(TOOLS / "ministack/bin/python"), INSTALL), "-c", WITHOUT_SWEEPS],
+        [need("ministack", "make tools", str(python)), "-c", WITHOUT_SWEEPS],
         {
             "GATEWAY_PORT": str(port),
             "BIND_HOST": "127.0.0.1",
@@ -54,22 +53,29 @@ def ministack() -> str:
     )
 
 
+def dynalite_program() -> str:
+    """The path of dynalite, and node is there that runs it."""
+    install = "install npm, then make tools"
+    need("dynalite", install, "node")
+    return need("dynalite", install, str(TOOLS / "dynalite/node_modules/.bin/dynalite"))
+
+
+@functools.cache
 def dynalite() -> str:
     """The URL of the run's dynalite."""
     port = unused_port()
-    need("node", "https://nodejs.org")
-    program = need(str(TOOLS / "dynalite/node_modules/.bin/dynalite"), INSTALL)
     delays = [
         option for name in ("create", "delete", "update") for option in (f"--{name}TableMs", "0")
     ]
     return _started(
-        "dynalite", port, [program, "--host", "127.0.0.1", "--port", str(port), *delays], {}
+        "dynalite",
+        port,
+        [dynalite_program(), "--host", "127.0.0.1", "--port", str(port), *delays],
+        {},
     )
 
 
 def _started(name: str, port: int, command: list[str], variables: Mapping[str, str]) -> str:
-    if name in _running:
-        return _running[name]
     folder = tempfile.TemporaryDirectory(prefix=f"{name}-")
     log = Path(folder.name) / "log"
     kept = {key: os.environ[key] for key in ("PATH", "HOME", "LANG") if key in os.environ}
@@ -96,7 +102,6 @@ def _started(name: str, port: int, command: list[str], variables: Mapping[str, s
         if process.poll() is not None or time.monotonic() > deadline:
             raise RuntimeError(f"{name} did not start: {log.read_text(errors='replace')}")
         time.sleep(0.05)
-    _running[name] = url
     return url
 
 

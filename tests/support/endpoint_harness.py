@@ -1,4 +1,4 @@
-"""The endpoint beside a connection node: the whole of one worker without sockets."""
+"""The endpoint and a connection node: one whole worker without sockets."""
 
 import json
 from collections.abc import Mapping
@@ -11,7 +11,7 @@ from autopush.web.push import DeleteHandler, PushHandler
 from autopush.web.start_page import StartPage
 from autopush.webpush.endpoint_token import EndpointTokens
 from autopush.webpush.vapid import Verifier
-from support.connection_house import CHANNEL, ENDPOINT, UAID, House
+from support.connection_harness import CHANNEL, ENDPOINT, UAID, Harness
 
 MAX_TTL, MAX_DATA = 2_592_000, 4096
 AES128GCM = {"ttl": "60", "content-encoding": "aes128gcm"}
@@ -21,7 +21,7 @@ def headers_of(response: Response) -> dict[str, str]:
     """All headers of a response by lower-case name; none may occur twice."""
     lines = [line.split(": ", 1) for line in str(response.block).splitlines()]
     pairs = [(name.lower(), value) for name, value in (*response.headers, *lines)]
-    assert len(dict(pairs)) == len(pairs), "a header comes twice"
+    assert len(dict(pairs)) == len(pairs), "a header occurs twice"
     if response.content_type is not None:
         pairs.append(("content-type", response.content_type))
     return dict(pairs)
@@ -53,31 +53,33 @@ class Endpoint:
 
     def __init__(
         self,
-        house: House,
+        harness: Harness,
         *,
         cors: bool = True,
         hsts_max_age: int = 0,
         max_requests: int = 100,
         store_first: bool = True,
     ) -> None:
-        self.house = house
-        self.tokens = EndpointTokens(house.ring, ENDPOINT)
+        self.harness = harness
+        self.tokens = EndpointTokens(harness.ring, ENDPOINT)
         headers = CommonHeaders(cors=cors, hsts_max_age=hsts_max_age)
-        router = WebPushRouter(house.store, house.registry, house.nodes, store_first=store_first)
+        router = WebPushRouter(
+            harness.store, harness.registry, harness.nodes, store_first=store_first
+        )
         self.app = EndpointApp(
             push=PushHandler(
                 tokens=self.tokens,
                 verifier=Verifier(ENDPOINT),
                 router=router,
-                ring=house.ring,
-                ids=house.ids,
-                clock=house.clock,
+                ring=harness.ring,
+                ids=harness.ids,
+                clock=harness.clock,
                 max_ttl=MAX_TTL,
                 max_data=MAX_DATA,
                 block=headers.push,
             ),
-            delete=DeleteHandler(house.store, house.ring, headers.delete),
-            dockerflow=Dockerflow(house.store, lambda: len(house.registry.sockets)),
+            delete=DeleteHandler(harness.store, harness.ring, headers.delete),
+            dockerflow=Dockerflow(harness.store, lambda: len(harness.registry.sockets)),
             start_page=StartPage(endpoint_url=ENDPOINT, websocket_url="wss://push.example/"),
             headers=headers,
             max_requests=max_requests,
@@ -105,6 +107,6 @@ class Endpoint:
         channel: str = CHANNEL,
         key: bytes | None = None,
     ) -> Response:
-        """Send a message, with a TTL of a minute unless told otherwise."""
+        """Send a message; without `headers`, with a TTL of a minute."""
         path = self.path(uaid, channel, key)
         return await self.ask("POST", path, AES128GCM if headers is None else headers, body)

@@ -1,4 +1,4 @@
-"""A database behind a fault proxy, for the tests of the engine that speaks to it."""
+"""A database behind a fault proxy, and engines on it."""
 
 import itertools
 import os
@@ -15,7 +15,7 @@ from support.clocks import ManualClock
 from support.fault_proxy import FaultProxy
 
 OpenEngine = Callable[..., Awaitable[DynamoEngine]]
-"""Opens an engine through the proxy, as another process would."""
+"""Opens an engine through the proxy, as another process does."""
 
 _prefixes = itertools.count()
 
@@ -43,11 +43,12 @@ async def open_engine(proxy: FaultProxy, clock: ManualClock) -> AsyncIterator[Op
     prefix = f"faults-{os.getpid()}-{next(_prefixes)}-"
     async with AsyncExitStack() as opened:
 
-        async def open_one(*, alternator: bool = False) -> DynamoEngine:
+        async def open_one(
+            *, endpoint: str | None = None, alternator: bool = False
+        ) -> DynamoEngine:
             client = await Client.open(
                 region="us-east-1",
-                endpoint=proxy.url,
-                alternator=alternator,
+                endpoint=endpoint or proxy.url,
                 clock=clock,
                 credentials=lambda: None,
             )

@@ -1,14 +1,14 @@
-"""A proxy in front of a DynamoDB-compatible server that does to its calls what networks and busy
-databases do.
+"""A proxy in front of a DynamoDB-compatible server that injects the faults of networks and busy
+databases.
 
-Rule: what happens to a call is decided by a plan, one fault for each call, and written down: what
-was done, which writes the server applied, and whether the caller was told.
+A plan decides the fault of each call. The proxy records the faults, the writes that the server
+applied, and whether the client got the response.
 
     async with FaultProxy(server_port) as proxy:
-        proxy.plan = script(Fault.LOST, Fault.THROTTLED)   # then nothing more
-        proxy.plan = randomly({Fault.LOST: 0.05}, seed=1)
-        await proxy.down()                                 # connections are refused and cut
-        await proxy.up()
+        proxy.plan = script(Fault.CLOSED, Fault.THROTTLED)   # then none
+        proxy.plan = randomly({Fault.CLOSED: 0.05}, seed=1)
+        await proxy.stop()                                 # connections are refused and reset
+        await proxy.start()
 """
 
 import asyncio
@@ -16,55 +16,53 @@ import json
 import random
 import socket
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import Any, Self
 
-from support.fault_batches import LEFT, held_back, without
-from support.fault_connections import Caller, Listener, Upstream
-from support.fault_http import Message
+from support.fault_connections import ClientConnection, Listener, Message, ServerConnection
 
 Plan = Callable[["Call"], "Fault"]
 
 
 class Fault(Enum):
-    """What is done to a call."""
+    """What happens to a call."""
 
     NONE = "none"
 
-    # The server never sees it.
+    # The server does not get it.
     THROTTLED = "throttled for the table's capacity"
-    THROTTLED_OTHERWISE = "throttled for another reason"
+    THROTTLED_GENERALLY = "throttled for another reason"
     ERROR = "500"
     UNAVAILABLE = "503 without a body of the database's"
     RESET = "the connection is reset"
 
-    # The server does it; the caller does not learn it.
-    LOST = "the connection is closed in place of an answer"
-    HALF = "half of the answer, then the connection is reset"
-    BROKEN = "500 in place of the answer"
-    SILENT = "no answer, until the caller gives up"
+    # The server executes it; the client does not get the response.
+    CLOSED = "the connection is closed in place of a response"
+    TRUNCATED = "half of the response, then the connection is reset"
+    FALSE_ERROR = "500 in place of the response"
+    NO_RESPONSE = "no response, until the client gives up"
 
-    # The server does it, and the caller learns it.
-    DELAYED = "the answer comes late"
-    DRIPPING = "the answer comes in small pieces"
-    PARTLY = "a batch is done in part, the rest is answered unprocessed"
+    # The server executes it, and the client gets the response.
+    DELAYED = "the response is late"
+    SLOW = "the response comes in small pieces"
+    PARTIAL_BATCH = "a batch is executed in part, the rest is unprocessed"
 
 
-UNDONE = frozenset(
-    {Fault.THROTTLED, Fault.THROTTLED_OTHERWISE, Fault.ERROR, Fault.UNAVAILABLE, Fault.RESET}
+NOT_APPLIED = frozenset(
+    {Fault.THROTTLED, Fault.THROTTLED_GENERALLY, Fault.ERROR, Fault.UNAVAILABLE, Fault.RESET}
 )
-"""After these a write has not happened."""
+"""After these a write was not applied."""
 
-UNTOLD = frozenset({Fault.LOST, Fault.HALF, Fault.BROKEN, Fault.SILENT})
-"""After these the caller cannot know."""
+NOT_DELIVERED = frozenset({Fault.CLOSED, Fault.TRUNCATED, Fault.FALSE_ERROR, Fault.NO_RESPONSE})
+"""After these the client cannot know whether a write was applied."""
 
 _CODES = {
     Fault.THROTTLED: (400, "ProvisionedThroughputExceededException"),
-    Fault.THROTTLED_OTHERWISE: (400, "ThrottlingException"),
+    Fault.THROTTLED_GENERALLY: (400, "ThrottlingException"),
     Fault.ERROR: (500, "InternalServerError"),
-    Fault.BROKEN: (500, "InternalServerError"),
+    Fault.FALSE_ERROR: (500, "InternalServerError"),
 }
 _NAMESPACE = "com.amazonaws.dynamodb.v20120810#"
 _WRITES = frozenset({"PutItem", "UpdateItem", "DeleteItem", "BatchWriteItem"})
@@ -72,36 +70,36 @@ _WRITES = frozenset({"PutItem", "UpdateItem", "DeleteItem", "BatchWriteItem"})
 
 @dataclass(frozen=True)
 class Call:
-    """A call as it came. `number` counts those of the proxy, from 0."""
+    """A call. `number` counts those of the proxy, from 0."""
 
     number: int
     operation: str
     body: Mapping[str, Any]
 
     @property
-    def writes(self) -> bool:
+    def is_write(self) -> bool:
         return self.operation in _WRITES
 
 
 @dataclass
-class Done:
-    """A call that the server answered. `told`: the caller got that answer whole."""
+class ServedCall:
+    """A call that the server responded to. `delivered`: the client got that response whole."""
 
     call: Call
     status: int
     fault: Fault
 
     @property
-    def told(self) -> bool:
-        return self.fault not in UNTOLD
+    def delivered(self) -> bool:
+        return self.fault not in NOT_DELIVERED
 
 
-def nothing(_: Call) -> Fault:
+def no_faults(_: Call) -> Fault:
     return Fault.NONE
 
 
 def script(*faults: Fault, only: str | None = None) -> Plan:
-    """One fault after the other, for calls of one operation if it is named; then nothing more."""
+    """One fault after the other, for calls of one operation if it is named; then none."""
     left = list(faults)
 
     def plan(call: Call) -> Fault:
@@ -115,7 +113,7 @@ def always(fault: Fault, *, only: str | None = None) -> Plan:
 
 
 def randomly(chances: Mapping[Fault, float], *, seed: int) -> Plan:
-    """Each fault by chance, independently for each call."""
+    """Each fault with its probability, independently for each call."""
     dice = random.Random(seed)
     faults = [*chances, Fault.NONE]
     weights = [*chances.values(), 1 - sum(chances.values())]
@@ -131,147 +129,141 @@ class FaultProxy:
     server_port: int
     host: str = "127.0.0.1"
     port: int = 0
-    plan: Plan = nothing
+    plan: Plan = no_faults
     seconds: float = 0.02
-    """How late an answer is, and how long a dripping one takes."""
-    spare_refusals: bool = False
-    """Whether every answer but a success gets through, whatever the plan says."""
-    nodes: Sequence[str] | None = None
-    """What `GET /localnodes` answers; None: the proxy is no Alternator."""
+    """How late a delayed response is, and how long a slow one takes."""
+    spare_error_responses: bool = False
+    """Whether every response but a success is delivered, whatever the plan says."""
 
     faults: Counter[Fault] = field(default_factory=Counter)
     operations: Counter[str] = field(default_factory=Counter)
-    done: list[Done] = field(default_factory=list)
-    """The writes that reached the server, in the order of its answers."""
-    asked_for_nodes: int = 0
+    served: list[ServedCall] = field(default_factory=list)
+    """The writes that reached the server, in the order of its responses."""
 
     _count: int = 0
     _listener: Listener | None = None
-    _callers: dict["asyncio.Task[None]", Caller] = field(default_factory=dict)
+    _clients: dict["asyncio.Task[None]", ClientConnection] = field(default_factory=dict)
 
     @property
     def url(self) -> str:
         return f"http://{self.host}:{self.port}"
 
     @property
-    def applied(self) -> list[Done]:
-        """The writes that happened."""
-        return [done for done in self.done if done.status == 200]
+    def applied(self) -> list[ServedCall]:
+        """The writes that were applied."""
+        return [served for served in self.served if served.status == 200]
 
-    def forget(self) -> None:
-        """Begin new counts."""
+    def reset_counts(self) -> None:
         self.faults.clear()
         self.operations.clear()
-        self.done.clear()
+        self.served.clear()
 
     async def __aenter__(self) -> Self:
-        await self.up()
+        await self.start()
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        await self.down()
+        await self.stop()
 
-    async def up(self) -> None:
-        self._listener = Listener(self.host, self.port, self._taken)
+    async def start(self) -> None:
+        self._listener = Listener(self.host, self.port, self._on_accept)
         self.port = self._listener.port
 
-    async def down(self) -> None:
-        """Refuse connections and cut those there are; calls under way are done, and not answered.
-
-        None is still on its way to the server afterwards, where it could overtake later ones.
+    async def stop(self) -> None:
+        """Refuse connections and reset the present ones. Calls that the server has got are executed
+        first, so that none is executed after calls that follow; their responses are lost.
         """
         if self._listener is not None:
             self._listener.close()
             self._listener = None
-        callers = dict(self._callers)
-        for task, caller in callers.items():
-            caller.reset()
-            if not caller.busy:
+        clients = dict(self._clients)
+        for task, client in clients.items():
+            client.reset()
+            if not client.busy:
                 task.cancel()
-        await asyncio.gather(*callers, return_exceptions=True)
+        await asyncio.gather(*clients, return_exceptions=True)
 
-    def _taken(self, connection: socket.socket) -> None:
-        caller = Caller(connection)
-        task = asyncio.create_task(self._serve(caller))
-        self._callers[task] = caller
-        task.add_done_callback(self._callers.pop)
+    def _on_accept(self, connection: socket.socket) -> None:
+        client = ClientConnection(connection)
+        task = asyncio.create_task(self._serve(client))
+        self._clients[task] = client
+        task.add_done_callback(self._clients.pop)
 
-    async def _serve(self, caller: Caller) -> None:
-        upstream = Upstream(self.server_port)
+    async def _serve(self, client: ClientConnection) -> None:
+        server = ServerConnection(self.server_port)
         try:
-            while (request := await caller.read()) is not None:
-                if not await self._answer(request, upstream, caller):
+            while (request := await client.read()) is not None:
+                if not await self._handle(request, server, client):
                     break
         except (ConnectionError, asyncio.IncompleteReadError, asyncio.CancelledError):
-            caller.reset()  # either side is gone
+            client.reset()  # of either side
         finally:
-            upstream.close()
-            caller.close()
+            server.close()
+            client.close()
 
-    async def _answer(self, request: Message, upstream: Upstream, caller: Caller) -> bool:
-        """Whether the connection goes on."""
-        if request.start.startswith(b"GET /localnodes ") and self.nodes is not None:
-            self.asked_for_nodes += 1
-            return await caller.send(_json(200, list(self.nodes)))
+    async def _handle(
+        self, request: Message, server: ServerConnection, client: ClientConnection
+    ) -> bool:
+        """Return whether the connection stays open."""
         operation = request.header(b"x-amz-target").decode().rpartition(".")[2]
         call = Call(self._count, operation, json.loads(request.body or b"{}"))
         self._count += 1
         self.operations[operation] += 1
         fault = self.plan(call)
-        rest = held_back(operation, call.body) if fault is Fault.PARTLY else {}
-        if fault is Fault.PARTLY and not rest:
+        rest = _second_half(operation, call.body) if fault is Fault.PARTIAL_BATCH else {}
+        if fault is Fault.PARTIAL_BATCH and not rest:
             fault = Fault.NONE
-        if fault in UNDONE:
+        if fault in NOT_APPLIED:
             self.faults[fault] += 1
-            return await self._refuse(fault, caller)
+            return await self._refuse(fault, client)
         if rest:
-            call = replace(call, body=without(rest, call.body))
+            call = replace(call, body=_without(rest, call.body))
             request = request.with_body(json.dumps(call.body).encode())
-        caller.busy = True
-        answer = await upstream.exchange(request)
-        caller.busy = False
-        if rest and answer.status == 200:
-            answer = _json(200, {**json.loads(answer.body), LEFT[operation]: rest})
-        if caller.cut:
-            fault = Fault.LOST
-        elif answer.status != 200 and self.spare_refusals and fault in UNTOLD:
+        client.busy = True
+        response = await server.exchange(request)
+        client.busy = False
+        if rest and response.status == 200:
+            response = _json(200, {**json.loads(response.body), _UNPROCESSED[operation]: rest})
+        if client.was_reset:
+            fault = Fault.CLOSED
+        elif response.status != 200 and self.spare_error_responses and fault in NOT_DELIVERED:
             fault = Fault.NONE
         self.faults[fault] += 1
-        done = Done(call, answer.status, fault)
-        if call.writes:
-            self.done.append(done)
+        served = ServedCall(call, response.status, fault)
+        if call.is_write:
+            self.served.append(served)
         try:
-            return await self._pass_on(answer, fault, caller)
+            return await self._deliver(response, fault, client)
         except (ConnectionError, asyncio.CancelledError):
-            done.fault = Fault.LOST
+            served.fault = Fault.CLOSED
             raise
 
-    async def _refuse(self, fault: Fault, caller: Caller) -> bool:
+    async def _refuse(self, fault: Fault, client: ClientConnection) -> bool:
         if fault is Fault.RESET:
-            caller.reset()
+            client.reset()
             return False
         if fault is Fault.UNAVAILABLE:
-            return await caller.send(Message(b"HTTP/1.1 503 Service Unavailable", [], b"<html>"))
-        return await caller.send(_error(fault))
+            return await client.send(Message(b"HTTP/1.1 503 Service Unavailable", [], b"<html>"))
+        return await client.send(_error(fault))
 
-    async def _pass_on(self, answer: Message, fault: Fault, caller: Caller) -> bool:
+    async def _deliver(self, response: Message, fault: Fault, client: ClientConnection) -> bool:
         match fault:
-            case Fault.LOST:
+            case Fault.CLOSED:
                 return False
-            case Fault.SILENT:
-                await caller.gone()
+            case Fault.NO_RESPONSE:
+                await client.wait_closed()
                 return False
-            case Fault.HALF:
-                await caller.send_slowly(bytes(answer)[: -max(1, len(answer.body) // 2)], 0)
-                caller.reset()
+            case Fault.TRUNCATED:
+                await client.send_slowly(bytes(response)[: -max(1, len(response.body) // 2)], 0)
+                client.reset()
                 return False
-            case Fault.BROKEN:
-                return await caller.send(_error(fault))
+            case Fault.FALSE_ERROR:
+                return await client.send(_error(fault))
             case Fault.DELAYED:
                 await asyncio.sleep(self.seconds)
-            case Fault.DRIPPING:
-                return await caller.send_slowly(bytes(answer), self.seconds)
-        return await caller.send(answer)
+            case Fault.SLOW:
+                return await client.send_slowly(bytes(response), self.seconds)
+        return await client.send(response)
 
 
 def _json(status: int, content: object) -> Message:
@@ -282,4 +274,45 @@ def _json(status: int, content: object) -> Message:
 
 def _error(fault: Fault) -> Message:
     status, code = _CODES[fault]
-    return _json(status, {"__type": _NAMESPACE + code, "message": "as planned"})
+    return _json(status, {"__type": _NAMESPACE + code, "message": "injected by the proxy"})
+
+
+# --- partial batches ------------------------------------------------------------------------------
+
+_UNPROCESSED = {"BatchWriteItem": "UnprocessedItems", "BatchGetItem": "UnprocessedKeys"}
+"""The member of the response that holds what was not done."""
+
+
+def _second_half(operation: str, body: Mapping[str, Any]) -> dict[str, Any]:
+    """What a partial batch leaves out: at least one part of a table's, and never all. Empty where
+    nothing can be left out.
+    """
+    if operation not in _UNPROCESSED:
+        return {}
+    return {
+        table: _with_parts(requests, _parts(requests)[_half(requests) :])
+        for table, requests in body["RequestItems"].items()
+        if len(_parts(requests)) > 1
+    }
+
+
+def _without(rest: dict[str, Any], body: Mapping[str, Any]) -> dict[str, Any]:
+    """The body without that."""
+    requests = {
+        table: _with_parts(found, _parts(found)[: _half(found)]) if table in rest else found
+        for table, found in body["RequestItems"].items()
+    }
+    return {**body, "RequestItems": requests}
+
+
+def _parts(requests: Any) -> list[Any]:
+    found: list[Any] = requests if isinstance(requests, list) else requests["Keys"]
+    return found
+
+
+def _half(requests: Any) -> int:
+    return (len(_parts(requests)) + 1) // 2
+
+
+def _with_parts(requests: Any, parts: list[Any]) -> Any:
+    return parts if isinstance(requests, list) else {**requests, "Keys": parts}

@@ -1,4 +1,4 @@
-"""An engine as one process sees it: its calls can be held, failed, or cut off for ever.
+"""An engine as one process sees it: its calls can be held, failed, or never answered.
 
 Calls are carried out one after the other in the order in which they were made, so what the
 interface promises of order holds while one of them is held.
@@ -27,11 +27,11 @@ from keytables import (
 
 T = TypeVar("T")
 Hook = Callable[[int, str], Awaitable[None]]
-"""Is told the number of a call, from 0, and what it is: for example "put message_2026_11"."""
+"""Gets the number of a call, from 0, and its kind: for example "put message_2026_11"."""
 
 
 async def _nothing(number: int, what: str) -> None:
-    """Let it pass."""
+    """Do nothing: the call is made."""
 
 
 class GatedEngine(Engine):
@@ -52,7 +52,7 @@ class GatedEngine(Engine):
         self.calls.clear()
 
     def at(self, number: int, hook: Callable[[], Awaitable[None]]) -> None:
-        """Let that happen before the call of this number."""
+        """Run the hook before the call of this number."""
 
         async def before(reached: int, what: str) -> None:
             if reached == number:
@@ -62,18 +62,18 @@ class GatedEngine(Engine):
         self.before = before
 
     async def hold(self) -> None:
-        """A hook: no call goes on until `release`."""
+        """A hook: no call is made until `step` or `release`."""
         self._held = asyncio.get_running_loop().create_future()
         await self._held
 
     def step(self) -> None:
-        """Let the call that is held go on."""
+        """Make the call that is held."""
         if self._held is not None:
             self._held.set_result(None)
             self._held = None
 
     def release(self) -> None:
-        """Let the call that is held go on, and all after it."""
+        """Make the call that is held, and all after it."""
         self.before = self.after = _nothing
         self.step()
 
@@ -82,7 +82,7 @@ class GatedEngine(Engine):
         return self._held is not None
 
     def pass_gate(self, what: str, call: Callable[[], Awaitable[T]]) -> Coroutine[Any, Any, T]:
-        """The call takes its place in the row now, and its turn when those before it are done."""
+        """Queue the call now; it is carried out when those before it are done."""
         before, self._last = self._last, asyncio.get_running_loop().create_future()
         self.waiting += 1
         return self._in_turn(what, call, before, self._last)
@@ -223,5 +223,5 @@ class GatedTable(TableHandle):
     def batch_write(
         self, *, puts: Iterable[Item] = (), deletes: Iterable[KeyTuple] = ()
     ) -> Awaitable[None]:
-        new, gone = list(puts), list(deletes)
-        return self._write("batch_write", lambda: self._inner.batch_write(puts=new, deletes=gone))
+        items, keys = list(puts), list(deletes)
+        return self._write("batch_write", lambda: self._inner.batch_write(puts=items, deletes=keys))

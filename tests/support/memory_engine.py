@@ -1,6 +1,6 @@
-"""An engine of dicts, for tests of what stands on keytables. It can be told to fail.
+"""An engine in memory, for tests of code that uses keytables. ``failures`` makes calls fail.
 
-It keeps the contract of the interface: writes are submitted when called and answered later.
+As the interface requires, writes are submitted when called and completed later.
 """
 
 import asyncio
@@ -30,8 +30,8 @@ from keytables import (
     TableNotFound,
     Update,
 )
-from keytables.engine import Values
 from keytables.expressions import And, Compare, Exists, Not, Or
+from keytables.values import Values
 
 __all__ = ["MemoryEngine"]
 

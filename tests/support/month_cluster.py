@@ -1,7 +1,7 @@
-"""Nodes that share an engine and reach each other, and what the tables of their months hold.
+"""Nodes that share an engine and call each other, and what the monthly tables hold.
 
-Every node is a connection node and an endpoint with a store of its own, on an engine that can be
-held (`gate`). Nothing moves by itself: `quiet` lets everything happen that is not held.
+Every node is a connection node and an endpoint with its own store, on an engine that can be held
+(`gate`). Nothing happens by itself: `run_until_idle` lets everything happen that is not held.
 """
 
 import asyncio
@@ -9,16 +9,18 @@ from collections.abc import Awaitable
 from datetime import UTC, datetime
 from typing import cast
 
+import pytest
+
+from autopush.connection.handlers import NodeApi
 from autopush.connection.node import ConnectionNode
-from autopush.connection.node_api import NodeApi
-from autopush.connection.registry import Registry
 from autopush.dockerflow import Dockerflow
 from autopush.net.http_messages import Request
 from autopush.net.timers import TimerWheel
-from autopush.protocol.actions import Row
+from autopush.protocol.effects import Row
 from autopush.protocol.rules import Rules
+from autopush.routing.connected import Registry
 from autopush.routing.nodes import NodeAnswer, Nodes
-from autopush.routing.webpush import Outcome, WebPushRouter
+from autopush.routing.webpush import DeliveryResult, WebPushRouter
 from autopush.store import PushStore, TablePlan, UserRecord
 from autopush.store.tables import message_table, router_table
 from autopush.webpush.endpoint_token import EndpointTokens
@@ -26,15 +28,19 @@ from autopush.webpush.identifiers import IdFactory, new_message_id
 from autopush.webpush.keyring import KeyRing, new_key
 from autopush.webpush.notification import Notification
 from keytables import Engine, Item, Param, Table, TableHandle, Update, Value
+from support import engines
 from support.clocks import ManualClock
-from support.connection_house import CHANNEL, ENDPOINT, UAID, UserAgent
+from support.connection_harness import CHANNEL, ENDPOINT, UAID, UserAgent
 from support.fake_loop import FakeLoop
 from support.gated_engine import GatedEngine
 
 ONE, TWO, THREE = "http://one:8081", "http://two:8081", "http://three:8081"
 OCTOBER, NOVEMBER, DECEMBER = "message_2026_10", "message_2026_11", "message_2026_12"
-QUIET_TURNS = 25
+IDLE_TURNS = 25
 DEADLINE = 60.0
+
+EVERY_ENGINE = pytest.mark.parametrize("cluster", engines.EVERY, indirect=True)
+"""Runs a test that takes a `cluster` on each of the engines."""
 
 _ANSWERS = {200: NodeAnswer.DONE, 202: NodeAnswer.DONE, 404: NodeAnswer.ABSENT}
 
@@ -44,29 +50,28 @@ def at(year: int, month: int, day: int, hour: int = 0, minute: int = 0) -> float
 
 
 class LinkedNodes(Nodes):
-    """Asks the other nodes of a cluster. One that has to wait for its held engine is silent."""
+    """Calls the other nodes of a cluster. One that has to wait for its held engine is silent."""
 
-    def __init__(self, cluster: "Cluster", own_id: str, local: Registry) -> None:
-        self.own_id = own_id
+    def __init__(self, cluster: "Cluster", own_id: str, registry: Registry) -> None:
+        super().__init__(own_id, registry, cluster.wheel, connect_timeout=1)
         self._cluster = cluster
-        self._local = local
 
     async def push(self, node_id: str, notification: Notification, row: Row | None) -> NodeAnswer:
         if node_id == self.own_id:
             return await super().push(node_id, notification, row)
         path = f"/push/{notification.uaid}"
-        return await self._cluster.ask(node_id, "PUT", path, notification.to_node())
+        return await self._cluster.call(node_id, "PUT", path, notification.to_node())
 
     async def check(self, node_id: str, uaid: str) -> NodeAnswer:
         if node_id == self.own_id:
             return await super().check(node_id, uaid)
-        answer = await self._cluster.ask(node_id, "PUT", f"/notif/{uaid}")
+        answer = await self._cluster.call(node_id, "PUT", f"/notif/{uaid}")
         if answer is NodeAnswer.SILENT:
-            self._cluster.owed.append((node_id, uaid))
+            self._cluster.pending_checks.append((node_id, uaid))
         return answer
 
     async def end_duplicate(self, node_id: str, uaid: str, connected_at: int) -> None:
-        await self._cluster.ask(node_id, "DELETE", f"/notif/{uaid}/{connected_at}")
+        await self._cluster.call(node_id, "DELETE", f"/notif/{uaid}/{connected_at}")
 
 
 class Node:
@@ -78,7 +83,6 @@ class Node:
         self.name = name
         self.gate = gate
         self.store = store
-        self.loop = cluster.loop
         self.registry = Registry()
         self.nodes = LinkedNodes(cluster, name, self.registry)
         self.node = ConnectionNode(
@@ -97,23 +101,23 @@ class Node:
         )
         self.router = WebPushRouter(store, self.registry, self.nodes, store_first=store_first)
         dockerflow = Dockerflow(store, lambda: 0)
-        self.api = NodeApi(self.registry, self.node.acked, cluster.ring, dockerflow)
+        self.api = NodeApi(self.registry, self.node.background, cluster.ring, dockerflow)
         self.dead = False
         self.cut_off = False
         """No other node reaches it."""
 
-    async def push(self, notification: Notification) -> Outcome:
+    async def push(self, notification: Notification) -> DeliveryResult:
         """What the endpoint does with a message."""
         recipient = await self.router.find(notification.uaid, notification.channel_id)
         return await self.router.route(recipient, notification)
 
     def die(self) -> None:
-        """kill -9: whatever it is doing is never done, and its sockets are gone."""
+        """kill -9: what it was doing is never done, and its sockets are lost."""
         self.dead = True
 
 
 class Cluster:
-    """See the module. The time is the middle of November 2026 unless told otherwise."""
+    """See the module. The time is the middle of November 2026 until `turn_month` sets another."""
 
     def __init__(self, engine: Engine, clock: ManualClock) -> None:
         clock.now = at(2026, 11, 15)
@@ -125,8 +129,8 @@ class Cluster:
         self.ids = IdFactory(clock)
         self.nodes: dict[str, Node] = {}
         self.agents: list[UserAgent] = []
-        self.owed: list[tuple[str, str]] = []
-        self._asking = 0
+        self.pending_checks: list[tuple[str, str]] = []
+        self._open_calls = 0
 
     async def add(
         self,
@@ -143,42 +147,54 @@ class Cluster:
         node = self.nodes[name] = Node(self, name, gate, store, store_first)
         return node
 
-    async def ask(self, node_id: str, method: str, path: str, body: bytes = b"") -> NodeAnswer:
-        """What a call from node to node is answered."""
+    async def call(self, node_id: str, method: str, path: str, body: bytes = b"") -> NodeAnswer:
+        """The answer to a call from node to node."""
         node = self.nodes.get(node_id)
         if node is None or node.dead:
             return NodeAnswer.UNREACHABLE
         if node.cut_off:
             return NodeAnswer.SILENT
         answer = asyncio.ensure_future(node.api(Request(method, path, "", {}, "::1", body=body)))
-        self._asking += 1
+        self._open_calls += 1
         try:
-            for _ in range(QUIET_TURNS):  # what it can do without its engine it does
+            for _ in range(IDLE_TURNS):  # it does what it can without its engine
                 await asyncio.sleep(0)
             while not answer.done():
                 if node.gate.is_held and node.gate.waiting:
-                    return NodeAnswer.SILENT  # it will do it, too late
+                    return NodeAnswer.SILENT  # its answer would come too late
                 await asyncio.sleep(0)
         finally:
-            self._asking -= 1
+            self._open_calls -= 1
         return _ANSWERS.get((await answer).status, NodeAnswer.BUSY)
 
     # ── user agents ─────────────────────────────────────────────────────────────────────────────
 
     def connect(self, node: Node, uaid: str | None = UAID) -> UserAgent:
-        """A user agent says hello."""
-        agent = UserAgent(node)  # type: ignore[arg-type] # all it needs of a house
+        """A user agent that sends a hello."""
+        agent = UserAgent(node.node, self.loop)
         self.agents.append(agent)
         agent.hello(uaid)
         return agent
 
-    async def acked(self, agent: UserAgent) -> list[str]:
-        """Let the user agent ack whatever comes, until nothing more does; returns what came."""
+    async def hello(self, node: Node, uaid: str | None = UAID) -> UserAgent:
+        """A user agent whose hello was carried out as far as nothing is held."""
+        agent = self.connect(node, uaid)
+        await self.run_until_idle()
+        return agent
+
+    async def start_push(self, node: Node, message: Notification) -> "asyncio.Task[DeliveryResult]":
+        """Send a message through that node's endpoint, as far as nothing is held."""
+        push = asyncio.ensure_future(node.push(message))
+        await self.run_until_idle()
+        return push
+
+    async def receive_all(self, agent: UserAgent) -> list[str]:
+        """Receive and ack notifications until no more come; returns their versions."""
         received: list[str] = []
         while True:
-            await self.quiet()
-            heard = [message for message in agent.heard() if isinstance(message, dict)]
-            new = [m for m in heard if m.get("messageType") == "notification"]
+            await self.run_until_idle()
+            frames = [frame for frame in agent.received() if isinstance(frame, dict)]
+            new = [frame for frame in frames if frame.get("messageType") == "notification"]
             if not new:
                 return received
             received += [message["version"] for message in new]
@@ -198,40 +214,40 @@ class Cluster:
 
     # ── time ────────────────────────────────────────────────────────────────────────────────────
 
-    async def quiet(self) -> None:
-        """Let everything happen that is not held and not for later."""
+    async def run_until_idle(self) -> None:
+        """Let everything happen that is neither held nor scheduled for later."""
         loop = asyncio.get_running_loop()
         deadline = loop.time() + DEADLINE
-        still = restless = 0
-        while still < QUIET_TURNS:
-            assert loop.time() < deadline, "it does not come to rest"
+        idle_turns = busy_turns = 0
+        while idle_turns < IDLE_TURNS:
+            assert loop.time() < deadline, "never idle"
             for agent in self.agents:
                 agent.flow()
-            busy = self._asking or any(
+            busy = self._open_calls or any(
                 n.gate.waiting and not n.gate.is_held for n in self.nodes.values()
             )
-            await asyncio.sleep(0.0005 if restless > QUIET_TURNS else 0)
+            await asyncio.sleep(0.0005 if busy_turns > IDLE_TURNS else 0)
             self.loop.advance()
-            still = 0 if busy else still + 1
-            restless = restless + 1 if busy else 0
-            if still == QUIET_TURNS and await self._pay():
-                still = 0
+            idle_turns = 0 if busy else idle_turns + 1
+            busy_turns = busy_turns + 1 if busy else 0
+            if idle_turns == IDLE_TURNS and await self._repeat_checks():
+                idle_turns = 0
 
-    async def _pay(self) -> bool:
-        """Make the checks that a node was too silent for, as nodes do; whether there were any."""
-        owed, self.owed = self.owed, []
-        for node_id, uaid in owed:
-            if await self.ask(node_id, "PUT", f"/notif/{uaid}") is NodeAnswer.SILENT:
-                self.owed.append((node_id, uaid))
-        return len(self.owed) < len(owed)
+    async def _repeat_checks(self) -> bool:
+        """Repeat the checks that silent nodes missed; whether one was answered."""
+        pending, self.pending_checks = self.pending_checks, []
+        for node_id, uaid in pending:
+            if await self.call(node_id, "PUT", f"/notif/{uaid}") is NodeAnswer.SILENT:
+                self.pending_checks.append((node_id, uaid))
+        return len(self.pending_checks) < len(pending)
 
     async def pass_time(self, seconds: float) -> None:
         self.clock.advance(seconds)
         self.loop.advance(seconds)
-        await self.quiet()
+        await self.run_until_idle()
 
     async def turn_month(self, now: float) -> None:
-        """It is that time, and every node notices."""
+        """Set the time, and let every node notice the month."""
         self.clock.now = now
         for node in self.nodes.values():
             await _done(node.store.rotate(), self)
@@ -241,7 +257,7 @@ class Cluster:
     async def known_user(
         self, table: str = OCTOBER, *, uaid: str = UAID, channels: bool = True
     ) -> None:
-        """A user of before that is away, with one channel in that table."""
+        """Add a user that is not connected, with one channel in that table."""
         handle = await self._open(message_table(table))
         if channels:
             row: Item = {"uaid": uaid, "chidmessageid": " ", "chids": frozenset({CHANNEL})}
@@ -258,8 +274,8 @@ class Cluster:
             }
         )
 
-    async def edit_record(self, uaid: str = UAID, **attributes: Value) -> None:
-        """Change the router record behind everybody's back."""
+    async def change_record(self, uaid: str = UAID, **attributes: Value) -> None:
+        """Change the router record in the table itself."""
         router = await self._open(router_table("router"))
         update = Update(set={name: Param(name) for name in attributes})
         await router.update((uaid,), update, attributes)
@@ -287,5 +303,5 @@ class Cluster:
 async def _done(work: Awaitable[None], cluster: Cluster) -> None:
     task = asyncio.ensure_future(work)
     while not task.done():
-        await cluster.quiet()
+        await cluster.run_until_idle()
     await task

@@ -1,7 +1,7 @@
-"""An HTTP server that answers as it is told, request by request.
+"""An HTTP server whose responses are scripted, request by request.
 
-A script is a list of steps, taken in the order requests come in, over all connections; when it is
-used up, everything is answered `{}`. A step is a coroutine function of the `Exchange`.
+A script is a list of steps, taken in the order in which requests come in over all connections; when
+it is used up, the response is `{}`. A step is a coroutine function of the `Exchange`.
 """
 
 import asyncio
@@ -15,8 +15,8 @@ from typing import Self
 
 
 @dataclass(frozen=True)
-class Asked:
-    """A request as it came. `connection`: the number of its connection, from 0."""
+class ReceivedRequest:
+    """A request. `connection`: the number of its connection, from 0."""
 
     method: str
     path: str
@@ -31,19 +31,19 @@ class Asked:
 
 @dataclass
 class Exchange:
-    """One request, and the way to answer it."""
+    """One request, and the connection to respond on."""
 
     server: "ScriptedServer"
-    asked: Asked
+    request: ReceivedRequest
     writer: asyncio.StreamWriter
-    keep: bool = True
+    keep_alive: bool = True
 
     async def raw(self, data: bytes) -> None:
         """Write these bytes as they are."""
         self.writer.write(data)
         await self.writer.drain()
 
-    async def answer(
+    async def respond(
         self, body: bytes = b"{}", status: int = 200, headers: Mapping[str, str] | None = None
     ) -> None:
         lines = {
@@ -56,12 +56,12 @@ class Exchange:
         await self.raw(f"HTTP/1.1 {status} Reason\r\n{head}\r\n".encode() + body)
 
     def close(self) -> None:
-        """End the connection in order."""
-        self.keep = False
+        """Close the connection after this step."""
+        self.keep_alive = False
 
     def reset(self) -> None:
-        """End the connection at once."""
-        self.keep = False
+        """Reset the connection now."""
+        self.keep_alive = False
         self.writer.transport.abort()
 
 
@@ -70,7 +70,7 @@ Step = Callable[[Exchange], Awaitable[None]]
 
 def ok(body: bytes = b"{}", **headers: str) -> Step:
     async def step(exchange: Exchange) -> None:
-        await exchange.answer(
+        await exchange.respond(
             body, headers={name.replace("_", "-"): value for name, value in headers.items()}
         )
 
@@ -78,11 +78,11 @@ def ok(body: bytes = b"{}", **headers: str) -> Step:
 
 
 def error(code: str, message: str = "", *, status: int = 400, **headers: str) -> Step:
-    """An error as DynamoDB says it."""
+    """An error in DynamoDB's form."""
     document = {"__type": f"com.amazonaws.dynamodb.v20120810#{code}", "message": message}
 
     async def step(exchange: Exchange) -> None:
-        await exchange.answer(json.dumps(document).encode(), status, headers)
+        await exchange.respond(json.dumps(document).encode(), status, headers)
 
     return step
 
@@ -104,40 +104,40 @@ async def reset(exchange: Exchange) -> None:
     exchange.reset()
 
 
-class Held:
-    """A step that answers only once it is let go; `asked` is set when its request has come."""
+class HeldStep:
+    """A step that responds once `released` is set; `received` is set when its request has come."""
 
     def __init__(self) -> None:
-        self.asked = asyncio.Event()
-        self.let_go = asyncio.Event()
+        self.received = asyncio.Event()
+        self.released = asyncio.Event()
 
     async def __call__(self, exchange: Exchange) -> None:
-        self.asked.set()
-        await self.let_go.wait()
-        await exchange.answer()
+        self.received.set()
+        await self.released.wait()
+        await exchange.respond()
 
 
 @dataclass
 class ScriptedServer:
     script: list[Step]
     port: int = 0
-    asked: list[Asked] = field(default_factory=list)
+    requests: list[ReceivedRequest] = field(default_factory=list)
     connections: int = 0
-    ended: int = 0
-    """Connections that are over."""
+    closed: int = 0
+    """Connections that are closed."""
     _writers: set[asyncio.StreamWriter] = field(default_factory=set)
     _changed: asyncio.Event = field(default_factory=asyncio.Event)
 
     async def close_all(self) -> None:
-        """End every connection in order, as for having been idle."""
+        """Close every connection, as a server does with idle ones."""
         for writer in list(self._writers):
             writer.close()
         await self.until(lambda: not self._writers)
 
-    async def until(self, holds: Callable[[], bool]) -> None:
-        """Wait for something about this server to come true."""
+    async def until(self, condition: Callable[[], bool]) -> None:
+        """Wait until something about this server is true."""
         async with asyncio.timeout(10):
-            while not holds():
+            while not condition():
                 self._changed.clear()
                 await self._changed.wait()
 
@@ -155,19 +155,19 @@ class ScriptedServer:
                 }
                 body = await reader.readexactly(int(headers.get("content-length", "0")))
                 method, path, _ = head[0].split(" ")
-                asked = Asked(method, path, headers, body, number)
-                self.asked.append(asked)
+                request = ReceivedRequest(method, path, headers, body, number)
+                self.requests.append(request)
                 self._changed.set()
-                exchange = Exchange(self, asked, writer)
+                exchange = Exchange(self, request, writer)
                 step = self.script.pop(0) if self.script else ok()
                 await step(exchange)
-                if not exchange.keep:
+                if not exchange.keep_alive:
                     return
         except (OSError, asyncio.IncompleteReadError):
             return
         finally:
             self._writers.discard(writer)
-            self.ended += 1
+            self.closed += 1
             self._changed.set()
             writer.close()
 
@@ -188,7 +188,7 @@ class ScriptedServer:
             task = asyncio.current_task()
             assert task is not None
             tasks.add(task)
-            with contextlib.suppress(asyncio.CancelledError):  # asyncio would complain of it
+            with contextlib.suppress(asyncio.CancelledError):  # asyncio would log it
                 await made.serve(reader, writer)
 
         server = await asyncio.start_server(serve, host, port, ssl=tls)

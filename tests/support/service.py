@@ -32,7 +32,7 @@ PORTS = {
     "connection": ("--port", "--router-port"),
     "endpoint": ("--port",),
 }
-_SETTINGS = {name for option in OPTIONS for name in (*option.env, *option.daemon_env)}
+_SETTINGS = {name for option in OPTIONS for name in (*option.env, option.daemon_env)}
 
 Wrap = Callable[[Sequence[str]], list[str]]
 
@@ -162,7 +162,7 @@ class Service:
         await self.stop(signal.SIGKILL)
 
     async def connect(self, uaid: str | None = None) -> UserAgent:
-        """A greeted user agent."""
+        """An identified user agent."""
         agent = await UserAgent.connect(self.websocket)
         await agent.hello(uaid)
         return agent

@@ -1,9 +1,9 @@
-"""Frames and messages for tests of a session alone."""
+"""Frames and messages for tests of a session without a connection."""
 
 import json
 from collections.abc import Sequence
 
-from autopush.protocol.actions import Action, Row, Send, StoredMessage
+from autopush.protocol.effects import Effect, Row, Send, StoredMessage, StoreRequest
 from autopush.webpush.notification import Notification
 
 UAID = "0123456789abcdef0123456789abcdef"
@@ -17,18 +17,28 @@ def frame(**members: object) -> bytes:
     return json.dumps(members).encode()
 
 
-def sent(actions: Sequence[Action]) -> list[dict[str, object]]:
-    """The messages to the user agent among these actions."""
-    return [json.loads(action.payload) for action in actions if isinstance(action, Send)]
+def sent(effects: Sequence[Effect]) -> list[dict[str, object]]:
+    """The messages to the user agent among these effects."""
+    return [json.loads(effect.payload) for effect in effects if isinstance(effect, Send)]
 
 
-def message(number: int, *, channel: str = CHANNEL, ttl: int = 60) -> Notification:
+def request_in(effects: Sequence[Effect]) -> StoreRequest:
+    """The request that is the only effect."""
+    (request,) = effects
+    assert isinstance(request, StoreRequest)
+    return request
+
+
+def message(
+    number: int, *, channel: str = CHANNEL, ttl: int = 60, topic: str | None = None
+) -> Notification:
     return Notification(
         uaid=UAID,
         channel_id=channel,
         version=f"version-{number}",
         ttl=ttl,
         timestamp=int(NOW),
+        topic=topic,
         sort_time=int(NOW) * MICROSECONDS + number,
     )
 

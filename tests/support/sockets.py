@@ -1,6 +1,7 @@
 """Ports that behave oddly, and which process holds which connection, told by /proc (Linux)."""
 
 import contextlib
+import secrets
 import socket
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -25,12 +26,21 @@ def accepted(server_port: int, pids: Iterable[int]) -> dict[int, int]:
     return owners
 
 
+_given: set[int] = set()
+
+
 def unused_port() -> int:
-    """One that refuses connections."""
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        port = listener.getsockname()[1]
-        assert isinstance(port, int)
-        return port
+    """One that refuses connections until somebody listens on it.
+
+    Nobody is given it by chance meanwhile: it is below those that kernels hand out by themselves.
+    """
+    while True:
+        # Not from `random`: Hypothesis seeds that alike in all processes.
+        port = 10_000 + secrets.randbelow(22_000)
+        with contextlib.suppress(OSError), socket.create_server(("127.0.0.1", port)):
+            if port not in _given:
+                _given.add(port)
+                return port
 
 
 @contextlib.contextmanager

@@ -6,6 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from keytables import Clock, Engine, Index, Key, Kind, Table
 from keytables.dynamodb import DynamoEngine
@@ -14,6 +15,7 @@ from keytables.sqlite import SqliteEngine
 from support import dynamo_servers
 from support.aiobotocore_engine import AiobotocoreEngine
 from support.faulty_database import faulty_ministack
+from support.soak import slow
 
 Open = Callable[[], Awaitable[Engine]]
 """Opens an engine on the store of the test: each call as another process would."""
@@ -27,7 +29,7 @@ class Store(ABC):
         """Open an engine on it, as another process would."""
 
     async def clear(self) -> None:  # noqa: B027
-        """Remove what is left of it outside of the test's folder."""
+        """Remove what it stored outside of the test's folder."""
 
 
 class SqliteStore(Store):
@@ -74,10 +76,10 @@ class ReferenceStore(ServerStore):
 
 @dataclass(frozen=True)
 class Candidate:
-    """An engine with what it stands on. ``lacks``: what is not asked of it, and why.
+    """An engine and its store. ``lacks``: the features that are not tested on it, and why.
 
-    Less where every call goes through a server: ``examples`` are runs of a test that makes its own,
-    ``many`` are rows that no page holds.
+    ``examples``: runs of a property test. ``many``: items that do not fit on one page. Both are
+    fewer where every call goes through a server.
     """
 
     make: Callable[[Path, Clock], Store]
@@ -95,7 +97,7 @@ OF_DYNALITE = {
     "equality of lists and maps": "dynalite finds no two lists or maps equal; DynamoDB does",
 }
 
-CANDIDATES = {
+CANDIDATES: dict[str, Candidate] = {
     "sqlite": Candidate(SqliteStore, examples=25, many=2000),
     "dynamodb-ministack": Candidate(
         lambda _, clock: DynamoStore(dynamo_servers.ministack(), clock), OF_DYNAMODB
@@ -110,6 +112,14 @@ CANDIDATES = {
         lambda _, clock: ReferenceStore(dynamo_servers.ministack(), clock), examples=5
     ),
 }
+QUICK = ("sqlite", "dynamodb-ministack")
+"""The engines of `make test`; the others are left to `make slow`."""
+
+
+def candidates() -> list[Any]:
+    """The names of the engines, as parameters of a test."""
+    return [name if name in QUICK else slow(name) for name in sorted(CANDIDATES)]
+
 
 MESSAGES = Table("messages", Key("user"), Key("place"), expiry="expiry")
 USERS = Table(

@@ -1,7 +1,6 @@
-"""A process that loads a table until it is killed or told to end: ``python -m support.table_loader
-PATH``.
+"""A process that loads a table: ``python -m support.table_loader PATH``.
 
-It prints how many items are answered after each batch; a line on its standard input lets it end.
+It prints the number of stored items after each batch. A line on its standard input ends it.
 """
 
 import asyncio
@@ -34,12 +33,12 @@ def items(begin: int) -> list[Item]:
 async def load(path: str) -> None:
     engine = await SqliteEngine.open(path)
     table = await engine.ensure_table(TABLE)
-    told = asyncio.create_task(asyncio.to_thread(sys.stdin.readline))
+    stop = asyncio.create_task(asyncio.to_thread(sys.stdin.readline))
     async with table.loading():
         for begin in itertools.count(step=BATCH):
             await table.batch_write(puts=items(begin))
             os.write(1, b"%d\n" % (begin + BATCH))
-            if told.done():
+            if stop.done():
                 break
     await engine.close()
 

@@ -1,8 +1,7 @@
-"""A process that writes to a store until it is killed: ``python -m support.table_writer PATH NAME
-CONCURRENT COUNT``.
+"""A process that writes to a store: ``python -m support.table_writer PATH NAME CONCURRENT COUNT``.
 
-It puts items numbered from 0 under its name and prints each number once its commit is awaited;
-every third item it deletes again, and prints the number with a minus. COUNT 0: without end.
+It puts items numbered from 0 under its name and prints each number after its commit. It deletes
+every third item again, and then prints the number with a minus. COUNT 0: until it is killed.
 """
 
 import asyncio

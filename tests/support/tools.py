@@ -1,4 +1,4 @@
-"""Programs of this machine that tests stand on, browsers above all.
+"""Programs of this machine that tests need: browsers, databases, `ip`.
 
 Rule: where one is missing, its tests are skipped and say how to install it; where CI is `true` they
 fail, so that nothing goes unproved in silence.
@@ -6,20 +6,26 @@ fail, so that nothing goes unproved in silence.
 
 import os
 import shutil
-from collections.abc import Iterable
+from typing import NoReturn
 
 import pytest
 
 
-def need(program: str, install: str, *, also: Iterable[str] = ()) -> str:
-    """The path of a program, or of one that serves as well; `install` is the command for it.
+def need(name: str, install: str, *programs: str) -> str:
+    """The path of the first of these programs that is there.
 
+    :param install: the command that installs it
+    :param programs: names or paths; without any, `name` is the program's name
     :raises pytest.skip.Exception: there is none (with CI=true: pytest.fail.Exception)
     """
-    for name in (program, *also):
-        if found := shutil.which(name):
+    for program in programs or (name,):
+        if found := shutil.which(program):
             return found
-    reason = f"needs {program}: {install}"
+    return give_up(f"needs {name} ({install})")
+
+
+def give_up(reason: str) -> NoReturn:
+    """Skip the test; with CI=true let it fail."""
     if os.environ.get("CI") == "true":
         pytest.fail(reason)
     pytest.skip(reason)

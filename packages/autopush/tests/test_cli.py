@@ -3,18 +3,18 @@ import json
 import re
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
 
 import pytest
 
 from autopush import cli
-from autopush.command import Command
+from autopush.commands import Command
 from autopush.settings import OPTIONS, Settings, StartupError
-from autopush.settings_flags import default_of
-from autopush.settings_kinds import is_fernet_key
-from autopush.settings_table import DAEMONS, IniFile
+from autopush.settings.declaration import DAEMONS, IniFile
+from autopush.settings.original import OBSOLETE, VARIABLES
+from autopush.settings.value_types import is_fernet_key
 from autopush.telemetry import logs
 from autopush.version import VERSION
 
@@ -22,37 +22,42 @@ KEY = "HJVPy4ZwF4Yz_JdvXTL8hRcwIhv742vC60Tg5Ycrvw8="
 DASHED_KEY = "-JVPy4ZwF4Yz_JdvXTL8hRcwIhv742vC60Tg5Ycrvw8="
 
 
+MISSING = sorted(VARIABLES.keys() - OBSOLETE - {option.name for option in OPTIONS})[0].replace(
+    "_", "-"
+)
+"""Some option of the original that is no option here."""
+
+
 class Service(ModuleType):
-    """Stands where the service would; remembers what it was started with."""
+    """Replaces the service; records the settings it is started with."""
 
     def __init__(self) -> None:
         super().__init__("autopush.service")
         self.started: list[Settings] = []
-        self.outcome: Callable[[], int] = lambda: 0
+        self.on_run: Callable[[], int] = lambda: 0
 
     def run(self, settings: Settings) -> int:
         self.started.append(settings)
         logs.get("service").info("running")
-        return self.outcome()
+        return self.on_run()
 
 
 @pytest.fixture
-def service(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Service]:
-    stand_in = Service()
-    monkeypatch.setattr("autopush.service", stand_in, raising=False)
-    monkeypatch.setitem(sys.modules, "autopush.service", stand_in)
+def service(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Service:
+    replacement = Service()
+    monkeypatch.setattr("autopush.service", replacement, raising=False)
+    monkeypatch.setitem(sys.modules, "autopush.service", replacement)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.setenv("AUTOPUSH_DATA", str(tmp_path / "data"))
     monkeypatch.setenv("AUTOPUSH_LOG_OUTPUT", str(tmp_path / "log"))
-    yield stand_in
-    logs.shutdown()
+    return replacement
 
 
 def test_serve_runs_the_service_with_the_settings_and_returns_its_exit_code(
     service: Service, tmp_path: Path
 ) -> None:
-    service.outcome = lambda: 7
+    service.on_run = lambda: 7
     words = ["serve", "-p", "0", "-e=1", "-r2", "--max_data=5000", "--debug", "--cors"]
     words += ["--crypto-key", KEY, "--crypto_key", DASHED_KEY]
     assert cli.main(words) == 7
@@ -100,7 +105,7 @@ def test_ini_files_are_found_and_named(service: Service, tmp_path: Path) -> None
         ["serve", "--log-output", "missing/folder/log"],
     ],
 )
-def test_what_keeps_it_from_starting_is_one_line_and_exit_code_3(
+def test_settings_that_cannot_be_used_are_one_line_and_exit_code_3(
     service: Service, capsys: pytest.CaptureFixture[str], words: list[str]
 ) -> None:
     assert cli.main(words) == 3
@@ -117,18 +122,18 @@ def test_a_service_that_cannot_start_is_one_line_and_exit_code_3(
     def fail() -> int:
         raise StartupError("port 8080 is in use")
 
-    service.outcome = fail
+    service.on_run = fail
     assert cli.main(["serve"]) == 3
     assert capsys.readouterr().err == "autopush: port 8080 is in use\n"
 
 
-def test_a_start_that_is_interrupted_ends_without_a_word(
+def test_an_interrupted_start_prints_nothing(
     service: Service, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def interrupt() -> int:
         raise KeyboardInterrupt
 
-    service.outcome = interrupt
+    service.on_run = interrupt
     assert cli.main(["serve"]) == 130
     assert capsys.readouterr().err == ""
 
@@ -163,8 +168,8 @@ def test_help_has_every_option_of_the_command_with_its_default_and_variables(
     for option in OPTIONS:
         # Long names may be broken at their hyphens, so they are compared without spaces.
         variables = ",".join(option.variables(command))
-        told = f"{option.help}[default:{default_of(option)}][env:{variables}]"
-        has_it = told.replace(" ", "") in text.replace(" ", "")
+        about = f"{option.help}[default:{option.default_shown}][env:{variables}]"
+        has_it = about.replace(" ", "") in text.replace(" ", "")
         assert has_it == (command in option.commands), option.name
         assert option.group in text
 
@@ -224,6 +229,8 @@ def test_version(capsys: pytest.CaptureFixture[str], words: list[str]) -> None:
         (["--port", "1", "serve"], "the command comes first: autopush serve [options]"),
         (["serve", "endpoint"], "the command comes first: autopush endpoint [options]"),
         (["connection", "--config-endpoint", "x"], "unknown flag --config-endpoint"),
+        (["serve", "--external-router"], "--external-router is obsolete and does nothing"),
+        (["serve", f"--{MISSING}", "x"], f"--{MISSING} is an option of the original that"),
     ],
 )
 def test_what_belongs_to_another_command_is_refused_with_a_hint(
@@ -239,7 +246,7 @@ def test_a_command_can_have_arguments_and_flags_that_are_no_settings(
 ) -> None:
     given: list[tuple[str, str, bool]] = []
 
-    def greet(settings: Settings, arguments: argparse.Namespace) -> int:
+    def hello(settings: Settings, arguments: argparse.Namespace) -> int:
         given.append((settings.command, arguments.whom, arguments.loud))
         return 5
 
@@ -248,7 +255,7 @@ def test_a_command_can_have_arguments_and_flags_that_are_no_settings(
         parser.add_argument("--loud", action="store_true")
 
     # Under a name that options know.
-    command = Command("maintain", "greet somebody", greet, (), add_arguments, "WHOM")
+    command = Command("maintain", "say hello", hello, (), add_arguments, "WHOM")
     monkeypatch.setattr(cli, "COMMANDS", (command,))
     assert cli.main(["maintain", "you", "--loud", "--store", ""]) == 5
     assert given == [("maintain", "you", True)]

@@ -2,13 +2,9 @@ from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import pytest
-from hypothesis import settings
 
 from support.channelstats.house import House, house
 from support.channelstats.slack_house import Slack, running_slack
-
-settings.register_profile("untimed", deadline=None)
-settings.load_profile("untimed")
 
 
 @pytest.fixture

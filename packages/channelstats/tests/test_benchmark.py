@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from support.paths import ROOT
+from support.soak import slow
 
 SMALL = ["--people", "40", "--channels", "5", "--messages", "3000", "--days", "28"]
 
@@ -15,7 +16,7 @@ SMALL = ["--people", "40", "--channels", "5", "--messages", "3000", "--days", "2
 @pytest.mark.parametrize(
     ("module", "more", "printed"),
     [
-        ("bench.channelstats", ["--rounds", "1"], r"Medians of 1\."),
+        slow("bench.channelstats", ["--rounds", "1"], r"Medians of 1\."),
         ("bench.channelstats.import_cost", [], r"ratio of the import to\n +\w"),
     ],
 )

@@ -7,7 +7,7 @@ from hypothesis import given
 
 from keytables import Item, Key, Kind, SchemaError
 from keytables.checks import item_size, key_check, snapshot
-from keytables.schema import MAX_DEPTH
+from keytables.values import MAX_DEPTH
 from support.table_values import values
 
 
@@ -53,7 +53,7 @@ def test_a_snapshot_does_not_change_with_its_source() -> None:
     assert taken == {"list": [1], "set": frozenset({"a"})}
 
 
-def test_an_error_names_the_attribute_and_not_the_value() -> None:
+def test_an_error_names_the_attribute_but_not_the_value() -> None:
     with pytest.raises(SchemaError, match=r"'attribute'.*tuple") as caught:
         snapshot(("secret",), "attribute")
     assert "secret" not in str(caught.value)
@@ -62,7 +62,7 @@ def test_an_error_names_the_attribute_and_not_the_value() -> None:
     assert "secret" not in str(caught.value)
 
 
-def test_values_are_so_many_levels_deep_and_no_more() -> None:
+def test_values_are_nested_up_to_the_limit() -> None:
     value: Any = "innermost"
     for level in range(MAX_DEPTH - 1):
         value = [value] if level % 2 else {"a": value}
@@ -73,6 +73,6 @@ def test_values_are_so_many_levels_deep_and_no_more() -> None:
             snapshot(value, "a")
 
 
-def test_subclasses_become_the_plain_kind() -> None:
+def test_values_of_subclasses_become_those_of_the_base_class() -> None:
     assert type(snapshot(Kind.STRING, "a")) is str
     assert type(key_check(Key("a"), 10)(Kind.STRING)) is str

@@ -31,7 +31,7 @@ def test_an_expression_with_an_unhashable_literal_can_be_hashed() -> None:
     assert {condition: 1, update: 2}[update] == 2
 
 
-def test_a_condition_has_no_truth() -> None:
+def test_a_condition_has_no_truth_value() -> None:
     with pytest.raises(TypeError, match="&"):
         bool(Attr("a") == 1)
 
@@ -53,11 +53,11 @@ def test_a_tuple_of_names_stands_for_parameters() -> None:
         (Update(remove=("a",), set=("b",)), True),
     ],
 )
-def test_only_what_gives_makes_an_item(update: Update, creates: bool) -> None:
+def test_an_update_creates_an_item_unless_it_only_removes(update: Update, creates: bool) -> None:
     assert update.creates is creates
 
 
-def test_an_update_names_something_and_each_once() -> None:
+def test_an_update_names_at_least_one_attribute_and_each_once() -> None:
     with pytest.raises(SchemaError):
         Update()
     with pytest.raises(SchemaError):

@@ -1,4 +1,4 @@
-"""Declarations are checked when they are made."""
+"""Declarations are checked when they are created."""
 
 from collections.abc import Callable
 

@@ -1,16 +1,18 @@
-"""Stores by their URL."""
+"""Store URLs, and the engines they open."""
 
+import asyncio
+import os
 import re
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-from keytables import Key, Table
+from keytables import Key, Table, Unavailable, open_engine
 from keytables.sqlite import SqliteEngine
-from keytables.stores import DynamoUrl, SqliteUrl, StoreUrl, open_engine, parse_store
+from keytables.stores import DynamoUrl, SqliteUrl, StoreUrl, parse_store
 from support.clocks import ManualClock
+from support.paths import PYTHONPATH
 
 
 @pytest.mark.parametrize(
@@ -82,7 +84,7 @@ def test_a_password_is_not_repeated(text: str) -> None:
     assert "secret" not in str(caught.value)
 
 
-async def test_an_embedded_store_is_opened_where_it_says(tmp_path: Path) -> None:
+async def test_an_embedded_store_is_opened_at_its_path(tmp_path: Path) -> None:
     engine = await open_engine(f"sqlite://{tmp_path}/store.sqlite", clock=ManualClock())
     assert isinstance(engine, SqliteEngine)
     await engine.ensure_table(Table("things", Key("a")))
@@ -90,14 +92,29 @@ async def test_an_embedded_store_is_opened_where_it_says(tmp_path: Path) -> None
     assert (tmp_path / "store.sqlite").exists()
 
 
-def test_an_embedded_store_loads_nothing_of_aws(tmp_path: Path) -> None:
-    program = (
-        "import asyncio, sys, time\n"
-        "from keytables.stores import open_engine\n"
+async def run_python(program: str) -> None:
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-c", program), env={**os.environ, "PYTHONPATH": PYTHONPATH}
+    )
+    assert await asyncio.wait_for(process.wait(), 60) == 0
+
+
+async def test_an_embedded_store_imports_nothing_of_aws(tmp_path: Path) -> None:
+    await run_python(
+        "import asyncio, sys\n"
+        "from keytables import open_engine\n"
         "async def main():\n"
-        f"    engine = await open_engine('sqlite://{tmp_path}/s.sqlite', clock=time.time)\n"
+        f"    engine = await open_engine('sqlite://{tmp_path}/s.sqlite')\n"
         "    await engine.close()\n"
         "asyncio.run(main())\n"
         "assert 'botocore' not in sys.modules\n"
+        "assert 'keytables.dynamodb' not in sys.modules\n"
     )
-    subprocess.run([sys.executable, "-c", program], check=True, timeout=60)
+
+
+async def test_dynamodb_without_its_extra_names_the_command_that_installs_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setitem(sys.modules, "botocore", None)  # as if it was not installed
+    with pytest.raises(Unavailable, match=re.escape("pip install 'keytables[dynamodb]'")):
+        await open_engine("dynamodb://eu-west-1")

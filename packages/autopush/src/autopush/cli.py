@@ -1,7 +1,6 @@
 """The command line: `autopush <command>`, `autoendpoint` and `autokey`.
 
-Rule: a command says what it needs in one place, the rest is shared; whatever keeps it from starting
-is one line on stderr and exit code 3, wrong usage is exit code 2.
+Exit codes: 2 for wrong usage, 3 when the start failed, which is one line on standard error.
 """
 
 import argparse
@@ -12,24 +11,23 @@ from difflib import get_close_matches
 from functools import partial
 from typing import Final, NoReturn
 
-from .command import Command
-from .commands import TOOLS
-from .settings import OPTIONS, Settings, StartupError
-from .settings_flags import add_flags, given_flags, named_files, with_dashes
-from .settings_sources import load
-from .settings_table import IniFile
-from .telemetry import logs
-from .version import VERSION
+from autopush.commands import STORE_COMMANDS, Command
+from autopush.settings import OPTIONS, Settings, StartupError
+from autopush.settings.declaration import IniFile
+from autopush.settings.original import reason_for_absence
+from autopush.settings.sources import add_flags, load, with_dashes
+from autopush.telemetry import logs
+from autopush.version import VERSION
 
 STARTUP_FAILED: Final = 3
 INTERRUPTED: Final = 130
-"""As shells have it for a program that Ctrl-C has ended."""
+"""What shells report for a program that Ctrl-C has ended."""
 _FLAG: Final = re.compile(r"--[a-z][a-z-]{0,40}|-[a-z]")
-_OF_NO_COMMAND: Final = ("-h", "--help", "--version")
+_WITHOUT_COMMAND: Final = ("-h", "--help", "--version")
 
 
 def _run(settings: Settings, _: argparse.Namespace) -> int:
-    from . import service  # noqa: PLC0415 - `--help` needs none of it
+    from autopush import service  # noqa: PLC0415 - loaded when it runs, so that `--help` is fast
 
     return service.run(settings)
 
@@ -38,7 +36,7 @@ COMMANDS: Final = (
     Command("serve", "run the whole push service on this machine", _run),
     Command(
         "connection",
-        "run a connection node of a cluster; `autopush` alone does so too",
+        "run a connection node of a cluster; `autopush` without a command does so too",
         _run,
         (IniFile.SHARED, IniFile.CONNECTION),
     ),
@@ -48,24 +46,26 @@ COMMANDS: Final = (
         _run,
         (IniFile.SHARED, IniFile.ENDPOINT),
     ),
-    *TOOLS,
+    *STORE_COMMANDS,
 )
 
-_BARE: Final = "connection"
-"""What `autopush` without a command is, as the original's script was."""
+_DEFAULT_COMMAND: Final = "connection"
+"""What `autopush` without a command runs, as the original's script does."""
 
 
 def _refuse(parser: argparse.ArgumentParser, command: Command | None, word: str) -> NoReturn:
-    """Exit with code 2, and say what an unknown word may have been meant to be."""
+    """Exit with code 2 and a hint at what the unknown word may mean."""
     name = word.partition("=")[0]
     if name in {known.name for known in COMMANDS}:
         parser.error(f"the command comes first: autopush {name} [options]")
     if not _FLAG.fullmatch(name):
-        parser.error("there is an argument too many")  # it could be a key: not repeated
+        parser.error("there is an argument too many")  # it could be a key, so it is not shown
     for option in OPTIONS:
         if name in (option.short, option.flag, option.off_flag) and command is not None:
             others = " and ".join(f"`autopush {other}`" for other in option.commands)
             parser.error(f"{name} is an option of {others}, not of `autopush {command.name}`")
+    if (reason := reason_for_absence(name.lstrip("-").replace("-", "_"))) is not None:
+        parser.error(f"{name} {reason}")
     # Of an argparse parser this is the only list of its flags.
     near = get_close_matches(name, parser._option_string_actions, 1)
     parser.error(f"unknown flag {name}" + (f"; did you mean {near[0]}?" if near else ""))
@@ -105,8 +105,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser = make_parser()
     try:
         words = with_dashes(sys.argv[1:] if argv is None else argv)
-        if not words or (words[0].startswith("-") and words[0] not in _OF_NO_COMMAND):
-            words = [_BARE, *words]
+        if not words or (words[0].startswith("-") and words[0] not in _WITHOUT_COMMAND):
+            words = [_DEFAULT_COMMAND, *words]
         arguments, unknown = parser.parse_known_args(words)
         command: Command | None = getattr(arguments, "command", None)
         if unknown:
@@ -117,12 +117,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         parser.print_help()
         return 0
     try:
-        loaded = load(
-            given_flags(arguments),
-            command=command.name,
-            named_files=named_files(arguments),
-            files=command.files,
-        )
+        loaded = load(arguments, command=command.name, files=command.files)
         start_logs(loaded.settings)
         log = logs.get("settings")
         for warning in loaded.warnings:
@@ -131,14 +126,14 @@ def main(argv: Sequence[str] | None = None) -> int:
     except StartupError as error:
         print(f"autopush: {error}", file=sys.stderr)
         return STARTUP_FAILED
-    except KeyboardInterrupt:  # before there was anything that answers it
+    except KeyboardInterrupt:  # before there was a signal handler
         return INTERRUPTED
     finally:
         logs.shutdown()
 
 
 def start_logs(settings: Settings) -> None:
-    """Send logs where the settings say; a process that will fork workers gets no thread for them.
+    """Configure the logs; a process that will fork workers gets no thread for them.
 
     Raises:
         StartupError: the log file cannot be opened.
@@ -162,7 +157,7 @@ def autoendpoint(argv: Sequence[str] | None = None) -> int:
 
 def autokey(argv: Sequence[str] | None = None) -> int:
     """Print a new key, for the options crypto_key and auth_key."""
-    from .webpush.keyring import new_key  # noqa: PLC0415 - `autopush` does not need it
+    from autopush.webpush.keyring import new_key  # noqa: PLC0415 - `autopush` does not need it
 
     parser = argparse.ArgumentParser(
         prog="autokey", description="Print a new key, for the options crypto_key and auth_key."

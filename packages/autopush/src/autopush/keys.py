@@ -1,7 +1,9 @@
-"""The service's keys: those it was given, else keys it makes at the first start and keeps.
+"""The service's keys: the configured ones, else keys created at the first start and kept in files.
 
-Rule: a key file appears whole or not at all, whoever starts at the same time, and no text made here
-shows what is in it. A file holds one key per line, newest first; `#` starts a comment.
+A file holds one key per line, newest first; `#` starts a comment.
+
+Rule: a key file appears whole or not at all, also when processes start at the same time, and no
+message shows what is in it.
 """
 
 import os
@@ -11,16 +13,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from .settings import StartupError
-from .settings_kinds import is_auth_key, is_fernet_key
-from .webpush.keyring import new_key
+from autopush.settings import StartupError
+from autopush.settings.value_types import is_auth_key, is_fernet_key
+from autopush.webpush.keyring import new_key
 
 _PRIVATE_FILE: Final = 0o600
 _PRIVATE_FOLDER: Final = 0o700
 _OTHERS: Final = 0o077
 
 _PURPOSE: Final = {
-    "crypto_key": "seals endpoint URLs: without it every subscription is lost",
+    "crypto_key": "encrypts endpoint URLs: without it every subscription is lost",
     "auth_key": "signs the secrets of the registration API",
 }
 
@@ -31,8 +33,9 @@ class ServiceKeys:
 
     crypto: tuple[str, ...]
     auth: tuple[str, ...]
+    """For the registration API of the bridges; until then they are only kept."""
     made: tuple[Path, ...] = ()
-    """Files made by this start, to be told to the operator."""
+    """Files created by this start, to be reported to the operator."""
     warnings: tuple[str, ...] = ()
 
     def __repr__(self) -> str:
@@ -47,27 +50,27 @@ def service_keys(
     *,
     auth_needed: bool = True,
 ) -> ServiceKeys:
-    """The configured keys; for each kind not configured, the ones kept under `data`/keys.
+    """The configured keys; for each kind not configured, those of its file under `data`/keys.
 
-    Processes that start at the same time get the same keys. `auth_needed`: whether there is a
-    registration API, which is that of an endpoint.
+    Processes that start at the same time get the same keys. `auth_needed`: whether this process
+    is to have a registration API.
 
     Raises:
-        StartupError: a key file or its folder cannot be read or made, or a line of it is no key.
+        StartupError: a key file or its folder cannot be read or created, or a line of it is no key.
     """
     crypto, auth = tuple(crypto_key), tuple(auth_key)
     made: list[Path] = []
     warnings: list[str] = []
     if not crypto:
-        crypto = _kept(data / "keys" / "crypto_key", is_fernet_key, make, made, warnings)
+        crypto = _load_or_create(data / "keys" / "crypto_key", is_fernet_key, make, made, warnings)
     if not auth and auth_needed:
-        auth = _kept(data / "keys" / "auth_key", is_auth_key, make, made, warnings)
+        auth = _load_or_create(data / "keys" / "auth_key", is_auth_key, make, made, warnings)
     return ServiceKeys(crypto, auth, tuple(made), tuple(warnings))
 
 
-def _kept(
+def _load_or_create(
     path: Path,
-    good: Callable[[str], bool],
+    is_valid: Callable[[str], bool],
     make: Callable[[], str],
     made: list[Path],
     warnings: list[str],
@@ -88,7 +91,7 @@ def _kept(
         key = line.strip()
         if not key or key.startswith("#"):
             continue
-        if not good(key):
+        if not is_valid(key):
             raise StartupError(f"{path}:{number}: not a key such as `autokey` makes")
         keys.append(key)
     if not keys:
@@ -97,12 +100,12 @@ def _kept(
 
 
 def _create(path: Path, key: str) -> bool:
-    """Put a new file at `path` unless there is one; tells whether this call did."""
+    """Create the file unless there is one; returns whether this call did."""
     path.parent.parent.mkdir(mode=_PRIVATE_FOLDER, parents=True, exist_ok=True)
     path.parent.mkdir(mode=_PRIVATE_FOLDER, exist_ok=True)
     about = f"# {path.name} {_PURPOSE[path.name]}. Secret; back it up. Newest key first."
     text = f"{about}\n{key}\n"
-    # Written aside and linked: another process sees no file or a whole one, never a part.
+    # Written under another name and linked: other processes see no file or a whole one.
     draft = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
     descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, _PRIVATE_FILE)
     try:

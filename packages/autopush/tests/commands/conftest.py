@@ -1,17 +1,15 @@
 import os
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from autopush import cli
-from autopush.telemetry import logs
 from support.data_store import DataStore, Run
 from support.service import clean_environment
 
 
 @pytest.fixture
-def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[DataStore]:
+def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> DataStore:
     """A data folder that the commands of the test find."""
     data = tmp_path / "data"
     data.mkdir()
@@ -21,8 +19,7 @@ def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[DataStore
     monkeypatch.setenv("AUTOPUSH_DATA", str(data))
     monkeypatch.setenv("AUTOPUSH_LOG_OUTPUT", "none")
     monkeypatch.chdir(tmp_path)
-    yield DataStore(data)
-    logs.shutdown()
+    return DataStore(data)
 
 
 @pytest.fixture

@@ -16,32 +16,32 @@ def rotating(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(ROTATING, "false")
 
 
-def everyone(*numbers: int) -> set[str]:
+def uaids(*numbers: int) -> set[str]:
     return {uaid(number) for number in numbers}
 
 
 # ── user agents ──────────────────────────────────────────────────────────────────────────────────
 
 
-def test_who_was_not_seen_for_two_months_is_dropped(store: DataStore, run: Run) -> None:
+def test_user_agents_not_seen_for_two_months_are_dropped(store: DataStore, run: Run) -> None:
     for number, months in enumerate((0, 1, 2, 3, 12, 13)):
         store.add_users(range(number, number + 1), months)
     code, out, err = run("maintain")
     assert (code, err) == (0, "")
     assert "users: dropped 3 last seen from " in out
-    assert store.users() == store.subscribed() == everyone(0, 1, 5)
+    assert store.users() == store.subscribed() == uaids(0, 1, 5)
 
 
-def test_how_far_back_it_looks_can_be_said(store: DataStore, run: Run) -> None:
+def test_flags_choose_the_months_that_are_searched(store: DataStore, run: Run) -> None:
     for number, months in enumerate((1, 2, 3, 4, 15)):
         store.add_users(range(number, number + 1), months)
     assert run("maintain", "--months-ago", "3", "--up-to", "3")[0] == 0
-    assert store.users() == everyone(0, 1, 3, 4)
+    assert store.users() == uaids(0, 1, 3, 4)
     assert run("maintain", "--months-ago", "15")[0] == 0
-    assert store.users() == everyone(0, 1, 3)
+    assert store.users() == uaids(0, 1, 3)
 
 
-def test_a_dry_run_says_how_many_and_changes_nothing(store: DataStore, run: Run) -> None:
+def test_a_dry_run_prints_how_many_and_changes_nothing(store: DataStore, run: Run) -> None:
     store.add_users(range(30))
     before = store.users()
     code, out, _ = run("maintain", "--dry-run")
@@ -57,13 +57,13 @@ def test_under_a_key_hash_it_works_on_what_is_stored(store: DataStore, run: Run)
     assert store.users() == store.subscribed() == set()
 
 
-def test_quiet_says_nothing(store: DataStore, run: Run) -> None:
+def test_quiet_prints_nothing(store: DataStore, run: Run) -> None:
     store.add_users(range(3))
     assert run("maintain", "--quiet") == (0, "", "")
     assert store.users() == set()
 
 
-def test_a_store_that_fails_is_one_line_that_says_how_far_it_came(
+def test_a_store_error_is_one_line_with_the_number_that_was_dropped(
     store: DataStore, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from autopush.store.maintenance import UserRemover
@@ -87,7 +87,7 @@ def test_a_store_that_fails_is_one_line_that_says_how_far_it_came(
     assert len(store.users()) == 10
 
 
-def test_a_store_that_stays_busy_leaves_something(
+def test_a_store_that_stays_throttled_makes_the_run_incomplete(
     store: DataStore, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from autopush.store.rate_limiter import RateLimiter
@@ -106,17 +106,17 @@ def test_a_store_that_stays_busy_leaves_something(
 # ── tables ───────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_one_table_for_good_is_left_alone(store: DataStore, run: Run) -> None:
+def test_without_rotation_tables_are_not_changed(store: DataStore, run: Run) -> None:
     store.add_users(range(1), 0)
     store.make_tables("message_2020_01", month_table(0))
     before = store.tables()
     code, out, _ = run("maintain")
     assert code == 0
-    assert "tables: one message table for good" in out
+    assert "tables: message tables do not rotate" in out
     assert store.tables() == before
 
 
-def test_the_next_month_is_made_and_old_ones_are_dropped(
+def test_the_next_month_is_created_and_old_ones_are_dropped(
     store: DataStore, run: Run, rotating: None
 ) -> None:
     store.add_users(range(1), 0, month_table(0))
@@ -129,7 +129,7 @@ def test_the_next_month_is_made_and_old_ones_are_dropped(
     assert run("maintain", "--only", "tables")[1] == "tables: nothing to do\n"
 
 
-def test_a_dry_run_names_each_step_and_takes_none(
+def test_a_dry_run_prints_each_step_and_takes_none(
     store: DataStore, run: Run, rotating: None
 ) -> None:
     store.add_users(range(3), 3, month_table(3))
@@ -150,7 +150,7 @@ def test_more_months_can_be_kept(store: DataStore, run: Run, rotating: None) -> 
     assert store.tables() == sorted([*(month_table(ago) for ago in range(4)), next_month()])
 
 
-def test_without_a_table_of_this_month_it_says_why_nothing_is_dropped(
+def test_without_a_table_of_this_month_it_prints_why_nothing_is_dropped(
     store: DataStore, run: Run, rotating: None
 ) -> None:
     store.make_tables("message_2020_01")
@@ -160,7 +160,7 @@ def test_without_a_table_of_this_month_it_says_why_nothing_is_dropped(
     assert store.tables() == ["message_2020_01", next_month()]
 
 
-def test_a_step_that_fails_does_not_keep_the_others_from_being_taken(
+def test_a_failed_step_does_not_stop_the_others(
     store: DataStore, run: Run, rotating: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from keytables.sqlite import SqliteEngine
@@ -192,17 +192,17 @@ def test_a_run_of_users_only_touches_no_table(store: DataStore, run: Run, rotati
     assert store.tables() == before
 
 
-# ── what keeps it from starting ──────────────────────────────────────────────────────────────────
+# ── errors at the start ──────────────────────────────────────────────────────────────────────────
 
 
-def test_where_there_is_no_store_none_is_made(store: DataStore, run: Run) -> None:
+def test_a_missing_store_is_an_error_and_is_not_created(store: DataStore, run: Run) -> None:
     code, out, err = run("maintain")
     assert (code, out) == (3, "")
     assert err == f"autopush: there is no store at {store.data}/autopush.sqlite\n"
     assert list(store.data.iterdir()) == []
 
 
-def test_a_store_without_users_is_told(store: DataStore, run: Run) -> None:
+def test_a_store_without_router_table_is_an_error(store: DataStore, run: Run) -> None:
     store.make_tables("message")
     code, _, err = run("maintain")
     assert code == 3

@@ -39,7 +39,7 @@ def tables(
     tables.use(clear)
 
 
-def test_months_turn_and_old_users_go(tables: DataStore, run: Run) -> None:
+def test_months_are_maintained_and_old_users_are_dropped(tables: DataStore, run: Run) -> None:
     tables.add_users(range(30), 3, month_table(3))
     tables.add_users(range(30, 40), 0, month_table(0))
     tables.make_tables(month_table(1), month_table(4))
@@ -59,7 +59,9 @@ def test_months_turn_and_old_users_go(tables: DataStore, run: Run) -> None:
     assert run("maintain", "--up-to", "3")[1].startswith("tables: nothing to do\nusers: dropped 0 ")
 
 
-def test_a_dry_run_leaves_the_settings_of_tables_alone_too(tables: DataStore, run: Run) -> None:
+def test_a_dry_run_does_not_change_the_settings_of_tables_either(
+    tables: DataStore, run: Run
+) -> None:
     """A table of the original, from before there was expiry, is not even made to sweep it."""
     access = {"region_name": "us-east-1", "aws_access_key_id": "k", "aws_secret_access_key": "s"}
     client: DynamoDBClient = boto3.client(  # type: ignore[call-overload]

@@ -1,4 +1,4 @@
-"""Commands that are told to stop, as processes of their own."""
+"""Commands that are dropped to stop, as processes of their own."""
 
 import re
 import signal
@@ -32,7 +32,7 @@ def started(*words: str) -> Iterator["subprocess.Popen[str]"]:
 @pytest.mark.parametrize(
     ("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGKILL, -9)]
 )
-def test_a_run_that_is_stopped_says_how_far_it_came_and_the_next_one_does_the_rest(
+def test_a_stopped_run_prints_how_many_it_dropped_and_the_next_one_does_the_rest(
     store: DataStore, run: Run, number: int, code: int
 ) -> None:
     store.add_users(range(50))
@@ -46,11 +46,11 @@ def test_a_run_that_is_stopped_says_how_far_it_came_and_the_next_one_does_the_re
     left = len(store.users())
     assert 0 < left < 50
     if code > 0:
-        told = re.fullmatch(
+        dropped = re.fullmatch(
             r"autopush: (\d+) dropped so far\nautopush: stopped; run it again for the rest\n", err
         )
-        assert told is not None
-        assert 50 - left - int(told[1]) in (0, 1)  # the last one may have been on its way
+        assert dropped is not None
+        assert 50 - left - int(dropped[1]) in (0, 1)  # the last one may have been on its way
     code, out, _ = run("maintain")
     assert code == 0
     assert f"users: dropped {left} " in out

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from autopush.settings_table import IniFile
+from autopush.settings.declaration import IniFile
 from autopush.webpush.keyring import new_key
 from support.application_server import ApplicationServer
 from support.cluster import ServiceCluster, cluster, new_store, running_cluster

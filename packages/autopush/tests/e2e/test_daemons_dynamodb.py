@@ -127,7 +127,7 @@ async def test_tables_with_other_keys_are_named_and_left_alone(
 async def test_a_right_that_is_missing_is_named_with_its_call(tmp_path: Path) -> None:
     async def refuse(exchange: Exchange) -> None:
         body = {"__type": "com.amazon.coral.service#AccessDeniedException", "Message": "no"}
-        await exchange.answer(json.dumps(body).encode(), 400)
+        await exchange.respond(json.dumps(body).encode(), 400)
 
     async with ScriptedServer.running([refuse] * 50) as server:
         store = f"dynamodb://us-east-1?endpoint=http://127.0.0.1:{server.port}"

@@ -12,6 +12,7 @@ import pytest
 from support.application_server import ApplicationServer
 from support.data_store import DataStore, month_table, next_month, uaid
 from support.service import Service, clean_environment, service
+from support.soak import slow_after
 from support.user_agent import UserAgent
 
 ROTATION = ("--table-rotation", "--no-table-rotation")
@@ -19,7 +20,7 @@ Command = Callable[..., Awaitable[tuple[int, str, str]]]
 
 
 @asynccontextmanager
-async def greeted(running: Service, known: str | None = None) -> AsyncIterator[UserAgent]:
+async def identified(running: Service, known: str | None = None) -> AsyncIterator[UserAgent]:
     agent = await running.connect(known)
     try:
         yield agent
@@ -48,7 +49,7 @@ def command(store: DataStore) -> Command:
     return command
 
 
-@pytest.mark.parametrize("rotation", ROTATION)
+@pytest.mark.parametrize("rotation", slow_after(1, ROTATION))
 async def test_only_who_was_not_seen_for_months_is_dropped(
     store: DataStore, command: Command, sender: ApplicationServer, rotation: str
 ) -> None:
@@ -56,9 +57,9 @@ async def test_only_who_was_not_seen_for_months_is_dropped(
     old = month_table(3) if rotates else "message"
     await asyncio.to_thread(store.add_users, range(300), 3, old)
     async with service(store.data, rotation) as running:
-        async with greeted(running) as away:
+        async with identified(running) as away:
             _, letterbox = await away.register()
-        async with greeted(running) as here:
+        async with identified(running) as here:
             _, endpoint = await here.register()
             waiting = await sender.push(letterbox, b"stored")
             code, out, _ = await command("maintain", rotation)
@@ -66,7 +67,7 @@ async def test_only_who_was_not_seen_for_months_is_dropped(
             assert "users: dropped 300 " in out
             sent = await sender.push(endpoint, b"direct")
             assert (await here.notification())["version"] == sent.message_id
-        async with greeted(running, away.uaid) as back:
+        async with identified(running, away.uaid) as back:
             assert back.uaid == away.uaid
             assert (await back.notification())["version"] == waiting.message_id
         assert running.errors == []
@@ -80,13 +81,13 @@ async def test_who_was_dropped_gets_a_new_uaid_and_its_senders_are_told(
     store: DataStore, command: Command, sender: ApplicationServer
 ) -> None:
     async with service(store.data) as running:
-        async with greeted(running) as agent:
+        async with identified(running) as agent:
             _, endpoint = await agent.register()
         code, out, _ = await command("drop-user", agent.uaid)
         assert code == 0
         assert out.startswith(f"dropped {agent.uaid}: webpush, message, 1 channel, last connect ")
         assert (await sender.push(endpoint)).status == 410
-        async with greeted(running, agent.uaid) as back:
+        async with identified(running, agent.uaid) as back:
             assert back.uaid != agent.uaid
     assert uaid(0) not in await asyncio.to_thread(store.subscribed)
     assert agent.uaid not in await asyncio.to_thread(store.subscribed)

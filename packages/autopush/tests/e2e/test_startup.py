@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from autopush.settings_kinds import is_auth_key, is_fernet_key
+from autopush.settings.value_types import is_auth_key, is_fernet_key
 from autopush.webpush.keyring import new_key
 from support.application_server import application_server
 from support.service import READY, Service, clean_environment, running_service, service

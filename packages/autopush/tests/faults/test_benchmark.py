@@ -8,6 +8,7 @@ import pytest
 from support.paths import ROOT
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(300)
 async def test_the_quick_benchmark_finds_nothing_lost_or_twice() -> None:
     process = await asyncio.create_subprocess_exec(

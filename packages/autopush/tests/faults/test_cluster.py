@@ -22,7 +22,7 @@ from support.chaos_cluster import Hosts, Loopback, cluster, database
 from support.chaos_faults import Cable, Faults
 from support.chaos_fleet import Fleet
 from support.netns import Host, Network, network
-from support.soak import times
+from support.soak import slow, times
 from support.user_agent import UserAgent
 
 USERS = int(os.environ.get("CHAOS_USERS", times(150, 2000)))
@@ -65,6 +65,7 @@ async def weather(
     *,
     store: str,
     delivery: str = "store-first",
+    seconds: int = SECONDS,
 ) -> Books:
     """The books of a cluster after the storm, when everything that can come has come."""
     async with cluster(hosts, data, store=store, AUTOPUSH_DIRECT_DELIVERY=delivery) as made:
@@ -75,7 +76,7 @@ async def weather(
             faults, over = Faults(made, books, cables, SEED), asyncio.Event()
             async with asyncio.TaskGroup() as group:
                 group.create_task(fleet.push(PER_SECOND, over))
-                await faults.run(SECONDS)
+                await faults.run(seconds)
                 await faults.finale()
                 over.set()
             await fleet.everybody_is_connected(PATIENCE)
@@ -107,12 +108,14 @@ def in_short(line: str) -> str:
 
 
 @pytest.mark.timeout(TIMEOUT)
-async def test_nothing_accepted_is_lost_on_the_embedded_store(tmp_path: Path) -> None:
-    books = await weather(on_loopback, {}, tmp_path, store="")
+@pytest.mark.parametrize("seconds", [5, slow(SECONDS, name="long")])
+async def test_nothing_accepted_is_lost_on_the_embedded_store(tmp_path: Path, seconds: int) -> None:
+    books = await weather(on_loopback, {}, tmp_path, store="", seconds=seconds)
     assert books.missing == set()
     assert books.late == set()
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(TIMEOUT)
 async def test_nothing_accepted_is_lost_on_dynamodb(tmp_path: Path) -> None:
     async with database(on_loopback) as store:
@@ -121,6 +124,7 @@ async def test_nothing_accepted_is_lost_on_dynamodb(tmp_path: Path) -> None:
     assert books.late == set()
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(TIMEOUT)
 async def test_nothing_accepted_is_lost_when_links_go_down(tmp_path: Path) -> None:
     with hosts_apart() as (hosts, cables):
@@ -130,6 +134,7 @@ async def test_nothing_accepted_is_lost_when_links_go_down(tmp_path: Path) -> No
     assert books.late == set()
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(TIMEOUT)
 async def test_bypass_loses_only_what_was_on_its_way_when_a_node_died(tmp_path: Path) -> None:
     with hosts_apart() as (hosts, cables):

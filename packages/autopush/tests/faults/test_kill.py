@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from support.service import Service, service
-from support.soak import times
+from support.soak import slow, times
 from support.traffic import Ledger, Subscriber, send_for_ever
 
 ROUNDS = times(20, 200)
@@ -65,8 +65,12 @@ class KillService(Killer):
 @pytest.mark.timeout(times(240, 1800))
 @pytest.mark.parametrize(
     ("killer", "options", "rounds"),
-    [(KillWorker(), ("--workers", "2"), ROUNDS), (KillService(), (), ROUNDS // 4)],
-    ids=["a worker of two", "the whole service"],
+    [
+        pytest.param(KillWorker(), ("--workers", "2"), 4, id="a worker of two"),
+        slow(KillWorker(), ("--workers", "2"), ROUNDS, name="a worker of two, often"),
+        pytest.param(KillService(), (), 2, id="the whole service"),
+        slow(KillService(), (), ROUNDS // 4, name="the whole service, often"),
+    ],
 )
 async def test_what_was_answered_201_is_delivered_after_kill_9(
     tmp_path: Path, killer: Killer, options: tuple[str, ...], rounds: int

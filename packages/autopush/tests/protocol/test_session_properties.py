@@ -1,7 +1,7 @@
-"""A session against a model of storage and user agent: nothing lost, nothing twice.
+"""A session against a model of storage and user agent: nothing is lost, nothing is sent twice.
 
-Months turn, the store is overloaded now and then, and output is stuck; storage is one table for
-each month, and the user has one of them.
+Months pass, the store is overloaded at times, and output is paused; storage has one table for each
+month, and the user has one of them.
 """
 
 import json
@@ -12,21 +12,22 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from autopush.protocol.actions import (
-    Action,
-    Again,
-    Batch,
+from autopush.protocol.effects import (
+    ChangeTable,
     Close,
+    DeleteMessages,
     DropUser,
-    Failure,
-    Forget,
-    Greeting,
-    Later,
-    MoveMonth,
+    Effect,
+    Identified,
+    Identify,
     ReadStored,
     Row,
     Send,
+    SetTimer,
     StoredMessage,
+    StoredPage,
+    StoreFailure,
+    TimerReason,
 )
 from autopush.protocol.rules import Rules
 from autopush.protocol.session import Session
@@ -50,9 +51,9 @@ class SessionMachine(RuleBasedStateMachine):
         self.this_month = self.users_month = 0
         self.accepted: set[str] = set()
         self.acked: set[str] = set()
-        self.held: list[str] = []
-        self.questions: list[ReadStored | MoveMonth] = []
-        self.pauses: list[Again] = []
+        self.received: list[str] = []
+        self.requests: list[ReadStored | ChangeTable] = []
+        self.timers: list[TimerReason] = []
 
     @initialize(max_unacked=st.integers(1, 6))
     def connect(self, max_unacked: int) -> None:
@@ -66,38 +67,38 @@ class SessionMachine(RuleBasedStateMachine):
 
     def _open(self) -> None:
         self.session = Session(self.session_rules, connected_at=1)
-        self.held = []
+        self.received = []
         self.seen: set[str] = set()
-        self.questions = []
-        self.pauses = []
-        (question,) = self.session.receive(b'{"messageType":"hello"}', NOW)
-        moves = self.users_month < self.this_month
-        answer = Greeting(UAID, 1, new=False, moves=moves)
-        self._do(self.session.answer(question, answer, NOW))  # type: ignore[arg-type]
+        self.requests = []
+        self.timers = []
+        assert self.session.receive(b'{"messageType":"hello"}', NOW) == [Identify(None)]
+        old_table = self.users_month < self.this_month
+        result = Identified(UAID, 1, new=False, old_table=old_table)
+        self._carry_out(self.session.on_result(Identify(None), result, NOW))
 
-    def _do(self, actions: Sequence[Action]) -> None:
-        for action in actions:
-            match action:
+    def _carry_out(self, effects: Sequence[Effect]) -> None:
+        for effect in effects:
+            match effect:
                 case Send():
-                    text = json.loads(action.payload)
+                    text = json.loads(effect.payload)
                     if text["messageType"] == "notification":
                         self._receive(text["version"])
-                case Forget():
-                    for row in action.rows:
+                case DeleteMessages():
+                    for row in effect.rows:
                         del self.rows[row.sort_key]
-                case ReadStored() | MoveMonth():
-                    self.questions.append(action)
-                case Later():
-                    self.pauses.append(action.again)
+                case ReadStored() | ChangeTable():
+                    self.requests.append(effect)
+                case SetTimer():
+                    self.timers.append(effect.reason)
                 case Close() | DropUser():
                     raise AssertionError("a well-behaved user agent was closed")
 
     def _receive(self, version: str) -> None:
         assert version not in self.seen, "sent twice on one connection"
         assert version not in self.acked, "sent again after its ack"
-        assert self.session.state is not State.MOVING, "sent between two months"
+        assert self.session.state is not State.ROTATING, "sent during a change of tables"
         self.seen.add(version)
-        self.held.append(version)
+        self.received.append(version)
 
     def _message(self) -> Notification:
         self.number += 1
@@ -127,69 +128,69 @@ class SessionMachine(RuleBasedStateMachine):
         notification = self._message()
         self.accepted.add(notification.version)
         self.rows[notification.sort_key] = notification
-        self._do(self.session.check_storage())
+        self._carry_out(self.session.check_storage())
 
-    @precondition(lambda self: self.questions)
+    @precondition(lambda self: self.requests)
     @rule()
-    def storage_answers(self) -> None:
-        question = self.questions.pop(0)
-        if isinstance(question, MoveMonth):
-            assert not self.session.sent, "left with messages on their way"
+    def storage_returns_a_result(self) -> None:
+        request = self.requests.pop(0)
+        if isinstance(request, ChangeTable):
+            assert not self.session.unacked, "requested with unacked messages"
             left = self.tables.pop(self.users_month, {})
             self.users_month = self.this_month
             self.rows.update(left)
-            self._do(self.session.answer(question, True, NOW))
+            self._carry_out(self.session.on_result(request, True, NOW))
             return
-        after = question.after or ""
+        after = request.after or ""
         keys = sorted(key for key in self.rows if key > after)
         page = keys[:PAGE]
         messages = [StoredMessage(Row(key, None), self.rows[key]) for key in page]
         last = page[-1] if len(keys) > PAGE else None
-        channels = frozenset({CHANNEL}) if question.after is None else None
-        self._do(self.session.answer(question, Batch(messages, last, channels), NOW))
+        channels = frozenset({CHANNEL}) if request.after is None else None
+        self._carry_out(self.session.on_result(request, StoredPage(messages, last, channels), NOW))
 
-    @precondition(lambda self: self.questions)
+    @precondition(lambda self: self.requests)
     @rule()
     def storage_is_overloaded(self) -> None:
-        self._do(self.session.fail(self.questions.pop(0), Failure.OVERLOADED))
+        self._carry_out(self.session.on_failure(self.requests.pop(0), StoreFailure.OVERLOADED))
 
-    @precondition(lambda self: self.pauses)
+    @precondition(lambda self: self.timers)
     @rule()
-    def a_pause_is_over(self) -> None:
-        self._do(self.session.take_up(self.pauses.pop(0)))
+    def a_timer_fires(self) -> None:
+        self._carry_out(self.session.on_timer(self.timers.pop(0)))
 
     @rule()
-    def month_turns(self) -> None:
+    def a_month_begins(self) -> None:
         self.this_month += 1
 
     @rule()
     def a_month_passes_without_a_hello(self) -> None:
         self.this_month += 1
-        self._do(self.session.move_later())
+        self._carry_out(self.session.schedule_table_change())
 
-    @precondition(lambda self: self.held)
+    @precondition(lambda self: self.received)
     @rule(data=st.data())
     def ack(self, data: st.DataObject) -> None:
-        chosen = data.draw(st.lists(st.sampled_from(self.held), min_size=1, unique=True))
+        chosen = data.draw(st.lists(st.sampled_from(self.received), min_size=1, unique=True))
         self._ack(chosen)
 
     def _ack(self, chosen: list[str]) -> None:
-        self.held = [version for version in self.held if version not in chosen]
+        self.received = [version for version in self.received if version not in chosen]
         self.acked.update(chosen)
         updates = [{"channelID": CHANNEL, "version": version} for version in chosen]
         frame = json.dumps({"messageType": "ack", "updates": updates}).encode()
-        self._do(self.session.receive(frame, NOW))
+        self._carry_out(self.session.receive(frame, NOW))
 
-    @rule(stuck=st.booleans())
-    def output(self, stuck: bool) -> None:
-        if stuck:
+    @rule(paused=st.booleans())
+    def output(self, paused: bool) -> None:
+        if paused:
             self.session.output_paused = True
         elif self.session.output_paused:
-            self._do(self.session.output_resumed())
+            self._carry_out(self.session.output_resumed())
 
     @rule()
     def reconnect(self) -> None:
-        for lost in self.session.end().unsaved:
+        for lost in self.session.on_closed().unsaved:
             self.rows[lost.sort_key] = lost
         self._open()
 
@@ -198,31 +199,31 @@ class SessionMachine(RuleBasedStateMachine):
         if not hasattr(self, "session"):
             return
         stored = {message.version for message in self.rows.values()}
-        assert self.accepted - self.acked <= stored | set(self.session.sent)
+        assert self.accepted - self.acked <= stored | set(self.session.unacked)
 
     @invariant()
-    def every_held_message_is_tracked(self) -> None:
+    def every_received_message_is_tracked(self) -> None:
         if hasattr(self, "session"):
-            assert set(self.held) == set(self.session.sent)
+            assert set(self.received) == set(self.session.unacked)
 
     @invariant()
-    def what_waits_has_something_to_wait_for(self) -> None:
-        if hasattr(self, "session") and self.session.state is State.MOVING:
-            assert self.questions == [MoveMonth()]
+    def a_rotating_session_waits_for_its_request(self) -> None:
+        if hasattr(self, "session") and self.session.state is State.ROTATING:
+            assert self.requests == [ChangeTable()]
 
     def teardown(self) -> None:
-        """In the end the user agent acks everything and gets everything."""
+        """In the end the user agent receives and acks everything."""
         if not hasattr(self, "session"):
             return
-        self.output(stuck=False)
-        self._do(self.session.check_storage())
-        for _ in range(10 * (self.number + len(self.pauses) + 2)):
-            if self.pauses:
-                self.a_pause_is_over()
-            elif self.questions:
-                self.storage_answers()
-            elif self.held:
-                self._ack(self.held)
+        self.output(paused=False)
+        self._carry_out(self.session.check_storage())
+        for _ in range(10 * (self.number + len(self.timers) + 2)):
+            if self.timers:
+                self.a_timer_fires()
+            elif self.requests:
+                self.storage_returns_a_result()
+            elif self.received:
+                self._ack(self.received)
         assert self.acked == self.accepted
         assert not any(self.tables.values())
 
@@ -233,14 +234,14 @@ TestSessionMachine.settings = settings(
 )
 
 
-def test_the_table_leaves_no_state_without_a_way_to_its_end() -> None:
+def test_every_state_can_reach_the_closed_state() -> None:
     for state in State:
         if state is not State.CLOSED:
             assert TRANSITIONS[state, Event.GONE] is State.CLOSED
 
 
-def test_the_table_names_every_state_and_every_event_a_user_agent_can_cause() -> None:
+def test_the_transitions_name_every_state_and_every_event_that_is_legal_somewhere() -> None:
     named = {state for state, _ in TRANSITIONS} | set(TRANSITIONS.values())
     assert named == set(State)
     events = {event for _, event in TRANSITIONS}
-    assert events == set(Event) - {Event.NONSENSE}, "nonsense is legal nowhere"
+    assert events == set(Event) - {Event.INVALID}, "INVALID is legal in no state"

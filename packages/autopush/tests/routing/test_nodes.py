@@ -1,4 +1,4 @@
-"""Calls from node to node: the own one by a function call, others over a link to a small server."""
+"""Calls from node to node: to the own node without a link, to others over HTTP."""
 
 import asyncio
 import json
@@ -9,77 +9,23 @@ import pytest
 from autopush.net.eager import begin
 from autopush.net.http import Request, Response
 from autopush.net.timers import TimerWheel
-from autopush.protocol.actions import Row
+from autopush.protocol.effects import Row
 from autopush.routing import nodes as nodes_module
-from autopush.routing import owed as owed_module
-from autopush.routing.local import ConnectedUser
 from autopush.routing.nodes import NodeAnswer, Nodes
-from autopush.store.messages import Messages
+from autopush.store.messages import row_of
 from autopush.webpush.notification import Notification
+from support.connection_harness import CHANNEL, UAID, Harness
 from support.http_shell import serving
 from support.sockets import deaf_port, full_port, unused_port
 
-UAID = "0123456789abcdef0123456789abcdef"
-CHANNEL = "11111111-2222-3333-4444-555555555555"
 OWN = "http://127.0.0.1:1"
 ROW = Row("02:1:x", None)
 
 
-class FakeUser(ConnectedUser):
-    def __init__(self) -> None:
-        self.accepts = True
-        self.free = True
-        self.delivered: list[tuple[Notification, Row | None]] = []
-        self.checks = 0
-
-    @property
-    def connected_at(self) -> int:
-        return 5
-
-    @property
-    def messages(self) -> Messages:
-        raise NotImplementedError
-
-    @property
-    def here(self) -> bool:
-        return True
-
-    def is_subscribed(self, channel_id: str) -> bool:
-        return True
-
-    def deliver(self, notification: Notification, row: Row | None) -> bool:
-        if self.accepts:
-            self.delivered.append((notification, row))
-        return self.accepts
-
-    async def hand_over(self, notification: Notification, row: Row | None) -> bool:
-        return self.deliver(notification, row)
-
-    def check_storage(self) -> bool:
-        self.checks += 1
-        return self.free
-
-    def leave(self, code: int, reason: str = "") -> None:
-        raise NotImplementedError
-
-
-class Local:
-    def __init__(self) -> None:
-        self.users: dict[str, FakeUser] = {}
-
-    def find(self, uaid: str) -> FakeUser | None:
-        return self.users.get(uaid)
-
-
 @pytest.fixture
-def local() -> Local:
-    return Local()
-
-
-@pytest.fixture
-async def nodes(local: Local) -> AsyncIterator[Nodes]:
+async def nodes(harness: Harness) -> AsyncIterator[Nodes]:
     wheel = TimerWheel(asyncio.get_running_loop(), 0.01)
-    opened = Nodes(OWN, local, wheel, connect_timeout=5)
+    opened = Nodes(OWN, harness.registry, wheel, connect_timeout=5)
     yield opened
     opened.close()
     wheel.close()
@@ -93,9 +39,9 @@ def at(port: int) -> str:
     return f"http://127.0.0.1:{port}"
 
 
-async def until(holds: Callable[[], bool]) -> None:
+async def until(condition: Callable[[], bool]) -> None:
     async with asyncio.timeout(10):
-        while not holds():  # noqa: ASYNC110 - a server does not tell when a connection ends
+        while not condition():  # noqa: ASYNC110 - a server has no event for a closed connection
             await asyncio.sleep(0)
 
 
@@ -109,17 +55,22 @@ Call = Callable[[Nodes, str], Awaitable[NodeAnswer]]
 # ── the own node ────────────────────────────────────────────────────────────────────────────────
 
 
-async def test_the_own_node_delivers_without_any_link(nodes: Nodes, local: Local) -> None:
-    user = local.users[UAID] = FakeUser()
-    sent = message()
-    assert await nodes.push(OWN, sent, ROW) is NodeAnswer.DONE
-    assert user.delivered == [(sent, ROW)]
+async def test_the_own_node_delivers_without_a_link(nodes: Nodes, harness: Harness) -> None:
+    agent = await harness.subscribed()
+    unsaved, stored = harness.message(agent.uaid), await harness.store_message(agent.uaid)
+    assert await nodes.push(OWN, unsaved, None) is NodeAnswer.DONE
+    assert await nodes.push(OWN, stored, row_of(stored)) is NodeAnswer.DONE
+    notifications = agent.received()
+    agent.ack(*notifications)
+    await harness.run_until_idle()
+    assert len(notifications) == 2
+    assert harness.rows() == []
 
 
-async def test_a_busy_user_agent_of_the_own_node_is_busy(nodes: Nodes, local: Local) -> None:
-    user = local.users[UAID] = FakeUser()
-    user.accepts = False
-    assert await nodes.push(OWN, message(), None) is NodeAnswer.BUSY
+async def test_a_busy_user_agent_of_the_own_node_is_busy(nodes: Nodes, harness: Harness) -> None:
+    agent = await harness.subscribed()
+    agent.connection.output_paused()
+    assert await nodes.push(OWN, harness.message(agent.uaid), None) is NodeAnswer.BUSY
 
 
 @PUSH_AND_CHECK
@@ -127,33 +78,39 @@ async def test_an_absent_user_agent_of_the_own_node_is_absent(nodes: Nodes, call
     assert await call(nodes, OWN) is NodeAnswer.ABSENT
 
 
-@pytest.mark.parametrize("free", [True, False])
-async def test_a_check_of_the_own_node_is_done_now_or_noted(
-    nodes: Nodes, local: Local, free: bool
+@pytest.mark.parametrize("busy", [True, False])
+async def test_a_check_of_the_own_node_is_made_now_or_later(
+    nodes: Nodes, harness: Harness, busy: bool
 ) -> None:
-    user = local.users[UAID] = FakeUser()
-    user.free = free
-    assert await nodes.check(OWN, UAID) is NodeAnswer.DONE
-    assert user.checks == 1
+    agent = await harness.subscribed()
+    message = await harness.store_message(agent.uaid)
+    if busy:
+        agent.connection.output_paused()
+    assert await nodes.check(OWN, agent.uaid) is NodeAnswer.DONE
+    await harness.run_until_idle()
+    assert agent.versions() == ([] if busy else [message.version])
+    agent.connection.output_resumed()
+    await harness.run_until_idle()
+    assert agent.versions() == ([message.version] if busy else [])
 
 
 # ── another node ────────────────────────────────────────────────────────────────────────────────
 
 
-async def test_what_another_node_is_asked(nodes: Nodes) -> None:
-    asked: list[tuple[str, str, bytes]] = []
+async def test_the_requests_to_another_node(nodes: Nodes) -> None:
+    calls: list[tuple[str, str, bytes]] = []
 
-    async def note(request: Request) -> Response:
-        asked.append((request.method, request.path, request.body))
-        return Response(200, b"words")
+    async def record(request: Request) -> Response:
+        calls.append((request.method, request.path, request.body))
+        return Response(200, b"text")
 
-    async with serving(note) as server:
+    async with serving(record) as server:
         sent = message()
         sent.stored = "message_2026_11"
         await nodes.push(at(server.port), sent, ROW)
         await nodes.check(at(server.port), UAID)
         await nodes.end_duplicate(at(server.port), UAID, 1234)
-    (push, check, end) = asked
+    (push, check, end) = calls
     assert push[:2] == ("PUT", f"/push/{UAID}")
     assert json.loads(push[2]) == {
         "channelID": CHANNEL,
@@ -180,11 +137,11 @@ async def test_what_another_node_is_asked(nodes: Nodes) -> None:
         (400, NodeAnswer.BUSY),
     ],
 )
-async def test_the_status_is_the_answer(
+async def test_the_status_decides_the_answer(
     nodes: Nodes, call: Call, status: int, answer: NodeAnswer
 ) -> None:
     async def always(request: Request) -> Response:
-        return Response(status, b"words of some length")
+        return Response(status, b"text of some length")
 
     async with serving(always) as server:
         for _ in range(2):  # the first answer was read to its end
@@ -216,49 +173,49 @@ async def test_a_node_that_does_not_answer_in_time_is_silent(
 
 @PUSH_AND_CHECK
 async def test_a_node_that_cannot_be_connected_to_in_time_is_silent(
-    local: Local, call: Call
+    harness: Harness, call: Call
 ) -> None:
-    """Its user agents may be connected to it all the while."""
+    """Its user agents may still be connected to it."""
     wheel = TimerWheel(asyncio.get_running_loop(), 0.01)
-    nodes = Nodes(OWN, local, wheel, connect_timeout=0.02)
+    nodes = Nodes(OWN, harness.registry, wheel, connect_timeout=0.02)
     with full_port() as port:
         assert await call(nodes, at(port)) is NodeAnswer.SILENT
     nodes.close()
     wheel.close()
 
 
-async def test_a_silent_node_costs_one_timeout_whatever_it_is_asked(
+async def test_a_silent_node_costs_one_timeout_whatever_is_called(
     nodes: Nodes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(nodes_module, "TOTAL_TIMEOUT", 0.05)
     with deaf_port() as port:
         assert await nodes.check(at(port), UAID) is NodeAnswer.SILENT
-        for ask in CALLS * 100:
-            assert begin(ask(nodes, at(port))) is NodeAnswer.SILENT, "it had to wait"
+        for make_call in CALLS * 100:
+            assert begin(make_call(nodes, at(port))) is NodeAnswer.SILENT, "it had to wait"
 
 
 @PUSH_AND_CHECK
-async def test_a_node_just_refused_is_unreachable_only_to_who_was_refused(
+async def test_only_calls_that_were_refused_report_a_node_as_unreachable(
     nodes: Nodes, call: Call
 ) -> None:
-    """It may be back already, and the user agent too: that is found out, not remembered."""
+    """It may be back already, and the user agent too: no refusal is remembered."""
     port = unused_port()
     both = await asyncio.gather(call(nodes, at(port)), call(nodes, at(port)))
     assert set(both) == {NodeAnswer.UNREACHABLE}
     assert await call(nodes, at(port)) is NodeAnswer.SILENT
 
 
-async def test_a_user_agent_that_came_back_to_a_node_just_refused_gets_its_check(
+async def test_a_node_that_is_back_after_a_refusal_gets_its_check(
     nodes: Nodes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(owed_module, "ASK_AGAIN", 0.01)
+    monkeypatch.setattr(nodes_module, "RETRY_INTERVAL", 0.01)
     checked = asyncio.Event()
 
-    async def note(request: Request) -> Response:
+    async def record(request: Request) -> Response:
         checked.set()
         return Response(200)
 
-    async with serving(note) as again:
+    async with serving(record) as again:
         port = again.port
         again.listener.close()
         await again.listener.wait_closed()
@@ -271,18 +228,18 @@ async def test_a_user_agent_that_came_back_to_a_node_just_refused_gets_its_check
         listener.close()
 
 
-async def test_a_node_that_talks_nonsense_is_silent(nodes: Nodes) -> None:
-    async def talk(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+async def test_a_node_with_an_invalid_response_is_silent(nodes: Nodes) -> None:
+    async def answer(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         writer.write(b"nonsense\r\n\r\n")
         writer.close()
 
-    server = await asyncio.start_server(talk, "127.0.0.1", 0)
+    server = await asyncio.start_server(answer, "127.0.0.1", 0)
     async with server:
         port = server.sockets[0].getsockname()[1]
         assert await nodes.check(at(port), UAID) is NodeAnswer.SILENT
 
 
-async def test_a_node_that_hangs_up_is_silent(nodes: Nodes) -> None:
+async def test_a_node_that_closes_the_connection_is_silent(nodes: Nodes) -> None:
     async def hang_up(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         writer.close()
 
@@ -292,7 +249,7 @@ async def test_a_node_that_hangs_up_is_silent(nodes: Nodes) -> None:
         assert await nodes.check(at(port), UAID) is NodeAnswer.SILENT
 
 
-async def test_a_node_with_too_much_waiting_is_silent(nodes: Nodes) -> None:
+async def test_a_node_with_too_many_open_calls_is_silent(nodes: Nodes) -> None:
     with deaf_port() as port:
         calls = [asyncio.ensure_future(nodes.check(at(port), UAID)) for _ in range(1001)]
         assert await calls[-1] is NodeAnswer.SILENT
@@ -300,29 +257,29 @@ async def test_a_node_with_too_much_waiting_is_silent(nodes: Nodes) -> None:
         assert set(await asyncio.gather(*calls[:-1])) == {NodeAnswer.SILENT}
 
 
-async def test_a_check_that_a_silent_node_owes_is_asked_for_until_it_answers(
+async def test_a_check_that_a_silent_node_missed_is_repeated_until_it_answers(
     nodes: Nodes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(owed_module, "ASK_AGAIN", 0.01)
+    monkeypatch.setattr(nodes_module, "RETRY_INTERVAL", 0.01)
     answers = [500, 500, 202]
-    asked: asyncio.Queue[str] = asyncio.Queue()
+    calls: asyncio.Queue[str] = asyncio.Queue()
 
     async def answer(request: Request) -> Response:
-        asked.put_nowait(request.path)
+        calls.put_nowait(request.path)
         return Response(answers.pop(0) if answers else 200)
 
     async with serving(answer) as server:
         assert await nodes.check(at(server.port), UAID) is NodeAnswer.SILENT
         for _ in range(3):
-            assert await asyncio.wait_for(asked.get(), 5) == f"/notif/{UAID}"
+            assert await asyncio.wait_for(calls.get(), 5) == f"/notif/{UAID}"
         await nodes.check(at(server.port), UAID)  # behind the last answer on the same link
-    assert asked.qsize() == 1
+    assert calls.qsize() == 1
 
 
-async def test_who_ends_tells_silent_nodes_what_they_missed(
+async def test_finish_repeats_the_checks_that_silent_nodes_missed(
     nodes: Nodes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(owed_module, "ASK_AGAIN", 0.01)
+    monkeypatch.setattr(nodes_module, "RETRY_INTERVAL", 0.01)
     answers = [500, 500]
 
     async def answer(request: Request) -> Response:
@@ -342,7 +299,7 @@ async def test_who_ends_tells_silent_nodes_what_they_missed(
     ],
     ids=["end of a duplicate", "push of a stored message"],
 )
-async def test_a_call_that_waits_for_the_store_over_there_holds_up_nobody_else(
+async def test_a_call_that_waits_for_the_other_nodes_store_delays_no_other(
     nodes: Nodes, call: Callable[[Nodes, str, str], Awaitable[object]]
 ) -> None:
     slow, go = asyncio.Event(), asyncio.Event()
@@ -399,7 +356,7 @@ async def test_a_node_id_that_names_no_node_is_unreachable(
 # ── links ───────────────────────────────────────────────────────────────────────────────────────
 
 
-async def test_the_number_of_links_is_bounded_the_oldest_goes(
+async def test_the_number_of_links_is_bounded_and_the_oldest_is_closed(
     nodes: Nodes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(nodes_module, "MAX_LINKS", 2)
@@ -411,7 +368,7 @@ async def test_the_number_of_links_is_bounded_the_oldest_goes(
         assert await nodes.check(at(first.port), UAID) is NodeAnswer.DONE
 
 
-async def test_closing_ends_every_link(nodes: Nodes) -> None:
+async def test_close_closes_every_link(nodes: Nodes) -> None:
     async with serving() as first, serving() as second:
         for server in (first, second):
             await nodes.check(at(server.port), UAID)

@@ -1,373 +1,278 @@
-"""The way of a message, with a store of dicts and user agents and nodes that answer as told."""
+"""How a message reaches its user: a socket of this worker, another node, or the store."""
 
 import pytest
 
-from autopush.protocol.actions import Row
-from autopush.routing.local import ConnectedUser
-from autopush.routing.nodes import NodeAnswer, Nodes
-from autopush.routing.webpush import Outcome, Recipient, WebPushRouter
-from autopush.store import PushStore, TablePlan
-from autopush.store.messages import Messages
+from autopush.protocol.effects import Row
+from autopush.routing.nodes import NodeAnswer
+from autopush.routing.webpush import DeliveryResult, UserOnRecord, WebPushRouter
 from autopush.webpush.errors import PushError
 from autopush.webpush.notification import Notification
 from keytables import Throttled
-from support.clocks import ManualClock
-from support.memory_engine import MemoryEngine
+from support.connection_harness import CHANNEL, NODE, OTHER, OTHER_NODE, UAID, Harness, UserAgent
+from support.month_cluster import NOVEMBER, ONE, TWO, Cluster
 
-UAID = "0123456789abcdef0123456789abcdef"
-CHANNEL = "11111111-2222-3333-4444-555555555555"
-OTHER = "99999999-2222-3333-4444-555555555555"
-NODE, OTHER_NODE = "http://one:8081", "http://two:8081"
-
-
-class FakeUser(ConnectedUser):
-    def __init__(self, messages: Messages) -> None:
-        self._messages = messages
-        self.accepts = True
-        self.stays = True
-        self.channels: set[str] = {CHANNEL}
-        self.delivered: list[tuple[str, Row | None]] = []
-        self.checks = 0
-
-    @property
-    def connected_at(self) -> int:
-        return 5
-
-    @property
-    def messages(self) -> Messages:
-        return self._messages
-
-    @property
-    def here(self) -> bool:
-        return self.stays
-
-    def is_subscribed(self, channel_id: str) -> bool:
-        return channel_id in self.channels
-
-    def deliver(self, notification: Notification, row: Row | None) -> bool:
-        if self.accepts:
-            self.delivered.append((notification.version, row))
-        return self.accepts
-
-    async def hand_over(self, notification: Notification, row: Row | None) -> bool:
-        return self.deliver(notification, row)
-
-    def check_storage(self) -> bool:
-        self.checks += 1
-        return True
-
-    def leave(self, code: int, reason: str = "") -> None:
-        self.stays = False
-
-
-class FakeNodes(Nodes):
-    def __init__(self) -> None:
-        self.own_id = NODE
-        self.push_answer = NodeAnswer.DONE
-        self.check_answer = NodeAnswer.DONE
-        self.calls: list[tuple[str, str]] = []
-        self.pushed: list[Notification] = []
-
-    async def push(self, node_id: str, notification: Notification, row: Row | None) -> NodeAnswer:
-        self.calls.append(("push", node_id))
-        self.pushed.append(notification)
-        return self.push_answer
-
-    async def check(self, node_id: str, uaid: str) -> NodeAnswer:
-        self.calls.append(("check", node_id))
-        return self.check_answer
-
-
-class House:
-    """One endpoint and what is around it."""
-
-    def __init__(self, store: PushStore, engine: MemoryEngine, clock: ManualClock) -> None:
-        self.store = store
-        self.engine = engine
-        self.clock = clock
-        self.nodes = FakeNodes()
-        self.user: FakeUser | None = None
-
-    def find(self, uaid: str) -> FakeUser | None:
-        return self.user
-
-    def connect(self) -> FakeUser:
-        self.user = FakeUser(self.store.current)
-        return self.user
-
-    async def record(self, node_id: str | None = NODE) -> None:
-        await self.store.users.create(UAID, node_id or NODE, 5, "message")
-        await self.store.current.add_channel(UAID, CHANNEL)
-        if node_id is None:
-            record = await self.store.users.get(UAID)
-            assert record is not None
-            await self.store.users.clear_node(record)
-
-    def router(self, *, store_first: bool) -> WebPushRouter:
-        return WebPushRouter(self.store, self, self.nodes, store_first=store_first)
-
-    async def send(self, *, store_first: bool, ttl: int = 60) -> Outcome:
-        router = self.router(store_first=store_first)
-        notification = Notification(
-            uaid=UAID,
-            channel_id=CHANNEL,
-            version="version",
-            ttl=ttl,
-            timestamp=int(self.clock()),
-            sort_time=int(self.clock() * 1e6),
-        )
-        self.engine.calls.clear()
-        return await router.route(await router.find(UAID, CHANNEL), notification)
-
-    @property
-    def stored(self) -> int:
-        rows = self.engine.tables["message"].items
-        return sum(1 for key in rows if key[1] != " ")
-
-    async def node_on_record(self) -> str | None:
-        record = await self.store.users.get(UAID)
-        return record.node_id if record else None
-
-
-@pytest.fixture
-async def house() -> House:
-    clock = ManualClock()
-    engine = MemoryEngine(clock)
-    store = await PushStore.open(engine, TablePlan(), key_hash="", clock=clock)
-    return House(store, engine, clock)
-
+THIRD_NODE = "http://three:8081"
 
 BOTH = pytest.mark.parametrize("store_first", [True, False], ids=["store-first", "bypass"])
 
-# ── who is meant ────────────────────────────────────────────────────────────────────────────────
+
+def router(harness: Harness, *, store_first: bool = True) -> WebPushRouter:
+    return WebPushRouter(harness.store, harness.registry, harness.nodes, store_first=store_first)
 
 
-async def test_a_user_agent_of_this_worker_is_found_without_storage(house: House) -> None:
-    user = house.connect()
-    recipient = await house.router(store_first=True).find(UAID, CHANNEL)
-    assert recipient == Recipient(user.messages, user)
-    assert house.engine.calls == []
+async def send(harness: Harness, *, store_first: bool, ttl: int = 60) -> DeliveryResult:
+    route = router(harness, store_first=store_first)
+    return await route.route(await route.find(UAID, CHANNEL), harness.message(ttl=ttl))
 
 
-async def test_an_unknown_user_is_410_103(house: House) -> None:
+async def connected(harness: Harness) -> UserAgent:
+    """A known user on a socket of this worker."""
+    await harness.known_user()
+    agent = await harness.identified(UAID)
+    harness.engine.calls.clear()
+    harness.nodes.calls.clear()
+    return agent
+
+
+async def not_connected(harness: Harness) -> None:
+    """A known user whose record names no node."""
+    await harness.known_user()
+    await harness.store.users.clear_node(await harness.record())
+
+
+async def refusal(harness: Harness, channel: str = CHANNEL) -> tuple[int, int | None]:
+    """Status and errno of an endpoint that has no recipient."""
     with pytest.raises(PushError) as caught:
-        await house.router(store_first=True).find(UAID, CHANNEL)
-    assert (caught.value.status, caught.value.errno) == (410, 103)
+        await router(harness).find(UAID, channel)
+    return caught.value.status, caught.value.errno
 
 
-async def test_an_unknown_channel_is_410_106(house: House) -> None:
-    await house.record()
-    with pytest.raises(PushError) as caught:
-        await house.router(store_first=True).find(UAID, OTHER)
-    assert (caught.value.status, caught.value.errno) == (410, 106)
+# ── finding the user ────────────────────────────────────────────────────────────────────────────
 
 
-async def test_a_user_of_an_unknown_table_is_dropped_with_410_106(house: House) -> None:
-    await house.store.users.create(UAID, NODE, 5, "message_2011_01")
-    with pytest.raises(PushError) as caught:
-        await house.router(store_first=True).find(UAID, CHANNEL)
-    assert caught.value.errno == 106
-    assert await house.store.users.get(UAID) is None
+async def test_a_user_agent_of_this_worker_is_found_without_a_store_call(harness: Harness) -> None:
+    agent = await connected(harness)
+    assert await router(harness).find(UAID, CHANNEL) is agent.connection
+    assert harness.engine.calls == []
 
 
-async def test_a_user_that_gets_a_table_meanwhile_is_not_dropped(house: House) -> None:
-    await house.store.users.create(UAID, NODE, 5, "message_2011_01")
-    record = await house.store.users.get(UAID)
-    assert record is not None
-    await house.store.users.move(UAID, NODE, 5, old="message_2011_01", new="message")
-    assert not await house.store.drop_user(record)
-    assert await house.store.users.get(UAID) is not None
+async def test_an_unknown_user_is_410_103(harness: Harness) -> None:
+    assert await refusal(harness) == (410, 103)
 
 
-async def test_a_user_behind_a_bridge_is_400_108_and_its_record_left_alone(house: House) -> None:
-    await house.record()
-    house.engine.tables["router"].items[UAID,]["router_type"] = "apns"
-    with pytest.raises(PushError) as caught:
-        await house.router(store_first=True).find(UAID, CHANNEL)
-    assert (caught.value.status, caught.value.errno) == (400, 108)
-    assert await house.store.users.get(UAID) is not None
+async def test_an_unknown_channel_is_410_106(harness: Harness) -> None:
+    await harness.known_user()
+    assert await refusal(harness, OTHER) == (410, 106)
 
 
-async def test_a_channel_the_connection_does_not_know_yet_is_looked_up(house: House) -> None:
-    await house.record()
-    house.connect().channels = set()
-    recipient = await house.router(store_first=True).find(UAID, CHANNEL)
-    assert recipient.user is None
-    assert recipient.record is not None
+async def test_a_user_of_an_unknown_table_is_dropped_with_410_106(harness: Harness) -> None:
+    await harness.store.users.create(UAID, NODE, 5, "message_2011_01")
+    assert await refusal(harness) == (410, 106)
+    assert harness.users() == []
+
+
+async def test_a_user_that_has_changed_tables_meanwhile_is_not_dropped(harness: Harness) -> None:
+    await harness.store.users.create(UAID, NODE, 5, "message_2011_01")
+    record = await harness.record()
+    await harness.store.users.move(UAID, NODE, 5, old="message_2011_01", new="message")
+    assert not await harness.store.drop_user(record)
+    assert harness.users() == [UAID]
+
+
+async def test_a_user_behind_a_bridge_is_400_108_and_its_record_is_kept(harness: Harness) -> None:
+    await harness.known_user()
+    harness.change_record(router_type="apns")
+    assert await refusal(harness) == (400, 108)
+    assert harness.users() == [UAID]
+
+
+async def test_a_channel_the_connection_does_not_know_yet_is_read_from_the_store(
+    harness: Harness,
+) -> None:
+    await connected(harness)
+    await harness.store.current.add_channel(UAID, OTHER)
+    assert isinstance(await router(harness).find(UAID, OTHER), UserOnRecord)
 
 
 # ── connected to this worker ────────────────────────────────────────────────────────────────────
 
 
-async def test_store_first_commits_what_a_connected_user_agent_gets(house: House) -> None:
-    user = house.connect()
-    assert await house.send(store_first=True) is Outcome.DELIVERED
-    ((version, row),) = user.delivered
-    assert version == "version"
-    assert row is not None
-    assert house.stored == 1
-    assert house.nodes.calls == []
+async def test_store_first_stores_what_a_connected_user_agent_gets(harness: Harness) -> None:
+    agent = await connected(harness)
+    assert await send(harness, store_first=True) is DeliveryResult.DELIVERED
+    assert agent.versions() == harness.stored_versions() != []
+    assert harness.nodes.calls == []
 
 
-async def test_bypass_never_touches_storage_for_a_connected_user_agent(house: House) -> None:
-    user = house.connect()
-    assert await house.send(store_first=False) is Outcome.DELIVERED
-    assert user.delivered == [("version", None)]
-    assert house.engine.calls == []
+async def test_bypass_never_calls_the_store_for_a_connected_user_agent(harness: Harness) -> None:
+    agent = await connected(harness)
+    assert await send(harness, store_first=False) is DeliveryResult.DELIVERED
+    assert len(agent.versions()) == 1
+    assert harness.engine.calls == []
 
 
 @BOTH
-async def test_ttl_0_never_touches_storage(house: House, store_first: bool) -> None:
-    user = house.connect()
-    assert await house.send(store_first=store_first, ttl=0) is Outcome.DELIVERED
-    assert user.delivered == [("version", None)]
-    user.accepts = False
-    assert await house.send(store_first=store_first, ttl=0) is Outcome.DISCARDED
-    assert house.engine.calls == []
+async def test_ttl_0_never_calls_the_store(harness: Harness, store_first: bool) -> None:
+    agent = await connected(harness)
+    assert await send(harness, store_first=store_first, ttl=0) is DeliveryResult.DELIVERED
+    assert len(agent.versions()) == 1
+    agent.connection.output_paused()
+    assert await send(harness, store_first=store_first, ttl=0) is DeliveryResult.DISCARDED
+    assert agent.received() == []
+    assert harness.engine.calls == []
 
 
 @BOTH
-async def test_what_a_busy_user_agent_cannot_take_is_stored_and_its_node_told(
-    house: House, store_first: bool
+async def test_a_message_for_a_busy_user_agent_is_stored_and_its_node_called(
+    harness: Harness, store_first: bool
 ) -> None:
-    await house.record()
-    house.connect().accepts = False
-    assert await house.send(store_first=store_first) is Outcome.DELIVERED
-    assert house.stored == 1
-    assert house.nodes.calls == [("check", NODE)]
+    agent = await connected(harness)
+    agent.connection.output_paused()
+    assert await send(harness, store_first=store_first) is DeliveryResult.DELIVERED
+    assert agent.received() == []
+    assert len(harness.rows()) == 1
+    assert harness.nodes.calls == [("check", NODE, UAID)]
 
 
-async def test_a_user_agent_that_left_during_the_commit_is_looked_for_elsewhere(
-    house: House,
+async def test_a_message_is_not_delivered_if_its_user_agent_disconnects_during_the_commit(
+    cluster: Cluster,
 ) -> None:
-    await house.record(OTHER_NODE)
-    house.connect().stays = False
-    await house.send(store_first=True)
-    assert house.nodes.calls == [("check", OTHER_NODE)]
+    node = await cluster.add(ONE)
+    await cluster.add(TWO)
+    await cluster.known_user(NOVEMBER)
+    agent = await cluster.hello(node)
+    agent.received()
+    node.gate.at(0, node.gate.hold)
+    message = cluster.message()
+    push = await cluster.start_push(node, message)
+    assert agent.versions() == [message.version]
+    agent.disconnect()
+    await cluster.change_record(node_id=TWO)
+    node.gate.release()
+    await cluster.run_until_idle()
+    assert await push is DeliveryResult.STORED
+    assert (await cluster.record()).node_id is None, "the node on record was called"
 
 
 @BOTH
-async def test_a_message_that_cannot_be_stored_is_an_error(house: House, store_first: bool) -> None:
-    house.connect().accepts = False
-    house.engine.failures.append(Throttled("full"))
+async def test_a_message_that_cannot_be_stored_is_an_error(
+    harness: Harness, store_first: bool
+) -> None:
+    agent = await connected(harness)
+    agent.connection.output_paused()
+    harness.engine.fail("put message", Throttled("full"))
     with pytest.raises(Throttled):
-        await house.send(store_first=store_first)
+        await send(harness, store_first=store_first)
 
 
 # ── on another node ─────────────────────────────────────────────────────────────────────────────
 
 
 @BOTH
-async def test_the_node_on_record_takes_it(house: House, store_first: bool) -> None:
-    await house.record(OTHER_NODE)
-    assert await house.send(store_first=store_first) is Outcome.DELIVERED
-    assert house.nodes.calls == [("push", OTHER_NODE)]
-    assert house.stored == int(store_first)
-    assert house.nodes.pushed[0].stored == ("message" if store_first else None)
+async def test_the_node_on_record_gets_the_message(harness: Harness, store_first: bool) -> None:
+    await harness.known_user()
+    harness.nodes.push_answer = NodeAnswer.DONE
+    assert await send(harness, store_first=store_first) is DeliveryResult.DELIVERED
+    assert harness.nodes.calls == [("push", OTHER_NODE, UAID)]
+    assert len(harness.rows()) == int(store_first)
+    assert harness.nodes.pushed[0].stored == ("message" if store_first else None)
 
 
 @BOTH
-async def test_ttl_0_is_handed_over_and_never_stored(house: House, store_first: bool) -> None:
-    await house.record(OTHER_NODE)
-    assert await house.send(store_first=store_first, ttl=0) is Outcome.DELIVERED
-    assert house.nodes.calls == [("push", OTHER_NODE)]
-    assert house.stored == 0
+async def test_a_message_with_ttl_0_is_pushed_to_the_node_and_never_stored(
+    harness: Harness, store_first: bool
+) -> None:
+    await harness.known_user()
+    harness.nodes.push_answer = NodeAnswer.DONE
+    assert await send(harness, store_first=store_first, ttl=0) is DeliveryResult.DELIVERED
+    assert harness.nodes.calls == [("push", OTHER_NODE, UAID)]
+    assert harness.rows() == []
 
 
 @BOTH
 @pytest.mark.parametrize("answer", [NodeAnswer.ABSENT, NodeAnswer.UNREACHABLE])
 async def test_a_node_without_the_user_agent_is_cleared_from_the_record(
-    house: House, store_first: bool, answer: NodeAnswer
+    harness: Harness, store_first: bool, answer: NodeAnswer
 ) -> None:
-    await house.record(OTHER_NODE)
-    house.nodes.push_answer = house.nodes.check_answer = answer
-    assert await house.send(store_first=store_first) is Outcome.STORED
-    assert await house.node_on_record() is None
-    assert house.stored == 1
-    assert house.nodes.calls == [("push", OTHER_NODE)]
+    await harness.known_user()
+    harness.nodes.push_answer = harness.nodes.check_answer = answer
+    assert await send(harness, store_first=store_first) is DeliveryResult.STORED
+    assert (await harness.record()).node_id is None
+    assert len(harness.rows()) == 1
+    assert harness.nodes.calls == [("push", OTHER_NODE, UAID)]
 
 
 @pytest.mark.parametrize("answer", [NodeAnswer.BUSY, NodeAnswer.SILENT])
-async def test_a_busy_or_silent_node_keeps_its_place_and_is_told_to_look(
-    house: House, answer: NodeAnswer
+async def test_a_busy_or_silent_node_stays_on_record_and_is_called_to_check_storage(
+    harness: Harness, answer: NodeAnswer
 ) -> None:
-    await house.record(OTHER_NODE)
-    house.nodes.push_answer = answer
-    assert await house.send(store_first=False) is Outcome.DELIVERED
-    assert await house.node_on_record() == OTHER_NODE
-    assert house.nodes.calls == [("push", OTHER_NODE), ("check", OTHER_NODE)]
-    assert house.stored == 1
+    await harness.known_user()
+    harness.nodes.push_answer = answer
+    assert await send(harness, store_first=False) is DeliveryResult.DELIVERED
+    assert (await harness.record()).node_id == OTHER_NODE
+    assert harness.nodes.calls == [("push", OTHER_NODE, UAID), ("check", OTHER_NODE, UAID)]
+    assert len(harness.rows()) == 1
 
 
 @BOTH
-async def test_a_user_that_is_away_gets_it_stored(house: House, store_first: bool) -> None:
-    await house.record(None)
-    assert await house.send(store_first=store_first) is Outcome.STORED
-    assert house.stored == 1
-    assert house.nodes.calls == []
+async def test_a_message_for_a_user_that_is_not_connected_is_stored(
+    harness: Harness, store_first: bool
+) -> None:
+    await not_connected(harness)
+    assert await send(harness, store_first=store_first) is DeliveryResult.STORED
+    assert len(harness.rows()) == 1
+    assert harness.nodes.calls == []
 
 
 @BOTH
-async def test_ttl_0_for_a_user_that_is_away_is_discarded(house: House, store_first: bool) -> None:
-    await house.record(None)
-    assert await house.send(store_first=store_first, ttl=0) is Outcome.DISCARDED
-    assert house.stored == 0
+async def test_a_message_with_ttl_0_for_a_user_that_is_not_connected_is_discarded(
+    harness: Harness, store_first: bool
+) -> None:
+    await not_connected(harness)
+    assert await send(harness, store_first=store_first, ttl=0) is DeliveryResult.DISCARDED
+    assert harness.rows() == []
 
 
-async def test_a_user_that_reconnected_meanwhile_is_found_by_the_second_look(house: House) -> None:
-    await house.record(OTHER_NODE)
+async def test_a_user_that_has_reconnected_meanwhile_is_found_by_the_second_read(
+    harness: Harness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await harness.known_user()
 
-    class Reconnecting(FakeNodes):
-        async def push(
-            self, node_id: str, notification: Notification, row: Row | None
-        ) -> NodeAnswer:
-            record = await house.store.users.get(UAID)
-            assert record is not None
-            await house.store.users.connect(record, NODE, 6)
-            self.calls.append(("push", node_id))
-            return NodeAnswer.ABSENT
+    async def reconnect(node_id: str, notification: Notification, row: Row | None) -> NodeAnswer:
+        await harness.store.users.connect(await harness.record(), THIRD_NODE, 6)
+        return NodeAnswer.ABSENT
 
-    house.nodes = Reconnecting()
-    await house.send(store_first=False)
-    assert house.nodes.calls == [("push", OTHER_NODE), ("check", NODE)]
-    assert await house.node_on_record() == NODE
+    monkeypatch.setattr(harness.nodes, "push", reconnect)
+    await send(harness, store_first=False)
+    assert harness.nodes.calls == [("check", THIRD_NODE, UAID)]
+    assert (await harness.record()).node_id == THIRD_NODE
 
 
-async def test_a_user_that_vanished_meanwhile_is_410_105(house: House) -> None:
-    await house.record(OTHER_NODE)
+async def test_a_user_that_was_dropped_meanwhile_is_410_105(
+    harness: Harness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await harness.known_user()
 
-    class Vanishing(FakeNodes):
-        async def push(
-            self, node_id: str, notification: Notification, row: Row | None
-        ) -> NodeAnswer:
-            await house.store.users.drop(UAID)
-            return NodeAnswer.BUSY
+    async def drop(node_id: str, notification: Notification, row: Row | None) -> NodeAnswer:
+        await harness.store.users.drop(UAID)
+        return NodeAnswer.BUSY
 
-    house.nodes = Vanishing()
+    monkeypatch.setattr(harness.nodes, "push", drop)
     with pytest.raises(PushError) as caught:
-        await house.send(store_first=False)
+        await send(harness, store_first=False)
     assert (caught.value.status, caught.value.errno) == (410, 105)
 
 
-async def test_a_stale_node_found_only_by_the_second_look_is_cleared_too(house: House) -> None:
-    await house.record(OTHER_NODE)
-    house.nodes.push_answer = NodeAnswer.BUSY
-    house.nodes.check_answer = NodeAnswer.UNREACHABLE
-    assert await house.send(store_first=False) is Outcome.STORED
-    assert await house.node_on_record() is None
+async def test_a_stale_node_found_only_by_the_second_read_is_cleared_too(harness: Harness) -> None:
+    await harness.known_user()
+    harness.nodes.push_answer = NodeAnswer.BUSY
+    harness.nodes.check_answer = NodeAnswer.UNREACHABLE
+    assert await send(harness, store_first=False) is DeliveryResult.STORED
+    assert (await harness.record()).node_id is None
 
 
-async def test_a_record_that_cannot_be_read_again_leaves_the_message_stored(house: House) -> None:
-    await house.record(None)
-    router = house.router(store_first=False)
-    recipient = await router.find(UAID, CHANNEL)
-    notification = Notification(uaid=UAID, channel_id=CHANNEL, version="v", ttl=9, sort_time=1)
-    original = house.engine.tables["router"].get
-
-    async def failing(key: object) -> None:
-        raise Throttled("reads are throttled")
-
-    house.engine.tables["router"].get = failing  # type: ignore[method-assign]
-    assert await router.route(recipient, notification) is Outcome.STORED
-    house.engine.tables["router"].get = original  # type: ignore[method-assign]
-    assert house.stored == 1
+async def test_if_the_record_cannot_be_read_again_the_message_is_stored(harness: Harness) -> None:
+    await not_connected(harness)
+    harness.engine.fail("get router", None, Throttled("reads are throttled"))
+    assert await send(harness, store_first=False) is DeliveryResult.STORED
+    assert len(harness.rows()) == 1

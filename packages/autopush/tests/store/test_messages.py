@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from autopush.protocol.actions import Row
+from autopush.protocol.effects import Row
 from autopush.store import PushStore, TablePlan
 from autopush.store.messages import PAGE, row_of
 from autopush.store.tables import message_table

@@ -132,6 +132,6 @@ async def test_a_read_that_differs_from_what_was_written_is_a_failure(
         return None
 
     monkeypatch.setattr(guarded.tables["router"], "get", nothing)
-    with pytest.raises(PreflightFailed, match="GetItem on table router does not answer"):
+    with pytest.raises(PreflightFailed, match="GetItem on table router does not return"):
         await check(guarded, clock)
     assert await rows(guarded) == []

@@ -21,11 +21,8 @@ ENVELOPE = {"hostname": "box", "logger": "Autopush-2.0"}
 
 
 @pytest.fixture
-def log_file(tmp_path: Path) -> Iterator[Path]:
-    level = logging.getLogger().level
-    yield tmp_path / "autopush.log"
-    logs.shutdown()
-    logging.getLogger().setLevel(level)
+def log_file(tmp_path: Path) -> Path:
+    return tmp_path / "autopush.log"
 
 
 def configure(path: Path, level: str = "debug", **more: Any) -> None:

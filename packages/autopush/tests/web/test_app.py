@@ -8,7 +8,7 @@ import pytest
 
 from autopush.version import VERSION
 from keytables import KeyTuple, Unavailable
-from support.connection_house import UAID, House
+from support.connection_harness import UAID, Harness
 from support.endpoint_harness import Endpoint, headers_of, refusal
 
 TOKEN_PATHS = ["/wpush/v1/token", "/wpush/v2/token", "/wpush/token"]
@@ -25,15 +25,15 @@ def cors_of(headers: dict[str, str]) -> dict[str, str]:
 
 @pytest.mark.parametrize("version", ["v1", None])
 async def test_a_push_reaches_its_endpoint_with_or_without_version(
-    house: House, endpoint: Endpoint, version: str | None
+    harness: Harness, endpoint: Endpoint, version: str | None
 ) -> None:
-    await house.known_user()
+    await harness.known_user()
     path = endpoint.path()
     if version is None:
         path = path.replace("/v1/", "/")
     response = await endpoint.ask("POST", path, {"ttl": "60"})
     assert response.status == 201
-    assert len(house.rows()) == 1
+    assert len(harness.rows()) == 1
 
 
 @pytest.mark.parametrize("path", TOKEN_PATHS)
@@ -115,19 +115,19 @@ async def test_a_page_served_twice_carries_its_headers_once(endpoint: Endpoint) 
 @pytest.mark.parametrize("spell", [str, quote, lambda text: text.replace("=", "%3d")])
 @pytest.mark.parametrize("padded", [True, False])
 async def test_a_message_id_may_be_percent_encoded_and_lack_its_padding(
-    house: House, endpoint: Endpoint, spell: object, padded: bool
+    harness: Harness, endpoint: Endpoint, spell: object, padded: bool
 ) -> None:
     assert callable(spell)
     for _ in range(6):  # ids of all lengths, with padding and without
-        message = house.message()
-        await house.store.current.store(message)
+        message = harness.message()
+        await harness.store.current.store(message)
         text = message.version if padded else message.version.rstrip("=")
         assert (await endpoint.ask("DELETE", f"/m/{spell(text)}")).status == 204
-        assert house.rows() == []
+        assert harness.rows() == []
 
 
-async def test_a_token_may_be_percent_encoded(house: House, endpoint: Endpoint) -> None:
-    await house.known_user()
+async def test_a_token_may_be_percent_encoded(harness: Harness, endpoint: Endpoint) -> None:
+    await harness.known_user()
     path = endpoint.path().replace("g", "%67", 1)
     assert (await endpoint.ask("POST", path, {"ttl": "60"})).status == 201
 
@@ -155,9 +155,9 @@ async def test_options_and_head_are_200_everywhere(
 @pytest.mark.parametrize(("method", "status"), [("GET", 503), ("HEAD", 503), ("OPTIONS", 200)])
 @pytest.mark.parametrize("path", ["/health", "/__heartbeat__"])
 async def test_head_of_a_status_page_has_the_status_of_get(
-    house: House, endpoint: Endpoint, path: str, method: str, status: int
+    harness: Harness, endpoint: Endpoint, path: str, method: str, status: int
 ) -> None:
-    house.engine.fail("get router", Unavailable("gone"))
+    harness.engine.fail("get router", Unavailable("gone"))
     assert (await endpoint.ask(method, path)).status == status
 
 
@@ -201,9 +201,9 @@ async def test_other_pages_may_be_read_by_any_origin(endpoint: Endpoint, path: s
 
 
 async def test_a_push_and_its_deletion_carry_the_headers_of_their_route(
-    house: House, endpoint: Endpoint
+    harness: Harness, endpoint: Endpoint
 ) -> None:
-    await house.known_user()
+    await harness.known_user()
     pushed = await endpoint.push()
     assert headers_of(pushed)[f"{CORS}allow-methods"] == "POST"
     location = dict(pushed.headers)["Location"]
@@ -215,32 +215,32 @@ async def test_a_push_and_its_deletion_carry_the_headers_of_their_route(
 @pytest.mark.parametrize("method", ["GET", "OPTIONS", "POST", "DELETE"])
 @pytest.mark.parametrize("path", PATHS)
 async def test_without_cors_no_response_has_its_headers(
-    house: House, method: str, path: str
+    harness: Harness, method: str, path: str
 ) -> None:
-    endpoint = Endpoint(house, cors=False)
+    endpoint = Endpoint(harness, cors=False)
     assert cors_of(headers_of(await endpoint.ask(method, path))) == {}
 
 
 @pytest.mark.parametrize("method", ["GET", "OPTIONS", "POST", "DELETE"])
 @pytest.mark.parametrize("path", PATHS)
 async def test_with_hsts_every_response_has_its_header(
-    house: House, method: str, path: str
+    harness: Harness, method: str, path: str
 ) -> None:
     name = "strict-transport-security"
-    endpoint = Endpoint(house, hsts_max_age=31_536_000)
+    endpoint = Endpoint(harness, hsts_max_age=31_536_000)
     headers = headers_of(await endpoint.ask(method, path))
     assert headers[name] == "max-age=31536000;includeSubDomains"
-    assert name not in headers_of(await Endpoint(house).ask(method, path))
+    assert name not in headers_of(await Endpoint(harness).ask(method, path))
 
 
 # ── too much at once ────────────────────────────────────────────────────────────────────────────
 
 
 async def test_requests_beyond_the_limit_are_503_201_until_others_end(
-    house: House, monkeypatch: pytest.MonkeyPatch
+    harness: Harness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    await house.known_user()
-    table, released = house.engine.tables["router"], asyncio.Event()
+    await harness.known_user()
+    table, released = harness.engine.tables["router"], asyncio.Event()
     get = table.get
 
     async def slowly(key: KeyTuple) -> object:
@@ -248,7 +248,7 @@ async def test_requests_beyond_the_limit_are_503_201_until_others_end(
         return await get(key)
 
     monkeypatch.setattr(table, "get", slowly)
-    endpoint = Endpoint(house, max_requests=2)
+    endpoint = Endpoint(harness, max_requests=2)
     slow = [asyncio.ensure_future(endpoint.push()) for _ in range(2)]
     await asyncio.sleep(0)
     assert refusal(await endpoint.push()) == (503, 201)
@@ -259,13 +259,13 @@ async def test_requests_beyond_the_limit_are_503_201_until_others_end(
 
 
 async def test_refused_and_failed_requests_are_no_longer_in_progress(
-    house: House, monkeypatch: pytest.MonkeyPatch
+    harness: Harness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    await house.known_user()
-    endpoint = Endpoint(house, max_requests=1)
+    await harness.known_user()
+    endpoint = Endpoint(harness, max_requests=1)
     for _ in range(3):
         assert (await endpoint.ask("POST", "/wpush/v1/token")).status == 404
-        house.engine.fail("get router", RuntimeError("a bug"))
+        harness.engine.fail("get router", RuntimeError("a bug"))
         with pytest.raises(RuntimeError):
             await endpoint.push()
     assert (await endpoint.push()).status == 201

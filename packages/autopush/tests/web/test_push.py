@@ -10,7 +10,7 @@ import pytest
 from autopush.net.http_messages import Response
 from autopush.webpush.identifiers import parse_message_id
 from keytables import ItemTooLarge, Throttled, Unavailable
-from support.connection_house import CHANNEL, ENDPOINT, NODE, OTHER, UAID, House
+from support.connection_harness import CHANNEL, ENDPOINT, NODE, OTHER, UAID, Harness
 from support.endpoint_harness import AES128GCM, MAX_DATA, MAX_TTL, Endpoint, headers_of, refusal
 from support.senders import Sender
 
@@ -19,13 +19,13 @@ BODY = b"\xc3\x28\xa0\xa1\xe2\x28\xa1"
 TTL = {"ttl": "60"}
 
 
-def vapid(house: House, sender: Sender = SENDER, **claims: object) -> str:
+def vapid(harness: Harness, sender: Sender = SENDER, **claims: object) -> str:
     """Authorization valid for an hour, unless told otherwise."""
-    return sender.vapid({"aud": ENDPOINT, "exp": house.clock() + 3600} | claims)
+    return sender.vapid({"aud": ENDPOINT, "exp": harness.clock() + 3600} | claims)
 
 
 async def signed(
-    house: House, endpoint: Endpoint, authorization: str, headers: Mapping[str, str] = TTL
+    harness: Harness, endpoint: Endpoint, authorization: str, headers: Mapping[str, str] = TTL
 ) -> Response:
     """A push to an endpoint that is restricted to SENDER."""
     return await endpoint.push({**headers, "authorization": authorization}, key=SENDER.point)
@@ -35,7 +35,7 @@ async def signed(
 
 
 async def test_of_several_errors_the_first_in_the_documented_order_is_reported(
-    house: House, endpoint: Endpoint
+    harness: Harness, endpoint: Endpoint
 ) -> None:
     v2 = endpoint.path(key=SENDER.point)
     headers = {
@@ -53,26 +53,26 @@ async def test_of_several_errors_the_first_in_the_documented_order_is_reported(
     assert await answered() == (400, 110)
     headers["crypto-key"] = "dh=abc"
     assert await answered() == (401, 109)
-    headers["authorization"] = vapid(house, STRANGER, exp=house.clock() - 1)
+    headers["authorization"] = vapid(harness, STRANGER, exp=harness.clock() - 1)
     assert await answered() == (404, 102)
     path = v2
     assert await answered() == (401, 109)
-    headers["authorization"] = vapid(house, exp=house.clock() - 1)
-    assert house.engine.calls == []
+    headers["authorization"] = vapid(harness, exp=harness.clock() - 1)
+    assert harness.engine.calls == []
     assert await answered() == (410, 103)
-    await house.known_user()
-    house.edit_record(router_type="simplepush")
+    await harness.known_user()
+    harness.change_record(router_type="simplepush")
     assert await answered() == (410, 106)
-    assert house.users() == []
-    await house.known_user()
-    house.edit_record(current_month="message_2011_01")
+    assert harness.users() == []
+    await harness.known_user()
+    harness.change_record(current_month="message_2011_01")
     assert await answered() == (410, 106)
-    assert house.users() == []
-    await house.known_user()
-    await house.store.current.remove_channel(UAID, CHANNEL)
+    assert harness.users() == []
+    await harness.known_user()
+    await harness.store.current.remove_channel(UAID, CHANNEL)
     assert await answered() == (410, 106)
-    assert house.users() == [UAID]
-    await house.store.current.add_channel(UAID, CHANNEL)
+    assert harness.users() == [UAID]
+    await harness.store.current.add_channel(UAID, CHANNEL)
     assert await answered() == (400, 113)
     headers["topic"] = "news"
     assert await answered() == (400, 111)
@@ -86,8 +86,8 @@ async def test_of_several_errors_the_first_in_the_documented_order_is_reported(
     assert await answered() == (400, 110)
     del headers["crypto-key"]
     assert await answered() == (401, 109)
-    assert house.rows() == []
-    headers["authorization"] = vapid(house)
+    assert harness.rows() == []
+    headers["authorization"] = vapid(harness)
     assert (await endpoint.ask("POST", path, headers, body)).status == 201
 
 
@@ -108,7 +108,7 @@ async def test_of_several_errors_the_first_in_the_documented_order_is_reported(
     ],
 )
 async def test_the_checks_before_the_store_run_in_their_order(
-    house: House,
+    harness: Harness,
     endpoint: Endpoint,
     version: str,
     restricted: bool,
@@ -122,15 +122,15 @@ async def test_the_checks_before_the_store_run_in_their_order(
     path = path.replace("/v2/" if restricted else "/v1/", f"/{version}")
     garbage = f"/wpush/{version}gAAAAA"
     assert refusal(await endpoint.ask("POST", garbage, headers)) == (404, 102)
-    assert house.engine.calls == []
+    assert harness.engine.calls == []
     assert refusal(await endpoint.ask("POST", path, headers)) == outcome
 
 
 async def test_a_known_sender_does_not_hide_what_else_is_wrong(
-    house: House, endpoint: Endpoint
+    harness: Harness, endpoint: Endpoint
 ) -> None:
-    await house.known_user()
-    headers = TTL | {"authorization": vapid(house)}
+    await harness.known_user()
+    headers = TTL | {"authorization": vapid(harness)}
     path = endpoint.path(key=SENDER.point)
     assert (await endpoint.ask("POST", path, headers)).status == 201
     assert refusal(await endpoint.ask("POST", "/wpush/v2/gAAAAA", headers)) == (404, 102)
@@ -154,19 +154,19 @@ async def test_a_version_that_does_not_exist_is_404_102(endpoint: Endpoint, vers
 
 
 async def test_a_restricted_endpoint_without_authorization_is_401_109(
-    house: House, endpoint: Endpoint
+    harness: Harness, endpoint: Endpoint
 ) -> None:
-    await house.known_user()
+    await harness.known_user()
     assert refusal(await endpoint.push(TTL, key=SENDER.point)) == (401, 109)
 
 
 async def test_a_restricted_endpoint_is_for_its_own_sender_only(
-    house: House, endpoint: Endpoint
+    harness: Harness, endpoint: Endpoint
 ) -> None:
-    await house.known_user()
-    assert refusal(await signed(house, endpoint, vapid(house, STRANGER))) == (401, 109)
-    assert (await signed(house, endpoint, vapid(house))).status == 201
-    assert refusal(await signed(house, endpoint, vapid(house, STRANGER))) == (401, 109)
+    await harness.known_user()
+    assert refusal(await signed(harness, endpoint, vapid(harness, STRANGER))) == (401, 109)
+    assert (await signed(harness, endpoint, vapid(harness))).status == 201
+    assert refusal(await signed(harness, endpoint, vapid(harness, STRANGER))) == (401, 109)
 
 
 @pytest.mark.parametrize(
@@ -182,42 +182,42 @@ async def test_a_restricted_endpoint_is_for_its_own_sender_only(
     ids=str,
 )
 async def test_a_token_with_wrong_claims_is_401_109(
-    house: House, endpoint: Endpoint, claims: dict[str, Any]
+    harness: Harness, endpoint: Endpoint, claims: dict[str, Any]
 ) -> None:
-    await house.known_user()
+    await harness.known_user()
     if isinstance(claims.get("exp"), int):
-        claims = {"exp": house.clock() + claims["exp"]}
-    assert refusal(await signed(house, endpoint, vapid(house, **claims))) == (401, 109)
+        claims = {"exp": harness.clock() + claims["exp"]}
+    assert refusal(await signed(harness, endpoint, vapid(harness, **claims))) == (401, 109)
 
 
 async def test_an_open_endpoint_does_not_take_a_bad_token_either(
-    house: House, endpoint: Endpoint
+    harness: Harness, endpoint: Endpoint
 ) -> None:
-    await house.known_user()
-    headers = TTL | {"authorization": vapid(house, exp=house.clock() - 1)}
+    await harness.known_user()
+    headers = TTL | {"authorization": vapid(harness, exp=harness.clock() - 1)}
     assert refusal(await endpoint.push(headers)) == (401, 109)
 
 
-async def test_a_sender_is_checked_at_every_push(house: House, endpoint: Endpoint) -> None:
-    await house.known_user()
-    authorization = vapid(house, exp=house.clock() + 10)
-    assert (await signed(house, endpoint, authorization)).status == 201
-    house.clock.advance(9)
-    assert (await signed(house, endpoint, authorization)).status == 201
-    house.clock.advance(2)
-    assert refusal(await signed(house, endpoint, authorization)) == (401, 109)
+async def test_a_sender_is_checked_at_every_push(harness: Harness, endpoint: Endpoint) -> None:
+    await harness.known_user()
+    authorization = vapid(harness, exp=harness.clock() + 10)
+    assert (await signed(harness, endpoint, authorization)).status == 201
+    harness.clock.advance(9)
+    assert (await signed(harness, endpoint, authorization)).status == 201
+    harness.clock.advance(2)
+    assert refusal(await signed(harness, endpoint, authorization)) == (401, 109)
 
 
-async def test_a_refused_push_stores_nothing(house: House, endpoint: Endpoint) -> None:
-    await house.known_user()
+async def test_a_refused_push_stores_nothing(harness: Harness, endpoint: Endpoint) -> None:
+    await harness.known_user()
     assert refusal(await endpoint.push({})) == (400, 111)
     assert refusal(await endpoint.push({"ttl": "x"})) == (400, 112)
     assert refusal(await endpoint.push(TTL, channel=OTHER)) == (410, 106)
-    assert house.rows() == []
+    assert harness.rows() == []
 
 
-async def test_a_missing_header_is_named_under_errors(house: House, endpoint: Endpoint) -> None:
-    await house.known_user()
+async def test_a_missing_header_is_named_under_errors(harness: Harness, endpoint: Endpoint) -> None:
+    await harness.known_user()
     response = await endpoint.push(TTL | {"content-encoding": "aesgcm"}, BODY)
     assert refusal(response) == (400, 111)
     assert "encryption" in json.loads(response.body)["errors"]
@@ -232,8 +232,8 @@ async def test_a_refusal_carries_the_headers_of_the_route(endpoint: Endpoint) ->
 # ── 201 ─────────────────────────────────────────────────────────────────────────────────────────
 
 
-async def test_a_201_names_the_message_three_times(house: House, endpoint: Endpoint) -> None:
-    await house.known_user()
+async def test_a_201_names_the_message_three_times(harness: Harness, endpoint: Endpoint) -> None:
+    await harness.known_user()
     response = await endpoint.push(AES128GCM, BODY)
     assert response.status == 201
     headers = headers_of(response)
@@ -242,31 +242,31 @@ async def test_a_201_names_the_message_three_times(house: House, endpoint: Endpo
     document = json.loads(response.body)
     assert document.keys() == {"message-id"}
     assert headers["location"] == f"{ENDPOINT}/m/{document['message-id']}"
-    (row,) = house.rows()
+    (row,) = harness.rows()
     assert row["updateid"] == document["message-id"]
-    message = parse_message_id(house.ring, document["message-id"])
+    message = parse_message_id(harness.ring, document["message-id"])
     assert (message.uaid, message.channel_id) == (UAID, CHANNEL)
     assert row["chidmessageid"] == message.sort_key
 
 
-async def test_what_is_stored_is_what_was_sent(house: House, endpoint: Endpoint) -> None:
-    await house.known_user()
+async def test_what_is_stored_is_what_was_sent(harness: Harness, endpoint: Endpoint) -> None:
+    await harness.known_user()
     await endpoint.push(AES128GCM, BODY)
-    (row,) = house.rows()
+    (row,) = harness.rows()
     assert row["data"] == "wyigoeIooQ"
     assert row["headers"] == {"encoding": "aes128gcm"}
     assert row["ttl"] == 60
-    assert row["timestamp"] == int(house.clock())
+    assert row["timestamp"] == int(harness.clock())
 
 
 async def test_crypto_headers_are_cleaned_for_the_user_agent(
-    house: House, endpoint: Endpoint
+    harness: Harness, endpoint: Endpoint
 ) -> None:
-    await house.known_user()
+    await harness.known_user()
     salt = 'keyid="http://example.org/bob/keys/123";salt="XZwpw6o37R-6qoZjw6KwAw=="'
     headers = TTL | {"content-encoding": "aesgcm", "encryption": salt, "crypto-key": "dh=BAo="}
     assert (await endpoint.push(headers, BODY)).status == 201
-    (row,) = house.rows()
+    (row,) = harness.rows()
     assert row["headers"] == {
         "encoding": "aesgcm",
         "encryption": "keyid=http://example.org/bob/keys/123;salt=XZwpw6o37R-6qoZjw6KwAw",
@@ -275,12 +275,12 @@ async def test_crypto_headers_are_cleaned_for_the_user_agent(
 
 
 async def test_without_a_body_crypto_headers_are_neither_checked_nor_stored(
-    house: House, endpoint: Endpoint
+    harness: Harness, endpoint: Endpoint
 ) -> None:
-    await house.known_user()
+    await harness.known_user()
     headers = TTL | {"content-encoding": "nonsense", "encryption": "salt=x"}
     assert (await endpoint.push(headers)).status == 201
-    (row,) = house.rows()
+    (row,) = harness.rows()
     assert "data" not in row
     assert "headers" not in row
 
@@ -296,46 +296,46 @@ async def test_without_a_body_crypto_headers_are_neither_checked_nor_stored(
     ],
 )
 async def test_the_response_names_the_ttl_that_is_applied(
-    house: House, endpoint: Endpoint, sent: str, applied: int
+    harness: Harness, endpoint: Endpoint, sent: str, applied: int
 ) -> None:
-    await house.known_user()
+    await harness.known_user()
     response = await endpoint.push({"ttl": sent})
     assert (response.status, headers_of(response)["ttl"]) == (201, str(applied))
-    assert [row["ttl"] for row in house.rows()] == ([applied] if applied else [])
+    assert [row["ttl"] for row in harness.rows()] == ([applied] if applied else [])
 
 
 async def test_a_ttl_of_0_for_a_disconnected_user_is_201_and_not_stored(
-    house: House, endpoint: Endpoint
+    harness: Harness, endpoint: Endpoint
 ) -> None:
-    await house.known_user()
+    await harness.known_user()
     response = await endpoint.push({"ttl": "0"})
     assert response.status == 201
     assert "message-id" in json.loads(response.body)
-    assert house.rows() == []
+    assert harness.rows() == []
 
 
-async def test_a_topic_replaces_the_message_before_it(house: House, endpoint: Endpoint) -> None:
-    await house.known_user()
+async def test_a_topic_replaces_the_message_before_it(harness: Harness, endpoint: Endpoint) -> None:
+    await harness.known_user()
     first, second = [await endpoint.push(TTL | {"topic": "news"}) for _ in range(2)]
     assert headers_of(first)["location"] != headers_of(second)["location"]
-    assert house.stored_versions() == [json.loads(second.body)["message-id"]]
+    assert harness.stored_versions() == [json.loads(second.body)["message-id"]]
 
 
 async def test_messages_of_one_instant_do_not_overwrite_each_other(
-    house: House, endpoint: Endpoint
+    harness: Harness, endpoint: Endpoint
 ) -> None:
-    await house.known_user()
+    await harness.known_user()
     sent = [json.loads((await endpoint.push()).body)["message-id"] for _ in range(5)]
-    assert house.stored_versions() == sent
+    assert harness.stored_versions() == sent
 
 
 @pytest.mark.parametrize("store_first", [True, False], ids=["store-first", "bypass"])
-async def test_a_connected_user_agent_gets_it_at_once(house: House, store_first: bool) -> None:
-    endpoint = Endpoint(house, store_first=store_first)
-    agent = await house.subscribed()
+async def test_a_connected_user_agent_gets_it_at_once(harness: Harness, store_first: bool) -> None:
+    endpoint = Endpoint(harness, store_first=store_first)
+    agent = await harness.subscribed()
     response = await endpoint.push(AES128GCM, BODY, uaid=agent.uaid)
     assert response.status == 201
-    assert agent.heard() == [
+    assert agent.received() == [
         {
             "messageType": "notification",
             "channelID": CHANNEL,
@@ -344,17 +344,17 @@ async def test_a_connected_user_agent_gets_it_at_once(house: House, store_first:
             "headers": {"encoding": "aes128gcm"},
         }
     ]
-    assert len(house.rows()) == store_first
+    assert len(harness.rows()) == store_first
 
 
 async def test_with_store_first_the_201_waits_for_the_commit(
-    house: House, endpoint: Endpoint, monkeypatch: pytest.MonkeyPatch
+    harness: Harness, endpoint: Endpoint, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    agent = await house.subscribed()
+    agent = await harness.subscribed()
     committed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-    monkeypatch.setattr(house.engine.tables["message"], "put", lambda item: committed)
+    monkeypatch.setattr(harness.engine.tables["message"], "put", lambda item: committed)
     push = asyncio.ensure_future(endpoint.push(uaid=agent.uaid))
-    await house.settle()
+    await harness.run_until_idle()
     assert len(agent.versions()) == 1
     assert not push.done()
     committed.set_result(None)
@@ -362,25 +362,27 @@ async def test_with_store_first_the_201_waits_for_the_commit(
 
 
 async def test_a_push_between_hello_and_its_reply_is_stored_and_delivered_after_it(
-    house: House, endpoint: Endpoint
+    harness: Harness, endpoint: Endpoint
 ) -> None:
-    await house.known_user()
-    agent = house.connect()
+    await harness.known_user()
+    agent = harness.connect()
     agent.hello(UAID)
     response = await endpoint.push()
     assert response.status == 201
-    await house.settle()
-    hello, notification = agent.heard()
+    await harness.run_until_idle()
+    hello, notification = agent.received()
     assert isinstance(hello, dict)
     assert isinstance(notification, dict)
     assert hello["messageType"] == "hello"
     assert notification["version"] == json.loads(response.body)["message-id"]
 
 
-async def test_a_node_without_the_user_agent_is_cleared(house: House, endpoint: Endpoint) -> None:
-    await house.known_user(node_id=NODE)
+async def test_a_node_without_the_user_agent_is_cleared(
+    harness: Harness, endpoint: Endpoint
+) -> None:
+    await harness.known_user(node_id=NODE)
     assert (await endpoint.push()).status == 201
-    assert (await house.record()).node_id is None
+    assert (await harness.record()).node_id is None
 
 
 # ── the store fails ─────────────────────────────────────────────────────────────────────────────
@@ -395,59 +397,61 @@ FAILURES = pytest.mark.parametrize(
 @FAILURES
 @pytest.mark.parametrize("call", ["get router", "get message", "put message"])
 async def test_a_store_that_fails_is_503_and_the_push_may_be_repeated(
-    house: House, endpoint: Endpoint, call: str, error: Exception, answer: tuple[int, int]
+    harness: Harness, endpoint: Endpoint, call: str, error: Exception, answer: tuple[int, int]
 ) -> None:
-    await house.known_user()
-    house.engine.fail(call, error)
+    await harness.known_user()
+    harness.engine.fail(call, error)
     assert refusal(await endpoint.push()) == answer
-    assert house.rows() == []
+    assert harness.rows() == []
     assert (await endpoint.push()).status == 201
 
 
 @FAILURES
 async def test_with_store_first_a_failed_store_is_503_even_for_a_connected_user_agent(
-    house: House, endpoint: Endpoint, error: Exception, answer: tuple[int, int]
+    harness: Harness, endpoint: Endpoint, error: Exception, answer: tuple[int, int]
 ) -> None:
-    agent = await house.subscribed()
-    house.engine.fail("put message", error)
+    agent = await harness.subscribed()
+    harness.engine.fail("put message", error)
     assert refusal(await endpoint.push(uaid=agent.uaid)) == answer
 
 
 @FAILURES
 async def test_an_invalid_record_that_cannot_be_dropped_is_503(
-    house: House, endpoint: Endpoint, error: Exception, answer: tuple[int, int]
+    harness: Harness, endpoint: Endpoint, error: Exception, answer: tuple[int, int]
 ) -> None:
-    await house.known_user()
-    house.edit_record(current_month=None)
-    house.engine.fail("delete router", error)
+    await harness.known_user()
+    harness.change_record(current_month=None)
+    harness.engine.fail("delete router", error)
     assert refusal(await endpoint.push()) == answer
 
 
 @pytest.mark.parametrize("call", ["update router", "get router"])
 async def test_once_it_is_stored_a_failing_call_is_still_201(
-    house: House, endpoint: Endpoint, call: str
+    harness: Harness, endpoint: Endpoint, call: str
 ) -> None:
-    await house.known_user()
+    await harness.known_user()
     before = [None] if call == "get router" else []
-    house.engine.fail(call, *before, Unavailable("gone"))
+    harness.engine.fail(call, *before, Unavailable("gone"))
     assert (await endpoint.push()).status == 201
-    assert len(house.rows()) == 1
+    assert len(harness.rows()) == 1
 
 
 async def test_a_message_too_large_for_the_store_is_413_104(
-    house: House, endpoint: Endpoint, monkeypatch: pytest.MonkeyPatch
+    harness: Harness, endpoint: Endpoint, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    await house.known_user()
+    await harness.known_user()
 
     def refuse(item: object) -> None:
         raise ItemTooLarge(500_000, 409_600)
 
-    monkeypatch.setattr(house.engine.tables["message"], "put", refuse)
+    monkeypatch.setattr(harness.engine.tables["message"], "put", refuse)
     assert refusal(await endpoint.push()) == (413, 104)
 
 
-async def test_a_user_that_vanishes_meanwhile_is_410_105(house: House, endpoint: Endpoint) -> None:
-    await house.known_user()
-    users = house.engine.tables["router"].items
-    house.engine.before("put message", users.clear)
+async def test_a_user_that_vanishes_meanwhile_is_410_105(
+    harness: Harness, endpoint: Endpoint
+) -> None:
+    await harness.known_user()
+    users = harness.engine.tables["router"].items
+    harness.engine.before("put message", users.clear)
     assert refusal(await endpoint.push()) == (410, 105)

@@ -6,12 +6,7 @@ from cryptography.fernet import Fernet
 from hypothesis import given
 from hypothesis import strategies as st
 
-from autopush.webpush.endpoint_token import (
-    Endpoint,
-    EndpointTokens,
-    decode_key,
-    key_hash,
-)
+from autopush.webpush.endpoint_token import Endpoint, EndpointTokens, decode_key, key_hash
 from autopush.webpush.errors import PushError
 from autopush.webpush.keyring import KeyRing, new_key
 from autopush.webpush.syntax import canonical_url, encode_base64url

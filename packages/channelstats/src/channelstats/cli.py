@@ -111,7 +111,7 @@ def make_parsers() -> dict[str, argparse.ArgumentParser]:
 
 def _version() -> str:
     try:
-        return version("autopush")
+        return version("channelstats")
     except PackageNotFoundError:  # run from a source tree that was never installed
         return "0+unknown"
 

@@ -10,23 +10,23 @@ import pytest
 from channelstats.ingest.events import ChannelDone, Reached
 from channelstats.ingest.export_import import ExportImport
 from channelstats.slack.export import Export
-from keytables.sqlite.scans import Scans
+from keytables.sqlite.reader import Reader
 from support.channelstats.house import COMPAT, EXAMPLE, NOW, House
 from support.clocks import ManualClock
 
 
 @pytest.fixture
 def slow(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """The tables that were asked by an index that was missing."""
-    asked: list[str] = []
-    ask = Scans.ask
+    """The tables that were queried by an index that was missing."""
+    queried: list[str] = []
+    run_in_thread = Reader.run_in_thread
 
-    async def noted(self: Scans, question: Any, table: str) -> Any:
-        asked.append(table)
-        return await ask(self, question, table)
+    async def noted(self: Reader, read: Any, table: str) -> Any:
+        queried.append(table)
+        return await run_in_thread(self, read, table)
 
-    monkeypatch.setattr(Scans, "ask", noted)
-    return asked
+    monkeypatch.setattr(Reader, "run_in_thread", noted)
+    return queried
 
 
 def indexes(folder: Path) -> int:

@@ -17,9 +17,10 @@ from channelstats.stats import Options, Period
 from support.channelstats.house import UTC, house
 from support.channelstats.random_workspace import Maker, settings
 from support.channelstats.workspace import write_zip
+from support.soak import slow_after
 
 
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("seed", slow_after(4, range(12)))
 async def test_every_report_can_be_rendered(seed: int, tmp_path: Path) -> None:
     rng = random.Random(seed)
     of = settings(rng)

@@ -15,6 +15,7 @@ from support.channelstats.house import house
 from support.channelstats.inputs import inputs_of, wanted
 from support.channelstats.random_workspace import Maker, settings
 from support.channelstats.workspace import write_zip
+from support.soak import slow_after
 
 FIELDS = {"rank", "percent", "cur", "messages", "reaction_count", "total", "wau", "both", "posters"}
 """Where one of these is a key, the keys are names of fields, in no order."""
@@ -44,7 +45,7 @@ def check(found: Any, expected: Any, place: str = "") -> None:
         assert (type(found), found) == (type(expected), expected), place
 
 
-@pytest.mark.parametrize("seed", range(150))
+@pytest.mark.parametrize("seed", slow_after(50, range(150)))
 def test_the_report_is_that_of_the_definitions(seed: int) -> None:
     rng = random.Random(seed)
     of = settings(rng)
@@ -56,7 +57,7 @@ def test_the_report_is_that_of_the_definitions(seed: int) -> None:
     check({name: found[name] for name in found if name not in OURS}, expected)
 
 
-@pytest.mark.parametrize("seed", range(1000, 1012))
+@pytest.mark.parametrize("seed", slow_after(4, range(1000, 1012)))
 async def test_so_is_the_report_from_the_tables(seed: int, tmp_path: Path) -> None:
     rng = random.Random(seed)
     of = settings(rng)

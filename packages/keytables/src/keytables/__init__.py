@@ -1,12 +1,12 @@
-"""Tables with a partition key and an optional sort key: one small interface, several engines.
+"""Tables with a partition key and an optional sort key, on SQLite or DynamoDB.
 
-The one rule: what is written against :class:`Engine` and :class:`TableHandle` runs the same on
-every engine. Declare tables (:mod:`keytables.schema`) and the conditions and updates of writes
-(:mod:`keytables.expressions`) as data; open an engine (:mod:`keytables.stores`); every failure
-is one of :mod:`keytables.errors`.
+Rule: code written against :class:`Engine` and :class:`TableHandle` behaves the same on every
+engine. Declare tables (:mod:`keytables.schema`) and the conditions and updates of writes
+(:mod:`keytables.expressions`) as data, open an engine by its URL (:mod:`keytables.stores`), and
+catch the exceptions of :mod:`keytables.errors`.
 """
 
-from keytables.engine import Clock, Engine, TableHandle, Values
+from keytables.engine import Clock, Engine, TableHandle
 from keytables.errors import (
     AccessRefused,
     ConditionFailed,
@@ -18,21 +18,9 @@ from keytables.errors import (
     Unavailable,
 )
 from keytables.expressions import Attr, Condition, Param, Returning, Update
-from keytables.schema import (
-    MAX_ITEM_SIZE,
-    Capacity,
-    Cursor,
-    Index,
-    Item,
-    Key,
-    KeyTuple,
-    Kind,
-    Page,
-    Range,
-    Scalar,
-    Table,
-    Value,
-)
+from keytables.schema import Capacity, Cursor, Index, Key, Kind, Page, Range, Table
+from keytables.stores import open_engine
+from keytables.values import MAX_ITEM_SIZE, Item, KeyTuple, Scalar, Value, Values
 
 __all__ = [
     "MAX_ITEM_SIZE",
@@ -65,4 +53,5 @@ __all__ = [
     "Update",
     "Value",
     "Values",
+    "open_engine",
 ]

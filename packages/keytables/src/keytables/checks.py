@@ -1,6 +1,6 @@
-"""Checks every engine makes before it takes a key, a value or an item.
+"""Validation of keys, values and items, the same for every engine.
 
-The one rule: engines refuse the same things with the same errors, whatever they could store.
+Rule: engines refuse the same input with the same errors, also what they could store.
 """
 
 from collections.abc import Callable, Mapping
@@ -9,22 +9,19 @@ from math import isfinite
 from typing import TypeAlias
 
 from keytables.errors import ItemTooLarge, SchemaError
-from keytables.schema import (
+from keytables.schema import Index, Key, Kind, Table
+from keytables.values import (
     MAX_DEPTH,
     MAX_ITEM_SIZE,
     MAX_PARTITION_KEY,
     MAX_SORT_KEY,
-    Index,
     Item,
-    Key,
-    Kind,
     Scalar,
-    Table,
     Value,
 )
 
 __all__ = [
-    "PLAIN",
+    "PLAIN_TYPES",
     "KeyCheck",
     "check_depth",
     "check_names",
@@ -37,19 +34,19 @@ __all__ = [
 ]
 
 KeyCheck: TypeAlias = Callable[[object], Scalar]
-"""Returns a value fit to be a key, or raises SchemaError."""
+"""Returns the value as a valid key, or raises SchemaError."""
 
-PLAIN = frozenset({str, int, bytes, bool, type(None)})
-"""Kinds of values that are stored as they are."""
+PLAIN_TYPES = frozenset({str, int, bytes, bool, type(None)})
+"""Types whose values need neither a check nor a copy."""
 
 _INT64 = 2**63
-_LARGEST = 1e126
-_SMALLEST = 1e-130
-"""Numbers of this size and larger, or smaller than this, are none of DynamoDB's."""
+_MAX_NUMBER = 1e126
+_MIN_NUMBER = 1e-130
+"""The range of magnitudes of DynamoDB's numbers; the maximum is exclusive."""
 
 
 def key_check(key: Key, limit: int) -> KeyCheck:
-    """Return the check of one key attribute; ``limit`` is in bytes, for text and bytes."""
+    """Return the check of one key attribute. ``limit``: bytes of text and bytes keys."""
     name = key.name
 
     def text(value: object) -> Scalar:
@@ -89,7 +86,7 @@ def key_check(key: Key, limit: int) -> KeyCheck:
 
 
 def key_checks(table: Table) -> tuple[KeyCheck, ...]:
-    """Return the checks of a table's own key, partition first."""
+    """Return the checks of a table's key, partition first."""
     partition = key_check(table.partition, MAX_PARTITION_KEY)
     if table.sort is None:
         return (partition,)
@@ -105,30 +102,30 @@ def index_checks(index: Index) -> tuple[KeyCheck, ...]:
 
 
 def snapshot(value: object, name: str, depth: int = 1) -> Value:
-    """Return a value as it is now, checked to be one an item may hold, with sets frozen.
+    """Return a deep copy of a value, with sets frozen. Raises SchemaError if it cannot be stored.
 
-    What the caller changes afterwards does not reach it. Raises SchemaError naming ``name``, the
-    attribute or parameter it came under, ``depth`` levels deep.
+    ``name`` is the attribute or parameter that the error names, ``depth`` the level of the value in
+    it.
     """
     kind = type(value)
-    if kind in PLAIN:
+    if kind in PLAIN_TYPES:
         return value  # type: ignore[return-value]
     if isinstance(value, float):
         _check_float(value, repr(name))
         return value
     if isinstance(value, list):
-        return [_inner(inner, name, depth + 1) for inner in value]
+        return [_member(inner, name, depth + 1) for inner in value]
     if isinstance(value, Mapping):
         if not all(isinstance(key, str) for key in value):
             raise SchemaError(f"{name!r}: the keys of a map must be text")
         if "" in value:
             raise SchemaError(f"{name!r}: a key of a map is empty")
-        return {key: _inner(inner, name, depth + 1) for key, inner in value.items()}
+        return {key: _member(inner, name, depth + 1) for key, inner in value.items()}
     if isinstance(value, AbstractSet):
         if not all(isinstance(member, str) for member in value):
             raise SchemaError(f"{name!r}: the members of a set must be text")
         return frozenset(value)
-    if isinstance(value, str):  # a StrEnum, say
+    if isinstance(value, str):  # for example a StrEnum
         return str.__str__(value)
     if isinstance(value, int):
         return int(value)
@@ -138,22 +135,22 @@ def snapshot(value: object, name: str, depth: int = 1) -> Value:
 def _check_float(value: float, what: str) -> None:
     if not isfinite(value):
         raise SchemaError(f"{what}: expected a finite number")
-    if not _SMALLEST <= abs(value) < _LARGEST and value:
+    if not _MIN_NUMBER <= abs(value) < _MAX_NUMBER and value:
         raise SchemaError(f"{what}: expected a number from 1e-130 to below 1e126, or 0")
 
 
-def _inner(value: object, name: str, depth: int) -> Value:
+def _member(value: object, name: str, depth: int) -> Value:
     check_depth(depth, name)
-    found = snapshot(value, name, depth)
-    if found == frozenset():
+    copy = snapshot(value, name, depth)
+    if copy == frozenset():
         raise SchemaError(f"{name!r}: an empty set cannot be stored inside a list or map")
-    return found
+    return copy
 
 
 def check_depth(depth: int, name: str) -> None:
-    """Raise SchemaError for a part of a value that lies too deep."""
+    """Raise SchemaError for a level of nesting above the limit."""
     if depth > MAX_DEPTH:
-        raise SchemaError(f"{name!r}: lists and maps lie more than {MAX_DEPTH} deep")
+        raise SchemaError(f"{name!r}: lists and maps are nested more than {MAX_DEPTH} deep")
 
 
 def check_names(item: Item) -> None:

@@ -1,52 +1,51 @@
-"""The table interface: what every engine offers, and nothing about how.
+"""The interface that every engine implements.
 
-The one rule: every primitive is idempotent or conditional, because replies get lost: done twice, it
-leaves what it leaves done once.
+Rule: every primitive is idempotent or conditional, because replies get lost: a write that is
+repeated leaves the same item as the first one.
 
 Writes
     ``put``, ``update``, ``delete`` and ``batch_write`` are *submitted when called*, not when
-    awaited; they never raise, and never suspend. Writes of one process to one item are applied in
-    the order submitted. The answer is awaited for the durable commit and for every error. An answer
-    nobody awaits is logged by asyncio if it failed. Cancelling the wait does not recall the write.
+    awaited; the call never raises and never suspends. Writes of one process to one item are applied
+    in the order submitted. Await the result for the durable commit and for every error. asyncio
+    logs the error of a result that nobody awaits. Cancelling the wait does not cancel the write.
 
 Lost replies
-    Where a database may apply a write and its reply get lost, the engine tries again. If the
-    condition fails then, and the item is as this write leaves it, the write is done. With
-    ``Returning.OLD`` the answer may in that case be what its own first try left.
+    Where a database may apply a write whose reply is then lost, the engine retries. If the
+    condition fails on the retry, and the item is as this write leaves it, the write succeeded. With
+    ``Returning.OLD`` the result may in that case be the item that the first attempt left.
 
 Reads
-    ``get`` and ``query`` see every write this process submitted to that partition before, and all
-    that other processes committed. An embedded engine answers without suspending, unless such a
-    write is still on its way.
+    ``get`` and ``query`` see every write that this process submitted to that partition before, and
+    all that other processes committed. An embedded engine returns without suspending, unless such a
+    write is not committed yet.
 
 Expiry
-    An expired item (see :class:`~keytables.schema.Table`) is absent for all of them.
+    An expired item (see :class:`~keytables.schema.Table`) is absent for every primitive.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable
 from contextlib import AbstractAsyncContextManager, nullcontext
 from typing import TypeAlias
 
 from keytables.errors import TableNotFound
 from keytables.expressions import Condition, Returning, Update
-from keytables.schema import Capacity, Cursor, Item, KeyTuple, Page, Range, Scalar, Table, Value
+from keytables.schema import Capacity, Cursor, Page, Range, Table
+from keytables.values import Item, KeyTuple, Scalar, Values
 
-__all__ = ["Clock", "Engine", "TableHandle", "Values"]
+__all__ = ["Clock", "Engine", "TableHandle"]
 
 Clock: TypeAlias = Callable[[], float]
 """Returns seconds since the epoch."""
 
-Values: TypeAlias = Mapping[str, Value]
-"""Values of the parameters of an expression. They may be changed after the call."""
-
 
 class TableHandle(ABC):
-    """One table of an engine, ready to be used. Made by :meth:`Engine.ensure_table`.
+    """One open table of an engine. Created by :meth:`Engine.ensure_table`.
 
-    Every method may fail with Throttled, Unavailable, SchemaError (a key of the wrong kind, empty,
+    Every method may fail with Throttled, Unavailable, SchemaError (a key of the wrong type, empty
     or too long; a value that cannot be stored; a missing parameter) or TableNotFound (it was
-    dropped meanwhile); further errors are named where they arise.
+    dropped meanwhile); a method's docstring names the errors it adds. Arguments may be changed
+    after the call.
     """
 
     table: Table
@@ -59,10 +58,9 @@ class TableHandle(ABC):
     def put(
         self, item: Item, *, condition: Condition | None = None, values: Values | None = None
     ) -> Awaitable[None]:
-        """Store the item in place of whatever had its key.
+        """Store the item, replacing one with the same key.
 
-        The item is taken as it is now; it may be changed after the call. Errors: ItemTooLarge,
-        ConditionFailed (judged on the item stored before).
+        The condition is evaluated on the stored item. Errors: ItemTooLarge, ConditionFailed.
         """
 
     @abstractmethod
@@ -75,11 +73,11 @@ class TableHandle(ABC):
         condition: Condition | None = None,
         returning: Returning = Returning.NOTHING,
     ) -> Awaitable[Item | None]:
-        """Change attributes of an item, making it when absent, and leaving the others alone.
+        """Change some attributes of an item, which is created when absent.
 
-        Answers with the whole item as ``returning`` says: OLD is ``None`` when there was none, NEW
-        is ``None`` when there is still none. Errors: ConditionFailed, ItemTooLarge, SchemaError
-        when a set operation meets an attribute that is not a set.
+        Returns the whole item as ``returning`` says: OLD is ``None`` when there was none, NEW is
+        ``None`` when there is still none. Errors: ConditionFailed, ItemTooLarge, SchemaError when a
+        set operation is applied to an attribute that is not a set.
         """
 
     @abstractmethod
@@ -91,7 +89,7 @@ class TableHandle(ABC):
         values: Values | None = None,
         returning: Returning = Returning.NOTHING,
     ) -> Awaitable[Item | None]:
-        """Delete the item if it is there. ``returning`` is NOTHING or OLD.
+        """Delete the item if it exists. ``returning`` is NOTHING or OLD.
 
         Errors: ConditionFailed.
         """
@@ -108,8 +106,9 @@ class TableHandle(ABC):
     ) -> Page:
         """Return items of one partition in the order of their sort keys.
 
-        ``limit`` bounds the live items of this page; it may be shorter all the same, follow
-        ``cursor``. An item that is there from the first page to the last is met exactly once.
+        ``limit`` bounds the items of this page, which may be shorter although more follow (see
+        :class:`~keytables.schema.Page`). An item that exists during the whole iteration is returned
+        exactly once.
         """
 
     @abstractmethod
@@ -125,18 +124,18 @@ class TableHandle(ABC):
     ) -> Page:
         """Return items by the keys of an index, in the order of its sort key.
 
-        May lag behind writes in engines that keep indexes apart.
+        Eventually consistent in engines that replicate indexes asynchronously.
         """
 
     @abstractmethod
     async def scan(self, *, limit: int | None = None, after: Cursor | None = None) -> Page:
-        """Return items of the whole table in an order of the engine's."""
+        """Return items of the whole table, in no particular order."""
 
     @abstractmethod
     async def batch_get(self, keys: Iterable[KeyTuple]) -> list[Item]:
-        """Return the items of any number of keys, in any order; missing ones are left out.
+        """Return the items of any number of keys, in any order; absent ones are left out.
 
-        A key given twice is answered once.
+        An item is returned once, even if its key is given twice.
         """
 
     @abstractmethod
@@ -145,16 +144,16 @@ class TableHandle(ABC):
     ) -> Awaitable[None]:
         """Put and delete any number of items without conditions, in any order.
 
-        Not atomic: after an error some may be applied. Repeat it, it is idempotent. SchemaError and
-        ItemTooLarge come before anything is queued; so does the SchemaError for a key that is put
-        twice, or put and deleted.
+        Not atomic: after an error, some may have been applied; the call is idempotent and can be
+        repeated. After SchemaError (also for a key that is put twice, or put and deleted) and
+        ItemTooLarge, nothing was applied.
         """
 
     def loading(self) -> AbstractAsyncContextManager[None]:
-        """A context in which a table that is empty is filled: writing may cost less, and
-        ``query_index`` more.
+        """A context for the bulk load of an empty table: writes may cost less, and ``query_index``
+        more.
 
-        Nothing else is different, for anybody, whatever becomes of whoever loads.
+        Results do not change, for this process or another, also after a crash of the loading one.
         """
         return nullcontext()
 
@@ -164,15 +163,16 @@ class Engine(ABC):
 
     @abstractmethod
     async def ensure_table(self, table: Table, *, capacity: Capacity | None = None) -> TableHandle:
-        """Make the table when it is missing; idempotent, also among processes at the same time.
+        """Create the table unless it exists; idempotent, also among concurrent processes.
 
-        A new one gets that capacity; with None it is billed by use. Raises SchemaError when it
+        A new table gets that capacity; with None it is billed by use. Raises SchemaError when it
         exists with other keys, indexes or expiry. (Where a database keeps expiry as a setting
-        beside the table, it is turned on in a table that has none; one more index does no harm.)
+        beside the table, it is turned on for a table that has none, and an additional index is
+        accepted.)
         """
 
     async def open_table(self, table: Table) -> TableHandle:
-        """Open a table that is there, and change nothing about it.
+        """Open an existing table, without creating or changing it.
 
         Raises TableNotFound, or SchemaError when it has other keys or indexes.
         """
@@ -182,24 +182,24 @@ class Engine(ABC):
 
     @abstractmethod
     async def drop_table(self, name: str) -> None:
-        """Drop a table and all it holds; a missing one is fine."""
+        """Drop a table with its items; idempotent."""
 
     @abstractmethod
     async def table_names(self) -> list[str]:
         """Return the names of all tables, sorted."""
 
     async def capacity(self, name: str) -> Capacity | None:  # noqa: ARG002
-        """Return what a table is provisioned for; None where it is billed by use, or not at all."""
+        """Return the provisioned capacity of a table; None where it has none."""
         return None
 
     async def set_capacity(self, name: str, capacity: Capacity) -> None:  # noqa: B027
-        """Provision a table and its indexes anew; nothing happens where there is no such thing, and
-        to a table that is billed by use.
+        """Change the provisioned capacity of a table and its indexes. Does nothing to a table that
+        is billed by use, and in engines without provisioning.
         """
 
     @abstractmethod
     async def close(self) -> None:
-        """Wait for the submitted writes, then let go of everything. Idempotent.
+        """Wait for the submitted writes, then release all resources. Idempotent.
 
-        Calls after it fail with Unavailable.
+        Later calls fail with Unavailable.
         """

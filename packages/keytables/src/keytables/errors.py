@@ -1,22 +1,18 @@
-"""What can go wrong at a table, as one small tree.
+"""The exceptions of tables and engines.
 
-The one rule: nothing engine-specific leaves an engine; every failure of a primitive is one of
-these.
+Rule: an engine raises nothing else; errors of its database are translated into these.
 
     KeytablesError
-    ├── ConditionFailed     the write was refused by its own condition; nothing changed
-    ├── ItemTooLarge        the item is above 400 KB; nothing was queued
-    ├── Throttled           too much is waiting, or a lock was not obtained in time; try later
+    ├── ConditionFailed     the condition of the write did not hold; nothing was changed
+    ├── ItemTooLarge        the item is above 400 KB; nothing was changed
+    ├── Throttled           too many writes are waiting, or a lock was not obtained in time; retry
     ├── Unavailable         the engine cannot serve: disk full, I/O error, not a database, closed
-    │   └── AccessRefused   the caller lacks a right
-    └── SchemaError         the caller is at fault: key type, empty key, unknown index or parameter
-        └── TableNotFound   the table was never made, or was dropped
+    │   └── AccessRefused   a permission is missing
+    └── SchemaError         a mistake in the call: key type, empty key, unknown index or parameter
+        └── TableNotFound   the table was never created, or was dropped
 """
 
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from keytables.schema import Item
+from keytables.values import Item
 
 __all__ = [
     "AccessRefused",
@@ -31,17 +27,17 @@ __all__ = [
 
 
 class KeytablesError(Exception):
-    """Any failure of a table or engine."""
+    """Base class of all of them."""
 
 
-class ConditionFailed(KeytablesError):  # noqa: N818 - named for what happened
+class ConditionFailed(KeytablesError):  # noqa: N818 - as DynamoDB's ConditionalCheckFailed
     """The condition of a write did not hold; nothing was changed.
 
-    ``item`` is the item as it was stored when the condition was judged, ``None`` when there was
-    none (or only an expired one).
+    ``item`` is the stored item that the condition was evaluated on, ``None`` when there was none
+    (or only an expired one).
     """
 
-    def __init__(self, item: "Item | None" = None) -> None:
+    def __init__(self, item: Item | None = None) -> None:
         super().__init__("the condition of the write does not hold")
         self.item = item
 
@@ -53,24 +49,24 @@ class ItemTooLarge(KeytablesError):  # noqa: N818
     """
 
     def __init__(self, size: int | None, limit: int) -> None:
-        held = "more" if size is None else str(size)
-        super().__init__(f"the item has {held} bytes, the limit is {limit}")
+        actual = "more" if size is None else str(size)
+        super().__init__(f"the item has {actual} bytes, the limit is {limit}")
         self.size = size
         self.limit = limit
 
 
 class Throttled(KeytablesError):  # noqa: N818
-    """The engine is over its limits now; the write was not applied and may be tried again later."""
+    """The engine is over its limits; the write was not applied and can be retried later."""
 
 
 class Unavailable(KeytablesError):  # noqa: N818
-    """The engine cannot serve. For a write, it is not known to have been applied."""
+    """The engine cannot serve. Whether a write was applied is not known."""
 
 
 class AccessRefused(Unavailable):
-    """The database knows the caller and refuses the operation.
+    """The database authenticated the caller but does not permit the operation.
 
-    ``operation`` is the database's name of it, ``table`` the one concerned, if it is one.
+    ``operation`` is the database's name of it, ``table`` the table concerned, if it is one.
     """
 
     def __init__(self, operation: str, table: str | None = None) -> None:
@@ -81,7 +77,7 @@ class AccessRefused(Unavailable):
 
 
 class SchemaError(KeytablesError):
-    """A key, value, index, parameter or declaration does not fit: a mistake in the call."""
+    """A key, value, index, parameter or declaration is not valid: a mistake in the call."""
 
 
 class TableNotFound(SchemaError):  # noqa: N818

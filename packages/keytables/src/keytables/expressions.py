@@ -1,17 +1,17 @@
-"""Conditions and updates of a write, as data.
+"""Conditions and updates of a write, declared as data.
 
-The one rule: an expression holds no values of a request, only names of parameters, so it is
-declared once (at import time) and an engine compiles it once::
+An expression names parameters in place of the values of a request, so it is declared once, at
+import time, and an engine compiles it once::
 
     NEWER = Attr("node_id").absent() | (Attr("connected_at") < Param("connected_at"))
     TOUCH = Update(set=("connected_at", "node_id"), remove=("critical_failure",))
 
     await users.update((uaid,), TOUCH, {"connected_at": 5, "node_id": url}, condition=NEWER)
 
-How comparisons judge, in every engine: ``==`` and the four orderings are false when the attribute
-is absent or of another kind than the operand; ``!=`` is exactly the negation of ``==``, so it holds
-for an absent attribute. Numbers compare by value, whole or not; a boolean is not a number; text
-compares by its UTF-8 bytes. Orderings are for numbers, text and bytes; ``==`` is for everything.
+Comparisons, in every engine: ``==`` and the four orderings are false when the attribute is absent
+or of another type than the operand; ``!=`` is exactly the negation of ``==``, so it is true for an
+absent attribute. Integers and floats compare by value; a boolean is not a number; text compares by
+its UTF-8 bytes. Orderings are for numbers, text and bytes; ``==`` is for every type.
 """
 
 from collections.abc import Mapping
@@ -20,7 +20,7 @@ from enum import Enum
 from typing import Literal, TypeAlias
 
 from keytables.errors import SchemaError
-from keytables.schema import Value
+from keytables.values import Value
 
 __all__ = [
     "And",
@@ -38,7 +38,7 @@ __all__ = [
 
 
 class Returning(Enum):
-    """What a write answers with: nothing, the whole item before it, or the whole item after it."""
+    """What a write returns: nothing, the whole item before it, or the whole item after it."""
 
     NOTHING = "nothing"
     OLD = "old"
@@ -47,7 +47,7 @@ class Returning(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Param:
-    """A place for a value given with each call in ``values``."""
+    """A parameter; each call gives its value in ``values``."""
 
     name: str
 
@@ -57,7 +57,7 @@ Operator: TypeAlias = Literal["==", "!=", "<", "<=", ">", ">="]
 
 
 class Condition:
-    """What must hold for a write to be applied. Joined with ``&``, ``|`` and ``~``.
+    """What must be true for a write to be applied. Combine with ``&``, ``|`` and ``~``.
 
     Conditions are compared and hashed by identity.
     """
@@ -74,20 +74,20 @@ class Condition:
         return Not(self)
 
     def __bool__(self) -> bool:
-        # `a == 1 and b == 2` would silently drop its first half.
-        raise TypeError("join conditions with &, | and ~, not with and, or, not")
+        # `a == 1 and b == 2` would silently drop its first operand.
+        raise TypeError("combine conditions with &, | and ~, not with and, or, not")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Exists(Condition):
-    """The attribute is there, whatever it holds."""
+    """The attribute exists, whatever its value."""
 
     attribute: str
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Compare(Condition):
-    """The attribute stands in a relation to a value."""
+    """The attribute compares to a value as ``operator`` says."""
 
     attribute: str
     operator: Operator
@@ -96,7 +96,7 @@ class Compare(Condition):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class And(Condition):
-    """Both hold."""
+    """Both are true."""
 
     left: Condition
     right: Condition
@@ -104,7 +104,7 @@ class And(Condition):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Or(Condition):
-    """At least one holds."""
+    """At least one is true."""
 
     left: Condition
     right: Condition
@@ -112,13 +112,13 @@ class Or(Condition):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Not(Condition):
-    """The inner one does not hold."""
+    """The inner condition is false."""
 
     inner: Condition
 
 
 class Attr:
-    """A top-level attribute of the stored item, to state a condition about."""
+    """A top-level attribute of the stored item, the operand of a condition."""
 
     __slots__ = ("name",)
 
@@ -168,15 +168,15 @@ def _assignments(given: Assignments) -> dict[str, Operand]:
 
 @dataclass(frozen=True, eq=False)
 class Update:
-    """A change of one item's attributes, applied at once. The item is made when it is absent.
+    """An atomic change of one item's attributes. An absent item is created.
 
-    ``set`` gives attributes new values; ``remove`` takes attributes away; ``add_to`` adds members
-    to string sets (an absent set begins empty); ``take_from`` takes members out, and the attribute
-    goes with its last member. Each may be applied twice with the result of once. A tuple of names
-    in ``set``, ``add_to`` or ``take_from`` stands for parameters of the same names.
+    ``set`` assigns values; ``remove`` removes attributes; ``add_to`` adds members to string sets
+    (an absent set counts as empty); ``take_from`` removes members, and the attribute with its last
+    member. Each is idempotent. A tuple of names in ``set``, ``add_to`` or ``take_from`` stands for
+    parameters of the same names.
 
-    An update that could only take away (no ``set``, no ``add_to``) leaves an absent item absent.
-    Key attributes cannot be changed. Compared and hashed by identity.
+    An update that only removes (no ``set``, no ``add_to``) does not create an absent item. Key
+    attributes cannot be changed. Compared and hashed by identity.
     """
 
     set: Assignments = field(default_factory=dict)
@@ -196,20 +196,20 @@ class Update:
 
     @property
     def assigned(self) -> dict[str, Operand]:
-        """``set`` with its shorthand resolved."""
+        """``set`` as a mapping."""
         return _assignments(self.set)
 
     @property
     def added(self) -> dict[str, Operand]:
-        """``add_to`` with its shorthand resolved."""
+        """``add_to`` as a mapping."""
         return _assignments(self.add_to)
 
     @property
     def taken(self) -> dict[str, Operand]:
-        """``take_from`` with its shorthand resolved."""
+        """``take_from`` as a mapping."""
         return _assignments(self.take_from)
 
     @property
     def creates(self) -> bool:
-        """Whether an absent item is made by it."""
+        """Whether it creates an absent item."""
         return bool(self.set or self.add_to)

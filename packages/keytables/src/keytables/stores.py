@@ -1,24 +1,27 @@
-"""Stores by their URL: which engine, and where its data is.
+"""Store URLs, and opening the engine that one names.
 
-The one rule: a URL is wholly understood or refused, with what was expected; an engine is imported
-only when a store of its kind is opened.
+Rule: a URL with an unknown part is refused, with what was expected. An engine is imported only when
+a store of its kind is opened.
 
     sqlite:///PATH                  one file on this machine; PATH is absolute, with or without its
-                                    own slash: sqlite:///var/lib/a and sqlite:////var/lib/a are one
+                                    slash: sqlite:///var/lib/a and sqlite:////var/lib/a are the same
     dynamodb://REGION?OPTIONS       without a REGION, that of the AWS environment, else us-east-1
         endpoint=URL                a server in place of the region's: http://127.0.0.1:8000
-        prefix=TEXT                 begins the names of all tables
-        connections=N               at most, to one server
+        prefix=TEXT                 prefix of all table names
+        connections=N               maximum number of connections to one server
         alternator=yes              the server is a node of a ScyllaDB cluster
 """
 
 import re
+import time
 from dataclasses import dataclass
 from difflib import get_close_matches
+from importlib.util import find_spec
 from typing import Final, TypeAlias
 from urllib.parse import parse_qsl, unquote
 
 from keytables.engine import Clock, Engine
+from keytables.errors import Unavailable
 
 __all__ = ["DynamoUrl", "SqliteUrl", "StoreUrl", "open_engine", "parse_store"]
 
@@ -33,14 +36,14 @@ _SWITCH: Final = {"yes": True, "true": True, "1": True, "no": False, "false": Fa
 
 @dataclass(frozen=True, slots=True)
 class SqliteUrl:
-    """A store in one file."""
+    """A store in one SQLite file."""
 
     path: str
 
 
 @dataclass(frozen=True, slots=True)
 class DynamoUrl:
-    """A store in DynamoDB, or in a database that speaks its protocol."""
+    """A store in DynamoDB, or in a database with the same API."""
 
     region: str = ""
     endpoint: str | None = None
@@ -53,24 +56,27 @@ StoreUrl: TypeAlias = SqliteUrl | DynamoUrl
 
 
 def parse_store(text: str) -> StoreUrl:
-    """Return what a store's URL says. Raises ValueError, with what was expected."""
+    """Parse the URL of a store. Raises ValueError, with what was expected."""
     scheme, separator, rest = text.partition("://")
     if separator and scheme == "sqlite":
         return _sqlite(rest)
     if separator and scheme == "dynamodb":
         return _dynamodb(text)
-    raise ValueError(f"a store is {_FORMS}, not {_shown(text)}")
+    raise ValueError(f"a store is {_FORMS}, not {_redacted(text)}")
 
 
-async def open_engine(text: str, *, clock: Clock, wipe: bool = False) -> Engine:
-    """Open the store of a URL; ``wipe``: in a file, what is deleted is overwritten. Raises
-    ValueError for a bad URL, and what its engine raises.
+async def open_engine(text: str, *, clock: Clock = time.time, wipe: bool = False) -> Engine:
+    """Open the store of a URL. ``wipe``: deleted data is overwritten in the file (SQLite).
+
+    Raises ValueError for a bad URL, and Unavailable if the engine cannot be opened.
     """
     store = parse_store(text)
     if isinstance(store, SqliteUrl):
         from keytables.sqlite import SqliteEngine  # noqa: PLC0415 - see the rule above
 
         return await SqliteEngine.open(store.path, clock=clock, wipe=wipe)
+    if find_spec("botocore") is None:
+        raise Unavailable("DynamoDB needs botocore: pip install 'keytables[dynamodb]'")
     from keytables.dynamodb import DynamoEngine  # noqa: PLC0415
 
     return await DynamoEngine.open(
@@ -86,7 +92,9 @@ async def open_engine(text: str, *, clock: Clock, wipe: bool = False) -> Engine:
 def _sqlite(rest: str) -> SqliteUrl:
     host, slash, path = rest.partition("/")
     if host or not slash or not path.strip("/"):
-        raise ValueError(f"an embedded store is sqlite:///PATH, not {_shown('sqlite://' + rest)}")
+        raise ValueError(
+            f"an embedded store is sqlite:///PATH, not {_redacted('sqlite://' + rest)}"
+        )
     if "?" in path or "#" in path:
         raise ValueError("an embedded store has no options; in a path, '?' is %3F and '#' is %23")
     return SqliteUrl("/" + unquote(path).lstrip("/"))
@@ -97,14 +105,14 @@ def _dynamodb(text: str) -> DynamoUrl:
     if found is None:
         raise ValueError(
             f"a DynamoDB store is dynamodb://REGION?OPTIONS, REGION as in eu-west-1, "
-            f"not {_shown(text)}"
+            f"not {_redacted(text)}"
         )
     options: dict[str, str] = {}
     for name, value in parse_qsl(found["options"] or "", keep_blank_values=True):
         if name not in _OPTIONS:
             close = get_close_matches(name, _OPTIONS, 1)
-            meant = f"; did you mean {close[0]}?" if close else ""
-            raise ValueError(f"a DynamoDB store has {', '.join(_OPTIONS)}, not {name!r}{meant}")
+            hint = f"; did you mean {close[0]}?" if close else ""
+            raise ValueError(f"a DynamoDB store has {', '.join(_OPTIONS)}, not {name!r}{hint}")
         if name in options:
             raise ValueError(f"{name} is given twice")
         options[name] = value
@@ -135,6 +143,6 @@ def _switch(name: str, text: str) -> bool:
     return _SWITCH[text]
 
 
-def _shown(text: str) -> str:
-    """What of a bad URL can be shown: one may hold a password."""
+def _redacted(text: str) -> str:
+    """A bad URL as it may be logged: without what may be a password."""
     return repr(re.sub(r"//.*(?:@|%40)", "//…@", text, flags=re.DOTALL))

@@ -1,10 +1,10 @@
-"""batch_get and batch_write: any number, missing ones left out."""
+"""batch_get and batch_write of any number of items."""
 
 import pytest
 
 from keytables import Item, SchemaError, TableHandle
 
-# DynamoDB takes 25 writes or 100 keys at a time; callers need not know.
+# DynamoDB takes 25 writes or 100 keys in a request.
 SIZES = [0, 1, 25, 26, 100, 101, 333]
 
 
@@ -27,12 +27,12 @@ async def test_any_number_of_items(messages: TableHandle, count: int) -> None:
     assert await messages.batch_get(keys(count)) == []
 
 
-async def test_missing_items_are_left_out(messages: TableHandle) -> None:
+async def test_absent_items_are_not_returned(messages: TableHandle) -> None:
     await messages.batch_write(puts=items(3))
     assert len(await messages.batch_get([*keys(3), ("nobody", "1")])) == 3
 
 
-async def test_a_key_given_twice_is_answered_once(messages: TableHandle) -> None:
+async def test_an_item_is_returned_once_if_its_key_is_given_twice(messages: TableHandle) -> None:
     await messages.batch_write(puts=items(1))
     assert len(await messages.batch_get(keys(1) * 3)) == 1
 
@@ -52,7 +52,7 @@ async def test_a_batch_may_be_repeated(messages: TableHandle) -> None:
     assert len((await messages.scan()).items) == 30
 
 
-async def test_deleting_a_key_twice_is_deleting_it_once(messages: TableHandle) -> None:
+async def test_a_key_may_be_deleted_twice_in_a_batch(messages: TableHandle) -> None:
     await messages.batch_write(puts=items(1))
     await messages.batch_write(deletes=keys(1) * 2)
     assert await messages.batch_get(keys(1)) == []
@@ -66,7 +66,7 @@ async def test_an_ambiguous_batch_is_refused(messages: TableHandle) -> None:
     assert (await messages.scan()).items == []
 
 
-async def test_a_bad_item_keeps_the_whole_batch_out(messages: TableHandle) -> None:
+async def test_nothing_of_a_batch_with_a_bad_item_is_written(messages: TableHandle) -> None:
     with pytest.raises(SchemaError):
         await messages.batch_write(puts=[*items(3), {"user": "u"}])
     assert (await messages.scan()).items == []

@@ -1,4 +1,4 @@
-"""Expired items are absent: for every read, condition and update, swept or not."""
+"""Expired items are absent for every read, condition and update, removed or not."""
 
 from collections.abc import Awaitable, Callable
 from typing import Any
@@ -22,7 +22,7 @@ from support.clocks import ManualClock
 KEY = ("u", "1")
 
 
-async def test_an_item_is_there_until_its_expiry(messages: TableHandle, clock: ManualClock) -> None:
+async def test_an_item_exists_until_its_expiry(messages: TableHandle, clock: ManualClock) -> None:
     await messages.put({"user": "u", "place": "1", "expiry": int(clock.now) + 10})
     clock.advance(9.9)
     assert await messages.get(KEY) is not None
@@ -31,7 +31,7 @@ async def test_an_item_is_there_until_its_expiry(messages: TableHandle, clock: M
 
 
 @pytest.mark.parametrize("never", [{}, {"expiry": 0}, {"expiry": None}, {"expiry": -5}], ids=repr)
-async def test_without_an_expiry_an_item_stays(
+async def test_an_item_without_an_expiry_never_expires(
     messages: TableHandle, clock: ManualClock, never: dict[str, Any]
 ) -> None:
     item = {"user": "u", "place": "1", **never}
@@ -53,7 +53,7 @@ async def test_an_expiry_is_a_number(messages: TableHandle, bad: Any) -> None:
         await messages.put({"user": "u", "place": "1", "expiry": bad})
 
 
-async def test_no_read_shows_an_expired_item(
+async def test_no_read_returns_an_expired_item(
     messages: TableHandle, users: TableHandle, clock: ManualClock
 ) -> None:
     soon, late = clock.now + 1.5, clock.now + 100
@@ -89,7 +89,7 @@ async def everything(first: Page, more: Callable[[Cursor], Awaitable[Page]]) -> 
 
 
 @pytest.mark.parametrize("descending", [False, True])
-async def test_many_expired_items_hide_no_others(
+async def test_items_among_many_expired_ones_are_found(
     messages: TableHandle, users: TableHandle, clock: ManualClock, many: int, descending: bool
 ) -> None:
     live = {0, many // 3, many * 2 // 3, many * 2 // 3 + 1, many - 1}
@@ -129,7 +129,7 @@ async def test_many_expired_items_hide_no_others(
         assert set(places) == set(expected)
 
 
-async def test_a_condition_finds_an_expired_item_absent(
+async def test_an_expired_item_is_absent_for_a_condition(
     messages: TableHandle, clock: ManualClock
 ) -> None:
     await messages.put({"user": "u", "place": "1", "n": 1, "expiry": clock.now + 1})
@@ -141,7 +141,7 @@ async def test_a_condition_finds_an_expired_item_absent(
     assert await messages.get(KEY) == {"user": "u", "place": "1", "n": 2}
 
 
-async def test_an_update_begins_anew_after_expiry(
+async def test_an_update_of_an_expired_item_creates_a_new_one(
     messages: TableHandle, clock: ManualClock
 ) -> None:
     await messages.put({"user": "u", "place": "1", "n": 1, "expiry": clock.now + 1})
@@ -160,7 +160,7 @@ async def test_deleting_an_expired_item_returns_nothing(
     assert await messages.delete(KEY, returning=Returning.OLD) is None
 
 
-async def test_an_update_moves_the_expiry(messages: TableHandle, clock: ManualClock) -> None:
+async def test_an_update_can_change_the_expiry(messages: TableHandle, clock: ManualClock) -> None:
     await messages.put({"user": "u", "place": "1", "expiry": clock.now + 1})
     await messages.update(KEY, Update(set=("expiry",)), {"expiry": clock.now + 10})
     clock.advance(5)
@@ -170,7 +170,9 @@ async def test_an_update_moves_the_expiry(messages: TableHandle, clock: ManualCl
     assert await messages.get(KEY) is not None
 
 
-async def test_a_table_without_expiry_knows_none(engine: Any, clock: ManualClock) -> None:
+async def test_items_of_a_table_without_expiry_never_expire(
+    engine: Any, clock: ManualClock
+) -> None:
     from keytables import Key, Table
 
     table = await engine.ensure_table(Table("plain", Key("user")))

@@ -1,4 +1,4 @@
-"""get, put, delete: what is stored is what is read."""
+"""get, put and delete; keys, values and sizes."""
 
 import asyncio
 from collections.abc import Awaitable
@@ -22,7 +22,7 @@ from keytables import (
 )
 
 
-async def test_a_missing_item_is_none(messages: TableHandle) -> None:
+async def test_an_absent_item_is_none(messages: TableHandle) -> None:
     assert await messages.get(("u", "1")) is None
 
 
@@ -54,9 +54,7 @@ async def test_a_missing_item_is_none(messages: TableHandle) -> None:
         {"k": frozenset({"b", "c"})},
     ],
 )
-async def test_every_value_comes_back_equal_and_of_its_kind(
-    messages: TableHandle, value: Value
-) -> None:
+async def test_every_value_is_read_as_it_was_written(messages: TableHandle, value: Value) -> None:
     item: Item = {"user": "u", "place": "1", "value": value}
     await messages.put(item)
     found = await messages.get(("u", "1"))
@@ -65,7 +63,7 @@ async def test_every_value_comes_back_equal_and_of_its_kind(
 
 
 @pytest.mark.parametrize("depth", [33, 200, 5000])
-async def test_what_lies_too_deep_is_refused(messages: TableHandle, depth: int) -> None:
+async def test_a_value_nested_too_deep_is_refused(messages: TableHandle, depth: int) -> None:
     value: Value = "innermost"
     for level in range(depth - 1):
         value = [value] if level % 2 else {"a": value}
@@ -80,7 +78,7 @@ async def test_what_lies_too_deep_is_refused(messages: TableHandle, depth: int) 
 
 
 def repr_of(value: Any) -> str:
-    """Tell True from 1 and 1 from 1.0, whatever the order of a set."""
+    """A text that differs for True and 1, and for 1 and 1.0, but not for the order of a set."""
     if isinstance(value, frozenset):
         return f"set{sorted(value)}"
     if isinstance(value, dict):
@@ -98,7 +96,7 @@ async def test_a_plain_set_is_read_as_a_frozenset(messages: TableHandle) -> None
     assert isinstance(found["s"], frozenset)
 
 
-async def test_an_empty_set_is_left_out(messages: TableHandle) -> None:
+async def test_an_attribute_with_an_empty_set_is_not_stored(messages: TableHandle) -> None:
     await messages.put({"user": "u", "place": "1", "s": set()})
     assert await messages.get(("u", "1")) == {"user": "u", "place": "1"}
 
@@ -123,7 +121,9 @@ async def test_an_empty_set_is_left_out(messages: TableHandle) -> None:
         "\ud800",
     ],
 )
-async def test_what_cannot_be_stored_is_a_schema_error(messages: TableHandle, value: Any) -> None:
+async def test_a_value_that_cannot_be_stored_is_a_schema_error(
+    messages: TableHandle, value: Any
+) -> None:
     with pytest.raises(SchemaError):
         await messages.put({"user": "u", "place": "1", "value": value})
     assert await messages.get(("u", "1")) is None
@@ -149,14 +149,14 @@ async def test_put_replaces_the_whole_item(messages: TableHandle) -> None:
     assert await messages.get(("u", "1")) == {"user": "u", "place": "1", "b": 3}
 
 
-async def test_put_twice_is_put_once(messages: TableHandle) -> None:
+async def test_a_put_may_be_repeated(messages: TableHandle) -> None:
     item: Item = {"user": "u", "place": "1", "a": 1}
     await messages.put(item)
     await messages.put(item)
     assert (await messages.query("u")).items == [item]
 
 
-async def test_an_item_is_taken_as_it_was_when_put(messages: TableHandle) -> None:
+async def test_an_item_may_be_changed_after_the_put(messages: TableHandle) -> None:
     inner: list[Value] = [1]
     item: Item = {"user": "u", "place": "1", "a": inner}
     put = messages.put(item)
@@ -166,7 +166,7 @@ async def test_an_item_is_taken_as_it_was_when_put(messages: TableHandle) -> Non
     assert await messages.get(("u", "1")) == {"user": "u", "place": "1", "a": [1]}
 
 
-async def test_what_was_read_may_be_changed_without_changing_the_store(
+async def test_changing_an_item_that_was_read_does_not_change_the_store(
     messages: TableHandle,
 ) -> None:
     await messages.put({"user": "u", "place": "1", "a": {"b": 1}})
@@ -238,7 +238,7 @@ async def test_a_bad_key_is_a_schema_error_in_every_primitive(
             await messages.put({"user": key[0], "place": key[1]})
 
 
-async def test_the_longest_keys_are_good(messages: TableHandle) -> None:
+async def test_keys_of_the_greatest_length_are_accepted(messages: TableHandle) -> None:
     key = ("ü" * 1024, "x" * 1024)
     await messages.put({"user": key[0], "place": key[1]})
     assert await messages.get(key) is not None
@@ -266,7 +266,7 @@ async def test_equal_numbers_are_one_key(engine: Engine) -> None:
     assert len((await table.scan()).items) == 1
 
 
-async def test_keys_of_other_kinds_and_cases_are_other_keys(engine: Engine) -> None:
+async def test_keys_that_differ_in_case_or_type_are_different(engine: Engine) -> None:
     table = await engine.ensure_table(Table("texts", Key("k")))
     keys = ["a", "A", "á", "a\u0301", "a ", "a\0", "1"]
     for key in keys:
@@ -296,7 +296,7 @@ async def test_an_item_above_the_limit_is_too_large(messages: TableHandle) -> No
     assert (await messages.scan()).items == []
 
 
-async def test_text_counts_by_its_utf8_bytes(messages: TableHandle) -> None:
+async def test_the_size_of_text_is_that_of_its_utf8_bytes(messages: TableHandle) -> None:
     with pytest.raises(ItemTooLarge):
         await messages.put({"user": "u", "place": "1", "data": "☃" * (MAX_ITEM_SIZE // 3)})
 
@@ -333,13 +333,13 @@ async def test_writes_apply_in_the_order_submitted(messages: TableHandle) -> Non
     assert [item["n"] for item in (await messages.query("u")).items] == [198, 199, 197]
 
 
-async def test_giving_up_the_wait_does_not_recall_the_write(messages: TableHandle) -> None:
+async def test_cancelling_the_wait_does_not_cancel_the_write(messages: TableHandle) -> None:
     put = asyncio.ensure_future(messages.put({"user": "u", "place": "1"}))
     put.cancel()
     assert await messages.get(("u", "1")) is not None
 
 
-async def test_a_failing_write_leaves_those_around_it_alone(messages: TableHandle) -> None:
+async def test_a_failing_write_does_not_affect_those_around_it(messages: TableHandle) -> None:
     first = messages.put({"user": "u", "place": "1"})
     bad = messages.put({"user": "u", "place": ""})
     last = messages.put({"user": "u", "place": "2"})

@@ -1,4 +1,4 @@
-"""loading: nothing is different but what things cost."""
+"""loading: the results are the same as without it."""
 
 import asyncio
 import contextlib
@@ -16,7 +16,7 @@ async def of_city(table: TableHandle, city: str) -> list[Item]:
     return (await table.query_index("by_city", city)).items
 
 
-async def test_what_is_loaded_is_found(users: TableHandle) -> None:
+async def test_loaded_items_are_found(users: TableHandle) -> None:
     async with users.loading():
         await users.batch_write(puts=PEOPLE)
         assert await of_city(users, "x") == PEOPLE[::2]
@@ -33,7 +33,7 @@ async def test_a_table_that_holds_items_can_be_loaded(users: TableHandle) -> Non
     assert await of_city(users, "x") == PEOPLE[::2]
 
 
-async def test_writes_are_judged_while_a_table_is_loaded(users: TableHandle) -> None:
+async def test_conditions_are_evaluated_while_a_table_is_loaded(users: TableHandle) -> None:
     async with users.loading():
         await users.put({"user": "u", "city": "x", "age": 1})
         with pytest.raises(ConditionFailed):
@@ -44,7 +44,7 @@ async def test_writes_are_judged_while_a_table_is_loaded(users: TableHandle) -> 
     assert await of_city(users, "x") == [{"user": "u", "city": "x", "age": 2}]
 
 
-async def test_what_expires_while_a_table_is_loaded_is_absent(
+async def test_items_that_expire_while_a_table_is_loaded_are_absent(
     users: TableHandle, clock: ManualClock
 ) -> None:
     async with users.loading():
@@ -55,9 +55,7 @@ async def test_what_expires_while_a_table_is_loaded_is_absent(
     assert await of_city(users, "x") == []
 
 
-async def test_after_a_loading_that_failed_everything_is_there(
-    engine: Engine, users: TableHandle
-) -> None:
+async def test_items_are_found_after_a_failed_load(engine: Engine, users: TableHandle) -> None:
     with contextlib.suppress(KeyError):
         async with users.loading():
             await users.batch_write(puts=PEOPLE)

@@ -118,7 +118,9 @@ async def test_ranges(messages: TableHandle, sort: Range, expected: str) -> None
 
 
 @pytest.mark.parametrize("prefix", ["a", "a\0", "é", "\ud7ff", "\U0010ffff", "a\U0010ffff", "☃"])
-async def test_a_prefix_takes_what_begins_with_it(messages: TableHandle, prefix: str) -> None:
+async def test_a_prefix_selects_the_keys_that_start_with_it(
+    messages: TableHandle, prefix: str
+) -> None:
     around = [prefix, prefix + "a", prefix + "\0", prefix + "\U0010ffff", "a", "b", "\ue000", "é"]
     keys = sorted({*around, prefix[:-1] + "~"}, key=str.encode)
     await fill(messages, "u", keys)
@@ -136,7 +138,7 @@ async def test_a_prefix_of_bytes(engine: Engine, prefix: bytes) -> None:
 
 
 @pytest.mark.parametrize("bad", [Range(gt=1), Range(lt=b"x"), Range(prefix=b"x")], ids=repr)
-async def test_a_range_of_the_wrong_kind_is_a_schema_error(
+async def test_a_range_of_the_wrong_type_is_a_schema_error(
     messages: TableHandle, bad: Range
 ) -> None:
     with pytest.raises(SchemaError):
@@ -162,7 +164,7 @@ async def test_a_range_has_one_bound_on_each_side(bounds: dict[str, Scalar]) -> 
 
 @pytest.mark.parametrize("descending", [False, True])
 @pytest.mark.parametrize("limit", [1, 2, 3, 7, 100])
-async def test_pages_hold_everything_once(
+async def test_pages_hold_every_item_once(
     messages: TableHandle, limit: int, descending: bool
 ) -> None:
     keys = [f"{number:02}" for number in range(7)]
@@ -182,14 +184,14 @@ async def test_the_last_page_has_no_cursor(messages: TableHandle) -> None:
 
 
 @pytest.mark.parametrize("descending", [False, True])
-async def test_pages_keep_to_their_range(messages: TableHandle, descending: bool) -> None:
+async def test_pages_stay_within_their_range(messages: TableHandle, descending: bool) -> None:
     await fill(messages, "u", list("abcdefgh"))
     found = await pages(messages, 2, sort=Range(gt="a", le="g"), descending=descending)
     together = "".join(place for page in found for place in places(page))
     assert together == ("gfedcb" if descending else "bcdefg")
 
 
-async def test_rows_added_and_removed_between_pages_disturb_no_others(
+async def test_items_added_and_removed_between_pages_do_not_affect_others(
     messages: TableHandle,
 ) -> None:
     stay = [f"{number:03}" for number in range(0, 100, 10)]
@@ -209,14 +211,14 @@ async def test_rows_added_and_removed_between_pages_disturb_no_others(
     assert len(seen) == len(set(seen))
 
 
-async def test_a_cursor_works_when_its_row_is_gone(messages: TableHandle) -> None:
+async def test_a_cursor_is_valid_after_its_item_was_deleted(messages: TableHandle) -> None:
     await fill(messages, "u", ["1", "2", "3"])
     page = await messages.query("u", limit=2)
     await messages.delete(("u", "2"))
     assert places(await messages.query("u", after=page.cursor)) == ["3"]
 
 
-async def test_many_rows_come_in_pages_without_asking(messages: TableHandle) -> None:
+async def test_many_items_are_paged_without_a_limit(messages: TableHandle) -> None:
     keys = [f"{number:04}" for number in range(1200)]
     await fill(messages, "u", keys)
     seen: list[Any] = []
@@ -229,7 +231,7 @@ async def test_many_rows_come_in_pages_without_asking(messages: TableHandle) -> 
     assert seen == keys
 
 
-async def test_large_items_come_in_pages_too(messages: TableHandle) -> None:
+async def test_large_items_are_paged_without_a_limit(messages: TableHandle) -> None:
     large: list[Item] = [
         {"user": "u", "place": str(number), "data": "x" * 300_000} for number in range(5)
     ]
@@ -250,7 +252,7 @@ async def test_a_limit_is_at_least_one(messages: TableHandle, limit: int) -> Non
         await messages.query("u", limit=limit)
 
 
-async def test_a_foreign_cursor_is_a_schema_error(messages: TableHandle) -> None:
+async def test_a_cursor_of_another_query_is_a_schema_error(messages: TableHandle) -> None:
     with pytest.raises(SchemaError):
         await messages.query("u", after=Cursor(("a", "b", "c")))
     with pytest.raises(SchemaError):
@@ -262,7 +264,7 @@ async def test_a_foreign_cursor_is_a_schema_error(messages: TableHandle) -> None
 
 @pytest.fixture(params=[False, True], ids=["", "while it is loaded"])
 async def indexed(request: pytest.FixtureRequest, users: TableHandle) -> AsyncIterator[TableHandle]:
-    """The table `users`, which answers alike while it is loaded."""
+    """The table `users`, also while it is loaded."""
     async with users.loading() if request.param else nullcontext():
         yield users
 
@@ -294,7 +296,7 @@ async def test_an_index_holds_whole_items_or_keys_only(indexed: TableHandle) -> 
     assert keys.items == [{"user": "f", "visit": 7.5}]
 
 
-async def test_an_index_follows_changes(indexed: TableHandle) -> None:
+async def test_an_index_reflects_changes(indexed: TableHandle) -> None:
     await people(indexed)
     from keytables import Update
 
@@ -308,7 +310,7 @@ async def test_an_index_follows_changes(indexed: TableHandle) -> None:
 
 @pytest.mark.parametrize("descending", [False, True])
 @pytest.mark.parametrize("limit", [1, 2, 5])
-async def test_pages_of_an_index_hold_everything_once(
+async def test_pages_of_an_index_hold_every_item_once(
     indexed: TableHandle, limit: int, descending: bool
 ) -> None:
     same: list[Item] = [{"user": f"s{number}", "city": "x", "age": 5} for number in range(6)]
@@ -332,14 +334,14 @@ async def test_pages_of_an_index_hold_everything_once(
     assert sorted(old) == sorted(str(item["user"]) for item in [*same, *others])
 
 
-async def test_pages_of_an_index_keep_to_their_range(indexed: TableHandle) -> None:
+async def test_pages_of_an_index_stay_within_their_range(indexed: TableHandle) -> None:
     rows: list[Item] = [
         {"user": f"{age}{copy}", "city": "x", "age": age} for age in range(5) for copy in "ab"
     ]
     await indexed.batch_write(puts=rows)
     for descending in (False, True):
         seen: list[Any] = []
-        cursor = None  # among equal sort keys the order is the engine's
+        cursor = None  # the order among equal sort keys differs between engines
         while True:
             page = await indexed.query_index(
                 "by_city",
@@ -363,7 +365,7 @@ async def test_an_unknown_index_is_a_schema_error(indexed: TableHandle) -> None:
         await indexed.query_index("by_name", "x")
 
 
-async def test_an_index_key_of_the_wrong_kind_is_a_schema_error(indexed: TableHandle) -> None:
+async def test_an_index_key_of_the_wrong_type_is_a_schema_error(indexed: TableHandle) -> None:
     for bad in ({"visit": "text"}, {"city": 5}, {"visit": None}, {"city": ""}):
         with pytest.raises(SchemaError):
             await indexed.put({"user": "u", **bad})
@@ -376,7 +378,7 @@ async def test_an_index_key_of_the_wrong_kind_is_a_schema_error(indexed: TableHa
 
 
 @pytest.mark.parametrize("limit", [1, 3, None])
-async def test_a_scan_finds_everything_once(messages: TableHandle, limit: int | None) -> None:
+async def test_a_scan_returns_every_item_once(messages: TableHandle, limit: int | None) -> None:
     expected = {(user, place) for user in "uvw" for place in "abc"}
     for user in "uvw":
         await fill(messages, user, list("abc"))
@@ -400,6 +402,6 @@ async def test_index_and_scan_see_the_writes_submitted_before(indexed: TableHand
         await write
 
 
-async def test_every_error_is_of_one_family(messages: TableHandle) -> None:
+async def test_every_error_is_a_keytables_error(messages: TableHandle) -> None:
     with pytest.raises(KeytablesError):
         await messages.query("")

@@ -26,7 +26,7 @@ async def test_tables_are_listed_by_name(engine: Engine) -> None:
     assert await engine.table_names() == ["message_2026_01", "message_2026_02", "router"]
 
 
-async def test_ensuring_again_keeps_what_is_there(engine: Engine) -> None:
+async def test_ensuring_an_existing_table_keeps_its_items(engine: Engine) -> None:
     table = await engine.ensure_table(TABLE)
     await table.put({"a": "1", "b": "2"})
     again = await engine.ensure_table(TABLE)
@@ -35,7 +35,7 @@ async def test_ensuring_again_keeps_what_is_there(engine: Engine) -> None:
     assert await engine.table_names() == ["things"]
 
 
-async def test_a_table_that_is_there_can_be_opened(engine: Engine) -> None:
+async def test_an_existing_table_can_be_opened(engine: Engine) -> None:
     table = await engine.ensure_table(TABLE)
     await table.put({"a": "1", "b": "2"})
     opened = await engine.open_table(TABLE)
@@ -43,7 +43,7 @@ async def test_a_table_that_is_there_can_be_opened(engine: Engine) -> None:
     assert await opened.get(("1", "2")) is not None
 
 
-async def test_opening_makes_no_table(engine: Engine) -> None:
+async def test_opening_creates_no_table(engine: Engine) -> None:
     with pytest.raises(TableNotFound) as caught:
         await engine.open_table(TABLE)
     assert caught.value.table == "things"
@@ -56,7 +56,7 @@ async def test_a_table_with_other_keys_is_not_opened(engine: Engine) -> None:
         await engine.open_table(TABLE)
 
 
-async def test_a_handle_knows_the_writes_of_another_of_its_table(engine: Engine) -> None:
+async def test_handles_of_one_table_see_each_others_writes(engine: Engine) -> None:
     first, second = await engine.ensure_table(TABLE), await engine.ensure_table(TABLE)
     put = first.put({"a": "1", "b": "2"})
     assert await second.get(("1", "2")) is not None
@@ -77,7 +77,7 @@ async def test_a_handle_knows_the_writes_of_another_of_its_table(engine: Engine)
     ],
     ids=["no sort key", "other sort key", "other kind", "expiry", "index"],
 )
-async def test_another_declaration_is_refused(engine: Engine, other: Table) -> None:
+async def test_a_different_declaration_is_refused(engine: Engine, other: Table) -> None:
     await engine.ensure_table(TABLE)
     with pytest.raises(SchemaError):
         await engine.ensure_table(other)
@@ -92,14 +92,14 @@ async def test_another_declaration_is_refused(engine: Engine, other: Table) -> N
     ],
     ids=["sort key", "kind", "projection"],
 )
-async def test_another_index_is_refused(engine: Engine, other: Index) -> None:
+async def test_a_different_index_is_refused(engine: Engine, other: Index) -> None:
     await engine.ensure_table(Table("things", Key("a"), indexes=(Index("by_c", Key("c")),)))
     with pytest.raises(SchemaError):
         await engine.ensure_table(Table("things", Key("a"), indexes=(other,)))
 
 
 @pytest.mark.needs("time to live")
-async def test_another_expiry_is_refused(engine: Engine) -> None:
+async def test_a_different_expiry_is_refused(engine: Engine) -> None:
     await engine.ensure_table(Table("things", Key("a"), expiry="x"))
     await engine.ensure_table(Table("things", Key("a"), expiry="x"))
     with pytest.raises(SchemaError):
@@ -124,7 +124,7 @@ async def test_tables_of_one_store_do_not_mix(engine: Engine) -> None:
     ]
 
 
-async def test_two_processes_may_make_a_table_at_once(open_engine: Open) -> None:
+async def test_two_processes_may_create_a_table_at_once(open_engine: Open) -> None:
     engines = [await open_engine() for _ in range(3)]
     handles = await asyncio.gather(*(engine.ensure_table(TABLE) for engine in engines))
     for number, handle in enumerate(handles):
@@ -133,7 +133,7 @@ async def test_two_processes_may_make_a_table_at_once(open_engine: Open) -> None
         assert len((await handle.query("1")).items) == 3
 
 
-async def test_a_dropped_table_is_gone_with_its_items(engine: Engine) -> None:
+async def test_dropping_a_table_removes_its_items(engine: Engine) -> None:
     table = await engine.ensure_table(TABLE)
     await table.batch_write(puts=[{"a": str(number), "b": "x"} for number in range(333)])
     await engine.drop_table("things")
@@ -146,11 +146,11 @@ async def test_a_dropped_table_is_gone_with_its_items(engine: Engine) -> None:
     assert (await again.scan()).items == []
 
 
-async def test_dropping_a_missing_table_is_fine(engine: Engine) -> None:
+async def test_a_missing_table_can_be_dropped(engine: Engine) -> None:
     await engine.drop_table("nothing")
 
 
-async def test_a_table_may_come_back_otherwise(engine: Engine) -> None:
+async def test_a_dropped_table_may_be_created_with_another_declaration(engine: Engine) -> None:
     await engine.ensure_table(TABLE)
     await engine.drop_table("things")
     table = await engine.ensure_table(Table("things", Key("n", Kind.NUMBER)))
@@ -158,7 +158,7 @@ async def test_a_table_may_come_back_otherwise(engine: Engine) -> None:
     assert await table.get((1,)) == {"n": 1}
 
 
-async def test_close_waits_for_what_was_submitted(open_engine: Open) -> None:
+async def test_close_waits_for_the_submitted_writes(open_engine: Open) -> None:
     first, second = await open_engine(), await open_engine()
     table = await first.ensure_table(TABLE)
     writes = [table.put({"a": "1", "b": str(number)}) for number in range(100)]
@@ -181,7 +181,7 @@ async def test_a_closed_engine_is_unavailable(engine: Engine) -> None:
         await engine.table_names()
 
 
-async def test_what_was_stored_is_there_after_reopening(open_engine: Open) -> None:
+async def test_items_exist_after_reopening(open_engine: Open) -> None:
     first = await open_engine()
     await (await first.ensure_table(TABLE)).put({"a": "1", "b": "2"})
     await first.close()

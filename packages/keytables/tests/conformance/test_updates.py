@@ -1,4 +1,4 @@
-"""update: attributes, sets, returning, and the item it makes."""
+"""update: attributes, sets, results, and the item it creates."""
 
 from typing import Any
 
@@ -35,23 +35,23 @@ async def test_set_changes_only_what_it_names(messages: TableHandle) -> None:
     assert await messages.get(KEY) == {**BARE, "a": 1, "b": 3, "c": deep}
 
 
-async def test_an_absent_item_is_made_with_its_key(messages: TableHandle) -> None:
+async def test_an_absent_item_is_created_with_its_key(messages: TableHandle) -> None:
     await messages.update(KEY, Update(set=("a",)), {"a": 1})
     assert await messages.get(KEY) == {**BARE, "a": 1}
 
 
-async def test_remove_takes_attributes_away(messages: TableHandle) -> None:
+async def test_remove_removes_attributes(messages: TableHandle) -> None:
     await messages.put({**BARE, "a": 1, "b": 2})
     await messages.update(KEY, Update(remove=("a", "gone")))
     assert await messages.get(KEY) == {**BARE, "b": 2}
 
 
 @pytest.mark.parametrize("update", [Update(remove=("a",)), TAKE], ids=["remove", "take_from"])
-async def test_an_update_that_only_takes_away_makes_no_item(
+async def test_an_update_that_only_removes_creates_no_item(
     messages: TableHandle, update: Update
 ) -> None:
-    answer = await messages.update(KEY, update, members("x"), returning=Returning.NEW)
-    assert answer is None
+    result = await messages.update(KEY, update, members("x"), returning=Returning.NEW)
+    assert result is None
     assert await messages.get(KEY) is None
 
 
@@ -66,7 +66,9 @@ async def test_sets_grow_and_shrink_and_repetition_changes_nothing(messages: Tab
     assert await messages.get(KEY) == {**BARE, "members": frozenset("bc")}
 
 
-async def test_a_set_goes_with_its_last_member_and_the_item_stays(messages: TableHandle) -> None:
+async def test_an_attribute_is_removed_with_the_last_member_of_its_set(
+    messages: TableHandle,
+) -> None:
     await messages.update(KEY, ADD, members("a", "b"))
     await messages.update(KEY, TAKE, members("a", "b"))
     assert await messages.get(KEY) == BARE
@@ -100,7 +102,7 @@ async def test_a_set_operation_takes_a_set(messages: TableHandle, value: Any) ->
         await messages.update(KEY, ADD, {"members": value})
 
 
-async def test_all_parts_of_an_update_apply_at_once(messages: TableHandle) -> None:
+async def test_all_parts_of_an_update_are_applied_atomically(messages: TableHandle) -> None:
     await messages.put({**BARE, "a": 1, "b": 2, "plus": {"x"}, "minus": {"x", "y"}})
     update = Update(
         set=("a",), remove=("b",), add_to={"plus": Param("add")}, take_from={"minus": Param("take")}
@@ -111,7 +113,7 @@ async def test_all_parts_of_an_update_apply_at_once(messages: TableHandle) -> No
     assert new == expected == await messages.get(KEY)
 
 
-async def test_returning_says_what_is_answered(messages: TableHandle) -> None:
+async def test_returning_selects_the_result(messages: TableHandle) -> None:
     update = Update(set=("a",))
     assert await messages.update(KEY, update, {"a": 1}, returning=Returning.OLD) is None
     old = await messages.update(KEY, update, {"a": 2}, returning=Returning.OLD)
@@ -121,13 +123,13 @@ async def test_returning_says_what_is_answered(messages: TableHandle) -> None:
     assert await messages.update(KEY, update, {"a": 4}) is None
 
 
-async def test_the_old_item_is_answered_with_its_old_set(messages: TableHandle) -> None:
+async def test_the_old_item_is_returned_with_its_old_set(messages: TableHandle) -> None:
     await messages.update(KEY, ADD, members("a"))
     old = await messages.update(KEY, ADD, members("b"), returning=Returning.OLD)
     assert old == {**BARE, "members": frozenset("a")}
 
 
-async def test_values_are_taken_as_they_were(messages: TableHandle) -> None:
+async def test_values_may_be_changed_after_the_call(messages: TableHandle) -> None:
     given = {"members": {"a"}}
     update = messages.update(KEY, ADD, given)
     given["members"].add("b")

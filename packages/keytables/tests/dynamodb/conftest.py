@@ -1,7 +1,7 @@
-"""A client of a server that follows a script, and a bare environment around it.
+"""A client of a scripted server, in an environment without credentials and AWS configuration.
 
-Modules that say `BOTH_LOOPS = True` run their coroutine tests on asyncio and on uvloop; nothing
-here meets the credentials and the configuration of whoever runs the tests."""
+Modules that say `BOTH_LOOPS = True` run their coroutine tests on asyncio and on uvloop.
+"""
 
 import asyncio
 import os
@@ -14,12 +14,15 @@ import pytest
 import uvloop
 
 from keytables.dynamodb.client import Client
-from keytables.dynamodb.credentials import Found
-from keytables.dynamodb.signature import Credentials
+from keytables.dynamodb.retries import RetryPolicy
+from keytables.dynamodb.signing import Credentials, LoadedCredentials
 from support.scripted_server import ScriptedServer
 
 SECRETS = ("AKIDEXAMPLE", "wJalrXUtnFEMI/K7MDENG", "TOKEN+OF+A+SESSION")
-FOUND = Found(Credentials(*SECRETS), lambda seconds: False)
+LOADED = LoadedCredentials(Credentials(*SECRETS), lambda seconds: False)
+
+IMMEDIATELY = RetryPolicy(base_delay=0.0)
+"""Without delays between attempts."""
 
 OpenClient = Callable[..., Awaitable[Client]]
 
@@ -38,7 +41,7 @@ def pytest_asyncio_loop_factories(config: pytest.Config, item: pytest.Item) -> F
 
 @pytest.fixture(autouse=True)
 def bare_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """No credentials, no files, no instance to ask."""
+    """No credentials, no files, no instance with a role."""
     for name in os.environ:
         if name.startswith("AWS_"):
             monkeypatch.delenv(name)
@@ -50,7 +53,7 @@ def bare_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 @pytest.fixture
 async def open_client() -> AsyncIterator[OpenClient]:
-    """Opens clients of a `ScriptedServer`; they are closed in the end."""
+    """Opens clients of a `ScriptedServer` that retry without delays; they are closed in the end."""
     async with AsyncExitStack() as opened:
 
         async def open_one(server: ScriptedServer, scheme: str = "http", **options: Any) -> Client:
@@ -58,7 +61,8 @@ async def open_client() -> AsyncIterator[OpenClient]:
                 **{
                     "region": "eu-west-1",
                     "endpoint": f"{scheme}://127.0.0.1:{server.port}",
-                    "credentials": lambda: FOUND,
+                    "credentials": lambda: LOADED,
+                    "retries": IMMEDIATELY,
                     **options,
                 }
             )

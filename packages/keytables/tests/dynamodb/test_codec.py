@@ -1,4 +1,4 @@
-"""Items on the wire: what boto3 would send, and what is read equals what was written."""
+"""Items in DynamoDB's JSON: what boto3 sends, and what is read equals what was written."""
 
 from decimal import Decimal
 from typing import Any
@@ -12,15 +12,15 @@ from hypothesis import strategies as st
 from keytables import MAX_ITEM_SIZE, Item, ItemTooLarge, SchemaError, Unavailable
 from keytables.checks import item_size
 from keytables.dynamodb.codec import (
-    encode,
-    item_of,
+    decode_item,
+    decode_number,
+    decode_value,
+    dump_item,
+    encode_item,
+    encode_value,
+    equal_items,
+    equal_values,
     loads,
-    number,
-    same,
-    same_items,
-    value_of,
-    wire,
-    wire_item,
 )
 from support.table_values import items, values
 
@@ -39,7 +39,7 @@ def boto(value: Any) -> Any:
 def from_boto(value: Any) -> Any:
     """The value that boto3 gave, with our numbers."""
     if isinstance(value, Decimal):
-        return number(str(value))
+        return decode_number(str(value))
     if isinstance(value, dict):
         return {name: from_boto(inner) for name, inner in value.items()}
     if isinstance(value, list):
@@ -58,7 +58,7 @@ def kinds(value: Any) -> Any:
 
 @given(items)
 def test_what_is_read_equals_what_was_written(item: Any) -> None:
-    assert kinds(item_of(loads(encode(item)))) == kinds(item)
+    assert kinds(decode_item(loads(dump_item(item)))) == kinds(item)
 
 
 def has_bytes(value: Any) -> bool:
@@ -72,17 +72,17 @@ def test_boto3_reads_what_we_write(item: Any) -> None:
     # Its client takes the base64 off bytes before its deserializer sees them.
     item = {name: value for name, value in item.items() if not has_bytes(value)}
     read: Any = TypeDeserializer().deserialize
-    found = {name: read(sent) for name, sent in wire_item(item).items()}
+    found = {name: read(encoded) for name, encoded in encode_item(item).items()}
     assert kinds(from_boto(found)) == kinds(item)
 
 
 @given(st.recursive(st.text(max_size=3) | st.integers(-(2**63), 2**63 - 1), st.lists))
-def test_we_write_what_boto3_writes(value: Any) -> None:
-    assert wire(value, "a") == TypeSerializer().serialize(boto(value))
+def test_values_are_encoded_as_boto3_does(value: Any) -> None:
+    assert encode_value(value, "a") == TypeSerializer().serialize(boto(value))
 
 
 @pytest.mark.parametrize(
-    ("value", "sent"),
+    ("value", "encoded"),
     [
         ("text", {"S": "text"}),
         ("", {"S": ""}),
@@ -99,10 +99,10 @@ def test_we_write_what_boto3_writes(value: Any) -> None:
         (frozenset(), None),
     ],
 )
-def test_each_kind_has_its_word(value: Any, sent: Any) -> None:
-    assert wire(value, "a") == sent
-    if sent is not None:
-        assert value_of(sent) == value
+def test_each_type_has_its_form(value: Any, encoded: Any) -> None:
+    assert encode_value(value, "a") == encoded
+    if encoded is not None:
+        assert decode_value(encoded) == value
 
 
 @pytest.mark.parametrize(
@@ -118,27 +118,27 @@ def test_each_kind_has_its_word(value: Any, sent: Any) -> None:
         ("1E+100", 1e100),
     ],
 )
-def test_numbers_are_read_in_whatever_words(text: str, value: float) -> None:
-    found = number(text)
+def test_numbers_are_read_in_any_form(text: str, value: float) -> None:
+    found = decode_number(text)
     assert found == value
     assert type(found) is type(value)
 
 
-def test_sets_that_only_others_write_are_read() -> None:
-    found: Any = value_of({"NS": ["1", "2.5"]})
+def test_sets_of_numbers_and_bytes_are_read() -> None:
+    found: Any = decode_value({"NS": ["1", "2.5"]})
     assert found == frozenset({1, 2.5})
-    found = value_of({"BS": ["AA=="]})
+    found = decode_value({"BS": ["AA=="]})
     assert found == frozenset({b"\0"})
 
 
-@pytest.mark.parametrize("sent", [{"X": 1}, {"B": "*"}, {"N": "many"}], ids=repr)
-def test_what_no_database_sends_is_unavailable(sent: Any) -> None:
+@pytest.mark.parametrize("encoded", [{"X": 1}, {"B": "*"}, {"N": "many"}], ids=repr)
+def test_a_malformed_value_is_unavailable(encoded: Any) -> None:
     with pytest.raises(Unavailable):
-        value_of(sent)
+        decode_value(encoded)
 
 
 @pytest.mark.parametrize("body", [b"", b"<html>", b"[]"], ids=repr)
-def test_an_answer_that_is_no_object_is_unavailable(body: bytes) -> None:
+def test_a_response_that_is_no_object_is_unavailable(body: bytes) -> None:
     with pytest.raises(Unavailable):
         loads(body)
 
@@ -159,37 +159,37 @@ def test_an_answer_that_is_no_object_is_unavailable(body: bytes) -> None:
 )
 def test_what_cannot_be_stored_is_refused(item: Any) -> None:
     with pytest.raises(SchemaError):
-        encode(item)
+        dump_item(item)
 
 
 def test_an_error_names_the_attribute_and_not_the_value() -> None:
     with pytest.raises(SchemaError, match="'attribute'") as caught:
-        encode({"attribute": ("secret",)})  # type: ignore[dict-item]
+        dump_item({"attribute": ("secret",)})  # type: ignore[dict-item]
     assert "secret" not in str(caught.value)
 
 
 def test_empty_sets_are_left_out() -> None:
-    assert wire_item({"a": set(), "b": 1}) == {"b": {"N": "1"}}
+    assert encode_item({"a": set(), "b": 1}) == {"b": {"N": "1"}}
 
 
 @given(items)
-def test_an_item_is_never_shorter_on_the_wire_than_it_counts(item: Any) -> None:
-    # What `encode` relies on when it leaves the counting out.
-    assert len(encode(item)) >= item_size({name: v for name, v in item.items() if v != set()})
+def test_an_item_in_json_is_never_shorter_than_its_size(item: Any) -> None:
+    # So that `dump_item` need not count the size of items whose JSON is short.
+    assert len(dump_item(item)) >= item_size({name: v for name, v in item.items() if v != set()})
 
 
-def test_the_limit_is_that_of_the_item_not_of_its_words() -> None:
-    wordy: Item = {"a": "\0" * (MAX_ITEM_SIZE - 1)}  # six bytes each in JSON
-    assert loads(encode(wordy)) == {"a": {"S": wordy["a"]}}
+def test_the_limit_is_for_the_item_and_not_for_its_json() -> None:
+    escaped: Item = {"a": "\0" * (MAX_ITEM_SIZE - 1)}  # six bytes each in JSON
+    assert loads(dump_item(escaped)) == {"a": {"S": escaped["a"]}}
     with pytest.raises(ItemTooLarge):
-        encode({"a": "x" * MAX_ITEM_SIZE})
+        dump_item({"a": "x" * MAX_ITEM_SIZE})
 
 
 @given(values)
 def test_a_value_is_the_same_as_itself(value: Any) -> None:
-    sent = wire(value, "a")
-    assert sent is not None
-    assert same(sent, orjson.loads(orjson.dumps(sent)))
+    encoded = encode_value(value, "a")
+    assert encoded is not None
+    assert equal_values(encoded, orjson.loads(orjson.dumps(encoded)))
 
 
 @pytest.mark.parametrize(
@@ -205,6 +205,6 @@ def test_a_value_is_the_same_as_itself(value: Any) -> None:
         ({"M": {"a": {"N": "1"}}}, {"M": {}}, False),
     ],
 )
-def test_values_are_compared_by_what_they_mean(left: Any, right: Any, expected: bool) -> None:
-    assert same(left, right) is expected
-    assert same_items({"x": left}, {"x": right}) is expected
+def test_values_are_compared_in_any_form(left: Any, right: Any, expected: bool) -> None:
+    assert equal_values(left, right) is expected
+    assert equal_items({"x": left}, {"x": right}) is expected

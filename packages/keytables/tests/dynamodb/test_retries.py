@@ -1,26 +1,124 @@
-"""When a call is tried again, and how it ends."""
+"""Which errors are retried, when, and how a call ends."""
 
+import asyncio
 import gc
 import weakref
 from collections.abc import Callable
 
 import pytest
 
-from keytables.dynamodb.connection import Lost, NotSent
-from keytables.dynamodb.faults import Fault, Kind
-from keytables.dynamodb.pool import Crowded
-from keytables.dynamodb.retries import BASE, CAP, LEAST, TRIES, Course, ServiceError, try_seconds
+from keytables.dynamodb.connection import HttpResponse, NotSent, ResponseLost
+from keytables.dynamodb.pool import PoolExhausted
+from keytables.dynamodb.retries import (
+    Backoff,
+    ErrorKind,
+    ErrorResponse,
+    RetryPolicy,
+    RetryState,
+    ServiceError,
+    read_error,
+)
 from keytables.errors import AccessRefused, KeytablesError, Throttled, Unavailable
 
-
-def course(
-    patience: float = 4.0, random: Callable[[], float] = lambda: 1.0, table: str | None = "router"
-) -> Course:
-    return Course("PutItem", table, deadline=patience, patience=patience, random=random)
+POLICY = RetryPolicy()
 
 
-def fault(kind: Kind, code: str = "SomeException") -> Fault:
-    return Fault(kind, code, "words of the server", b"{}")
+# --- error responses ------------------------------------------------------------------------------
+
+
+def kind_of(body: bytes, status: int = 400) -> ErrorKind:
+    return read_error(HttpResponse(status, body, b"")).kind
+
+
+@pytest.mark.parametrize(
+    ("code", "expected"),
+    [
+        ("ProvisionedThroughputExceededException", ErrorKind.THROTTLED),
+        ("ThrottlingException", ErrorKind.THROTTLED),
+        ("RequestLimitExceeded", ErrorKind.THROTTLED),
+        ("TransactionConflictException", ErrorKind.THROTTLED),
+        ("InternalServerError", ErrorKind.AMBIGUOUS),
+        ("AccessDeniedException", ErrorKind.FORBIDDEN),
+        ("UnrecognizedClientException", ErrorKind.CREDENTIALS),
+        ("ExpiredTokenException", ErrorKind.CREDENTIALS),
+        ("InvalidSignatureException", ErrorKind.SIGNATURE),
+        ("RequestTimeTooSkewed", ErrorKind.SIGNATURE),
+        ("ConditionalCheckFailedException", ErrorKind.REJECTED),
+        ("ValidationException", ErrorKind.REJECTED),
+        ("ResourceNotFoundException", ErrorKind.REJECTED),
+        ("LimitExceededException", ErrorKind.REJECTED),
+        ("UnknownCode", ErrorKind.REJECTED),
+    ],
+)
+def test_the_code_tells_the_kind_whatever_its_namespace(code: str, expected: ErrorKind) -> None:
+    for prefix in ("com.amazonaws.dynamodb.v20120810#", "com.amazon.coral.service#", ""):
+        assert kind_of(b'{"__type":"%s"}' % (prefix + code).encode()) is expected
+
+
+@pytest.mark.parametrize("name", ["message", "Message"])
+def test_code_message_and_body_are_kept_for_the_engine(name: str) -> None:
+    body = b'{"__type":"a.b#ValidationException","%s":"too long","Item":{}}' % name.encode()
+    error = read_error(HttpResponse(400, body, b""))
+    assert (error.code, error.message, error.body) == ("ValidationException", "too long", body)
+
+
+@pytest.mark.parametrize(
+    ("status", "expected"),
+    [
+        (200, ErrorKind.AMBIGUOUS),  # a success is an object
+        (302, ErrorKind.AMBIGUOUS),
+        (404, ErrorKind.AMBIGUOUS),
+        (429, ErrorKind.THROTTLED),
+        (500, ErrorKind.AMBIGUOUS),
+        (503, ErrorKind.AMBIGUOUS),
+    ],
+)
+@pytest.mark.parametrize("body", [b"", b"<html>", b"[]", b'"x"', b"\xff", b'{"__type":1}', b"{}"])
+def test_a_response_without_a_code_is_classified_by_its_status(
+    status: int, expected: ErrorKind, body: bytes
+) -> None:
+    error = read_error(HttpResponse(status, body, b""))
+    assert error.kind is expected
+    assert error.code == f"HTTP {status}"
+
+
+def test_a_failure_with_an_unknown_code_is_ambiguous() -> None:
+    assert kind_of(b'{"__type":"x#Odd"}', 500) is ErrorKind.AMBIGUOUS
+    assert kind_of(b'{"__type":"x#ThrottlingException"}', 503) is ErrorKind.THROTTLED
+
+
+# --- backoff --------------------------------------------------------------------------------------
+
+
+def test_without_a_limit_of_attempts_the_deadline_ends_them() -> None:
+    backoff = Backoff(RetryPolicy(random=lambda: 1.0), deadline=100.0)
+    delays = [backoff.next_delay(0.0) for _ in range(2000)]
+    assert delays[:3] == [POLICY.base_delay * 2**number for number in range(3)]
+    assert delays[-1] == POLICY.max_delay
+    assert backoff.next_delay(100.0 - POLICY.max_delay) is None
+
+
+async def test_waiting_raises_the_given_error_when_it_is_too_late() -> None:
+    policy = RetryPolicy(base_delay=0.0)
+    now = asyncio.get_running_loop().time()
+    await Backoff(policy, now + 60).wait(Throttled("late"))
+    with pytest.raises(Throttled, match="late"):
+        await Backoff(policy, now).wait(Throttled("late"))
+
+
+# --- one call -------------------------------------------------------------------------------------
+
+
+def retry_state(
+    time_limit: float = 4.0, random: Callable[[], float] = lambda: 1.0, table: str | None = "router"
+) -> RetryState:
+    """Of a call that begins at 0."""
+    policy = RetryPolicy(random=random)
+    return RetryState("PutItem", table, policy=policy, deadline=time_limit, time_limit=time_limit)
+
+
+def error(kind: ErrorKind, code: str = "SomeException") -> ErrorResponse:
+    return ErrorResponse(kind, code, "message of the server", b"{}")
 
 
 def ended(call: Callable[[], float]) -> KeytablesError:
@@ -29,123 +127,144 @@ def ended(call: Callable[[], float]) -> KeytablesError:
     return raised.value
 
 
-def test_pauses_double_and_are_random_in_full() -> None:
+def test_delays_double_with_full_jitter() -> None:
     for random in (0.0, 0.25, 1.0):
-        run = course(random=lambda random=random: random)  # type: ignore[misc]
-        pauses = [run.not_sent(NotSent("no"), 0.0) for _ in range(TRIES - 1)]
-        assert pauses == [random * BASE * 2**number for number in range(TRIES - 1)]
+        state = retry_state(random=lambda random=random: random)  # type: ignore[misc]
+        delays = [state.on_not_sent(NotSent("no"), 0.0) for _ in range(POLICY.attempts - 1)]
+        assert delays == [
+            random * POLICY.base_delay * 2**number for number in range(POLICY.attempts - 1)
+        ]
 
 
-def test_a_patient_call_is_tried_more_often_with_bounded_pauses() -> None:
-    run = course(patience=30)
-    pauses = [run.not_sent(NotSent("no"), 0.0) for _ in range(29)]
-    assert max(pauses) == CAP
-    assert isinstance(ended(lambda: run.not_sent(NotSent("no"), 0.0)), Unavailable)
+def test_a_longer_call_has_more_attempts_with_bounded_delays() -> None:
+    state = retry_state(time_limit=30)
+    delays = [state.on_not_sent(NotSent("no"), 0.0) for _ in range(29)]
+    assert max(delays) == POLICY.max_delay
+    assert isinstance(ended(lambda: state.on_not_sent(NotSent("no"), 0.0)), Unavailable)
 
 
-def test_a_pause_leaves_time_for_an_answer_before_the_deadline() -> None:
-    assert course().not_sent(NotSent("no"), 4.0 - 2 * BASE - LEAST) == BASE
-    for now in (4.0 - LEAST, 4.0, 5.0):
+def test_a_delay_leaves_time_for_a_response_before_the_deadline() -> None:
+    assert (
+        retry_state().on_not_sent(NotSent("no"), 4.0 - 2 * POLICY.base_delay - POLICY.min_remaining)
+        == POLICY.base_delay
+    )
+    for now in (4.0 - POLICY.min_remaining, 4.0, 5.0):
         assert isinstance(
-            ended(lambda now=now: course().not_sent(NotSent("no"), now)),  # type: ignore[misc]
+            ended(lambda now=now: retry_state().on_not_sent(NotSent("no"), now)),  # type: ignore[misc]
             Unavailable,
         )
 
 
 def test_a_throttled_call_ends_throttled() -> None:
-    run = course(random=lambda: 0.0)
-    for _ in range(TRIES - 1):
-        assert run.answered(fault(Kind.THROTTLED), 0.0, mended=False) == 0.0
-    error = ended(lambda: run.answered(fault(Kind.THROTTLED), 0.0, mended=False))
-    assert isinstance(error, Throttled)
-    assert not run.repeated
-    assert str(error) == "PutItem on table 'router': SomeException"
+    state = retry_state(random=lambda: 0.0)
+    for _ in range(POLICY.attempts - 1):
+        assert state.on_error(error(ErrorKind.THROTTLED), 0.0, repaired=False) == 0.0
+    raised = ended(lambda: state.on_error(error(ErrorKind.THROTTLED), 0.0, repaired=False))
+    assert isinstance(raised, Throttled)
+    assert not state.maybe_applied
+    assert str(raised) == "PutItem on table 'router': SomeException"
 
 
 def test_a_full_pool_throttles_at_once() -> None:
-    assert isinstance(ended(lambda: course().not_sent(Crowded("full"), 0.0)), Throttled)
+    assert isinstance(
+        ended(lambda: retry_state().on_not_sent(PoolExhausted("full"), 0.0)), Throttled
+    )
 
 
-@pytest.mark.parametrize("last", ["throttled", "crowded"])
-def test_what_may_have_been_applied_is_never_said_not_to_have_been(last: str) -> None:
-    run = course(random=lambda: 0.0)
-    run.lost(Lost("gone"), 0.0)
+@pytest.mark.parametrize("last", ["throttled", "pool exhausted"])
+def test_a_call_that_may_have_been_applied_never_ends_throttled(last: str) -> None:
+    state = retry_state(random=lambda: 0.0)
+    state.on_response_lost(ResponseLost("closed"), 0.0)
     if last == "throttled":
-        for _ in range(TRIES - 2):
-            run.answered(fault(Kind.THROTTLED), 0.0, mended=False)
-        error = ended(lambda: run.answered(fault(Kind.THROTTLED), 0.0, mended=False))
+        for _ in range(POLICY.attempts - 2):
+            state.on_error(error(ErrorKind.THROTTLED), 0.0, repaired=False)
+        raised = ended(lambda: state.on_error(error(ErrorKind.THROTTLED), 0.0, repaired=False))
     else:
-        error = ended(lambda: run.not_sent(Crowded("full"), 0.0))
-    assert isinstance(error, Unavailable)
+        raised = ended(lambda: state.on_not_sent(PoolExhausted("full"), 0.0))
+    assert isinstance(raised, Unavailable)
 
 
 @pytest.mark.parametrize(
-    ("failure", "repeated"),
+    ("failure", "maybe_applied"),
     [
-        (lambda run: run.lost(Lost("gone"), 0.0), True),
-        (lambda run: run.lost(Lost("gone", stale=True), 0.0), True),
-        (lambda run: run.answered(fault(Kind.BROKEN), 0.0, mended=False), True),
-        (lambda run: run.answered(fault(Kind.THROTTLED), 0.0, mended=False), False),
-        (lambda run: run.answered(fault(Kind.RETRY), 0.0, mended=False), False),
-        (lambda run: run.answered(fault(Kind.CREDENTIALS), 0.0, mended=True), False),
-        (lambda run: run.not_sent(NotSent("no"), 0.0), False),
+        (lambda state: state.on_response_lost(ResponseLost("closed"), 0.0), True),
+        (lambda state: state.on_response_lost(ResponseLost("closed", stale=True), 0.0), True),
+        (lambda state: state.on_error(error(ErrorKind.AMBIGUOUS), 0.0, repaired=False), True),
+        (lambda state: state.on_error(error(ErrorKind.THROTTLED), 0.0, repaired=False), False),
+        (lambda state: state.on_error(error(ErrorKind.TRANSIENT), 0.0, repaired=False), False),
+        (lambda state: state.on_error(error(ErrorKind.CREDENTIALS), 0.0, repaired=True), False),
+        (lambda state: state.on_not_sent(NotSent("no"), 0.0), False),
     ],
 )
-def test_the_verdict_tells_whether_an_earlier_try_may_have_been_applied(
-    failure: Callable[[Course], float], repeated: bool
+def test_a_rejection_tells_whether_an_earlier_attempt_may_have_been_applied(
+    failure: Callable[[RetryState], float], maybe_applied: bool
 ) -> None:
-    run = course()
-    failure(run)
+    state = retry_state()
+    failure(state)
     with pytest.raises(ServiceError) as raised:
-        run.answered(fault(Kind.JUDGED, "ConditionalCheckFailedException"), 0.0, mended=False)
-    assert raised.value.repeated is repeated
+        state.on_error(
+            error(ErrorKind.REJECTED, "ConditionalCheckFailedException"), 0.0, repaired=False
+        )
+    assert raised.value.maybe_applied is maybe_applied
     assert raised.value.code == "ConditionalCheckFailedException"
-    assert raised.value.message == "words of the server"
+    assert raised.value.message == "message of the server"
 
 
-def test_a_stale_connection_costs_no_pause_once() -> None:
-    run = course()
-    assert run.lost(Lost("gone", stale=True), 0.0) == 0.0
-    assert run.lost(Lost("gone", stale=True), 0.0) == BASE
+def test_a_stale_connection_is_retried_without_delay_once() -> None:
+    state = retry_state()
+    assert state.on_response_lost(ResponseLost("closed", stale=True), 0.0) == 0.0
+    assert state.on_response_lost(ResponseLost("closed", stale=True), 0.0) == POLICY.base_delay
 
 
-def test_a_missing_right_is_named() -> None:
-    error = ended(lambda: course().answered(fault(Kind.FORBIDDEN), 0.0, mended=False))
-    assert isinstance(error, AccessRefused)
-    assert (error.operation, error.table) == ("PutItem", "router")
+def test_a_missing_permission_is_named() -> None:
+    raised = ended(lambda: retry_state().on_error(error(ErrorKind.FORBIDDEN), 0.0, repaired=False))
+    assert isinstance(raised, AccessRefused)
+    assert (raised.operation, raised.table) == ("PutItem", "router")
 
 
 @pytest.mark.parametrize(
     ("kind", "says"),
-    [(Kind.CREDENTIALS, "AWS_ACCESS_KEY_ID"), (Kind.SIGNATURE, "secret key does not belong")],
+    [
+        (ErrorKind.CREDENTIALS, "AWS_ACCESS_KEY_ID"),
+        (ErrorKind.SIGNATURE, "secret key does not belong"),
+    ],
 )
-def test_refused_credentials_say_what_to_do_and_repeat_nothing(kind: Kind, says: str) -> None:
-    error = ended(lambda: course().answered(fault(kind), 0.0, mended=False))
-    assert isinstance(error, Unavailable)
-    assert says in str(error)
-    assert "words of the server" not in str(error)
-    assert course().answered(fault(kind), 0.0, mended=True) == 0.0
+def test_refused_credentials_end_with_help_and_without_the_server_s_message(
+    kind: ErrorKind, says: str
+) -> None:
+    raised = ended(lambda: retry_state().on_error(error(kind), 0.0, repaired=False))
+    assert isinstance(raised, Unavailable)
+    assert says in str(raised)
+    assert "message of the server" not in str(raised)
+    assert retry_state().on_error(error(kind), 0.0, repaired=True) == 0.0
 
 
 def test_without_a_table_the_operation_is_named_alone() -> None:
-    run = course(patience=0.0, table=None)
-    assert str(ended(lambda: run.lost(Lost("no answer"), 0.0))) == "PutItem: no answer"
+    state = retry_state(time_limit=0.0, table=None)
+    assert (
+        str(ended(lambda: state.on_response_lost(ResponseLost("no response"), 0.0)))
+        == "PutItem: no response"
+    )
 
 
-def test_each_remedy_is_tried_once() -> None:
-    run = course()
-    assert [run.first("clock"), run.first("clock"), run.first("credentials")] == [1, 0, 1]
+def test_each_remedy_is_used_once() -> None:
+    state = retry_state()
+    assert [state.first_use("clock"), state.first_use("clock"), state.first_use("credentials")] == [
+        1,
+        0,
+        1,
+    ]
 
 
-def test_a_patient_call_gives_each_try_more_time() -> None:
-    assert try_seconds(4) == try_seconds(0.1) == 1.5
-    assert try_seconds(40) == 10
+def test_a_longer_call_gives_each_attempt_more_time() -> None:
+    assert POLICY.seconds_per_attempt(4) == POLICY.seconds_per_attempt(0.1) == 1.5
+    assert POLICY.seconds_per_attempt(40) == 10
 
 
-def test_an_error_that_is_gone_leaves_nothing_of_its_call() -> None:
+def test_an_error_keeps_nothing_of_its_call_alive() -> None:
     def remains() -> "weakref.ref[KeytablesError] | None":
         try:
-            course().lost(Lost("no answer in time"), 4.0)
+            retry_state().on_response_lost(ResponseLost("no response in time"), 4.0)
         except Unavailable as error:
             return weakref.ref(error)
         return None

@@ -1,4 +1,4 @@
-"""Making and dropping tables: what is there is taken as it is, or refused."""
+"""Creating, changing and dropping tables: an existing one is taken as it is, or refused."""
 
 from typing import Any
 
@@ -16,9 +16,9 @@ from keytables import (
     Throttled,
     Unavailable,
 )
-from keytables.dynamodb import tables
-from keytables.dynamodb.tables import Tables
-from support.fake_caller import FakeCaller, verdict
+from keytables.dynamodb import DynamoEngine
+from keytables.dynamodb.retries import RetryPolicy
+from support.fake_api_client import FakeApiClient, service_error
 
 PLAIN = Table(
     "things",
@@ -28,15 +28,16 @@ PLAIN = Table(
 )
 EXPIRING = Table("things", Key("a"), expiry="end")
 
-GONE = verdict("ResourceNotFoundException")
-IN_USE = verdict("ResourceInUseException")
-LIMIT = verdict("LimitExceededException", "too many at once")
-UNKNOWN = verdict("UnknownOperationException")
+NOT_FOUND = service_error("ResourceNotFoundException")
+IN_USE = service_error("ResourceInUseException")
+TOO_MANY = service_error("LimitExceededException", "too many at once")
+UNKNOWN_OPERATION = service_error("UnknownOperationException")
 
 
-@pytest.fixture(autouse=True)
-def short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("keytables.dynamodb.pauses.FIRST", 0.0)
+def store(client: FakeApiClient, **options: Any) -> DynamoEngine:
+    return DynamoEngine(
+        client, **{"prefix": "x.", "retries": RetryPolicy(base_delay=0.0), **options}
+    )
 
 
 def described(table: Table = PLAIN, status: str = "ACTIVE", **members: Any) -> dict[str, Any]:
@@ -74,7 +75,7 @@ def created(table: Table = PLAIN, status: str = "CREATING") -> dict[str, Any]:
     return {"TableDescription": described(table, status)["Table"]}
 
 
-def sweeping(status: str, attribute: str | None = None) -> dict[str, Any]:
+def time_to_live(status: str, attribute: str | None = None) -> dict[str, Any]:
     found = {"TimeToLiveStatus": status}
     return {
         "TimeToLiveDescription": found | ({"AttributeName": attribute} if attribute else {}),
@@ -82,28 +83,28 @@ def sweeping(status: str, attribute: str | None = None) -> dict[str, Any]:
 
 
 async def ensure(
-    caller: FakeCaller, table: Table = PLAIN, capacity: Capacity | None = None, **options: Any
+    client: FakeApiClient, table: Table = PLAIN, capacity: Capacity | None = None, **options: Any
 ) -> None:
-    await Tables(caller, "x.", **options).ensure(table, capacity)
+    await store(client, **options).ensure_table(table, capacity=capacity)
 
 
-# --- a table that is there --------------------------------------------------------------------
+# --- an existing table ------------------------------------------------------------------------
 
 
-async def test_a_table_that_is_there_is_only_looked_at() -> None:
-    caller = FakeCaller(described())
-    await ensure(caller)
-    assert caller.calls == [("DescribeTable", {"TableName": "x.things"})]
+async def test_an_existing_table_is_only_described() -> None:
+    client = FakeApiClient(described())
+    await ensure(client)
+    assert client.calls == [("DescribeTable", {"TableName": "x.things"})]
 
 
 async def test_more_indexes_do_no_harm() -> None:
     found = described()
     found["Table"]["GlobalSecondaryIndexes"].append(index(Index("by_e", Key("e"))))
-    await ensure(FakeCaller(found))
+    await ensure(FakeApiClient(found))
 
 
 @pytest.mark.parametrize(
-    ("there", "words"),
+    ("existing", "message"),
     [
         (Table("things", Key("a"), indexes=PLAIN.indexes), "keys: a (S) instead of a (S) + b (N)"),
         (
@@ -124,14 +125,16 @@ async def test_more_indexes_do_no_harm() -> None:
             "index by_c: c (S) KEYS_ONLY instead of c (S) ALL",
         ),
     ],
-    ids=["no sort key", "other kind", "no index", "other projection"],
+    ids=["no sort key", "other type", "no index", "other projection"],
 )
-async def test_another_table_is_refused_with_what_is_there(there: Table, words: str) -> None:
-    caller = FakeCaller(described(there))
+async def test_a_table_with_other_keys_or_indexes_is_refused_with_the_difference(
+    existing: Table, message: str
+) -> None:
+    client = FakeApiClient(described(existing))
     with pytest.raises(SchemaError) as caught:
-        await ensure(caller)
-    assert words in str(caught.value)
-    assert caller.operations == ["DescribeTable"]
+        await ensure(client)
+    assert message in str(caught.value)
+    assert client.operations == ["DescribeTable"]
 
 
 async def test_a_table_is_waited_for_with_its_indexes() -> None:
@@ -140,43 +143,43 @@ async def test_a_table_is_waited_for_with_its_indexes() -> None:
         index(PLAIN.indexes[0]),
         index(PLAIN.indexes[1], "CREATING"),
     ]
-    caller = FakeCaller(described(status="CREATING"), filling, described())
-    await ensure(caller)
-    assert caller.operations == ["DescribeTable"] * 3
+    client = FakeApiClient(described(status="CREATING"), filling, described())
+    await ensure(client)
+    assert client.operations == ["DescribeTable"] * 3
 
 
-async def test_an_index_of_somebody_else_s_is_not_waited_for() -> None:
+async def test_an_index_that_is_not_declared_is_not_waited_for() -> None:
     found = described()
     found["Table"]["GlobalSecondaryIndexes"].append(index(Index("by_e", Key("e")), "CREATING"))
-    caller = FakeCaller(found)
-    await ensure(caller)
-    assert len(caller.calls) == 1
+    client = FakeApiClient(found)
+    await ensure(client)
+    assert len(client.calls) == 1
 
 
 async def test_a_table_that_is_being_changed_can_be_used() -> None:
-    caller = FakeCaller(described(status="UPDATING"))
-    await ensure(caller)
-    assert len(caller.calls) == 1
+    client = FakeApiClient(described(status="UPDATING"))
+    await ensure(client)
+    assert len(client.calls) == 1
 
 
-async def test_a_table_that_is_going_is_made_again_when_it_is_gone() -> None:
-    caller = FakeCaller(described(status="DELETING"), GONE, created(), described())
-    await ensure(caller)
-    assert caller.operations == ["DescribeTable", "DescribeTable", "CreateTable", "DescribeTable"]
+async def test_a_table_that_is_being_deleted_is_created_again_afterwards() -> None:
+    client = FakeApiClient(described(status="DELETING"), NOT_FOUND, created(), described())
+    await ensure(client)
+    assert client.operations == ["DescribeTable", "DescribeTable", "CreateTable", "DescribeTable"]
 
 
-async def test_a_table_that_nobody_can_use_is_unavailable() -> None:
+async def test_a_table_that_cannot_be_used_is_unavailable() -> None:
     with pytest.raises(Unavailable, match="INACCESSIBLE"):
-        await ensure(FakeCaller(described(status="INACCESSIBLE_ENCRYPTION_CREDENTIALS")))
+        await ensure(FakeApiClient(described(status="INACCESSIBLE_ENCRYPTION_CREDENTIALS")))
 
 
 # --- a new table ------------------------------------------------------------------------------
 
 
 async def test_a_new_table_is_billed_by_use() -> None:
-    caller = FakeCaller(GONE, created(status="ACTIVE"))
-    await ensure(caller)
-    assert caller.calls[1] == (
+    client = FakeApiClient(NOT_FOUND, created(status="ACTIVE"))
+    await ensure(client)
+    assert client.calls[1] == (
         "CreateTable",
         {
             "TableName": "x.things",
@@ -205,43 +208,48 @@ async def test_a_new_table_is_billed_by_use() -> None:
             ],
         },
     )
-    assert caller.operations == ["DescribeTable", "CreateTable"]
+    assert client.operations == ["DescribeTable", "CreateTable"]
 
 
 async def test_a_capacity_is_that_of_the_table_and_of_each_index() -> None:
-    caller = FakeCaller(GONE, created(status="ACTIVE"))
-    await ensure(caller, capacity=Capacity(5, 7))
-    request = caller.calls[1][1]
+    client = FakeApiClient(NOT_FOUND, created(status="ACTIVE"))
+    await ensure(client, capacity=Capacity(5, 7))
+    request = client.calls[1][1]
     expected = {"ReadCapacityUnits": 5, "WriteCapacityUnits": 7}
     assert request["BillingMode"] == "PROVISIONED"
     for one in (request, *request["GlobalSecondaryIndexes"]):
         assert one["ProvisionedThroughput"] == expected
 
 
-@pytest.mark.parametrize("verdict", [IN_USE, LIMIT], ids=["somebody else makes it", "too many"])
-async def test_a_table_that_cannot_be_made_now_is_looked_for_again(verdict: Exception) -> None:
-    caller = FakeCaller(GONE, verdict, GONE, verdict, described(status="CREATING"), described())
-    await ensure(caller)
-    assert caller.operations == [
+@pytest.mark.parametrize(
+    "refusal", [IN_USE, TOO_MANY], ids=["another client creates it", "too many"]
+)
+async def test_a_table_that_cannot_be_created_now_is_described_again(refusal: Exception) -> None:
+    client = FakeApiClient(
+        NOT_FOUND, refusal, NOT_FOUND, refusal, described(status="CREATING"), described()
+    )
+    await ensure(client)
+    assert client.operations == [
         *("DescribeTable", "CreateTable") * 2,
         *("DescribeTable", "DescribeTable"),
     ]
 
 
-async def test_nobody_waits_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tables, "PATIENCE", -1.0)
+async def test_waiting_for_a_table_has_a_time_limit() -> None:
     with pytest.raises(Unavailable, match="things"):
-        await ensure(FakeCaller(described(status="CREATING")))
+        await ensure(
+            FakeApiClient(described(status="CREATING")), retries=RetryPolicy(table_timeout=0.0)
+        )
 
 
-async def test_the_missing_right_to_make_a_table_is_told() -> None:
+async def test_a_missing_permission_to_create_a_table_is_named() -> None:
     with pytest.raises(AccessRefused, match="CreateTable"):
-        await ensure(FakeCaller(GONE, AccessRefused("CreateTable", "x.things")))
+        await ensure(FakeApiClient(NOT_FOUND, AccessRefused("CreateTable", "x.things")))
 
 
 # --- expiry -----------------------------------------------------------------------------------
 
-TURN_ON = (
+ENABLE = (
     "UpdateTimeToLive",
     {
         "TableName": "x.things",
@@ -250,106 +258,114 @@ TURN_ON = (
 )
 
 
-async def test_a_new_table_is_swept() -> None:
-    caller = FakeCaller(GONE, created(EXPIRING, "ACTIVE"))
-    await ensure(caller, EXPIRING)
-    assert caller.calls[2:] == [TURN_ON]
+async def test_a_new_table_gets_a_time_to_live() -> None:
+    client = FakeApiClient(NOT_FOUND, created(EXPIRING, "ACTIVE"))
+    await ensure(client, EXPIRING)
+    assert client.calls[2:] == [ENABLE]
 
 
 @pytest.mark.parametrize("status", ["ENABLED", "ENABLING"])
-async def test_a_table_that_is_swept_is_left_alone(status: str) -> None:
-    caller = FakeCaller(described(EXPIRING), sweeping(status, "end"))
-    await ensure(caller, EXPIRING)
-    assert caller.operations == ["DescribeTable", "DescribeTimeToLive"]
+async def test_a_table_with_a_time_to_live_is_not_changed(status: str) -> None:
+    client = FakeApiClient(described(EXPIRING), time_to_live(status, "end"))
+    await ensure(client, EXPIRING)
+    assert client.operations == ["DescribeTable", "DescribeTimeToLive"]
 
 
 @pytest.mark.parametrize("status", ["DISABLED", "DISABLING"])
-async def test_a_table_that_is_not_swept_is_from_now_on(status: str) -> None:
-    caller = FakeCaller(described(EXPIRING), sweeping(status))
-    await ensure(caller, EXPIRING)
-    assert caller.calls[2:] == [TURN_ON]
+async def test_a_table_without_a_time_to_live_gets_one(status: str) -> None:
+    client = FakeApiClient(described(EXPIRING), time_to_live(status))
+    await ensure(client, EXPIRING)
+    assert client.calls[2:] == [ENABLE]
 
 
-async def test_two_may_turn_it_on_at_once() -> None:
-    already = verdict("ValidationException", "TimeToLive is already enabled")
-    caller = FakeCaller(
-        described(EXPIRING), sweeping("DISABLED"), already, sweeping("ENABLED", "end")
+async def test_two_clients_may_enable_it_at_once() -> None:
+    already = service_error("ValidationException", "TimeToLive is already enabled")
+    client = FakeApiClient(
+        described(EXPIRING), time_to_live("DISABLED"), already, time_to_live("ENABLED", "end")
     )
-    await ensure(caller, EXPIRING)
+    await ensure(client, EXPIRING)
 
 
-@pytest.mark.parametrize("busy", [IN_USE, LIMIT], ids=repr)
-async def test_it_is_turned_on_later_while_another_changes_the_table(busy: Exception) -> None:
-    off = sweeping("DISABLED")
-    caller = FakeCaller(described(EXPIRING), off, busy, off, busy, off)
-    await ensure(caller, EXPIRING)
-    asked = [operation for operation in caller.operations if operation.startswith("Update")]
-    assert asked == ["UpdateTimeToLive"] * 3
+@pytest.mark.parametrize("busy", [IN_USE, TOO_MANY], ids=repr)
+async def test_it_is_enabled_later_while_another_client_changes_the_table(busy: Exception) -> None:
+    off = time_to_live("DISABLED")
+    client = FakeApiClient(described(EXPIRING), off, busy, off, busy, off)
+    await ensure(client, EXPIRING)
+    sent = [operation for operation in client.operations if operation.startswith("Update")]
+    assert sent == ["UpdateTimeToLive"] * 3
 
 
-async def test_a_table_swept_by_another_attribute_is_refused() -> None:
+async def test_a_time_to_live_by_another_attribute_is_refused() -> None:
     with pytest.raises(SchemaError, match="other_end instead of end"):
-        await ensure(FakeCaller(described(EXPIRING), sweeping("ENABLED", "other_end")), EXPIRING)
+        await ensure(
+            FakeApiClient(described(EXPIRING), time_to_live("ENABLED", "other_end")), EXPIRING
+        )
 
 
-@pytest.mark.parametrize("answers", [(UNKNOWN,), (sweeping("DISABLED"), UNKNOWN)], ids=["1", "2"])
-async def test_a_server_that_sweeps_nothing_is_good_enough(answers: Any) -> None:
-    await ensure(FakeCaller(described(EXPIRING), *answers), EXPIRING)
-    await ensure(FakeCaller(GONE, created(EXPIRING, "ACTIVE"), UNKNOWN), EXPIRING)
+@pytest.mark.parametrize(
+    "responses",
+    [(UNKNOWN_OPERATION,), (time_to_live("DISABLED"), UNKNOWN_OPERATION)],
+    ids=["describing", "updating"],
+)
+async def test_a_server_without_a_time_to_live_is_accepted(responses: Any) -> None:
+    await ensure(FakeApiClient(described(EXPIRING), *responses), EXPIRING)
+    await ensure(FakeApiClient(NOT_FOUND, created(EXPIRING, "ACTIVE"), UNKNOWN_OPERATION), EXPIRING)
 
 
-async def test_a_refusal_to_sweep_is_a_schema_error() -> None:
-    refusal = verdict("ValidationException", "not with this table")
-    answers = (described(EXPIRING), sweeping("DISABLED"), refusal, sweeping("DISABLED"))
+async def test_a_refused_time_to_live_is_a_schema_error() -> None:
+    refusal = service_error("ValidationException", "not with this table")
+    responses = (described(EXPIRING), time_to_live("DISABLED"), refusal, time_to_live("DISABLED"))
     with pytest.raises(SchemaError):
-        await ensure(FakeCaller(*answers), EXPIRING)
+        await ensure(FakeApiClient(*responses), EXPIRING)
 
 
-async def test_alternator_is_not_asked_to_sweep() -> None:
-    made = FakeCaller(GONE, created(EXPIRING, "ACTIVE"))
+async def test_alternator_is_not_asked_for_a_time_to_live() -> None:
+    made = FakeApiClient(NOT_FOUND, created(EXPIRING, "ACTIVE"))
     await ensure(made, EXPIRING, alternator=True)
     assert made.operations == ["DescribeTable", "CreateTable"]
-    found = FakeCaller(described(EXPIRING))
+    found = FakeApiClient(described(EXPIRING))
     await ensure(found, EXPIRING, alternator=True)
     assert found.operations == ["DescribeTable"]
 
 
-async def test_the_right_to_sweep_is_needed_only_for_a_new_table() -> None:
+async def test_the_permission_for_a_time_to_live_is_needed_only_for_a_new_table() -> None:
     missing = AccessRefused("UpdateTimeToLive", "x.things")
-    await ensure(FakeCaller(described(EXPIRING), missing), EXPIRING)
-    await ensure(FakeCaller(described(EXPIRING), sweeping("DISABLED"), missing), EXPIRING)
+    await ensure(FakeApiClient(described(EXPIRING), missing), EXPIRING)
+    await ensure(FakeApiClient(described(EXPIRING), time_to_live("DISABLED"), missing), EXPIRING)
     with pytest.raises(AccessRefused):
-        await ensure(FakeCaller(GONE, created(EXPIRING, "ACTIVE"), missing), EXPIRING)
+        await ensure(FakeApiClient(NOT_FOUND, created(EXPIRING, "ACTIVE"), missing), EXPIRING)
 
 
 # --- dropping and listing ---------------------------------------------------------------------
 
 
-async def test_a_dropped_table_is_waited_for_until_it_is_gone() -> None:
-    caller = FakeCaller({}, described(status="DELETING"), described(status="DELETING"), GONE)
-    await Tables(caller, "x.").drop("things")
-    assert caller.operations == ["DeleteTable", *["DescribeTable"] * 3]
+async def test_dropping_waits_until_the_table_is_gone() -> None:
+    client = FakeApiClient(
+        {}, described(status="DELETING"), described(status="DELETING"), NOT_FOUND
+    )
+    await store(client).drop_table("things")
+    assert client.operations == ["DeleteTable", *["DescribeTable"] * 3]
 
 
-async def test_a_table_that_is_gone_is_dropped() -> None:
-    caller = FakeCaller(GONE)
-    await Tables(caller, "x.").drop("things")
-    assert len(caller.calls) == 1
+async def test_dropping_a_missing_table_is_fine() -> None:
+    client = FakeApiClient(NOT_FOUND)
+    await store(client).drop_table("things")
+    assert len(client.calls) == 1
 
 
 async def test_a_table_in_use_is_dropped_later() -> None:
-    caller = FakeCaller(IN_USE, LIMIT, {}, GONE)
-    await Tables(caller, "x.").drop("things")
-    assert caller.operations == ["DeleteTable"] * 3 + ["DescribeTable"]
+    client = FakeApiClient(IN_USE, TOO_MANY, {}, NOT_FOUND)
+    await store(client).drop_table("things")
+    assert client.operations == ["DeleteTable"] * 3 + ["DescribeTable"]
 
 
-async def test_tables_of_others_are_not_listed() -> None:
-    caller = FakeCaller(
+async def test_tables_with_other_prefixes_are_not_listed() -> None:
+    client = FakeApiClient(
         {"TableNames": ["a", "x.two", "x."], "LastEvaluatedTableName": "x.two"},
         {"TableNames": ["x.one", "y.three"]},
     )
-    assert await Tables(caller, "x.").names() == ["", "one", "two"]
-    assert caller.calls[1] == ("ListTables", {"ExclusiveStartTableName": "x.two"})
+    assert await store(client).table_names() == ["", "one", "two"]
+    assert client.calls[1] == ("ListTables", {"ExclusiveStartTableName": "x.two"})
 
 
 # --- capacity ---------------------------------------------------------------------------------
@@ -367,9 +383,9 @@ def provisioned(own: dict[str, Any], *indexes: dict[str, Any]) -> dict[str, Any]
     return found
 
 
-async def test_a_capacity_is_told() -> None:
-    caller = FakeCaller(provisioned(units(5, 7), units(1, 1), units(1, 1)))
-    assert await Tables(caller, "x.").capacity("things") == Capacity(5, 7)
+async def test_a_capacity_is_read() -> None:
+    client = FakeApiClient(provisioned(units(5, 7), units(1, 1), units(1, 1)))
+    assert await store(client).capacity("things") == Capacity(5, 7)
 
 
 @pytest.mark.parametrize(
@@ -382,17 +398,17 @@ async def test_a_capacity_is_told() -> None:
     ids=["named", "zeros", "nothing"],
 )
 async def test_a_table_billed_by_use_has_no_capacity_and_gets_none(found: dict[str, Any]) -> None:
-    caller = FakeCaller(found, found)
-    assert await Tables(caller, "x.").capacity("things") is None
-    await Tables(caller, "x.").set_capacity("things", Capacity(1, 1))
-    assert caller.operations == ["DescribeTable"] * 2
+    client = FakeApiClient(found, found)
+    assert await store(client).capacity("things") is None
+    await store(client).set_capacity("things", Capacity(1, 1))
+    assert client.operations == ["DescribeTable"] * 2
 
 
 async def test_only_what_changes_is_changed() -> None:
-    caller = FakeCaller(provisioned(units(5, 5), units(5, 5), units(1, 5)))
-    await Tables(caller, "x.").set_capacity("things", Capacity(5, 5))
+    client = FakeApiClient(provisioned(units(5, 5), units(5, 5), units(1, 5)))
+    await store(client).set_capacity("things", Capacity(5, 5))
     change = {"IndexName": "by_d", **units(5, 5)}
-    assert caller.calls[1:] == [
+    assert client.calls[1:] == [
         (
             "UpdateTable",
             {"TableName": "x.things", "GlobalSecondaryIndexUpdates": [{"Update": change}]},
@@ -400,25 +416,25 @@ async def test_only_what_changes_is_changed() -> None:
     ]
 
 
-async def test_what_is_as_it_should_be_is_not_touched() -> None:
-    caller = FakeCaller(provisioned(units(5, 5), units(5, 5), units(5, 5)))
-    await Tables(caller, "x.").set_capacity("things", Capacity(5, 5))
-    assert caller.operations == ["DescribeTable"]
+async def test_a_capacity_that_is_set_already_is_not_changed() -> None:
+    client = FakeApiClient(provisioned(units(5, 5), units(5, 5), units(5, 5)))
+    await store(client).set_capacity("things", Capacity(5, 5))
+    assert client.operations == ["DescribeTable"]
 
 
 async def test_a_table_that_is_being_changed_is_changed_later() -> None:
     found = provisioned(units(5, 5), units(5, 5), units(5, 5))
-    caller = FakeCaller(found, IN_USE, found, {})
-    await Tables(caller, "x.").set_capacity("things", Capacity(1, 1))
-    assert caller.operations == ["DescribeTable", "UpdateTable"] * 2
+    client = FakeApiClient(found, IN_USE, found, {})
+    await store(client).set_capacity("things", Capacity(1, 1))
+    assert client.operations == ["DescribeTable", "UpdateTable"] * 2
 
 
-async def test_one_change_too_many_is_throttled() -> None:
+async def test_too_many_changes_are_throttled() -> None:
     found = provisioned(units(5, 5), units(5, 5), units(5, 5))
     with pytest.raises(Throttled, match="too many"):
-        await Tables(FakeCaller(found, LIMIT), "x.").set_capacity("things", Capacity(1, 1))
+        await store(FakeApiClient(found, TOO_MANY)).set_capacity("things", Capacity(1, 1))
 
 
 async def test_a_missing_table_has_no_capacity() -> None:
     with pytest.raises(TableNotFound):
-        await Tables(FakeCaller(GONE), "x.").capacity("things")
+        await store(FakeApiClient(NOT_FOUND)).capacity("things")

@@ -1,4 +1,4 @@
-"""Requests: words once, values with each call."""
+"""Request templates: expressions are compiled once, values added by each call."""
 
 from typing import Any
 
@@ -19,11 +19,11 @@ from keytables import (
     Values,
 )
 from keytables.checks import key_check
-from keytables.dynamodb.templates import Check, Template, beginning
+from keytables.dynamodb.templates import ValueCheck, WriteTemplate, create_request
 
 PLAIN = Table("plain", Key("user"), indexes=(Index("by_n", Key("n", Kind.NUMBER)),))
 EXPIRING = Table("expiring", Key("user"), expiry="end")
-CHECKS: dict[str, Check] = {"n": key_check(Key("n", Kind.NUMBER), 100)}
+CHECKS: dict[str, ValueCheck] = {"n": key_check(Key("n", Kind.NUMBER), 100)}
 KEY = b'"Key":{"user":{"S":"u"}}'
 
 
@@ -35,14 +35,14 @@ def request(
     table: Table = PLAIN,
     returning: Returning = Returning.NOTHING,
 ) -> dict[str, Any]:
-    template = Template(table, "t.name", condition, update, returning, checks=CHECKS)
+    template = WriteTemplate(table, "t.name", condition, update, returning, checks=CHECKS)
     found: dict[str, Any] = orjson.loads(template.bind(values).request(KEY).at(7.5))
     assert found.pop("TableName") == "t.name"
     assert found.pop("Key") == {"user": {"S": "u"}}
     return found
 
 
-def test_an_update_says_what_it_does_to_which_attribute() -> None:
+def test_an_update_has_a_clause_for_each_action() -> None:
     update = Update(
         set={"a": Param("p"), "b": 5}, remove=("c",), add_to=("d",), take_from={"e": Param("d")}
     )
@@ -67,11 +67,11 @@ def test_an_update_of_nothing_has_no_expression() -> None:
     assert request(Update(add_to=("d",)), {"d": set()}) == {"ReturnValues": "NONE"}
 
 
-def test_wordings_are_made_once_for_the_same_empty_sets() -> None:
-    template = Template(PLAIN, "t", None, Update(set=("a",)), checks={})
-    assert template.bind({"a": 1}).wording is template.bind({"a": "x"}).wording
-    assert template.bind({"a": set()}).wording is template.bind({"a": set()}).wording
-    assert template.bind({"a": set()}).wording is not template.bind({"a": 1}).wording
+def test_an_expression_is_compiled_once_for_the_same_empty_sets() -> None:
+    template = WriteTemplate(PLAIN, "t", None, Update(set=("a",)), checks={})
+    assert template.bind({"a": 1}).expression is template.bind({"a": "x"}).expression
+    assert template.bind({"a": set()}).expression is template.bind({"a": set()}).expression
+    assert template.bind({"a": set()}).expression is not template.bind({"a": 1}).expression
 
 
 def test_condition_and_update_share_their_parameters() -> None:
@@ -82,28 +82,28 @@ def test_condition_and_update_share_their_parameters() -> None:
     assert found["ReturnValuesOnConditionCheckFailure"] == "ALL_OLD"
 
 
-def test_the_time_is_that_of_the_sending() -> None:
-    template = Template(EXPIRING, "t", Attr("a").exists(), checks={})
-    asked = template.bind(None).request(KEY)
+def test_the_time_is_given_when_the_request_is_sent() -> None:
+    template = WriteTemplate(EXPIRING, "t", Attr("a").exists(), checks={})
+    sent = template.bind(None).request(KEY)
     for now in (7.5, 8):
-        values = orjson.loads(asked.at(now))["ExpressionAttributeValues"]
+        values = orjson.loads(sent.at(now))["ExpressionAttributeValues"]
         assert values == {":now": {"N": str(now)}, ":zero": {"N": "0"}}
 
 
 @pytest.mark.parametrize(
-    ("returning", "word"),
+    ("returning", "term"),
     [(Returning.NOTHING, "NONE"), (Returning.OLD, "ALL_OLD"), (Returning.NEW, "ALL_NEW")],
 )
-def test_returning_has_a_word(returning: Returning, word: str) -> None:
-    assert request(Update(set={"a": 1}), returning=returning)["ReturnValues"] == word
+def test_returning_is_translated(returning: Returning, term: str) -> None:
+    assert request(Update(set={"a": 1}), returning=returning)["ReturnValues"] == term
 
 
 def test_values_may_be_changed_after_the_call() -> None:
     given: dict[str, Any] = {"a": [1]}
-    bound = Template(PLAIN, "t", None, Update(set=("a",)), checks={}).bind(given)
+    bound = WriteTemplate(PLAIN, "t", None, Update(set=("a",)), checks={}).bind(given)
     given["a"].append(2)
-    asked = orjson.loads(bound.request(KEY).at(0))
-    assert asked["ExpressionAttributeValues"] == {":0": {"L": [{"N": "1"}]}}
+    sent = orjson.loads(bound.request(KEY).at(0))
+    assert sent["ExpressionAttributeValues"] == {":0": {"L": [{"N": "1"}]}}
 
 
 @pytest.mark.parametrize(
@@ -120,8 +120,8 @@ def test_values_may_be_changed_after_the_call() -> None:
     ],
     ids=repr,
 )
-def test_values_that_do_not_fit_are_refused(update: Update, values: Any) -> None:
-    template = Template(PLAIN, "t", None, update, checks=CHECKS)
+def test_values_of_the_wrong_type_are_refused(update: Update, values: Any) -> None:
+    template = WriteTemplate(PLAIN, "t", None, update, checks=CHECKS)
     with pytest.raises(SchemaError):
         template.bind(values)
 
@@ -137,21 +137,21 @@ def test_values_that_do_not_fit_are_refused(update: Update, values: Any) -> None
     ],
     ids=repr,
 )
-def test_what_no_values_make_good_is_refused_at_once(update: Update) -> None:
+def test_an_expression_that_is_always_wrong_is_refused_at_once(update: Update) -> None:
     with pytest.raises(SchemaError):
-        Template(PLAIN, "t", None, update, checks=CHECKS)
+        WriteTemplate(PLAIN, "t", None, update, checks=CHECKS)
 
 
 @pytest.mark.parametrize("value", [True, None, [1], {"x"}, frozenset()], ids=repr)
 def test_only_numbers_text_and_bytes_have_an_order(value: Any) -> None:
-    template = Template(PLAIN, "t", ~(Attr("a") < Param("p")), checks={})
+    template = WriteTemplate(PLAIN, "t", ~(Attr("a") < Param("p")), checks={})
     with pytest.raises(SchemaError):
         template.bind({"p": value})
 
 
-def test_an_item_begins_where_there_is_none_alive() -> None:
-    asked = orjson.loads(beginning(EXPIRING, "t").request(b'"Item":{}').at(5))
-    assert asked == {
+def test_an_item_is_created_where_there_is_no_live_one() -> None:
+    sent = orjson.loads(create_request(EXPIRING, "t", b"{}").at(5))
+    assert sent == {
         "TableName": "t",
         "ConditionExpression": "attribute_not_exists(#0) OR #1 > :zero AND #1 <= :now",
         "ReturnValuesOnConditionCheckFailure": "ALL_OLD",

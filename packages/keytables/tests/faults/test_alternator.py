@@ -1,6 +1,4 @@
-"""A cluster of ScyllaDB's Alternator: all nodes are used, one may die, and no time to live is asked
-for.
-"""
+"""A ScyllaDB cluster (Alternator): all nodes are used, one may fail, and no time to live is set."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -15,22 +13,20 @@ from support.clocks import ManualClock
 from support.fault_proxy import FaultProxy
 from support.table_engines import MESSAGES
 
-ADDRESSES = ("127.0.0.1", "127.0.0.2")
-
 
 @dataclass
 class Cluster:
-    """Two ways to one database, which name each other as the nodes there are."""
+    """Two proxies of one database, which is the same for both as in a cluster."""
 
     nodes: list[FaultProxy]
     table: TableHandle
     clock: ManualClock
 
-    def asked(self) -> list[int]:
-        """How many calls each node got; the counts begin anew."""
+    def calls(self) -> list[int]:
+        """How many calls each node got since the last time."""
         counts = [sum(node.operations.values()) for node in self.nodes]
         for node in self.nodes:
-            node.forget()
+            node.reset_counts()
         return counts
 
 
@@ -42,56 +38,56 @@ async def cluster(
     clock: ManualClock,
 ) -> AsyncIterator[Cluster]:
     async with AsyncExitStack() as started:
-        # The nodes of a cluster have addresses of their own and one port.
-        other = FaultProxy(database_port, host=ADDRESSES[1], port=proxy.port)
+        other = FaultProxy(database_port, host="127.0.0.2")
         nodes = [proxy, await started.enter_async_context(other)]
-        for node in nodes:
-            node.nodes = ADDRESSES
-        engine = await open_engine(alternator=True)
+        endpoint = ",".join(node.url for node in nodes)
+        engine = await open_engine(endpoint=endpoint, alternator=True)
         yield Cluster(nodes, await engine.ensure_table(MESSAGES), clock)
 
 
 async def put_many(table: TableHandle, count: int) -> None:
-    """Some at a time, as a node does that serves many users."""
+    """Ten at a time."""
     for start in range(0, count, 10):
         numbers = range(start, min(count, start + 10))
         await asyncio.gather(*(table.put({"user": f"u{n}", "place": "1"}) for n in numbers))
 
 
 async def test_calls_are_spread_over_the_nodes(cluster: Cluster) -> None:
-    cluster.asked()
+    cluster.calls()
     await put_many(cluster.table, 100)
-    counts = cluster.asked()
+    counts = cluster.calls()
     assert sum(counts) == 100
     assert min(counts) > 20
 
 
-@pytest.mark.parametrize("dead", [0, 1], ids=["the one that was named", "another one"])
-async def test_a_node_that_dies_is_survived_and_left_out(cluster: Cluster, dead: int) -> None:
+@pytest.mark.parametrize("failing", [0, 1], ids=["the first", "another"])
+async def test_a_node_that_fails_is_skipped_and_no_call_fails(
+    cluster: Cluster, failing: int
+) -> None:
     await put_many(cluster.table, 20)
-    cluster.asked()
-    await cluster.nodes[dead].down()
+    cluster.calls()
+    await cluster.nodes[failing].stop()
     await put_many(cluster.table, 100)
-    assert cluster.asked()[1 - dead] == 100
+    assert cluster.calls()[1 - failing] == 100
     assert len((await cluster.table.scan()).items) == 100
 
 
-async def test_a_cluster_of_which_nothing_is_left_is_unavailable(cluster: Cluster) -> None:
+async def test_a_cluster_whose_nodes_all_fail_is_unavailable(cluster: Cluster) -> None:
     for node in cluster.nodes:
-        await node.down()
+        await node.stop()
     with pytest.raises(Unavailable):
         await cluster.table.get(("u", "1"))
-    await cluster.nodes[1].up()
+    await cluster.nodes[1].start()
     assert await cluster.table.get(("u", "1")) is None
 
 
-async def test_items_expire_without_the_database_s_time_to_live(cluster: Cluster) -> None:
+async def test_items_expire_without_a_time_to_live_of_the_database(cluster: Cluster) -> None:
     table, clock = cluster.table, cluster.clock
     await table.put({"user": "u", "place": "1", "expiry": clock.now + 10})
     assert await table.get(("u", "1")) is not None
     clock.advance(10)
     assert await table.get(("u", "1")) is None
     assert (await table.query("u")).items == []
-    asked = {operation for node in cluster.nodes for operation in node.operations}
-    assert "CreateTable" in asked
-    assert asked.isdisjoint({"UpdateTimeToLive", "DescribeTimeToLive"})
+    operations = {operation for node in cluster.nodes for operation in node.operations}
+    assert "CreateTable" in operations
+    assert operations.isdisjoint({"UpdateTimeToLive", "DescribeTimeToLive"})

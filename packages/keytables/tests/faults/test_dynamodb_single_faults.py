@@ -1,4 +1,4 @@
-"""Each fault alone, done to each operation: once, and without an end."""
+"""Each fault with each operation: once, and for all attempts."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -14,17 +14,17 @@ from keytables import (
     Unavailable,
 )
 from support.fault_proxy import (
-    UNDONE,
-    UNTOLD,
+    NOT_APPLIED,
+    NOT_DELIVERED,
     Fault,
     FaultProxy,
     always,
-    nothing,
+    no_faults,
     randomly,
     script,
 )
 from support.random_writer import ADD, NEWER, SAME, SET, TAKE
-from support.soak import times
+from support.soak import slow_after, times
 from support.table_engines import MESSAGES, USERS
 
 OpenEngine = Callable[[], Awaitable[Engine]]
@@ -79,7 +79,9 @@ READS: dict[str, tuple[str, Callable[[TableHandle], Awaitable[Any]]]] = {
     "scan": ("Scan", lambda t: t.scan()),
     "batch get": ("BatchGetItem", lambda t: t.batch_get([KEY, ("nobody", "1")])),
 }
-QUICK = [fault for fault in Fault if fault not in (Fault.NONE, Fault.SILENT, Fault.PARTLY)]
+QUICK = [
+    fault for fault in Fault if fault not in (Fault.NONE, Fault.NO_RESPONSE, Fault.PARTIAL_BATCH)
+]
 
 
 @pytest.fixture
@@ -90,24 +92,24 @@ async def table(open_engine: OpenEngine) -> TableHandle:
 
 
 @pytest.mark.parametrize("fault", QUICK, ids=lambda fault: fault.name)
-async def test_a_write_outlives_a_fault_and_is_done_once(
+async def test_a_write_survives_a_fault_and_is_applied_once(
     table: TableHandle, proxy: FaultProxy, fault: Fault
 ) -> None:
     for name, (operation, call, expected) in WRITES.items():
         await table.put(STORED)
-        proxy.forget()
+        proxy.reset_counts()
         proxy.plan = script(fault, only=operation)
         await call(table)
         assert await table.get(KEY) == expected, name
         assert proxy.faults[fault] == 1, name
-        first = proxy.done[0]
-        assert (first.told, first.status) == (fault not in UNTOLD, 200), name
+        first = proxy.served[0]
+        assert (first.delivered, first.status) == (fault not in NOT_DELIVERED, 200), name
 
 
 @pytest.mark.parametrize("fault", QUICK, ids=lambda fault: fault.name)
-async def test_a_read_outlives_a_fault(table: TableHandle, proxy: FaultProxy, fault: Fault) -> None:
+async def test_a_read_survives_a_fault(table: TableHandle, proxy: FaultProxy, fault: Fault) -> None:
     for name, (operation, call) in READS.items():
-        proxy.forget()
+        proxy.reset_counts()
         proxy.plan = script(fault, only=operation)
         answer = await call(table)
         items = answer if isinstance(answer, list | dict) else answer.items
@@ -115,52 +117,54 @@ async def test_a_read_outlives_a_fault(table: TableHandle, proxy: FaultProxy, fa
         assert proxy.faults[fault] == 1, name
 
 
-ENDLESS = [fault for fault in QUICK if fault not in (Fault.DELAYED, Fault.DRIPPING)]
+LASTING = [fault for fault in QUICK if fault not in (Fault.DELAYED, Fault.SLOW)]
 
 
-@pytest.mark.parametrize("fault", ENDLESS, ids=lambda fault: fault.name)
-async def test_what_never_ends_is_a_typed_error_and_a_failed_write_is_done_or_not(
+@pytest.mark.parametrize("fault", slow_after(3, LASTING), ids=lambda fault: fault.name)
+async def test_a_lasting_fault_ends_with_a_typed_error_and_an_item_that_is_whole(
     table: TableHandle, proxy: FaultProxy, fault: Fault
 ) -> None:
-    throttled = fault in (Fault.THROTTLED, Fault.THROTTLED_OTHERWISE)
+    throttled = fault in (Fault.THROTTLED, Fault.THROTTLED_GENERALLY)
     reads = [(name, operation, call, STORED) for name, (operation, call) in READS.items()]
     for name, operation, call, left in [*((n, *write) for n, write in WRITES.items()), *reads]:
-        if name.startswith("batch") and fault not in (Fault.THROTTLED, Fault.LOST):
-            continue  # a batch has more patience
+        if name.startswith("batch") and fault not in (Fault.THROTTLED, Fault.CLOSED):
+            continue  # a batch takes longer to give up
         await table.put(STORED)
         proxy.plan = always(fault, only=operation)
         with pytest.raises(Throttled if throttled else Unavailable):
             await call(table)
-        proxy.plan = nothing
+        proxy.plan = no_faults
         stored = await table.get(KEY)
-        assert stored == (STORED if fault in UNDONE else left), name
+        assert stored == (STORED if fault in NOT_APPLIED else left), name
         assert (await table.query("u", limit=1)).items == ([stored] if stored else []), name
 
 
-async def test_a_silent_database_is_given_up_in_time(table: TableHandle, proxy: FaultProxy) -> None:
-    proxy.plan = always(Fault.SILENT)
+async def test_a_database_that_does_not_respond_is_unavailable_in_time(
+    table: TableHandle, proxy: FaultProxy
+) -> None:
+    proxy.plan = always(Fault.NO_RESPONSE)
     with pytest.raises(Unavailable):
         await table.put({**STORED, "n": 2})
-    proxy.plan = nothing
+    proxy.plan = no_faults
     assert await table.get(KEY) == {**STORED, "n": 2}
 
 
-async def test_batches_are_followed_to_their_end(table: TableHandle, proxy: FaultProxy) -> None:
-    proxy.plan = always(Fault.PARTLY)
+async def test_batches_are_completed(table: TableHandle, proxy: FaultProxy) -> None:
+    proxy.plan = always(Fault.PARTIAL_BATCH)
     items: list[Item] = [{"user": "v", "place": f"{number:03}"} for number in range(60)]
     await table.batch_write(puts=items)
     found = await table.batch_get([("v", f"{number:03}") for number in range(70)])
     assert sorted(found, key=lambda item: str(item["place"])) == items
-    assert proxy.faults[Fault.PARTLY] > 10
+    assert proxy.faults[Fault.PARTIAL_BATCH] > 10
 
 
-async def test_a_database_that_is_away_is_unavailable_and_found_again(
+async def test_a_stopped_database_is_unavailable_until_it_is_back(
     table: TableHandle, proxy: FaultProxy
 ) -> None:
-    await proxy.down()
+    await proxy.stop()
     with pytest.raises(Unavailable):
         await table.put({**STORED, "n": 2})
-    await proxy.up()
+    await proxy.start()
     assert await table.get(KEY) == STORED
 
 
@@ -168,8 +172,8 @@ async def test_a_restart_of_the_database_is_not_noticed(
     table: TableHandle, proxy: FaultProxy
 ) -> None:
     for number in range(5):
-        await proxy.down()
-        await proxy.up()
+        await proxy.stop()
+        await proxy.start()
         await table.put({**STORED, "n": number})
         assert await table.get(KEY) == {**STORED, "n": number}
 
@@ -177,11 +181,11 @@ async def test_a_restart_of_the_database_is_not_noticed(
 async def test_writes_of_one_item_keep_their_order_through_faults(
     table: TableHandle, proxy: FaultProxy
 ) -> None:
-    mild = {Fault.LOST: 0.1, Fault.RESET: 0.1, Fault.THROTTLED: 0.1}
+    mild = {Fault.CLOSED: 0.1, Fault.RESET: 0.1, Fault.THROTTLED: 0.1}
     proxy.plan = randomly(mild, seed=1)
     writes = [table.put({**STORED, "n": number}) for number in range(60)]
     outcomes = await asyncio.gather(*writes, return_exceptions=True)
-    proxy.plan = nothing
+    proxy.plan = no_faults
     item = await table.get(KEY)
     assert item is not None
     last = max(number for number, outcome in enumerate(outcomes) if outcome is None)

@@ -1,16 +1,16 @@
 """An engine on a file of its own, opened as often as a test likes."""
 
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any
 
+import apsw
 import pytest
 
 from keytables.sqlite import SqliteEngine
 from support.clocks import ManualClock
-
-OpenSqlite = Callable[..., Awaitable[SqliteEngine]]
+from support.sqlite_store import Connections, OpenSqlite
 
 
 @pytest.fixture
@@ -24,7 +24,16 @@ def path(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-async def open_sqlite(path: Path, clock: ManualClock) -> AsyncIterator[OpenSqlite]:
+def connections(monkeypatch: pytest.MonkeyPatch) -> Connections:
+    found = Connections()
+    monkeypatch.setattr(apsw, "connection_hooks", [found.add])
+    return found
+
+
+@pytest.fixture
+async def open_sqlite(
+    path: Path, clock: ManualClock, connections: Connections
+) -> AsyncIterator[OpenSqlite]:
     async with AsyncExitStack() as opened:
 
         async def open_one(**options: Any) -> SqliteEngine:
@@ -33,3 +42,8 @@ async def open_sqlite(path: Path, clock: ManualClock) -> AsyncIterator[OpenSqlit
             return engine
 
         yield open_one
+
+
+@pytest.fixture
+async def engine(open_sqlite: OpenSqlite) -> SqliteEngine:
+    return await open_sqlite()

@@ -1,17 +1,14 @@
-"""The log is moved into the file and starts over."""
+"""The log is copied into the file and starts over."""
 
 import asyncio
 import os
-from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import apsw
 
 from keytables import Key, Table
-from keytables.sqlite import SqliteEngine
 from keytables.sqlite.checkpoint import Checkpointer
-
-OpenSqlite = Callable[..., Awaitable[SqliteEngine]]
+from support.sqlite_store import OpenSqlite
 
 
 def connections(path: Path) -> tuple[apsw.Connection, apsw.Connection]:
@@ -38,7 +35,7 @@ def test_the_log_of_a_busy_writer_stays_bounded(path: Path) -> None:
     assert writer.execute("SELECT count(*) FROM t").get == 300
 
 
-def test_a_reader_that_holds_the_log_stops_neither_writes_nor_checkpoints(path: Path) -> None:
+def test_a_long_read_blocks_neither_writes_nor_checkpoints(path: Path) -> None:
     writer, other = connections(path)
     checkpointer = Checkpointer(writer, other, step=20, limit=60)
     reader = apsw.Connection(str(path))

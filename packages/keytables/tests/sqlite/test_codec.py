@@ -1,4 +1,4 @@
-"""What is unpacked equals what was packed."""
+"""Items are decoded as they were encoded."""
 
 from typing import Any
 
@@ -13,12 +13,12 @@ from support.table_values import items, texts
 
 
 @given(items)
-def test_every_item_comes_back(item: Any) -> None:
+def test_every_item_is_read_as_it_was_written(item: Any) -> None:
     assert strict(unpack(pack(item))) == strict(item)
 
 
 def strict(value: Any) -> Any:
-    """Tell apart what Python calls equal: 1, 1.0, True; 0.0, -0.0."""
+    """A value that differs where Python finds 1, 1.0 and True, or 0.0 and -0.0 equal."""
     if isinstance(value, dict):
         return {key: strict(inner) for key, inner in value.items()}
     if isinstance(value, list):
@@ -42,7 +42,7 @@ def test_the_limit_holds_where_a_blob_is_smaller_than_its_item() -> None:
         pack(lists)
 
 
-def test_packing_leaves_the_item_alone() -> None:
+def test_packing_does_not_change_the_item() -> None:
     item: Item = {"a": set(), "b": {"c": {"x"}}, "n": 1.5}
     pack(item)
     assert item == {"a": set(), "b": {"c": {"x"}}, "n": 1.5}

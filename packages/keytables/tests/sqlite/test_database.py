@@ -1,7 +1,6 @@
 """What is refused when a file is opened."""
 
 import asyncio
-import fcntl
 import os
 import sqlite3
 from pathlib import Path
@@ -11,6 +10,7 @@ import pytest
 
 from keytables import Key, Table, Unavailable
 from keytables.sqlite import SqliteEngine, database
+from support.sqlite_store import write_lock
 
 
 @pytest.mark.parametrize("version", ["3.51.2", "3.50.9", "3.9.0", "2.99.99"])
@@ -32,7 +32,7 @@ async def test_a_fixed_sqlite_is_good(
     await engine.close()
 
 
-async def test_a_file_that_is_no_database_is_refused_and_left_alone(tmp_path: Path) -> None:
+async def test_a_file_that_is_no_database_is_refused_and_not_changed(tmp_path: Path) -> None:
     path = tmp_path / "store"
     content = b"this is not a database " * 100
     path.write_bytes(content)
@@ -41,7 +41,7 @@ async def test_a_file_that_is_no_database_is_refused_and_left_alone(tmp_path: Pa
     assert path.read_bytes() == content
 
 
-async def test_a_database_of_another_program_is_refused_and_left_alone(tmp_path: Path) -> None:
+async def test_a_database_of_another_program_is_refused_and_not_changed(tmp_path: Path) -> None:
     path = tmp_path / "store"
     with sqlite3.connect(path) as other:
         other.execute("CREATE TABLE theirs (x)")
@@ -52,7 +52,7 @@ async def test_a_database_of_another_program_is_refused_and_left_alone(tmp_path:
     assert path.read_bytes() == content
 
 
-async def test_a_newer_layout_is_refused(tmp_path: Path) -> None:
+async def test_a_newer_format_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "store"
     await (await SqliteEngine.open(path)).close()
     with sqlite3.connect(path) as newer:
@@ -62,7 +62,7 @@ async def test_a_newer_layout_is_refused(tmp_path: Path) -> None:
         await SqliteEngine.open(path)
 
 
-async def test_a_new_file_is_its_owners_alone(tmp_path: Path) -> None:
+async def test_only_its_owner_may_read_a_new_file(tmp_path: Path) -> None:
     before = os.umask(0o022)
     try:
         engine = await SqliteEngine.open(tmp_path / "store")
@@ -80,13 +80,13 @@ async def test_a_new_file_is_its_owners_alone(tmp_path: Path) -> None:
         os.umask(before)
 
 
-async def test_a_folder_is_made(tmp_path: Path) -> None:
+async def test_a_folder_is_created(tmp_path: Path) -> None:
     engine = await SqliteEngine.open(tmp_path / "data" / "deep" / "store")
     await engine.close()
     assert (tmp_path / "data" / "deep" / "store").exists()
 
 
-async def test_a_folder_that_cannot_be_made_is_unavailable(tmp_path: Path) -> None:
+async def test_a_folder_that_cannot_be_created_is_unavailable(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(Unavailable, match="data folder"):
         await SqliteEngine.open(tmp_path / "file" / "store")
@@ -129,7 +129,7 @@ async def test_a_failed_opening_leaves_nothing_open(tmp_path: Path) -> None:
     await engine.close()
 
 
-async def test_a_made_file_is_opened_although_another_process_keeps_the_turn(
+async def test_an_existing_file_is_opened_although_another_process_keeps_the_lock(
     tmp_path: Path,
 ) -> None:
     path = tmp_path / "store"
@@ -137,67 +137,51 @@ async def test_a_made_file_is_opened_although_another_process_keeps_the_turn(
     table = await first.ensure_table(Table("things", Key("a")))
     await table.put({"a": "1"})
     await first.close()
-    lock = os.open(f"{path}-turn", os.O_RDWR)
-    fcntl.flock(lock, fcntl.LOCK_EX)
-    try:
+    with write_lock(path):
         engine = await asyncio.wait_for(SqliteEngine.open(path), 10)
         again = await engine.ensure_table(Table("things", Key("a")))
         assert await again.get(("1",)) == {"a": "1"}
         await engine.close()
-    finally:
-        os.close(lock)
 
 
-async def test_a_file_that_cannot_be_made_in_time_is_unavailable(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(database, "_OPENING_TIMEOUT", 0.05)
-    lock = os.open(tmp_path / "store-turn", os.O_RDWR | os.O_CREAT, 0o600)
-    fcntl.flock(lock, fcntl.LOCK_EX)
-    try:
-        with pytest.raises(Unavailable, match="another process"):
-            await asyncio.wait_for(SqliteEngine.open(tmp_path / "store"), 10)
-    finally:
-        os.close(lock)
+async def test_a_file_that_cannot_be_created_in_time_is_unavailable(tmp_path: Path) -> None:
+    path = tmp_path / "store"
+    with write_lock(path), pytest.raises(Unavailable, match="another process"):
+        database.Database(path, opening_timeout=0.05)
     engine = await SqliteEngine.open(tmp_path / "store")
     await engine.close()
 
 
 @pytest.mark.parametrize("moment", ["application_id", "user_version", "sqlite_schema"])
-async def test_a_file_that_another_process_makes_meanwhile_is_opened(
+async def test_a_file_that_another_process_creates_meanwhile_is_opened(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, moment: str
 ) -> None:
-    path, made = tmp_path / "store", list[database.Database]()
+    path, created = tmp_path / "store", list[database.Database]()
 
-    def make_meanwhile(cursor: apsw.Cursor, sql: str, bindings: object) -> bool:
-        if moment in sql and not made:
+    def create_meanwhile(cursor: apsw.Cursor, sql: str, bindings: object) -> bool:
+        if moment in sql and not created:
             hooks.clear()
-            with pytest.MonkeyPatch.context() as patch:
-                # The one that looks has its snapshot and lets the other make the file.
-                patch.setattr(database, "_OPENING_TIMEOUT", 0.05)
-                try:
-                    made.append(database.Database(path))
-                except Unavailable:
-                    looked.append(sql)
+            try:
+                created.append(database.Database(path, opening_timeout=0.05))
+            except Unavailable:  # it waits for the snapshot of the one that checks the file
+                waited.append(sql)
         return True
 
     def watch(connection: apsw.Connection) -> None:
-        connection.exec_trace = make_meanwhile
+        connection.exec_trace = create_meanwhile
 
-    looked = list[str]()
+    waited = list[str]()
     hooks = [watch]
     monkeypatch.setattr(apsw, "connection_hooks", hooks)
     engine = await SqliteEngine.open(path)
     await engine.close()
-    assert made or looked
-    for other in made:
+    assert created or waited
+    for other in created:
         other.close()
 
 
 @pytest.mark.parametrize("wipe", [True, False])
-async def test_what_is_deleted_is_overwritten_where_that_is_wanted(
-    tmp_path: Path, *, wipe: bool
-) -> None:
+async def test_wipe_overwrites_deleted_data(tmp_path: Path, *, wipe: bool) -> None:
     path = tmp_path / "store"
     other = await SqliteEngine.open(path)
     engine = await SqliteEngine.open(path, wipe=wipe)

@@ -1,36 +1,30 @@
-"""Indexes go while a table is loaded, and come back whatever becomes of whoever loads it."""
+"""Indexes are dropped during a bulk load, and created afterwards, also after it failed."""
 
 import asyncio
 import contextlib
 import os
 import sys
 import threading
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any
 
 import apsw
 import pytest
 
 from keytables import Index, Item, Key, Table, TableHandle, TableNotFound
-from keytables.sqlite import SqliteEngine, reads
+from keytables.sqlite import SqliteEngine
 from support.paths import PYTHONPATH
+from support.sqlite_store import Connections, OpenSqlite, select
 from support.table_loader import TABLE, items
-
-OpenSqlite = Callable[..., Awaitable[SqliteEngine]]
 
 ALL = {"index0", "index1", "key"}
 
 
 def indexes(path: Path) -> set[str]:
-    """The kinds of indexes that the file has, as another program sees it."""
-    connection = apsw.Connection(str(path))
-    try:
-        names = connection.execute("SELECT name FROM sqlite_schema WHERE type = 'index'").fetchall()
-        return {str(name).rpartition("~")[2] for (name,) in names if "~" in str(name)}
-    finally:
-        connection.close()
+    """The suffixes of the names of all indexes in the file."""
+    names = select(path, "SELECT name FROM sqlite_schema WHERE type = 'index'")
+    return {str(name).rpartition("~")[2] for (name,) in names if "~" in str(name)}
 
 
 async def of_color(table: TableHandle, color: str) -> list[Item]:
@@ -43,7 +37,7 @@ async def of_color(table: TableHandle, color: str) -> list[Item]:
 
 
 async def scanned(table: TableHandle, color: str) -> list[Item]:
-    """What a query by colour answers, by looking at every item."""
+    """The result of a query by color, from a scan of the table."""
     page = await table.scan()
     found = page.items
     while page.cursor is not None:
@@ -54,7 +48,7 @@ async def scanned(table: TableHandle, color: str) -> list[Item]:
     )
 
 
-async def answers_are_right(table: TableHandle) -> bool:
+async def results_are_right(table: TableHandle) -> bool:
     for color in "rgb":
         found = await of_color(table, color)
         numbers = [int(str(item["number"])) for item in found]
@@ -64,17 +58,12 @@ async def answers_are_right(table: TableHandle) -> bool:
     return True
 
 
-async def break_off(table: TableHandle) -> None:
+async def fail_loading(table: TableHandle) -> None:
     """Load the table with an error in the middle."""
     with contextlib.suppress(KeyError):
         async with table.loading():
             await table.batch_write(puts=items(0))
             raise KeyError
-
-
-@pytest.fixture
-async def engine(open_sqlite: OpenSqlite) -> SqliteEngine:
-    return await open_sqlite()
 
 
 @pytest.fixture
@@ -91,9 +80,9 @@ async def test_an_empty_table_is_loaded_without_its_indexes(path: Path, table: T
         assert indexes(path) == {"key"}
         await table.batch_write(puts=items(0))
         assert indexes(path) == {"key"}
-        assert await answers_are_right(table)
+        assert await results_are_right(table)
     assert indexes(path) == ALL
-    assert await answers_are_right(table)
+    assert await results_are_right(table)
 
 
 async def test_expired_items_are_found_by_an_index_while_a_table_is_loaded(
@@ -109,7 +98,7 @@ async def test_expired_items_are_found_by_an_index_while_a_table_is_loaded(
 
 
 async def test_a_table_that_holds_items_keeps_its_indexes(path: Path, table: TableHandle) -> None:
-    put = table.batch_write(puts=items(0))  # submitted, not answered
+    put = table.batch_write(puts=items(0))  # submitted, not committed
     async with table.loading():
         assert indexes(path) == ALL
     await put
@@ -127,20 +116,20 @@ async def test_one_table_is_loaded_at_a_time(
     assert indexes(path) == ALL
 
 
-async def test_what_a_loading_that_failed_left_out_is_made_when_the_table_is_opened(
+async def test_indexes_missing_after_a_failed_load_are_created_when_the_table_is_opened(
     path: Path, engine: SqliteEngine, table: TableHandle
 ) -> None:
-    await break_off(table)
+    await fail_loading(table)
     assert indexes(path) == {"key"}
     await engine.ensure_table(TABLE)
     assert indexes(path) == ALL
-    assert await answers_are_right(table)
+    assert await results_are_right(table)
 
 
-async def test_what_a_loading_that_failed_left_out_is_made_before_the_next(
+async def test_indexes_missing_after_a_failed_load_are_created_before_the_next(
     path: Path, table: TableHandle
 ) -> None:
-    await break_off(table)
+    await fail_loading(table)
     async with table.loading():
         assert indexes(path) == ALL
 
@@ -158,16 +147,21 @@ async def test_a_table_dropped_while_it_is_loaded_is_not_found(
     await (await engine.ensure_table(TABLE)).put({"name": "new"})
 
 
-async def test_a_query_without_its_index_holds_no_loop(
-    table: TableHandle, monkeypatch: pytest.MonkeyPatch
+async def test_a_query_without_its_index_runs_in_a_thread(
+    table: TableHandle, connections: Connections, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    collect, threads = reads._collect, []
+    threads: list[threading.Thread] = []
 
-    def noted(*given: Any) -> Any:
-        threads.append(threading.current_thread())
-        return collect(*given)
+    def trace(cursor: object, sql: str, values: object) -> bool:
+        if sql.startswith("SELECT b"):
+            threads.append(threading.current_thread())
+        return True
 
-    monkeypatch.setattr(reads, "_collect", noted)
+    def trace_connection(connection: apsw.Connection) -> None:
+        connection.exec_trace = trace
+
+    connections.reader.exec_trace = trace
+    monkeypatch.setattr(apsw, "connection_hooks", [trace_connection])
     async with table.loading():
         await table.query_index("by_color", "r")
     assert threads[-1] is not threading.current_thread()
@@ -178,12 +172,12 @@ async def test_a_query_without_its_index_holds_no_loop(
 async def test_a_store_that_cannot_be_written_is_read_without_indexes(
     path: Path, open_sqlite: OpenSqlite, table: TableHandle
 ) -> None:
-    await break_off(table)
+    await fail_loading(table)
     keeper = apsw.Connection(str(path))
     keeper.execute("BEGIN IMMEDIATE")
     try:
         reader = await open_sqlite(lock_timeout=0.05)
-        assert await answers_are_right(await reader.ensure_table(TABLE))
+        assert await results_are_right(await reader.ensure_table(TABLE))
     finally:
         keeper.close()
     assert indexes(path) == {"key"}
@@ -192,34 +186,34 @@ async def test_a_store_that_cannot_be_written_is_read_without_indexes(
 # --- several ---------------------------------------------------------------------------------
 
 
-async def test_who_opens_a_table_that_another_loads_leaves_its_indexes_to_that(
+async def test_who_opens_a_table_during_a_load_does_not_create_its_indexes(
     path: Path, open_sqlite: OpenSqlite, table: TableHandle
 ) -> None:
     async with table.loading():
         await table.batch_write(puts=items(0))
         theirs = await (await open_sqlite()).ensure_table(TABLE)
         assert indexes(path) == {"key"}
-        assert await answers_are_right(theirs)
+        assert await results_are_right(theirs)
         await theirs.put({"name": "mine", "color": "r", "number": -1})
         assert (await of_color(table, "r"))[0]["name"] == "mine"
     assert indexes(path) == ALL
     assert (await of_color(theirs, "r"))[0]["name"] == "mine"
 
 
-async def test_several_who_find_indexes_missing_make_them_once(
+async def test_missing_indexes_are_created_once_by_several_who_open_the_table(
     path: Path, open_sqlite: OpenSqlite, table: TableHandle
 ) -> None:
-    await break_off(table)
+    await fail_loading(table)
     engines = [await open_sqlite() for _ in range(4)]
     tables = await asyncio.gather(*(engine.ensure_table(TABLE) for engine in engines))
     assert indexes(path) == ALL
     for opened in tables:
-        assert await answers_are_right(opened)
+        assert await results_are_right(opened)
 
 
 @asynccontextmanager
 async def loading(path: Path) -> AsyncIterator[asyncio.subprocess.Process]:
-    """Run a process that loads; it is killed in the end."""
+    """Run a process that loads a table; it is killed at the end."""
     process = await asyncio.create_subprocess_exec(
         *(sys.executable, "-m", "support.table_loader", str(path)),
         stdin=asyncio.subprocess.PIPE,
@@ -237,7 +231,7 @@ async def loading(path: Path) -> AsyncIterator[asyncio.subprocess.Process]:
 
 
 @pytest.mark.parametrize("batches", [0, 5])
-async def test_after_a_kill_the_next_who_opens_the_table_makes_its_indexes(
+async def test_after_a_kill_the_next_who_opens_the_table_creates_its_indexes(
     path: Path, open_sqlite: OpenSqlite, batches: int
 ) -> None:
     async with loading(path) as victim:
@@ -248,10 +242,10 @@ async def test_after_a_kill_the_next_who_opens_the_table_makes_its_indexes(
     assert indexes(path) == {"key"}
     table = await (await open_sqlite()).ensure_table(TABLE)
     assert indexes(path) == ALL
-    assert await answers_are_right(table)
+    assert await results_are_right(table)
 
 
-async def test_a_process_reads_and_writes_what_another_loads(
+async def test_a_process_reads_and_writes_a_table_that_another_loads(
     path: Path, open_sqlite: OpenSqlite
 ) -> None:
     async with loading(path) as loader:
@@ -266,4 +260,4 @@ async def test_a_process_reads_and_writes_what_another_loads(
         assert loader.returncode == 0
     assert indexes(path) == ALL
     assert (await of_color(table, "r"))[0]["name"] == "mine"
-    assert await answers_are_right(table)
+    assert await results_are_right(table)

@@ -1,13 +1,14 @@
 """Every read starts in an index and needs no sorting."""
 
 from collections.abc import Iterator
-from functools import partial
 
 import apsw
 import pytest
 
-from keytables import Index, Key, Kind, Table
+from keytables import Cursor, Index, Key, Kind, Range, Table
+from keytables.sqlite.queries import Queries, Query
 from keytables.sqlite.statements import Statements
+from keytables.values import KeyTuple
 
 TABLE = Table(
     "things",
@@ -17,15 +18,33 @@ TABLE = Table(
     expiry="end",
 )
 STATEMENTS = Statements(TABLE, '"things~1"')
+QUERIES = Queries(STATEMENTS)
+
+
+def partition(
+    sort: Range | None = None, position: KeyTuple | None = None, *, descending: bool = False
+) -> Query:
+    after = None if position is None else Cursor(position)
+    return QUERIES.partition("u", sort, after, descending=descending)
+
+
+def by_number(position: KeyTuple | None = None, *, descending: bool = False) -> Query:
+    after = None if position is None else Cursor(position)
+    return QUERIES.index(TABLE.index("by_n"), 1, None, after, descending=descending)
+
+
+def by_city(sort: Range, position: KeyTuple | None = None) -> Query:
+    after = None if position is None else Cursor(position)
+    return QUERIES.index(TABLE.index("by_city"), "c", sort, after, descending=False)
 
 
 @pytest.fixture
 def connection() -> Iterator[apsw.Connection]:
-    made = apsw.Connection(":memory:")
+    opened = apsw.Connection(":memory:")
     for statement in STATEMENTS.create:
-        made.execute(statement)
-    yield made
-    made.close()
+        opened.execute(statement)
+    yield opened
+    opened.close()
 
 
 def plan(connection: apsw.Connection, sql: str) -> str:
@@ -38,28 +57,17 @@ def plan(connection: apsw.Connection, sql: str) -> str:
     [
         (STATEMENTS.get, "things~key (p=? AND s=?)"),
         (STATEMENTS.delete, "things~key (p=? AND s=?)"),
-        (STATEMENTS.query("", "", descending=False), "things~key (p=?)"),
-        (STATEMENTS.query(">", "<=", descending=True), "things~key (p=? AND s>? AND s<?)"),
-        (STATEMENTS.scan(after=False), "things~key"),
-        (STATEMENTS.scan(after=True), "things~key ((p,s)>(?,?))"),
         (STATEMENTS.any_expired, "things~expiry (x<?)"),
-        (STATEMENTS.sweep, "things~expiry (x<?)"),
-        (
-            STATEMENTS.query_index(TABLE.index("by_n"), "", "", descending=False, after=False),
-            "things~index0 (a0=?)",
-        ),
-        (
-            STATEMENTS.query_index(TABLE.index("by_n"), "", "", descending=True, after=True),
-            "things~index0 (a0=? AND (p,s)<(?,?))",
-        ),
-        (
-            STATEMENTS.query_index(TABLE.index("by_city"), ">=", "", descending=False, after=False),
-            "things~index1 (a1=? AND s>?)",
-        ),
-        (
-            STATEMENTS.query_index(TABLE.index("by_city"), "", "<", descending=False, after=True),
-            "things~index1 (a1=? AND (s,p)>(?,?) AND s<?)",
-        ),
+        (STATEMENTS.delete_expired, "things~expiry (x<?)"),
+        (partition().sql, "things~key (p=?)"),
+        (partition(Range(gt="a", le="b"), descending=True).sql, "things~key (p=? AND s>? AND s<?)"),
+        (partition(Range(ge="a"), ("b",)).sql, "things~key (p=? AND s>?)"),
+        (QUERIES.scan(None).sql, "things~key"),
+        (QUERIES.scan(Cursor(("u", "p"))).sql, "things~key ((p,s)>(?,?))"),
+        (by_number().sql, "things~index0 (a0=?)"),
+        (by_number(("u", "p"), descending=True).sql, "things~index0 (a0=? AND (p,s)<(?,?))"),
+        (by_city(Range(ge="a")).sql, "things~index1 (a1=? AND s>?)"),
+        (by_city(Range(lt="b"), ("p", "u")).sql, "things~index1 (a1=? AND (s,p)>(?,?) AND s<?)"),
     ],
 )
 def test_a_statement_uses_its_index(connection: apsw.Connection, sql: str, expected: str) -> None:
@@ -68,19 +76,17 @@ def test_a_statement_uses_its_index(connection: apsw.Connection, sql: str, expec
     assert "TEMP B-TREE" not in found
 
 
-def test_a_query_shows_expired_rows_without_their_blobs(connection: apsw.Connection) -> None:
+def test_a_query_selects_expired_rows_without_their_blobs(connection: apsw.Connection) -> None:
     for place, end in [("1", None), ("2", 5), ("3", 6)]:
         connection.execute(STATEMENTS.put, ("u", place, end, b"blob", 1, "x"))
-    query = STATEMENTS.query("", "", descending=False)
-    shown = [(b"blob", "1"), (None, "2"), (b"blob", "3")]
-    assert connection.execute(query, (5, "u")).fetchall() == shown
-    scan = STATEMENTS.scan(after=True)
-    assert connection.execute(scan, (5, "u", "1")).fetchall() == [
-        (None, "u", "2"),
-        (b"blob", "u", "3"),
-    ]
-    index = STATEMENTS.query_index(TABLE.index("by_n"), "", "", descending=True, after=False)
-    assert connection.execute(index, (5, 1)).fetchall() == [
+
+    def rows(query: Query, now: int) -> list[tuple[object, ...]]:
+        return list(connection.execute(query.sql, (now, *query.values)))
+
+    assert rows(partition(), 5) == [(b"blob", "1"), (None, "2"), (b"blob", "3")]
+    scan = QUERIES.scan(Cursor(("u", "1")))
+    assert rows(scan, 5) == [(None, "u", "2"), (b"blob", "u", "3")]
+    assert rows(by_number(descending=True), 5) == [
         (b"blob", "u", "3"),
         (None, "u", "2"),
         (b"blob", "u", "1"),
@@ -92,18 +98,20 @@ def test_every_statement_is_valid(connection: apsw.Connection) -> None:
     connection.execute(STATEMENTS.put, row)
     connection.execute(STATEMENTS.put, row)
     assert connection.execute('SELECT count(*) FROM "things~1"').get == 1
-    connection.execute(STATEMENTS.empty, (5,))
+    connection.execute(STATEMENTS.delete_some, (5,))
     assert connection.execute('SELECT count(*) FROM "things~1"').get == 0
     connection.execute(STATEMENTS.drop)
 
 
-def test_a_query_by_an_index_that_is_missing_is_refused_unless_it_may_look_at_every_row(
+def test_a_query_of_a_missing_index_fails_unless_it_may_read_every_row(
     connection: apsw.Connection,
 ) -> None:
     for sql in STATEMENTS.drop_indexes:
         connection.execute(sql)
     for index in TABLE.indexes:
-        query = partial(STATEMENTS.query_index, index, "", "", descending=False, after=False)
+        value = 1 if index.name == "by_n" else "c"
+        query = QUERIES.index(index, value, None, None, descending=False)
         with pytest.raises(apsw.SQLError, match="no such index"):
-            plan(connection, query())
-        assert "SCAN things~1" in plan(connection, query(indexed=False))
+            plan(connection, query.sql)
+        slow = QUERIES.index(index, value, None, None, descending=False, use_index=False)
+        assert "SCAN things~1" in plan(connection, slow.sql)

@@ -1,63 +1,70 @@
 """Expired rows are removed, a few at a time, by one timer."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from pathlib import Path
 
 import pytest
 
 from keytables import Key, Table, Unavailable
-from keytables.sqlite import SqliteEngine
-from keytables.sqlite.sweeper import AT_ONCE, BATCH, Sweeper
+from keytables.sqlite.sweeper import SWEEP_ROWS, SWEEP_WRITES, Sweeper
 from support.clocks import ManualClock
+from support.fake_loop import FakeLoop
+from support.sqlite_store import Connections, OpenSqlite, select
 
-OpenSqlite = Callable[..., Awaitable[SqliteEngine]]
 EXPIRING = Table("expiring", Key("a"), Key("b"), expiry="end")
 
 
-def rows(engine: SqliteEngine, name: str = "expiring") -> int:
+def rows(path: Path, name: str = "expiring") -> int:
     """Count the rows, expired or not."""
-    found = engine._handles[name].statements.name
-    return int(engine._database.reader.execute(f"SELECT count(*) FROM {found}").get)
+    is_table = f"type = 'table' AND name LIKE '{name}~%'"
+    ((table,),) = select(path, f"SELECT name FROM sqlite_schema WHERE {is_table}")
+    return len(select(path, f'SELECT 1 FROM "{table}"'))
 
 
-async def test_expired_rows_go_and_others_stay(open_sqlite: OpenSqlite, clock: ManualClock) -> None:
+async def test_expired_rows_are_removed_and_others_stay(
+    open_sqlite: OpenSqlite, clock: ManualClock, path: Path
+) -> None:
     engine = await open_sqlite()
     table = await engine.ensure_table(EXPIRING)
     other = await engine.ensure_table(Table("lasting", Key("a")))
     await other.put({"a": "1", "end": 1})
-    for number in range(3 * BATCH):
+    for number in range(3 * SWEEP_ROWS):
         end = clock.now + 1 if number % 3 else (0 if number % 2 else clock.now + 100)
         await table.put({"a": "1", "b": str(number), "end": end})
     clock.advance(1)
-    assert rows(engine) == 3 * BATCH
-    assert await engine.sweep() == 2 * BATCH
-    assert rows(engine) == BATCH
-    assert rows(engine, "lasting") == 1
+    assert rows(path) == 3 * SWEEP_ROWS
+    assert await engine.sweep() == 2 * SWEEP_ROWS
+    assert rows(path) == SWEEP_ROWS
+    assert rows(path, "lasting") == 1
     assert await engine.sweep() == 0
 
 
-async def test_a_write_of_the_sweep_is_small(open_sqlite: OpenSqlite, clock: ManualClock) -> None:
+async def test_a_write_of_the_sweep_is_small(
+    open_sqlite: OpenSqlite, clock: ManualClock, connections: Connections, path: Path
+) -> None:
     engine = await open_sqlite()
     table = await engine.ensure_table(EXPIRING)
-    count = BATCH * (AT_ONCE + 1)
+    count = SWEEP_ROWS * (SWEEP_WRITES + 1)
     await table.batch_write(puts=[{"a": "1", "b": str(n), "end": clock.now} for n in range(count)])
     sizes: list[int] = []
-    execute = engine._writer._cursor.connection
+    writer = connections.writer
 
     def traced(cursor: object, sql: str, values: object) -> bool:
         if sql.startswith("DELETE"):
-            sizes.append(execute.total_changes())
+            sizes.append(writer.total_changes())
         return True
 
-    execute.exec_trace = traced
-    before = execute.total_changes()
-    assert await engine._sweep_some() == BATCH * AT_ONCE
-    assert sizes == [before + BATCH * n for n in range(AT_ONCE)]
-    assert rows(engine) == BATCH
+    writer.exec_trace = traced
+    before = writer.total_changes()
+    assert await engine.sweep() == count
+    assert sizes[: SWEEP_WRITES + 1] == [before + SWEEP_ROWS * n for n in range(SWEEP_WRITES + 1)]
+    assert rows(path) == 0
 
 
-async def test_a_sweep_goes_on_at_once_while_there_is_much(monkeypatch: pytest.MonkeyPatch) -> None:
-    found = [BATCH * AT_ONCE] * 20 + [1, 0]
+async def test_a_sweep_continues_while_it_finds_many(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    found = [SWEEP_ROWS * SWEEP_WRITES] * 20 + [1, 0]
     done = asyncio.Event()
     pauses = 0
     sleep = asyncio.sleep
@@ -79,7 +86,7 @@ async def test_a_sweep_goes_on_at_once_while_there_is_much(monkeypatch: pytest.M
     await sweeper.close()
 
 
-async def test_a_row_that_lives_again_is_not_swept(
+async def test_a_row_that_is_put_again_is_not_removed(
     open_sqlite: OpenSqlite, clock: ManualClock
 ) -> None:
     engine = await open_sqlite()
@@ -92,40 +99,42 @@ async def test_a_row_that_lives_again_is_not_swept(
     assert await table.get(("1", "1")) is not None
 
 
-async def test_the_engine_sweeps_by_itself(open_sqlite: OpenSqlite, clock: ManualClock) -> None:
+async def test_the_engine_sweeps_by_itself(
+    open_sqlite: OpenSqlite, clock: ManualClock, path: Path
+) -> None:
     engine = await open_sqlite(sweep_interval=0.01)
     table = await engine.ensure_table(EXPIRING)
     await table.batch_write(
-        puts=[{"a": "1", "b": str(n), "end": clock.now} for n in range(2 * BATCH + 1)]
+        puts=[{"a": "1", "b": str(n), "end": clock.now} for n in range(2 * SWEEP_ROWS + 1)]
     )
-    while rows(engine):  # noqa: ASYNC110 - what to wait for is in the file
+    while rows(path):  # noqa: ASYNC110 - rows are removed without an event
         await asyncio.sleep(0.01)
 
 
-async def test_sweeping_nothing_takes_no_turn(open_sqlite: OpenSqlite) -> None:
+async def test_a_sweep_that_finds_nothing_begins_no_transaction(
+    open_sqlite: OpenSqlite, connections: Connections
+) -> None:
     engine = await open_sqlite()
     await engine.ensure_table(EXPIRING)
     began: list[int] = []
-    engine._database.writer.exec_trace = lambda *_: began.append(1) or True  # type: ignore[func-returns-value]
+    connections.writer.exec_trace = lambda *_: began.append(1) or True  # type: ignore[func-returns-value]
     await engine.sweep()
     assert not began
 
 
-async def test_processes_sweep_at_different_moments() -> None:
-    loop = asyncio.get_running_loop()
-
-    async def nothing() -> int:
-        return 0
-
-    sweepers = [Sweeper(loop, nothing, 100.0) for _ in range(20)]
-    pauses = [sweeper._timer.when() - loop.time() for sweeper in sweepers]
-    assert all(49 < pause < 151 for pause in pauses)
-    assert max(pauses) - min(pauses) > 10
-    for sweeper in sweepers:
-        await sweeper.close()
+async def nothing() -> int:
+    return 0
 
 
-async def test_a_failed_sweep_comes_round_again() -> None:
+def test_processes_sweep_at_different_times() -> None:
+    fake = FakeLoop(start=0.0)
+    for _ in range(20):
+        Sweeper(fake.loop, nothing, 100.0)
+    assert all(50 <= when <= 150 for when in fake.scheduled)
+    assert fake.scheduled[-1] - fake.scheduled[0] > 10
+
+
+async def test_a_failed_sweep_is_repeated() -> None:
     calls = asyncio.Queue[int]()
 
     async def failing() -> int:
@@ -138,17 +147,24 @@ async def test_a_failed_sweep_comes_round_again() -> None:
     await sweeper.close()
 
 
-@pytest.mark.parametrize("moment", ["waiting", "sweeping"])
-async def test_close_ends_it(moment: str) -> None:
-    sweeping, never = asyncio.Event(), asyncio.Event()
+async def test_close_cancels_the_timer() -> None:
+    fake = FakeLoop()
+    await Sweeper(fake.loop, nothing, 1.0).close()
+    assert fake.scheduled == []
 
-    async def forever() -> int:
+
+async def test_close_cancels_a_running_sweep(monkeypatch: pytest.MonkeyPatch) -> None:
+    loop = asyncio.get_running_loop()
+    sweeping, timers = asyncio.Event(), []
+
+    async def endless() -> int:
         sweeping.set()
-        await never.wait()
+        await asyncio.Event().wait()
         return 0
 
-    sweeper = Sweeper(asyncio.get_running_loop(), forever, 0.001 if moment == "sweeping" else 100)
-    if moment == "sweeping":
-        await sweeping.wait()
+    sweeper = Sweeper(loop, endless, 0.001)
+    await sweeping.wait()
+    monkeypatch.setattr(loop, "call_later", lambda *call: timers.append(call))
     await sweeper.close()
-    assert sweeper._timer.cancelled() or sweeper._timer.when() < asyncio.get_running_loop().time()
+    assert asyncio.all_tasks() == {asyncio.current_task()}
+    assert timers == []

@@ -1,54 +1,152 @@
 """The commands that work on the store and end: `maintain`, `drop-user`, `delete-uaids`.
 
-Rule: they may be cut short anywhere and run beside the service and beside each other; what one run
-leaves undone, the next one does. What they do stands in `autopush.store`.
+They are declared here; what they run is imported when it runs, so that `--help` is fast.
+
+Rule: a run may be stopped anywhere, and the service and other runs may go on beside it; what one
+run leaves undone, the next one does. What they do to the tables is in `autopush.store`.
 """
 
 import argparse
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Final
 
-from autopush.command import Command
-from autopush.commands import arguments
 from autopush.settings import Settings
+from autopush.settings.declaration import IniFile
+from autopush.settings.value_types import whole_number
+from autopush.webpush.identifiers import canonical_uaid
 
 
-def _maintain(settings: Settings, given: argparse.Namespace) -> int:
-    from autopush.commands.maintain import run  # noqa: PLC0415 - `--help` needs none of it
+@dataclass(frozen=True, slots=True)
+class Command:
+    """A subcommand. Its flags are the options of the table that name it, and one for each file."""
 
-    return run(settings, given)
-
-
-def _drop_user(settings: Settings, given: argparse.Namespace) -> int:
-    from autopush.commands.drop_user import run  # noqa: PLC0415
-
-    return run(settings, given)
-
-
-def _delete_uaids(settings: Settings, given: argparse.Namespace) -> int:
-    from autopush.commands.delete_uaids import run  # noqa: PLC0415
-
-    return run(settings, given)
+    name: str
+    summary: str
+    run: Callable[[Settings, argparse.Namespace], int]
+    """Gets the settings, and the values of what `add_arguments` added; returns the exit code."""
+    files: tuple[IniFile, ...] = tuple(IniFile)
+    """The ini files it reads."""
+    add_arguments: Callable[[argparse.ArgumentParser], None] | None = None
+    """Adds arguments and flags that are no settings."""
+    usage: str = ""
+    """How its arguments are written, such as `UAID…`."""
 
 
-TOOLS: Final = (
+def _maintain(settings: Settings, arguments: argparse.Namespace) -> int:
+    from autopush.commands.maintain import maintain  # noqa: PLC0415 - see above
+
+    return maintain(settings, arguments)
+
+
+def _drop_user(settings: Settings, arguments: argparse.Namespace) -> int:
+    from autopush.commands.drop_users import drop_user  # noqa: PLC0415
+
+    return drop_user(settings, arguments)
+
+
+def _delete_uaids(settings: Settings, arguments: argparse.Namespace) -> int:
+    from autopush.commands.drop_users import delete_uaids  # noqa: PLC0415
+
+    return delete_uaids(settings, arguments)
+
+
+def _add_maintain_arguments(parser: argparse.ArgumentParser) -> None:
+    group = _add_dry_run(parser)
+    group.add_argument("--only", choices=("tables", "users"), help="do one of the two parts")
+    _add_number(
+        group, "--keep-months", 2, (2, 1200), "keep message tables of so many months, this included"
+    )
+    for way in ("read", "write"):
+        about = f"{way} units left to a table of an older month, where tables are provisioned"
+        _add_number(group, f"--idle-{way}", 5, (1, 1_000_000), about, "UNITS")
+    _add_number(
+        group,
+        "--months-ago",
+        2,
+        (1, 1200),
+        "drop user agents that connected last so many calendar months ago or earlier",
+    )
+    _add_number(group, "--up-to", 12, (1, 1200), "look back so many months for them")
+    _add_rate(parser)
+
+
+def _add_drop_user_arguments(parser: argparse.ArgumentParser) -> None:
+    about = "a user agent: 32 hex digits, with or without dashes"
+    parser.add_argument("uaids", nargs="+", type=_parse_uaid, metavar="UAID", help=about)
+    _add_dry_run(parser)
+
+
+def _add_delete_uaids_arguments(parser: argparse.ArgumentParser) -> None:
+    about = "one UAID a line, # begins a comment; - reads standard input"
+    parser.add_argument("file", metavar="FILE", help=about)
+    _add_dry_run(parser)
+    _add_rate(parser)
+
+
+def _add_dry_run(parser: argparse.ArgumentParser) -> argparse._ArgumentGroup:
+    group = parser.add_argument_group("What to do")
+    about = "change nothing; print what would be done"
+    group.add_argument("--dry-run", action="store_true", help=about)
+    return group
+
+
+def _add_rate(parser: argparse.ArgumentParser) -> None:
+    group = parser.add_argument_group("How fast")
+    about = "user agents to drop in a second at most; fewer while the store is busy"
+    _add_number(group, "--rate", 100, (1, 1_000_000), about)
+    _add_number(group, "--batch-size", 25, (1, 100), "user agents to drop at the same time")
+    group.add_argument("--quiet", action="store_true", help="print nothing but errors")
+
+
+def _add_number(
+    group: argparse._ArgumentGroup,
+    flag: str,
+    default: int,
+    bounds: tuple[int, int],
+    about: str,
+    metavar: str = "N",
+) -> None:
+    value_type = whole_number(*bounds)
+
+    def parse(text: str) -> int:
+        try:
+            return int(str(value_type.parse(text)))
+        except ValueError:
+            raise argparse.ArgumentTypeError(f"expected {value_type.expected}") from None
+
+    about = f"{about} [default: {default}]"
+    group.add_argument(flag, type=parse, default=default, metavar=metavar, help=about)
+
+
+def _parse_uaid(text: str) -> str:
+    uaid = canonical_uaid(text)
+    if uaid is None:
+        raise argparse.ArgumentTypeError(
+            f"expected 32 hex digits, with or without dashes, got {len(text)} characters"
+        )
+    return uaid
+
+
+STORE_COMMANDS: Final = (
     Command(
         "maintain",
-        "care for the tables of months, and drop user agents not seen for months",
+        "maintain the monthly tables, and drop user agents not seen for months",
         _maintain,
-        add_arguments=arguments.maintain,
+        add_arguments=_add_maintain_arguments,
     ),
     Command(
         "drop-user",
-        "forget single user agents, and say what was on record about them",
+        "drop single user agents, and print what was on record about them",
         _drop_user,
-        add_arguments=arguments.drop_user,
+        add_arguments=_add_drop_user_arguments,
         usage="UAID…",
     ),
     Command(
         "delete-uaids",
-        "forget all user agents of a list",
+        "drop all user agents of a list",
         _delete_uaids,
-        add_arguments=arguments.delete_uaids,
+        add_arguments=_add_delete_uaids_arguments,
         usage="FILE",
     ),
 )

@@ -1,18 +1,21 @@
-"""`autopush maintain`: the tables of months, then user agents not seen for months.
+"""`autopush maintain`: the monthly tables, then user agents not seen for months.
 
-Rule: a dry run reads what the real run would and says what that would do. Whatever could not be
-done is named on standard error and makes the exit code 1; running it again does the rest.
+Rule: a dry run reads what the real run would and prints what that would do. What could not be done
+is printed as an error and makes the exit code 1; running it again does the rest.
 """
 
 import argparse
 import time
-from typing import Final
 
 from autopush.clock import Clock
-from autopush.commands import until_signal
-from autopush.commands.dropping import go_through
-from autopush.commands.opening import engine_of, removal_of
-from autopush.commands.output import Output, complain
+from autopush.commands.running import (
+    INCOMPLETE,
+    Output,
+    open_removal,
+    opened_engine,
+    print_error,
+    run_until_signal,
+)
 from autopush.service.opening import table_plan
 from autopush.settings import Settings, StartupError
 from autopush.store.maintenance import drop_old_users, find_old_users, months_ago
@@ -29,63 +32,92 @@ from autopush.store.rotation import (
 from autopush.store.tables import Month
 from keytables import Capacity, Engine, KeytablesError
 
-SOMETHING_LEFT: Final = 1
 
-
-def run(settings: Settings, given: argparse.Namespace) -> int:
+def maintain(settings: Settings, arguments: argparse.Namespace) -> int:
     """Maintain the store; returns the exit code.
 
-    :raises StartupError: the store cannot be opened
+    Raises:
+        StartupError: the store cannot be opened.
     """
-    return until_signal.run(_maintain(settings, given, time.time))
+    return run_until_signal(_Maintenance(settings, arguments, time.time).run())
 
 
-async def _maintain(settings: Settings, given: argparse.Namespace, clock: Clock) -> int:
-    done, output = True, Output(quiet=given.quiet)
-    async with engine_of(settings, clock) as engine:
-        if given.only != "users":
-            done = await _tables(engine, settings, given, clock, output)
-        if given.only != "tables":
-            done = await _users(engine, settings, given, clock, output) and done
-    return 0 if done else SOMETHING_LEFT
+class _Maintenance:
+    """One run."""
 
+    def __init__(self, settings: Settings, arguments: argparse.Namespace, clock: Clock) -> None:
+        self._settings = settings
+        self._arguments = arguments
+        self._clock = clock
+        self._output = Output(quiet=arguments.quiet)
 
-# ── tables of months ─────────────────────────────────────────────────────────────────────────────
+    async def run(self) -> int:
+        is_complete = True
+        async with opened_engine(self._settings, self._clock) as engine:
+            if self._arguments.only != "users":
+                is_complete = await self._maintain_tables(engine)
+            if self._arguments.only != "tables":
+                is_complete = await self._drop_users(engine) and is_complete
+        return 0 if is_complete else INCOMPLETE
 
-
-async def _tables(
-    engine: Engine, settings: Settings, given: argparse.Namespace, clock: Clock, output: Output
-) -> bool:
-    plan = table_plan(settings)
-    if not plan.rotating:
-        output.say("tables: one message table for good, nothing to do")
-        return True
-    try:
-        found = await find_tables(engine, plan)
-    except KeytablesError as error:
-        raise StartupError(f"cannot open the store {settings.store_place}: {error}") from error
-    idle = Capacity(given.idle_read, given.idle_write)
-    todo = plan_rotation(found, plan, clock(), keep=given.keep_months, idle=idle)
-    if Month.at(clock()).table(plan.message) not in found:
-        output.say("tables: no node has begun this month, so older tables are left alone")
-    if not todo:
-        output.say("tables: nothing to do")
-    done = True
-    for step in todo:
-        if given.dry_run:
-            output.say(f"tables: would {_words(step)}")
-            continue
+    async def _maintain_tables(self, engine: Engine) -> bool:
+        """Returns whether all plan_rotation were taken; those that failed are printed."""
+        plan, arguments = table_plan(self._settings), self._arguments
+        if not plan.rotating:
+            self._output.print("tables: message tables do not rotate, nothing to do")
+            return True
         try:
-            await apply_step(engine, step)
+            found = await find_tables(engine, plan)
         except KeytablesError as error:
-            complain(f"could not {_words(step)}: {error}")
-            done = False
-        else:
-            output.say(f"tables: {_words(step)}: done")
-    return done
+            place = self._settings.store_place
+            raise StartupError(f"cannot open the store {place}: {error}") from error
+        now = self._clock()
+        idle = Capacity(arguments.idle_read, arguments.idle_write)
+        todo = plan_rotation(found, plan, now, keep=arguments.keep_months, idle=idle)
+        if Month.at(now).table(plan.message) not in found:
+            self._output.print("tables: no node has begun this month, so older ones are kept")
+        if not todo:
+            self._output.print("tables: nothing to do")
+        is_complete = True
+        for step in todo:
+            if arguments.dry_run:
+                self._output.print(f"tables: would {_step_text(step)}")
+                continue
+            try:
+                await apply_step(engine, step)
+            except KeytablesError as error:
+                print_error(f"could not {_step_text(step)}: {error}")
+                is_complete = False
+            else:
+                self._output.print(f"tables: {_step_text(step)}: done")
+        return is_complete
+
+    async def _drop_users(self, engine: Engine) -> bool:
+        """Returns whether all were dropped; what failed is printed."""
+        arguments = self._arguments
+        removal = await open_removal(self._settings, engine)
+        last = max(arguments.months_ago, arguments.up_to)
+        months = months_ago(self._clock(), arguments.months_ago, last)
+        seen = f"last seen from {_month_text(months[-1])} to {_month_text(months[0])}"
+        limiter = RateLimiter(arguments.rate)
+        try:
+            found = await find_old_users(removal, months, limiter=limiter)
+        except KeytablesError as error:
+            print_error(f"could not count user agents {seen}: {error}")
+            return False
+        total = sum(found.values())
+        if arguments.dry_run:
+            self._output.print(f"users: would drop {total:,} {seen}")
+            return True
+        batches = drop_old_users(removal, found, limiter=limiter, batch_size=arguments.batch_size)
+        (looked_at, dropped), is_complete = await self._output.drop(batches, total)
+        if is_complete:
+            kept = f", kept {looked_at - dropped:,}" if looked_at > dropped else ""
+            self._output.print(f"users: dropped {dropped:,} {seen}{kept}")
+        return is_complete
 
 
-def _words(step: RotationStep) -> str:
+def _step_text(step: RotationStep) -> str:
     match step:
         case CreateTable(table, None):
             return f"make {table}"
@@ -98,32 +130,5 @@ def _words(step: RotationStep) -> str:
     raise TypeError(step)
 
 
-# ── user agents not seen for months ──────────────────────────────────────────────────────────────
-
-
-async def _users(
-    engine: Engine, settings: Settings, given: argparse.Namespace, clock: Clock, output: Output
-) -> bool:
-    removal = await removal_of(settings, engine)
-    months = months_ago(clock(), given.months_ago, max(given.months_ago, given.up_to))
-    seen = f"last seen from {_name(months[-1])} to {_name(months[0])}"
-    limiter = RateLimiter(given.rate)
-    try:
-        found = await find_old_users(removal, months, limiter=limiter)
-    except KeytablesError as error:
-        complain(f"could not count user agents {seen}: {error}")
-        return False
-    total = sum(found.values())
-    if given.dry_run:
-        output.say(f"users: would drop {total:,} {seen}")
-        return True
-    run = drop_old_users(removal, found, limiter=limiter, batch_size=given.batch_size)
-    (looked_at, dropped), done = await go_through(run, total, output)
-    if done:
-        left = f", left {looked_at - dropped:,} alone" if looked_at > dropped else ""
-        output.say(f"users: dropped {dropped:,} {seen}{left}")
-    return done
-
-
-def _name(month: Month) -> str:
+def _month_text(month: Month) -> str:
     return f"{month.year}-{month.month:02}"

@@ -1,44 +1,49 @@
-"""One pass over what is stored for a user agent: topics first, then the rest by storing time.
+"""One pass over the stored messages of a user agent: topics first, then the rest by storing time.
 
 Rule: the next page is read only when everything sent from this one is acked, and a row is never
 read twice in one pass, so a pass always ends. Rows are deleted when acked. A read pointer, which
-the predecessor moved instead of deleting, is honoured where a table has one and never written:
+the original moved instead of deleting, is honoured where a table has one and never written:
 deleting needs no clocks that agree.
 """
 
 from collections.abc import Collection
 from collections.abc import Set as AbstractSet
-from typing import NamedTuple
 
-from autopush.protocol.actions import Action, Batch, Forget, ReadStored, Row, Send
-from autopush.protocol.in_flight import InFlight, Sent, track
+from msgspec import Struct
+
+from autopush.protocol.effects import DeleteMessages, Effect, ReadStored, Row, Send, StoredPage
 from autopush.webpush.identifiers import TIMESTAMPED_ROWS, sort_key_after
+from autopush.webpush.notification import Notification
 
 
-class Page(NamedTuple):
-    """What became of a page: what is on its way now, and what to do.
+class Unacked(Struct):
+    """A notification that was sent and not acked.
 
-    `too_many`: more would be unacked than is allowed.
+    `notification` is kept only while it is in no storage; `row` is its row where there is one;
+    `of_page`: it belongs to the page that the running drain sent last.
     """
 
-    in_flight: InFlight
-    actions: list[Action]
-    too_many: bool = False
+    channel_id: str
+    notification: Notification | None
+    row: Row | None
+    of_page: bool
 
 
 class Drain:
     """The state of a running pass; an idle session has none."""
 
-    __slots__ = ("_after", "_over", "_pointer", "_settled", "reading", "waiting")
+    __slots__ = ("_after", "_completed", "_over", "_pointer", "reading", "too_many", "waiting")
 
     def __init__(self) -> None:
         self._after: str | None = None
         self._over = False
         self._pointer = 0
-        self._settled: set[str] = set()
+        self._completed: set[str] = set()
         self.reading = False
         self.waiting = 0
-        """Messages of the current page that were sent and are not acked."""
+        """Messages of the current page that are not acked."""
+        self.too_many = False
+        """More messages are stored than one user agent may have unacked."""
 
     def next_page(self) -> ReadStored | None:
         """The next read, or None when the pass is over."""
@@ -47,68 +52,66 @@ class Drain:
         self.reading = True
         return ReadStored(self._after)
 
-    def read_again(self) -> ReadStored | None:
-        """The read that failed; what was settled before it is not in the store by now."""
-        self._settled.clear()
+    def retry_read(self) -> ReadStored | None:
+        """The read that failed; what was completed before it is not in the store by now."""
+        self._completed.clear()
         return self.next_page()
 
-    def page_read(self, batch: Batch) -> AbstractSet[str]:
-        """Take note of where the page ended; returns the versions settled while it was read."""
+    def page_read(self, page: StoredPage) -> AbstractSet[str]:
+        """Note where the page ended; returns the versions completed while it was read."""
         self.reading = False
-        self._pointer = max(self._pointer, batch.read_to)
-        self._over = batch.last is None
-        self._after = batch.last
-        if batch.last is not None and batch.last >= TIMESTAMPED_ROWS:
-            self._after = max(batch.last, sort_key_after(self._pointer))
-        settled, self._settled = self._settled, set()
-        return settled
+        self._pointer = max(self._pointer, page.read_to)
+        self._over = page.last is None
+        self._after = page.last
+        if page.last is not None and page.last >= TIMESTAMPED_ROWS:
+            self._after = max(page.last, sort_key_after(self._pointer))
+        completed, self._completed = self._completed, set()
+        return completed
 
     def send(
         self,
-        batch: Batch,
-        in_flight: InFlight,
+        page: StoredPage,
+        unacked: dict[str, Unacked],
         channels: Collection[str],
         now: float,
         limit: int,
-    ) -> Page:
-        """Send what is alive on the page, for one of the channels and not on its way or read
-        already; of `limit` messages, further ones are too many.
+    ) -> list[Effect]:
+        """Send the page's messages that are alive and for one of the channels, and add them to
+        `unacked`; delete the rest. More than `limit` of them are too many.
         """
-        settled = self.page_read(batch)
-        actions: list[Action] = []
+        completed = self.page_read(page)
+        effects: list[Effect] = []
         dead: list[Row] = []
-        for stored in batch.messages:
+        for stored in page.messages:
             row, notification = stored.row, stored.notification
             version, channel_id = notification.version, notification.channel_id
-            known = in_flight.get(version)
-            if known is not None:
+            sent = unacked.get(version)
+            if sent is not None:
                 # From now on its ack deletes this row.
-                known.row, known.notification = row, None
+                sent.row, sent.notification = row, None
                 continue
-            if version in settled or self.is_read(notification.sort_time):
+            if version in completed or self.is_read(notification.sort_time):
                 continue
             if channel_id not in channels or notification.expired(now):
                 dead.append(row)
                 continue
             if self.waiting >= limit:
-                return Page(in_flight, actions, too_many=True)
-            in_flight = track(in_flight, version, Sent(channel_id, None, row, drained=True))
+                self.too_many = True
+                return effects
+            unacked[version] = Unacked(channel_id, None, row, of_page=True)
             self.waiting += 1
-            actions.append(Send(notification.to_client()))
+            effects.append(Send(notification.to_client()))
         if dead:
-            actions.append(Forget(dead))
-        return Page(in_flight, actions)
+            effects.append(DeleteMessages(dead))
+        return effects
 
-    def settled(self, version: str, *, of_page: bool) -> None:
-        """A message was acked or forgotten; `of_page`: this pass had sent it.
-
-        A read under way may still find its row.
-        """
+    def complete(self, version: str, *, of_page: bool) -> None:
+        """A message was acked, or its channel unsubscribed; a read under way may still find it."""
         if of_page:
             self.waiting -= 1
         if self.reading:
-            self._settled.add(version)
+            self._completed.add(version)
 
     def is_read(self, sort_time: int | None) -> bool:
-        """Whether the read pointer of the table lies behind a message of that time (µs)."""
+        """Whether a message of that time (µs) is not after the table's read pointer."""
         return sort_time is not None and sort_time <= self._pointer

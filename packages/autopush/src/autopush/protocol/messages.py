@@ -4,7 +4,7 @@ Rule: nothing a user agent sends is trusted to have the right type. Every member
 came and judged by the session, so that each mistake gets the answer meant for it.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Final
 
 import msgspec
@@ -77,10 +77,18 @@ def event_of(message: ClientMessage, payload: bytes) -> Event:
     """What the user agent causes with it."""
     kind = message.message_type
     if isinstance(kind, str):
-        return EVENTS.get(kind, Event.NONSENSE)
+        return EVENTS.get(kind, Event.INVALID)
     if kind is None and is_empty(message, payload):
         return Event.PING
-    return Event.NONSENSE
+    return Event.INVALID
+
+
+def acks(updates: object) -> Iterator[tuple[str, object]]:
+    """Version and channel of each entry of an ack's `updates`; malformed ones are passed over."""
+    if isinstance(updates, list):
+        for update in updates:
+            if isinstance(update, dict) and isinstance(version := update.get("version"), str):
+                yield version, update.get("channelID")
 
 
 def hello(uaid: str, *, env: str, ping: float, broadcasts: object) -> bytes:

@@ -1,208 +1,432 @@
-"""The session of one user agent, without I/O: frames and answers go in, actions come out.
+"""The session of one user agent, without I/O: frames and store results go in, effects come out.
 
-Rule: what may happen when is asked of the table of transitions, and whatever a user agent sends has
-its answer there; what is delivered to it, and when, is `Delivery`'s.
+Each method returns the effects to carry out, in order. Times are epoch seconds.
 
-Each method returns the actions to carry out, in order. Times are epoch seconds.
+Rule: a message that was accepted stays in `unacked` until the user agent acks it or the session
+ends, and `on_closed` returns what is in it at the end: nothing accepted is lost.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from enum import Enum
+from typing import Final
+
+from msgspec import UNSET
 
 from autopush.protocol import messages
-from autopush.protocol.actions import (
-    Action,
-    Again,
-    Answer,
-    Batch,
-    Failure,
-    Greet,
-    Greeting,
-    Later,
-    MoveMonth,
-    Question,
+from autopush.protocol.drain import Drain, Unacked
+from autopush.protocol.effects import (
+    ChangeTable,
+    Close,
+    DeleteMessages,
+    DropUser,
+    Effect,
+    Identified,
+    Identify,
     ReadStored,
+    Row,
     Send,
+    SetTimer,
+    StoredPage,
+    StoreFailure,
+    StoreRequest,
+    StoreResult,
     Subscribe,
+    TimerReason,
+    Undelivered,
     Unsubscribe,
 )
-from autopush.protocol.channels import subscribe, unanswered, unsubscribe
-from autopush.protocol.delivery import Delivery, Month
-from autopush.protocol.in_flight import named
 from autopush.protocol.messages import ClientMessage
 from autopush.protocol.rules import (
+    CLOSE_DELAY,
     INTERNAL_ERROR,
-    LEAVING_PAUSE,
-    MOVING_PAUSE,
     NORMAL_CLOSURE,
     PINGED_TOO_OFTEN,
     PROTOCOL_VIOLATION,
-    READING_PAUSE,
+    READ_RETRY_DELAY,
+    TABLE_CHANGE_DELAY,
     TRY_AGAIN_LATER,
     UNSUPPORTED_DATA,
     Rules,
 )
-from autopush.protocol.states import Event, State
-from autopush.webpush.identifiers import is_uaid
+from autopush.protocol.states import IDENTIFIED_STATES, TRANSITIONS, Event, State
+from autopush.webpush.endpoint_token import decode_key
+from autopush.webpush.identifiers import canonical_uuid, is_channel_id, is_uaid
+from autopush.webpush.notification import Notification
+
+_NONE_UNACKED: Final[dict[str, Unacked]] = {}
+"""Shared by all idle sessions, as there are many of them; a session that sends makes its own."""
 
 
-class Session(Delivery):
-    """See the module. One instance per connection; an idle one holds a few hundred bytes."""
+class TableState(Enum):
+    """Where the change to this month's message table stands."""
 
-    __slots__ = ("_last_ping", "_wanted_broadcasts", "connected_at", "uaid")
+    CURRENT = "the table is this month's, or may stay what it is for now"
+    OLD = "the user changes tables when all stored messages are read"
+    DRAINED = "the user changes tables when all messages are acked; nothing more is accepted"
+
+
+class Session:
+    """One per connection; an idle one holds a few hundred bytes."""
+
+    __slots__ = (
+        "_drain",
+        "_last_ping",
+        "_recheck",
+        "_reset",
+        "_rules",
+        "_table",
+        "_wanted_broadcasts",
+        "channels",
+        "connected_at",
+        "output_paused",
+        "state",
+        "uaid",
+        "unacked",
+    )
 
     def __init__(self, rules: Rules, connected_at: int) -> None:
-        super().__init__(rules)
+        self._rules = rules
+        self.state = State.CONNECTED
         self.uaid: str | None = None
         self.connected_at = connected_at
+        """Milliseconds, as in the router record."""
+        self.channels: tuple[str, ...] | None = None
+        """The subscriptions, None until they were read. A tuple, as most users have few."""
+        self.unacked = _NONE_UNACKED
+        """By version (message id)."""
+        self.output_paused = False
+        self._drain: Drain | None = None
+        self._recheck = False
+        self._reset = False
+        self._table = TableState.CURRENT
         self._last_ping = 0.0
         self._wanted_broadcasts: object = None
 
-    # ── from the user agent ──────────────────────────────────────────────────────────────────────
+    # --- from the user agent ----------------------------------------------------------------------
 
-    def receive(self, payload: bytes, now: float) -> Sequence[Action]:
+    def receive(self, payload: bytes, now: float) -> Sequence[Effect]:
         """One text frame."""
         try:
             message = messages.decode(payload)
         except messages.NotAMessageError as error:
-            return self._drop(PROTOCOL_VIOLATION, str(error))
+            return self.close(PROTOCOL_VIOLATION, str(error))
         event = messages.event_of(message, payload)
         if not self._step(event):
-            return self._drop(PROTOCOL_VIOLATION, self._complaint(event))
+            return self.close(PROTOCOL_VIOLATION, self._complaint(event))
         match event:
             case Event.ACK:
-                return self._settle(named(self.sent, message.updates))
+                return self._complete(self._acked(message.updates))
             case Event.HELLO:
                 return self._hello(message)
             case Event.PING:
                 return self._ping(now)
             case Event.REGISTER:
-                known, most = self.channels or (), self._rules.max_channels
-                return self._ask(subscribe(message, known, most))
+                return self._register(message)
             case Event.UNREGISTER:
-                return self._ask(unsubscribe(message))
+                return self._unregister(message)
             case Event.BROADCASTS:
                 reply = messages.broadcast(message.broadcasts)
                 return [Send(reply)] if reply else ()
             case _:
                 return ()
 
-    def receive_binary(self) -> Sequence[Action]:
+    def receive_binary(self) -> Sequence[Effect]:
         """A binary frame: the protocol has none."""
-        return self._drop(UNSUPPORTED_DATA, "text frames only")
+        return self.close(UNSUPPORTED_DATA, "text frames only")
 
-    # ── from the store ───────────────────────────────────────────────────────────────────────────
-
-    def answer(self, question: Question, answer: Answer, now: float) -> Sequence[Action]:
-        """The answer to a question asked before."""
-        if self.state is State.CLOSED:
-            return ()
-        match question, answer:
-            case Greet(), Greeting():
-                return self._greeted(answer)
-            case Subscribe(), str():
-                return self._subscribed(question, answer)
-            case Unsubscribe(), None:
-                return self._unsubscribed(question)
-            case ReadStored(), Batch():
-                return self._page_read(answer, now)
-            case MoveMonth(), bool():
-                return self._moved() if answer else self._drop(NORMAL_CLOSURE)
-            case _:
-                raise TypeError(f"{answer!r} does not answer {question!r}")
-
-    def fail(self, question: Question, failure: Failure) -> Sequence[Action]:
-        """The store could not answer."""
-        if self.state is State.CLOSED:
-            return ()
-        overloaded = failure is Failure.OVERLOADED
-        match question:
-            case _ if failure is Failure.GONE:
-                return self._reset_user()
-            case Subscribe() | Unsubscribe():
-                self._step(Event.FAILED)
-                return [unanswered(question, overloaded=overloaded), *self._go_on()]
-            case ReadStored() if overloaded:
-                return [Later(READING_PAUSE, Again.READING)]
-            case MoveMonth() if overloaded:
-                self._step(Event.FAILED)
-                self._month = Month.PRESENT
-                return [Later(MOVING_PAUSE, Again.MOVING), *self._go_on()]
-            case Greet() if overloaded:
-                # No hello reply: one without a UAID keeps Firefox from reconnecting by itself.
-                return [Later(LEAVING_PAUSE, Again.LEAVING)]
-        return self._drop(INTERNAL_ERROR, "try again")
-
-    def take_up(self, again: Again) -> Sequence[Action]:
-        """The pause that a `Later` asked for is over."""
-        if self.state is State.CLOSED:
-            return ()
-        match again:
-            case Again.LEAVING:
-                return self._drop(TRY_AGAIN_LATER, "try again")
-            case Again.READING:
-                question = self._drain.read_again() if self._drain else None
-                return [question] if question else ()
-            case Again.MOVING:
-                self._month = Month.PAST
-                return self.check_storage()
-
-    # ── hello ────────────────────────────────────────────────────────────────────────────────────
-
-    def _hello(self, message: ClientMessage) -> Sequence[Action]:
+    def _hello(self, message: ClientMessage) -> Sequence[Effect]:
         if self.state is State.ACTIVE and self.uaid is not None:
             return [Send(messages.duplicate_hello(self.uaid))]
         self._wanted_broadcasts = message.broadcasts
-        return [Greet(message.uaid if is_uaid(message.uaid) else None)]
+        return [Identify(message.uaid if is_uaid(message.uaid) else None)]
 
-    def _greeted(self, greeting: Greeting) -> Sequence[Action]:
-        self._step(Event.GREETED)
-        self.uaid = greeting.uaid
-        self.connected_at = greeting.connected_at
-        self._reset = greeting.reset
-        self._month = Month.PAST if greeting.moves else Month.PRESENT
+    def _ping(self, now: float) -> Sequence[Effect]:
+        if 0 <= now - self._last_ping < self._rules.min_ping_gap:
+            return self.close(PINGED_TOO_OFTEN)
+        self._last_ping = now
+        return [Send(messages.PONG)]
+
+    def _register(self, message: ClientMessage) -> Sequence[Effect]:
+        channel, channels = message.channel_id, self.channels or ()
+        if not is_channel_id(channel):
+            reason = None if channel is UNSET else messages.INVALID_UUID
+            if canonical_uuid(channel) is not None:
+                reason = messages.BAD_UUID_FORMAT
+            return self._refuse("register", channel, 401, reason)
+        if len(channels) >= self._rules.max_channels and channel not in channels:
+            return self._refuse("register", channel, 400, "too many channels")
+        try:
+            return [Subscribe(channel, decode_key(message.key))]
+        except ValueError as error:
+            return self._refuse("register", channel, 400, str(error))
+
+    def _unregister(self, message: ClientMessage) -> Sequence[Effect]:
+        spelling = message.channel_id
+        if spelling is UNSET:
+            return self._refuse("unregister", None, 401, "Missing ChannelID")
+        channel = canonical_uuid(spelling)
+        if channel is None or not isinstance(spelling, str):
+            return self._refuse("unregister", spelling, 401, "Invalid ChannelID")
+        return [Unsubscribe(channel, spelling)]
+
+    def _refuse(
+        self, message_type: str, channel: object, status: int, reason: str | None
+    ) -> list[Effect]:
+        self._step(Event.FAILED)
+        return [Send(messages.refused(message_type, channel, status, reason))]
+
+    def _acked(self, updates: object) -> list[str]:
+        """The unacked versions that an ack names; entries that name nothing are passed over."""
+        unacked = self.unacked
+        return [
+            version
+            for version, channel_id in messages.acks(updates)
+            if (sent := unacked.get(version)) is not None and sent.channel_id == channel_id
+        ]
+
+    def _complaint(self, event: Event) -> str:
+        if self.state is State.CONNECTED:
+            return "hello expected"
+        return "unknown messageType" if event is Event.INVALID else "not now"
+
+    # --- from the router --------------------------------------------------------------------------
+
+    def accept(self, notification: Notification, row: Row | None) -> bool:
+        """Take a notification for delivery; the caller then sends it.
+
+        `row` is where it is stored, None if it is in no storage. False when busy: storage is read
+        as soon as the user agent can take more.
+        """
+        if self.state not in IDENTIFIED_STATES or self._is_busy:
+            self._recheck = True
+            return False
+        if notification.ttl or row is not None:
+            if notification.topic is not None:
+                self._supersede(notification)
+            if not self.unacked:
+                self.unacked = {}
+            self.unacked[notification.version] = Unacked(
+                notification.channel_id, None if row else notification, row, of_page=False
+            )
+        return True
+
+    def check_storage(self) -> Sequence[Effect]:
+        """Read the stored messages now, or as soon as that is possible."""
+        if self.state not in IDENTIFIED_STATES or self._drain is not None or self._is_busy:
+            self._recheck = True
+            return ()
+        self._recheck = False
+        self._drain = Drain()
+        return self._next_page(self._drain)
+
+    def schedule_table_change(self) -> Sequence[Effect]:
+        """The user's message table has become old while it was connected."""
+        if self.state not in IDENTIFIED_STATES:
+            return ()
+        return [SetTimer(TABLE_CHANGE_DELAY, TimerReason.ROTATE)]
+
+    @property
+    def _is_busy(self) -> bool:
+        return (
+            self.output_paused
+            or len(self.unacked) >= self._rules.max_unacked
+            or self._table is TableState.DRAINED
+        )
+
+    def _supersede(self, newer: Notification) -> None:
+        """An unacked message of the same topic needs not be saved any more."""
+        for sent in self.unacked.values():
+            older = sent.notification
+            if older and (older.channel_id, older.topic) == (newer.channel_id, newer.topic):
+                sent.notification = None
+
+    # --- from the connection ----------------------------------------------------------------------
+
+    def output_resumed(self) -> Sequence[Effect]:
+        """The socket takes data again."""
+        self.output_paused = False
+        return self._continue()
+
+    def on_timer(self, reason: TimerReason) -> Sequence[Effect]:
+        """The time of a `SetTimer` is over."""
+        if self.state is State.CLOSED:
+            return ()
+        match reason:
+            case TimerReason.CLOSE:
+                return self.close(TRY_AGAIN_LATER, "try again")
+            case TimerReason.RETRY_READ:
+                request = self._drain.retry_read() if self._drain else None
+                return [request] if request else ()
+            case TimerReason.ROTATE:
+                self._table = TableState.OLD
+                return self.check_storage()
+
+    def close(self, code: int, reason: str = "") -> Sequence[Effect]:
+        """End the session from the server's side (a newer connection, shutdown, a timeout)."""
+        if self.state is State.CLOSED:
+            return ()
+        self._step(Event.DROPPED)
+        return [Close(code, reason)]
+
+    def on_closed(self) -> Undelivered:
+        """The socket is closed; returns what was not delivered. A second call returns nothing."""
+        self._step(Event.GONE)
+        self.state = State.CLOSED
+        self._drain = None
+        unacked, self.unacked = self.unacked.values(), _NONE_UNACKED
+        return Undelivered(
+            unsaved=[sent.notification for sent in unacked if sent.notification],
+            stored=[sent.row for sent in unacked if sent.row],
+        )
+
+    # --- from the store ---------------------------------------------------------------------------
+
+    def on_result(self, request: StoreRequest, result: StoreResult, now: float) -> Sequence[Effect]:
+        """The result of a request."""
+        if self.state is State.CLOSED:
+            return ()
+        match request, result:
+            case Identify(), Identified():
+                return self._identified(result)
+            case Subscribe(), str():
+                return self._subscribed(request, result)
+            case Unsubscribe(), None:
+                return self._unsubscribed(request)
+            case ReadStored(), StoredPage():
+                return self._page_read(result, now)
+            case ChangeTable(), bool():
+                return self._table_changed() if result else self.close(NORMAL_CLOSURE)
+            case _:
+                raise TypeError(f"{result!r} is no result of {request!r}")
+
+    def on_failure(self, request: StoreRequest, failure: StoreFailure) -> Sequence[Effect]:
+        """The store could not carry out a request."""
+        if self.state is State.CLOSED:
+            return ()
+        if failure is StoreFailure.TABLE_GONE:
+            return self._reset_user()
+        overloaded = failure is StoreFailure.OVERLOADED
+        match request:
+            case Subscribe() | Unsubscribe():
+                kind = "register" if isinstance(request, Subscribe) else "unregister"
+                reason = "overloaded" if overloaded else "storage error"
+                return [*self._refuse(kind, request.channel_id, 503, reason), *self._continue()]
+            case ReadStored() if overloaded:
+                return [SetTimer(READ_RETRY_DELAY, TimerReason.RETRY_READ)]
+            case ChangeTable() if overloaded:
+                self._step(Event.FAILED)
+                self._table = TableState.CURRENT
+                return [SetTimer(TABLE_CHANGE_DELAY, TimerReason.ROTATE), *self._continue()]
+            case Identify() if overloaded:
+                # No hello reply: one without a UAID keeps Firefox from reconnecting by itself.
+                return [SetTimer(CLOSE_DELAY, TimerReason.CLOSE)]
+        return self.close(INTERNAL_ERROR, "try again")
+
+    def _identified(self, result: Identified) -> Sequence[Effect]:
+        self._step(Event.IDENTIFIED)
+        self.uaid = result.uaid
+        self.connected_at = result.connected_at
+        self._reset = result.reset
+        self._table = TableState.OLD if result.old_table else TableState.CURRENT
         reply = messages.hello(
-            greeting.uaid,
+            result.uaid,
             env=self._rules.env,
             ping=self._rules.auto_ping_interval,
             broadcasts=self._wanted_broadcasts,
         )
         self._wanted_broadcasts = None
-        if greeting.new:
+        if result.new:
             self.channels = ()
             return [Send(reply)]
         return [Send(reply), *self.check_storage()]
 
-    # ── ping ─────────────────────────────────────────────────────────────────────────────────────
-
-    def _ping(self, now: float) -> Sequence[Action]:
-        if 0 <= now - self._last_ping < self._rules.min_ping_gap:
-            return self._drop(PINGED_TOO_OFTEN)
-        self._last_ping = now
-        return [Send(messages.PONG)]
-
-    # ── register, unregister ─────────────────────────────────────────────────────────────────────
-
-    def _ask(self, action: Subscribe | Unsubscribe | Send) -> Sequence[Action]:
-        if isinstance(action, Send):  # a refusal
-            self._step(Event.FAILED)
-        return [action]
-
-    def _subscribed(self, question: Subscribe, endpoint: str) -> Sequence[Action]:
+    def _subscribed(self, request: Subscribe, endpoint: str) -> Sequence[Effect]:
         self._step(Event.DONE)
-        channel_id = question.channel_id
+        channel_id = request.channel_id
         if self.channels is not None and channel_id not in self.channels:
             self.channels += (channel_id,)
-        return [Send(messages.registered(channel_id, endpoint)), *self._go_on()]
+        return [Send(messages.registered(channel_id, endpoint)), *self._continue()]
 
-    def _unsubscribed(self, question: Unsubscribe) -> Sequence[Action]:
+    def _unsubscribed(self, request: Unsubscribe) -> Sequence[Effect]:
         self._step(Event.DONE)
-        channel_id = question.channel_id
+        channel_id = request.channel_id
         if self.channels is not None:
             self.channels = tuple(other for other in self.channels if other != channel_id)
-        gone = [version for version, sent in self.sent.items() if sent.channel_id == channel_id]
-        return [Send(messages.unregistered(question.spelling)), *self._settle(gone)]
+        unacked = self.unacked.items()
+        dropped = [version for version, sent in unacked if sent.channel_id == channel_id]
+        return [Send(messages.unregistered(request.spelling)), *self._complete(dropped)]
 
-    def _complaint(self, event: Event) -> str:
-        if self.state is State.CONNECTED:
-            return "hello expected"
-        return "unknown messageType" if event is Event.NONSENSE else "not now"
+    def _table_changed(self) -> Sequence[Effect]:
+        self._step(Event.TABLE_CHANGED)
+        self._table = TableState.CURRENT
+        return self.check_storage()
+
+    # --- stored messages and acks -----------------------------------------------------------------
+
+    def _page_read(self, page: StoredPage, now: float) -> Sequence[Effect]:
+        drain = self._drain
+        if drain is None:
+            return ()
+        if page.channels is not None:
+            self.channels = tuple(page.channels)
+        unacked = self.unacked or {}
+        effects = drain.send(page, unacked, self.channels or (), now, self._rules.msg_limit)
+        self.unacked = unacked or _NONE_UNACKED
+        if drain.too_many:
+            return [*effects, *self._reset_user()]
+        return effects if drain.waiting else [*effects, *self._next_page(drain)]
+
+    def _complete(self, versions: Iterable[str]) -> Sequence[Effect]:
+        """Remove messages from the unacked ones, delete their rows, and continue with what waited
+        for them.
+        """
+        rows: list[Row] = []
+        drain = self._drain
+        for version in versions:
+            sent = self.unacked.pop(version, None)
+            if sent is None:  # named twice
+                continue
+            if sent.row is not None:
+                rows.append(sent.row)
+            if drain is not None:
+                drain.complete(version, of_page=sent.of_page)
+        if not self.unacked:
+            self.unacked = _NONE_UNACKED
+        effects: list[Effect] = [DeleteMessages(rows)] if rows else []
+        if drain is None:
+            effects += self._continue()
+        elif not drain.waiting and not drain.reading:
+            effects += self._next_page(drain)
+        return effects
+
+    def _next_page(self, drain: Drain) -> Sequence[Effect]:
+        request = drain.next_page()
+        if request is not None:
+            return [request]
+        self._drain = None
+        if self._reset:
+            return self._reset_user()
+        if self._table is TableState.OLD:
+            self._table = TableState.DRAINED
+        return self._continue()
+
+    def _continue(self) -> Sequence[Effect]:
+        """Do what had to wait for the store, the acks or the socket."""
+        if self._drain is not None:
+            return ()
+        if self._table is TableState.DRAINED:
+            if self.unacked or not self._step(Event.TABLE_DRAINED):
+                return ()
+            return [ChangeTable()]
+        return self.check_storage() if self._recheck and not self._is_busy else ()
+
+    def _reset_user(self) -> Sequence[Effect]:
+        return [DropUser(), *self.close(NORMAL_CLOSURE)]
+
+    def _step(self, event: Event) -> bool:
+        """Take the transition of that event; False when there is none from this state."""
+        state = TRANSITIONS.get((self.state, event))
+        if state is None:
+            return False
+        self.state = state
+        return True

@@ -1,7 +1,7 @@
-"""The states of a user agent's session, as a table.
+"""The states of a session, as a table.
 
-Rule: what may happen when stands in `TRANSITIONS` and nowhere else. The session looks every event
-up here, and the documentation draws its diagram from the same rows.
+Rule: which event is legal in which state stands in `TRANSITIONS` and nowhere else. The session
+looks every event up here, and the documentation draws its diagram from the same rows.
 """
 
 from enum import Enum
@@ -9,14 +9,16 @@ from typing import Final
 
 
 class State(Enum):
-    """Where a session stands. The value is the sentence the documentation prints."""
+    """The state of a session. The value is the sentence in the documentation."""
 
     CONNECTED = "the socket is open, no hello yet"
-    GREETING = "hello is being looked up and written; input waits"
-    ACTIVE = "greeted: notifications flow both ways"
-    WORKING = "a register or unregister waits for the store; input waits, notifications flow"
-    MOVING = "the user goes to the message table of this month; input and notifications wait"
-    CLOSED = "over: nothing more is sent or accepted"
+    IDENTIFYING = "the user agent is looked up and its connection recorded; input waits"
+    ACTIVE = "identified: notifications and acks flow"
+    UPDATING = "a register or unregister waits for the store; input waits, notifications flow"
+    ROTATING = "the user changes to this month's message table; input and notifications wait"
+    CLOSED = "nothing more is sent or accepted"
+
+    __hash__ = object.__hash__  # that of Enum is Python code, and this is looked up for each frame
 
 
 class Event(Enum):
@@ -30,47 +32,49 @@ class Event(Enum):
     NACK = "user agent: nack"
     BROADCASTS = "user agent: broadcast_subscribe"
     IGNORED = "user agent: a known message that needs no answer (urgency)"
-    NONSENSE = "user agent: a message that cannot be understood"
-    GREETED = "store: the user agent is known and written"
-    MOVES = "server: all of an earlier month is acked"
-    MOVED = "store: the user has the table of this month"
+    INVALID = "user agent: a message of no known type"
+    IDENTIFIED = "store: the user agent is known and its connection recorded"
+    TABLE_DRAINED = "server: all messages of an earlier month are acked"
+    TABLE_CHANGED = "store: the user has this month's table"
     DONE = "store: the change is committed"
     FAILED = "store: it could not be done"
-    DROPPED = "server: the user is reset, replaced, told to go, or could not be looked up"
+    DROPPED = "server: the user is reset or replaced, the server stops, or the lookup failed"
     GONE = "the socket is closed"
+
+    __hash__ = object.__hash__
 
 
 TRANSITIONS: Final[dict[tuple[State, Event], State]] = {
-    (State.CONNECTED, Event.HELLO): State.GREETING,
+    (State.CONNECTED, Event.HELLO): State.IDENTIFYING,
     (State.CONNECTED, Event.DROPPED): State.CLOSED,
     (State.CONNECTED, Event.GONE): State.CLOSED,
-    (State.GREETING, Event.GREETED): State.ACTIVE,
-    (State.GREETING, Event.DROPPED): State.CLOSED,
-    (State.GREETING, Event.GONE): State.CLOSED,
+    (State.IDENTIFYING, Event.IDENTIFIED): State.ACTIVE,
+    (State.IDENTIFYING, Event.DROPPED): State.CLOSED,
+    (State.IDENTIFYING, Event.GONE): State.CLOSED,
     (State.ACTIVE, Event.HELLO): State.ACTIVE,
     (State.ACTIVE, Event.PING): State.ACTIVE,
-    (State.ACTIVE, Event.REGISTER): State.WORKING,
-    (State.ACTIVE, Event.UNREGISTER): State.WORKING,
+    (State.ACTIVE, Event.REGISTER): State.UPDATING,
+    (State.ACTIVE, Event.UNREGISTER): State.UPDATING,
     (State.ACTIVE, Event.ACK): State.ACTIVE,
     (State.ACTIVE, Event.NACK): State.ACTIVE,
     (State.ACTIVE, Event.BROADCASTS): State.ACTIVE,
     (State.ACTIVE, Event.IGNORED): State.ACTIVE,
     (State.ACTIVE, Event.DROPPED): State.CLOSED,
     (State.ACTIVE, Event.GONE): State.CLOSED,
-    (State.ACTIVE, Event.MOVES): State.MOVING,
-    (State.WORKING, Event.DONE): State.ACTIVE,
-    (State.WORKING, Event.FAILED): State.ACTIVE,
-    (State.WORKING, Event.DROPPED): State.CLOSED,
-    (State.WORKING, Event.GONE): State.CLOSED,
-    (State.MOVING, Event.MOVED): State.ACTIVE,
-    (State.MOVING, Event.FAILED): State.ACTIVE,
-    (State.MOVING, Event.DROPPED): State.CLOSED,
-    (State.MOVING, Event.GONE): State.CLOSED,
+    (State.ACTIVE, Event.TABLE_DRAINED): State.ROTATING,
+    (State.UPDATING, Event.DONE): State.ACTIVE,
+    (State.UPDATING, Event.FAILED): State.ACTIVE,
+    (State.UPDATING, Event.DROPPED): State.CLOSED,
+    (State.UPDATING, Event.GONE): State.CLOSED,
+    (State.ROTATING, Event.TABLE_CHANGED): State.ACTIVE,
+    (State.ROTATING, Event.FAILED): State.ACTIVE,
+    (State.ROTATING, Event.DROPPED): State.CLOSED,
+    (State.ROTATING, Event.GONE): State.CLOSED,
 }
 """Every legal step. An event of the user agent that is not here breaks the protocol: close 1008."""
 
-GREETED_STATES: Final = frozenset({State.ACTIVE, State.WORKING})
+IDENTIFIED_STATES: Final = frozenset({State.ACTIVE, State.UPDATING})
 """The states in which notifications may be sent."""
 
-WAITING_STATES: Final = frozenset({State.GREETING, State.WORKING, State.MOVING})
-"""The states in which input waits."""
+BLOCKED_STATES: Final = frozenset({State.IDENTIFYING, State.UPDATING, State.ROTATING})
+"""The states in which input waits for the store."""

@@ -1,21 +1,24 @@
-"""Calls from node to node: hand over a notification, check storage, end a duplicate.
+"""Calls from node to node: deliver a notification, check storage, end a duplicate connection.
 
-Rule: whatever happens to the other node becomes one of five answers; the callers never see a socket
-error. Only a node that is known not to be there is unreachable: its users' records may forget it.
-One that says nothing keeps its users, who may be connected to it all the while. It costs nothing:
-a dark link fails at once, and a check that it missed is asked for again.
+Rule: every outcome of a call is one of five answers; callers never see a socket error. Only a node
+that is known to be gone (unreachable) may be removed from the records of its users. One that is
+silent keeps them, as they may be connected to it: the circuit of its link opens, so that further
+calls fail at once, and a check it missed is repeated until it answers.
 """
 
+import asyncio
+from collections.abc import Awaitable, Callable
+from enum import Enum
+from itertools import islice
 from typing import Final
 from urllib.parse import urlsplit
 from zlib import crc32
 
 from autopush.net.link import Link, LinkError, LinkRefused
 from autopush.net.timers import TimerWheel
-from autopush.protocol.actions import Row
-from autopush.routing.local import LocalUsers
-from autopush.routing.node_answer import NodeAnswer
-from autopush.routing.owed import OwedChecks
+from autopush.protocol.effects import Row
+from autopush.routing.connected import Registry
+from autopush.telemetry import logs
 from autopush.webpush.notification import Notification
 
 TOTAL_TIMEOUT: Final = 3.0
@@ -23,66 +26,97 @@ MAX_LINKS: Final = 4096
 SLOW_LANES: Final = 8
 """Links to one node for calls that take it a while, as answers come in order."""
 
-__all__ = ["NodeAnswer", "Nodes"]
+RETRY_INTERVAL: Final = 1.0
+"""Seconds between two calls to a silent node."""
+CONCURRENT_CHECKS: Final = 256
+MAX_PENDING: Final = 100_000
+PENDING_TIMEOUT: Final = 3600.0
+"""Seconds. By then every user agent has noticed whether its node is gone (Firefox pings every half
+hour), and whoever connects again reads storage.
+"""
+
+_log = logs.get(__name__)
+
+
+class NodeAnswer(Enum):
+    """What another node answered, or that it did not."""
+
+    DONE = "the node has taken it"
+    BUSY = "the user agent is connected but cannot take more now; it will read storage"
+    ABSENT = "the user agent is not connected there"
+    UNREACHABLE = "no process listens there: the connection was refused"
+    SILENT = "no answer; the node may be slow, stopped, cut off or overloaded"
+
+    @property
+    def means_gone(self) -> bool:
+        """Whether the router record may stop naming this node."""
+        return self in (NodeAnswer.ABSENT, NodeAnswer.UNREACHABLE)
 
 
 class Nodes:
-    """All nodes of the service as seen from one of them; the node itself is answered without any
-    network.
-    """
+    """All nodes of the service as seen from one of them; calls to itself need no network."""
 
     def __init__(
-        self, own_id: str, local: LocalUsers, wheel: TimerWheel, connect_timeout: float
+        self, own_id: str, registry: Registry, wheel: TimerWheel, connect_timeout: float
     ) -> None:
         self.own_id = own_id
-        self._local = local
+        self._registry = registry
         self._wheel = wheel
         self._connect_timeout = connect_timeout
         self._links: dict[tuple[str, int], Link] = {}
-        self._owed = OwedChecks(self._ask)
+        self._pending = PendingChecks(self._check)
 
     async def push(self, node_id: str, notification: Notification, row: Row | None) -> NodeAnswer:
-        """Hand a notification to the node that holds its user agent.
+        """Have a notification delivered by the node that holds its user agent.
 
         `row`: where it is stored, if it is.
         """
         if node_id != self.own_id:
-            # One that is stored is looked for in the store over there.
+            # For one that is stored the other node asks the store, which takes a while.
             lane = _lane(notification.uaid) if row else 0
             return await self._call(
                 node_id, "PUT", f"/push/{notification.uaid}", notification.to_node(), lane=lane
             )
-        user = self._local.find(notification.uaid)
+        user = self._registry.find(notification.uaid)
         if user is None:
             return NodeAnswer.ABSENT
-        taken = await user.hand_over(notification, row)
-        return NodeAnswer.DONE if taken else NodeAnswer.BUSY
+        delivered = await user.deliver_from_peer(notification, row)
+        return NodeAnswer.DONE if delivered else NodeAnswer.BUSY
 
     async def check(self, node_id: str, uaid: str) -> NodeAnswer:
-        """Ask the node to look into storage for that user agent; if it is silent, again later."""
+        """Have the node read storage for that user agent; while it is silent this is repeated."""
         if node_id != self.own_id:
-            answer = await self._ask(node_id, uaid)
+            answer = await self._check(node_id, uaid)
             if answer is NodeAnswer.SILENT:
-                self._owed.add(node_id, uaid)
+                self._pending.add(node_id, uaid)
             return answer
-        user = self._local.find(uaid)
+        user = self._registry.find(uaid)
         if user is None:
             return NodeAnswer.ABSENT
         user.check_storage()
         return NodeAnswer.DONE
 
     async def end_duplicate(self, node_id: str, uaid: str, connected_at: int) -> None:
-        """Ask the node to close an older connection of that user agent.
+        """Have the node close an older connection of that user agent.
 
         It answers when the acks that connection has read are in the store. As that may take a
         while, such calls have links of their own.
         """
         await self._call(node_id, "DELETE", f"/notif/{uaid}/{connected_at}", lane=_lane(uaid))
 
-    async def _ask(self, node_id: str, uaid: str) -> NodeAnswer:
-        return await self._call(node_id, "PUT", f"/notif/{uaid}")
+    async def finish(self, seconds: float) -> None:
+        """Give silent nodes so much time to answer pending checks."""
+        await self._pending.finished(seconds)
 
-    # ── links ────────────────────────────────────────────────────────────────────────────────────
+    def close(self) -> None:
+        """Close every link; pending checks are dropped."""
+        self._pending.close()
+        for link in self._links.values():
+            link.close()
+        self._links.clear()
+
+    async def _check(self, node_id: str, uaid: str) -> NodeAnswer:
+        return await self._call(node_id, "PUT", f"/notif/{uaid}")
 
     async def _call(
         self, node_id: str, method: str, path: str, body: bytes = b"", *, lane: int = 0
@@ -92,7 +126,7 @@ class Nodes:
             return NodeAnswer.UNREACHABLE
         try:
             response = await link.request(method, path, body)
-        except (LinkRefused, ValueError):  # ValueError: the id names a host that cannot be
+        except (LinkRefused, ValueError):  # ValueError: no host can have that name
             return NodeAnswer.UNREACHABLE
         except LinkError:
             return NodeAnswer.SILENT
@@ -100,8 +134,8 @@ class Nodes:
             return NodeAnswer.DONE
         if response.status == 404:
             return NodeAnswer.ABSENT
-        unwell = response.status >= 500 and response.status != 503
-        return NodeAnswer.SILENT if unwell else NodeAnswer.BUSY
+        is_broken = response.status >= 500 and response.status != 503
+        return NodeAnswer.SILENT if is_broken else NodeAnswer.BUSY
 
     def _link(self, node_id: str, lane: int) -> Link | None:
         link = self._links.get((node_id, lane))
@@ -124,17 +158,81 @@ class Nodes:
             )
         return link
 
-    async def finish(self, seconds: float) -> None:
-        """Give silent nodes so much time to be told what they missed."""
-        await self._owed.finished(seconds)
-
-    def close(self) -> None:
-        """Close every link; checks that are still owed are forgotten."""
-        self._owed.close()
-        for link in self._links.values():
-            link.close()
-        self._links.clear()
-
 
 def _lane(uaid: str) -> int:
     return 1 + crc32(uaid.encode()) % SLOW_LANES
+
+
+class PendingChecks:
+    """Checks of storage that silent nodes missed, by node and UAID. `check(node_id, uaid)` calls
+    the node once.
+
+    Rule: a check is repeated until the node answers or is gone, so that a stored message never
+    waits for a node that was only slow, stopped or cut off. A node that stays silent costs one call
+    at a time, however many checks are pending.
+    """
+
+    def __init__(self, check: Callable[[str, str], Awaitable[NodeAnswer]]) -> None:
+        self._check = check
+        self._pending: dict[str, dict[str, None]] = {}
+        self._tasks: dict[str, asyncio.Task[None]] = {}
+        self._full = False
+
+    def __len__(self) -> int:
+        """How many checks are pending; those under way do not count."""
+        return sum(map(len, self._pending.values()))
+
+    def add(self, node_id: str, uaid: str) -> None:
+        """Repeat this check, for the first time in a second."""
+        if len(self) >= MAX_PENDING:
+            if not self._full:
+                _log.warning("Too many checks are pending: stored messages may come late")
+            self._full = True
+            return
+        self._full = False
+        self._pending.setdefault(node_id, {})[uaid] = None
+        if node_id not in self._tasks:
+            _log.info("A node is silent", node=node_id)
+            self._tasks[node_id] = asyncio.ensure_future(self._repeat(node_id))
+
+    async def finished(self, seconds: float) -> None:
+        """Wait until none is pending, for at most so long."""
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + seconds
+        while self._tasks and (left := deadline - loop.time()) > 0:
+            await asyncio.wait(self._tasks.values(), timeout=left)
+
+    def close(self) -> None:
+        """Drop them all."""
+        for task in self._tasks.values():
+            task.cancel()
+        self._tasks.clear()
+        self._pending.clear()
+
+    async def _repeat(self, node_id: str) -> None:
+        loop = asyncio.get_running_loop()
+        pending = self._pending[node_id]
+        began, answered_at, count = loop.time(), loop.time(), 1
+        answers: list[NodeAnswer] = []
+        while pending and loop.time() < answered_at + PENDING_TIMEOUT:
+            if count == 1:
+                await asyncio.sleep(RETRY_INTERVAL)
+            uaids = list(islice(pending, count))
+            for uaid in uaids:  # what is added from here on stays pending
+                del pending[uaid]
+            answers = await asyncio.gather(*(self._check(node_id, uaid) for uaid in uaids))
+            if NodeAnswer.UNREACHABLE in answers:
+                # Nobody is connected there any more; whoever connects again reads storage.
+                break
+            unanswered = [
+                uaid
+                for uaid, answer in zip(uaids, answers, strict=True)
+                if answer is NodeAnswer.SILENT
+            ]
+            pending.update(dict.fromkeys(unanswered))
+            if not unanswered:
+                answered_at = loop.time()
+            count = 1 if unanswered else CONCURRENT_CHECKS
+        del self._pending[node_id], self._tasks[node_id]
+        last = answers[0].name.lower() if answers else "none"
+        _log.info("A node was silent", node=node_id, answer=last, seconds=loop.time() - began)

@@ -3,12 +3,12 @@
     connected to this worker?  → its session takes it
     otherwise router record    → the node on record takes it
     otherwise                  → stored; then the record is read again: the message
-                                 goes to the table that is on it by now, and the node
-                                 is told to look
+                                 is put into the table that is on it by now, and the
+                                 node reads storage
 
 Rule: with `store-first` a message is committed before it is answered, whoever takes it; with
-`bypass` only what nobody takes is stored. A TTL of 0 never touches storage. The second look at the
-record closes the race with a user agent that reconnects, or moves to the table of another month,
+`bypass` only what nobody takes is stored. A TTL of 0 never touches storage. The second read of the
+record closes the race with a user agent that reconnects, or changes to the table of another month,
 while its message is being stored.
 """
 
@@ -18,7 +18,7 @@ from enum import Enum
 from msgspec import Struct
 
 from autopush.protocol.rules import NORMAL_CLOSURE
-from autopush.routing.local import ConnectedUser, LocalUsers
+from autopush.routing.connected import ConnectedUser, Registry
 from autopush.routing.nodes import NodeAnswer, Nodes
 from autopush.store import PushStore, UserRecord
 from autopush.store.messages import Messages, row_of
@@ -32,30 +32,32 @@ from keytables import KeytablesError, TableNotFound, Unavailable
 _log = logs.get(__name__)
 
 
-class Outcome(Enum):
+class DeliveryResult(Enum):
     """What became of a message."""
 
-    DELIVERED = "Direct"
-    STORED = "Stored"
-    DISCARDED = "nobody there and a TTL of 0"
+    DELIVERED = "the user agent or its node has it"
+    STORED = "it waits in storage"
+    DISCARDED = "the user agent is not connected and the TTL is 0"
 
 
-class Recipient(Struct, frozen=True):
-    """Whom a message is for: a connected user agent, or the record of one that is not."""
+class UserOnRecord(Struct, frozen=True):
+    """A user that is not connected to this worker: its router record and its message table."""
 
+    record: UserRecord
     messages: Messages
-    user: ConnectedUser | None = None
-    record: UserRecord | None = None
+
+
+Recipient = ConnectedUser | UserOnRecord
 
 
 class WebPushRouter:
-    """Finds recipients and routes to them."""
+    """Finds recipients and routes messages to them."""
 
     def __init__(
-        self, store: PushStore, local: LocalUsers, nodes: Nodes, *, store_first: bool
+        self, store: PushStore, registry: Registry, nodes: Nodes, *, store_first: bool
     ) -> None:
         self._store = store
-        self._local = local
+        self._registry = registry
         self._nodes = nodes
         self._store_first = store_first
 
@@ -64,9 +66,9 @@ class WebPushRouter:
 
         :raises PushError: 410/103, no such user; 410/106, no such subscription
         """
-        user = self._local.find(uaid)
+        user = self._registry.find(uaid)
         if user is not None and user.is_subscribed(channel_id):
-            return Recipient(user.messages, user)
+            return user
         record = await self._store.users.get(uaid)
         if record is None:
             raise PushError(Errno.EXPIRED_ENDPOINT, "UAID not found")
@@ -74,71 +76,60 @@ class WebPushRouter:
             raise PushError(Errno.INVALID_ROUTER_TYPE, "Wrong URL for user")
         messages = await self._store.messages_of(record)
         if record.router_type != WEBPUSH or messages is None:
-            raise await self._unknown(record)
+            raise await self._drop_user(record)
         try:
             channels = await messages.channels(uaid)
         except TableNotFound as error:
-            raise await self._without_table(record, messages, error) from error
+            raise await self._on_table_not_found(record, messages, error) from error
         if channel_id not in channels:
             raise PushError(Errno.INVALID_SUBSCRIPTION, "No such subscription")
-        return Recipient(messages, record=record)
+        return UserOnRecord(record, messages)
 
-    async def route(self, recipient: Recipient, notification: Notification) -> Outcome:
+    async def route(self, recipient: Recipient, notification: Notification) -> DeliveryResult:
         """Deliver or store.
 
         :raises PushError: 410/105, the user vanished meanwhile; 410/106, its message table did
         :raises KeytablesError: it could not be stored
         """
+        messages = recipient.messages
         try:
-            if recipient.user is not None:
-                return await self._to_connected(recipient.user, notification)
-            if recipient.record is not None:
-                return await self._to_record(recipient.record, recipient.messages, notification)
+            if isinstance(recipient, UserOnRecord):
+                return await self._route_by_record(recipient, notification)
+            return await self._route_to_socket(recipient, messages, notification)
         except TableNotFound as error:
-            record, messages = recipient.record, recipient.messages
-            if record is None:
-                user, uaid = recipient.user, notification.uaid
-                connected_at = user.connected_at if user else 0
-                record = UserRecord(uaid, WEBPUSH, connected_at, current_month=messages.name)
-            raise await self._without_table(record, messages, error) from error
-        raise TypeError("a recipient is connected or on record")
+            if isinstance(recipient, UserOnRecord):
+                record = recipient.record
+            else:
+                record = UserRecord(
+                    notification.uaid,
+                    WEBPUSH,
+                    recipient.connected_at,
+                    current_month=messages.name,
+                )
+            raise await self._on_table_not_found(record, messages, error) from error
 
-    async def _unknown(self, record: UserRecord) -> PushError | KeytablesError:
-        """Its user has no messages that could be found: drop it, unless that is no longer so."""
-        if await self._store.drop_user(record):
-            return PushError(Errno.INVALID_SUBSCRIPTION, "No such subscription")
-        return Unavailable("the user has connected or moved meanwhile")
-
-    async def _without_table(
-        self, record: UserRecord, messages: Messages, error: TableNotFound
-    ) -> PushError | KeytablesError:
-        """A table was not found. If it is the user's message table, the user is gone with it."""
-        if error.table != messages.name or not await self._store.is_gone(messages.name):
-            return error
-        user = self._local.find(record.uaid)
-        if user is not None and user.messages is messages:
-            user.leave(NORMAL_CLOSURE)
-        return await self._unknown(record)
-
-    async def _to_connected(self, user: ConnectedUser, notification: Notification) -> Outcome:
+    async def _route_to_socket(
+        self, user: ConnectedUser, messages: Messages, notification: Notification
+    ) -> DeliveryResult:
         if not notification.ttl:
-            return Outcome.DELIVERED if user.deliver(notification, None) else Outcome.DISCARDED
+            delivered = user.deliver(notification, None)
+            return DeliveryResult.DELIVERED if delivered else DeliveryResult.DISCARDED
         if not self._store_first and user.deliver(notification, None):
-            return Outcome.DELIVERED
+            return DeliveryResult.DELIVERED
         # Submitted first and delivered at once: the ack's delete is queued behind this write.
-        messages = user.messages
         committed = asyncio.ensure_future(messages.store(notification))
-        if committed.done():  # refused at once: the store has too much to do
+        if committed.done():  # refused at once: the store is too busy
             await committed
         delivered = self._store_first and user.deliver(notification, row_of(notification))
         await committed
-        if delivered and user.here:
-            return Outcome.DELIVERED
-        return await self._tell_node(notification, messages)
+        if delivered and user.is_connected:
+            return DeliveryResult.DELIVERED
+        return await self._notify_node(notification, messages)
 
-    async def _to_record(
-        self, record: UserRecord, messages: Messages, notification: Notification
-    ) -> Outcome:
+    async def _route_by_record(
+        self, user: UserOnRecord, notification: Notification
+    ) -> DeliveryResult:
+        record, messages = user.record, user.messages
         row = None
         if self._store_first and notification.ttl:
             await messages.store(notification)
@@ -147,34 +138,35 @@ class WebPushRouter:
         if record.node_id is not None:
             answer = await self._nodes.push(record.node_id, notification, row)
             if answer is NodeAnswer.DONE:
-                return Outcome.DELIVERED
+                return DeliveryResult.DELIVERED
             if answer.means_gone:
                 await self._clear_node(record)
         if not notification.ttl:
-            return Outcome.DISCARDED
+            return DeliveryResult.DISCARDED
         if row is None:
             await messages.store(notification)
-        return await self._tell_node(notification, messages)
+        return await self._notify_node(notification, messages)
 
-    async def _tell_node(self, notification: Notification, messages: Messages) -> Outcome:
-        """The message is stored: whichever node has the user agent by now shall look. If the user
-        was moved to another table meanwhile, the message goes after it.
+    async def _notify_node(self, notification: Notification, messages: Messages) -> DeliveryResult:
+        """The message is stored: whichever node has the user agent by now has to read it. If the
+        user has changed to another table meanwhile, the message is carried there.
         """
         try:
             record = await self._store.users.get(notification.uaid)
         except KeytablesError:
             if self._store.is_superseded(messages):
                 raise
-            return Outcome.STORED
+            return DeliveryResult.STORED
         if record is None:
             raise PushError(Errno.ENDPOINT_UNAVAILABLE, "Invalid UAID")
         await follow(self._store, record, [row_of(notification)], messages)
         if record.node_id is None:
-            return Outcome.STORED
+            return DeliveryResult.STORED
         answer = await self._nodes.check(record.node_id, notification.uaid)
         if answer.means_gone:
             await self._clear_node(record)
-        return Outcome.DELIVERED if answer is NodeAnswer.DONE else Outcome.STORED
+        done = answer is NodeAnswer.DONE
+        return DeliveryResult.DELIVERED if done else DeliveryResult.STORED
 
     async def _clear_node(self, record: UserRecord) -> None:
         try:
@@ -182,3 +174,22 @@ class WebPushRouter:
         except KeytablesError as error:
             # The next message finds the same stale node and tries again.
             _log.warning("Node not cleared", error=type(error).__name__)
+
+    async def _drop_user(self, record: UserRecord) -> PushError | KeytablesError:
+        """Drop a user without a message table, unless its record has changed; returns what the
+        sender is answered.
+        """
+        if await self._store.drop_user(record):
+            return PushError(Errno.INVALID_SUBSCRIPTION, "No such subscription")
+        return Unavailable("the user has connected or changed tables meanwhile")
+
+    async def _on_table_not_found(
+        self, record: UserRecord, messages: Messages, error: TableNotFound
+    ) -> PushError | KeytablesError:
+        """If the missing table is the user's message table, the user is gone with it."""
+        if error.table != messages.name or not await self._store.is_gone(messages.name):
+            return error
+        user = self._registry.find(record.uaid)
+        if user is not None and user.messages is messages:
+            user.disconnect(NORMAL_CLOSURE)
+        return await self._drop_user(record)

@@ -17,7 +17,7 @@ from autopush.service.opening import check_store
 from autopush.service.supervisor import STARTUP_FAILED, WorkerSlot, supervise
 from autopush.service.worker import run_worker
 from autopush.settings import Settings, StartupError
-from autopush.settings_kinds import in_url
+from autopush.settings.value_types import url_host
 from autopush.telemetry import logs
 
 __all__ = ["run"]
@@ -69,7 +69,7 @@ def announce(settings: Settings) -> None:
     page = f"start page {settings.public_endpoint_url}/"
     websocket = f"WebSocket {settings.public_websocket_url}"
     node_api = f"node API {settings.node_host}:{settings.router_port}"
-    http = f"HTTP {in_url(settings.host)}:{settings.port}"
+    http = f"HTTP {url_host(settings.host)}:{settings.port}"
     store = f"store {settings.store_place}"
     match settings.command:
         case "connection":

@@ -5,17 +5,18 @@ Rule: it knows nothing of the endpoint beside it; what comes from there comes as
 
 import asyncio
 import socket
+from functools import partial
 from typing import Final
 
-from autopush.connection.front import Front
-from autopush.connection.lookout import Lookout
+from autopush.connection.handlers import NodeApi, UpgradeHandler
 from autopush.connection.node import ConnectionNode
-from autopush.connection.node_api import NodeApi
+from autopush.connection.outage import OutageRecovery
 from autopush.net.http import HttpServer
 from autopush.net.http_messages import Limits
 from autopush.protocol.rules import Rules
 from autopush.service.listeners import Sockets
 from autopush.service.parts import REQUESTS_END, Shared
+from autopush.store.push_store import UNUSED_UAID
 
 SOCKETS_END: Final = 15.0
 MAX_NODE_BODY: Final = 512 * 1024
@@ -44,31 +45,33 @@ class ConnectionPart:
             close_timeout=settings.close_handshake_timeout,
             max_connections=settings.max_connections,
         )
-        front = Front(
+        upgrades = UpgradeHandler(
             self._connections,
             shared.dockerflow,
             settings.public_websocket_url,
             f"{settings.public_endpoint_url}/",
         )
-        self._front = shared.http(front, Limits(max_body=4096))
+        self._websocket_http = shared.http(upgrades, Limits(max_body=4096))
         self._node_api = shared.http(
-            NodeApi(shared.registry, self._connections.acked, shared.ring, shared.dockerflow),
+            NodeApi(shared.registry, self._connections.background, shared.ring, shared.dockerflow),
             Limits(max_body=MAX_NODE_BODY, idle_timeout=3600),
         )
         self._sockets = sockets
-        self._lookout = asyncio.ensure_future(Lookout(shared.registry, shared.store).run())
+        # The embedded store cannot be out of reach.
+        probe = None if settings.is_embedded else partial(shared.store.users.get, UNUSED_UAID)
+        self._outage_recovery = asyncio.ensure_future(OutageRecovery(shared.registry, probe).run())
 
     @property
     def servers(self) -> list[tuple[HttpServer, socket.socket]]:
         """Both ports."""
         return [
-            (self._front, self._sockets["websocket"]),
+            (self._websocket_http, self._sockets["websocket"]),
             (self._node_api, self._sockets["router"]),
         ]
 
     async def finish(self) -> None:
         """Close the sockets, save what is unacked, and answer the nodes that still ask."""
-        self._lookout.cancel()
+        self._outage_recovery.cancel()
         await self._connections.shutdown(SOCKETS_END)
-        await self._front.shutdown(0)
+        await self._websocket_http.shutdown(0)
         await self._node_api.shutdown(REQUESTS_END)

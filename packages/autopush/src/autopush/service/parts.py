@@ -10,12 +10,12 @@ from typing import Final, Protocol
 
 from autopush import responses
 from autopush.clock import Clock
-from autopush.connection.registry import Registry
 from autopush.dockerflow import Dockerflow
 from autopush.keys import ServiceKeys
 from autopush.net.http import HttpServer
 from autopush.net.http_messages import Handler, Limits, Request
 from autopush.net.timers import TimerWheel
+from autopush.routing.connected import Registry
 from autopush.routing.nodes import Nodes
 from autopush.settings import Settings
 from autopush.store import PushStore

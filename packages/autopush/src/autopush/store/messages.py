@@ -11,7 +11,7 @@ import asyncio
 from collections.abc import Awaitable, Sequence
 from typing import Final
 
-from autopush.protocol.actions import Batch, Row, StoredMessage
+from autopush.protocol.effects import Row, StoredMessage, StoredPage
 from autopush.store.tables import (
     ADD_CHANNELS,
     IS_NO_NEWER_COPY,
@@ -150,7 +150,7 @@ class Messages:
             writes.append(self._table.batch_write(deletes=plain))
         return asyncio.gather(*writes)
 
-    async def read(self, uaid: str, after: str | None) -> Batch:
+    async def read(self, uaid: str, after: str | None) -> StoredPage:
         """The next page of messages behind the sort key `after`, None for the first one.
 
         The order of the sort keys is the order of delivery: topics, then by storing time.
@@ -172,7 +172,7 @@ class Messages:
                 read_to = pointer if isinstance(pointer, int) else 0
         messages = [m for item in items if (m := _message(uaid, item)) is not None]
         last = str(page.items[-1]["chidmessageid"]) if page.cursor is not None else None
-        return Batch(messages, last, channels, read_to)
+        return StoredPage(messages, last, channels, read_to)
 
 
 async def _condition_held(deleted: Awaitable[object]) -> bool:

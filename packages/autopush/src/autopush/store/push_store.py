@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Final, Self
 
 from autopush.clock import Clock
-from autopush.protocol.actions import Row
+from autopush.protocol.effects import Row
 from autopush.store.messages import Messages
 from autopush.store.tables import (
     NO_MONTH,

@@ -30,8 +30,8 @@ from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Final, NamedTuple
 
-from autopush.protocol.actions import Row
 from autopush.protocol.drain import Drain
+from autopush.protocol.effects import Row
 from autopush.store.messages import Messages
 from autopush.store.push_store import PushStore
 from autopush.store.tables import Month, TablePlan, message_table

@@ -14,7 +14,7 @@ from typing import Final
 from autopush import responses
 from autopush.clock import Clock
 from autopush.net.http_messages import HeaderBlock, Request, Response
-from autopush.protocol.actions import Row
+from autopush.protocol.effects import Row
 from autopush.routing.webpush import WebPushRouter
 from autopush.store import PushStore
 from autopush.webpush.endpoint_token import EndpointTokens

@@ -14,7 +14,7 @@ from channelstats.commands.finding import Finding, ok, problem, warning
 from channelstats.days import zone_of
 
 _LIBRARIES: Final = (
-    "autopush",
+    "channelstats",
     "polars",
     "slack-sdk",
     "aiohttp",

@@ -1,8 +1,9 @@
 """Values and items in DynamoDB's JSON.
 
-The one rule: what is read equals what was written; only a whole float may come back as an integer.
+An attribute value is an object of one member, its type: ``{"S": "text"}``, ``{"N": "5"}``.
 
-A value on the wire is an object of one member, its kind: ``{"S": "text"}``, ``{"N": "5"}``.
+Rule: what is read equals what was written; only a float without a fraction may be read as an
+integer.
 """
 
 import binascii
@@ -14,88 +15,89 @@ import pybase64
 
 from keytables.checks import check_depth, check_names, check_size, snapshot
 from keytables.errors import SchemaError, Unavailable
-from keytables.schema import MAX_ITEM_SIZE, Item, Value
+from keytables.values import MAX_ITEM_SIZE, Item, Value
 
 __all__ = [
-    "Wire",
-    "WireItem",
+    "AttributeMap",
+    "AttributeValue",
     "check_sizes",
+    "decode_item",
+    "decode_number",
+    "decode_value",
+    "dump_item",
     "dumps",
-    "encode",
-    "item_of",
+    "encode_item",
+    "encode_value",
+    "equal_items",
+    "equal_values",
     "loads",
-    "number",
-    "same",
-    "same_items",
-    "value_of",
-    "wire",
-    "wire_item",
 ]
 
-Wire: TypeAlias = Mapping[str, Any]
-"""A value on the wire."""
+AttributeValue: TypeAlias = Mapping[str, Any]
+"""A value in DynamoDB's form."""
 
-WireItem: TypeAlias = Mapping[str, Wire]
+AttributeMap: TypeAlias = Mapping[str, AttributeValue]
+"""An item in DynamoDB's form."""
 
 _INT64: Final = 2**63
-_TRUE: Final[Wire] = {"BOOL": True}
-_FALSE: Final[Wire] = {"BOOL": False}
-_NULL: Final[Wire] = {"NULL": True}
+_TRUE: Final[AttributeValue] = {"BOOL": True}
+_FALSE: Final[AttributeValue] = {"BOOL": False}
+_NULL: Final[AttributeValue] = {"NULL": True}
 
 
 def dumps(value: object) -> bytes:
-    """Return the JSON of a part of a request. Raises SchemaError for text that UTF-8 has not."""
+    """Return JSON. Raises SchemaError for text that UTF-8 cannot encode."""
     try:
         return orjson.dumps(value)
     except TypeError:
-        raise SchemaError("text of the item holds a surrogate, which UTF-8 has not") from None
+        raise SchemaError("text of the item holds a surrogate, which UTF-8 cannot encode") from None
 
 
 def loads(body: bytes) -> dict[str, Any]:
-    """Return the object of an answer. Raises Unavailable when it is none."""
+    """Return the object of a response. Raises Unavailable when it is none."""
     try:
-        answer = orjson.loads(body)
+        response = orjson.loads(body)
     except orjson.JSONDecodeError as error:
-        raise Unavailable("the answer of the database is not JSON") from error
-    if type(answer) is not dict:
-        raise Unavailable("the answer of the database is not an object")
-    return answer
+        raise Unavailable("the response of the database is not JSON") from error
+    if type(response) is not dict:
+        raise Unavailable("the response of the database is not an object")
+    return response
 
 
-# --- writing ----------------------------------------------------------------------------------
+# --- encoding ----------------------------------------------------------------------------------
 
 
-def encode(item: Item) -> bytes:
+def dump_item(item: Item) -> bytes:
     """Return the JSON of an item. Raises SchemaError and ItemTooLarge."""
-    body = dumps(wire_item(item))
+    body = dumps(encode_item(item))
     check_sizes(body, (item,))
     return body
 
 
 def check_sizes(body: bytes, items: Iterable[Item]) -> None:
-    """Raise ItemTooLarge if one of the items that make up a JSON text is above the limit."""
-    # Every part of an item takes at least as many bytes there as DynamoDB counts.
+    """Raise ItemTooLarge if one of the items in a JSON text is above the limit."""
+    # Every part of an item takes at least as many bytes in JSON as DynamoDB counts.
     if len(body) > MAX_ITEM_SIZE:
         for item in items:
             check_size(item)
 
 
-def wire_item(item: Item) -> dict[str, Wire]:
-    """Return an item as it is sent, without its empty sets. Raises SchemaError."""
+def encode_item(item: Item) -> dict[str, AttributeValue]:
+    """Return an item in DynamoDB's form, without its empty sets. Raises SchemaError."""
     check_names(item)
-    found: dict[str, Wire] = {}
+    found: dict[str, AttributeValue] = {}
     for name, value in item.items():
         if type(value) is str:
             found[name] = {"S": value}
         elif type(value) is int and -_INT64 <= value < _INT64:
             found[name] = {"N": str(value)}
-        elif (sent := wire(value, name)) is not None:
-            found[name] = sent
+        elif (encoded := encode_value(value, name)) is not None:
+            found[name] = encoded
     return found
 
 
-def wire(value: Value, name: str, depth: int = 1) -> Wire | None:
-    """Return a value as it is sent, ``None`` for the empty set, which cannot be stored.
+def encode_value(value: Value, name: str, depth: int = 1) -> AttributeValue | None:
+    """Return a value in DynamoDB's form, ``None`` for the empty set, which cannot be stored.
 
     Raises SchemaError naming ``name``, the attribute or parameter it came under, ``depth`` levels
     deep.
@@ -113,122 +115,122 @@ def wire(value: Value, name: str, depth: int = 1) -> Wire | None:
     if type(value) is bytes:
         return {"B": pybase64.b64encode_as_string(value)}
     if type(value) is dict:
-        members: dict[str, Wire] = {}
+        members: dict[str, AttributeValue] = {}
         for key, inner in value.items():
             if type(key) is not str or not key:
-                snapshot(value, name, depth)  # says what is wrong, if something is
-            members[str(key)] = _inner(inner, name, depth + 1)
+                snapshot(value, name, depth)  # raises if something is wrong
+            members[str(key)] = _encode_inner(inner, name, depth + 1)
         return {"M": members}
     if type(value) is list:
-        return {"L": [_inner(inner, name, depth + 1) for inner in value]}
+        return {"L": [_encode_inner(inner, name, depth + 1) for inner in value]}
     taken = snapshot(value, name, depth)
     if type(taken) is float:
-        # Digit by digit where it will be read as an integer, which has no shortest form.
+        # With all digits where it will be read as an integer: the shortest form is a float's.
         whole = taken.is_integer() and -_INT64 <= taken < _INT64
         return {"N": str(int(taken)) if whole else repr(taken)}
     if type(taken) is frozenset:
         return {"SS": sorted(taken)} if taken else None
-    return wire(taken, name, depth)  # a subclass, now of the plain kind
+    return encode_value(taken, name, depth)  # a subclass, now of the base type
 
 
-def _inner(value: Value, name: str, depth: int) -> Wire:
+def _encode_inner(value: Value, name: str, depth: int) -> AttributeValue:
     check_depth(depth, name)
-    found = wire(value, name, depth)
+    found = encode_value(value, name, depth)
     if found is None:
         raise SchemaError(f"{name!r}: an empty set cannot be stored inside a list or map")
     return found
 
 
-# --- reading ----------------------------------------------------------------------------------
+# --- decoding ----------------------------------------------------------------------------------
 
 
-def item_of(sent: WireItem) -> Item:
-    """Return the item that was sent. Raises Unavailable for what no item can hold."""
+def decode_item(encoded: AttributeMap) -> Item:
+    """Return an item of a response. Raises Unavailable for what no item can hold."""
     found: Item = {}
-    for name, value in sent.items():
+    for name, value in encoded.items():
         if "S" in value:
             found[name] = value["S"]
         elif "N" in value:
-            found[name] = number(value["N"])
+            found[name] = decode_number(value["N"])
         else:
-            found[name] = value_of(value)
+            found[name] = decode_value(value)
     return found
 
 
-def value_of(sent: Wire) -> Value:
-    """Return the value that was sent. Raises Unavailable for what no item can hold.
+def decode_value(encoded: AttributeValue) -> Value:
+    """Return a value of a response. Raises Unavailable for what no item can hold.
 
-    Sets of numbers and bytes, which only others write, are frozensets of these.
+    Sets of numbers and bytes, which only other programs write, are frozensets of these.
     """
-    [(kind, held)] = sent.items()
-    match kind:
+    [(tag, held)] = encoded.items()
+    match tag:
         case "S" | "BOOL":
             return cast(Value, held)
         case "N":
-            return number(held)
+            return decode_number(held)
         case "NULL":
             return None
         case "B":
-            return _bytes(held)
+            return _decode_bytes(held)
         case "M":
-            return item_of(held)
+            return decode_item(held)
         case "L":
-            return [value_of(inner) for inner in held]
+            return [decode_value(inner) for inner in held]
         case "SS":
             return frozenset(held)
         case "NS":
-            return cast(Value, frozenset(map(number, held)))
+            return cast(Value, frozenset(map(decode_number, held)))
         case "BS":
-            return cast(Value, frozenset(map(_bytes, held)))
-    raise Unavailable(f"the database sent a value of the unknown kind {kind!r}")
+            return cast(Value, frozenset(map(_decode_bytes, held)))
+    raise Unavailable(f"the database sent a value of the unknown type {tag!r}")
 
 
-def number(text: str) -> int | float:
-    """Return the number that a text stands for: an integer if it is one within 64 bits, otherwise
-    the nearest float.
-    """
+def decode_number(text: str) -> int | float:
+    """Return an integer if the text is one within 64 bits, otherwise the nearest float."""
     try:
         whole = int(text)
     except ValueError:
-        return _broken(text)
+        return _decode_fraction(text)
     return whole if -_INT64 <= whole < _INT64 else float(whole)
 
 
-def _broken(text: str) -> int | float:
+def _decode_fraction(text: str) -> int | float:
     try:
         found = float(text)
     except ValueError as error:
-        raise Unavailable("the database sent a number that is none") from error
+        raise Unavailable("the database sent a number that cannot be read") from error
     return int(found) if found.is_integer() and -_INT64 <= found < _INT64 else found
 
 
-def _bytes(text: str) -> bytes:
+def _decode_bytes(text: str) -> bytes:
     try:
         return pybase64.b64decode(text, validate=True)
     except binascii.Error as error:
-        raise Unavailable("the database sent damaged base64") from error
+        raise Unavailable("the database sent base64 that cannot be read") from error
 
 
 # --- comparing --------------------------------------------------------------------------------
 
 
-def same_items(left: WireItem, right: WireItem) -> bool:
-    """Whether two items are one, whatever words a server has for a number."""
-    return left.keys() == right.keys() and all(same(left[name], right[name]) for name in left)
+def equal_items(left: AttributeMap, right: AttributeMap) -> bool:
+    """Whether two items are equal, whatever form a server gives their numbers."""
+    return left.keys() == right.keys() and all(
+        equal_values(left[name], right[name]) for name in left
+    )
 
 
-def same(left: Wire, right: Wire) -> bool:
-    """Whether two values are equal and of one kind, all the way down."""
-    [(kind, held)], [(other, wanted)] = left.items(), right.items()
-    if kind != other:
+def equal_values(left: AttributeValue, right: AttributeValue) -> bool:
+    """Whether two values are equal and of the same type, with everything in them."""
+    [(tag, held)], [(other_tag, wanted)] = left.items(), right.items()
+    if tag != other_tag:
         return False
-    match kind:
+    match tag:
         case "N":
-            return number(held) == number(wanted)
+            return decode_number(held) == decode_number(wanted)
         case "SS":
             return set(held) == set(wanted)
         case "M":
-            return same_items(held, wanted)
+            return equal_items(held, wanted)
         case "L":
-            return len(held) == len(wanted) and all(map(same, held, wanted))
+            return len(held) == len(wanted) and all(map(equal_values, held, wanted))
     return bool(held == wanted)

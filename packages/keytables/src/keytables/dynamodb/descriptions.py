@@ -1,34 +1,46 @@
-"""What DynamoDB says of a table, and what it is told to make one.
+"""What DynamoDB says about a table, and the request that creates one.
 
-The one rule: what is declared and what is there are compared in the same words.
+Declared and existing tables are compared in one form, so that an error tells what differs.
 """
 
 from collections.abc import Iterable, Mapping
+from typing import TypeVar
 
 import msgspec
 
-from keytables.errors import SchemaError
+from keytables.errors import SchemaError, Unavailable
 from keytables.schema import Capacity, Key, Table
 
-__all__ = ["Description", "check_same", "creation", "throughput"]
+__all__ = [
+    "CreateTableResponse",
+    "DescribeTableResponse",
+    "DescribeTimeToLiveResponse",
+    "ListTablesResponse",
+    "TableDescription",
+    "check_same",
+    "creation_request",
+    "decode_response",
+]
+
+_T = TypeVar("_T")
 
 
-class KeyPart(msgspec.Struct, rename="pascal"):
-    """HASH or RANGE."""
+class KeyElement(msgspec.Struct, rename="pascal"):
+    """A key attribute; ``key_type``: HASH or RANGE."""
 
     attribute_name: str
     key_type: str
 
 
-class Definition(msgspec.Struct, rename="pascal"):
-    """S, N or B."""
+class AttributeDefinition(msgspec.Struct, rename="pascal"):
+    """The type of a key attribute: S, N or B."""
 
     attribute_name: str
     attribute_type: str
 
 
-class Throughput(msgspec.Struct, rename="pascal"):
-    """Nothing but zeros where it is billed by use."""
+class ProvisionedThroughput(msgspec.Struct, rename="pascal"):
+    """Zeros where the table is billed by use."""
 
     read_capacity_units: int = 0
     write_capacity_units: int = 0
@@ -40,36 +52,41 @@ class Throughput(msgspec.Struct, rename="pascal"):
         return Capacity(self.read_capacity_units, self.write_capacity_units)
 
 
-class Projection(msgspec.Struct, rename="pascal"):
+class IndexProjection(msgspec.Struct, rename="pascal"):
     projection_type: str = "ALL"
 
 
 class IndexDescription(msgspec.Struct, rename="pascal"):
+    """An index, as far as it matters here."""
+
     index_name: str
-    key_schema: list[KeyPart]
-    projection: Projection = msgspec.field(default_factory=Projection)
+    key_schema: list[KeyElement]
+    projection: IndexProjection = msgspec.field(default_factory=IndexProjection)
     index_status: str = "ACTIVE"
-    provisioned_throughput: Throughput = msgspec.field(default_factory=Throughput)
+    provisioned_throughput: ProvisionedThroughput = msgspec.field(
+        default_factory=ProvisionedThroughput
+    )
 
 
-class Billing(msgspec.Struct, rename="pascal"):
+class BillingModeSummary(msgspec.Struct, rename="pascal"):
     billing_mode: str = "PROVISIONED"
 
 
-class Description(msgspec.Struct, rename="pascal"):
-    """A table, as far as it matters."""
+class TableDescription(msgspec.Struct, rename="pascal"):
+    """A table, as far as it matters here."""
 
     table_status: str
-    attribute_definitions: list[Definition] = []
-    key_schema: list[KeyPart] = []
+    attribute_definitions: list[AttributeDefinition] = []
+    key_schema: list[KeyElement] = []
     global_secondary_indexes: list[IndexDescription] = []
-    provisioned_throughput: Throughput = msgspec.field(default_factory=Throughput)
-    billing_mode_summary: Billing = msgspec.field(default_factory=Billing)
+    provisioned_throughput: ProvisionedThroughput = msgspec.field(
+        default_factory=ProvisionedThroughput
+    )
+    billing_mode_summary: BillingModeSummary = msgspec.field(default_factory=BillingModeSummary)
 
-    def usable(self, table: Table) -> bool:
-        """Whether the table and its declared indexes can be used; they can while they are changed.
-
-        An index of somebody else's may take hours to be filled.
+    def is_usable(self, table: Table) -> bool:
+        """Return whether the table and its declared indexes can be used, also while they are being
+        changed. Indexes that are not declared may take hours to be filled.
         """
         declared = {index.name for index in table.indexes}
         indexes = (one for one in self.global_secondary_indexes if one.index_name in declared)
@@ -83,24 +100,72 @@ class Description(msgspec.Struct, rename="pascal"):
             return None
         return self.provisioned_throughput.capacity
 
+    def capacity_change(self, capacity: Capacity) -> dict[str, object]:
+        """Return the members of UpdateTable that set a capacity of the table and its indexes; none
+        where nothing changes, or the table is billed by use.
+        """
+        if self.capacity is None:
+            return {}
+        change: dict[str, object] = {}
+        units = _units(capacity)
+        if self.capacity != capacity:
+            change["ProvisionedThroughput"] = units
+        indexes = [
+            {"Update": {"IndexName": index.index_name, "ProvisionedThroughput": units}}
+            for index in self.global_secondary_indexes
+            if index.provisioned_throughput.capacity != capacity
+        ]
+        if indexes:
+            change["GlobalSecondaryIndexUpdates"] = indexes
+        return change
 
-def throughput(capacity: Capacity) -> dict[str, int]:
-    """Return a capacity in DynamoDB's words."""
-    return {"ReadCapacityUnits": capacity.read, "WriteCapacityUnits": capacity.write}
+
+class TimeToLive(msgspec.Struct, rename="pascal"):
+    """Whether the database deletes expired items, and by which attribute."""
+
+    time_to_live_status: str = "DISABLED"
+    attribute_name: str | None = None
+
+    @property
+    def is_enabled(self) -> bool:
+        return self.time_to_live_status in ("ENABLED", "ENABLING")
 
 
-def creation(table: Table, name: str, capacity: Capacity | None) -> dict[str, object]:
-    """Return what CreateTable is told for a table that is to be called ``name``."""
+class DescribeTableResponse(msgspec.Struct, rename="pascal"):
+    table: TableDescription
+
+
+class CreateTableResponse(msgspec.Struct, rename="pascal"):
+    table_description: TableDescription
+
+
+class ListTablesResponse(msgspec.Struct, rename="pascal"):
+    table_names: list[str]
+    last_evaluated_table_name: str | None = None
+
+
+class DescribeTimeToLiveResponse(msgspec.Struct, rename="pascal"):
+    time_to_live_description: TimeToLive
+
+
+def decode_response(body: bytes, kind: type[_T]) -> _T:
+    """Return a response as a struct of this module. Raises Unavailable if it is none."""
+    try:
+        return msgspec.json.decode(body, type=kind)
+    except msgspec.DecodeError as error:
+        raise Unavailable("the response of the database is not one of DynamoDB's") from error
+
+
+def creation_request(table: Table, capacity: Capacity | None) -> dict[str, object]:
+    """Return the members of CreateTable but its name."""
     billing: dict[str, object] = {"BillingMode": "PAY_PER_REQUEST"}
-    each: dict[str, object] = {}
+    throughput: dict[str, object] = {}
     if capacity is not None:
-        each = {"ProvisionedThroughput": throughput(capacity)}
-        billing = {"BillingMode": "PROVISIONED", **each}
-    kinds = {key.name: key.kind.value for key in table.key_attributes}
+        throughput = {"ProvisionedThroughput": _units(capacity)}
+        billing = {"BillingMode": "PROVISIONED", **throughput}
     request: dict[str, object] = {
-        "TableName": name,
         "AttributeDefinitions": [
-            {"AttributeName": attribute, "AttributeType": kind} for attribute, kind in kinds.items()
+            {"AttributeName": name, "AttributeType": kind} for name, kind in _kinds(table).items()
         ],
         "KeySchema": _key_schema(table.partition, table.sort),
         **billing,
@@ -111,17 +176,16 @@ def creation(table: Table, name: str, capacity: Capacity | None) -> dict[str, ob
                 "IndexName": index.name,
                 "KeySchema": _key_schema(index.partition, index.sort),
                 "Projection": {"ProjectionType": _projection(keys_only=index.keys_only)},
-                **each,
+                **throughput,
             }
             for index in table.indexes
         ]
     return request
 
 
-def check_same(table: Table, found: Description) -> None:
-    """Raise SchemaError unless the table that was found has the declared keys and indexes.
-
-    It may have more indexes.
+def check_same(table: Table, found: TableDescription) -> None:
+    """Raise SchemaError unless an existing table has the declared keys and indexes. It may have
+    more indexes.
     """
     kinds = {one.attribute_name: one.attribute_type for one in found.attribute_definitions}
     declared = {
@@ -132,21 +196,25 @@ def check_same(table: Table, found: Description) -> None:
             for index in table.indexes
         },
     }
-    there = {
-        "keys": _keys(_parts(found.key_schema), kinds),
+    existing = {
+        "keys": _keys(_elements(found.key_schema), kinds),
         **{
-            f"index {index.index_name}": _keys(_parts(index.key_schema), kinds)
+            f"index {index.index_name}": _keys(_elements(index.key_schema), kinds)
             + f" {index.projection.projection_type}"
             for index in found.global_secondary_indexes
         },
     }
     wrong = [
-        f"{what}: {there.get(what, 'none')} instead of {wanted}"
+        f"{what}: {existing.get(what, 'none')} instead of {wanted}"
         for what, wanted in declared.items()
-        if there.get(what) != wanted
+        if existing.get(what) != wanted
     ]
     if wrong:
         raise SchemaError(f"table {table.name!r} exists with other {'; '.join(wrong)}")
+
+
+def _units(capacity: Capacity) -> dict[str, int]:
+    return {"ReadCapacityUnits": capacity.read, "WriteCapacityUnits": capacity.write}
 
 
 def _key_schema(partition: Key, sort: Key | None) -> list[dict[str, str]]:
@@ -164,12 +232,12 @@ def _kinds(table: Table) -> dict[str, str]:
     return {key.name: key.kind.value for key in table.key_attributes}
 
 
-def _parts(schema: Iterable[KeyPart]) -> list[dict[str, str]]:
-    return [{"AttributeName": part.attribute_name, "KeyType": part.key_type} for part in schema]
+def _elements(schema: Iterable[KeyElement]) -> list[dict[str, str]]:
+    return [{"AttributeName": one.attribute_name, "KeyType": one.key_type} for one in schema]
 
 
 def _keys(schema: Iterable[Mapping[str, str]], kinds: Mapping[str, str]) -> str:
-    # HASH comes before RANGE in the alphabet, whatever the order a server lists them in.
-    parts = sorted(schema, key=lambda part: part["KeyType"])
-    names = [part["AttributeName"] for part in parts]
+    # HASH comes before RANGE in the alphabet, whatever the order in which a server lists them.
+    elements = sorted(schema, key=lambda element: element["KeyType"])
+    names = [element["AttributeName"] for element in elements]
     return " + ".join(f"{name} ({kinds.get(name, '?')})" for name in names)

@@ -1,54 +1,74 @@
-"""The DynamoDB engine: opens the client, hands out tables.
+"""The DynamoDB engine: opens the client, creates and drops tables, hands out handles.
 
-The one rule: all handles of one table know each other's writes, and nothing is sent once the store
-is closed.
+Rules: all handles of a table share the sequence of its writes, and nothing is sent once the store
+is closed. A table that exists is taken as it is, or refused; one that is as declared is only looked
+at, so that the permission to look is enough.
 """
 
+import asyncio
 import re
 import time
-from typing import Final, Protocol, Self
+from dataclasses import replace
+from typing import Final, Self
 
-from keytables.dynamodb.client import Client
-from keytables.dynamodb.handle import DynamoTable
-from keytables.dynamodb.order import Order, Room
-from keytables.dynamodb.remote import Caller, Remote
-from keytables.dynamodb.tables import Tables
+from keytables.dynamodb.client import ApiClient, Client
+from keytables.dynamodb.codec import dumps
+from keytables.dynamodb.descriptions import (
+    CreateTableResponse,
+    DescribeTableResponse,
+    DescribeTimeToLiveResponse,
+    ListTablesResponse,
+    TableDescription,
+    check_same,
+    creation_request,
+    decode_response,
+)
+from keytables.dynamodb.retries import Backoff, RetryPolicy, ServiceError
+from keytables.dynamodb.table import DynamoTable
+from keytables.dynamodb.table_client import TableClient, to_keytables_error
+from keytables.dynamodb.writes import InFlightLimit, WriteSequencer
 from keytables.engine import Clock, Engine, TableHandle
-from keytables.errors import SchemaError
+from keytables.errors import AccessRefused, SchemaError, TableNotFound, Throttled, Unavailable
 from keytables.schema import Capacity, Table
 
 __all__ = ["DynamoEngine"]
 
-MAX_CALLS: Final = 10_000
+MAX_WAITING_CALLS: Final = 10_000
 """Calls that wait for a connection, as long as one may take; further ones are Throttled."""
+
+TABLE_CALL_TIMEOUT: Final = 20.0
+"""Seconds for a call that creates, describes or changes a table."""
 
 _NAME: Final = re.compile(r"[A-Za-z0-9_.-]{3,255}")
 
-
-class Connected(Caller, Protocol):
-    """A client that can be closed."""
-
-    async def close(self) -> None: ...
+_NOT_FOUND: Final = "ResourceNotFoundException"
+_IN_USE: Final = "ResourceInUseException"
+_TOO_MANY: Final = "LimitExceededException"
+_UNKNOWN_OPERATION: Final = "UnknownOperationException"
+_TRANSIENT_STATUSES: Final = ("CREATING", "UPDATING", "DELETING", "ACTIVE")
 
 
 class DynamoEngine(Engine):
-    """Tables in DynamoDB, or in a database that speaks its protocol.
+    """Tables in DynamoDB, or in a database that speaks its protocol: those whose names there begin
+    with ``prefix``.
 
-    Belongs to the event loop it was opened on.
+    Belongs to the event loop it was opened on. ``alternator``: the database is ScyllaDB.
     """
 
     def __init__(
         self,
-        client: Connected,
+        client: ApiClient,
         *,
         prefix: str = "",
         alternator: bool = False,
         clock: Clock = time.time,
+        retries: RetryPolicy | None = None,
     ) -> None:
         self._client, self._clock = client, clock
-        self._tables = Tables(client, prefix, alternator=alternator)
-        self._room = Room()
-        self._orders: dict[str, Order] = {}
+        self._prefix, self._alternator = prefix, alternator
+        self._retries = retries or RetryPolicy()
+        self._limit = InFlightLimit()
+        self._sequencers: dict[str, WriteSequencer] = {}
         self._handles: dict[str, DynamoTable] = {}
 
     @classmethod
@@ -65,59 +85,207 @@ class DynamoEngine(Engine):
         """Find credentials and the database; nothing is read or written yet.
 
         ``region`` empty: the one of the AWS environment, else us-east-1. ``endpoint``: URL of a
-        server in place of the region's. ``prefix``: begins the names of all tables there.
-        ``connections`` at most to one server. ``alternator``: the server is one of a ScyllaDB
-        cluster. Raises Unavailable: no such region, no credentials; ValueError: no such URL.
+        server in place of the region's, or of several, separated by commas. ``prefix``: begins the
+        names of all tables there. ``connections`` at most to one server. ``alternator``: the
+        database is ScyllaDB. Raises Unavailable: no such region, no credentials; ValueError: no
+        such URL; ModuleNotFoundError: botocore is needed and not installed.
         """
         client = await Client.open(
             region=region,
             endpoint=endpoint,
             connections=connections,
-            alternator=alternator,
             clock=clock,
-            max_waiting=MAX_CALLS,
+            max_waiting=MAX_WAITING_CALLS,
         )
         return cls(client, prefix=prefix, alternator=alternator, clock=clock)
 
+    async def open_table(self, table: Table) -> TableHandle:
+        check_same(table, await self._describe_existing(table.name))
+        return self._handle(table)
+
     async def ensure_table(self, table: Table, *, capacity: Capacity | None = None) -> TableHandle:
-        name = self._tables.name(table.name)
+        name = self._prefix + table.name
         if not _NAME.fullmatch(name):
             raise SchemaError(
                 f"table name {name!r}: expected 3 to 255 of letters, digits, '_', '-', '.'"
             )
-        await self._tables.ensure(table, capacity)
+        backoff = self._backoff()
+        is_new = False
+        found = await self._describe(table.name)
+        while found is None or not found.is_usable(table):
+            if found is None:
+                found = await self._create(table, capacity)
+                is_new = is_new or found is not None
+                if found is not None and found.is_usable(table):
+                    break
+            elif found.table_status not in _TRANSIENT_STATUSES:
+                raise Unavailable(f"table {table.name!r} is {found.table_status}")
+            await backoff.wait(Unavailable(f"table {table.name!r} is not active in time"))
+            found = await self._describe(table.name)
+        check_same(table, found)
+        # Not every version of Alternator has a time to live, and some refuse it in other ways.
+        if table.expiry is not None and not self._alternator:
+            await self._enable_time_to_live(table.name, table.expiry, is_new=is_new)
         return self._handle(table)
 
-    async def open_table(self, table: Table) -> TableHandle:
-        await self._tables.check(table)
-        return self._handle(table)
+    async def drop_table(self, name: str) -> None:
+        if name in self._sequencers:
+            await self._sequencers[name].wait_for_all()
+        self._handles.pop(name, None)
+        backoff = self._backoff()
+        too_late = Unavailable(f"table {name!r} is not deleted in time")
+        while True:
+            try:
+                await self._call("DeleteTable", name)
+                break
+            except ServiceError as error:
+                if error.code == _NOT_FOUND:
+                    return
+                if error.code not in (_IN_USE, _TOO_MANY):
+                    raise to_keytables_error(error, "DeleteTable", name) from error
+            # Another client creates, changes or deletes it.
+            await backoff.wait(too_late)
+        while await self._describe(name) is not None:
+            await backoff.wait(too_late)
+
+    async def table_names(self) -> list[str]:
+        found: list[str] = []
+        request: dict[str, str] = {}
+        while True:
+            try:
+                response = await self._client.call(
+                    "ListTables", dumps(request), time_limit=TABLE_CALL_TIMEOUT
+                )
+            except ServiceError as error:
+                raise Unavailable(f"ListTables fails: {error}") from error
+            listed = decode_response(response.body, ListTablesResponse)
+            found += listed.table_names
+            if listed.last_evaluated_table_name is None:
+                break
+            request = {"ExclusiveStartTableName": listed.last_evaluated_table_name}
+        prefix = self._prefix
+        return sorted(name.removeprefix(prefix) for name in found if name.startswith(prefix))
+
+    async def capacity(self, name: str) -> Capacity | None:
+        return (await self._describe_existing(name)).capacity
+
+    async def set_capacity(self, name: str, capacity: Capacity) -> None:
+        """Change the capacity of a table and its indexes, where it is another.
+
+        The database may take some minutes more to do so. Raises Throttled when it allows no more
+        changes for now.
+        """
+        backoff = self._backoff()
+        while True:
+            change = (await self._describe_existing(name)).capacity_change(capacity)
+            if not change:
+                return
+            try:
+                await self._call("UpdateTable", name, change)
+            except ServiceError as error:
+                if error.code == _TOO_MANY:
+                    raise Throttled(f"UpdateTable on table {name!r}: {error.message}") from error
+                if error.code != _IN_USE:
+                    raise to_keytables_error(error, "UpdateTable", name) from error
+            else:
+                return
+            await backoff.wait(Unavailable(f"table {name!r} is being changed by another client"))
+
+    async def close(self) -> None:
+        self._limit.close()
+        for sequencer in list(self._sequencers.values()):
+            await sequencer.wait_for_all()
+        await self._client.close()
 
     def _handle(self, table: Table) -> DynamoTable:
         handle = self._handles.get(table.name)
         if handle is None or handle.table != table:
-            order = self._orders.setdefault(table.name, Order(self._room))
-            name = self._tables.name(table.name)
-            remote = Remote(self._client, table, name, self._clock)
-            handle = self._handles[table.name] = DynamoTable(remote, order)
+            sequencer = self._sequencers.setdefault(table.name, WriteSequencer(self._limit))
+            client = TableClient(
+                self._client, table, self._prefix + table.name, self._clock, self._retries
+            )
+            handle = self._handles[table.name] = DynamoTable(client, sequencer)
         return handle
 
-    async def drop_table(self, name: str) -> None:
-        if name in self._orders:
-            await self._orders[name].all_settled()
-        await self._tables.drop(name)
-        self._handles.pop(name, None)
+    async def _create(self, table: Table, capacity: Capacity | None) -> TableDescription | None:
+        """Request a table; ``None``: it exists, or cannot be created right now."""
+        try:
+            body = await self._call("CreateTable", table.name, creation_request(table, capacity))
+        except ServiceError as error:
+            if error.code in (_IN_USE, _TOO_MANY):
+                return None
+            raise to_keytables_error(error, "CreateTable", table.name) from error
+        return decode_response(body, CreateTableResponse).table_description
 
-    async def table_names(self) -> list[str]:
-        return await self._tables.names()
+    async def _enable_time_to_live(self, table: str, attribute: str, *, is_new: bool) -> None:
+        """Let the database delete expired items. Without that they are absent all the same."""
+        change: dict[str, object] = {
+            "TimeToLiveSpecification": {"Enabled": True, "AttributeName": attribute}
+        }
+        backoff = self._backoff()
+        try:
+            if not is_new and await self._has_time_to_live(table, attribute):
+                return
+            while True:
+                try:
+                    await self._call("UpdateTimeToLive", table, change)
+                except ServiceError as error:
+                    # Another client may have been first, or be changing the table.
+                    if error.code == _UNKNOWN_OPERATION:
+                        raise
+                    if await self._has_time_to_live(table, attribute):
+                        return
+                    if error.code not in (_IN_USE, _TOO_MANY):
+                        raise
+                    await backoff.wait(to_keytables_error(error, "UpdateTimeToLive", table))
+                else:
+                    return
+        except AccessRefused:
+            if is_new:
+                raise
+        except ServiceError as error:
+            if error.code != _UNKNOWN_OPERATION:
+                raise to_keytables_error(error, "UpdateTimeToLive", table) from error
 
-    async def capacity(self, name: str) -> Capacity | None:
-        return await self._tables.capacity(name)
+    async def _has_time_to_live(self, table: str, attribute: str) -> bool:
+        """Return whether it is enabled. Raises SchemaError when it is for another attribute."""
+        body = await self._call("DescribeTimeToLive", table)
+        found = decode_response(body, DescribeTimeToLiveResponse).time_to_live_description
+        if not found.is_enabled:
+            return False
+        if found.attribute_name != attribute:
+            raise SchemaError(
+                f"table {table!r} exists with other expiry: {found.attribute_name} instead of "
+                f"{attribute}"
+            )
+        return True
 
-    async def set_capacity(self, name: str, capacity: Capacity) -> None:
-        await self._tables.set_capacity(name, capacity)
+    async def _describe(self, table: str) -> TableDescription | None:
+        try:
+            body = await self._call("DescribeTable", table)
+        except ServiceError as error:
+            if error.code == _NOT_FOUND:
+                return None
+            raise to_keytables_error(error, "DescribeTable", table) from error
+        return decode_response(body, DescribeTableResponse).table
 
-    async def close(self) -> None:
-        self._room.closed = True
-        for order in list(self._orders.values()):
-            await order.all_settled()
-        await self._client.close()
+    async def _describe_existing(self, table: str) -> TableDescription:
+        found = await self._describe(table)
+        if found is None:
+            raise TableNotFound(table)
+        return found
+
+    async def _call(
+        self, operation: str, table: str, members: dict[str, object] | None = None
+    ) -> bytes:
+        name = self._prefix + table
+        body = dumps({"TableName": name, **(members or {})})
+        response = await self._client.call(
+            operation, body, table=name, time_limit=TABLE_CALL_TIMEOUT
+        )
+        return response.body
+
+    def _backoff(self) -> Backoff:
+        # Tables take seconds to change, and few calls a second about them are allowed.
+        policy = replace(self._retries, max_delay=2 * self._retries.max_delay)
+        return Backoff(policy, asyncio.get_running_loop().time() + policy.table_timeout)

@@ -1,7 +1,7 @@
-"""The connections to one server: as many as are needed, up to a bound.
+"""The connections to one server: as many as are needed, up to a limit.
 
-The rule: whoever waits for a connection is served in order, and connecting goes on whether or not
-its caller still waits. An error belongs to the one who has waited longest.
+Rule: callers get connections in the order they asked. A connection that is being made is not given
+up with its caller; if it fails, the error goes to the caller that has waited longest.
 """
 
 import asyncio
@@ -9,20 +9,20 @@ import contextlib
 import ssl
 from collections import deque
 
-from keytables.dynamodb.connection import Connection, NotSent
+from keytables.dynamodb.connection import Connection, ConnectionLimits, NotSent
 
-__all__ = ["Crowded", "Pool"]
-
-CONNECT = 1.5
-"""Seconds for connecting, the TLS handshake included."""
+__all__ = ["ConnectionPool", "PoolExhausted"]
 
 
-class Crowded(NotSent):
-    """Too many requests for the connections there are."""
+class PoolExhausted(NotSent):
+    """There are too many requests for the connections the pool may have."""
 
 
-class Pool:
-    """Connections to ``host``:``port``; with ``tls``, for the name ``server_name``."""
+class ConnectionPool:
+    """Connections to ``host``:``port``, at most ``size``; over TLS if ``tls`` is given.
+
+    ``max_waiting``: callers that may wait for one at a time.
+    """
 
     def __init__(
         self,
@@ -32,65 +32,64 @@ class Pool:
         size: int,
         max_waiting: int,
         tls: ssl.SSLContext | None = None,
-        server_name: str | None = None,
+        limits: ConnectionLimits,
     ) -> None:
         self._host, self._port = host, port
         self._size, self._max_waiting = size, max_waiting
-        self._tls = tls
-        self._server_name = server_name if tls is not None else None
+        self._tls, self._limits = tls, limits
         self._loop = asyncio.get_running_loop()
-        self._idle: list[Connection] = []  # the last used one is taken first
+        self._idle: list[Connection] = []  # the one used last is taken first
         self._open: set[Connection] = set()
         self._connecting: set[asyncio.Task[None]] = set()
         self._waiting: deque[asyncio.Future[Connection]] = deque()
-        self._retired = self._closed = False
+        self._closed = False
 
-    def take(self) -> Connection | None:
-        """An idle connection, if there is one."""
+    def take_idle(self) -> Connection | None:
+        """Return an idle connection, if there is one."""
         idle = self._idle
         while idle:
             connection = idle.pop()
-            if connection.open:
+            if connection.is_open:
                 return connection
         return None
 
-    def give(self, connection: Connection) -> None:
+    def release(self, connection: Connection) -> None:
         """Take back a connection that is free."""
         while self._waiting:
             future = self._waiting.popleft()
             if not future.done():
                 future.set_result(connection)
                 return
-        if self._retired:
-            connection.abort("the server is used no longer")
+        if self._closed:
+            connection.abort("the client is closed")
         else:
             self._idle.append(connection)
 
-    async def wait(self, seconds: float) -> Connection:
-        """A connection, when one is free or made.
+    async def acquire(self, seconds: float) -> Connection:
+        """Wait for a connection that is free or new.
 
-        Raises NotSent: cannot connect, or not in time. Raises Crowded: the bound of
-        waiting callers is reached, or all connections were busy all the time.
+        Raises NotSent: cannot connect, or not in time. Raises PoolExhausted: too many callers are
+        waiting already, or all connections were busy all the time.
         """
         waiting = self._waiting
         if self._closed:
             raise NotSent("the client is closed")
         if len(waiting) >= self._max_waiting:
-            raise Crowded(f"{len(waiting)} calls are waiting for a connection already")
+            raise PoolExhausted(f"{len(waiting)} calls are waiting for a connection already")
         future: asyncio.Future[Connection] = self._loop.create_future()
         waiting.append(future)
-        self._connect_some()
-        timer = self._loop.call_later(seconds, self._give_up, future)
+        self._connect_as_needed()
+        timer = self._loop.call_later(seconds, self._on_timeout, future)
         try:
             return await future
         except NotSent:
             raise
         except BaseException:  # the caller has given up
             if future.done() and not future.cancelled() and future.exception() is None:
-                self.give(future.result())
+                self.release(future.result())
             else:
                 future.cancel()
-                with contextlib.suppress(ValueError):  # it was passed over meanwhile
+                with contextlib.suppress(ValueError):  # it was skipped meanwhile
                     waiting.remove(future)
             raise
         finally:
@@ -102,14 +101,9 @@ class Pool:
         for connection in idle:
             connection.abort("the connection was idle")
 
-    def retire(self) -> None:
-        """Close the idle connections, and the others when they are free."""
-        self._retired = True
-        self.discard_idle()
-
     def close(self) -> None:
-        """End all connections; requests under way are lost."""
-        self._closed = self._retired = True
+        """Close all connections; responses that are waited for are lost."""
+        self._closed = True
         for task in self._connecting:
             task.cancel()
         for connection in list(self._open):
@@ -117,29 +111,34 @@ class Pool:
         while self._waiting:
             self._fail_first(NotSent("the client is closed"))
 
-    def _connect_some(self) -> None:
-        """Make a connection for each who waits, as far as there is room."""
+    def _connect_as_needed(self) -> None:
+        """Make a connection for each waiting caller, within the limit."""
         if self._closed:
             return
-        room = self._size - len(self._open) - len(self._connecting)
-        for _ in range(min(room, len(self._waiting) - len(self._connecting))):
+        allowed = self._size - len(self._open) - len(self._connecting)
+        for _ in range(min(allowed, len(self._waiting) - len(self._connecting))):
             task = self._loop.create_task(self._connect())
             self._connecting.add(task)
-            task.add_done_callback(self._connected)
+            task.add_done_callback(self._on_connect_done)
 
-    def _connected(self, task: asyncio.Task[None]) -> None:
+    def _on_connect_done(self, task: asyncio.Task[None]) -> None:
         self._connecting.discard(task)
-        self._connect_some()
+        self._connect_as_needed()
+
+    def _new_connection(self) -> Connection:
+        return Connection(
+            self._loop, limits=self._limits, on_free=self.release, on_closed=self._on_closed
+        )
 
     async def _connect(self) -> None:
         try:
-            async with asyncio.timeout(CONNECT):
+            async with asyncio.timeout(self._limits.connect_timeout):
                 _, connection = await self._loop.create_connection(
-                    lambda: Connection(self._loop, freed=self.give, ended=self._ended),
+                    self._new_connection,
                     self._host,
                     self._port,
                     ssl=self._tls,
-                    server_hostname=self._server_name,
+                    server_hostname=None if self._tls is None else self._host,
                 )
         except TimeoutError:
             reason = "connecting took too long"
@@ -148,9 +147,9 @@ class Pool:
         except (OSError, UnicodeError) as exc:
             reason = f"cannot connect to {self._host} port {self._port}: {exc}"
         else:
-            if connection.open:
+            if connection.is_open:
                 self._open.add(connection)
-                self.give(connection)
+                self.release(connection)
                 return
             reason = "the server closed the connection at once"
         self._fail_first(NotSent(reason))
@@ -162,17 +161,17 @@ class Pool:
                 future.set_exception(failure)
                 return
 
-    def _give_up(self, future: "asyncio.Future[Connection]") -> None:
+    def _on_timeout(self, future: "asyncio.Future[Connection]") -> None:
         if future.done():
             return
         self._waiting.remove(future)
         if self._open:
-            future.set_exception(Crowded("no connection came free in time"))
+            future.set_exception(PoolExhausted("no connection became free in time"))
         else:
             future.set_exception(NotSent("connecting took too long"))
 
-    def _ended(self, connection: Connection) -> None:
+    def _on_closed(self, connection: Connection) -> None:
         self._open.discard(connection)
         if connection in self._idle:
             self._idle.remove(connection)
-        self._connect_some()
+        self._connect_as_needed()

@@ -1,150 +1,309 @@
 """When a call is tried again, and with which error it ends.
 
-The rule: a call ends in time, and says the truth about itself. Once a try of it may have been
-applied, no later failure says that it was not.
+Rule: a call ends in time. Once an attempt of it may have been applied, its error never says that it
+was not.
 
-Pauses are random between nothing and a bound that doubles ("full jitter"), so that clients who were
+All delays between attempts in this package are those of :class:`Backoff`: exponential backoff with
+full jitter (AWS architecture blog, "Exponential backoff and jitter"), so that clients that were
 refused together do not come back together.
 """
 
+import asyncio
+import random
 from collections.abc import Callable
+from dataclasses import dataclass
+from enum import Enum, auto
 from typing import Final
 
-from keytables.dynamodb.connection import Lost, NotSent
-from keytables.dynamodb.credentials import WAYS
-from keytables.dynamodb.faults import Fault, Kind
-from keytables.dynamodb.pool import Crowded
+import msgspec
+
+from keytables.dynamodb.connection import HttpResponse, NotSent, ResponseLost
+from keytables.dynamodb.pool import PoolExhausted
+from keytables.dynamodb.signing import CREDENTIALS_HELP
 from keytables.errors import AccessRefused, KeytablesError, Throttled, Unavailable
 
-__all__ = ["PATIENCE", "Course", "ServiceError", "try_seconds"]
+__all__ = [
+    "CALL_TIMEOUT",
+    "Backoff",
+    "ErrorKind",
+    "ErrorResponse",
+    "RetryPolicy",
+    "RetryState",
+    "ServiceError",
+    "read_error",
+]
 
-PATIENCE: Final = 4.0
-"""Seconds a call may take with all its tries."""
-TRY: Final = 1.5
-"""Seconds for one try."""
-LEAST: Final = 0.05
-"""Seconds that must be left for a try to be begun."""
-TRIES: Final = 4
-"""Tries of a call; a patient one has one for each second."""
-BASE: Final = 0.025
-"""Seconds; the bound of the first pause."""
-CAP: Final = 1.0
-"""Seconds; the bound of any pause."""
+CALL_TIMEOUT: Final = 4.0
+"""Seconds for a call with all its attempts."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RetryPolicy:
+    """How often and how long things are tried. Times are in seconds."""
+
+    base_delay: float = 0.025
+    """Upper bound of the first delay; it doubles each time."""
+    max_delay: float = 1.0
+    """Upper bound of any delay."""
+    attempts: int = 4
+    """Of a call; one that may take longer has one for each second."""
+    attempt_timeout: float = 1.5
+    """Of one attempt, at least."""
+    min_remaining: float = 0.05
+    """That must be left for another attempt."""
+    batch_timeout: float = 10.0
+    """For each call of a batch, and for what the database leaves unprocessed."""
+    table_timeout: float = 300.0
+    """For a table to be created, changed or deleted."""
+    random: Callable[[], float] = random.random
+
+    def seconds_per_attempt(self, time_limit: float) -> float:
+        """Return the time of one attempt: a call that may take long asks for something slow."""
+        return max(self.attempt_timeout, time_limit / self.attempts)
+
+
+class Backoff:
+    """The delays between attempts, each random from 0 to a bound that doubles, until a deadline.
+
+    ``deadline``: a time of the event loop. ``attempts``: at most, if given.
+    """
+
+    __slots__ = ("_bound", "_deadline", "_left", "_policy")
+
+    def __init__(
+        self, policy: RetryPolicy, deadline: float, *, attempts: int | None = None
+    ) -> None:
+        self._policy, self._deadline = policy, deadline
+        self._left = attempts
+        self._bound = policy.base_delay
+
+    def next_delay(self, now: float) -> float | None:
+        """Return the seconds until the next attempt, ``None`` if there is no more."""
+        policy = self._policy
+        delay = policy.random() * min(self._bound, policy.max_delay)
+        self._bound = min(self._bound * 2, policy.max_delay)
+        if self._left is not None:
+            self._left -= 1
+            if self._left <= 0:
+                return None
+        return None if now + delay + policy.min_remaining > self._deadline else delay
+
+    async def wait(self, too_late: KeytablesError) -> None:
+        """Sleep until the next attempt; raises ``too_late`` if there is no more."""
+        delay = self.next_delay(asyncio.get_running_loop().time())
+        if delay is None:
+            raise too_late
+        await asyncio.sleep(delay)
 
 
 class ServiceError(Exception):
-    """The database's verdict on a request, for the engine to judge.
+    """The database rejected the request itself, for a reason that the engine has to interpret.
 
-    ``code`` is without the prefix of its namespace, ``body`` the whole answer. ``repeated``: an
-    earlier try of this call may have been applied.
+    ``code`` is without the prefix of its namespace, ``body`` the whole response. ``maybe_applied``:
+    an earlier attempt of this call may have been applied.
     """
 
-    def __init__(self, code: str, message: str, body: bytes, *, repeated: bool = False) -> None:
+    def __init__(
+        self, code: str, message: str, body: bytes, *, maybe_applied: bool = False
+    ) -> None:
         super().__init__(code, message)
         self.code = code
         self.message = message
         self.body = body
-        self.repeated = repeated
+        self.maybe_applied = maybe_applied
 
     def __str__(self) -> str:
         return f"{self.code}: {self.message}"
 
 
-def try_seconds(patience: float) -> float:
-    """The time of one try: a patient call asks for something that takes long."""
-    return max(TRY, patience / TRIES)
+# --- error responses ------------------------------------------------------------------------------
 
 
-class Course:
-    """The failures of one call so far: each says when to try again, or raises how the call ends.
+class ErrorKind(Enum):
+    """What an error response means for the call."""
 
-    ``now`` and ``deadline`` are seconds of one steady clock.
+    REJECTED = auto()  # the request itself: for the engine to interpret
+    THROTTLED = auto()  # not applied, for lack of capacity
+    TRANSIENT = auto()  # not applied, for another reason that passes
+    AMBIGUOUS = auto()  # it is not known whether it was applied
+    FORBIDDEN = auto()  # the caller is known and lacks the permission
+    CREDENTIALS = auto()  # the credentials are unknown or expired
+    SIGNATURE = auto()  # the secret key is wrong, or the clock
+
+
+class ErrorResponse(msgspec.Struct, frozen=True):
+    """``code`` is without the prefix of its namespace; ``HTTP`` and the status where the response
+    is not DynamoDB's. ``message`` may repeat what was sent.
     """
 
-    __slots__ = ("_deadline", "_failed", "_mended", "_random", "_tries", "_what", "repeated")
+    kind: ErrorKind
+    code: str
+    message: str
+    body: bytes
+
+
+class _ErrorBody(msgspec.Struct):
+    type: str = msgspec.field(name="__type", default="")
+    message: str = ""
+    capitalized: str = msgspec.field(name="Message", default="")
+
+
+_decode_body = msgspec.json.Decoder(_ErrorBody).decode
+
+_KINDS: Final = {
+    # The item is in a transaction of another client, or was written in another region just now.
+    "TransactionConflictException": ErrorKind.THROTTLED,
+    "ReplicatedWriteConflictException": ErrorKind.THROTTLED,
+    "ProvisionedThroughputExceededException": ErrorKind.THROTTLED,
+    "ProvisionedThroughputExceeded": ErrorKind.THROTTLED,
+    "RequestLimitExceeded": ErrorKind.THROTTLED,
+    "RequestThrottled": ErrorKind.THROTTLED,
+    "RequestThrottledException": ErrorKind.THROTTLED,
+    "SlowDown": ErrorKind.THROTTLED,
+    "Throttling": ErrorKind.THROTTLED,
+    "ThrottlingException": ErrorKind.THROTTLED,
+    "ThrottledException": ErrorKind.THROTTLED,
+    "TooManyRequestsException": ErrorKind.THROTTLED,
+    "RequestTimeout": ErrorKind.TRANSIENT,
+    "RequestTimeoutException": ErrorKind.TRANSIENT,
+    "InternalFailure": ErrorKind.AMBIGUOUS,
+    "InternalServerError": ErrorKind.AMBIGUOUS,
+    "InternalServerErrorException": ErrorKind.AMBIGUOUS,
+    "ServiceUnavailable": ErrorKind.AMBIGUOUS,
+    "ServiceUnavailableException": ErrorKind.AMBIGUOUS,
+    "AccessDenied": ErrorKind.FORBIDDEN,
+    "AccessDeniedException": ErrorKind.FORBIDDEN,
+    "NotAuthorized": ErrorKind.FORBIDDEN,
+    "ExpiredToken": ErrorKind.CREDENTIALS,
+    "ExpiredTokenException": ErrorKind.CREDENTIALS,
+    "IncompleteSignature": ErrorKind.CREDENTIALS,
+    "IncompleteSignatureException": ErrorKind.CREDENTIALS,
+    "InvalidClientTokenId": ErrorKind.CREDENTIALS,
+    "MissingAuthenticationToken": ErrorKind.CREDENTIALS,
+    "MissingAuthenticationTokenException": ErrorKind.CREDENTIALS,
+    "UnrecognizedClientException": ErrorKind.CREDENTIALS,
+    "InvalidSignatureException": ErrorKind.SIGNATURE,
+    "RequestExpired": ErrorKind.SIGNATURE,
+    "RequestTimeTooSkewed": ErrorKind.SIGNATURE,
+    "SignatureDoesNotMatch": ErrorKind.SIGNATURE,
+}
+
+
+def read_error(response: HttpResponse) -> ErrorResponse:
+    """Classify a response that is no success, by its code, or by its status where it has none."""
+    status = response.status
+    try:
+        error = _decode_body(response.body)
+    except (msgspec.MsgspecError, UnicodeDecodeError):
+        error = _ErrorBody()
+    code = error.type.rpartition("#")[2]
+    kind = _KINDS.get(code)
+    if kind is None:
+        if status == 429:
+            kind = ErrorKind.THROTTLED
+        elif 400 <= status < 500 and code:
+            kind = ErrorKind.REJECTED
+        else:  # a failure of the server, or the response of something that is no such database
+            kind = ErrorKind.AMBIGUOUS
+    message = error.message or error.capitalized
+    return ErrorResponse(kind, code or f"HTTP {status}", message, response.body)
+
+
+# --- one call -------------------------------------------------------------------------------------
+
+
+class RetryState:
+    """The failures of one call so far: each returns the delay before the next attempt, in seconds,
+    or raises the error that the call ends with.
+
+    ``deadline`` and ``now`` are times of the event loop. Error texts contain no message of the
+    server, which may repeat what was sent.
+    """
+
+    __slots__ = ("_backoff", "_subject", "_used", "maybe_applied")
 
     def __init__(
         self,
         operation: str,
         table: str | None,
         *,
+        policy: RetryPolicy,
         deadline: float,
-        patience: float,
-        random: Callable[[], float],
+        time_limit: float,
     ) -> None:
-        self._what = (operation, table)
-        self._deadline = deadline
-        self._tries = max(TRIES, int(patience))
-        self._random = random
-        self._failed = 0
-        self._mended: set[str] = set()
-        self.repeated = False
-        """An earlier try may have been applied."""
+        self._subject = (operation, table)
+        attempts = max(policy.attempts, int(time_limit))
+        self._backoff = Backoff(policy, deadline, attempts=attempts)
+        self._used: set[str] = set()
+        self.maybe_applied = False
+        """An earlier attempt may have been applied."""
 
-    def first(self, remedy: str) -> bool:
-        """Whether this remedy was not tried before; each is, once."""
-        if remedy in self._mended:
+    def first_use(self, remedy: str) -> bool:
+        """Return whether a remedy was not used in this call yet; each is used once."""
+        if remedy in self._used:
             return False
-        self._mended.add(remedy)
+        self._used.add(remedy)
         return True
 
-    def not_sent(self, failure: NotSent, now: float) -> float:
-        """The pause in seconds. Raises Throttled or Unavailable."""
-        if isinstance(failure, Crowded):
+    def on_not_sent(self, failure: NotSent, now: float) -> float:
+        """Raises Throttled or Unavailable."""
+        if isinstance(failure, PoolExhausted):
             raise self._throttled(str(failure)) from failure
-        return self._again(self._unavailable(str(failure)), now)
+        return self._retry(self._unavailable(str(failure)), now)
 
-    def lost(self, failure: Lost, now: float) -> float:
-        """The pause in seconds. Raises Unavailable."""
-        self.repeated = True
-        if failure.stale and self.first("new connection"):
+    def on_response_lost(self, failure: ResponseLost, now: float) -> float:
+        """Raises Unavailable."""
+        self.maybe_applied = True
+        if failure.stale and self.first_use("new connection"):
             return 0.0
-        return self._again(self._unavailable(str(failure)), now)
+        return self._retry(self._unavailable(str(failure)), now)
 
-    def answered(self, fault: Fault, now: float, *, mended: bool) -> float:
-        """The pause in seconds; none if what the server complained of is mended.
+    def on_error(self, error: ErrorResponse, now: float, *, repaired: bool) -> float:
+        """``repaired``: the credentials or the clock that the server refused are others now.
 
         Raises Throttled, Unavailable, AccessRefused or ServiceError.
         """
-        match fault.kind:
-            case Kind.JUDGED:
-                raise ServiceError(fault.code, fault.message, fault.body, repeated=self.repeated)
-            case Kind.FORBIDDEN:
-                raise AccessRefused(*self._what)
-            case Kind.CREDENTIALS | Kind.SIGNATURE if mended:
-                return 0.0
-            case Kind.CREDENTIALS:
-                raise self._unavailable(f"the credentials are refused ({fault.code}). {WAYS}")
-            case Kind.SIGNATURE:
-                raise self._unavailable(
-                    f"the signature is refused ({fault.code}): the secret key does not belong to "
-                    "the access key, or the region or host is not what the server takes itself for"
+        match error.kind:
+            case ErrorKind.REJECTED:
+                raise ServiceError(
+                    error.code, error.message, error.body, maybe_applied=self.maybe_applied
                 )
-            case Kind.THROTTLED:
-                return self._again(self._throttled(fault.code), now)
-            case Kind.BROKEN:
-                self.repeated = True
-        return self._again(self._unavailable(f"the server fails ({fault.code})"), now)
+            case ErrorKind.FORBIDDEN:
+                raise AccessRefused(*self._subject)
+            case ErrorKind.CREDENTIALS | ErrorKind.SIGNATURE if repaired:
+                return 0.0
+            case ErrorKind.CREDENTIALS:
+                raise self._unavailable(
+                    f"the credentials are refused ({error.code}). {CREDENTIALS_HELP}"
+                )
+            case ErrorKind.SIGNATURE:
+                raise self._unavailable(
+                    f"the signature is refused ({error.code}): the secret key does not belong to "
+                    "the access key, or the server has another region or host name"
+                )
+            case ErrorKind.THROTTLED:
+                return self._retry(self._throttled(error.code), now)
+            case ErrorKind.AMBIGUOUS:
+                self.maybe_applied = True
+        return self._retry(self._unavailable(f"the server fails ({error.code})"), now)
 
-    def _again(self, error: KeytablesError, now: float) -> float:
-        bound = min(CAP, BASE * 2.0**self._failed)
-        self._failed += 1
-        pause = self._random() * bound
-        if self._failed >= self._tries or now + pause + LEAST > self._deadline:
+    def _retry(self, error: KeytablesError, now: float) -> float:
+        delay = self._backoff.next_delay(now)
+        if delay is None:
             try:
                 raise error
             finally:
-                del error  # it refers to this frame, and would keep all that a call held
-        return pause
+                del error  # it refers to this frame, and would keep everything the call held
+        return delay
 
     def _throttled(self, reason: str) -> KeytablesError:
-        if self.repeated:
-            return self._unavailable(f"an earlier try may have been applied; now {reason}")
+        if self.maybe_applied:
+            return self._unavailable(f"an earlier attempt may have been applied; now {reason}")
         return Throttled(self._text(reason))
 
     def _unavailable(self, reason: str) -> Unavailable:
         return Unavailable(self._text(reason))
 
     def _text(self, reason: str) -> str:
-        operation, table = self._what
+        operation, table = self._subject
         return f"{operation} on table {table!r}: {reason}" if table else f"{operation}: {reason}"

@@ -1,7 +1,8 @@
-"""Requests of the writes of one table, put into words once for each condition and update.
+"""Request templates: the conditional writes of a table, compiled once for each condition and
+update, so that a call only adds values.
 
-The one rule: a call only adds values. A second wording is made only where a parameter is the empty
-set, which DynamoDB cannot be sent.
+Where parameters are the empty set, which cannot be sent to DynamoDB, the expression is another one
+and compiled once for these parameters.
 """
 
 from collections.abc import Callable, Mapping
@@ -10,18 +11,18 @@ from typing import Final, TypeAlias
 
 import msgspec
 
-from keytables.dynamodb.codec import Wire, dumps, wire
-from keytables.dynamodb.conditions import (
+from keytables.dynamodb.codec import AttributeValue, dumps, encode_value
+from keytables.dynamodb.expressions import (
     NOW,
-    Alias,
-    has_order,
-    holds_on_nothing,
-    of_beginning,
-    of_update,
-    of_write,
+    Placeholders,
+    UpdateActions,
+    create_condition,
+    holds_for_missing_item,
+    is_ordered,
+    update_actions,
+    update_condition,
+    write_condition,
 )
-from keytables.dynamodb.updates import Parts, parts_of
-from keytables.engine import Values
 from keytables.errors import SchemaError
 from keytables.expressions import (
     And,
@@ -35,10 +36,18 @@ from keytables.expressions import (
     Update,
 )
 from keytables.schema import Table
+from keytables.values import Values
 
-__all__ = ["Bound", "Check", "Request", "Template", "beginning", "head"]
+__all__ = [
+    "BoundExpression",
+    "TimedRequest",
+    "ValueCheck",
+    "WriteTemplate",
+    "create_request",
+    "request_head",
+]
 
-Check: TypeAlias = Callable[[object], object]
+ValueCheck: TypeAlias = Callable[[object], object]
 """Raises SchemaError for a value that an attribute cannot hold."""
 
 _RETURNING: Final = {
@@ -47,117 +56,122 @@ _RETURNING: Final = {
     Returning.NEW: "ALL_NEW",
 }
 _NO_VALUES: Final[Values] = {}
-_NO_PARTS: Final = Parts({}, (), {}, {})
+_NO_ACTIONS: Final = UpdateActions({}, (), {}, {})
 
 
-def head(name: str, **members: object) -> bytes:
-    """Return the beginning of a request on the table of that name: JSON without its last brace."""
-    return dumps({"TableName": name, **members})[:-1]
+def request_head(table_name: str, **members: object) -> bytes:
+    """Return the beginning of a request on a table: JSON without its closing brace."""
+    return dumps({"TableName": table_name, **members})[:-1]
 
 
-class Request(msgspec.Struct, frozen=True):
-    """A request but for the time at which it is to be judged, which some need."""
+class TimedRequest(msgspec.Struct, frozen=True):
+    """A request without the time at which expiry is judged, which some need."""
 
     begin: bytes
     end: bytes
     needs_now: bool
 
     def at(self, now: float) -> bytes:
-        """Return the request, to be judged at the time ``now``."""
+        """Return the request as of the time ``now``."""
         if not self.needs_now:
             return self.begin + self.end
         return b'%b"%b":{"N":"%b"}%b' % (self.begin, NOW.encode(), repr(now).encode(), self.end)
 
 
 @dataclass(frozen=True, slots=True)
-class _Wording:
-    """Everything but key or item, and values. ``places`` are the parameters in it, and theirs."""
+class CompiledExpression:
+    """Everything of a request but the key or item, and the values.
+
+    ``params``: parameters and their placeholders. ``actions``: those of an update.
+    """
 
     begin: bytes
-    places: tuple[tuple[str, str], ...]
-    literals: Mapping[str, Wire]
+    params: tuple[tuple[str, str], ...]
+    literals: Mapping[str, AttributeValue]
     needs_now: bool
-    parts: Parts
+    actions: UpdateActions
 
     @classmethod
-    def of(cls, head: bytes, alias: Alias, condition: str | None, parts: Parts) -> "_Wording":
+    def of(
+        cls, head: bytes, to: Placeholders, condition: str | None, actions: UpdateActions
+    ) -> "CompiledExpression":
         members: dict[str, object] = {}
         if condition is not None:
             members["ConditionExpression"] = condition
             members["ReturnValuesOnConditionCheckFailure"] = "ALL_OLD"
-        if change := parts.text(alias):
-            members["UpdateExpression"] = change
-        if alias.names:
+        if update := actions.text(to):
+            members["UpdateExpression"] = update
+        if to.names:
             members["ExpressionAttributeNames"] = {
-                placeholder: name for name, placeholder in alias.names.items()
+                placeholder: name for name, placeholder in to.names.items()
             }
         begin = head + b"," + dumps(members)[1:-1] if members else head
-        return cls(begin, tuple(alias.params.items()), alias.literals, alias.now, parts)
+        return cls(begin, tuple(to.params.items()), to.literals, to.needs_now, actions)
 
 
-class Bound(msgspec.Struct, frozen=True):
-    """A wording with the values of one call, by their placeholders."""
+class BoundExpression(msgspec.Struct, frozen=True):
+    """An expression with the values of one call, by their placeholders."""
 
-    wording: _Wording
-    values: Mapping[str, Wire]
+    expression: CompiledExpression
+    values: Mapping[str, AttributeValue]
 
-    def request(self, what: bytes) -> Request:
-        """Return the request about ``what``: its key or item as a member in JSON."""
-        wording = self.wording
-        begin = b"%b,%b" % (wording.begin, what)
+    def request(self, target: bytes) -> TimedRequest:
+        """Return the request for a key or item, given as a member in JSON."""
+        expression = self.expression
+        begin = b"%b,%b" % (expression.begin, target)
         if not self.values:
-            return Request(begin, b"}", needs_now=False)
+            return TimedRequest(begin, b"}", needs_now=False)
         begin += b',"ExpressionAttributeValues":{'
         end = dumps(self.values)[1:] + b"}"
-        return Request(begin, b"," + end if wording.needs_now else end, wording.needs_now)
+        needs_now = expression.needs_now
+        return TimedRequest(begin, b"," + end if needs_now else end, needs_now)
 
 
 @dataclass(slots=True)
-class _Use:
+class _ParameterUse:
     """What the value of a parameter must be fit for."""
 
-    ordering: bool = False
+    ordered: bool = False
     members: bool = False
-    checks: list[Check] = field(default_factory=list)
+    checks: list[ValueCheck] = field(default_factory=list)
 
 
-class Template:
+class WriteTemplate:
     """A conditional put or delete, or an update, of one table.
 
-    ``checks`` judge the attributes that are keys of an index, or the expiry. Raises SchemaError for
-    an expression that no values can make good.
+    ``checks``: of the attributes that are keys of an index, or the expiry. Raises SchemaError for
+    an expression that is wrong whatever the values.
     """
 
     def __init__(
         self,
         table: Table,
-        name: str,
+        table_name: str,
         condition: Condition | None,
         update: Update | None = None,
         returning: Returning = Returning.NOTHING,
         *,
-        checks: Mapping[str, Check],
+        checks: Mapping[str, ValueCheck],
     ) -> None:
         self._table = table
         self._condition, self._update = condition, update
-        self._head = head(name, ReturnValues=_RETURNING[returning])
-        self._uses: dict[str, _Use] = {}
-        self._wordings: dict[frozenset[str], _Wording] = {}
-        self.on_nothing = holds_on_nothing(condition)
-        """Whether the condition holds where there is no item."""
+        self._head = request_head(table_name, ReturnValues=_RETURNING[returning])
+        self._uses: dict[str, _ParameterUse] = {}
+        self._compiled: dict[frozenset[str], CompiledExpression] = {}
+        self.holds_for_missing_item = holds_for_missing_item(condition)
         if condition is not None:
             self._note_condition(condition)
         if update is not None:
             self._note_update(update, checks)
-        self._wording(frozenset())
+        self._compile(frozenset())
 
-    def bind(self, values: Values | None) -> Bound:
-        """Return the request with these values, which may be changed after the call.
+    def bind(self, values: Values | None) -> BoundExpression:
+        """Return the expression with these values, which may be changed after the call.
 
         Raises SchemaError for one that is missing or does not fit.
         """
         given = _NO_VALUES if values is None else values
-        sent: dict[str, Wire] = {}
+        encoded: dict[str, AttributeValue] = {}
         empty: frozenset[str] = frozenset()
         for name, use in self._uses.items():
             if name not in given:
@@ -165,32 +179,36 @@ class Template:
             value = given[name]
             for check in use.checks:
                 check(value)
-            found = wire(value, name)
+            found = encode_value(value, name)
             if found is None:
                 empty |= {name}
             else:
-                sent[name] = found
-            if use.ordering and (found is None or not has_order(found)):
+                encoded[name] = found
+            if use.ordered and (found is None or not is_ordered(found)):
                 raise SchemaError(f"{name!r}: only numbers, text and bytes have an order")
             if use.members and found is not None:
                 _check_members(name, found)
-        wording = self._wording(empty)
-        return Bound(
-            wording, {**{at: sent[name] for name, at in wording.places}, **wording.literals}
-        )
+        expression = self._compile(empty)
+        bound = {placeholder: encoded[name] for name, placeholder in expression.params}
+        return BoundExpression(expression, {**bound, **expression.literals})
 
-    def _wording(self, empty: frozenset[str]) -> _Wording:
-        found = self._wordings.get(empty)
+    def _compile(self, empty: frozenset[str]) -> CompiledExpression:
+        found = self._compiled.get(empty)
         if found is not None:
             return found
-        alias, table, condition, update = Alias(empty), self._table, self._condition, self._update
+        to, table, condition, update = (
+            Placeholders(empty),
+            self._table,
+            self._condition,
+            self._update,
+        )
         if update is not None:
-            parts = parts_of(update, alias)
-            stated = of_update(table, condition, alias, creates=update.creates)
+            actions = update_actions(update, to)
+            text = update_condition(table, condition, to, creates=update.creates)
         else:
-            parts = _NO_PARTS
-            stated = None if condition is None else of_write(table, condition, alias)
-        made = self._wordings[empty] = _Wording.of(self._head, alias, stated, parts)
+            actions = _NO_ACTIONS
+            text = None if condition is None else write_condition(table, condition, to)
+        made = self._compiled[empty] = CompiledExpression.of(self._head, to, text, actions)
         return made
 
     def _note_condition(self, condition: Condition) -> None:
@@ -201,10 +219,10 @@ class Template:
             case Not(inner):
                 self._note_condition(inner)
             case Compare(_, operator, Param(name)):
-                use = self._uses.setdefault(name, _Use())
-                use.ordering = use.ordering or operator not in ("==", "!=")
+                use = self._uses.setdefault(name, _ParameterUse())
+                use.ordered = use.ordered or operator not in ("==", "!=")
 
-    def _note_update(self, update: Update, checks: Mapping[str, Check]) -> None:
+    def _note_update(self, update: Update, checks: Mapping[str, ValueCheck]) -> None:
         members = {**update.added, **update.taken}
         for name in self._table.key_names:
             if name in (*update.assigned, *update.remove, *members):
@@ -215,26 +233,27 @@ class Template:
             self._note_assigned(operand, checks.get(name))
         for name, operand in members.items():
             if isinstance(operand, Param):
-                self._uses.setdefault(operand.name, _Use()).members = True
-            elif (literal := wire(operand, name)) is not None:
+                self._uses.setdefault(operand.name, _ParameterUse()).members = True
+            elif (literal := encode_value(operand, name)) is not None:
                 _check_members(name, literal)
 
-    def _note_assigned(self, operand: Operand, check: Check | None) -> None:
+    def _note_assigned(self, operand: Operand, check: ValueCheck | None) -> None:
         if isinstance(operand, Param):
-            use = self._uses.setdefault(operand.name, _Use())
+            use = self._uses.setdefault(operand.name, _ParameterUse())
             if check is not None:
                 use.checks.append(check)
         elif check is not None:
             check(operand)
 
 
-def beginning(table: Table, name: str) -> Bound:
-    """Return the put of an item where there is none, or only an expired one."""
-    alias = Alias()
-    wording = _Wording.of(head(name), alias, of_beginning(table, alias), _NO_PARTS)
-    return Bound(wording, wording.literals)
+def create_request(table: Table, table_name: str, item: bytes) -> TimedRequest:
+    """Return the put of an item (as JSON) where there is none, or only an expired one."""
+    to = Placeholders()
+    head, condition = request_head(table_name), create_condition(table, to)
+    expression = CompiledExpression.of(head, to, condition, _NO_ACTIONS)
+    return BoundExpression(expression, expression.literals).request(b'"Item":' + item)
 
 
-def _check_members(name: str, sent: Wire) -> None:
-    if "SS" not in sent:
+def _check_members(name: str, value: AttributeValue) -> None:
+    if "SS" not in value:
         raise SchemaError(f"{name!r}: expected a set of text to add or take")

@@ -1,26 +1,24 @@
 """The embedded engine: tables in one SQLite file, shared by any number of processes.
 
-The one rule: the event loop is never held for longer than a millisecond. Reads are answered on the
-loop; writes run there in short slices inside a transaction; whatever may wait for a lock or for the
-disk happens in a thread.
+Rule: the event loop is never blocked for longer than a millisecond. Reads run on the loop; writes
+run there in short slices inside a transaction; whatever may wait for a lock or for the disk runs in
+a thread.
 
-    engine      opens the file, makes and drops tables
-    handle      the writes of one table
-    reads       the reads of one table
-    statements  the SQL text of one table
-    codec       an item as one blob and the columns beside it
-    compile     conditions and updates as functions over items
-    operations  one submitted write, of each kind
-    indexes     dropping and making them around the loading of a table
-    scans       queries whose index is missing
-    writer      group commit: submitted writes, in order, a transaction at a time
-    locks       turns among the writers of several processes, and a claim
-    ranges      ranges of sort keys as bounds of a statement
-    joint       one answer for several writes
-    aide        the thread, and how a busy loop lets it run
-    checkpoint  moving the write-ahead log into the file
-    sweeper     removing expired items
-    database    connections, file checks, errors of SQLite as ours
+    engine         opens the file, creates and drops tables
+    table          one table: its writes and reads
+    codec          items as rows
+    conditional    conditions and updates, and the writes that read the item first
+    write_queue    submitted writes, in order, until they are completed
+    writer         group commit: transactions of queued writes
+    worker_thread  the writer's thread, and how a busy loop lets it run
+    locks          fair lock among the writers of several processes
+    queries        a query as a statement and its values
+    reader         pages of queries, on the loop or in a thread
+    statements     the SQL schema of a table, and statements for single rows
+    indexes        secondary indexes during and after a bulk load
+    sweeper        removal of expired items
+    checkpoint     copying the write-ahead log into the file
+    database       connections, checks of the file, translation of errors
 """
 
 from keytables.sqlite.engine import SqliteEngine

@@ -1,87 +1,134 @@
-"""An item as one blob.
+"""Items as rows: the columns of keys, expiry and indexes, and the whole item as a blob.
 
-The one rule: what is read equals what was written, kinds included.
+Rule: the item that is read equals the one that was written, types included.
 
 The blob is MessagePack of the whole item, keys included; a set of text is the extension type 1
 holding the sorted members.
 """
 
-from typing import Final, cast
+from typing import Final, TypeAlias, cast
 
 import msgspec
 
-from keytables.checks import PLAIN, check_names, check_size, snapshot
+from keytables.checks import PLAIN_TYPES, check_names, check_size, key_check, key_checks, snapshot
 from keytables.errors import SchemaError
-from keytables.schema import MAX_ITEM_SIZE, Item, Value
+from keytables.schema import Key, Table
+from keytables.values import MAX_ITEM_SIZE, MAX_SORT_KEY, Item, Value
 
-__all__ = ["pack", "unpack"]
+__all__ = ["Row", "RowCodec", "pack", "unpack"]
+
+Row: TypeAlias = tuple[str | int | float | bytes | None, ...]
+"""The values of a row, in the order of ``Statements.put``."""
 
 _SET: Final = 1
+_INT64: Final = 2**63
 
-# An item counts at most four times its blob (an empty list in a list: one byte, counted as four),
-# so below this nothing needs counting.
-_SURELY_SMALL: Final = MAX_ITEM_SIZE // 4
+# The size of an item is at most four times that of its blob (an empty list in a list is one byte of
+# the blob and counts as four), so a smaller blob needs no exact count.
+_CERTAINLY_SMALL: Final = MAX_ITEM_SIZE // 4
 
 _encode = msgspec.msgpack.Encoder().encode
 
 
-def _extension(code: int, data: memoryview) -> frozenset[str]:
+def _decode_extension(code: int, data: memoryview) -> frozenset[str]:
     if code != _SET:
         raise ValueError(f"unknown extension type {code} in an item")
     return frozenset(msgspec.msgpack.decode(data, type=list[str]))
 
 
-_decode = msgspec.msgpack.Decoder(dict, ext_hook=_extension).decode
+_decode = msgspec.msgpack.Decoder(dict, ext_hook=_decode_extension).decode
 
 
 def unpack(blob: bytes) -> Item:
-    """Return the item of a blob, a fresh one each time."""
+    """Return the item of a blob, a new object each time."""
     return cast(Item, _decode(blob))
 
 
 def pack(item: Item) -> bytes:
     """Return the blob of an item. Raises SchemaError and ItemTooLarge."""
-    check_names(item)
-    wire: dict[str, object] | None = None
-    unlike = () if PLAIN.issuperset(map(type, item.values())) else item.items()
-    for name, value in unlike:
-        if type(value) not in PLAIN and not _plain_map(value):
-            if wire is None:
-                wire = dict(item)
-            checked = snapshot(value, name)
-            if checked == frozenset():
-                del wire[name]
-            else:
-                wire[name] = _wire(checked)
+    if "" in item:
+        check_names(item)
+    encoded: dict[str, object] | None = None
+    if not PLAIN_TYPES.issuperset(map(type, item.values())):
+        for name, value in item.items():
+            if type(value) not in PLAIN_TYPES and not _is_plain_map(value):
+                if encoded is None:
+                    encoded = dict(item)
+                checked = snapshot(value, name)
+                if checked == frozenset():
+                    del encoded[name]
+                else:
+                    encoded[name] = _encodable(checked)
     try:
-        blob = _encode(item if wire is None else wire)
+        blob = _encode(item if encoded is None else encoded)
     except OverflowError:
         raise SchemaError("an integer of the item is not within 64 bits") from None
     except UnicodeEncodeError:
         raise SchemaError("text of the item holds a surrogate, which UTF-8 has not") from None
-    if len(blob) > _SURELY_SMALL:
+    if len(blob) > _CERTAINLY_SMALL:
         check_size(item)
     return blob
 
 
-def _plain_map(value: Value) -> bool:
-    """Whether a value is a map that can be stored as it is: a short way for most maps."""
+def _is_plain_map(value: Value) -> bool:
+    """Whether a value is a map that needs neither a check nor a copy, as most maps are."""
     if type(value) is not dict:
         return False
-    for key, inner in value.items():
-        if type(key) is not str or not key or type(inner) not in PLAIN:
+    for key, member in value.items():
+        if type(key) is not str or not key or type(member) not in PLAIN_TYPES:
             return False
     return True
 
 
-def _wire(value: Value) -> object:
-    """Return what MessagePack is given for a value that ``snapshot`` returned."""
-    if type(value) in PLAIN:
+def _encodable(value: Value) -> object:
+    """Return a value that ``snapshot`` returned as MessagePack's encoder takes it."""
+    if type(value) in PLAIN_TYPES:
         return value
     if isinstance(value, frozenset):
         return msgspec.msgpack.Ext(_SET, _encode(sorted(value)))
     if isinstance(value, dict):
-        return {key: _wire(inner) for key, inner in value.items()}
+        return {key: _encodable(member) for key, member in value.items()}
     if isinstance(value, list):
-        return [_wire(inner) for inner in value]
+        return [_encodable(member) for member in value]
     return value
+
+
+class RowCodec:
+    """Encodes the items of one table.
+
+    ``indexed``: the indexed attributes that have a column besides the key. ``blob_column``: the
+    position of the blob in a row.
+    """
+
+    __slots__ = ("_expiry", "_indexed", "_keys", "blob_column")
+
+    def __init__(self, table: Table, indexed: tuple[Key, ...]) -> None:
+        self._keys = tuple(zip(table.key_names, key_checks(table), strict=True))
+        self._indexed = tuple((key.name, key_check(key, MAX_SORT_KEY)) for key in indexed)
+        self._expiry = table.expiry
+        self.blob_column = len(self._keys) + (table.expiry is not None)
+
+    def row(self, item: Item) -> Row:
+        """Return the row of an item. Raises SchemaError and ItemTooLarge."""
+        row: list[str | int | float | bytes | None]
+        row = [check(item.get(name)) for name, check in self._keys]
+        blob = pack(item)
+        if self._expiry is not None:
+            expiry = item.get(self._expiry)
+            if type(expiry) is not int or not 0 < expiry < _INT64:
+                expiry = _expiry_time(expiry, self._expiry)
+            row.append(expiry)
+        row.append(blob)
+        if self._indexed:
+            row += [check(item[name]) if name in item else None for name, check in self._indexed]
+        return tuple(row)
+
+
+def _expiry_time(value: Value, name: str) -> float | None:
+    if value is None:
+        return None
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise SchemaError(f"expiry {name!r}: expected a number, got {type(value).__name__}")
+    if value >= _INT64:
+        raise SchemaError(f"expiry {name!r} is out of range")
+    return value if value > 0 else None

@@ -1,13 +1,13 @@
-"""The embedded engine: opens the file, makes and drops tables, keeps the sweeper going.
+"""The embedded engine: opens a file, creates, opens and drops its tables.
 
-The one rule: the file's catalog says what tables there are; a declaration that disagrees with it is
-refused, never adapted to.
+Rule: the catalog in the file is the truth about its tables; a declaration that differs is refused.
 """
 
 import asyncio
 import contextlib
 import os
 import time
+from functools import partial
 from typing import Self, cast
 
 import apsw
@@ -17,12 +17,12 @@ from keytables.engine import Clock, Engine, TableHandle
 from keytables.errors import KeytablesError, SchemaError, Unavailable
 from keytables.schema import Capacity, Table
 from keytables.sqlite.database import Database, translate
-from keytables.sqlite.handle import SqliteTable
 from keytables.sqlite.indexes import Indexes
-from keytables.sqlite.operations import Call
-from keytables.sqlite.scans import Scans
+from keytables.sqlite.reader import Reader
 from keytables.sqlite.statements import Statements
-from keytables.sqlite.sweeper import AT_ONCE, BATCH, Sweeper
+from keytables.sqlite.sweeper import SWEEP_ROWS, ExpiredItems, Sweeper
+from keytables.sqlite.table import SqliteTable
+from keytables.sqlite.write_queue import RunFunction
 from keytables.sqlite.writer import Writer
 
 __all__ = ["SqliteEngine"]
@@ -31,20 +31,23 @@ __all__ = ["SqliteEngine"]
 class SqliteEngine(Engine):
     """Tables in one SQLite file, which several processes may use at once.
 
-    Belongs to the event loop it was opened on. Beside the file lie its ``-wal`` and ``-shm``, and
-    the lock files ``-queue``, ``-turn`` and, once a table was loaded, ``-indexes``. Open it after a
-    fork, never before.
+    Belongs to the event loop it was opened on. Beside the file are its ``-wal`` and ``-shm``, and
+    the lock files ``-queue``, ``-turn`` and, after a bulk load, ``-indexes``. Open it after a fork,
+    never before.
     """
 
     def __init__(
         self, database: Database, *, clock: Clock, writer: Writer, sweep_interval: float
     ) -> None:
         self._database, self._clock, self._writer = database, clock, writer
-        self._indexes, self._scans = Indexes(database, writer), Scans(database.path)
+        self._queue = writer.queue
+        self._reader = Reader(database.reader, database.path)
+        self._indexes = Indexes(database, self._queue)
         self._handles: dict[str, SqliteTable] = {}
-        self._closing: asyncio.Future[None] | None = None
+        self._expired = ExpiredItems(self._queue, self._reader, clock)
         loop = asyncio.get_running_loop()
-        self._sweeper = Sweeper(loop, self._sweep_some, sweep_interval)
+        self._sweeper = Sweeper(loop, self._expired.remove_some, sweep_interval)
+        self._closing: asyncio.Future[None] | None = None
 
     @classmethod
     async def open(
@@ -58,19 +61,18 @@ class SqliteEngine(Engine):
         max_waiting_bytes: int = 64 << 20,
         wipe: bool = False,
     ) -> Self:
-        """Open the file at ``path``, making it and its folder when missing.
+        """Open the file at ``path``; it and its folder are created when missing.
 
-        ``sweep_interval``: seconds between two removals of expired items, spread by ±50 %.
-        ``lock_timeout``: seconds a write waits for other processes before it is Throttled, and so
-        what ``close`` waits for one that has the turn and does nothing.
-        ``max_waiting``, ``max_waiting_bytes``: writes submitted and not answered; further ones are
-        Throttled. ``wipe``: what is deleted is overwritten in the file, and ``close`` empties the
-        log unless another process is using it right then. Raises Unavailable: no such folder and
-        none can be made, not writable, not a database, another program's, of a newer version, kept
-        locked before it was made, SQLite too old.
+        ``sweep_interval``: seconds between two removals of expired items, at random by ±50 %.
+        ``lock_timeout``: seconds a write waits for other processes before it is Throttled; also the
+        longest wait of ``close`` for another process. ``max_waiting``, ``max_waiting_bytes``: the
+        writes that may be incomplete; further ones are Throttled. ``wipe``: deleted data is
+        overwritten in the file, and ``close`` empties the log unless another process is writing.
+        Raises Unavailable: the folder cannot be created, or the file is not writable, not a
+        database, of another program, of a newer version, or locked; or SQLite is too old.
         """
         loop = asyncio.get_running_loop()
-        database = await loop.run_in_executor(None, Database, path, wipe)
+        database = await loop.run_in_executor(None, partial(Database, path, wipe=wipe))
         writer = Writer(
             loop,
             database,
@@ -86,56 +88,59 @@ class SqliteEngine(Engine):
         *,
         capacity: Capacity | None = None,  # noqa: ARG002 - a file has none
     ) -> TableHandle:
-        found = self._declared(table.name)
-        if found is None:
-            await self._writer.submit(Call(lambda cursor: _make(cursor, table), heavy=True))
-            found = self._declared(table.name)
-            if found is None:  # dropped by another process in between
+        entry = self._catalog_entry(table.name)
+        if entry is None:
+            create = RunFunction(lambda cursor: _create(cursor, table), is_slow=True)
+            await self._queue.submit(create)
+            entry = self._catalog_entry(table.name)
+            if entry is None:  # dropped by another process in between
                 return await self.ensure_table(table)
-        number, declared = found
-        if not _same(declared, table):
+        number, stored = entry
+        if not _is_same(stored, table):
             raise SchemaError(
                 f"table {table.name!r} exists with other keys, indexes or expiry: "
-                f"{declared} instead of {table}"
+                f"{stored} instead of {table}"
             )
         handle = self._handles.get(table.name)
         name = _sql_name(table.name, number)
         if handle is None or handle.statements.name != name:
             handle = self._handles[table.name] = SqliteTable(
                 table,
-                Statements(declared, name),
-                writer=self._writer,
-                reader=self._database.reader,
-                scans=self._scans,
+                Statements(stored, name),
+                queue=self._queue,
+                reader=self._reader,
                 indexes=self._indexes,
                 clock=self._clock,
             )
-        # A store that cannot be written now is read without them, and tells those who write.
+            self._expired.tables[table.name] = handle.statements
+        # A store that cannot be written now is read without its indexes.
         with contextlib.suppress(KeytablesError):
-            await self._indexes.complete(handle.statements)
+            await self._indexes.create_missing(handle.statements)
         return handle
 
     async def drop_table(self, name: str) -> None:
-        found = self._declared(name)
-        if found is None:
+        entry = self._catalog_entry(name)
+        if entry is None:
             return
-        statements = Statements(found[1], _sql_name(name, found[0]))
+        number, stored = entry
+        statements = Statements(stored, _sql_name(name, number))
 
-        def empty(cursor: apsw.Cursor) -> int:
+        def delete_some(cursor: apsw.Cursor) -> int:
             with contextlib.suppress(apsw.SQLError):  # another process dropped it too
-                cursor.execute(statements.empty, (BATCH,))
+                cursor.execute(statements.delete_some, (SWEEP_ROWS,))
                 return cursor.connection.changes()
             return 0
 
         def drop(cursor: apsw.Cursor) -> None:
-            cursor.execute("DELETE FROM catalog WHERE id = ?", (found[0],))
+            cursor.execute("DELETE FROM catalog WHERE id = ?", (number,))
             cursor.execute(statements.drop)
 
-        # Row by row first: dropping a full table holds the turn for as long as the table is large.
-        while await self._writer.submit(Call(empty)) == BATCH:
+        # The rows first: dropping a full table holds the lock for as long as the table is large.
+        while await self._queue.submit(RunFunction(delete_some)) == SWEEP_ROWS:
             pass
-        await self._writer.submit(Call(drop, heavy=True))
+        await self._queue.submit(RunFunction(drop, is_slow=True))
         self._handles.pop(name, None)
+        self._expired.tables.pop(name, None)
 
     async def table_names(self) -> list[str]:
         try:
@@ -145,11 +150,8 @@ class SqliteEngine(Engine):
             raise translate(error) from error
 
     async def sweep(self) -> int:
-        """Remove all items expired by now, in all tables used so far; return how many."""
-        total = 0
-        while count := await self._sweep_some():
-            total += count
-        return total
+        """Remove all items that are expired by now, of all open tables; return how many."""
+        return await self._expired.remove_all()
 
     async def close(self) -> None:
         if self._closing is not None:
@@ -158,21 +160,15 @@ class SqliteEngine(Engine):
         loop = asyncio.get_running_loop()
         self._closing = loop.create_future()
         await self._sweeper.close()
-        await self._scans.close()
+        await self._reader.close()
         close = self._database.close
         if not await self._writer.close(self._database.close_writer):
             close = self._database.close_readers
         await loop.run_in_executor(None, close)
         self._closing.set_result(None)
 
-    async def _sweep_some(self) -> int:
-        for handle in list(self._handles.values()):
-            if count := await handle.sweep(BATCH, AT_ONCE):
-                return count
-        return 0
-
-    def _declared(self, name: str) -> tuple[int, Table] | None:
-        """Return id and declaration of a table of the file."""
+    def _catalog_entry(self, name: str) -> tuple[int, Table] | None:
+        """Return the id and the declaration of a table of the file."""
         try:
             rows = self._database.reader.execute(
                 "SELECT id, declaration FROM catalog WHERE name = ?", (name,)
@@ -189,8 +185,8 @@ class SqliteEngine(Engine):
         return cast(int, number), table
 
 
-def _make(cursor: apsw.Cursor, table: Table) -> None:
-    """Make a table unless another process has done so."""
+def _create(cursor: apsw.Cursor, table: Table) -> None:
+    """Create a table unless another process has done so."""
     if cursor.execute("SELECT 1 FROM catalog WHERE name = ?", (table.name,)).get:
         return
     cursor.execute(
@@ -202,8 +198,8 @@ def _make(cursor: apsw.Cursor, table: Table) -> None:
         cursor.execute(statement)
 
 
-def _same(stored: Table, declared: Table) -> bool:
-    """Whether two declarations are one, whatever the order of their indexes."""
+def _is_same(stored: Table, declared: Table) -> bool:
+    """Whether two declarations are equal apart from the order of their indexes."""
     return (stored.partition, stored.sort, stored.expiry) == (
         declared.partition,
         declared.sort,
@@ -212,5 +208,5 @@ def _same(stored: Table, declared: Table) -> bool:
 
 
 def _sql_name(name: str, number: int) -> str:
-    # The number tells a table from a former one of the same name, and SQLite ignores case.
+    # The number distinguishes a table from a dropped one of its name; and SQLite ignores case.
     return f'"{name}~{number}"'

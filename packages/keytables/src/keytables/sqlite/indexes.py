@@ -1,10 +1,10 @@
-"""The declared indexes of a table: dropped while it is filled, and made when they are missing.
+"""Secondary indexes: dropped during a bulk load, and created where they are missing.
 
-The one rule: an index is a matter of speed, never of meaning. Whoever opens a table whose indexes
-are missing makes them, unless the one who dropped them is still alive and will.
+Rule: results never depend on whether an index exists. Whoever opens a table whose indexes are
+missing creates them, unless the process that dropped them is alive: then that one will.
 
-To follow every row of a table that grows costs several times what making an index of the whole
-does: its rows come in an order of their own, and each of them changes another page.
+Updating an index for every row of a bulk load costs several times what creating the index
+afterwards does: the rows arrive in another order, and each of them changes another page.
 """
 
 from collections.abc import AsyncIterator, Callable
@@ -15,72 +15,72 @@ import apsw
 
 from keytables.errors import Unavailable
 from keytables.sqlite.database import Database, translate
-from keytables.sqlite.locks import Claim
-from keytables.sqlite.operations import Call
+from keytables.sqlite.locks import FileLock
 from keytables.sqlite.statements import Statements
-from keytables.sqlite.writer import Writer
+from keytables.sqlite.write_queue import RunFunction, WriteQueue
 
 __all__ = ["Indexes"]
 
 
 class Indexes:
-    """Those of all tables of one file. One table is loaded at a time."""
+    """The indexes of all tables of one file. One table is loaded at a time."""
 
-    __slots__ = ("_claim", "_reader", "_writer")
+    __slots__ = ("_lock", "_queue", "_reader")
 
-    def __init__(self, database: Database, writer: Writer) -> None:
-        self._reader, self._writer = database.reader, writer
-        self._claim = Claim(f"{database.path}-indexes")
+    def __init__(self, database: Database, queue: WriteQueue) -> None:
+        self._reader, self._queue = database.reader, queue
+        self._lock = FileLock(f"{database.path}-indexes")
 
-    async def complete(self, of: Statements) -> None:
-        """Make those that are missing, unless somebody loads a table or is making them."""
-        if self._missing(of) and self._claimed():
+    async def create_missing(self, statements: Statements) -> None:
+        """Create the missing indexes, unless a table is being loaded or they are being created."""
+        if self._missing(statements) and self._try_acquire():
             try:
-                await self._make(of)
+                await self._create(statements)
             finally:
-                self._claim.give()
+                self._lock.release()
 
     @asynccontextmanager
-    async def loading(self, of: Statements) -> AsyncIterator[None]:
-        """See `TableHandle.loading`. If it ends with an error, making them is left to the next who
-        opens the table.
+    async def loading(self, statements: Statements) -> AsyncIterator[None]:
+        """See ``TableHandle.loading``. After an error inside, the next process that opens the table
+        creates the indexes.
         """
-        if not self._claimed():
+        if not self._try_acquire():
             yield
             return
         try:
-            if not await self._submit(of, partial(_drop_if_empty, of)):
-                await self._make(of)
+            if not await self._run(statements, partial(_drop_if_empty, statements)):
+                await self._create(statements)
             yield
-            await self._make(of)
+            await self._create(statements)
         finally:
-            self._claim.give()
+            self._lock.release()
 
-    def _claimed(self) -> bool:
+    def _try_acquire(self) -> bool:
         try:
-            return self._claim.try_take()
+            return self._lock.try_acquire()
         except OSError as error:
             raise Unavailable(f"cannot open a lock file: {error.strerror}") from error
 
-    def _missing(self, of: Statements) -> list[str]:
-        """What makes those that are not there."""
-        if not of.indexes:
+    def _missing(self, statements: Statements) -> list[str]:
+        """Return the statements that create the missing ones."""
+        if not statements.indexes:
             return []
         try:
             rows = self._reader.execute("SELECT name FROM sqlite_schema WHERE type = 'index'")
-            there = {name for (name,) in rows}
+            existing = {name for (name,) in rows}
         except apsw.Error as error:
-            raise translate(error, of.table.name) from error
-        return [sql for name, sql in of.indexes.items() if name not in there]
+            raise translate(error, statements.table.name) from error
+        return [sql for name, sql in statements.indexes.items() if name not in existing]
 
-    async def _make(self, of: Statements) -> None:
-        """One by one, so that others have their turns between them."""
-        for sql in self._missing(of):
-            await self._submit(of, partial(_execute, sql))
+    async def _create(self, statements: Statements) -> None:
+        """Create them one by one, so that other processes can write in between."""
+        for sql in self._missing(statements):
+            await self._run(statements, partial(_execute, sql))
 
-    async def _submit(self, of: Statements, function: Callable[[apsw.Cursor], bool]) -> bool:
-        done: bool = await self._writer.submit(Call(function, table=of.table.name, heavy=True))
-        return done
+    async def _run(self, statements: Statements, function: Callable[[apsw.Cursor], bool]) -> bool:
+        operation = RunFunction(function, table=statements.table.name, is_slow=True)
+        result: bool = await self._queue.submit(operation)
+        return result
 
 
 def _execute(sql: str, cursor: apsw.Cursor) -> bool:
@@ -88,9 +88,9 @@ def _execute(sql: str, cursor: apsw.Cursor) -> bool:
     return True
 
 
-def _drop_if_empty(of: Statements, cursor: apsw.Cursor) -> bool:
-    if cursor.execute(of.any).get:
+def _drop_if_empty(statements: Statements, cursor: apsw.Cursor) -> bool:
+    if cursor.execute(statements.any_row).get:
         return False
-    for sql in of.drop_indexes:
+    for sql in statements.drop_indexes:
         cursor.execute(sql)
     return True

@@ -1,15 +1,14 @@
-"""Turns among the writers of several processes, and the claim of one.
+"""File locks between processes: a fair one among writers, and one that nobody waits for.
 
-The one rule: a writer that has just had its turn cannot take the next one before a writer that is
-already waiting.
+Rule: a writer that has just released the fair lock cannot acquire it before a writer that waits.
 
-SQLite's own busy handler sleeps and tries again, so an occasional writer loses against a busy one
-for seconds. Here a turn is two file locks. The *turn* is held while a transaction is open. Whoever
-wants it must hold the *queue* first, and keeps the queue until the turn is theirs: a busy writer
-that has let go finds the queue taken, and has to wait. Both are ``flock``s, which the kernel lets
-go when a process dies, however it dies.
+SQLite's busy handler sleeps and retries, so an occasional writer loses against a busy one for
+seconds. The fair lock is two file locks. The *turn* is held while a transaction is open. To acquire
+it, a writer must first hold the *queue*, which it keeps until it has the turn: a busy writer that
+has released the turn finds the queue locked, and has to wait. Both are ``flock``s, which the kernel
+releases when a process dies, however it dies.
 
-A lock belongs to the open file, so open it after a fork, never before.
+An ``flock`` belongs to the open file, so open these after a fork, never before.
 """
 
 import errno
@@ -17,53 +16,56 @@ import fcntl
 import os
 from typing import Final
 
-__all__ = ["Claim", "Turns"]
+__all__ = ["FairLock", "FileLock"]
 
-_NEW_FILE: Final = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC
+_FLAGS: Final = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC
 
 
-class Turns:
-    """The turn to write to one file. Raises OSError when its lock files cannot be opened."""
+class FairLock:
+    """The right to write to the database at ``path``.
+
+    Raises OSError when its lock files cannot be opened.
+    """
 
     __slots__ = ("_queue", "_turn")
 
     def __init__(self, path: str) -> None:
-        self._queue = os.open(f"{path}-queue", _NEW_FILE, 0o600)
+        self._queue = os.open(f"{path}-queue", _FLAGS, 0o600)
         try:
-            self._turn = os.open(f"{path}-turn", _NEW_FILE, 0o600)
+            self._turn = os.open(f"{path}-turn", _FLAGS, 0o600)
         except OSError:
             os.close(self._queue)
             raise
 
-    def try_take(self) -> bool:
-        """Take the turn if that needs no waiting."""
-        if not _try(self._queue):
+    def try_acquire(self) -> bool:
+        """Acquire the lock if that is possible without waiting."""
+        if not _try_lock(self._queue):
             return False
         try:
-            return _try(self._turn)
+            return _try_lock(self._turn)
         finally:
             fcntl.flock(self._queue, fcntl.LOCK_UN)
 
-    def take(self) -> None:
-        """Wait for the turn, without limit. For a thread."""
+    def acquire(self) -> None:
+        """Wait for the lock, without a timeout. Blocks."""
         fcntl.flock(self._queue, fcntl.LOCK_EX)
         try:
             fcntl.flock(self._turn, fcntl.LOCK_EX)
         finally:
             fcntl.flock(self._queue, fcntl.LOCK_UN)
 
-    def give(self) -> None:
-        """End the turn."""
+    def release(self) -> None:
+        """Release the lock."""
         fcntl.flock(self._turn, fcntl.LOCK_UN)
 
     def close(self) -> None:
-        """Let go of everything."""
+        """Release the lock and close its files."""
         os.close(self._queue)
         os.close(self._turn)
 
 
-class Claim:
-    """What at most one has, of all processes and of all tasks of this one; nobody waits for it."""
+class FileLock:
+    """A lock on the file at ``path``, exclusive among processes and within this one."""
 
     __slots__ = ("_descriptor", "_path")
 
@@ -71,27 +73,27 @@ class Claim:
         self._path = path
         self._descriptor: int | None = None
 
-    def try_take(self) -> bool:
-        """Take it if nobody has it. Raises OSError when its lock file cannot be opened."""
+    def try_acquire(self) -> bool:
+        """Acquire the lock if nobody holds it. Raises OSError when the file cannot be opened."""
         if self._descriptor is not None:
             return False
-        descriptor = os.open(self._path, _NEW_FILE, 0o600)
+        descriptor = os.open(self._path, _FLAGS, 0o600)
         try:
-            if _try(descriptor):
+            if _try_lock(descriptor):
                 self._descriptor = descriptor
         finally:
             if self._descriptor is None:
                 os.close(descriptor)
         return self._descriptor is not None
 
-    def give(self) -> None:
-        """Let go of it."""
+    def release(self) -> None:
+        """Release the lock, if it is held."""
         if self._descriptor is not None:
             os.close(self._descriptor)
             self._descriptor = None
 
 
-def _try(descriptor: int) -> bool:
+def _try_lock(descriptor: int) -> bool:
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError as error:

@@ -1,11 +1,11 @@
-"""Removing expired items.
+"""Removal of expired items.
 
-The one rule: it is never in anyone's way. Expired items are invisible already, so they go a few at
-a time, between other writes, and processes that share a file do it at different moments.
+Rule: it delays nobody. Expired items are absent for every read already, so they are deleted a few
+at a time, between other writes, and processes that share a file do it at different times.
 
-A sweep must go faster than items can expire, or the file grows: so while it finds as much as it
-takes, it goes on at once. A transaction of it still holds less than one of other writes may, and
-the loop has its turn between two writes.
+Items must be removed faster than they can expire, or the file grows: a sweep that finds as many as
+it takes continues at once. Its transaction is still smaller than those of other writes may be, and
+the loop runs between two of its writes.
 """
 
 import asyncio
@@ -14,56 +14,95 @@ import random
 from collections.abc import Awaitable, Callable
 from typing import Final
 
+import apsw
+
+from keytables.engine import Clock
 from keytables.errors import KeytablesError
+from keytables.sqlite.reader import Reader
+from keytables.sqlite.statements import Statements
+from keytables.sqlite.write_queue import RunFunction, WriteQueue
 
-__all__ = ["AT_ONCE", "BATCH", "Sweeper"]
+__all__ = ["SWEEP_ROWS", "SWEEP_WRITES", "ExpiredItems", "Sweeper"]
 
-BATCH: Final = 50
+SWEEP_ROWS: Final = 50
 """Rows of one write: about 0.3 ms."""
 
-AT_ONCE: Final = 4
-"""Writes submitted together: about 1.5 ms of the turn."""
+SWEEP_WRITES: Final = 4
+"""Writes submitted together: about 1.5 ms of a transaction."""
 
 _PAUSE: Final = 0.01
-"""Seconds until a last look for more, once little was found."""
+"""Seconds until the next query after one that found few."""
+
+
+class ExpiredItems:
+    """The expired items of all tables that are open, which are in ``tables`` by name."""
+
+    __slots__ = ("_clock", "_queue", "_reader", "tables")
+
+    def __init__(self, queue: WriteQueue, reader: Reader, clock: Clock) -> None:
+        self._queue, self._reader, self._clock = queue, reader, clock
+        self.tables: dict[str, Statements] = {}
+
+    async def remove_all(self) -> int:
+        """Remove the items that are expired by now; return how many."""
+        total = 0
+        while count := await self.remove_some():
+            total += count
+        return total
+
+    async def remove_some(self) -> int:
+        """Remove at most ``SWEEP_ROWS * SWEEP_WRITES`` of one table; return how many."""
+        for statements in list(self.tables.values()):
+            if statements.table.expiry is not None and (count := await self._remove(statements)):
+                return count
+        return 0
+
+    async def _remove(self, statements: Statements) -> int:
+        name, now, connection = statements.table.name, self._clock(), self._reader.connection
+        sql = statements.any_expired
+        if not await self._reader.retry(lambda: connection.execute(sql, (now,)).get, name):
+            return 0
+
+        def delete(cursor: apsw.Cursor) -> int:
+            cursor.execute(statements.delete_expired, (now, SWEEP_ROWS))
+            return cursor.connection.changes()
+
+        operations = [RunFunction(delete, table=name) for _ in range(SWEEP_WRITES)]
+        return sum(await asyncio.gather(*map(self._queue.submit, operations)))
 
 
 class Sweeper:
-    """Calls ``sweep_some`` about every ``interval`` seconds, and on while it has more to do.
+    """A timer that calls ``remove_some`` about every ``interval`` seconds, until it returns 0."""
 
-    ``sweep_some`` removes at most ``BATCH * AT_ONCE`` rows and returns how many. There is one
-    timer.
-    """
-
-    __slots__ = ("_interval", "_loop", "_sweep_some", "_task", "_timer")
+    __slots__ = ("_interval", "_loop", "_remove_some", "_task", "_timer")
 
     def __init__(
         self,
         loop: asyncio.AbstractEventLoop,
-        sweep_some: Callable[[], Awaitable[int]],
+        remove_some: Callable[[], Awaitable[int]],
         interval: float,
     ) -> None:
-        self._loop, self._sweep_some, self._interval = loop, sweep_some, interval
+        self._loop, self._remove_some, self._interval = loop, remove_some, interval
         self._task: asyncio.Task[None] | None = None
-        self._arm()
+        self._set_timer()
 
-    def _arm(self) -> None:
-        pause = self._interval * random.uniform(0.5, 1.5)  # noqa: S311 - spreads processes out
-        self._timer = self._loop.call_later(pause, self._start)
+    def _set_timer(self) -> None:
+        delay = self._interval * random.uniform(0.5, 1.5)  # noqa: S311 - not for cryptography
+        self._timer = self._loop.call_later(delay, self._start)
 
     def _start(self) -> None:
         self._task = self._loop.create_task(self._sweep())
 
     async def _sweep(self) -> None:
-        # A store that cannot be written tells those who write; the sweep comes round again.
+        # Writers see the error of a store that cannot be written; the next sweep tries again.
         with contextlib.suppress(KeytablesError):
-            while count := await self._sweep_some():
-                if count < BATCH * AT_ONCE:
+            while count := await self._remove_some():
+                if count < SWEEP_ROWS * SWEEP_WRITES:
                     await asyncio.sleep(_PAUSE)
-        self._arm()
+        self._set_timer()
 
     async def close(self) -> None:
-        """Stop; wait for the write that is on its way."""
+        """Cancel the timer and a running sweep."""
         self._timer.cancel()
         if self._task is not None:
             self._task.cancel()

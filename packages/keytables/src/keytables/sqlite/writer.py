@@ -1,86 +1,83 @@
-"""Group commit: submitted writes, in their order, a transaction at a time.
+"""Group commit: the queued writes, a transaction at a time.
 
-The one rule: what was submitted first to a partition is applied first, and nothing is answered
-before the commit that holds it is on the disk.
+Rule: no write is completed before the commit that holds it is on the disk, and the event loop never
+blocks.
 
-A transaction goes through these states; the loop is held in none of them:
-
-    IDLE ──submit──▶ WAITING (thread: turn, BEGIN) ──▶ APPLYING (loop, slices of 0.5 ms)
-      ▲   └─turn and BEGIN at once───────────────────────▲            │
-      └──────nothing left────── COMMITTING (thread: COMMIT, checkpoint, turn given) ◀─┘
+    IDLE ─submit─▶ LOCKING (thread: lock, BEGIN) ───▶ APPLYING (loop, slices of 0.5 ms)
+     ▲ └──── lock and BEGIN succeed at once ────────────▲ ▲    │
+     │                                    more waiting ───┤    ▼
+     └──────────── nothing waiting ──────────── COMMITTING (thread: COMMIT, checkpoint, unlock)
 
 Statements run on the loop because they only touch memory (4 µs each), while in a thread each of
-them would let go of the interpreter lock and queue for it again behind a busy loop: measured, 100
+them would release the interpreter lock and wait for it again behind a busy loop: measured, 100
 waiting writes then took up to 14 seconds instead of 7 ms.
 """
 
 import asyncio
 import contextlib
-from collections import deque
 from collections.abc import Callable
 from time import monotonic, perf_counter, sleep
-from typing import Any, Final
+from typing import Final
 
 import apsw
 
-from keytables.errors import Throttled, Unavailable
-from keytables.sqlite.aide import Aide
+from keytables.errors import Throttled
 from keytables.sqlite.checkpoint import Checkpointer
 from keytables.sqlite.database import Database, translate
-from keytables.sqlite.operations import Operation, Puts, Sink
-from keytables.sqlite.shared import Shared
+from keytables.sqlite.worker_thread import WorkerThread
+from keytables.sqlite.write_queue import Operation, WriteQueue
 
-__all__ = ["Writer"]
+__all__ = [
+    "BURST",
+    "BURST_INTERVAL",
+    "MAX_BATCH",
+    "MAX_BATCH_BYTES",
+    "PAUSE",
+    "TIME_SLICE",
+    "Writer",
+]
 
-_SLICE: Final = 0.0005
-"""Seconds of one stretch of statements on the loop."""
+TIME_SLICE: Final = 0.0005
+"""Seconds for which statements run on the loop without a break."""
 
-_REST: Final = 0.002
-"""Seconds between two transactions, in which writes gather: under load each fsync serves more of
-them (measured: a third less CPU for each), and a write that comes alone does not wait."""
+PAUSE: Final = 0.002
+"""Seconds between two transactions of a burst, in which writes gather: under load each fsync serves
+more of them (measured: a third less CPU for each)."""
 
-_CALM: Final = 0.005
-_BURST: Final = 8
-"""Transactions are followed by a rest only once there were this many more than one in so many
-seconds: a few writes at a time have nothing to gather and need not wait."""
+BURST: Final = 8
+BURST_INTERVAL: Final = 0.005
+"""It is a burst after ``BURST`` transactions more than one per ``BURST_INTERVAL`` seconds. Before
+that a pause would only delay: with few writes at a time there is nothing to gather."""
 
-_GRACE: Final = 0.1
-"""Seconds a thread without anything to write is given to end."""
+_ABANDON_TIMEOUT: Final = 0.1
+"""Seconds that ``close`` waits for a thread that is not waiting for another process."""
 
-_MAX_BATCH: Final = 1000
-_MAX_BATCH_BYTES: Final = 4 << 20
-"""Bounds of one transaction, so that other processes get their turn."""
+MAX_BATCH: Final = 1000
+MAX_BATCH_BYTES: Final = 4 << 20
+"""Bounds of one transaction, so that other processes can write too."""
 
 
 class Writer:
-    """Applies operations to the database of one process.
+    """Applies the writes of ``queue`` to the database.
 
-    ``max_waiting`` and ``max_waiting_bytes`` bound what is submitted and not answered;
-    ``lock_timeout`` (seconds) bounds the wait for other processes.
+    ``lock_timeout``: seconds a write waits for other processes.
     """
 
     __slots__ = (
-        "_aide",
         "_batch",
         "_batch_bytes",
-        "_bytes",
-        "_calm",
+        "_burst_until",
         "_checkpointer",
-        "_closed",
         "_connection",
-        "_count",
         "_cursor",
-        "_given_up",
-        "_idle",
+        "_is_abandoned",
+        "_lock",
         "_lock_timeout",
         "_loop",
-        "_max_waiting",
-        "_max_waiting_bytes",
         "_overdue",
-        "_queue",
-        "_rested",
-        "_running",
-        "_turns",
+        "_pause_until",
+        "_thread",
+        "queue",
     )
 
     def __init__(
@@ -93,135 +90,75 @@ class Writer:
         lock_timeout: float,
     ) -> None:
         self._loop = loop
-        self._connection, self._turns = database.writer, database.turns
+        self._connection, self._lock = database.writer, database.lock
         self._cursor = database.writer.cursor()
-        self._aide = Aide(loop, "keytables-writer")
+        self._thread = WorkerThread(loop, "keytables-writer")
         self._checkpointer = Checkpointer(database.writer, database.checkpointer)
-        self._max_waiting, self._max_waiting_bytes = max_waiting, max_waiting_bytes
         self._lock_timeout = lock_timeout
-        self._queue: deque[Operation] = deque()
+        self.queue = WriteQueue(
+            loop, self._schedule, max_waiting=max_waiting, max_waiting_bytes=max_waiting_bytes
+        )
         self._batch: list[Operation] = []
-        self._batch_bytes = self._bytes = self._count = 0
+        self._batch_bytes = 0
         self._overdue: asyncio.TimerHandle | None = None
-        self._idle: list[asyncio.Future[None]] = []
-        self._running = self._closed = self._given_up = False
-        self._rested = self._calm = 0.0
+        self._is_abandoned = False
+        self._pause_until = self._burst_until = 0.0
 
-    def submit(self, operation: Operation) -> "asyncio.Future[Any]":
-        """Queue an operation; the future is its answer."""
-        future = self._loop.create_future()
-        self.submit_to(operation, future)
-        return future
+    async def close(self, on_abandoned: Callable[[], None]) -> bool:
+        """Complete everything submitted, then stop the threads.
 
-    def submit_to(self, operation: Operation, sink: Sink) -> None:
-        """Queue an operation whose answer goes to ``sink``."""
-        if self._closed:
-            sink.set_exception(Unavailable("the store is closed"))
-            return
-        if self._count >= self._max_waiting or self._bytes >= self._max_waiting_bytes:
-            sink.set_exception(
-                Throttled(f"{self._count} writes with {self._bytes} bytes are waiting already")
-            )
-            return
-        pending = operation.pending
-        if type(operation) is Puts:
-            operation.pending.update(dict.fromkeys(operation.partitions, operation))
-        elif pending is not None:
-            latest = pending.get(operation.partition)
-            if latest is not None and latest.becomes(operation):
-                self._share(latest, operation, sink)
-                return
-            pending[operation.partition] = operation
-        operation.sink = sink
-        self._count += 1
-        self._bytes += operation.size
-        self._queue.append(operation)
-        if not self._running:
-            self._running = True
-            self._schedule()
-
-    def _share(self, latest: Operation, newer: Operation, sink: Sink) -> None:
-        """Answer for a newer operation too: a waiting one does its work, at its own place.
-
-        Nothing came between them on their partition. So a message that is acked before it was
-        written never is.
+        Returns whether that succeeded. If another process does not release the lock within
+        ``lock_timeout``, the thread that waits for it is abandoned, with the connection and the
+        lock; if it ever ends, it calls ``on_abandoned``.
         """
-        self._count += 1
-        self._bytes += newer.size - latest.size
-        latest.size = newer.size
-        shared = latest.sink
-        if not isinstance(shared, Shared):
-            shared = latest.sink = Shared(shared)
-        shared.sinks.append(sink)
-
-    def settled(self, operation: Operation) -> "asyncio.Future[None]":
-        """Return a future that is done when an operation without answer yet has it."""
-        waiter = self._loop.create_future()
-        if operation.waiters is None:
-            operation.waiters = []
-        operation.waiters.append(waiter)
-        return waiter
-
-    async def close(self, let_go: Callable[[], None]) -> bool:
-        """Answer everything submitted, then stop the threads.
-
-        Returns whether that succeeded. If another process has not given its turn within
-        ``lock_timeout``, the thread that waits for it is left behind, with the connection and the
-        turn it waits for; should it ever get there, it calls ``let_go``.
-        """
-        self._closed = True
-        if self._overdue is not None:  # all of them, and from now
-            self._cancel_watch()
-            self._watch_waiting()
-        while self._count:
-            await self._when_idle()
-        if self._aide.busy:
-            self._cancel_watch()
-            self._given_up = True
-            # Unless it waits for a turn, and nothing else, it ends in a moment.
+        queue, thread = self.queue, self._thread
+        queue.is_closed = True
+        if self._overdue is not None:  # from now on for all that are waiting
+            self._cancel_timeout()
+            self._set_timeout()
+        while len(queue):
+            await queue.wait_idle()
+        if thread.is_busy:
+            self._cancel_timeout()
+            self._is_abandoned = True
+            # Unless it waits for the lock, it ends in a moment.
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._when_idle(), _GRACE)
-        stopped = not self._aide.busy
-        self._aide.stop(let_go)
+                await asyncio.wait_for(queue.wait_idle(), _ABANDON_TIMEOUT)
+        has_ended = not thread.is_busy
+        thread.stop(on_abandoned)
         await self._loop.run_in_executor(None, self._checkpointer.stop)
-        return stopped
-
-    def _when_idle(self) -> "asyncio.Future[None]":
-        waiter = self._loop.create_future()
-        self._idle.append(waiter)
-        return waiter
+        return has_ended
 
     def _schedule(self) -> None:
-        """Begin at once, or when the last transaction is long enough ago."""
-        pause = self._rested - monotonic()
+        pause = self._pause_until - monotonic()
         if pause > 0:
             self._loop.call_later(pause, self._begin)
         else:
             self._loop.call_soon(self._begin)
 
-    # --- getting the turn ---------------------------------------------------------------------
+    # --- acquiring the lock -------------------------------------------------------------------
 
     def _begin(self) -> None:
-        if self._turns.try_take():
+        if self._lock.try_acquire():
             try:
                 self._cursor.execute("BEGIN IMMEDIATE")
-            except apsw.BusyError:  # a program that does not know our turns
-                self._turns.give()
+            except apsw.BusyError:  # a program that does not use our lock
+                self._lock.release()
             except apsw.Error as error:
-                self._turns.give()
-                self._fail(list(self._queue), translate(error))
+                self._lock.release()
+                self._fail_waiting(translate(error))
                 return
             else:
                 self._apply()
                 return
-        self._watch_waiting()
-        self._aide.do(self._wait_for_turn, self._have_turn)
+        self._set_timeout()
+        self._thread.submit(self._begin_in_thread, self._on_begun)
 
-    def _wait_for_turn(self) -> Exception | None:
+    def _begin_in_thread(self) -> Exception | None:
         deadline = monotonic() + self._lock_timeout
-        self._turns.take()
+        self._lock.acquire()
         error: Exception | None = None
-        while not self._given_up:
+        while not self._is_abandoned:
             try:
                 self._connection.execute("BEGIN IMMEDIATE")
             except apsw.Error as failed:
@@ -231,86 +168,87 @@ class Writer:
                     continue
                 break
             return None
-        self._turns.give()
+        self._lock.release()
         return error or Throttled("the store is closed")
 
-    def _watch_waiting(self) -> None:
+    def _on_begun(self, error: Exception | None) -> None:
+        self._cancel_timeout()
+        if error is not None:
+            self._fail_waiting(error)
+        else:
+            self._apply()
+
+    def _set_timeout(self) -> None:
         """Fail what waits for longer than ``lock_timeout`` (and at most twice that)."""
         self._overdue = self._loop.call_later(
-            self._lock_timeout, self._waited_too_long, len(self._queue)
+            self._lock_timeout, self._on_timeout, len(self.queue.waiting)
         )
 
-    def _waited_too_long(self, count: int) -> None:
-        late = [self._queue.popleft() for _ in range(min(count, len(self._queue)))]
-        self._watch_waiting()
+    def _on_timeout(self, count: int) -> None:
+        queue = self.queue
+        late = [queue.waiting.popleft() for _ in range(min(count, len(queue.waiting)))]
+        self._set_timeout()
         for operation in late:
-            self._answer(operation, Throttled("other processes kept the store locked"))
-        if not self._count:
-            self._tell_idle()
+            queue.complete(operation, Throttled("other processes kept the store locked"))
+        if not len(queue):
+            queue.wake_idle_waiters()
 
-    def _cancel_watch(self) -> None:
+    def _cancel_timeout(self) -> None:
         if self._overdue is not None:
             self._overdue.cancel()
             self._overdue = None
 
-    def _have_turn(self, error: Exception | None) -> None:
-        self._cancel_watch()
-        if error is not None:
-            self._fail(list(self._queue), error)
-        else:
-            self._apply()
-
     # --- one transaction ----------------------------------------------------------------------
 
     def _apply(self) -> None:
-        queue, batch, cursor = self._queue, self._batch, self._cursor
-        end = perf_counter() + _SLICE
-        while queue:
-            operation = queue[0]
-            if operation.heavy:
+        waiting, batch, cursor = self.queue.waiting, self._batch, self._cursor
+        end = perf_counter() + TIME_SLICE
+        while waiting:
+            operation = waiting[0]
+            if operation.is_slow:
                 if batch:
                     break
-                batch.append(queue.popleft())
-                self._aide.do(self._apply_heavy, self._committed)
+                batch.append(waiting.popleft())
+                self._thread.submit(self._apply_slow, self._on_committed)
                 return
-            queue.popleft()
+            waiting.popleft()
             batch.append(operation)
             try:
                 operation.result = operation.apply(cursor)
-            except Exception as error:  # noqa: BLE001 - judged there
-                if not self._judge(operation, error):
-                    self._turns.give()
-                    self._fail(batch, operation.error or error)
+            except Exception as error:  # noqa: BLE001 - the caller of the operation receives it
+                if not self._note_error(operation, error):
+                    self._lock.release()
+                    self._fail_batch(operation.error or error)
                     return
             self._batch_bytes += operation.size
-            if len(batch) >= _MAX_BATCH or self._batch_bytes >= _MAX_BATCH_BYTES:
+            if len(batch) >= MAX_BATCH or self._batch_bytes >= MAX_BATCH_BYTES:
                 break
             if perf_counter() >= end:
                 self._loop.call_soon(self._apply)
                 return
-        self._aide.do(self._commit, self._committed)
+        self._thread.submit(self._commit, self._on_committed)
 
-    def _judge(self, operation: Operation, error: Exception) -> bool:
-        """Note how an operation failed; return whether the transaction is still open.
+    def _note_error(self, operation: Operation, error: Exception) -> bool:
+        """Keep the error of one operation; return whether the transaction is still open.
 
-        A refusal, and a defect of ours, reach the caller of this operation alone.
+        Only the caller of this operation receives it, also if it is a defect of ours.
         """
         operation.error = error
         if isinstance(error, apsw.Error):
             operation.error = translate(error, operation.table)
         return self._connection.in_transaction
 
-    def _apply_heavy(self) -> Exception | None:
+    def _apply_slow(self) -> Exception | None:
         operation = self._batch[0]
         cursor = self._connection.cursor()
-        cursor.execute("SAVEPOINT heavy")
+        cursor.execute("SAVEPOINT slow")
         try:
             operation.result = operation.apply(cursor)
-        except Exception as error:  # noqa: BLE001 - judged there
-            if not self._judge(operation, error):
-                self._turns.give()
+        except Exception as error:  # noqa: BLE001 - the caller of the operation receives it
+            if not self._note_error(operation, error):
+                self._lock.release()
                 return operation.error
-            cursor.execute("ROLLBACK TO heavy")
+            cursor.execute("ROLLBACK TO slow")
         return self._commit()
 
     def _commit(self) -> Exception | None:
@@ -322,69 +260,25 @@ class Writer:
                 self._connection.execute("ROLLBACK")
             return translate(error)
         finally:
-            self._turns.give()
+            self._lock.release()
         return None
 
-    def _committed(self, error: Exception | None) -> None:
+    def _on_committed(self, error: Exception | None) -> None:
         if error is not None:
-            self._fail(self._batch, error)
+            self._fail_batch(error)
             return
         now = monotonic()
-        self._calm = max(self._calm, now) + _CALM
-        self._rested = now + _REST if self._calm > now + _BURST * _CALM else now
+        self._burst_until = max(self._burst_until, now) + BURST_INTERVAL
+        is_burst = self._burst_until > now + BURST * BURST_INTERVAL
+        self._pause_until = now + PAUSE if is_burst else now
         batch, self._batch, self._batch_bytes = self._batch, [], 0
-        answer = self._answer
-        for operation in batch:
-            answer(operation, operation.error)
-        self._go_on()
+        self.queue.finish(batch)
 
-    # --- answers --------------------------------------------------------------------------------
+    def _fail_batch(self, error: Exception) -> None:
+        batch, self._batch, self._batch_bytes = self._batch, [], 0
+        self.queue.finish(batch, error)
 
-    def _answer(self, operation: Operation, error: Exception | None) -> None:
-        self._count -= 1
-        self._bytes -= operation.size
-        pending = operation.pending
-        if type(operation) is Puts:
-            for partition in operation.partitions:
-                if operation.pending.get(partition) is operation:
-                    del operation.pending[partition]
-        elif pending is not None and pending.get(operation.partition) is operation:
-            del pending[operation.partition]
-        sink = operation.sink
-        if isinstance(sink, Shared):
-            self._count -= len(sink.sinks) - 1
-        if not sink.done():
-            if error is None:
-                sink.set_result(operation.result)
-            else:
-                sink.set_exception(error)
-        if operation.waiters is not None:
-            for waiter in operation.waiters:
-                if not waiter.done():
-                    waiter.set_result(None)
-
-    def _fail(self, operations: list[Operation], error: Exception) -> None:
-        if operations is self._batch:
-            self._batch, self._batch_bytes = [], 0
-        else:
-            self._queue.clear()
-        kind = Throttled if isinstance(error, Throttled) else Unavailable
-        for operation in operations:
-            own = kind(str(error))  # one each: a traceback grows wherever it is raised
-            own.__cause__ = error
-            self._answer(operation, own)
-        self._go_on()
-
-    def _go_on(self) -> None:
-        if self._queue:
-            # After those who were just answered, so that what they write next comes along.
-            self._schedule()
-            return
-        self._running = False
-        self._tell_idle()
-
-    def _tell_idle(self) -> None:
-        idle, self._idle = self._idle, []
-        for waiter in idle:
-            if not waiter.done():
-                waiter.set_result(None)
+    def _fail_waiting(self, error: Exception) -> None:
+        waiting = list(self.queue.waiting)
+        self.queue.waiting.clear()
+        self.queue.finish(waiting, error)

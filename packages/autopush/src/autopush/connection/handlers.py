@@ -1,0 +1,133 @@
+"""The two ports of a connection node: WebSockets for user agents, HTTP for other nodes.
+
+Rule: the internal port is for nodes only. Whoever reaches it may end connections and inject
+notifications.
+"""
+
+from typing import Final
+
+from autopush import responses
+from autopush.connection.background import BackgroundWrites
+from autopush.connection.node import ConnectionNode
+from autopush.connection.user_agent import UserAgentConnection
+from autopush.dockerflow import Dockerflow
+from autopush.net.handshake import Refused, accept
+from autopush.net.http_messages import Request, Response, Upgrade
+from autopush.protocol.rules import NORMAL_CLOSURE
+from autopush.routing.connected import Registry
+from autopush.store.messages import row_of
+from autopush.webpush.identifiers import canonical_uaid, sort_time_of
+from autopush.webpush.keyring import KeyRing
+from autopush.webpush.notification import from_node
+from keytables import KeytablesError
+
+SUBPROTOCOL: Final = "push-notification"
+EXPLANATION: Final = (
+    "This is the WebSocket port of a push service. User agents connect to it; set Firefox's\n"
+    "dom.push.serverURL to {url} and see {page} for the rest.\n"
+)
+NOT_CONNECTED: Final = "Client not connected."
+ACKS_TIMEOUT: Final = 2.5
+"""Seconds; the node that asks waits for three."""
+
+
+class UpgradeHandler:
+    """Upgrades user agents to WebSockets; everything else is answered with an explanation.
+
+    Rule: a request that is no valid upgrade gets a 4xx and the reason, never a 5xx.
+    """
+
+    def __init__(
+        self, node: ConnectionNode, dockerflow: Dockerflow, websocket_url: str, start_page: str
+    ) -> None:
+        self._node = node
+        self._dockerflow = dockerflow
+        self._explanation = EXPLANATION.format(url=websocket_url, page=start_page)
+
+    async def __call__(self, request: Request) -> Response | Upgrade:
+        """Answer one request."""
+        if "upgrade" not in request.headers:
+            return await self._dockerflow.respond(request) or self._explain(request)
+        version = "1.0" if request.http10 else "1.1"
+        accepted = accept(request.method, version, request.headers, subprotocols=(SUBPROTOCOL,))
+        if isinstance(accepted, Refused):
+            return responses.text(accepted.status, f"{accepted.reason}\n", headers=accepted.headers)
+        if not self._node.is_accepting:
+            return responses.text(503, "Too many connections.\n", headers=(("Retry-After", "30"),))
+        return Upgrade(accepted.headers, lambda: UserAgentConnection(self._node))
+
+    def _explain(self, request: Request) -> Response:
+        if request.method in ("GET", "HEAD"):
+            return responses.text(200, self._explanation)
+        if request.path != "/":
+            return responses.not_found()
+        return responses.text(405, self._explanation, headers=(("Allow", "GET, HEAD"),))
+
+
+class NodeApi:
+    """What other nodes may ask: `PUT /push`, `PUT /notif`, `DELETE /notif`.
+
+    User agents are named by UAID, dashed or not.
+    """
+
+    def __init__(
+        self,
+        registry: Registry,
+        background: BackgroundWrites,
+        ring: KeyRing,
+        dockerflow: Dockerflow,
+    ) -> None:
+        self._registry = registry
+        self._background = background
+        self._ring = ring
+        self._dockerflow = dockerflow
+
+    async def __call__(self, request: Request) -> Response:
+        """Answer one request."""
+        match request.method, *request.path.strip("/").split("/"):
+            case "PUT", "push", uaid:
+                return await self._push(canonical_uaid(uaid), request.body)
+            case "PUT", "notif", uaid:
+                return self._check(canonical_uaid(uaid))
+            case "DELETE", "notif", uaid, connected_at:
+                return await self._end_duplicate(canonical_uaid(uaid), connected_at)
+        return await self._dockerflow.respond(request) or responses.not_found()
+
+    async def _push(self, uaid: str | None, body: bytes) -> Response:
+        user = self._registry.find(uaid) if uaid else None
+        if uaid is None or user is None:
+            return responses.text(404, NOT_CONNECTED)
+        try:
+            notification = from_node(uaid, body)
+            if notification.topic is None:
+                notification.sort_time = sort_time_of(self._ring, notification.version)
+        except ValueError as error:
+            return responses.text(400, str(error))
+        row = row_of(notification) if notification.stored else None
+        try:
+            delivered = await user.deliver_from_peer(notification, row)
+        except KeytablesError:
+            # The store is asked for stored messages only: the other node will have it checked.
+            return responses.text(503, "The store does not answer.")
+        if delivered:
+            return responses.text(200, "Client accepted for delivery")
+        return responses.text(503, "Client busy.")
+
+    def _check(self, uaid: str | None) -> Response:
+        user = self._registry.find(uaid) if uaid else None
+        if user is None:
+            return responses.text(404, NOT_CONNECTED)
+        if user.check_storage():
+            return responses.text(200, "Notification check started")
+        return responses.text(202, "Flagged for Notification check")
+
+    async def _end_duplicate(self, uaid: str | None, connected_at: str) -> Response:
+        if uaid is None:
+            return responses.text(200, "")
+        user = self._registry.find(uaid)
+        is_duplicate = user is not None and connected_at == str(user.connected_at)
+        if user is not None and is_duplicate:
+            user.disconnect(NORMAL_CLOSURE)
+        # The node that asks reads storage next: it must not find what was acked here.
+        await self._background.acks_saved(uaid, ACKS_TIMEOUT)
+        return responses.text(200, "Terminated duplicate" if is_duplicate else "")

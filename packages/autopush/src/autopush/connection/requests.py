@@ -1,0 +1,206 @@
+"""What sessions ask of the store, carried out.
+
+Rule: a user agent is in the registry before its router record names this node, and storage is read
+after that, so that whoever looks for it meanwhile finds it here and no message is missed.
+"""
+
+import asyncio
+from collections.abc import Iterable
+from typing import Final
+
+from autopush.connection.background import BackgroundWrites
+from autopush.protocol.effects import (
+    ChangeTable,
+    Identified,
+    Identify,
+    ReadStored,
+    StoredPage,
+    StoreRequest,
+    StoreResult,
+    Subscribe,
+    Unsubscribe,
+)
+from autopush.protocol.rules import NORMAL_CLOSURE
+from autopush.routing.connected import ConnectedUser, Registry
+from autopush.routing.nodes import Nodes
+from autopush.store import PushStore, UserRecord
+from autopush.store.messages import Messages
+from autopush.store.rotation import end_move, move_late_messages, move_user
+from autopush.store.users import CONNECTING, RECORD_VERSION, WEBPUSH
+from autopush.webpush.endpoint_token import EndpointTokens
+from autopush.webpush.identifiers import new_uaid
+from keytables import TableNotFound, Throttled, Unavailable
+
+CONNECT_ATTEMPTS: Final = 3
+
+
+class StoreRequests:
+    """Carries out the requests of one node's sessions."""
+
+    def __init__(
+        self,
+        store: PushStore,
+        nodes: Nodes,
+        registry: Registry,
+        tokens: EndpointTokens,
+        background: BackgroundWrites,
+    ) -> None:
+        self._store = store
+        self._nodes = nodes
+        self._registry = registry
+        self._tokens = tokens
+        self._background = background
+
+    async def execute(self, user: ConnectedUser, request: StoreRequest) -> StoreResult:
+        """The result of a session's request.
+
+        :raises TableNotFound: the user's message table does not exist any more
+        :raises KeytablesError: the store cannot do it
+        """
+        try:
+            match request:
+                case ReadStored():
+                    return await self._read(user, request.after)
+                case Identify():
+                    return await self._identify(user, request.uaid)
+                case Subscribe():
+                    return await self._subscribe(user, request)
+                case Unsubscribe():
+                    await user.messages.remove_channel(user.uaid or "", request.channel_id)
+                    return None
+                case ChangeTable():
+                    return await self._change_table(user)
+        except TableNotFound as error:
+            if error.table == user.messages.name and await self._store.is_gone(error.table):
+                raise
+            raise Unavailable(str(error)) from error
+
+    # --- hello ------------------------------------------------------------------------------------
+
+    async def _identify(self, user: ConnectedUser, uaid: str | None) -> Identified:
+        """Record the connection of whoever says hello with that UAID.
+
+        :raises Throttled: it connects in too many places at once
+        """
+        superseded: list[UserRecord] = []
+        for _ in range(CONNECT_ATTEMPTS):
+            known = await self._find_user(uaid) if uaid else None
+            if known is None:
+                return self._new_user(user)
+            record, messages = known
+            uaid = record.uaid
+            self._claim(user, uaid)
+            if not user.is_connected:  # it left: its successor's record is not ours to write
+                break
+            superseded.append(record)
+            connected_at = max(user.connected_at, record.connected_at + 1)
+            replaced = await self._store.users.connect(record, self._nodes.own_id, connected_at)
+            if replaced is not None:
+                # Where the reply to the first try got lost, `replaced` is what that try wrote.
+                await self._end_duplicates([*superseded, replaced])
+                return await self._known_user(user, replaced, messages, connected_at)
+        raise Throttled("the user connects in too many places at once")
+
+    async def _find_user(self, uaid: str) -> tuple[UserRecord, Messages] | None:
+        """The record and message table of a Web Push user; one that has no table is dropped."""
+        record = await self._store.users.get(uaid)
+        if record is None or record.router_type not in CONNECTING:
+            return None
+        if record.router_type == WEBPUSH:
+            messages = await self._store.messages_of(record)
+            if messages is not None:
+                return record, messages
+        await self._store.drop_user(record)
+        return None
+
+    def _new_user(self, user: ConnectedUser) -> Identified:
+        self._registry.release(user)
+        user.is_recorded = False
+        user.messages = self._store.current
+        uaid = new_uaid()
+        self._claim(user, uaid)
+        return Identified(uaid, user.connected_at, new=True)
+
+    async def _known_user(
+        self, user: ConnectedUser, record: UserRecord, messages: Messages, connected_at: int
+    ) -> Identified:
+        if record.current_month != messages.name:  # it changed tables a moment ago
+            changed = await self._store.messages_of(record)
+            if changed is None:
+                await self._store.drop_user(record)
+                return self._new_user(user)
+            messages = changed
+        user.messages = messages
+        if record.moved_from is not None:
+            acked = self._background.acked(record.uaid)
+            await end_move(self._store, record, self._nodes.own_id, connected_at, acked)
+        return Identified(
+            record.uaid,
+            connected_at,
+            new=False,
+            reset=record.record_version < RECORD_VERSION,
+            old_table=self._store.is_behind(messages),
+        )
+
+    def _claim(self, user: ConnectedUser, uaid: str) -> None:
+        user.uaid = uaid
+        if user.is_connected:
+            previous = self._registry.claim(uaid, user)
+            if previous is not None:
+                previous.disconnect(NORMAL_CLOSURE)
+
+    async def _end_duplicates(self, records: Iterable[UserRecord]) -> None:
+        """Have the nodes on record finish with the user agent before storage is read here."""
+        nodes = {record.node_id: record for record in records}
+        calls = [
+            self._nodes.end_duplicate(node_id, record.uaid, record.connected_at)
+            for node_id, record in nodes.items()
+            if node_id is not None and node_id != self._nodes.own_id
+        ]
+        if calls:
+            await asyncio.gather(*calls)
+
+    # --- afterwards -------------------------------------------------------------------------------
+
+    async def _read(self, user: ConnectedUser, after: str | None) -> StoredPage:
+        uaid = user.uaid or ""
+        acked = self._background.acked(uaid)
+        page = await user.messages.read(uaid, after)
+        if not acked:
+            return page
+        messages = [stored for stored in page.messages if stored.row not in acked]
+        return StoredPage(messages, page.last, page.channels, page.read_to)
+
+    async def _subscribe(self, user: ConnectedUser, request: Subscribe) -> str:
+        uaid = user.uaid or ""
+        endpoint = self._tokens.url(uaid, request.channel_id, request.key)
+        if user.is_recorded:
+            await user.messages.add_channel(uaid, request.channel_id)
+            return endpoint
+        user.messages = self._store.current  # the connection may have been silent for months
+        await asyncio.gather(
+            user.messages.add_channel(uaid, request.channel_id),
+            self._store.users.create(
+                uaid, self._nodes.own_id, user.connected_at, user.messages.name
+            ),
+        )
+        user.is_recorded = True
+        return endpoint
+
+    async def _change_table(self, user: ConnectedUser) -> bool:
+        uaid, old = user.uaid or "", user.messages
+        if not self._store.is_behind(old):
+            return True
+        new = await move_user(
+            self._store, uaid, old, node_id=self._nodes.own_id, connected_at=user.connected_at
+        )
+        if new is None:
+            return False
+        user.messages = new
+        try:
+            await move_late_messages(uaid, old, new, self._background.acked(uaid))
+        except Throttled as error:
+            # There is no way back to the old table, and the new one is not read before this is
+            # done: the next connection does it first of all.
+            raise Unavailable(str(error)) from error
+        return True

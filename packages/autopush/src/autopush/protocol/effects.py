@@ -1,0 +1,162 @@
+"""What a session asks of its connection: plain values, carried out in the order they are given.
+
+Rule: each `StoreRequest` is answered exactly once, by `Session.on_result` or `Session.on_failure`;
+all other effects are carried out and need no answer.
+"""
+
+from collections.abc import Sequence
+from enum import Enum
+from typing import NamedTuple
+
+from msgspec import Struct
+
+from autopush.webpush.notification import Notification
+
+
+class Row(NamedTuple):
+    """The place of a stored message.
+
+    `update_id` is set where the row may be replaced (topics): delete only that version.
+    """
+
+    sort_key: str
+    update_id: str | None
+
+
+class StoredMessage(Struct, frozen=True):
+    """A message as read from storage, with its row."""
+
+    row: Row
+    notification: Notification
+
+
+# --- effects that need no answer ------------------------------------------------------------------
+
+
+class Send(Struct, frozen=True):
+    """Write one text frame."""
+
+    payload: bytes
+
+
+class Close(Struct, frozen=True):
+    """Start the closing handshake with this code."""
+
+    code: int
+    reason: str = ""
+
+
+class DeleteMessages(Struct, frozen=True):
+    """Delete these rows: acked, expired, or of a channel that is unsubscribed."""
+
+    rows: Sequence[Row]
+
+
+class DropUser(Struct, frozen=True):
+    """Delete the user: its next hello gets a new UAID, and it subscribes again."""
+
+
+class TimerReason(Enum):
+    """What a session does when its timer fires."""
+
+    CLOSE = "the hello could not be looked up: close"
+    RETRY_READ = "a page of stored messages could not be read: read it again"
+    ROTATE = "the user has an old message table: read it to its end, then change tables"
+
+
+class SetTimer(Struct, frozen=True):
+    """Call `Session.on_timer` after a random time between these two, in seconds."""
+
+    between: tuple[float, float]
+    reason: TimerReason
+
+
+# --- requests to the store ------------------------------------------------------------------------
+
+
+class Identify(Struct, frozen=True):
+    """Look the user agent up and record its connection. Result: `Identified`."""
+
+    uaid: str | None
+
+
+class Subscribe(Struct, frozen=True):
+    """Add the channel and make its endpoint. Result: the endpoint URL (str)."""
+
+    channel_id: str
+    key: bytes | None
+
+
+class Unsubscribe(Struct, frozen=True):
+    """Remove the channel (`spelling`: as the user agent wrote it). Result: None."""
+
+    channel_id: str
+    spelling: str
+
+
+class ReadStored(Struct, frozen=True):
+    """Read the next stored messages after the sort key `after` (None: from the first one).
+
+    Result: `StoredPage`.
+    """
+
+    after: str | None
+
+
+class ChangeTable(Struct, frozen=True):
+    """Move the user, who has acked all stored messages, to the message table of this month.
+
+    Result: True when it is done, False when another connection has the user.
+    """
+
+
+class Identified(Struct, frozen=True):
+    """Who the user agent is.
+
+    `connected_at`: ms, as written in the router record. `new`: nothing is stored yet, not even the
+    user. `reset`: an old record that is dropped once its messages are delivered. `old_table`: its
+    message table is that of an earlier month.
+    """
+
+    uaid: str
+    connected_at: int
+    new: bool
+    reset: bool = False
+    old_table: bool = False
+
+
+class StoredPage(Struct, frozen=True):
+    """One page of stored messages.
+
+    `channels`: all subscriptions, with the first page (None otherwise). `read_to`: the read pointer
+    found there (µs). `last`: the sort key to continue after, None on the last page.
+    """
+
+    messages: Sequence[StoredMessage]
+    last: str | None
+    channels: frozenset[str] | None = None
+    read_to: int = 0
+
+
+class StoreFailure(Enum):
+    """Why a request has no result."""
+
+    OVERLOADED = "the store is too busy"
+    TABLE_GONE = "the user's message table does not exist any more"
+    BROKEN = "anything else"
+
+
+class Undelivered(Struct, frozen=True):
+    """What a closed session had accepted and the user agent has not acked.
+
+    `unsaved`: messages that are in no storage. `stored`: rows of the others, which a connection
+    that the user agent may have opened elsewhere has to read.
+    """
+
+    unsaved: Sequence[Notification]
+    stored: Sequence[Row]
+
+
+StoreRequest = Identify | Subscribe | Unsubscribe | ReadStored | ChangeTable
+StoreResult = Identified | str | StoredPage | bool | None
+Effect = Send | Close | DeleteMessages | DropUser | SetTimer | StoreRequest

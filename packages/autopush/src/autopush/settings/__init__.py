@@ -1,0 +1,13 @@
+"""The settings of the service.
+
+options        the table: every option is one row of the dataclass `Settings`
+declaration    what a row says of an option
+value_types    how the text of a value is parsed
+sources        reads ini files, environment variables and flags, and merges them
+reference      the table written out: sample files and the page of the documentation
+"""
+
+from autopush.settings.declaration import Option, StartupError
+from autopush.settings.options import OPTIONS, Settings
+
+__all__ = ["OPTIONS", "Option", "Settings", "StartupError"]

@@ -1,0 +1,139 @@
+"""What a row of the table of options says."""
+
+from dataclasses import dataclass, field, fields
+from enum import StrEnum
+from pathlib import Path
+from typing import Final, TypedDict, TypeVar, Unpack, get_type_hints
+
+from autopush.settings.original import VARIABLES
+from autopush.settings.value_types import BOOLEAN, FOLDER, TEXT, Value, ValueType
+
+T = TypeVar("T")
+
+DAEMONS: Final = ("serve", "connection", "endpoint")
+NODES: Final = ("serve", "connection")
+"""Commands that accept WebSockets."""
+ENDPOINTS: Final = ("serve", "endpoint")
+"""Commands that accept messages from application servers."""
+TOOLS: Final = ("maintain", "drop-user", "delete-uaids")
+"""Commands that work on the store and end."""
+ALL_COMMANDS: Final = (*DAEMONS, *TOOLS)
+
+_VALUE_TYPES: Final = {bool: BOOLEAN, bool | None: BOOLEAN, str: TEXT, Path: FOLDER}
+"""The types of fields that are not annotated with a `ValueType`."""
+
+
+class StartupError(Exception):
+    """The service cannot start; the text is one line for the operator and holds no secret."""
+
+
+class IniFile(StrEnum):
+    """The three ini files of the original. Each may hold every option."""
+
+    SHARED = "shared"
+    CONNECTION = "connection"
+    ENDPOINT = "endpoint"
+
+    @property
+    def file_name(self) -> str:
+        return f"autopush_{self.value}.ini"
+
+
+_FILES: Final = {NODES: IniFile.CONNECTION, ENDPOINTS: IniFile.ENDPOINT}
+"""The sample file of options of one kind of daemon."""
+
+
+class Details(TypedDict, total=False):
+    """What only some options need to say."""
+
+    default_text: str
+    """Describes a default that is computed, where the value itself would not help."""
+    commands: tuple[str, ...]
+    """The commands that have the option, where they are not those of the group."""
+    file: IniFile
+    """The sample file that shows it; follows from `commands` when not given."""
+    short: str
+    daemon_env: str
+    """A variable that `serve` does not read, since other programs use it too."""
+    secret: bool
+    """Its value is never shown."""
+
+
+@dataclass(frozen=True, slots=True)
+class Option:
+    """A row of the table. For the other fields see `Details`."""
+
+    name: str
+    value_type: ValueType
+    default: Value
+    group: str
+    help: str
+    commands: tuple[str, ...]
+    file: IniFile
+    bare_env: tuple[str, ...]
+    """Variables without the prefix AUTOPUSH_, as in the original."""
+    default_text: str = ""
+    short: str = ""
+    daemon_env: str = ""
+    secret: bool = False
+
+    @property
+    def flag(self) -> str:
+        return "--" + self.name.replace("_", "-")
+
+    @property
+    def off_flag(self) -> str:
+        """The flag that switches a boolean off again."""
+        return "--" + self.flag[5:] if self.name.startswith("no_") else "--no-" + self.flag[2:]
+
+    @property
+    def env(self) -> tuple[str, ...]:
+        """Environment variables that every command reads, strongest first."""
+        return (f"AUTOPUSH_{self.name.upper()}", *self.bare_env)
+
+    def variables(self, command: str) -> tuple[str, ...]:
+        """The environment variables that this command reads, strongest first."""
+        return (*self.env, *([self.daemon_env] if self.daemon_env and command != "serve" else ()))
+
+    @property
+    def default_shown(self) -> str:
+        """The default as an operator would write it, or in words where it is computed."""
+        if self.default_text:
+            return self.default_text
+        if isinstance(self.default, bool):
+            return "on" if self.default else "off"
+        return f"{self.default:g}" if isinstance(self.default, float) else str(self.default)
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Options that are shown together, and the commands that most of them belong to."""
+
+    title: str
+    commands: tuple[str, ...] = DAEMONS
+
+    def option(self, default: T, about: str, **details: Unpack[Details]) -> T:
+        """Declare a field of `Settings` as an option."""
+        metadata = {"commands": self.commands, **details}
+        metadata |= {"default": default, "group": self.title, "help": about}
+        return field(default=default, metadata=metadata, repr=not details.get("secret", False))
+
+
+def declared_options(settings: type) -> tuple[Option, ...]:
+    """The rows of a dataclass, in its order."""
+    hints = get_type_hints(settings, include_extras=True)
+    rows = []
+    for declared in fields(settings):
+        if not (details := dict(declared.metadata)):
+            continue
+        hint = hints[declared.name]
+        details.setdefault("file", _FILES.get(details["commands"], IniFile.SHARED))
+        rows.append(
+            Option(
+                name=declared.name,
+                value_type=_VALUE_TYPES.get(hint) or hint.__metadata__[0],
+                bare_env=VARIABLES.get(declared.name, ()),
+                **details,
+            )
+        )
+    return tuple(rows)

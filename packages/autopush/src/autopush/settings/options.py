@@ -1,0 +1,403 @@
+# ruff: noqa: RUF009 - a group's `option` is `dataclasses.field` with its own metadata
+"""The table of options, which is also the typed value that the service reads.
+
+An option is one field of `Settings`: its annotation is the type of its value, its group's `option`
+says the rest. Files, environment variables, flags, `--help`, the sample files and the page of the
+documentation follow from it. Times are seconds, sizes are bytes.
+
+Rule: what is not given is computed here, and nowhere else.
+"""
+
+import socket
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Annotated, Final, Self
+from urllib.parse import quote
+
+from autopush.settings.declaration import (
+    ALL_COMMANDS,
+    DAEMONS,
+    ENDPOINTS,
+    NODES,
+    Group,
+    IniFile,
+    declared_options,
+)
+from autopush.settings.value_types import (
+    FernetKeys,
+    HostName,
+    HttpUrl,
+    Port,
+    PositiveSeconds,
+    Seconds,
+    SecretTexts,
+    StoreUrl,
+    TableName,
+    choice,
+    join_url,
+    url,
+    url_host,
+    whole_number,
+)
+
+ADDRESSES: Final = Group("Addresses and processes")
+PUBLIC: Final = Group("Public URLs")
+KEYS: Final = Group("Keys")
+DELIVERY: Final = Group("Delivery")
+LIMITS: Final = Group("Limits")
+TIMERS: Final = Group("Timers", NODES)
+STORAGE: Final = Group("Storage", ALL_COMMANDS)
+LOGS: Final = Group("Logs", ALL_COMMANDS)
+
+WEBSOCKET_PORT: Final = 8080
+ENDPOINT_PORT: Final = 8082
+ONE_YEAR: Final = 31_536_000
+STORE_FILE: Final = "autopush.sqlite"
+DEFAULT_UNITS: Final = 5
+"""Capacity of a table that has provisioned capacity and no option that says how much."""
+NO_FOLDER: Final = Path("/nonexistent")
+"""The data folder where none is given and there is no home folder."""
+
+_REACHABLE: Final = "the host, or the machine's name when it listens on every interface"
+_KEPT: Final = "created at the first start and kept in the data folder"
+_ALL_INTERFACES: Final = frozenset({"0.0.0.0", "::", "0:0:0:0:0:0:0:0"})  # noqa: S104
+
+Units = Annotated[int | None, whole_number(1, 1_000_000, "UNITS")]
+LogLevel = Annotated[str, choice("debug", "info", "warning", "error", "critical")]
+
+
+def default_data_folder(environ: Mapping[str, str]) -> Path:
+    """`$XDG_DATA_HOME/autopush`, or `~/.local/share/autopush`; else `NO_FOLDER`."""
+    # The XDG base directory specification says to ignore a relative path.
+    base = Path(environ.get("XDG_DATA_HOME", ""))
+    if base.is_absolute():
+        return base / "autopush"
+    try:
+        return Path.home() / ".local" / "share" / "autopush"
+    except RuntimeError:
+        return NO_FOLDER
+
+
+def _throughput(table: str, way: str) -> int | None:
+    return STORAGE.option(
+        None,
+        f"{way} units of a {table} table that is created with provisioned capacity",
+        default_text=f"{DEFAULT_UNITS}",
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settings:
+    """The settings of one process."""
+
+    command: str = "serve"
+    """The command that was started."""
+
+    host: HostName = ADDRESSES.option(
+        "127.0.0.1", "address the ports listen on; 0.0.0.0 or :: for every interface"
+    )
+    port: Port = ADDRESSES.option(
+        WEBSOCKET_PORT,
+        "public port: for the WebSockets of user agents, and with `autopush endpoint` for the HTTP "
+        "requests of application servers; 0 takes any free port",
+        default_text=f"{WEBSOCKET_PORT}, with `autopush endpoint` {ENDPOINT_PORT}",
+        file=IniFile.CONNECTION,
+        short="-p",
+        daemon_env="PORT",
+    )
+    endpoint_port: Port = ADDRESSES.option(
+        ENDPOINT_PORT,
+        "port in the endpoint URLs; with `autopush serve` also the HTTP port for application "
+        "servers, where 0 takes any free port",
+        default_text=f"{ENDPOINT_PORT}, with `autopush endpoint` its own port",
+        short="-e",
+    )
+    router_port: Port = ADDRESSES.option(
+        8081,
+        "internal port between nodes, which must not be public; 0 takes any free port",
+        commands=NODES,
+        short="-r",
+    )
+    router_hostname: HostName = ADDRESSES.option(
+        "",
+        "name under which other nodes reach the internal port",
+        default_text=_REACHABLE,
+        commands=NODES,
+    )
+    workers: Annotated[int, whole_number(1, 1024)] = ADDRESSES.option(
+        1, "processes that share the public ports"
+    )
+    env: str = ADDRESSES.option(
+        "development",
+        "name of the environment, sent to user agents in the hello reply",
+        commands=NODES,
+    )
+
+    endpoint_scheme: Annotated[str, choice("http", "https")] = PUBLIC.option(
+        "http", "scheme of the endpoint URLs"
+    )
+    endpoint_hostname: HostName = PUBLIC.option(
+        "", "host name in the endpoint URLs", default_text=_REACHABLE
+    )
+    endpoint_url: HttpUrl = PUBLIC.option(
+        "",
+        "start of the endpoint URLs as the outside sees it, for use behind a proxy; "
+        "overrides scheme, host and port",
+        default_text="follows from endpoint_scheme, endpoint_hostname and endpoint_port",
+    )
+    websocket_url: Annotated[str, url("ws", "wss")] = PUBLIC.option(
+        "",
+        "WebSocket URL as the outside sees it, for use behind a proxy; shown on the start page",
+        default_text=f"follows from host and port; with `autopush endpoint` from {WEBSOCKET_PORT}",
+    )
+    no_cors: bool = PUBLIC.option(
+        False, "do not let web pages of other origins call the endpoints", commands=ENDPOINTS
+    )
+    sts_max_age: Annotated[int | None, whole_number(0)] = PUBLIC.option(
+        None,
+        "max-age of the Strict-Transport-Security header in seconds; 0 sends none",
+        default_text=f"{ONE_YEAR} when the endpoint URLs are https, else 0",
+        commands=ENDPOINTS,
+    )
+
+    crypto_key: FernetKeys = KEYS.option(
+        (),
+        "key that encrypts endpoint URLs and message ids; may be given several times, newest first",
+        default_text=_KEPT,
+        secret=True,
+    )
+    # Its user is the registration API of the bridges; until then it is only kept.
+    auth_key: SecretTexts = KEYS.option(
+        (),
+        "key that signs the secrets of the registration API; "
+        "may be given several times, newest first",
+        default_text=_KEPT,
+        commands=ENDPOINTS,
+        secret=True,
+    )
+    key_hash: str = KEYS.option(
+        "",
+        "key that hashes UAIDs before they are stored and logged; "
+        "changing it makes all records unreadable",
+        default_text="UAIDs are stored as they are",
+        commands=ALL_COMMANDS,
+        secret=True,
+    )
+
+    direct_delivery: Annotated[str, choice("store-first", "bypass")] = DELIVERY.option(
+        "",
+        "store-first commits every message before it is answered; "
+        "bypass passes messages to connected user agents without storing them",
+        default_text="store-first on the embedded store, bypass on DynamoDB",
+        commands=ENDPOINTS,
+    )
+    max_data: Annotated[int, whole_number(1, 65536, "BYTES")] = DELIVERY.option(
+        4096, "largest message body in bytes", commands=ENDPOINTS
+    )
+    max_notification_ttl: Annotated[int, whole_number(1, metavar="SECONDS")] = DELIVERY.option(
+        2_592_000,
+        "longest time in seconds a message is kept; a longer TTL is lowered to it",
+        commands=ENDPOINTS,
+    )
+    msg_limit: Annotated[int, whole_number(1)] = DELIVERY.option(
+        100,
+        "stored messages a user agent may fetch without acknowledging any before it is reset",
+        commands=NODES,
+    )
+    max_unacked: Annotated[int, whole_number(1)] = DELIVERY.option(
+        128,
+        "notifications a user agent may leave unacknowledged before further ones are stored; "
+        "1 is the strictest",
+        commands=NODES,
+    )
+
+    max_connections: Annotated[int, whole_number(0)] = LIMITS.option(
+        0, "user agents connected to one worker at once; 0 sets no limit", commands=NODES
+    )
+    max_requests: Annotated[int, whole_number(1)] = LIMITS.option(
+        10_000,
+        "HTTP requests in progress in one worker before further ones are answered 503",
+        commands=ENDPOINTS,
+    )
+
+    hello_timeout: Seconds = TIMERS.option(
+        30.0, "time a new connection has for its hello; 0 sets no limit"
+    )
+    auto_ping_interval: Seconds = TIMERS.option(
+        0.0, "time between the WebSocket pings the server sends; 0 sends none"
+    )
+    auto_ping_timeout: PositiveSeconds = TIMERS.option(
+        4.0, "time a user agent has to answer a ping before its connection is dropped"
+    )
+    close_handshake_timeout: Seconds = TIMERS.option(
+        10.0,
+        "time a user agent has to answer a close frame before its connection is dropped; "
+        "0 does not wait",
+    )
+    connection_timeout: PositiveSeconds = TIMERS.option(
+        1.0, "time to connect to another node", commands=DAEMONS
+    )
+
+    data: Path = STORAGE.option(
+        NO_FOLDER,
+        "folder of the embedded store and of the keys created at the first start",
+        default_text="$XDG_DATA_HOME/autopush, or ~/.local/share/autopush",
+    )
+    store: StoreUrl = STORAGE.option(
+        "",
+        "where the tables are: sqlite:///PATH, or dynamodb://REGION with ?endpoint=URL for "
+        "another server than that of AWS and &prefix=TEXT for the names of the tables",
+        default_text=f"the embedded store, {STORE_FILE} in the data folder",
+    )
+    aws_ddb_endpoint: HttpUrl = STORAGE.option(
+        "",
+        "address of a local DynamoDB; without the option store it means a store there",
+        default_text="that of the region",
+    )
+    no_aws: bool = STORAGE.option(
+        False,
+        "never ask the machine's metadata address (169.254.169.254), not even for credentials",
+    )
+    router_tablename: TableName = STORAGE.option("router", "table of the user agents")
+    storage_tablename: TableName = STORAGE.option("storage", "table of SimplePush versions")
+    message_tablename: TableName = STORAGE.option(
+        "message", "first part of the names of the message tables"
+    )
+    no_table_rotation: bool | None = STORAGE.option(
+        None,
+        "keep one message table, instead of creating one each month",
+        default_text="on for the embedded store, off on DynamoDB",
+    )
+    capacity: Annotated[str, choice("on-demand", "provisioned")] = STORAGE.option(
+        "",
+        "how DynamoDB is to bill a table that is created: by request, or by provisioned units",
+        default_text="on-demand, or provisioned when a throughput is given",
+    )
+    router_read_throughput: Units = _throughput("router", "read")
+    router_write_throughput: Units = _throughput("router", "write")
+    storage_read_throughput: Units = _throughput("storage", "read")
+    storage_write_throughput: Units = _throughput("storage", "write")
+    message_read_throughput: Units = _throughput("message", "read")
+    message_write_throughput: Units = _throughput("message", "write")
+
+    log_level: LogLevel = LOGS.option(
+        "", "lowest level that is logged", default_text="info, or debug with the option debug"
+    )
+    log_output: str = LOGS.option(
+        "stdout", "stdout, stderr, none, or the name of a file to append to"
+    )
+    human_logs: bool | None = LOGS.option(
+        None,
+        "log text for people instead of JSON lines",
+        default_text="on when the output is a terminal",
+    )
+    debug: bool = LOGS.option(False, "log everything, unless log_level says otherwise")
+
+    # ── What follows from the options ─────────────────────────────────────────────────────────────
+
+    @property
+    def has_sockets(self) -> bool:
+        """Whether user agents connect to this process."""
+        return self.command in NODES
+
+    @property
+    def has_endpoint(self) -> bool:
+        """Whether application servers send to this process."""
+        return self.command in ENDPOINTS
+
+    @property
+    def public_endpoint_url(self) -> str:
+        """Start of every endpoint URL: canonical, no slash at the end."""
+        host = self.endpoint_hostname or self.reachable_host
+        return self.endpoint_url or join_url(self.endpoint_scheme, host, self.endpoint_port)
+
+    @property
+    def public_websocket_url(self) -> str:
+        """Where user agents connect: canonical, always with a path."""
+        port = self.port if self.has_sockets else WEBSOCKET_PORT
+        address = self.websocket_url or join_url("ws", self.reachable_host, port)
+        return address if address.count("/") > 2 else address + "/"
+
+    @property
+    def reachable_host(self) -> str:
+        """The host, or the machine's name when it listens on every interface."""
+        return socket.gethostname() if self.host in _ALL_INTERFACES else self.host
+
+    @property
+    def node_host(self) -> str:
+        """The host part of this node's internal URL."""
+        return url_host(self.router_hostname or self.reachable_host)
+
+    def node_url(self, port: int) -> str:
+        """The internal URL of the worker with that router port; it always names the port."""
+        return f"http://{self.node_host}:{port}"
+
+    @property
+    def hsts_max_age(self) -> int:
+        """`sts_max_age` with its default; 0 sends no header."""
+        if self.sts_max_age is not None:
+            return self.sts_max_age
+        return ONE_YEAR if self.public_endpoint_url.startswith("https:") else 0
+
+    @property
+    def store_url(self) -> str:
+        """`store` with its default."""
+        endpoint = self.aws_ddb_endpoint
+        if endpoint and not self.store:
+            return f"dynamodb://?endpoint={endpoint}"
+        if endpoint and self.store.startswith("dynamodb:") and "endpoint=" not in self.store:
+            return f"{self.store}{'&' if '?' in self.store else '?'}endpoint={endpoint}"
+        return self.store or f"sqlite://{quote(str(self.data.absolute() / STORE_FILE))}"
+
+    @property
+    def is_embedded(self) -> bool:
+        """Whether the store is a file of this machine."""
+        return self.store_url.startswith("sqlite:")
+
+    @property
+    def store_is_in_data_folder(self) -> bool:
+        return not self.store and self.is_embedded
+
+    @property
+    def store_place(self) -> str:
+        """The store as messages to the operator name it."""
+        return f"{self.data / STORE_FILE}" if self.store_is_in_data_folder else self.store_url
+
+    @property
+    def needs_data_folder(self) -> bool:
+        """Whether the store or a key is kept in the data folder."""
+        keys_given = self.crypto_key and (self.auth_key or not self.has_endpoint)
+        return self.store_is_in_data_folder or not keys_given
+
+    @property
+    def store_first(self) -> bool:
+        """`direct_delivery` with its default."""
+        return self.direct_delivery == "store-first" or (
+            not self.direct_delivery and self.is_embedded
+        )
+
+    @property
+    def rotates(self) -> bool:
+        """Whether there is a message table for each month: `no_table_rotation`, negated."""
+        return not (self.is_embedded if self.no_table_rotation is None else self.no_table_rotation)
+
+    def units(self, table: str) -> tuple[int, int] | None:
+        """Read and write units of `router`, `storage` or `message`; None means on demand."""
+        given = [getattr(self, row.name) for row in OPTIONS if row.name.endswith("_throughput")]
+        if self.capacity == "on-demand" or not (self.capacity or any(given)):
+            return None
+        read, write = (getattr(self, f"{table}_{way}_throughput") for way in ("read", "write"))
+        return read or DEFAULT_UNITS, write or DEFAULT_UNITS
+
+    @property
+    def effective_log_level(self) -> str:
+        return self.log_level or ("debug" if self.debug else "info")
+
+    def with_ports(self, *, port: int, endpoint_port: int, router_port: int) -> Self:
+        """The same settings with the ports that were bound, for when some were 0."""
+        return replace(self, port=port, endpoint_port=endpoint_port, router_port=router_port)
+
+
+OPTIONS: Final = declared_options(Settings)
+"""The table, in the order in which help and documentation show it."""

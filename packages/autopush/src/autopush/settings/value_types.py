@@ -1,0 +1,165 @@
+"""How the text of an option's value is parsed, and what a user has to write.
+
+Rule: a parser depends on its text alone; it returns the value or raises ValueError.
+"""
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Final
+from urllib.parse import urlsplit
+
+Value = str | int | float | bool | Path | tuple[str, ...] | None
+"""What a parsed value can be."""
+
+_TRUE: Final = frozenset({"true", "yes", "on", "1"})
+_FALSE: Final = frozenset({"false", "no", "off", "0"})
+_HOST: Final = re.compile(
+    r"[A-Za-z0-9_]([A-Za-z0-9_.-]*[A-Za-z0-9_])?|\[?[0-9A-Fa-f:]*:[0-9A-Fa-f:.]*\]?"
+)
+_TABLE: Final = re.compile(r"[A-Za-z0-9_.-]{3,200}")
+_SECONDS: Final = re.compile(r"[0-9]{1,9}(\.[0-9]{0,9})?|\.[0-9]{1,9}")
+_FERNET_KEY: Final = re.compile(r"[A-Za-z0-9_-]{43}=")
+_STORES: Final = "sqlite:///PATH or dynamodb://REGION?endpoint=URL&prefix=TEXT"
+_DEFAULT_PORTS: Final = {"http": 80, "ws": 80, "https": 443, "wss": 443}
+
+
+@dataclass(frozen=True, slots=True)
+class ValueType:
+    """`parse` raises ValueError, whose text is not shown to the user; `expected` is."""
+
+    metavar: str
+    expected: str
+    parse: Callable[[str], Value]
+    is_flag: bool = False
+    is_list: bool = False
+    explains: bool = False
+    """The text of the ValueError says what is wrong and repeats no secret: it is shown instead."""
+
+
+def _valid(text: str, is_valid: bool) -> str:
+    if not is_valid:
+        raise ValueError
+    return text
+
+
+def whole_number(lowest: int, highest: int | None = None, metavar: str = "NUMBER") -> ValueType:
+    """Decimal digits, between bounds that are included."""
+
+    def parse(text: str) -> int:
+        value = int(_valid(text, text.isascii() and text.isdecimal() and len(text) < 19))
+        _valid(text, lowest <= value and (highest is None or value <= highest))
+        return value
+
+    bounds = f"of at least {lowest}" if highest is None else f"from {lowest} to {highest}"
+    return ValueType(metavar, f"a whole number {bounds}", parse)
+
+
+def choice(*words: str) -> ValueType:
+    """One of these words."""
+    return _text("|".join(words), f"{', '.join(words[:-1])} or {words[-1]}", words.__contains__)
+
+
+def url(*schemes: str) -> ValueType:
+    """An absolute URL without user, query and fragment; its value is canonical."""
+
+    def parse(text: str) -> str:
+        parts = urlsplit(text)
+        is_plain = not (parts.query or parts.fragment or "@" in parts.netloc)
+        has_address = parts.port != 0 and is_host(parts.hostname or "")
+        is_text = text.isascii() and text.isprintable()
+        _valid(text, is_plain and has_address and is_text and parts.scheme in schemes)
+        return join_url(parts.scheme, parts.hostname or "", parts.port, parts.path.rstrip("/"))
+
+    beginnings = " or ".join(f"{scheme}://" for scheme in schemes)
+    return ValueType("URL", f"a URL that starts with {beginnings} and has no query", parse)
+
+
+def _list_of(is_valid: Callable[[str], bool], expected: str) -> ValueType:
+    """`[a, b]`, `a, b` or `a`; quotes and spaces around members and empty members are dropped."""
+
+    def parse(text: str) -> tuple[str, ...]:
+        if text.startswith("[") and text.endswith("]"):
+            text = text[1:-1]
+        members = [member.strip().strip("\"'") for member in text.split(",")]
+        return tuple(_valid(member, is_valid(member)) for member in members if member)
+
+    return ValueType("KEY", expected, parse, is_list=True)
+
+
+def _text(metavar: str, expected: str, is_valid: Callable[[str], bool]) -> ValueType:
+    return ValueType(metavar, expected, lambda text: _valid(text, is_valid(text)))
+
+
+def _seconds(expected: str, *, lowest: float) -> ValueType:
+    def parse(text: str) -> float:
+        value = float(_valid(text, _SECONDS.fullmatch(text) is not None))
+        _valid(text, value >= lowest)
+        return value
+
+    return ValueType("SECONDS", expected, parse)
+
+
+def _parse_boolean(text: str) -> bool:
+    return _valid(text.lower(), text.lower() in _TRUE | _FALSE) in _TRUE
+
+
+def _parse_store(text: str) -> str:
+    from keytables.stores import parse_store  # noqa: PLC0415 - most starts name no store
+
+    parse_store(text)
+    return text
+
+
+def is_host(text: str) -> bool:
+    """A host name, IPv4 or IPv6 address, the last with or without brackets."""
+    return len(text) <= 255 and _HOST.fullmatch(text) is not None
+
+
+def is_fernet_key(text: str) -> bool:
+    """32 bytes as url-safe base64 with padding: 44 characters."""
+    return _FERNET_KEY.fullmatch(text) is not None
+
+
+def is_auth_key(text: str) -> bool:
+    """Any text without spaces; it is used as the bytes it is written with."""
+    return text.isascii() and text.isprintable() and bool(text) and " " not in text
+
+
+def join_url(scheme: str, host: str, port: int | None, path: str = "") -> str:
+    """A canonical URL: lower-case host, IPv6 in brackets, no default port."""
+    suffix = "" if port is None or port == _DEFAULT_PORTS.get(scheme) else f":{port}"
+    return f"{scheme}://{url_host(host)}{suffix}{path}"
+
+
+def url_host(host: str) -> str:
+    """A host as URLs have it: lower-case, IPv6 in brackets."""
+    host = host.strip("[]").lower()
+    return f"[{host}]" if ":" in host else host
+
+
+# ── The types of fields of `Settings`: of Python, and of the text ─────────────────────────────────
+
+TEXT: Final = ValueType("TEXT", "a text", str)
+BOOLEAN: Final = ValueType("BOOLEAN", "true or false", _parse_boolean, is_flag=True)
+FOLDER: Final = ValueType("DIR", "a folder", lambda text: Path(text).expanduser())
+
+Port = Annotated[int, whole_number(0, 65535, "PORT")]
+Seconds = Annotated[float, _seconds("a number of seconds, such as 30 or 0.5", lowest=0)]
+PositiveSeconds = Annotated[
+    float, _seconds("a number of seconds above 0, such as 4 or 0.5", lowest=1e-9)
+]
+HostName = Annotated[str, _text("HOST", "a host name or address, without scheme and port", is_host)]
+HttpUrl = Annotated[str, url("http", "https")]
+TableName = Annotated[
+    str, _text("NAME", "3 to 200 letters, digits or _.-", lambda text: bool(_TABLE.fullmatch(text)))
+]
+StoreUrl = Annotated[str, ValueType("URL", _STORES, _parse_store, explains=True)]
+FernetKeys = Annotated[
+    tuple[str, ...],
+    _list_of(is_fernet_key, "keys made by `autokey`: 44 characters of url-safe base64 each"),
+]
+SecretTexts = Annotated[
+    tuple[str, ...], _list_of(is_auth_key, "keys without spaces, such as `autokey` makes")
+]

@@ -1,0 +1,37 @@
+"""What tests of the push service share: the log of a test is its own; a node, a cluster."""
+
+import logging
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+
+import pytest
+
+from autopush.telemetry import logs
+from support import engines
+from support.clocks import ManualClock
+from support.connection_harness import Harness
+from support.month_cluster import Cluster
+
+
+@pytest.fixture(autouse=True)
+def own_log() -> Iterator[None]:
+    """Ends the logging that a test configured, and gives other libraries' loggers their levels."""
+    loggers = [logging.getLogger(), logging.getLogger("botocore")]
+    levels = [logger.level for logger in loggers]
+    yield
+    logs.shutdown()
+    for logger, level in zip(loggers, levels, strict=True):
+        logger.setLevel(level)
+
+
+@pytest.fixture
+async def harness() -> Harness:
+    return await Harness.open()
+
+
+@pytest.fixture
+async def cluster(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Cluster]:
+    """On the engine in memory; with `support.month_cluster.EVERY_ENGINE`, on each of them."""
+    clock = ManualClock()
+    async with engines.engine(getattr(request, "param", "memory"), tmp_path, clock) as engine:
+        yield Cluster(engine, clock)

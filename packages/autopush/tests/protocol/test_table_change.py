@@ -1,0 +1,227 @@
+"""When a session changes its user to the message table of this month, and what waits for it."""
+
+import pytest
+
+from autopush.protocol.effects import (
+    ChangeTable,
+    Close,
+    DeleteMessages,
+    DropUser,
+    Effect,
+    Identified,
+    ReadStored,
+    Send,
+    SetTimer,
+    StoredMessage,
+    StoredPage,
+    StoreFailure,
+    TimerReason,
+)
+from autopush.protocol.rules import Rules
+from autopush.protocol.session import Session
+from autopush.protocol.states import State
+from support.session_frames import (
+    CHANNEL,
+    NOW,
+    UAID,
+    ack,
+    frame,
+    message,
+    request_in,
+    sent,
+    stored,
+)
+
+FIRST = ReadStored(after=None)
+CHANGE = ChangeTable()
+RETRY = SetTimer((1, 1799), TimerReason.ROTATE)
+
+
+def identified(*, old_table: bool = True, reset: bool = False) -> Session:
+    """A session whose first read of storage is not answered yet."""
+    session = Session(Rules(), connected_at=1)
+    request = request_in(session.receive(frame(messageType="hello", uaid=UAID), NOW))
+    result = Identified(UAID, 1, new=False, reset=reset, old_table=old_table)
+    reply, read = session.on_result(request, result, NOW)
+    assert isinstance(reply, Send)
+    assert read == FIRST
+    return session
+
+
+def changing() -> Session:
+    """A session that waits for its change of tables: nothing was stored."""
+    session = identified()
+    assert page(session) == [CHANGE]
+    assert session.state is State.ROTATING
+    return session
+
+
+def page(session: Session, *messages: StoredMessage) -> list[Effect]:
+    """Answer the only read of a pass."""
+    return list(session.on_result(FIRST, StoredPage(messages, None, frozenset({CHANNEL})), NOW))
+
+
+def test_a_user_of_this_month_keeps_its_table() -> None:
+    session = identified(old_table=False)
+    assert page(session) == []
+    assert session.state is State.ACTIVE
+
+
+def test_with_nothing_stored_the_table_is_changed_right_after_the_hello() -> None:
+    assert page(identified()) == [CHANGE]
+
+
+def test_the_table_is_changed_when_all_stored_messages_are_acked() -> None:
+    session = identified()
+    first, second = stored(1), stored(2)
+    assert len(sent(page(session, first, second))) == 2
+    assert session.receive(ack(2), NOW) == [DeleteMessages([second.row])]
+    assert session.receive(ack(1), NOW) == [DeleteMessages([first.row]), CHANGE]
+
+
+def test_dead_rows_of_the_old_table_are_deleted_before_the_change() -> None:
+    session = identified()
+    dead = stored(1, ttl=0)
+    assert page(session, dead) == [DeleteMessages([dead.row]), CHANGE]
+
+
+def test_messages_are_accepted_until_storage_is_read_to_its_end() -> None:
+    session = identified()
+    assert session.accept(message(1), None)
+    assert page(session) == []
+    assert not session.accept(message(2), None)
+
+
+def test_from_then_on_nothing_is_accepted_until_all_is_acked() -> None:
+    session = identified()
+    session.accept(message(1), None)
+    page(session)
+    assert not session.accept(message(2), None)
+    assert session.check_storage() == ()
+    assert session.receive(ack(1), NOW) == [CHANGE]
+
+
+def test_messages_refused_during_the_change_are_read_from_storage_after_it() -> None:
+    session = changing()
+    assert not session.accept(message(1), None)
+    assert session.check_storage() == ()
+    assert session.on_result(CHANGE, True, NOW) == [FIRST]
+    assert session.state is State.ACTIVE
+    assert session.accept(message(2), None)
+
+
+def test_the_new_table_is_read_even_if_nothing_was_refused() -> None:
+    session = changing()
+    assert session.on_result(CHANGE, True, NOW) == [FIRST]
+    assert page(session) == []
+    assert session.state is State.ACTIVE
+
+
+def test_the_table_is_changed_once() -> None:
+    session = changing()
+    session.on_result(CHANGE, True, NOW)
+    for _ in range(3):
+        assert page(session) == []
+        assert session.check_storage() == [FIRST]
+
+
+def test_resumed_output_does_not_request_the_change_twice() -> None:
+    session = changing()
+    session.output_paused = True
+    assert session.output_resumed() == ()
+    assert session.state is State.ROTATING
+
+
+@pytest.mark.parametrize("done", [True, False])
+@pytest.mark.parametrize("kind", ["register", "unregister"])
+def test_an_open_register_or_unregister_is_finished_first(kind: str, done: bool) -> None:
+    session = identified()
+    request = request_in(session.receive(frame(messageType=kind, channelID=CHANNEL), NOW))
+    assert page(session) == []
+    if done:
+        result = "https://push.example/" if kind == "register" else None
+        reply, change = session.on_result(request, result, NOW)
+    else:
+        reply, change = session.on_failure(request, StoreFailure.OVERLOADED)
+    assert isinstance(reply, Send)
+    assert change == CHANGE
+
+
+def test_unregistering_the_channel_of_the_last_unacked_message_starts_the_change() -> None:
+    session = identified()
+    page(session, stored(1))
+    request = request_in(session.receive(frame(messageType="unregister", channelID=CHANNEL), NOW))
+    _, _, change = session.on_result(request, None, NOW)
+    assert change == CHANGE
+
+
+def test_a_user_with_an_old_record_is_dropped_instead() -> None:
+    session = identified(reset=True)
+    assert page(session) == [DropUser(), Close(1000, "")]
+    assert session.state is State.CLOSED
+
+
+def test_a_user_that_has_another_connection_by_now_is_closed_here() -> None:
+    assert changing().on_result(CHANGE, False, NOW) == [Close(1000, "")]
+
+
+def test_a_change_in_an_overload_is_retried_later_and_the_session_keeps_the_old_table() -> None:
+    session = changing()
+    assert session.on_failure(CHANGE, StoreFailure.OVERLOADED) == [RETRY]
+    assert session.state is State.ACTIVE
+    assert session.accept(message(1), None)
+    assert session.receive(ack(1), NOW) == []
+    assert session.on_timer(TimerReason.ROTATE) == [FIRST]
+    assert page(session) == [CHANGE]
+
+
+def test_messages_refused_during_a_failed_change_are_read_from_storage() -> None:
+    session = changing()
+    session.accept(message(1), None)
+    assert session.on_failure(CHANGE, StoreFailure.OVERLOADED) == [RETRY, FIRST]
+
+
+def test_a_retry_during_a_pass_changes_tables_after_the_pass() -> None:
+    session = changing()
+    session.on_failure(CHANGE, StoreFailure.OVERLOADED)
+    assert session.check_storage() == [FIRST]
+    assert session.on_timer(TimerReason.ROTATE) == ()
+    assert page(session) == [CHANGE]
+
+
+def test_a_retry_waits_for_the_acks_of_unacked_messages() -> None:
+    session = changing()
+    session.on_failure(CHANGE, StoreFailure.OVERLOADED)
+    session.accept(message(1), None)
+    assert session.on_timer(TimerReason.ROTATE) == [FIRST]
+    assert page(session) == []
+    assert session.receive(ack(1), NOW) == [CHANGE]
+
+
+def test_any_other_failure_of_a_change_closes() -> None:
+    assert changing().on_failure(CHANGE, StoreFailure.BROKEN) == [Close(1011, "try again")]
+
+
+def test_a_table_that_is_gone_during_the_change_drops_the_user() -> None:
+    effects = changing().on_failure(CHANGE, StoreFailure.TABLE_GONE)
+    assert effects == [DropUser(), Close(1000, "")]
+
+
+def test_a_session_that_ends_during_the_change_leaves_nothing_undelivered() -> None:
+    session = changing()
+    undelivered = session.on_closed()
+    assert (list(undelivered.unsaved), list(undelivered.stored)) == ([], [])
+    assert session.on_result(CHANGE, True, NOW) == ()
+
+
+def test_a_connection_that_outlives_its_month_changes_tables_at_a_random_time() -> None:
+    session = changing()
+    session.on_result(CHANGE, True, NOW)
+    page(session)
+    assert session.schedule_table_change() == [RETRY]
+    assert session.on_timer(TimerReason.ROTATE) == [FIRST]
+    assert page(session) == [CHANGE]
+
+
+def test_a_session_without_a_hello_has_no_table_to_change() -> None:
+    assert Session(Rules(), connected_at=1).schedule_table_change() == ()

@@ -1,0 +1,320 @@
+"""The table of options, and what `Settings` computes from them."""
+
+import itertools
+import socket
+import typing
+from dataclasses import fields
+
+import pytest
+
+from autopush.settings import OPTIONS, Option, Settings
+from autopush.settings.declaration import ALL_COMMANDS, DAEMONS
+from autopush.settings.original import OBSOLETE
+from autopush.settings.value_types import BOOLEAN
+from keytables.stores import parse_store
+from support.setting_sources import SettingSources
+
+KEY = "HJVPy4ZwF4Yz_JdvXTL8hRcwIhv742vC60Tg5Ycrvw8="
+
+
+# ── The table ─────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize("option", OPTIONS, ids=lambda option: option.name)
+def test_an_option_has_help_a_default_and_commands(option: Option) -> None:
+    assert len(option.help) > 15
+    assert not option.help.endswith(".")
+    assert option.value_type.expected
+    assert option.group
+    assert option.default_text or option.default not in ("", None, ())
+    assert set(option.commands) <= set(ALL_COMMANDS)
+    assert set(option.commands) & set(DAEMONS)
+
+
+@pytest.mark.parametrize("option", OPTIONS, ids=lambda option: option.name)
+def test_a_default_has_the_type_of_its_field(option: Option) -> None:
+    hint = typing.get_type_hints(Settings)[option.name]
+    default = getattr(Settings(), option.name)
+    if typing.get_origin(hint) is tuple:
+        assert default == ()
+    else:
+        assert isinstance(default, hint)
+
+
+SAMPLES = {
+    "HOST": "push.example.org",
+    "PORT": "1234",
+    "NUMBER": "7",
+    "UNITS": "7",
+    "TEXT": "words",
+    "DIR": "/srv/autopush",
+    "BYTES": "5630",
+    "SECONDS": "60",
+    "NAME": "router_2",
+    "KEY": KEY,
+    "BOOLEAN": "true",
+    "URL": "https://p.example",
+}
+SAMPLES_BY_NAME = {"websocket_url": "wss://p.example", "store": "dynamodb://eu-west-1"}
+
+
+@pytest.mark.parametrize("option", OPTIONS, ids=lambda option: option.name)
+def test_every_source_sets_every_option_to_a_value_of_the_fields_type(
+    sources: SettingSources, option: Option
+) -> None:
+    metavar = option.value_type.metavar
+    text = SAMPLES_BY_NAME.get(option.name) or SAMPLES.get(metavar) or metavar.rpartition("|")[2]
+    given = [sources.load({option.name: [text]})]
+    given += [sources.load({}, {variable: text}) for variable in option.env]
+    sources.write("weak", f"{option.name} = {text}\n")
+    given.append(sources.load())
+    hint = typing.get_type_hints(Settings)[option.name]
+    for loaded in given:
+        value = getattr(loaded.settings, option.name)
+        assert value != getattr(Settings(), option.name)
+        if typing.get_origin(hint) is tuple:
+            assert value == (text,)
+        else:
+            assert isinstance(value, hint)
+
+
+def test_no_two_options_share_a_name() -> None:
+    off_flags = [option.off_flag for option in OPTIONS if option.value_type is BOOLEAN]
+    for names in (
+        [option.flag for option in OPTIONS] + off_flags,
+        [option.short for option in OPTIONS if option.short],
+        [variable for option in OPTIONS for variable in option.env],
+    ):
+        assert len(names) == len(set(names))
+    assert not OBSOLETE & {option.name for option in OPTIONS}
+
+
+def test_the_options_of_a_group_stand_together() -> None:
+    titles = [title for title, _ in itertools.groupby(OPTIONS, key=lambda option: option.group)]
+    assert len(titles) == len(set(titles))
+
+
+@pytest.mark.parametrize("command", ALL_COMMANDS)
+def test_every_command_can_choose_the_store_and_the_log_output(command: str) -> None:
+    names = {option.name for option in OPTIONS if command in option.commands}
+    assert {"store", "data", "router_tablename", "key_hash", "log_output"} <= names
+
+
+def test_secrets_are_not_in_the_repr() -> None:
+    shown = repr(Settings(crypto_key=(KEY,), auth_key=(KEY,), key_hash="geheim"))
+    assert KEY not in shown
+    assert "geheim" not in shown
+
+
+def test_every_field_that_is_a_key_is_declared_secret() -> None:
+    for field in fields(Settings):
+        if "key" in field.name:
+            assert not field.repr, field.name
+
+
+# ── Public URLs ───────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.fixture
+def hostname(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(socket, "gethostname", lambda: "box")
+
+
+@pytest.mark.usefixtures("hostname")
+@pytest.mark.parametrize(
+    ("settings", "address"),
+    [
+        (Settings(), "http://127.0.0.1:8082"),
+        (Settings(endpoint_port=80), "http://127.0.0.1"),
+        (Settings(endpoint_scheme="https", endpoint_port=443), "https://127.0.0.1"),
+        (Settings(endpoint_scheme="https", endpoint_port=80), "https://127.0.0.1:80"),
+        (Settings(endpoint_hostname="Push.Example.ORG"), "http://push.example.org:8082"),
+        (Settings(host="0.0.0.0"), "http://box:8082"),
+        (Settings(host="::"), "http://box:8082"),
+        (Settings(host="::1"), "http://[::1]:8082"),
+        (Settings(endpoint_url="https://p.example/x", endpoint_port=1), "https://p.example/x"),
+    ],
+)
+def test_the_endpoint_url_is_canonical(settings: Settings, address: str) -> None:
+    assert settings.public_endpoint_url == address
+
+
+@pytest.mark.parametrize(
+    ("given_url", "canonical"),
+    [
+        ("https://push.example.org:443/", "https://push.example.org"),
+        ("http://PUSH.example.org:80", "http://push.example.org"),
+        ("https://push.example.org:8443//", "https://push.example.org:8443"),
+        ("https://push.example.org/a/", "https://push.example.org/a"),
+        ("http://[::1]:80/", "http://[::1]"),
+    ],
+)
+def test_a_given_endpoint_url_becomes_canonical(
+    sources: SettingSources, given_url: str, canonical: str
+) -> None:
+    settings = sources.load({"endpoint_url": [given_url]}).settings
+    assert settings.public_endpoint_url == canonical
+
+
+@pytest.mark.usefixtures("hostname")
+@pytest.mark.parametrize(
+    ("flags", "public"),
+    [
+        ({}, "ws://127.0.0.1:8080/"),
+        ({"host": ["0.0.0.0"], "port": ["80"]}, "ws://box/"),
+        ({"websocket_url": ["wss://p.example:443"]}, "wss://p.example/"),
+        ({"websocket_url": ["ws://p/x"]}, "ws://p/x"),
+    ],
+)
+def test_the_websocket_url_is_canonical_and_has_a_path(
+    sources: SettingSources, flags: dict[str, list[str]], public: str
+) -> None:
+    assert sources.load(flags).settings.public_websocket_url == public
+
+
+@pytest.mark.parametrize(
+    ("settings", "port", "url"),
+    [
+        (Settings(), 8081, "http://127.0.0.1:8081"),
+        (Settings(host="::1"), 80, "http://[::1]:80"),
+        (Settings(router_hostname="Node1.example"), 1, "http://node1.example:1"),
+    ],
+)
+def test_the_url_of_a_node_always_names_its_port(settings: Settings, port: int, url: str) -> None:
+    assert settings.node_url(port) == url
+
+
+@pytest.mark.parametrize(
+    ("settings", "seconds"),
+    [
+        (Settings(), 0),
+        (Settings(endpoint_scheme="https"), 31_536_000),
+        (Settings(endpoint_url="https://p.example"), 31_536_000),
+        (Settings(endpoint_scheme="https", sts_max_age=0), 0),
+        (Settings(sts_max_age=5), 5),
+    ],
+)
+def test_strict_transport_security_is_for_https_unless_configured(
+    settings: Settings, seconds: int
+) -> None:
+    assert settings.hsts_max_age == seconds
+
+
+def test_bound_ports_replace_the_configured_ones() -> None:
+    settings = Settings(port=0, endpoint_port=0, router_port=0)
+    bound = settings.with_ports(port=1, endpoint_port=2, router_port=3)
+    assert (bound.public_endpoint_url, bound.public_websocket_url) == (
+        "http://127.0.0.1:2",
+        "ws://127.0.0.1:1/",
+    )
+
+
+# ── Store ─────────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize(
+    ("flags", "url"),
+    [
+        ({"data": ["/srv/a b"]}, "sqlite:///srv/a%20b/autopush.sqlite"),
+        ({"store": ["sqlite:///srv/x.sqlite"]}, "sqlite:///srv/x.sqlite"),
+        ({"aws_ddb_endpoint": ["http://a:1"]}, "dynamodb://?endpoint=http://a:1"),
+        (
+            {"store": ["dynamodb://eu-west-1"], "aws_ddb_endpoint": ["http://a:1"]},
+            "dynamodb://eu-west-1?endpoint=http://a:1",
+        ),
+        (
+            {"store": ["dynamodb://x?prefix=a"], "aws_ddb_endpoint": ["http://a:1"]},
+            "dynamodb://x?prefix=a&endpoint=http://a:1",
+        ),
+        (
+            {"store": ["dynamodb://x?endpoint=http://b:2"], "aws_ddb_endpoint": ["http://a:1"]},
+            "dynamodb://x?endpoint=http://b:2",
+        ),
+        (
+            {"store": ["sqlite:///srv/x.sqlite"], "aws_ddb_endpoint": ["http://a:1"]},
+            "sqlite:///srv/x.sqlite",
+        ),
+    ],
+)
+def test_the_store_is_the_named_one_else_the_local_dynamodb_else_in_the_data_folder(
+    sources: SettingSources, flags: dict[str, list[str]], url: str
+) -> None:
+    settings = sources.load(flags).settings
+    assert settings.store_url == url
+    assert settings.is_embedded == url.startswith("sqlite:")
+    parse_store(url)
+
+
+@pytest.mark.parametrize(
+    ("settings", "store_first", "rotates"),
+    [
+        (Settings(), True, False),
+        (Settings(store="dynamodb://"), False, True),
+        (Settings(direct_delivery="bypass", no_table_rotation=False), False, True),
+        (Settings(direct_delivery="store-first", no_table_rotation=True), True, False),
+        (
+            Settings(store="dynamodb://", direct_delivery="bypass", no_table_rotation=False),
+            False,
+            True,
+        ),
+        (
+            Settings(store="dynamodb://", direct_delivery="store-first", no_table_rotation=True),
+            True,
+            False,
+        ),
+    ],
+)
+def test_delivery_and_table_rotation_follow_from_the_store_unless_configured(
+    settings: Settings, store_first: bool, rotates: bool
+) -> None:
+    assert (settings.store_first, settings.rotates) == (store_first, rotates)
+
+
+@pytest.mark.parametrize(
+    ("settings", "table", "units"),
+    [
+        (Settings(), "router", None),
+        (Settings(message_read_throughput=10), "message", (10, 5)),
+        (Settings(message_read_throughput=10), "router", (5, 5)),
+        (Settings(message_read_throughput=10), "storage", (5, 5)),
+        (Settings(capacity="provisioned"), "router", (5, 5)),
+        (Settings(capacity="on-demand", router_read_throughput=9), "router", None),
+    ],
+)
+def test_a_throughput_means_provisioned_units_unless_the_capacity_is_on_demand(
+    settings: Settings, table: str, units: tuple[int, int] | None
+) -> None:
+    assert settings.units(table) == units
+
+
+@pytest.mark.parametrize(
+    ("settings", "needed"),
+    [
+        (Settings(), True),
+        (Settings(store="dynamodb://"), True),
+        (Settings(store="dynamodb://", crypto_key=(KEY,)), True),
+        (Settings(store="dynamodb://", crypto_key=(KEY,), auth_key=(KEY,)), False),
+        (Settings(store="dynamodb://", crypto_key=(KEY,), command="connection"), False),
+        (Settings(store="dynamodb://", crypto_key=(KEY,), command="endpoint"), True),
+        (Settings(store="sqlite:///x", crypto_key=(KEY,), command="connection"), False),
+        (Settings(crypto_key=(KEY,), auth_key=(KEY,)), True),
+    ],
+)
+def test_the_data_folder_is_needed_for_the_embedded_store_and_for_keys_that_are_not_configured(
+    settings: Settings, needed: bool
+) -> None:
+    assert settings.needs_data_folder == needed
+
+
+@pytest.mark.parametrize(
+    ("settings", "level"),
+    [
+        (Settings(), "info"),
+        (Settings(debug=True), "debug"),
+        (Settings(debug=True, log_level="error"), "error"),
+    ],
+)
+def test_debug_lowers_the_log_level_unless_one_is_configured(
+    settings: Settings, level: str
+) -> None:
+    assert settings.effective_log_level == level

@@ -1,0 +1,280 @@
+"""Queries and scans: their requests, and one page from as many responses as it takes.
+
+Rules: ``limit`` counts the items that the caller gets, not those the database read. DynamoDB takes
+at most one comparison of the sort key: a bound that it includes and the range excludes is left out
+of the result here.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final, cast
+
+import msgspec
+
+from keytables.checks import KeyCheck, index_checks, key_checks
+from keytables.dynamodb.codec import AttributeMap, AttributeValue, decode_item, dumps
+from keytables.dynamodb.table_client import TableClient, encode_key_value
+from keytables.dynamodb.templates import request_head
+from keytables.errors import SchemaError
+from keytables.schema import Cursor, Index, Kind, Page, Range, Table
+from keytables.values import Item, KeyTuple, Scalar
+
+__all__ = [
+    "ALL_KEYS",
+    "KeyRange",
+    "PageRequest",
+    "QueryPlan",
+    "check_limit",
+    "key_range",
+    "read_page",
+    "scan_request",
+]
+
+MAX_REQUESTS: Final = 20
+"""Requests for one page. Where so many find too little, the page is short."""
+
+LARGE_LIMIT: Final = 500
+"""Items requested where the first request found too few live ones, or where each is looked up."""
+
+_PARTITION: Final = ":p"
+_BOUNDS: Final = (":a", ":b")
+
+
+# --- ranges of sort keys --------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class KeyRange:
+    """A comparison of the sort key, with ``{0}`` for its name and ``:a``, ``:b`` for ``values``.
+
+    ``excluded``: keys that it includes and that are not in the range.
+    """
+
+    text: str = ""
+    values: tuple[Scalar, ...] = ()
+    excluded: tuple[Scalar, ...] = ()
+
+
+ALL_KEYS: Final = KeyRange()
+
+
+def key_range(sort: Range, check: KeyCheck) -> KeyRange | None:
+    """Return the comparison of a range of keys that pass ``check``, ``None`` if it has no key.
+
+    Raises SchemaError for a bound of the wrong type.
+    """
+    if sort.prefix is not None:
+        if not sort.prefix:
+            return ALL_KEYS
+        return KeyRange("begins_with({0}, :a)", (check(sort.prefix),))
+    low = _bound(sort.ge if sort.gt is None else sort.gt, check)
+    high = _bound(sort.le if sort.lt is None else sort.lt, check)
+    # No key is empty, but every key comes after the empty text.
+    if high in ("", b""):
+        return None
+    if low is None or low in ("", b""):
+        if high is None:
+            return ALL_KEYS
+        return KeyRange("{0} < :a" if sort.lt is not None else "{0} <= :a", (high,))
+    if high is None:
+        return KeyRange("{0} > :a" if sort.gt is not None else "{0} >= :a", (low,))
+    if _is_less(high, low) or (low == high and (sort.gt is not None or sort.lt is not None)):
+        return None
+    excluded = (low,) * (sort.gt is not None) + (high,) * (sort.lt is not None)
+    return KeyRange("{0} BETWEEN :a AND :b", (low, high), excluded)
+
+
+def _bound(value: Scalar | None, check: KeyCheck) -> Scalar | None:
+    if value == "":
+        check("-")  # passes if the key is text
+        return value
+    if value == b"":
+        check(b"-")
+        return value
+    return None if value is None else check(value)
+
+
+def _is_less(left: Scalar, right: Scalar) -> bool:
+    """Compare two keys of one type as DynamoDB does: text by its UTF-8 bytes, which is the order of
+    code points, and so of Python's.
+    """
+    return left < right  # type: ignore[operator]
+
+
+# --- requests -------------------------------------------------------------------------------------
+
+
+class PageRequest(msgspec.Struct, frozen=True, kw_only=True):
+    """What a page is read with. ``head``: JSON without its closing brace.
+
+    ``start``: the key to begin after. ``position``: the attributes that a cursor consists of;
+    ``excluded``: values of the first of them to be left out. ``lacks_expiry``: the response does
+    not tell which items have expired, so they are looked up.
+    """
+
+    operation: str
+    head: bytes
+    position: Sequence[str]
+    start: AttributeMap | None = None
+    excluded: Sequence[Scalar] = ()
+    lacks_expiry: bool = False
+
+
+class QueryPlan:
+    """Makes the requests for queries of one table, or of one of its indexes."""
+
+    def __init__(self, client: TableClient, index: Index | None = None) -> None:
+        table = client.table
+        keyed: Table | Index = table if index is None else index
+        checks = key_checks(table) if index is None else index_checks(index)
+        self._table, self._index = table, index
+        self._partition, self._sort = keyed.partition, keyed.sort
+        self.check_partition = checks[0]
+        self._check_sort = checks[1] if len(checks) > 1 else None
+        # A position within a partition: the sort key, in an index also the key of the table.
+        position: dict[str, KeyCheck] = {}
+        if self._sort is not None:
+            position[self._sort.name] = checks[1]
+        if index is not None:
+            own = dict(zip(table.key_names, key_checks(table), strict=True))
+            position = {**position, **own, **position}
+        self._position = position
+        options: dict[str, object] = {"ConsistentRead": True}  # which indexes do not know
+        if index is not None:
+            options = {"IndexName": index.name}
+        self._options = {"TableName": client.name, **options}
+        self._heads: dict[tuple[str, bool], bytes] = {}
+
+    def request(
+        self, partition: Scalar, sort: Range | None, *, descending: bool, after: Cursor | None
+    ) -> PageRequest | None:
+        """Return the request for a checked partition, ``None`` if no key is in the range.
+
+        Raises SchemaError for a bad range, or the cursor of another query.
+        """
+        keys = self._key_range(sort)
+        start: dict[str, AttributeValue] | None = None
+        if after is not None:
+            if not self._position:
+                raise SchemaError(f"table {self._table.name!r} has one item in a partition")
+            values = check_position(after, tuple(self._position.values()))
+            start = {self._partition.name: encode_key_value(partition)}
+            for name, value in zip(self._position, values, strict=True):
+                start[name] = encode_key_value(value)
+        if keys is None:
+            return None
+        index = self._index
+        return PageRequest(
+            operation="Query",
+            head=self._render(partition, keys, descending=descending),
+            position=tuple(self._position),
+            start=start,
+            excluded=keys.excluded,
+            lacks_expiry=(index is not None and index.keys_only and self._table.expiry is not None),
+        )
+
+    def _key_range(self, sort: Range | None) -> KeyRange | None:
+        if sort is None:
+            return ALL_KEYS
+        if self._sort is None or self._check_sort is None:
+            raise SchemaError("a range needs a sort key")
+        if sort.prefix is not None and self._sort.kind is Kind.NUMBER:
+            raise SchemaError(f"key {self._sort.name!r}: a number has no prefix")
+        return key_range(sort, self._check_sort)
+
+    def _render(self, partition: Scalar, keys: KeyRange, *, descending: bool) -> bytes:
+        head = self._heads.get((keys.text, descending))
+        if head is None:
+            names = {"#p": self._partition.name}
+            text = f"#p = {_PARTITION}"
+            if keys.text and self._sort is not None:
+                names["#s"] = self._sort.name
+                text += f" AND {keys.text.format('#s')}"
+            head = self._heads[keys.text, descending] = dumps(
+                {
+                    **self._options,
+                    "KeyConditionExpression": text,
+                    "ExpressionAttributeNames": names,
+                    "ScanIndexForward": not descending,
+                }
+            )[:-1]
+        values = {_PARTITION: encode_key_value(partition)}
+        for placeholder, bound in zip(_BOUNDS, keys.values, strict=False):
+            values[placeholder] = encode_key_value(bound)
+        return b'%b,"ExpressionAttributeValues":%b' % (head, dumps(values))
+
+
+def scan_request(client: TableClient, after: Cursor | None) -> PageRequest:
+    """Return the request for a scan. Raises SchemaError for the cursor of a query."""
+    table, start = client.table, None
+    if after is not None:
+        start = client.encode_key(check_position(after, key_checks(table)))
+    head = request_head(client.name, ConsistentRead=True)
+    return PageRequest(operation="Scan", head=head, position=table.key_names, start=start)
+
+
+def check_position(after: Cursor, checks: tuple[KeyCheck, ...]) -> KeyTuple:
+    """Return the position of a cursor. Raises SchemaError if it belongs to another query."""
+    if len(after.position) != len(checks):
+        raise SchemaError("the cursor belongs to another query")
+    return tuple(check(value) for check, value in zip(checks, after.position, strict=True))
+
+
+def check_limit(limit: int | None) -> None:
+    """Raise SchemaError for a limit below one."""
+    if limit is not None and limit < 1:
+        raise SchemaError("a limit must be at least 1")
+
+
+# --- pages ----------------------------------------------------------------------------------------
+
+
+async def read_page(client: TableClient, request: PageRequest, limit: int | None) -> Page:
+    """Return the live items that a request finds, at most ``limit``."""
+    has_expiry = client.table.expiry is not None
+    found: list[Item] = []
+    start = request.start
+    # One more than wanted: it tells whether there is more.
+    ask = (LARGE_LIMIT if request.lacks_expiry else None) if limit is None else limit + 1
+    for _ in range(MAX_REQUESTS):
+        body = request.head
+        if ask is not None:
+            body += b',"Limit":%d' % ask
+        if start is not None:
+            body += b',"ExclusiveStartKey":' + dumps(start)
+        now = client.clock()
+        response = await client.request(request.operation, body + b"}")
+        items = [decode_item(item) for item in response.get("Items", ())]
+        start = response.get("LastEvaluatedKey")
+        if request.excluded:
+            sort_key = request.position[0]
+            items = [item for item in items if item[sort_key] not in request.excluded]
+        if request.lacks_expiry:
+            items = await _look_up_live(client, items)
+        elif has_expiry:
+            items = [item for item in items if client.is_live(item, now)]
+        found += items
+        if limit is None or start is None or len(found) > limit:
+            break
+        ask = max(limit + 1, LARGE_LIMIT)
+    last = None if start is None else decode_item(start)
+    if limit is not None and len(found) > limit:
+        found = found[:limit]
+        last = found[-1]
+    return Page(found, None if last is None else Cursor(_key_values(last, request.position)))
+
+
+async def _look_up_live(client: TableClient, items: list[Item]) -> list[Item]:
+    """Return those that are in the table itself and have not expired."""
+    names, expiry = client.table.key_names, client.table.expiry
+    assert expiry is not None
+    keys = [client.encode_key(_key_values(item, names)) for item in items]
+    now = client.clock()
+    stored = map(decode_item, await client.get_all(keys, (*names, expiry)))
+    live = {_key_values(item, names) for item in stored if client.is_live(item, now)}
+    return [item for item in items if _key_values(item, names) in live]
+
+
+def _key_values(item: Item, names: Sequence[str]) -> tuple[Scalar, ...]:
+    """Return the values of key attributes, which are scalars."""
+    return tuple(cast(Scalar, item[name]) for name in names)

@@ -1,0 +1,279 @@
+"""A table in DynamoDB.
+
+Rules: what can be refused without the database is refused before anything is sent. A read of the
+table is strongly consistent and waits for the writes of this process to what it reads. (Indexes
+know only eventual consistency.)
+"""
+
+import asyncio
+from collections.abc import Awaitable, Iterable
+from functools import partial
+from typing import Any, Final, cast
+
+from keytables.checks import key_check, key_checks
+from keytables.dynamodb.codec import check_sizes, decode_item, dump_item, dumps, encode_item
+from keytables.dynamodb.queries import QueryPlan, check_limit, read_page, scan_request
+from keytables.dynamodb.table_client import TableClient
+from keytables.dynamodb.templates import ValueCheck, WriteTemplate
+from keytables.dynamodb.writes import DeleteItem, PutItem, UpdateItem, WriteSequencer
+from keytables.engine import TableHandle
+from keytables.errors import KeytablesError, SchemaError
+from keytables.expressions import Condition, Returning, Update
+from keytables.schema import Cursor, Page, Range
+from keytables.values import MAX_SORT_KEY, Item, KeyTuple, Scalar, Values
+
+__all__ = ["DynamoTable"]
+
+MAX_TEMPLATES: Final = 1000
+"""That are kept. Declared expressions are few; this bounds those made for each call."""
+
+_INT64: Final = 2**63
+
+
+class DynamoTable(TableHandle):
+    """A table in DynamoDB. Made by the engine."""
+
+    def __init__(self, client: TableClient, sequencer: WriteSequencer) -> None:
+        table = self.table = client.table
+        self._client, self._sequencer = client, sequencer
+        self._loop = asyncio.get_running_loop()
+        self._key_names = table.key_names
+        self._key_checks = key_checks(table)
+        # Of further attributes, whose values are not free: keys of indexes, and the expiry.
+        self._value_checks: dict[str, ValueCheck] = {}
+        if table.expiry is not None:
+            self._value_checks[table.expiry] = _expiry_check(table.expiry)
+        for key in table.key_attributes:
+            if key.name not in self._key_names:
+                self._value_checks[key.name] = key_check(key, MAX_SORT_KEY)
+        self._templates: dict[tuple[Condition | Update | Returning | None, ...], WriteTemplate] = {}
+        self._plan = QueryPlan(client)
+        self._index_plans = {index.name: QueryPlan(client, index) for index in table.indexes}
+
+    # --- reads --------------------------------------------------------------------------------
+
+    async def get(self, key: KeyTuple) -> Item | None:
+        checked = self._check_key(key)
+        await self._sequencer.wait_for_item(checked)
+        client = self._client
+        now = client.clock()
+        encoded = await client.get(self._key_member(checked))
+        item = None if encoded is None else decode_item(encoded)
+        return item if item is not None and client.is_live(item, now) else None
+
+    async def batch_get(self, keys: Iterable[KeyTuple]) -> list[Item]:
+        wanted = list({self._check_key(key): None for key in keys})
+        for key in wanted:
+            await self._sequencer.wait_for_item(key)
+        client = self._client
+        now = client.clock()
+        found = await client.get_all([client.encode_key(key) for key in wanted])
+        return [item for item in map(decode_item, found) if client.is_live(item, now)]
+
+    async def query(
+        self,
+        partition: Scalar,
+        *,
+        sort: Range | None = None,
+        limit: int | None = None,
+        descending: bool = False,
+        after: Cursor | None = None,
+    ) -> Page:
+        checked = self._plan.check_partition(partition)
+        check_limit(limit)
+        request = self._plan.request(checked, sort, descending=descending, after=after)
+        if request is None:
+            return Page([], None)
+        await self._sequencer.wait_for_partition(checked)
+        return await read_page(self._client, request, limit)
+
+    async def query_index(
+        self,
+        index_name: str,
+        partition: Scalar,
+        *,
+        sort: Range | None = None,
+        limit: int | None = None,
+        descending: bool = False,
+        after: Cursor | None = None,
+    ) -> Page:
+        plan = self._index_plans[self.table.index(index_name).name]
+        checked = plan.check_partition(partition)
+        check_limit(limit)
+        request = plan.request(checked, sort, descending=descending, after=after)
+        if request is None:
+            return Page([], None)
+        await self._sequencer.wait_for_all()
+        return await read_page(self._client, request, limit)
+
+    async def scan(self, *, limit: int | None = None, after: Cursor | None = None) -> Page:
+        check_limit(limit)
+        request = scan_request(self._client, after)
+        await self._sequencer.wait_for_all()
+        return await read_page(self._client, request, limit)
+
+    # --- writes -------------------------------------------------------------------------------
+
+    def put(
+        self, item: Item, *, condition: Condition | None = None, values: Values | None = None
+    ) -> Awaitable[None]:
+        try:
+            key = self._key_of(item)
+            if condition is None:
+                body = dumps({"TableName": self._client.name, "Item": encode_item(item)})
+                check_sizes(body, (item,))
+                call = partial(self._call, "PutItem", body)
+                return self._sequencer.submit((key,), len(body), call)
+            template = self._template(condition)
+            write = PutItem(
+                self._client,
+                template.bind(values),
+                self._key_member(key),
+                item=dump_item(item),
+                has_condition=True,
+                holds_for_missing_item=template.holds_for_missing_item,
+            )
+            return cast("Awaitable[None]", self._sequencer.submit((key,), write.size, write))
+        except KeytablesError as error:
+            return self._failed(error)
+
+    def update(
+        self,
+        key: KeyTuple,
+        update: Update,
+        values: Values | None = None,
+        *,
+        condition: Condition | None = None,
+        returning: Returning = Returning.NOTHING,
+    ) -> Awaitable[Item | None]:
+        try:
+            checked = self._check_key(key)
+            template = self._template(condition, update, returning)
+            write = UpdateItem(
+                self._client,
+                template.bind(values),
+                self._key_member(checked),
+                has_condition=condition is not None,
+                holds_for_missing_item=template.holds_for_missing_item,
+                returning=returning,
+            )
+            write.creates = update.creates
+            return self._sequencer.submit((checked,), write.size, write)
+        except KeytablesError as error:
+            return self._failed(error)
+
+    def delete(
+        self,
+        key: KeyTuple,
+        *,
+        condition: Condition | None = None,
+        values: Values | None = None,
+        returning: Returning = Returning.NOTHING,
+    ) -> Awaitable[Item | None]:
+        try:
+            checked = self._check_key(key)
+            if returning is Returning.NEW:
+                raise SchemaError("a delete can return nothing or the old item")
+            if condition is None and returning is Returning.NOTHING:
+                encoded = self._client.encode_key(checked)
+                body = dumps({"TableName": self._client.name, "Key": encoded})
+                call = partial(self._call, "DeleteItem", body)
+                return self._sequencer.submit((checked,), len(body), call)
+            template = self._template(condition, None, returning)
+            write = DeleteItem(
+                self._client,
+                template.bind(values),
+                self._key_member(checked),
+                has_condition=condition is not None,
+                holds_for_missing_item=template.holds_for_missing_item,
+                returning=returning,
+            )
+            return self._sequencer.submit((checked,), write.size, write)
+        except KeytablesError as error:
+            return self._failed(error)
+
+    def batch_write(
+        self, *, puts: Iterable[Item] = (), deletes: Iterable[KeyTuple] = ()
+    ) -> Awaitable[None]:
+        client, items = self._client, list(puts)
+        try:
+            put_keys = {self._key_of(item) for item in items}
+            deleted_keys = dict.fromkeys(map(self._check_key, deletes))
+            if len(put_keys) < len(items) or not put_keys.isdisjoint(deleted_keys):
+                raise SchemaError("a batch puts a key twice, or puts and deletes it")
+            writes: list[object] = [{"PutRequest": {"Item": encode_item(item)}} for item in items]
+            writes += ({"DeleteRequest": {"Key": client.encode_key(key)}} for key in deleted_keys)
+            requests = client.write_requests(writes)
+            check_sizes(max(requests, key=len, default=b""), items)
+            write = partial(client.write_all, requests)
+            keys = (*put_keys, *deleted_keys)
+            return self._sequencer.submit(keys, sum(map(len, requests)), write)
+        except KeytablesError as error:
+            return self._failed(error)
+
+    # --- checks and requests ------------------------------------------------------------------
+
+    async def _call(self, operation: str, body: bytes) -> None:
+        await self._client.call(operation, body)
+
+    def _failed(self, error: KeytablesError) -> "asyncio.Future[Any]":
+        future = self._loop.create_future()
+        future.set_exception(error)
+        return future
+
+    def _check_key(self, key: KeyTuple) -> KeyTuple:
+        checks = self._key_checks
+        if len(key) != len(checks):
+            raise SchemaError(
+                f"table {self.table.name!r}: expected a key of {len(checks)}, got {len(key)} values"
+            )
+        if len(checks) == 1:
+            return (checks[0](key[0]),)
+        return (checks[0](key[0]), checks[1](key[1]))
+
+    def _key_of(self, item: Item) -> KeyTuple:
+        """Return the checked key of an item whose attributes are valid for index and expiry."""
+        names, checks = self._key_names, self._key_checks
+        key: KeyTuple = (checks[0](item.get(names[0])),)
+        if len(names) > 1:
+            key = (key[0], checks[1](item.get(names[1])))
+        for name, check in self._value_checks.items():
+            if name in item:
+                check(item[name])
+        return key
+
+    def _key_member(self, key: KeyTuple) -> bytes:
+        return b'"Key":' + dumps(self._client.encode_key(key))
+
+    def _template(
+        self,
+        condition: Condition | None,
+        update: Update | None = None,
+        returning: Returning = Returning.NOTHING,
+    ) -> WriteTemplate:
+        which = (condition, update, returning)
+        found = self._templates.get(which)
+        if found is None:
+            if len(self._templates) >= MAX_TEMPLATES:
+                self._templates.clear()
+            found = self._templates[which] = WriteTemplate(
+                self.table,
+                self._client.name,
+                condition,
+                update,
+                returning,
+                checks=self._value_checks,
+            )
+        return found
+
+
+def _expiry_check(name: str) -> ValueCheck:
+    def check(value: object) -> None:
+        if value is None:
+            return
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            raise SchemaError(f"expiry {name!r}: expected a number, got {type(value).__name__}")
+        if value >= _INT64:
+            raise SchemaError(f"expiry {name!r} is out of range")
+
+    return check

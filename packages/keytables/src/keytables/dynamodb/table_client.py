@@ -1,0 +1,195 @@
+"""The client of one table: calls about it, batches of items, and the database's verdicts as errors
+of :mod:`keytables.errors`.
+
+Rule: what the database leaves unprocessed is requested again, until nothing is left or time is up.
+"""
+
+import asyncio
+from collections.abc import Iterable, Sequence
+from typing import Any, Final
+
+from keytables.dynamodb.client import ApiClient, ApiResponse
+from keytables.dynamodb.codec import AttributeMap, AttributeValue, dumps, encode_value, loads
+from keytables.dynamodb.retries import CALL_TIMEOUT, Backoff, RetryPolicy, ServiceError
+from keytables.engine import Clock
+from keytables.errors import (
+    ItemTooLarge,
+    KeytablesError,
+    SchemaError,
+    TableNotFound,
+    Throttled,
+    Unavailable,
+)
+from keytables.schema import Table
+from keytables.values import MAX_ITEM_SIZE, Item, KeyTuple, Scalar
+
+__all__ = [
+    "CONDITION_FAILED",
+    "TableClient",
+    "encode_key_value",
+    "to_keytables_error",
+]
+
+CONDITION_FAILED: Final = "ConditionalCheckFailedException"
+
+MAX_BATCH_WRITES: Final = 25
+MAX_BATCH_KEYS: Final = 100
+MAX_BATCH_BYTES: Final = 15 << 20
+"""Bytes of one request; DynamoDB takes 16 MB."""
+
+
+class TableClient:
+    """Calls about one table. ``name``: its name in the database, with the prefix of the store."""
+
+    def __init__(
+        self, client: ApiClient, table: Table, name: str, clock: Clock, retries: RetryPolicy
+    ) -> None:
+        self.table, self.name, self.clock = table, name, clock
+        self._client, self._retries = client, retries
+        self._get_head = dumps({"TableName": name, "ConsistentRead": True})[:-1]
+        self._shows_rejecting_item = False
+
+    def is_live(self, item: Item, now: float) -> bool:
+        """Return whether an item has not expired."""
+        if self.table.expiry is None:
+            return True
+        expiry = item.get(self.table.expiry)
+        if isinstance(expiry, bool) or not isinstance(expiry, int | float):
+            return True
+        return not 0 < expiry <= now
+
+    def encode_key(self, key: KeyTuple) -> dict[str, AttributeValue]:
+        """Return a checked key in DynamoDB's form."""
+        found = {self.table.partition.name: encode_key_value(key[0])}
+        if self.table.sort is not None:
+            found[self.table.sort.name] = encode_key_value(key[1])
+        return found
+
+    async def call(
+        self, operation: str, body: bytes, *, time_limit: float = CALL_TIMEOUT
+    ) -> ApiResponse:
+        """Call an operation. Raises ServiceError for a condition that does not hold, and a
+        KeytablesError for anything else.
+        """
+        try:
+            return await self._client.call(operation, body, table=self.name, time_limit=time_limit)
+        except ServiceError as error:
+            if error.code == CONDITION_FAILED:
+                raise
+            raise to_keytables_error(error, operation, self.table.name) from error
+
+    async def request(
+        self, operation: str, body: bytes, *, time_limit: float = CALL_TIMEOUT
+    ) -> dict[str, Any]:
+        """Call an operation without a condition and return the object of its response."""
+        return loads((await self.call(operation, body, time_limit=time_limit)).body)
+
+    async def get(self, key: bytes) -> AttributeMap | None:
+        """Return the item of a key (a member in JSON), expired or not."""
+        response = await self.request("GetItem", b"%b,%b}" % (self._get_head, key))
+        item: AttributeMap | None = response.get("Item")
+        return item
+
+    async def rejecting_item(self, error: ServiceError, key: bytes) -> AttributeMap | None:
+        """Return the item for which the condition of a write did not hold.
+
+        Where the server does not send it with the error, it is the item at present.
+        """
+        item: AttributeMap | None = loads(error.body).get("Item")
+        if item is not None:
+            self._shows_rejecting_item = True
+        elif not self._shows_rejecting_item:
+            return await self.get(key)
+        return item
+
+    # --- batches ------------------------------------------------------------------------------
+
+    async def get_all(
+        self, keys: Sequence[AttributeMap], names: Sequence[str] = ()
+    ) -> list[AttributeMap]:
+        """Return the items of different keys that exist, expired or not; with ``names`` only these
+        attributes of them. Raises Throttled.
+        """
+        options: dict[str, object] = {"ConsistentRead": True}
+        if names:
+            placeholders = {f"#{number}": name for number, name in enumerate(names)}
+            options["ProjectionExpression"] = ", ".join(placeholders)
+            options["ExpressionAttributeNames"] = placeholders
+        found: list[AttributeMap] = []
+        for start in range(0, len(keys), MAX_BATCH_KEYS):
+            left: Sequence[AttributeMap] = keys[start : start + MAX_BATCH_KEYS]
+            backoff = self._batch_backoff()
+            while True:
+                body = dumps({"RequestItems": {self.name: {**options, "Keys": left}}})
+                response = await self._batch_request("BatchGetItem", body)
+                items = response.get("Responses", {}).get(self.name, [])
+                found += items
+                left = response.get("UnprocessedKeys", {}).get(self.name, {}).get("Keys", [])
+                if not left:
+                    break
+                if not items:
+                    await backoff.wait(self._unprocessed("BatchGetItem"))
+        return found
+
+    def write_requests(self, writes: Sequence[object]) -> list[bytes]:
+        """Return the requests that apply these writes, members of BatchWriteItem, to different
+        items. Raises SchemaError.
+        """
+        found: list[bytes] = []
+        for start in range(0, len(writes), MAX_BATCH_WRITES):
+            found += self._split(writes[start : start + MAX_BATCH_WRITES])
+        return found
+
+    def _split(self, writes: Sequence[object]) -> list[bytes]:
+        request = dumps({"RequestItems": {self.name: writes}})
+        if len(request) <= MAX_BATCH_BYTES or len(writes) == 1:
+            return [request]
+        half = len(writes) // 2
+        return [*self._split(writes[:half]), *self._split(writes[half:])]
+
+    async def write_all(self, requests: Iterable[bytes]) -> None:
+        """Apply the writes of these requests. Raises Throttled; some may then be applied."""
+        for request in requests:
+            left: bytes = request
+            backoff = self._batch_backoff()
+            while True:
+                response = await self._batch_request("BatchWriteItem", left)
+                unprocessed = response.get("UnprocessedItems", {}).get(self.name)
+                if not unprocessed:
+                    break
+                left = dumps({"RequestItems": {self.name: unprocessed}})
+                await backoff.wait(self._unprocessed("BatchWriteItem"))
+
+    def _batch_backoff(self) -> Backoff:
+        deadline = asyncio.get_running_loop().time() + self._retries.batch_timeout
+        return Backoff(self._retries, deadline)
+
+    async def _batch_request(self, operation: str, body: bytes) -> dict[str, Any]:
+        return await self.request(operation, body, time_limit=self._retries.batch_timeout)
+
+    def _unprocessed(self, operation: str) -> Throttled:
+        return Throttled(
+            f"{operation} on table {self.table.name!r}: the database leaves items unprocessed"
+        )
+
+
+def encode_key_value(value: Scalar) -> AttributeValue:
+    """Return the checked value of a key attribute in DynamoDB's form."""
+    found = encode_value(value, "a key")
+    assert found is not None
+    return found
+
+
+def to_keytables_error(error: ServiceError, operation: str, table: str) -> KeytablesError:
+    """Return the error of the table interface for a verdict of the database."""
+    subject = f"{operation} on table {table!r}"
+    match error.code:
+        case "ResourceNotFoundException":
+            return TableNotFound(table)
+        case "ValidationException" if error.message.startswith("Item size"):
+            return ItemTooLarge(None, MAX_ITEM_SIZE)
+        case "ValidationException" if "incorrect data type" in error.message:
+            return SchemaError(f"{subject}: a set operation needs an attribute that is a set")
+        case "ValidationException":
+            return SchemaError(f"{subject} is refused: {error.message}")
+    return Unavailable(f"{subject} fails: {error.code}")

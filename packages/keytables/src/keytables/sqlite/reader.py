@@ -1,0 +1,151 @@
+"""Pages of queries, read on the event loop; in a thread where a whole table has to be read.
+
+Rule: a page holds the loop for about a millisecond at most. A query whose index is missing delays
+nobody but its caller: it runs in a thread with a connection of its own, both created for the first
+of them.
+"""
+
+import asyncio
+import contextlib
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from time import monotonic
+from typing import Final, TypeVar, cast
+
+import apsw
+
+from keytables.errors import SchemaError, Unavailable
+from keytables.schema import Cursor, Page
+from keytables.sqlite.codec import Row, unpack
+from keytables.sqlite.database import translate
+from keytables.values import Item, KeyTuple
+
+__all__ = ["Reader"]
+
+_T = TypeVar("_T")
+
+_PAGE_ROWS: Final = 500
+_PAGE_BYTES: Final = 512 << 10
+"""Bounds of one page, about a millisecond. Expired rows count too: a page of them is empty and has
+a cursor."""
+
+_RECOVERY_TIMEOUT: Final = 5.0
+"""Seconds a read waits while another process recovers the log of a process that died."""
+
+_INTERRUPT_INTERVAL: Final = 0.02
+
+
+class Reader:
+    """The reads of one process, with ``connection`` on the loop; the file is at ``path``."""
+
+    __slots__ = ("_executor", "_is_closed", "_path", "_thread_connection", "connection")
+
+    def __init__(self, connection: apsw.Connection, path: str) -> None:
+        self.connection = connection
+        self._path = path
+        self._executor: ThreadPoolExecutor | None = None
+        self._thread_connection: apsw.Connection | None = None
+        self._is_closed = False
+
+    async def page(self, sql: str, values: KeyTuple, limit: int | None, table: str) -> Page:
+        """Return a page of a query. Raises SchemaError, Unavailable and TableNotFound."""
+        rows = _page_rows(limit)
+        try:
+            return _collect(self.connection, sql, values, rows)
+        except apsw.Error:
+            return await self.retry(lambda: _collect(self.connection, sql, values, rows), table)
+
+    async def page_in_thread(
+        self, sql: str, values: KeyTuple, limit: int | None, table: str
+    ) -> Page:
+        """Return a page of a query that may take long."""
+        rows = _page_rows(limit)
+        return await self.run_in_thread(
+            lambda connection: _collect(connection, sql, values, rows), table
+        )
+
+    async def retry(self, read: Callable[[], _T], table: str) -> _T:
+        """Return what ``read`` returns; errors of SQLite are translated.
+
+        A reader is never blocked by writers, only for a moment while the log is recovered after a
+        process died.
+        """
+        deadline = monotonic() + _RECOVERY_TIMEOUT
+        while True:
+            try:
+                return read()
+            except apsw.BusyError as error:
+                if monotonic() > deadline:
+                    raise translate(error, table) from error
+                await asyncio.sleep(0.005)
+            except apsw.Error as error:
+                raise translate(error, table) from error
+
+    async def run_in_thread(self, read: Callable[[apsw.Connection], _T], table: str) -> _T:
+        """Call ``read`` in the thread, one call at a time; errors of SQLite are translated."""
+        if self._is_closed:
+            raise Unavailable("the store is closed")
+        if self._executor is None:
+            self._executor = ThreadPoolExecutor(1, "keytables-reader")
+        loop = asyncio.get_running_loop()
+        return await loop.run_in_executor(self._executor, self._read_in_thread, read, table)
+
+    async def close(self) -> None:
+        """Interrupt the thread's read and release the file. ``connection`` stays open."""
+        self._is_closed = True
+        if self._executor is None:
+            return
+        loop = asyncio.get_running_loop()
+        closing = loop.run_in_executor(self._executor, self._close_in_thread)
+        while not closing.done():
+            # Repeated, because a statement that has not started is not interrupted.
+            with contextlib.suppress(apsw.ConnectionClosedError):
+                if self._thread_connection is not None:
+                    self._thread_connection.interrupt()
+            await asyncio.wait([closing], timeout=_INTERRUPT_INTERVAL)
+        await closing
+        self._executor.shutdown(wait=False)
+
+    def _read_in_thread(self, read: Callable[[apsw.Connection], _T], table: str) -> _T:
+        if self._is_closed:
+            raise Unavailable("the store is closed")
+        try:
+            if self._thread_connection is None:
+                connection = apsw.Connection(self._path, apsw.SQLITE_OPEN_READWRITE)
+                connection.set_busy_timeout(int(_RECOVERY_TIMEOUT * 1000))
+                connection.execute("PRAGMA query_only = ON")
+                self._thread_connection = connection
+            return read(self._thread_connection)
+        except apsw.Error as error:
+            raise translate(error, table) from error
+
+    def _close_in_thread(self) -> None:
+        if self._thread_connection is not None:
+            self._thread_connection.close()
+
+
+def _page_rows(limit: int | None) -> int:
+    if limit is None:
+        return _PAGE_ROWS
+    if limit < 1:
+        raise SchemaError("a limit must be at least 1")
+    return min(limit, _PAGE_ROWS)
+
+
+def _collect(connection: apsw.Connection, sql: str, values: KeyTuple, limit: int) -> Page:
+    items: list[Item] = []
+    size = 0
+    last: Row = ()
+    cursor = connection.execute(sql, values)
+    for examined, row in enumerate(cursor):
+        blob = row[0]
+        is_full = len(items) >= limit or size >= _PAGE_BYTES
+        if examined >= _PAGE_ROWS or (is_full and blob is not None):
+            cursor.close()  # ends the read transaction
+            return Page(items, Cursor(cast(KeyTuple, last[1:])))
+        if blob is not None:
+            assert isinstance(blob, bytes)
+            items.append(unpack(blob))
+            size += len(blob)
+        last = row
+    return Page(items, None)

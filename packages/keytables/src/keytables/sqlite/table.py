@@ -1,0 +1,314 @@
+"""One table of a SQLite file.
+
+Rule: what can be refused is refused before anything is queued. A read returns at once, on the event
+loop, unless a write of this process to what it reads is not committed yet.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable
+from contextlib import AbstractAsyncContextManager
+from functools import lru_cache, partial
+from typing import Any, Final, cast
+
+import apsw
+
+from keytables.checks import key_checks
+from keytables.engine import Clock, TableHandle
+from keytables.errors import KeytablesError, SchemaError
+from keytables.expressions import Condition, Returning, Update
+from keytables.schema import Cursor, Page, Range, Table
+from keytables.sqlite.codec import RowCodec, unpack
+from keytables.sqlite.conditional import (
+    MAX_COMPILED,
+    Change,
+    ConditionalDeleteRow,
+    ConditionalPutRow,
+    UpdateRow,
+    compile_update,
+)
+from keytables.sqlite.database import MissingIndex
+from keytables.sqlite.indexes import Indexes
+from keytables.sqlite.queries import Queries
+from keytables.sqlite.reader import Reader
+from keytables.sqlite.statements import Statements
+from keytables.sqlite.write_queue import (
+    CompletionCounter,
+    DeleteRow,
+    Operation,
+    Pending,
+    PutRow,
+    PutRows,
+    WriteQueue,
+)
+from keytables.values import Item, KeyTuple, Scalar, Values
+
+__all__ = ["SqliteTable"]
+
+_BATCH_ROWS: Final = 32
+"""Rows of a batch that are one operation: a quarter of a millisecond of the loop."""
+
+_DELETE_SIZE: Final = 64
+_UPDATE_SIZE: Final = 256
+"""Bytes that an operation without a blob counts for while it waits."""
+
+
+class SqliteTable(TableHandle):
+    """A table in a SQLite file. Created by the engine."""
+
+    def __init__(
+        self,
+        table: Table,
+        statements: Statements,
+        *,
+        queue: WriteQueue,
+        reader: Reader,
+        indexes: Indexes,
+        clock: Clock,
+    ) -> None:
+        self.table = table
+        self.statements = statements
+        self._loop = asyncio.get_running_loop()
+        self._queue, self._reader, self._indexes, self._clock = queue, reader, indexes, clock
+        self._codec = RowCodec(table, statements.indexed)
+        self._queries = Queries(statements)
+        self._checks = key_checks(table)
+        self._sort_column = len(self._checks) - 1
+        self._expires = table.expiry is not None
+        self._pending: Pending = {}
+        self._compile: Callable[[Update], tuple[Change, bool]]
+        self._compile = lru_cache(maxsize=MAX_COMPILED)(partial(compile_update, table))
+
+    # --- writes -------------------------------------------------------------------------------
+
+    def put(
+        self, item: Item, *, condition: Condition | None = None, values: Values | None = None
+    ) -> Awaitable[None]:
+        try:
+            row = self._codec.row(item)
+            size = len(cast(bytes, row[self._codec.blob_column]))
+            operation: Operation
+            if condition is None:
+                operation = PutRow(
+                    self.table.name,
+                    self._pending,
+                    self.statements.put,
+                    row,
+                    self._sort_column,
+                    size,
+                )
+            else:
+                operation = conditional = ConditionalPutRow(
+                    self._pending,
+                    self.statements,
+                    cast(KeyTuple, row[: self._sort_column + 1]),
+                    size,
+                    clock=self._clock,
+                    condition=condition,
+                    values=values,
+                )
+                conditional.row = row
+        except KeytablesError as error:
+            return self._failed(error)
+        return self._queue.submit(operation)
+
+    def update(
+        self,
+        key: KeyTuple,
+        update: Update,
+        values: Values | None = None,
+        *,
+        condition: Condition | None = None,
+        returning: Returning = Returning.NOTHING,
+    ) -> Awaitable[Item | None]:
+        try:
+            operation = UpdateRow(
+                self._pending,
+                self.statements,
+                self._key(key),
+                _UPDATE_SIZE,
+                clock=self._clock,
+                condition=condition,
+                values=values,
+                returning=returning,
+            )
+            operation.codec = self._codec
+            operation.change, operation.creates = self._compile(update)
+        except KeytablesError as error:
+            return self._failed(error)
+        return self._queue.submit(operation)
+
+    def delete(
+        self,
+        key: KeyTuple,
+        *,
+        condition: Condition | None = None,
+        values: Values | None = None,
+        returning: Returning = Returning.NOTHING,
+    ) -> Awaitable[Item | None]:
+        try:
+            checked = self._key(key)
+            operation: Operation
+            if condition is None and returning is Returning.NOTHING:
+                operation = DeleteRow(
+                    self.table.name,
+                    self._pending,
+                    self.statements.delete,
+                    checked,
+                    self._sort_column,
+                    _DELETE_SIZE,
+                )
+            elif returning is Returning.NEW:
+                raise SchemaError("a delete can return nothing or the old item")
+            else:
+                operation = ConditionalDeleteRow(
+                    self._pending,
+                    self.statements,
+                    checked,
+                    _DELETE_SIZE,
+                    clock=self._clock,
+                    condition=condition,
+                    values=values,
+                    returning=returning,
+                )
+        except KeytablesError as error:
+            return self._failed(error)
+        return self._queue.submit(operation)
+
+    def batch_write(
+        self, *, puts: Iterable[Item] = (), deletes: Iterable[KeyTuple] = ()
+    ) -> Awaitable[None]:
+        name, pending, statements = self.table.name, self._pending, self.statements
+        column = self._sort_column
+        operations: list[Operation] = []
+        try:
+            rows = [self._codec.row(item) for item in puts]
+            put_keys = {row[: column + 1] for row in rows}
+            deleted = {self._key(key): None for key in deletes}
+            if len(put_keys) < len(rows) or not put_keys.isdisjoint(deleted):
+                raise SchemaError("a batch puts a key twice, or puts and deletes it")
+        except KeytablesError as error:
+            return self._failed(error)
+        for begin in range(0, len(rows), _BATCH_ROWS):
+            some = rows[begin : begin + _BATCH_ROWS]
+            operations.append(PutRows(name, pending, statements.put, some, self._codec.blob_column))
+        operations.extend(
+            DeleteRow(name, pending, statements.delete, key, column, _DELETE_SIZE)
+            for key in deleted
+        )
+        future = self._loop.create_future()
+        counter = CompletionCounter(future, len(operations))
+        for operation in operations:
+            self._queue.submit_to(counter, operation)
+        return future
+
+    def loading(self) -> AbstractAsyncContextManager[None]:
+        return self._indexes.loading(self.statements)
+
+    # --- reads --------------------------------------------------------------------------------
+
+    async def get(self, key: KeyTuple) -> Item | None:
+        checked = self._key(key)
+        if (operation := self._pending.get(checked[0])) is not None:
+            await self._queue.wait_for(operation)
+        try:
+            blob = self._select(checked)
+        except apsw.Error:
+            blob = await self._reader.retry(lambda: self._select(checked), self.table.name)
+        return None if blob is None else unpack(blob)
+
+    async def batch_get(self, keys: Iterable[KeyTuple]) -> list[Item]:
+        items = []
+        for number, key in enumerate({self._key(key): None for key in keys}, 1):
+            if number % 64 == 0:
+                await asyncio.sleep(0)
+            if (item := await self.get(key)) is not None:
+                items.append(item)
+        return items
+
+    async def query(
+        self,
+        partition: Scalar,
+        *,
+        sort: Range | None = None,
+        limit: int | None = None,
+        descending: bool = False,
+        after: Cursor | None = None,
+    ) -> Page:
+        sql, values = self._queries.partition(partition, sort, after, descending=descending)
+        if after is not None:
+            await asyncio.sleep(0)  # lets others run between the pages of a long query
+        if (operation := self._pending.get(values[0])) is not None:
+            await self._queue.wait_for(operation)
+        if self._expires:
+            values = (self._clock(), *values)
+        return await self._reader.page(sql, values, limit, self.table.name)
+
+    async def query_index(
+        self,
+        index_name: str,
+        partition: Scalar,
+        *,
+        sort: Range | None = None,
+        limit: int | None = None,
+        descending: bool = False,
+        after: Cursor | None = None,
+    ) -> Page:
+        index = self.table.index(index_name)
+        select = partial(self._queries.index, index, partition, sort, after, descending=descending)
+        sql, values = select()
+        if after is not None:
+            await asyncio.sleep(0)
+        await self._wait_for_pending()
+        if self._expires:
+            values = (self._clock(), *values)
+        name = self.table.name
+        try:
+            page = await self._reader.page(sql, values, limit, name)
+        except MissingIndex:
+            sql = select(use_index=False).sql
+            page = await self._reader.page_in_thread(sql, values, limit, name)
+        if not index.keys_only:
+            return page
+        names = {index.partition.name, *self._queries.index_names(index)}
+        return Page(
+            [{name: item[name] for name in item if name in names} for item in page.items],
+            page.cursor,
+        )
+
+    async def scan(self, *, limit: int | None = None, after: Cursor | None = None) -> Page:
+        sql, values = self._queries.scan(after)
+        if after is not None:
+            await asyncio.sleep(0)
+        await self._wait_for_pending()
+        if self._expires:
+            values = (self._clock(), *values)
+        return await self._reader.page(sql, values, limit, self.table.name)
+
+    # --- parts of both ------------------------------------------------------------------------
+
+    def _key(self, key: KeyTuple) -> KeyTuple:
+        checks = self._checks
+        if len(key) != len(checks):
+            raise SchemaError(
+                f"table {self.table.name!r}: expected a key of {len(checks)}, got {len(key)} values"
+            )
+        if len(checks) == 1:
+            return (checks[0](key[0]),)
+        return (checks[0](key[0]), checks[1](key[1]))
+
+    def _select(self, key: KeyTuple) -> bytes | None:
+        values = (*key, self._clock()) if self._expires else key
+        return cast(
+            "bytes | None", self._reader.connection.execute(self.statements.get, values).get
+        )
+
+    async def _wait_for_pending(self) -> None:
+        """Wait for every write to this table submitted until now."""
+        if self._pending:
+            for waiter in [self._queue.wait_for(operation) for operation in self._pending.values()]:
+                await waiter
+
+    def _failed(self, error: KeytablesError) -> "asyncio.Future[Any]":
+        future = self._loop.create_future()
+        future.set_exception(error)
+        return future

@@ -1,0 +1,387 @@
+"""Submitted writes: the unconditional kinds, and the queue in which all wait for their commit.
+
+Rule: writes to one partition are applied in the order submitted. A put or delete that the next
+write to its key overwrites, and that is not applied yet, may be left out: both are completed by the
+same commit, so no caller can see a difference.
+
+Nothing here touches the disk or waits; :mod:`keytables.sqlite.writer` takes the writes from here.
+"""
+
+import asyncio
+from abc import ABC, abstractmethod
+from collections import deque
+from collections.abc import Callable, Iterable
+from typing import Any, Final, Protocol, TypeAlias
+
+import apsw
+
+from keytables.errors import Throttled, Unavailable
+from keytables.sqlite.codec import Row
+from keytables.values import Scalar
+
+__all__ = [
+    "Completion",
+    "CompletionCounter",
+    "DeleteRow",
+    "FanOutFuture",
+    "Operation",
+    "Pending",
+    "PutRow",
+    "PutRows",
+    "RunFunction",
+    "WriteQueue",
+    "clone_error",
+]
+
+_MIN_ROW_SIZE: Final = 400
+"""Bytes that a row of a batch counts for at least: smaller ones take as long."""
+
+
+class Completion(Protocol):
+    """What receives the result of an operation: a future, or something that acts like one."""
+
+    def done(self) -> bool: ...
+    def set_result(self, result: object, /) -> None: ...
+    def set_exception(self, error: Exception, /) -> None: ...
+
+
+class Operation(ABC):
+    """A write from its submission to its completion.
+
+    ``partition`` is the key of ``pending``, if it has one. ``size`` is in bytes. ``table`` is for
+    error messages. ``waiters`` are reads that wait for the completion.
+
+    Rule: it is applied inside an open transaction, changes a bounded number of rows, and either
+    takes effect or raises and changes nothing.
+    """
+
+    __slots__ = (
+        "completion",
+        "error",
+        "partition",
+        "pending",
+        "result",
+        "size",
+        "table",
+        "waiters",
+    )
+
+    is_slow = False
+    """Whether it may take long, and so runs in the thread, in a transaction of its own."""
+
+    completion: Completion
+    error: Exception | None
+    result: object
+    waiters: list[asyncio.Future[None]] | None
+
+    def __init__(self, table: str, pending: "Pending | None", partition: Scalar, size: int) -> None:
+        self.table, self.pending = table, pending
+        self.partition, self.size = partition, size
+        self.waiters = self.error = self.result = None
+
+    @abstractmethod
+    def apply(self, cursor: apsw.Cursor) -> object:
+        """Make the change and return the result."""
+
+    def replace_with(self, _newer: "Operation") -> bool:
+        """Become the next write to the partition, if that leaves the same rows and results.
+
+        Returns whether it did; then the newer one is not applied.
+        """
+        return False
+
+
+Pending: TypeAlias = dict[Scalar, Operation]
+"""Of one table: partitions to the last write to each that is not completed."""
+
+
+class PutRow(Operation):
+    """Store a row, replacing one with the same key.
+
+    ``sort_column`` is the position of the last column of the key.
+    """
+
+    __slots__ = ("is_applied", "row", "sort_column", "sql")
+
+    def __init__(
+        self, table: str, pending: Pending, sql: str, row: Row, sort_column: int, size: int
+    ) -> None:
+        self.table, self.pending = table, pending
+        self.partition = row[0]  # type: ignore[assignment]  # a checked key
+        self.size = size
+        self.waiters = self.error = self.result = None
+        self.sql, self.row, self.sort_column = sql, row, sort_column
+        self.is_applied = False
+
+    def apply(self, cursor: apsw.Cursor) -> object:
+        self.is_applied = True
+        cursor.execute(self.sql, self.row)
+        return None
+
+    def replace_with(self, newer: Operation) -> bool:
+        if type(newer) is not PutRow and type(newer) is not DeleteRow:
+            return False
+        column = self.sort_column
+        if newer.row[column] != self.row[column] or self.is_applied:
+            return False
+        self.sql, self.row = newer.sql, newer.row
+        return True
+
+
+class DeleteRow(PutRow):
+    """Delete a row, if it exists. ``row`` holds the key only."""
+
+    __slots__ = ()
+
+
+class PutRows(Operation):
+    """Store several rows of several partitions: a part of a batch.
+
+    ``blob_column`` is the position of the item's blob in a row. Measured, one operation for many
+    rows costs a third of one for each.
+    """
+
+    __slots__ = ("rows", "sql")
+
+    pending: Pending
+
+    def __init__(
+        self, table: str, pending: Pending, sql: str, rows: list[Row], blob_column: int
+    ) -> None:
+        sizes = [max(len(row[blob_column]), _MIN_ROW_SIZE) for row in rows]  # type: ignore[arg-type]
+        super().__init__(table, pending, "", sum(sizes))
+        self.sql, self.rows = sql, rows
+
+    @property
+    def partitions(self) -> list[Scalar]:
+        return [row[0] for row in self.rows]  # type: ignore[misc]  # checked keys
+
+    def apply(self, cursor: apsw.Cursor) -> object:
+        cursor.executemany(self.sql, self.rows)
+        return None
+
+
+class RunFunction(Operation):
+    """Call ``function`` with a cursor inside a transaction."""
+
+    __slots__ = ("function", "is_slow")
+
+    def __init__(
+        self, function: Callable[[apsw.Cursor], object], *, table: str = "", is_slow: bool = False
+    ) -> None:
+        super().__init__(table, None, "", 0)
+        self.function, self.is_slow = function, is_slow
+
+    def apply(self, cursor: apsw.Cursor) -> object:
+        return self.function(cursor)
+
+
+class CompletionCounter:
+    """One future for ``count`` operations. It is done when the last of them is, with the first
+    error.
+    """
+
+    __slots__ = ("_count", "_error", "_future")
+
+    def __init__(self, future: "asyncio.Future[None]", count: int) -> None:
+        self._future, self._count = future, count
+        self._error: Exception | None = None
+        if not count:
+            future.set_result(None)
+
+    def done(self) -> bool:
+        return False
+
+    def set_result(self, _result: object, /) -> None:
+        self._count -= 1
+        if self._count or self._future.done():
+            return
+        if self._error is None:
+            self._future.set_result(None)
+        else:
+            self._future.set_exception(self._error)
+
+    def set_exception(self, error: Exception, /) -> None:
+        self._error = self._error or error
+        self.set_result(None)
+
+
+class FanOutFuture:
+    """Passes the result of one operation on to several completions."""
+
+    __slots__ = ("completions",)
+
+    def __init__(self, first: Completion) -> None:
+        self.completions = [first]
+
+    def done(self) -> bool:
+        return False
+
+    def set_result(self, result: object, /) -> None:
+        for completion in self.completions:
+            if not completion.done():
+                completion.set_result(result)
+
+    def set_exception(self, error: Exception, /) -> None:
+        for number, completion in enumerate(self.completions):
+            if not completion.done():
+                completion.set_exception(clone_error(error) if number else error)
+
+
+def clone_error(error: Exception) -> Exception:
+    """Return an equal error, because each ``raise`` adds to the traceback of the one it raises."""
+    clone = type(error).__new__(type(error), *error.args)
+    clone.__dict__.update(error.__dict__)
+    clone.__cause__ = error
+    return clone
+
+
+class WriteQueue:
+    """The writes of one process that are not completed.
+
+    ``max_waiting`` and ``max_waiting_bytes`` bound them; further ones are Throttled. ``on_work``
+    schedules a transaction, never starts it at once. It is called when a write comes to an idle
+    queue, and by :meth:`finish` when more are waiting.
+    """
+
+    __slots__ = (
+        "_bytes",
+        "_count",
+        "_idle_waiters",
+        "_is_active",
+        "_loop",
+        "_max_waiting",
+        "_max_waiting_bytes",
+        "_on_work",
+        "is_closed",
+        "waiting",
+    )
+
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        on_work: Callable[[], None],
+        *,
+        max_waiting: int,
+        max_waiting_bytes: int,
+    ) -> None:
+        self._loop, self._on_work = loop, on_work
+        self._max_waiting, self._max_waiting_bytes = max_waiting, max_waiting_bytes
+        self.waiting: deque[Operation] = deque()
+        self._count = self._bytes = 0
+        self._is_active = self.is_closed = False
+        self._idle_waiters: list[asyncio.Future[None]] = []
+
+    def __len__(self) -> int:
+        """How many writes are not completed, those that were replaced included."""
+        return self._count
+
+    def submit(self, operation: Operation) -> "asyncio.Future[Any]":
+        """Queue a write and return the future of its result."""
+        future = self._loop.create_future()
+        self.submit_to(future, operation)
+        return future
+
+    def submit_to(self, completion: Completion, operation: Operation) -> None:
+        """Queue a write whose result ``completion`` receives."""
+        if self.is_closed:
+            completion.set_exception(Unavailable("the store is closed"))
+            return
+        if self._count >= self._max_waiting or self._bytes >= self._max_waiting_bytes:
+            completion.set_exception(
+                Throttled(f"{self._count} writes with {self._bytes} bytes are waiting already")
+            )
+            return
+        pending = operation.pending
+        if type(operation) is PutRows:
+            operation.pending.update(dict.fromkeys(operation.partitions, operation))
+        elif pending is not None:
+            latest = pending.get(operation.partition)
+            if latest is not None and latest.replace_with(operation):
+                self._replaced(latest, operation, completion)
+                return
+            pending[operation.partition] = operation
+        operation.completion = completion
+        self._count += 1
+        self._bytes += operation.size
+        self.waiting.append(operation)
+        if not self._is_active:
+            self._is_active = True
+            self._on_work()
+
+    def _replaced(self, latest: Operation, newer: Operation, completion: Completion) -> None:
+        self._count += 1
+        self._bytes += newer.size - latest.size
+        latest.size = newer.size
+        fan_out = latest.completion
+        if not isinstance(fan_out, FanOutFuture):
+            fan_out = latest.completion = FanOutFuture(fan_out)
+        fan_out.completions.append(completion)
+
+    def wait_for(self, operation: Operation) -> "asyncio.Future[None]":
+        """Return a future that is done when ``operation``, which is not completed, is."""
+        waiter = self._loop.create_future()
+        if operation.waiters is None:
+            operation.waiters = []
+        operation.waiters.append(waiter)
+        return waiter
+
+    def complete(self, operation: Operation, error: Exception | None) -> None:
+        """Give an operation its result, or ``error``."""
+        self._count -= 1
+        self._bytes -= operation.size
+        pending = operation.pending
+        if type(operation) is PutRows:
+            for partition in operation.partitions:
+                if operation.pending.get(partition) is operation:
+                    del operation.pending[partition]
+        elif pending is not None and pending.get(operation.partition) is operation:
+            del pending[operation.partition]
+        completion = operation.completion
+        if isinstance(completion, FanOutFuture):
+            self._count -= len(completion.completions) - 1
+        if not completion.done():
+            if error is None:
+                completion.set_result(operation.result)
+            else:
+                completion.set_exception(error)
+        if operation.waiters is not None:
+            _wake(operation.waiters)
+
+    def finish(self, batch: Iterable[Operation], failure: Exception | None = None) -> None:
+        """End a transaction: complete its writes, then ask for the next one, or become idle.
+
+        After a ``failure`` of the transaction, each write gets an error of its own.
+        """
+        if failure is None:
+            for operation in batch:
+                self.complete(operation, operation.error)
+        else:
+            kind = Throttled if isinstance(failure, Throttled) else Unavailable
+            for operation in batch:
+                error = kind(str(failure))
+                error.__cause__ = failure
+                self.complete(operation, error)
+        if self.waiting:
+            # In a later iteration of the loop, so that what the completed ones lead to is included.
+            self._on_work()
+            return
+        self._is_active = False
+        if self._idle_waiters:
+            self.wake_idle_waiters()
+
+    def wake_idle_waiters(self) -> None:
+        waiters, self._idle_waiters = self._idle_waiters, []
+        _wake(waiters)
+
+    def wait_idle(self) -> "asyncio.Future[None]":
+        """Return a future that is done when the queue becomes idle or empty the next time."""
+        waiter = self._loop.create_future()
+        self._idle_waiters.append(waiter)
+        return waiter
+
+
+def _wake(waiters: list["asyncio.Future[None]"]) -> None:
+    for waiter in waiters:
+        if not waiter.done():
+            waiter.set_result(None)

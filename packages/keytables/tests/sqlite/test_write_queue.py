@@ -1,0 +1,194 @@
+"""Of writes to one key that wait together, only the last is applied, and completes all."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import pytest
+
+from keytables import (
+    Attr,
+    ConditionFailed,
+    Item,
+    Key,
+    Returning,
+    Table,
+    TableHandle,
+    TableNotFound,
+    Throttled,
+    Unavailable,
+    Update,
+)
+from keytables.sqlite import SqliteEngine
+from keytables.sqlite.write_queue import clone_error
+from support.sqlite_store import Connections, OpenSqlite, failing_commits
+
+TABLE = Table("things", Key("a"), Key("b"))
+KEY = ("1", "1")
+
+
+@pytest.fixture
+async def table(engine: SqliteEngine) -> TableHandle:
+    return await engine.ensure_table(TABLE)
+
+
+def put(table: TableHandle, value: int = 0, key: tuple[str, str] = KEY) -> Awaitable[None]:
+    return table.put({"a": key[0], "b": key[1], "n": value})
+
+
+def applied(connections: Connections) -> list[str]:
+    """Return a list that grows with each write that is applied: "put" or "delete"."""
+    seen: list[str] = []
+
+    def trace(_: object, sql: str, values: object) -> bool:
+        if sql.startswith(("INSERT", "DELETE")):
+            seen.append("put" if sql.startswith("INSERT") else "delete")
+        return True
+
+    connections.writer.exec_trace = trace
+    return seen
+
+
+@pytest.mark.parametrize(
+    ("writes", "expected"),
+    [("pd", ["delete"]), ("pp", ["put"]), ("dp", ["put"]), ("ppdpd", ["delete"])],
+)
+async def test_only_the_last_of_writes_to_one_key_is_applied(
+    connections: Connections, table: TableHandle, writes: str, expected: list[str]
+) -> None:
+    await put(table, -1)
+    seen = applied(connections)
+    waiting = [put(table, n) if w == "p" else table.delete(KEY) for n, w in enumerate(writes)]
+    assert await asyncio.gather(*waiting) == [None] * len(writes)
+    assert seen == expected
+    last = {"a": "1", "b": "1", "n": len(writes) - 1}
+    assert await table.get(KEY) == (last if writes[-1] == "p" else None)
+
+
+async def test_without_a_sort_key_too(connections: Connections, engine: SqliteEngine) -> None:
+    table = await engine.ensure_table(Table("single", Key("a")))
+    seen = applied(connections)
+    await asyncio.gather(table.put({"a": "1", "n": 1}), table.delete(("1",)))
+    assert seen == ["delete"]
+    await asyncio.gather(table.put({"a": "1", "n": 1}), table.put({"a": "2", "n": 2}))
+    assert seen == ["delete", "put", "put"]
+
+
+async def test_none_of_them_is_completed_before_the_commit(
+    connections: Connections, table: TableHandle
+) -> None:
+    writes = [asyncio.ensure_future(put(table)), asyncio.ensure_future(table.delete(KEY))]
+    early: list[bool] = []
+
+    def hook() -> bool:
+        early.extend(write.done() for write in writes)
+        return False
+
+    connections.writer.set_commit_hook(hook)
+    await writes[0]
+    assert early == [False, False]
+    assert writes[1].done()
+
+
+@pytest.mark.parametrize(
+    "between",
+    [
+        lambda table: table.put({"a": "1", "b": "1"}, condition=Attr("n") == 2),
+        lambda table: table.delete(KEY, returning=Returning.OLD),
+        lambda table: table.delete(KEY, condition=Attr("n") == 2),
+        lambda table: table.update(KEY, Update(set={"n": 3})),
+        lambda table: table.delete(("1", "other")),
+    ],
+    ids=["conditional put", "returning delete", "conditional delete", "update", "another key"],
+)
+async def test_all_are_applied_if_another_operation_is_in_between(
+    connections: Connections, table: TableHandle, between: Callable[[TableHandle], Awaitable[Any]]
+) -> None:
+    seen = applied(connections)
+    await asyncio.gather(put(table, 1), between(table), table.delete(KEY), return_exceptions=True)
+    assert seen[0] == "put"
+    assert seen[-1] == "delete"
+    assert await table.get(KEY) is None
+
+
+async def test_a_condition_in_between_sees_the_put_before_it(table: TableHandle) -> None:
+    first = put(table, 1)
+    old = table.delete(KEY, returning=Returning.OLD)
+    second = put(table, 2)
+    refused = table.delete(KEY, condition=Attr("n") == 1)
+    third = put(table, 3)
+    assert await old == {"a": "1", "b": "1", "n": 1}
+    with pytest.raises(ConditionFailed) as caught:
+        await refused
+    assert caught.value.item == {"a": "1", "b": "1", "n": 2}
+    for waiting in (first, second, third):
+        await waiting
+    assert await table.get(KEY) == {"a": "1", "b": "1", "n": 3}
+
+
+async def test_a_write_that_is_applied_already_is_not_replaced(
+    connections: Connections, table: TableHandle
+) -> None:
+    seen = applied(connections)
+    first = put(table)
+    while not seen:  # noqa: ASYNC110 - applied in one of the next iterations, committed later
+        await asyncio.sleep(0)
+    second = table.delete(KEY)
+    await first
+    await second
+    assert seen == ["put", "delete"]
+    assert await table.get(KEY) is None
+
+
+async def test_a_failing_commit_fails_each_with_an_error_of_its_own(
+    connections: Connections, table: TableHandle
+) -> None:
+    with failing_commits(connections.writer):
+        waiting = [put(table), table.delete(KEY), put(table)]
+        results = await asyncio.gather(*waiting, return_exceptions=True)
+    assert [type(result) for result in results] == [Unavailable] * 3
+    assert len({id(result) for result in results}) == 3
+    assert await table.get(KEY) is None
+
+
+async def test_they_count_as_waiting_until_they_are_completed(open_sqlite: OpenSqlite) -> None:
+    engine = await open_sqlite(max_waiting=10, max_waiting_bytes=3000)
+    table = await engine.ensure_table(TABLE)
+    for _ in range(3):
+        results = await asyncio.gather(*(put(table) for _ in range(12)), return_exceptions=True)
+        assert [type(result) for result in results] == [type(None)] * 10 + [Throttled] * 2
+    large: Item = {"a": "1", "b": "1", "data": "x" * 2500}
+    for _ in range(3):
+        await asyncio.gather(*(table.put(large) for _ in range(10)))  # only one is kept in memory
+    others = [table.put({**large, "b": str(n)}) for n in range(3)]
+    results = await asyncio.gather(*others, return_exceptions=True)
+    assert [type(result) for result in results] == [type(None)] * 2 + [Throttled]
+
+
+async def test_a_cancelled_wait_does_not_affect_the_others(table: TableHandle) -> None:
+    first, second = asyncio.ensure_future(put(table, 1)), asyncio.ensure_future(put(table, 2))
+    first.cancel()
+    await second
+    assert await table.get(KEY) == {"a": "1", "b": "1", "n": 2}
+
+
+async def test_endless_puts_of_one_key_are_completed(table: TableHandle) -> None:
+    newest: asyncio.Future[None]
+    first: asyncio.Future[None] = asyncio.ensure_future(put(table))
+    for n in range(10_000):
+        newest = asyncio.ensure_future(put(table, n))
+        await asyncio.sleep(0)
+        if first.done():
+            break
+    assert first.done()
+    await newest
+
+
+def test_a_cloned_error_is_equal_and_another_object() -> None:
+    for error in (TableNotFound("gone"), ConditionFailed({"a": 1}), Unavailable("disk")):
+        clone = clone_error(error)
+        assert clone is not error
+        assert type(clone) is type(error)
+        assert str(clone) == str(error)
+        assert clone.__cause__ is error
+        assert vars(clone) == vars(error)

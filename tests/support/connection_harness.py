@@ -1,0 +1,363 @@
+"""A connection node on an in-memory store, and user agents on fake transports and a fake clock.
+
+Nothing happens by itself: `run_until_idle` lets the store answer and the sockets flow, `pass_time`
+moves both clocks.
+"""
+
+import asyncio
+import json
+from collections import defaultdict
+from collections.abc import Callable
+from typing import Any, Self
+
+from autopush.connection.node import ConnectionNode
+from autopush.connection.user_agent import UserAgentConnection
+from autopush.net.timers import TimerWheel
+from autopush.protocol.effects import Row
+from autopush.protocol.rules import Rules
+from autopush.routing.connected import Registry
+from autopush.routing.nodes import NodeAnswer, Nodes
+from autopush.store import PushStore, TablePlan, UserRecord
+from autopush.webpush.endpoint_token import EndpointTokens
+from autopush.webpush.identifiers import IdFactory, new_message_id
+from autopush.webpush.keyring import KeyRing, new_key
+from autopush.webpush.notification import Notification
+from keytables import Item
+from support import wire
+from support.clocks import ManualClock
+from support.fake_loop import FakeLoop
+from support.fake_transport import FakeTransport
+from support.memory_engine import MemoryEngine
+
+UAID = "0123456789abcdef0123456789abcdef"
+CHANNEL = "11111111-2222-3333-4444-555555555555"
+OTHER = "99999999-2222-3333-4444-555555555555"
+NODE, OTHER_NODE = "http://one:8081", "http://two:8081"
+ENDPOINT = "https://push.example"
+
+TURNS = 12
+"""Enough turns of the loop for every chain of answers in these tests."""
+
+Received = dict[str, Any] | tuple[object, ...]
+
+
+class FaultyEngine(MemoryEngine):
+    """Fails, or is interrupted, at chosen calls: for example "put message"."""
+
+    def __init__(self, clock: ManualClock) -> None:
+        super().__init__(clock)
+        self.errors: defaultdict[str, list[Exception | None]] = defaultdict(list)
+        self.interruptions: defaultdict[str, list[Callable[[], None]]] = defaultdict(list)
+        self.lists = 0
+        """How often the tables were listed."""
+
+    def fail(self, what: str, *errors: Exception | None) -> None:
+        """Fail the next calls of that kind in turn; None lets one pass."""
+        self.errors[what] += errors
+
+    def before(self, what: str, *callbacks: Callable[[], None]) -> None:
+        """Call one of these just before each of the next calls of that kind."""
+        self.interruptions[what] += callbacks
+
+    async def table_names(self) -> list[str]:
+        self.lists += 1
+        self._interrupt("table_names")
+        return await super().table_names()
+
+    def called(self, what: str) -> None:
+        super().called(what)
+        self._interrupt(what)
+
+    def _interrupt(self, what: str) -> None:
+        if self.interruptions[what]:
+            self.interruptions[what].pop(0)()
+        error = self.errors[what].pop(0) if self.errors[what] else None
+        if error is not None:
+            raise type(error)(*error.args)  # a fresh one: it will hold on to frames
+
+
+class RecordingNodes(Nodes):
+    """Records every call; the own node carries it out, others give the answers set here."""
+
+    def __init__(self, registry: Registry, wheel: TimerWheel) -> None:
+        super().__init__(NODE, registry, wheel, connect_timeout=1)
+        self.calls: list[tuple[object, ...]] = []
+        self.pushed: list[Notification] = []
+        self.push_answer = NodeAnswer.ABSENT
+        self.check_answer = NodeAnswer.DONE
+
+    @property
+    def checks(self) -> list[tuple[object, ...]]:
+        """The checks of storage among the calls."""
+        return [call for call in self.calls if call[0] == "check"]
+
+    async def push(self, node_id: str, notification: Notification, row: Row | None) -> NodeAnswer:
+        self.calls.append(("push", node_id, notification.uaid))
+        self.pushed.append(notification)
+        if node_id == self.own_id:
+            return await super().push(node_id, notification, row)
+        return self.push_answer
+
+    async def check(self, node_id: str, uaid: str) -> NodeAnswer:
+        self.calls.append(("check", node_id, uaid))
+        if node_id == self.own_id:
+            return await super().check(node_id, uaid)
+        return self.check_answer
+
+    async def end_duplicate(self, node_id: str, uaid: str, connected_at: int) -> None:
+        self.calls.append(("end", node_id, uaid, connected_at))
+
+
+class UserAgent:
+    """The client's end of a connection."""
+
+    def __init__(self, node: ConnectionNode, loop: FakeLoop) -> None:
+        self.connection = UserAgentConnection(node)
+        self.transport = FakeTransport(loop, self.connection)
+        self._unread = bytearray()
+
+    @property
+    def uaid(self) -> str:
+        assert self.connection.uaid is not None
+        return self.connection.uaid
+
+    def send_json(self, *messages: object, **members: object) -> None:
+        """Send messages in one piece: objects, or the members of one."""
+        for message in (*messages, *([members] if members else [])):
+            self._unread += wire.text(json.dumps(message).encode())
+        self.flow()
+
+    def hello(self, uaid: str | None = None) -> None:
+        self.send_json(messageType="hello", use_webpush=True, **({"uaid": uaid} if uaid else {}))
+
+    def register(self, channel: str = CHANNEL) -> None:
+        self.send_json(messageType="register", channelID=channel)
+
+    def ack(self, *notifications: Received) -> None:
+        updates = []
+        for notification in notifications:
+            assert isinstance(notification, dict)
+            updates.append({key: notification[key] for key in ("channelID", "version")})
+        self.send_json(messageType="ack", updates=updates)
+
+    def send(self, data: bytes) -> None:
+        """Send these bytes as they are."""
+        self._unread += data
+        self.flow()
+
+    def flow(self) -> None:
+        """Give the node what is in the socket's buffer, if it reads."""
+        if self._unread and self.transport.reading and not self.transport.closing:
+            data = bytes(self._unread)
+            self._unread.clear()
+            self.connection.data_received(data)
+
+    def is_read(self) -> bool:
+        """Whether the node reads what is sent."""
+        return self.transport.reading
+
+    def disconnect(self) -> None:
+        """Lose the connection."""
+        self.transport.reset()
+
+    def received(self) -> list[Received]:
+        """What came since the last call: messages, ("close", code, reason), ("ping",)."""
+        data = bytes(self.transport.written)
+        self.transport.written.clear()
+        received: list[Received] = []
+        while data:
+            opcode, length, start = data[0] & 15, data[1], 2
+            if length == 126:
+                length, start = int.from_bytes(data[2:4]), 4
+            payload, data = data[start : start + length], data[start + length :]
+            if opcode == wire.TEXT:
+                received.append(json.loads(payload))
+            elif opcode == wire.CLOSE:
+                received.append(("close", int.from_bytes(payload[:2]), payload[2:].decode()))
+            else:
+                received.append(({wire.PING: "ping", wire.PONG: "pong"}[opcode],))
+        return received
+
+    def reply(self) -> dict[str, Any]:
+        """The message that is all that came since the last call."""
+        (reply,) = self.received()
+        assert isinstance(reply, dict), reply
+        return reply
+
+    def close_code(self) -> object:
+        """The code of the close frame that ends what came since the last call."""
+        last = self.received()[-1]
+        assert isinstance(last, tuple), last
+        assert last[0] == "close"
+        return last[1]
+
+    def versions(self) -> list[str]:
+        """The versions of the notifications received; all other messages are discarded."""
+        return [
+            message["version"]
+            for message in self.received()
+            if isinstance(message, dict) and message.get("messageType") == "notification"
+        ]
+
+
+class Harness:
+    """One connection node and what it needs."""
+
+    engine: FaultyEngine
+    store: PushStore
+    node: ConnectionNode
+
+    def __init__(self) -> None:
+        self.clock = ManualClock()
+        self.loop = FakeLoop()
+        self.wheel = TimerWheel(self.loop.loop)
+        self.registry = Registry()
+        self.nodes = RecordingNodes(self.registry, self.wheel)
+        self.ring = KeyRing([new_key()])
+        self.ids = IdFactory(self.clock)
+        self.agents: list[UserAgent] = []
+        self.chance = 0.5
+        """How long random pauses are: from 0, the shortest, to 1."""
+
+    @classmethod
+    async def open(
+        cls,
+        rules: Rules | None = None,
+        *,
+        hello_timeout: float = 0,
+        auto_ping_timeout: float = 4,
+        max_connections: int = 0,
+    ) -> Self:
+        harness = cls()
+        harness.engine = FaultyEngine(harness.clock)
+        harness.store = await PushStore.open(
+            harness.engine,
+            TablePlan(),
+            key_hash="",
+            clock=harness.clock,
+        )
+        harness.node = ConnectionNode(
+            store=harness.store,
+            nodes=harness.nodes,
+            registry=harness.registry,
+            tokens=EndpointTokens(harness.ring, ENDPOINT),
+            rules=rules or Rules(),
+            wheel=harness.wheel,
+            clock=harness.clock,
+            hello_timeout=hello_timeout,
+            auto_ping_timeout=auto_ping_timeout,
+            close_timeout=10,
+            max_connections=max_connections,
+            uniform=lambda least, most: least + (most - least) * harness.chance,
+        )
+        return harness
+
+    # ── user agents ─────────────────────────────────────────────────────────────────────────────
+
+    def connect(self) -> UserAgent:
+        agent = UserAgent(self.node, self.loop)
+        self.agents.append(agent)
+        return agent
+
+    async def hello(self, uaid: str | None = UAID) -> UserAgent:
+        """A user agent whose hello was carried out; what it was sent is not read yet."""
+        agent = self.connect()
+        agent.hello(uaid)
+        await self.run_until_idle()
+        return agent
+
+    async def identified(self, uaid: str | None = None) -> UserAgent:
+        """A user agent that has received its hello reply, and has no stored messages."""
+        agent = await self.hello(uaid)
+        reply = agent.reply()
+        assert (reply["messageType"], reply["status"]) == ("hello", 200)
+        return agent
+
+    async def subscribed(self) -> UserAgent:
+        """A new user agent with one channel."""
+        agent = await self.identified()
+        agent.register()
+        await self.run_until_idle()
+        assert agent.reply()["status"] == 200
+        return agent
+
+    # ── time ────────────────────────────────────────────────────────────────────────────────────
+
+    async def run_until_idle(self) -> None:
+        """Let the store answer, the sockets flow and what is due happen."""
+        for _ in range(TURNS):
+            for agent in self.agents:
+                agent.flow()
+            await asyncio.sleep(0)
+            self.loop.advance()
+
+    async def pass_time(self, seconds: float) -> None:
+        self.clock.advance(seconds)
+        self.loop.advance(seconds)
+        await self.run_until_idle()
+
+    # ── what is stored ──────────────────────────────────────────────────────────────────────────
+
+    async def known_user(self, *, node_id: str = OTHER_NODE, connected_at: int = 5) -> None:
+        """Add a user with one channel that was connected to that node."""
+        await self.store.users.create(UAID, node_id, connected_at, "message")
+        await self.store.current.add_channel(UAID, CHANNEL)
+        self.engine.calls.clear()
+
+    def change_record(self, **attributes: str | int | None) -> None:
+        """Change the router record in the table itself; None removes an attribute."""
+        item = self.engine.tables["router"].items[(UAID,)]
+        for name, value in attributes.items():
+            item.pop(name, None)
+            if value is not None:
+                item[name] = value
+
+    async def record(self, uaid: str = UAID) -> UserRecord:
+        record = await self.store.users.get(uaid)
+        assert record is not None
+        return record
+
+    def users(self) -> list[str]:
+        """The UAIDs in the router table."""
+        return [str(key[0]) for key in self.engine.tables["router"].items]
+
+    def rows(self) -> list[Item]:
+        """The stored messages."""
+        table = self.engine.tables["message"].items
+        return [item for key, item in sorted(table.items()) if key[1] != " "]
+
+    def stored_versions(self) -> list[object]:
+        return [row["updateid"] for row in self.rows()]
+
+    async def store_message(
+        self, uaid: str = UAID, *, ttl: int = 60, topic: str | None = None
+    ) -> Notification:
+        """A message that is stored without a notice to the node."""
+        message = self.message(uaid, ttl=ttl, topic=topic)
+        await self.store.current.store(message)
+        message.stored = self.store.current.name
+        return message
+
+    async def read_from_storage(
+        self, agent: UserAgent, *, topic: str | None = None
+    ) -> tuple[Notification, dict[str, Any]]:
+        """A message that is stored and then received by the user agent."""
+        message = await self.store_message(agent.uaid, topic=topic)
+        agent.connection.check_storage()
+        await self.run_until_idle()
+        return message, agent.reply()
+
+    def message(
+        self, uaid: str = UAID, *, ttl: int = 60, topic: str | None = None, channel: str = CHANNEL
+    ) -> Notification:
+        """A message as the endpoint makes it, with a new id."""
+        sort_time = None if topic else self.ids.next()
+        return Notification(
+            uaid=uaid,
+            channel_id=channel,
+            version=new_message_id(self.ring, uaid, channel, topic, sort_time),
+            ttl=ttl,
+            timestamp=int(self.clock()),
+            topic=topic,
+            sort_time=sort_time,
+        )

@@ -1,0 +1,66 @@
+"""Settings loaded from ini files of a test's own, and from given flags and variables only."""
+
+import argparse
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import pytest
+
+from autopush.settings import OPTIONS, StartupError
+from autopush.settings.declaration import IniFile
+from autopush.settings.sources import Loaded, add_flags, load
+
+
+def _flag(name: str, text: str) -> str:
+    [option] = [option for option in OPTIONS if option.name == name]
+    if option.value_type.is_flag:
+        return {"true": option.flag, "false": option.off_flag}[text]
+    return f"{option.flag}={text}"
+
+
+class SettingSources:
+    """Ini files in two search paths, of which `strong` is read after `weak`."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def write(self, place: str, text: str, file: IniFile = IniFile.SHARED) -> Path:
+        path = self.folder / place / file.file_name
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+        return path
+
+    def load(
+        self,
+        flags: Mapping[str, Sequence[str]] | None = None,
+        environ: Mapping[str, str] | None = None,
+        named: Mapping[IniFile, Path] | None = None,
+        command: str = "serve",
+        files: Sequence[IniFile] = tuple(IniFile),
+    ) -> Loaded:
+        """Load from these flags (option → texts), variables, and files named with a flag."""
+        words = [_flag(name, text) for name, texts in (flags or {}).items() for text in texts]
+        words += [f"--config-{file}={path}" for file, path in (named or {}).items()]
+        parser = argparse.ArgumentParser(allow_abbrev=False)
+        add_flags(parser, command, files)
+        return load(
+            parser.parse_args(words),
+            {"XDG_DATA_HOME": str(self.folder), **(environ or {})},
+            command=command,
+            files=files,
+            search_paths=(f"{self.folder}/weak/{{}}", f"{self.folder}/strong/{{}}"),
+        )
+
+    def refusal(
+        self,
+        flags: Mapping[str, Sequence[str]] | None = None,
+        environ: Mapping[str, str] | None = None,
+        command: str = "serve",
+    ) -> str:
+        """The message of the StartupError, which chains nothing that could show a secret."""
+        with pytest.raises(StartupError) as caught:
+            self.load(flags, environ, command=command)
+        assert caught.value.__cause__ is None
+        assert caught.value.__suppress_context__ or caught.value.__context__ is None
+        assert "\n" not in str(caught.value)
+        return str(caught.value)
