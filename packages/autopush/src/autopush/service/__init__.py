@@ -44,7 +44,7 @@ def run(settings: Settings) -> int:
     announce_keys(settings, keys)
     asyncio.run(check_store(settings, time.time))
     if settings.workers == 1:
-        logs.go_background()
+        logs.start_background()
         return run_worker(settings, keys, sockets[0], on_ready=lambda: announce(settings))
 
     def start(slot: WorkerSlot) -> int:

@@ -187,7 +187,7 @@ class _Supervisor:
             signal.pthread_sigmask(signal.SIG_UNBLOCK, _HANDLED)
             for descriptor in (*self.wakeup, self.parent_pipe[1], self.ready_pipe[0]):
                 os.close(descriptor)
-            logs.go_background()
+            logs.start_background()
             code = self.start_worker(slot)
         except SystemExit as leaving:
             code = leaving.code if isinstance(leaving.code, int) else int(leaving.code is not None)
