@@ -16,7 +16,7 @@ from autopush.commands.running import (
     print_error,
     run_until_signal,
 )
-from autopush.service.opening import table_plan
+from autopush.service.storage import table_plan
 from autopush.settings import Settings, StartupError
 from autopush.store.month_tables import Drop, Make, Provision, Step, carry_out, find, steps
 from autopush.store.months import Month
