@@ -187,6 +187,8 @@ def test_shutdown_leaves_logging_as_it_was(log_file: Path) -> None:
     def state() -> tuple[object, ...]:
         return root.level, list(root.handlers), botocore.level
 
+    level_before = botocore.level
+    botocore.setLevel(logging.ERROR)
     before = state()
     for output in (str(log_file), "none"):
         logs.configure(output=output, level="debug")
@@ -196,6 +198,7 @@ def test_shutdown_leaves_logging_as_it_was(log_file: Path) -> None:
         assert state() == before
     logs.shutdown()
     assert state() == before
+    botocore.setLevel(level_before)
 
 
 def test_a_file_is_appended_to(log_file: Path) -> None:
@@ -399,6 +402,7 @@ def test_a_blocked_pipe_costs_lines_not_time(
     assert len(lines) - 2 + handler.lost == 1000
 
 
+@pytest.mark.timeout(20)
 def test_reports_of_lost_lines_are_rare(
     pipe: Pipe, handler_for: Callable[..., LineHandler]
 ) -> None:
