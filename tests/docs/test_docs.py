@@ -24,6 +24,7 @@ from autopush.protocol.states import TRANSITIONS, Event, State
 from autopush.settings import OPTIONS, Option
 from autopush.settings.reference import option_anchor
 from autopush.store import messages
+from autopush.telemetry import logs
 from autopush.web import verifications
 from autopush.webpush.errors import ERRORS, ErrorKind
 from keytables.sqlite import writer
@@ -111,6 +112,8 @@ IN_WORDS = {10: "ten", 0.0005: "half a millisecond"}
     [
         ("protocol", f"the user agent has {rules.Rules().max_channels:,} channels"),
         ("operations", f"| none | {rules.Rules().max_channels:,} |"),
+        ("operations", f"up to {logs.CAPACITY:,} lines wait"),
+        ("operations", f"before the process ends, for at most {logs.FLUSH_TIMEOUT:g} s"),
         ("protocol", f"{IN_WORDS[messages.PAGE]} at most at a time"),
         ("protocol", f"{WebSocketProtocol.message_timeout:g} s from its first byte to its last"),
         ("protocol", f"has to be read within {WebSocketProtocol.output_timeout:g} s"),

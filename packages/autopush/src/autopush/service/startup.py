@@ -58,7 +58,7 @@ def run(settings: Settings) -> int:
             print(f"autopush: {error}", file=sys.stderr, flush=True)
             return STARTUP_FAILED
 
-    return supervise(start, settings.workers, on_ready=lambda _: announce(settings))
+    return supervise(start, settings.workers, on_ready=lambda: announce(settings))
 
 
 def prepare_data_folder(folder: Path) -> None:
