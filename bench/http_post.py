@@ -17,7 +17,8 @@ import sys
 
 import uvloop
 
-from autopush.net.http import HttpServer, Limits, Request, Response
+from autopush.net.http_messages import Limits, Request, Response
+from autopush.net.http_server import HttpServer
 from autopush.net.timers import TimerWheel
 from bench.floor_servers import Post
 from bench.machine import cpu_ns

@@ -15,7 +15,7 @@ from bench.measures import MEASURES
 from docs._ext import pages, state_diagram
 
 from autopush import cli
-from autopush.net import turns
+from autopush.net import timers
 from autopush.net.frames import CloseCode
 from autopush.net.websocket import WebSocketProtocol
 from autopush.protocol import messages as client_messages
@@ -118,7 +118,7 @@ IN_WORDS = {10: "ten", 0.0005: "half a millisecond"}
         ("protocol", f"{WebSocketProtocol.message_timeout:g} s from its first byte to its last"),
         ("protocol", f"has to be read within {WebSocketProtocol.output_timeout:g} s"),
         ("protocol", f"at most {WebSocketProtocol.max_message // 1024} KiB a message"),
-        ("architecture", f"{turns.STEPS} steps or {IN_WORDS[turns.SECONDS]}"),
+        ("architecture", f"{timers.MAX_STEPS} steps or {IN_WORDS[timers.MAX_SECONDS]}"),
         ("architecture", f"up to {verifications.MAX_WAITING:,} may wait"),
         ("storage", f"a pause of {writer.PAUSE * 1000:g} ms"),
         ("storage", f"slices of {IN_WORDS[writer.TIME_SLICE]}"),

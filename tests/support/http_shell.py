@@ -5,7 +5,8 @@ import contextlib
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 
-from autopush.net.http import Handler, HttpServer, Limits, Request, Response, Upgrade
+from autopush.net.http_messages import Handler, Limits, Request, Response, Upgrade
+from autopush.net.http_server import HttpServer
 from autopush.net.timers import TimerWheel
 from support.fake_loop import FakeLoop
 from support.fake_transport import FakeTransport
@@ -73,7 +74,8 @@ class Shell:
         self.requests: list[Request] = []
         self.crashes: list[Exception] = []
         self._handler = handler
-        self.server = make_server(self._handle, self.clock.loop, self.crashes, **limits)
+        wheel = TimerWheel(self.clock.loop, 0.05, self.clock.perf_counter)
+        self.server = make_server(self._handle, wheel, self.crashes, **limits)
 
     async def _handle(self, request: Request) -> Response | Upgrade:
         self.requests.append(request)
@@ -102,12 +104,12 @@ def receive(transport: Transport, *chunks: bytes) -> None:
 
 
 def make_server(
-    handler: Handler, loop: asyncio.AbstractEventLoop, crashes: list[Exception], **limits: float
+    handler: Handler, wheel: TimerWheel, crashes: list[Exception], **limits: float
 ) -> HttpServer:
     return HttpServer(
         handler,
         limits=Limits(**{"max_body": MAX_BODY} | limits),  # type: ignore[arg-type]
-        wheel=TimerWheel(loop, 0.05),
+        wheel=wheel,
         error_response=lambda status, reason: Response(status, reason.encode()),
         on_crash=lambda exc, request: crashes.append(exc),
         clock=lambda: 784111777.0,
@@ -129,7 +131,7 @@ async def serving(handler: Handler = echo, **limits: float) -> AsyncIterator[Ser
     crashes: list[Exception] = []
     faults: list[dict[str, object]] = []
     loop.set_exception_handler(lambda _, context: faults.append(context))
-    server = make_server(handler, loop, crashes, **limits)
+    server = make_server(handler, TimerWheel(loop, 0.05), crashes, **limits)
     listener = await loop.create_server(server.protocol, "127.0.0.1", 0)
     try:
         yield Serving(server, listener.sockets[0].getsockname()[1], crashes, listener)

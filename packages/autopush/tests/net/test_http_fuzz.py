@@ -6,7 +6,7 @@ import itertools
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from autopush.net.http import Request, Response, Upgrade
+from autopush.net.http_messages import Request, Response, Upgrade
 from support.http_shell import MAX_BODY, Shell, describe, read_answers, receive
 from support.soak import times
 

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 import pytest
 
 from autopush.net.eager import begin
-from autopush.net.http import Request, Response
+from autopush.net.http_messages import Request, Response
 from autopush.net.timers import TimerWheel
 from autopush.protocol.effects import Row
 from autopush.routing import nodes as nodes_module

@@ -11,7 +11,7 @@ from autopush.connection.background import BackgroundWrites
 from autopush.connection.node import ConnectionNode
 from autopush.connection.user_agent import UserAgentConnection
 from autopush.dockerflow import Dockerflow
-from autopush.net.handshake import Refused, accept
+from autopush.net.handshake import HandshakeRefused, accept
 from autopush.net.http_messages import Request, Response, Upgrade
 from autopush.protocol.rules import NORMAL_CLOSURE
 from autopush.routing.connected import Registry
@@ -51,7 +51,7 @@ class UpgradeHandler:
             return await self._dockerflow.answer(request) or self._explain(request)
         version = "1.0" if request.http10 else "1.1"
         accepted = accept(request.method, version, request.headers, subprotocols=(SUBPROTOCOL,))
-        if isinstance(accepted, Refused):
+        if isinstance(accepted, HandshakeRefused):
             return answers.text(accepted.status, f"{accepted.reason}\n", headers=accepted.headers)
         if not self._node.is_accepting:
             return answers.text(503, "Too many connections.\n", headers=(("Retry-After", "30"),))

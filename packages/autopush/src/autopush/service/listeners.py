@@ -10,7 +10,7 @@ import socket
 from contextlib import ExitStack
 from typing import Final
 
-from autopush.net.keepalive import keep_alive
+from autopush.net.tcp import enable_keepalive
 from autopush.settings import Settings, StartupError
 
 BACKLOG: Final = 4096
@@ -87,7 +87,7 @@ def _bind(
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         if reuse_port:
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
-        keep_alive(sock)
+        enable_keepalive(sock)
         sock.bind(address)
         if listen:
             sock.listen(BACKLOG)

@@ -17,8 +17,8 @@ from autopush.connection.node import ConnectionNode
 from autopush.connection.outage import OutageRecovery
 from autopush.dockerflow import Dockerflow
 from autopush.keys import ServiceKeys
-from autopush.net.http import HttpServer
 from autopush.net.http_messages import Handler, Limits, Request
+from autopush.net.http_server import HttpServer
 from autopush.net.timers import TimerWheel
 from autopush.protocol.rules import Rules
 from autopush.routing.connected import Registry

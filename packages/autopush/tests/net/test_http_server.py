@@ -1,4 +1,4 @@
-"""The HTTP shell in ordinary use: answers, order, upgrades, pauses, deadlines, the end."""
+"""The HTTP server: requests, answers, order, upgrades, pauses, deadlines, shutdown."""
 
 import asyncio
 import contextlib
@@ -13,10 +13,10 @@ from typing import cast
 import aiohttp
 import pytest
 
-from autopush.net.handshake import Accepted, accept
-from autopush.net.http import HttpServer, Request, Response, Upgrade, header_block
-from autopush.net.http_connection import HttpConnection
-from autopush.net.turns import SECONDS, STEPS
+from autopush.net.handshake import HandshakeAccepted, accept
+from autopush.net.http_messages import Request, Response, Upgrade, header_block
+from autopush.net.http_server import HttpConnection, HttpServer
+from autopush.net.timers import MAX_SECONDS, MAX_STEPS
 from support.http_shell import (
     MAX_BODY,
     Answer,
@@ -388,21 +388,17 @@ def test_pipelined_requests_take_a_share_of_each_turn(before: bytes, many: int) 
     transport = shell.connect()
     receive(transport, before)
     counts = turns(shell, transport, (GET * many)[len(before) :])
-    assert max(counts) <= STEPS + 1
+    assert max(counts) <= MAX_STEPS + 1
     assert sum(counts) == many
     assert len(read_answers(bytes(transport.written))) == many
     assert 75 <= closed_after(shell, transport) <= 76
 
 
-def test_the_share_is_of_time_too(monkeypatch: pytest.MonkeyPatch) -> None:
-    now = 0.0
-
+def test_a_time_slice_is_limited_in_seconds_too() -> None:
     async def slow(request: Request) -> Response:
-        nonlocal now
-        now += SECONDS * 0.6
+        shell.clock.busy += MAX_SECONDS * 0.6
         return Response(200)
 
-    monkeypatch.setattr("autopush.net.turns.now", lambda: now)
     shell = Shell(slow)
     counts = turns(shell, shell.connect(), GET * 20)
     assert max(counts) <= 4
@@ -463,7 +459,7 @@ async def test_a_flood_does_not_make_the_loop_wait() -> None:
         ticker[0].cancel()
         client.writer.close()
         drain.cancel()
-    assert most <= 3 * STEPS  # the end of one share, a read, the beginning of the next
+    assert most <= 3 * MAX_STEPS  # the end of one share, a read, the beginning of the next
     assert turn > 100
 
 
@@ -617,7 +613,7 @@ async def upgrading(request: Request) -> Response | Upgrade:
     if request.path != "/ws":
         return Response(200, describe(request))
     answer = accept(request.method, request.http_version, request.headers)
-    if not isinstance(answer, Accepted):
+    if not isinstance(answer, HandshakeAccepted):
         return Response(answer.status, headers=answer.headers)
     return Upgrade(answer.headers, Taker)
 
@@ -669,8 +665,9 @@ async def test_what_comes_while_the_upgrade_is_considered_is_kept() -> None:
     considered, go = asyncio.Event(), asyncio.Event()
 
     async def slow(request: Request) -> Response | Upgrade:
-        considered.set()
-        await go.wait()
+        if request.upgrade:
+            considered.set()
+            await go.wait()
         return await upgrading(request)
 
     async with serving(slow) as here:
@@ -678,7 +675,7 @@ async def test_what_comes_while_the_upgrade_is_considered_is_kept() -> None:
         client.send(UPGRADE + b"a")
         await considered.wait()
         client.send(b"b" * 300_000)
-        await asyncio.sleep(0.05)
+        await talk(here, GET, count=1)  # the loop has polled the sockets meanwhile
         go.set()
         assert (await client.answer()).status == 101
         assert await client.reader.readexactly(300_001) == b"A" + b"B" * 300_000
@@ -689,7 +686,7 @@ def test_after_an_upgrade_http_is_garbage() -> None:
     shell = Shell(upgrading)
     transport = shell.connect()
     held = gc.get_referents(transport.protocol)
-    (reader,) = [each for each in held if type(each).__name__ == "RequestReader"]
+    (reader,) = [each for each in held if type(each).__name__ == "RequestParser"]
     (parser,) = [x for x in gc.get_referents(reader) if type(x).__name__ == "HttpRequestParser"]
     del held, reader
     gc.disable()
@@ -906,8 +903,9 @@ async def test_shutdown_closes_idle_connections_and_finishes_requests_under_way(
         await idle.answer()
         busy.send(get("/wait") + get("/next"))
         reading.send(post(b"abc")[:-1])
-        await until(lambda: len(gate.started) == 2 and here.server.connections == 3)
-        await asyncio.sleep(0.01)
+        await talk(here, get("/"), count=1)  # the loop has polled the sockets meanwhile
+        await until(lambda: here.server.connections == 3)
+        assert "/wait" in gate.started
         ending = asyncio.ensure_future(here.server.shutdown(5))
         assert await idle.rest() == b""
         assert not ending.done()
