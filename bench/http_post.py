@@ -40,7 +40,7 @@ CONNECTIONS = 8
 LOCATION = "http://127.0.0.1/m/" + "A" * 160
 
 
-async def created(request: Request) -> Response:
+def created(request: Request) -> Response:
     return Response(
         201, b"", (("location", LOCATION), ("ttl", request.headers["ttl"]), ("x-version", "1"))
     )

@@ -2,10 +2,11 @@
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Coroutine
 from dataclasses import dataclass
+from typing import Any
 
-from autopush.net.http_messages import Handler, Limits, Request, Response, Upgrade
+from autopush.net.http_messages import Answer, Handler, Limits, Request, Response
 from autopush.net.http_server import HttpServer
 from autopush.net.timers import TimerWheel
 from support.fake_loop import FakeLoop
@@ -15,7 +16,7 @@ MAX_BODY = 1000
 
 
 @dataclass
-class Answer:
+class ReceivedResponse:
     version: str
     status: int
     reason: str
@@ -23,9 +24,9 @@ class Answer:
     body: bytes
 
 
-def read_answers(data: bytes, *, heads: tuple[int, ...] = ()) -> list[Answer]:
+def read_answers(data: bytes, *, heads: tuple[int, ...] = ()) -> list[ReceivedResponse]:
     """Split what a server wrote into answers, strictly; `heads`: which answer a HEAD."""
-    answers: list[Answer] = []
+    answers: list[ReceivedResponse] = []
     while data:
         head, mark, data = data.partition(b"\r\n\r\n")
         assert mark, f"no end of head in {head!r}"
@@ -45,7 +46,7 @@ def read_answers(data: bytes, *, heads: tuple[int, ...] = ()) -> list[Answer]:
         elif code != 304 and len(answers) not in heads:
             length = int(headers["content-length"])
         assert len(data) >= length, "body cut short"
-        answers.append(Answer(version, code, reason, headers, data[:length]))
+        answers.append(ReceivedResponse(version, code, reason, headers, data[:length]))
         data = data[length:]
     return answers
 
@@ -54,7 +55,7 @@ def describe(request: Request) -> bytes:
     return f"{request.method} {request.path} {request.query} {len(request.body)}".encode()
 
 
-async def echo(request: Request) -> Response:
+def echo(request: Request) -> Response:
     return Response(200, describe(request), content_type="text/plain")
 
 
@@ -67,7 +68,7 @@ class Transport(FakeTransport):
 
 
 class Shell:
-    """An `HttpServer` on a fake clock, with a handler that does not suspend."""
+    """An `HttpServer` on a fake clock. A handler that is a coroutine needs a running loop."""
 
     def __init__(self, handler: Handler = echo, **limits: float) -> None:
         self.clock = FakeLoop()
@@ -77,14 +78,14 @@ class Shell:
         wheel = TimerWheel(self.clock.loop, 0.05, self.clock.perf_counter)
         self.server = make_server(self._handle, wheel, self.crashes, **limits)
 
-    async def _handle(self, request: Request) -> Response | Upgrade:
+    def _handle(self, request: Request) -> Answer | Coroutine[Any, Any, Answer]:
         self.requests.append(request)
-        return await self._handler(request)
+        return self._handler(request)
 
     def connect(self) -> Transport:
         return Transport(self.clock, self.server.protocol())
 
-    def exchange(self, *chunks: bytes) -> tuple[list[Answer], Transport]:
+    def exchange(self, *chunks: bytes) -> tuple[list[ReceivedResponse], Transport]:
         """What one connection answers to these reads."""
         transport = self.connect()
         receive(transport, *chunks)

@@ -127,7 +127,7 @@ class Recording(Shell):
         super().__init__(self.answer, max_header_line=1500, max_head=3000)
         self.raw = b""
 
-    async def answer(self, request: Request) -> Response | Upgrade:
+    def answer(self, request: Request) -> Response | Upgrade:
         if request.path == "/upgrade" and request.upgrade:
             return Upgrade((("upgrade", "x"),), lambda: Raw(self))
         return Response(200, describe(request))

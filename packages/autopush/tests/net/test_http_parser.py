@@ -230,7 +230,7 @@ async def test_the_answers_before_a_bad_request_come_first() -> None:
     async def waits(request: Request) -> Response | Upgrade:
         started.set()
         await go.wait()
-        return await echo(request)
+        return echo(request)
 
     async with serving(waits) as here:
         reader, writer = await asyncio.open_connection("127.0.0.1", here.port)

@@ -6,7 +6,7 @@ import gc
 import socket
 import struct
 import sys
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Coroutine
 from pathlib import Path
 from typing import cast
 
@@ -14,12 +14,12 @@ import aiohttp
 import pytest
 
 from autopush.net.handshake import HandshakeAccepted, accept
-from autopush.net.http_messages import Request, Response, Upgrade, header_block
+from autopush.net.http_messages import Answer, Request, Response, Upgrade, header_block
 from autopush.net.http_server import HttpConnection, HttpServer
 from autopush.net.timers import MAX_SECONDS, MAX_STEPS
 from support.http_shell import (
     MAX_BODY,
-    Answer,
+    ReceivedResponse,
     Serving,
     Shell,
     Transport,
@@ -58,7 +58,7 @@ class Client:
     def send(self, data: bytes) -> None:
         self.writer.write(data)
 
-    async def answer(self) -> Answer:
+    async def answer(self) -> ReceivedResponse:
         head = await self.reader.readuntil(b"\r\n\r\n")
         length = 0
         for line in head.lower().split(b"\r\n"):
@@ -82,7 +82,7 @@ async def until(condition: Callable[[], bool]) -> None:
         await asyncio.sleep(0.001)
 
 
-async def talk(here: Serving, *chunks: bytes, count: int) -> list[Answer]:
+async def talk(here: Serving, *chunks: bytes, count: int) -> list[ReceivedResponse]:
     client = await Client.connect(here)
     for chunk in chunks:
         client.send(chunk)
@@ -159,7 +159,7 @@ def test_the_asterisk_is_for_options() -> None:
 
 
 async def test_the_peer_is_the_clients_address() -> None:
-    async def peer(request: Request) -> Response:
+    def peer(request: Request) -> Response:
         return Response(200, request.peer.encode())
 
     async with serving(peer) as here:
@@ -175,7 +175,7 @@ def test_line_ends_before_a_request_are_ignored() -> None:
 
 
 def answer_with(response: Response) -> Shell:
-    async def handler(request: Request) -> Response:
+    def handler(request: Request) -> Response:
         return response
 
     return Shell(handler)
@@ -292,7 +292,7 @@ async def test_a_handler_that_is_cancelled_is_answered_503() -> None:
 
 
 def test_an_upgrade_nobody_asked_for_is_a_crash() -> None:
-    async def handler(request: Request) -> Upgrade:
+    def handler(request: Request) -> Upgrade:
         return Upgrade((), asyncio.Protocol)
 
     shell = Shell(handler)
@@ -395,7 +395,7 @@ def test_pipelined_requests_take_a_share_of_each_turn(before: bytes, many: int) 
 
 
 def test_a_time_slice_is_limited_in_seconds_too() -> None:
-    async def slow(request: Request) -> Response:
+    def slow(request: Request) -> Response:
         shell.clock.busy += MAX_SECONDS * 0.6
         return Response(200)
 
@@ -412,7 +412,7 @@ def test_a_large_read_waits_for_the_next_turn() -> None:
 
 
 def test_after_a_used_up_share_the_client_may_not_read_or_have_gone() -> None:
-    async def large(request: Request) -> Response:
+    def large(request: Request) -> Response:
         return Response(200, b"x" * 1000)
 
     shell = Shell(large)
@@ -442,7 +442,7 @@ async def test_a_flood_does_not_make_the_loop_wait() -> None:
         in_turn = 0
         ticker[0] = loop.call_soon(tick)
 
-    async def count(request: Request) -> Response:
+    def count(request: Request) -> Response:
         nonlocal most, in_turn, answered
         in_turn += 1
         answered += 1
@@ -607,9 +607,16 @@ class Taker(asyncio.Protocol):
         self.transport.write(data.upper())
 
 
-async def upgrading(request: Request) -> Response | Upgrade:
-    if "late" in request.query:
-        await asyncio.sleep(0)
+def upgrading(request: Request) -> Answer | Coroutine[None, None, Answer]:
+    return answer_late(request) if "late" in request.query else upgraded(request)
+
+
+async def answer_late(request: Request) -> Answer:
+    await asyncio.sleep(0)
+    return upgraded(request)
+
+
+def upgraded(request: Request) -> Answer:
     if request.path != "/ws":
         return Response(200, describe(request))
     answer = accept(request.method, request.http_version, request.headers)
@@ -637,7 +644,7 @@ def test_the_new_protocol_may_stop_reading_at_once() -> None:
         def data_received(self, data: bytes) -> None:
             self.transport.pause_reading()
 
-    async def handler(request: Request) -> Upgrade:
+    def handler(request: Request) -> Upgrade:
         return Upgrade((("upgrade", "x"),), Deaf)
 
     shell = Shell(handler)
@@ -668,7 +675,7 @@ async def test_what_comes_while_the_upgrade_is_considered_is_kept() -> None:
         if request.upgrade:
             considered.set()
             await go.wait()
-        return await upgrading(request)
+        return upgraded(request)
 
     async with serving(slow) as here:
         client = await Client.connect(here)
@@ -737,7 +744,7 @@ def test_a_protocol_that_cannot_be_made_is_a_500() -> None:
     def fails() -> asyncio.Protocol:
         raise RuntimeError("no")
 
-    async def handler(request: Request) -> Upgrade:
+    def handler(request: Request) -> Upgrade:
         return Upgrade((("upgrade", "x"),), fails)
 
     shell = Shell(handler)
@@ -831,7 +838,7 @@ def test_a_slow_handler_is_not_hurried() -> None:
 
 
 def test_a_client_that_does_not_read_is_paused_then_dropped() -> None:
-    async def large(request: Request) -> Response:
+    def large(request: Request) -> Response:
         return Response(200, b"x" * 10_000)
 
     shell = Shell(large)
@@ -847,7 +854,7 @@ def test_a_client_that_does_not_read_is_paused_then_dropped() -> None:
 
 
 def test_a_client_that_reads_again_gets_everything() -> None:
-    async def large(request: Request) -> Response:
+    def large(request: Request) -> Response:
         return Response(200, b"x" * 10_000)
 
     shell = Shell(large)

@@ -70,7 +70,10 @@ class Upgrade(msgspec.Struct, gc=False, eq=False):
     protocol_factory: Callable[[], asyncio.Protocol]
 
 
-Handler = Callable[[Request], Coroutine[Any, Any, Response | Upgrade]]
+Answer = Response | Upgrade
+
+Handler = Callable[[Request], Answer | Coroutine[Any, Any, Answer]]
+"""Answers a request: at once, or by a coroutine where something has to be waited for."""
 
 
 @dataclass(frozen=True, slots=True)

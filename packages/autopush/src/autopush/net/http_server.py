@@ -10,12 +10,12 @@ kernel; so no client makes a queue grow or the others wait.
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from typing import Final, cast
 
-from autopush.net.eager import begin
 from autopush.net.http_messages import (
     CONTINUE,
+    Answer,
     Handler,
     Limits,
     Request,
@@ -45,7 +45,9 @@ _LINGER_BYTES: Final = 1 << 20
 class HttpServer:
     """Serves `handler` on every connection whose protocol comes from `protocol`.
 
-    `handler` is run by `begin`: it may answer without suspending.
+    What `handler` returns at once is sent at once; a coroutine becomes a task. (A task costs 2 to
+    3 µs and a turn of the loop, a tenth of what else this server does for a request; the eager
+    tasks of Python 3.12 still 1 µs.)
     `error_response(status, reason)` makes the answers of the server itself; `reason` is a few words
     about what was wrong. `clock` (seconds since the epoch) is for the Date header.
     """
@@ -356,24 +358,25 @@ class HttpConnection(asyncio.Protocol):
         """Answer one request, now or when its handler is done."""
         server = self._server
         try:
-            answer = begin(server.handler(request))
+            answer = server.handler(request)
         except Exception as exc:  # noqa: BLE001 - whatever it is, the client gets an answer
             self._respond(request, server.crashed(exc, request))
             return
         if type(answer) is Response:
             self._respond(request, answer)
-        elif isinstance(answer, asyncio.Task):
+        elif isinstance(answer, Coroutine):
             self._request = request
             self._blocked = True
             self._purpose = _FOR_HANDLER
-            answer.add_done_callback(self._on_handler_done)
+            task = asyncio.get_running_loop().create_task(answer)
+            task.add_done_callback(self._on_handler_done)
         else:
             self._answer(request, answer)
 
-    def _on_handler_done(self, task: "asyncio.Task[Response | Upgrade]") -> None:
+    def _on_handler_done(self, task: asyncio.Task[Answer]) -> None:
         request = cast(Request, self._request)
         self._request = None
-        answer: Response | Upgrade
+        answer: Answer
         if task.cancelled():
             answer = self._server.error_response(503, "the request was cancelled")
         else:
@@ -391,7 +394,7 @@ class HttpConnection(asyncio.Protocol):
         if not self._blocked:
             self._process_buffer()
 
-    def _answer(self, request: Request, answer: Response | Upgrade) -> None:
+    def _answer(self, request: Request, answer: Answer) -> None:
         if type(answer) is Response:
             self._respond(request, answer)
         elif type(answer) is Upgrade and request.upgrade:

@@ -4,6 +4,8 @@ Rule: every refusal leaves as the documented JSON document, and every answer car
 its route.
 """
 
+from collections.abc import Coroutine
+from typing import Any
 from urllib.parse import unquote
 
 from autopush import answers
@@ -38,30 +40,42 @@ class EndpointApp:
         self._max_requests = max_requests
         self._in_progress = 0
 
-    async def __call__(self, request: Request) -> Response:
-        """Answer one request."""
-        self._in_progress += 1
+    def __call__(self, request: Request) -> Response | Coroutine[Any, Any, Response]:
+        """Answer one request, at once where nothing has to be waited for."""
         try:
-            response = await self._answer(request)
+            answer = self._answer(request)
+        except PushError as refusal:
+            answer = answers.error(refusal)
+        if isinstance(answer, Response):
+            return self._finish(request, answer)
+        self._in_progress += 1
+        return self._wait(request, answer)
+
+    async def _wait(self, request: Request, answer: Coroutine[Any, Any, Response]) -> Response:
+        try:
+            response = await answer
         except PushError as refusal:
             response = answers.error(refusal)
         finally:
             self._in_progress -= 1
+        return self._finish(request, response)
+
+    def _finish(self, request: Request, response: Response) -> Response:
         if not response.block:
             response.block = self._headers.of(request.path)
         return response
 
-    async def _answer(self, request: Request) -> Response:
+    def _answer(self, request: Request) -> Response | Coroutine[Any, Any, Response]:
         path = request.path if "%" not in request.path else unquote(request.path)
-        if self._in_progress > self._max_requests:
+        if self._in_progress >= self._max_requests:
             raise PushError(Errno.BACK_OFF, "Too many requests in progress")
         match request.method, *path.split("/")[1:]:
             case "POST", "wpush", version, token if token:
-                return await self._push(request, version, token)
+                return self._push(request, version, token)
             case "POST", "wpush", token if token:
-                return await self._push(request, None, token)
+                return self._push(request, None, token)
             case "DELETE", "m", message_id if message_id:
-                return await self._message(message_id)
+                return self._message(message_id)
             case (("OPTIONS" | "HEAD"), *_):
                 return Response(200)
             case "GET", "v1", "err":
@@ -74,6 +88,9 @@ class EndpointApp:
                 return _wrong_method("POST")
             case _, "m", message_id if message_id:
                 return _wrong_method("DELETE")
+        return self._page(request)
+
+    async def _page(self, request: Request) -> Response:
         page = await self._dockerflow.answer(request) or self._start_page.answer(request)
         return page or answers.not_found()
 
