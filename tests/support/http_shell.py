@@ -1,4 +1,4 @@
-"""The HTTP shell for tests: on a fake clock and transport, or on a real socket."""
+"""The HTTP server for tests: on a fake clock and transport, or on a real socket."""
 
 import asyncio
 import contextlib

@@ -141,7 +141,7 @@ def test_the_limits_themselves_are_allowed() -> None:
         assert [answer.status for answer in answers] == [200]
 
 
-def test_small_limits_are_kept_too() -> None:
+def test_small_limits_apply_too() -> None:
     limits = {"max_header_lines": 3, "max_header_line": 40, "max_head": 60}
     for status, data in (
         (200, request("A: b", "C: d")),
@@ -194,7 +194,7 @@ def test_no_body_is_read_that_was_announced_too_large() -> None:
     assert read_answers(bytes(transport.written))[0].status == 413
 
 
-def test_a_refused_client_may_go_on_sending_for_a_bounded_while() -> None:
+def test_a_rejected_client_may_go_on_sending_for_a_limited_time() -> None:
     states = []
     shell = Shell()
     transport = shell.connect()

@@ -101,7 +101,7 @@ def one(*chunks: bytes) -> Request:
     return shell.requests[0]
 
 
-def test_a_request_arrives_whole() -> None:
+def test_a_request_has_all_its_parts() -> None:
     request = one(post(b"body", "TTL:  60 \t", "X-Odd-Name: \xe9", path="/w/%41?x=1&y=/?"))
     assert (request.method, request.path, request.query) == ("POST", "/w/%41", "x=1&y=/?")
     assert request.body == b"body"
@@ -291,7 +291,7 @@ async def test_a_handler_that_is_cancelled_is_answered_503() -> None:
         assert [answer.status for answer in await talk(here, GET, count=1)] == [503]
 
 
-def test_an_upgrade_nobody_asked_for_is_a_crash() -> None:
+def test_an_upgrade_that_was_not_offered_is_a_crash() -> None:
     def handler(request: Request) -> Upgrade:
         return Upgrade((), asyncio.Protocol)
 
@@ -345,7 +345,7 @@ async def test_pipelined_requests_are_answered_in_order_one_at_a_time() -> None:
         await client.close()
 
 
-async def test_a_client_that_goes_on_sending_is_not_read_while_it_waits() -> None:
+async def test_a_client_is_not_read_while_its_handler_is_suspended() -> None:
     gate = Gate()
     async with serving(gate.__call__) as here:
         client = await Client.connect(here)
@@ -383,7 +383,7 @@ def turns(shell: Shell, transport: Transport, data: bytes) -> list[int]:
 
 @pytest.mark.parametrize("before", [b"", GET[:9]], ids=["at once", "behind half a head"])
 @pytest.mark.parametrize("many", [200, 1000, 5000], ids=["short read", "read", "large read"])
-def test_pipelined_requests_take_a_share_of_each_turn(before: bytes, many: int) -> None:
+def test_pipelined_requests_take_one_time_slice_of_each_turn(before: bytes, many: int) -> None:
     shell = Shell()
     transport = shell.connect()
     receive(transport, before)
@@ -411,7 +411,7 @@ def test_a_large_read_waits_for_the_next_turn() -> None:
     assert turns(shell, shell.connect(), post(b"x" * 70_000) + GET) == [0, 2]
 
 
-def test_after_a_used_up_share_the_client_may_not_read_or_have_gone() -> None:
+def test_after_a_time_slice_the_client_may_not_read_or_have_gone() -> None:
     def large(request: Request) -> Response:
         return Response(200, b"x" * 1000)
 
@@ -422,7 +422,7 @@ def test_after_a_used_up_share_the_client_may_not_read_or_have_gone() -> None:
     transport.protocol.pause_writing()
     done = len(shell.requests)
     shell.clock.turn()
-    assert len(shell.requests) == done  # stalled: the share's end does not matter
+    assert len(shell.requests) == done  # the client does not read: the next turn changes nothing
     transport.unstick()
     transport.protocol.resume_writing()
     transport.reset()
@@ -432,7 +432,7 @@ def test_after_a_used_up_share_the_client_may_not_read_or_have_gone() -> None:
     assert len(shell.server.wheel) == 0
 
 
-async def test_a_flood_does_not_make_the_loop_wait() -> None:
+async def test_a_flood_does_not_block_the_loop() -> None:
     """However much one socket has to be read, other callbacks have their turn in between."""
     turn = most = in_turn = answered = 0
 
@@ -459,7 +459,7 @@ async def test_a_flood_does_not_make_the_loop_wait() -> None:
         ticker[0].cancel()
         client.writer.close()
         drain.cancel()
-    assert most <= 3 * MAX_STEPS  # the end of one share, a read, the beginning of the next
+    assert most <= 3 * MAX_STEPS  # the end of one slice, a read, the beginning of the next
     assert turn > 100
 
 
@@ -668,7 +668,7 @@ async def test_an_upgrade_over_a_socket(late: str) -> None:
         await client.close()
 
 
-async def test_what_comes_while_the_upgrade_is_considered_is_kept() -> None:
+async def test_input_during_the_handler_of_an_upgrade_is_kept() -> None:
     considered, go = asyncio.Event(), asyncio.Event()
 
     async def slow(request: Request) -> Response | Upgrade:
@@ -764,14 +764,14 @@ def closed_after(shell: Shell, transport: Transport, limit: float = 300) -> floa
     return shell.clock.time() - start
 
 
-def test_an_unused_connection_is_closed_without_a_word() -> None:
+def test_an_unused_connection_is_closed_without_a_response() -> None:
     shell = Shell()
     transport = shell.connect()
     assert 75 <= closed_after(shell, transport) <= 76
     assert transport.written == b""
 
 
-def test_the_wait_for_a_request_begins_with_the_last_answer() -> None:
+def test_the_idle_timeout_begins_with_the_last_answer() -> None:
     shell = Shell()
     transport = shell.connect()
     for _ in range(5):
@@ -798,7 +798,7 @@ def test_a_slow_head_is_answered_408(used: bytes, part: bytes) -> None:
     assert closed_after(shell, transport) < 3
 
 
-def test_a_trickling_head_gains_no_time() -> None:
+def test_a_head_sent_byte_by_byte_has_the_same_deadline() -> None:
     shell = Shell()
     transport = shell.connect()
     sent = 0
@@ -822,7 +822,7 @@ def test_a_slow_body_is_answered_408() -> None:
     assert read_answers(bytes(transport.written))[0].status == 408
 
 
-def test_a_slow_handler_is_not_hurried() -> None:
+def test_a_slow_handler_has_no_deadline() -> None:
     async def never_mind() -> None:
         gate = Gate()
         shell = Shell(gate.__call__)

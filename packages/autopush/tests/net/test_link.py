@@ -146,7 +146,7 @@ async def test_methods_bodies_and_empty_answers(wheel: TimerWheel) -> None:
         assert await outcome(*requests) == ["404 ", "204 ", "404 ", "204 "]
 
 
-async def test_requests_of_one_turn_go_out_in_one_write(wheel: TimerWheel) -> None:
+async def test_requests_of_one_turn_are_sent_in_one_write(wheel: TimerWheel) -> None:
     reads: list[bytes] = []
 
     async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -188,7 +188,7 @@ async def never(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> N
     await reader.read()
 
 
-async def test_no_more_than_the_bound_wait(wheel: TimerWheel) -> None:
+async def test_the_number_of_waiting_requests_is_limited(wheel: TimerWheel) -> None:
     async with peer(never) as there, linked(wheel, there.port, max_waiting=3) as link:
         waiting = [link.request("PUT", "/") for _ in range(3)]
         with pytest.raises(LinkBusy):
@@ -215,7 +215,7 @@ async def test_a_closed_link_stays_closed(wheel: TimerWheel) -> None:
         link.close()
 
 
-async def test_a_caller_that_gives_up_does_not_shift_the_answers(wheel: TimerWheel) -> None:
+async def test_a_cancelled_request_does_not_shift_the_responses(wheel: TimerWheel) -> None:
     async with serving() as here, linked(wheel, here.port) as link:
         first, second, third = (link.request("GET", f"/{n}") for n in range(3))
         second.cancel()

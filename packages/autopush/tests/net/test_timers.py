@@ -1,4 +1,4 @@
-"""The timer wheel: never early, at most a tick late, one timer of the loop, nothing left behind."""
+"""The timer wheel: never early, at most a tick late, one timer of the loop, no leftovers."""
 
 import asyncio
 import gc
@@ -209,7 +209,9 @@ def test_an_exception_goes_to_the_loop_and_stops_no_other_timer(
     assert [context["exception"] for context in clock.errors] == [error]
 
 
-def test_close_cancels_all_and_later_timers_are_spent(clock: FakeLoop, wheel: TimerWheel) -> None:
+def test_close_cancels_all_and_later_timers_are_never_called(
+    clock: FakeLoop, wheel: TimerWheel
+) -> None:
     calls: list[int] = []
     timers = [wheel.after(delay, calls.append, delay) for delay in (1, 1, 60)]
     wheel.close()
@@ -245,7 +247,7 @@ def fall_due(clock: FakeLoop) -> None:
     clock.turn()
 
 
-def test_many_timers_of_one_tick_take_a_share_of_each_turn_in_their_order(
+def test_many_timers_of_one_tick_take_one_time_slice_of_each_turn_in_their_order(
     clock: FakeLoop, wheel: TimerWheel
 ) -> None:
     calls: list[int] = []
@@ -267,7 +269,9 @@ def test_many_timers_of_one_tick_take_a_share_of_each_turn_in_their_order(
     assert held_by(wheel, dict) == [{}]
 
 
-def test_slow_callbacks_use_up_a_share_by_their_time(clock: FakeLoop, wheel: TimerWheel) -> None:
+def test_slow_callbacks_exhaust_a_time_slice_by_their_time(
+    clock: FakeLoop, wheel: TimerWheel
+) -> None:
     calls: list[int] = []
 
     def slow(number: int) -> None:
@@ -282,7 +286,7 @@ def test_slow_callbacks_use_up_a_share_by_their_time(clock: FakeLoop, wheel: Tim
     assert calls == list(range(10))
 
 
-def test_between_two_shares_timers_can_be_cancelled_and_set(
+def test_between_two_time_slices_timers_can_be_cancelled_and_set(
     clock: FakeLoop, wheel: TimerWheel
 ) -> None:
     calls: list[int] = []
@@ -301,7 +305,7 @@ def test_between_two_shares_timers_can_be_cancelled_and_set(
     assert clock.scheduled == []
 
 
-def test_close_between_two_shares_stops_the_rest(clock: FakeLoop, wheel: TimerWheel) -> None:
+def test_close_between_two_time_slices_stops_the_rest(clock: FakeLoop, wheel: TimerWheel) -> None:
     calls: list[int] = []
     timers = [wheel.after(1, calls.append, number) for number in range(200)]
     fall_due(clock)
@@ -314,7 +318,7 @@ def test_close_between_two_shares_stops_the_rest(clock: FakeLoop, wheel: TimerWh
 
 
 @pytest.mark.parametrize("spend", ["called", "cancelled"])
-def test_a_spent_timer_holds_nothing_of_its_owner(
+def test_a_called_or_cancelled_timer_refers_to_nothing_of_its_owner(
     clock: FakeLoop, wheel: TimerWheel, spend: str
 ) -> None:
     class Owner:

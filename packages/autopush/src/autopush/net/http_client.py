@@ -14,7 +14,7 @@ MAX_RESPONSE: Final = 1 << 17
 
 
 class ResponseHandler(Protocol):
-    """Whoever sends requests on a connection."""
+    """What sends requests on a connection."""
 
     def response_received(self, connection: "ClientConnection", status: int, body: bytes) -> bool:
         """The response to the oldest request; False if there is none."""

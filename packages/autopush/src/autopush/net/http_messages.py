@@ -1,6 +1,6 @@
 """HTTP messages: what the server and its handler exchange, and responses as bytes on the wire.
 
-Whoever handles requests needs this module and nothing else of HTTP.
+A handler needs this module and nothing else of HTTP.
 
 Rule: one response is one bytes object, its framing headers (Date, Content-Length, Connection) are
 the server's, and no value that a handler gives can add a header line (RFC 9110 section 5.5).

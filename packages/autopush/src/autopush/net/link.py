@@ -5,7 +5,7 @@ for the one attempt to connect and fail together. A timeout opens the circuit (a
 breaker): requests fail at once, and each may send a probe, whose answer closes the circuit.
 
 Rule: a failure in the past is reported as silence only, since the peer may be back. `LinkRefused`
-is for those alone who waited for the attempt that was refused.
+is only for requests that waited for the attempt that was refused.
 
 Responses belong to requests by their order (RFC 9112 section 9.3.2). A request may be sent twice:
 when the peer closes an idle connection just as a request is sent, the link repeats it, once, on a

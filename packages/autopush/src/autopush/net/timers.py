@@ -103,7 +103,7 @@ class Timer(_Node):
 
 
 def _nothing() -> None:
-    """What a spent timer would call."""
+    """The callback of a timer that was called or cancelled."""
 
 
 class TimerWheel:
@@ -152,7 +152,7 @@ class TimerWheel:
         """Call `callback(*args)` once, `seconds` from now or up to one tick later.
 
         A negative delay counts as none. The call never happens inside `after` itself. On a closed
-        wheel the timer returned is spent already.
+        wheel the timer returned is cancelled already.
         """
         if self._closed:
             return Timer(None, _nothing, ())
