@@ -17,7 +17,8 @@ import sys
 
 import uvloop
 
-from autopush.net.http import HttpServer, Limits, Request, Response
+from autopush.net.http_messages import Limits, Request, Response
+from autopush.net.http_server import HttpServer
 from autopush.net.timers import TimerWheel
 from bench.floor_servers import Post
 from bench.machine import cpu_ns
@@ -39,7 +40,7 @@ CONNECTIONS = 8
 LOCATION = "http://127.0.0.1/m/" + "A" * 160
 
 
-async def created(request: Request) -> Response:
+def created(request: Request) -> Response:
     return Response(
         201, b"", (("location", LOCATION), ("ttl", request.headers["ttl"]), ("x-version", "1"))
     )

@@ -1,6 +1,7 @@
 """The shape of the source: layers, no import circles, each class name once in a package."""
 
 import ast
+import logging.config
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from functools import cache
@@ -53,7 +54,9 @@ def imports(module: Module) -> Iterator[str]:
         yield from (name for name in names if name in modules() and name != module.name)
 
 
-def test_imports_point_down_the_layers() -> None:
+def test_imports_point_down_the_layers(monkeypatch: pytest.MonkeyPatch) -> None:
+    # It sets up logging for its own command, which would disable all other loggers for good.
+    monkeypatch.setattr(logging.config, "dictConfig", lambda _: None)
     assert lint_imports(config_filename="pyproject.toml") == EXIT_STATUS_SUCCESS
 
 

@@ -15,7 +15,7 @@ from bench.measures import MEASURES
 from docs._ext import pages, state_diagram
 
 from autopush import cli
-from autopush.net import turns
+from autopush.net import timers
 from autopush.net.frames import CloseCode
 from autopush.net.websocket import WebSocketProtocol
 from autopush.protocol import messages as client_messages
@@ -24,6 +24,7 @@ from autopush.protocol.states import TRANSITIONS, Event, State
 from autopush.settings import OPTIONS, Option
 from autopush.settings.reference import option_anchor
 from autopush.store import messages
+from autopush.telemetry import logs
 from autopush.web.push import MAX_WAITING
 from autopush.webpush.errors import ERRORS, ErrorKind
 from keytables.sqlite import writer
@@ -111,11 +112,13 @@ IN_WORDS = {10: "ten", 0.0005: "half a millisecond"}
     [
         ("protocol", f"the user agent has {rules.Rules().max_channels:,} channels"),
         ("operations", f"| none | {rules.Rules().max_channels:,} |"),
+        ("operations", f"up to {logs.CAPACITY:,} lines wait"),
+        ("operations", f"before the process ends, for at most {logs.FLUSH_TIMEOUT:g} s"),
         ("protocol", f"{IN_WORDS[messages.PAGE]} at most at a time"),
         ("protocol", f"{WebSocketProtocol.message_timeout:g} s from its first byte to its last"),
         ("protocol", f"has to be read within {WebSocketProtocol.output_timeout:g} s"),
         ("protocol", f"at most {WebSocketProtocol.max_message // 1024} KiB a message"),
-        ("architecture", f"{turns.STEPS} steps or {IN_WORDS[turns.SECONDS]}"),
+        ("architecture", f"{timers.MAX_STEPS} steps or {IN_WORDS[timers.MAX_SECONDS]}"),
         ("architecture", f"up to {MAX_WAITING:,} may wait"),
         ("storage", f"a pause of {writer.PAUSE * 1000:g} ms"),
         ("storage", f"slices of {IN_WORDS[writer.TIME_SLICE]}"),

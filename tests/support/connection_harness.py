@@ -35,7 +35,7 @@ OTHER = "99999999-2222-3333-4444-555555555555"
 NODE, OTHER_NODE = "http://one:8081", "http://two:8081"
 ENDPOINT = "https://push.example"
 
-TURNS = 12
+TURNS = 24
 """Enough turns of the loop for every chain of answers in these tests."""
 
 Received = dict[str, Any] | tuple[object, ...]

@@ -92,7 +92,8 @@ class Endpoint:
         headers: Mapping[str, str] | None = None,
         body: bytes = b"",
     ) -> Response:
-        return await self.app(Request(method, path, "", dict(headers or {}), "::1", body=body))
+        answer = self.app(Request(method, path, "", dict(headers or {}), "::1", body=body))
+        return answer if isinstance(answer, Response) else await answer
 
     def path(self, uaid: str = UAID, channel: str = CHANNEL, key: bytes | None = None) -> str:
         """The path of a channel's endpoint."""

@@ -1,11 +1,13 @@
-"""The HTTP shell for tests: on a fake clock and transport, or on a real socket."""
+"""The HTTP server for tests: on a fake clock and transport, or on a real socket."""
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Coroutine
 from dataclasses import dataclass
+from typing import Any
 
-from autopush.net.http import Handler, HttpServer, Limits, Request, Response, Upgrade
+from autopush.net.http_messages import Answer, Handler, Limits, Request, Response
+from autopush.net.http_server import HttpServer
 from autopush.net.timers import TimerWheel
 from support.fake_loop import FakeLoop
 from support.fake_transport import FakeTransport
@@ -14,7 +16,7 @@ MAX_BODY = 1000
 
 
 @dataclass
-class Answer:
+class ReceivedResponse:
     version: str
     status: int
     reason: str
@@ -22,9 +24,9 @@ class Answer:
     body: bytes
 
 
-def read_answers(data: bytes, *, heads: tuple[int, ...] = ()) -> list[Answer]:
+def read_answers(data: bytes, *, heads: tuple[int, ...] = ()) -> list[ReceivedResponse]:
     """Split what a server wrote into answers, strictly; `heads`: which answer a HEAD."""
-    answers: list[Answer] = []
+    answers: list[ReceivedResponse] = []
     while data:
         head, mark, data = data.partition(b"\r\n\r\n")
         assert mark, f"no end of head in {head!r}"
@@ -44,7 +46,7 @@ def read_answers(data: bytes, *, heads: tuple[int, ...] = ()) -> list[Answer]:
         elif code != 304 and len(answers) not in heads:
             length = int(headers["content-length"])
         assert len(data) >= length, "body cut short"
-        answers.append(Answer(version, code, reason, headers, data[:length]))
+        answers.append(ReceivedResponse(version, code, reason, headers, data[:length]))
         data = data[length:]
     return answers
 
@@ -53,7 +55,7 @@ def describe(request: Request) -> bytes:
     return f"{request.method} {request.path} {request.query} {len(request.body)}".encode()
 
 
-async def echo(request: Request) -> Response:
+def echo(request: Request) -> Response:
     return Response(200, describe(request), content_type="text/plain")
 
 
@@ -66,23 +68,24 @@ class Transport(FakeTransport):
 
 
 class Shell:
-    """An `HttpServer` on a fake clock, with a handler that does not suspend."""
+    """An `HttpServer` on a fake clock. A handler that is a coroutine needs a running loop."""
 
     def __init__(self, handler: Handler = echo, **limits: float) -> None:
         self.clock = FakeLoop()
         self.requests: list[Request] = []
         self.crashes: list[Exception] = []
         self._handler = handler
-        self.server = make_server(self._handle, self.clock.loop, self.crashes, **limits)
+        wheel = TimerWheel(self.clock.loop, 0.05, self.clock.perf_counter)
+        self.server = make_server(self._handle, wheel, self.crashes, **limits)
 
-    async def _handle(self, request: Request) -> Response | Upgrade:
+    def _handle(self, request: Request) -> Answer | Coroutine[Any, Any, Answer]:
         self.requests.append(request)
-        return await self._handler(request)
+        return self._handler(request)
 
     def connect(self) -> Transport:
         return Transport(self.clock, self.server.protocol())
 
-    def exchange(self, *chunks: bytes) -> tuple[list[Answer], Transport]:
+    def exchange(self, *chunks: bytes) -> tuple[list[ReceivedResponse], Transport]:
         """What one connection answers to these reads."""
         transport = self.connect()
         receive(transport, *chunks)
@@ -102,12 +105,12 @@ def receive(transport: Transport, *chunks: bytes) -> None:
 
 
 def make_server(
-    handler: Handler, loop: asyncio.AbstractEventLoop, crashes: list[Exception], **limits: float
+    handler: Handler, wheel: TimerWheel, crashes: list[Exception], **limits: float
 ) -> HttpServer:
     return HttpServer(
         handler,
         limits=Limits(**{"max_body": MAX_BODY} | limits),  # type: ignore[arg-type]
-        wheel=TimerWheel(loop, 0.05),
+        wheel=wheel,
         error_response=lambda status, reason: Response(status, reason.encode()),
         on_crash=lambda exc, request: crashes.append(exc),
         clock=lambda: 784111777.0,
@@ -129,7 +132,7 @@ async def serving(handler: Handler = echo, **limits: float) -> AsyncIterator[Ser
     crashes: list[Exception] = []
     faults: list[dict[str, object]] = []
     loop.set_exception_handler(lambda _, context: faults.append(context))
-    server = make_server(handler, loop, crashes, **limits)
+    server = make_server(handler, TimerWheel(loop, 0.05), crashes, **limits)
     listener = await loop.create_server(server.protocol, "127.0.0.1", 0)
     try:
         yield Serving(server, listener.sockets[0].getsockname()[1], crashes, listener)

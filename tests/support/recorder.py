@@ -2,10 +2,12 @@
 
 from collections.abc import Callable
 
+from autopush.net.frames import FrameReader
 from autopush.net.timers import TimerWheel
 from autopush.net.websocket import WebSocketProtocol
 from support.fake_loop import FakeLoop
 from support.fake_transport import FakeTransport
+from support.referents import held_by
 
 Event = tuple[object, ...]
 
@@ -48,7 +50,7 @@ class Connection:
 
     def __init__(self, kind: type[Recorder] = Recorder) -> None:
         self.clock = FakeLoop()
-        self.wheel = TimerWheel(self.clock.loop)
+        self.wheel = TimerWheel(self.clock.loop, clock=self.clock.perf_counter)
         self.protocol = kind(self.wheel)
         self.transport = FakeTransport(self.clock, self.protocol)
 
@@ -82,6 +84,10 @@ class Connection:
     def reading(self) -> bool:
         """The protocol has not stopped the socket."""
         return self.transport.reading
+
+    def reader(self) -> FrameReader | None:
+        """The reader of a connection in the middle of a message."""
+        return next(iter(held_by(self.protocol, FrameReader)), None)
 
     def writable(self) -> bool:
         return self.protocol.writable

@@ -7,7 +7,7 @@ from typing import cast
 
 import httptools
 
-from autopush.net.handshake import Refused, accept
+from autopush.net.handshake import HandshakeRefused, accept
 from autopush.net.timers import TimerWheel
 from autopush.net.websocket import WebSocketProtocol
 
@@ -46,12 +46,12 @@ class UpgradeShell(asyncio.Protocol):
             self._headers,
             subprotocols=self._subprotocols,
         )
-        status = answer.status if isinstance(answer, Refused) else 101
+        status = answer.status if isinstance(answer, HandshakeRefused) else 101
         lines = [f"HTTP/1.1 {status} X", *(f"{name}: {value}" for name, value in answer.headers)]
-        if isinstance(answer, Refused):
+        if isinstance(answer, HandshakeRefused):
             lines += ["Content-Length: 0", "Connection: close"]
         self._transport.write(("\r\n".join(lines) + "\r\n\r\n").encode())
-        if isinstance(answer, Refused):
+        if isinstance(answer, HandshakeRefused):
             self._transport.close()
             return
         protocol = self._factory()

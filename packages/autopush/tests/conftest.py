@@ -1,6 +1,5 @@
 """What tests of the push service share: the log of a test is its own; a node, a cluster."""
 
-import logging
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
@@ -15,13 +14,9 @@ from support.month_cluster import Cluster
 
 @pytest.fixture(autouse=True)
 def own_log() -> Iterator[None]:
-    """Ends the logging that a test configured, and gives other libraries' loggers their levels."""
-    loggers = [logging.getLogger(), logging.getLogger("botocore")]
-    levels = [logger.level for logger in loggers]
+    """Ends the logging that a test configured."""
     yield
     logs.shutdown()
-    for logger, level in zip(loggers, levels, strict=True):
-        logger.setLevel(level)
 
 
 @pytest.fixture

@@ -277,7 +277,7 @@ def test_workers_are_forked_from_a_process_without_threads(
     service: Service, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     started: list[str] = []
-    monkeypatch.setattr(logs, "go_background", lambda: started.append("thread"))
+    monkeypatch.setattr(logs, "start_background", lambda: started.append("thread"))
     assert cli.main(["serve", "--workers", "2"]) == 0
     assert started == []
     assert cli.main(["serve", "--workers", "1"]) == 0

@@ -144,6 +144,7 @@ def start_logs(settings: Settings) -> None:
             level=settings.effective_log_level,
             human=settings.human_logs,
             background=settings.workers == 1,
+            program="Autoendpoint" if settings.command == "endpoint" else "Autopush",
             version=VERSION,
         )
     except OSError as error:

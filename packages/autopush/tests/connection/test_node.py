@@ -6,10 +6,10 @@ from datetime import UTC, datetime
 import pytest
 
 from autopush.connection import node
-from autopush.net.eager import begin
 from autopush.store.messages import row_of
 from keytables import Throttled
 from support.connection_harness import Harness, UserAgent
+from support.coroutines import at_once
 
 LONG = 60.0
 
@@ -128,7 +128,7 @@ async def test_a_store_that_keeps_failing_delays_shutdown_at_most_so_long(harnes
 
 
 async def test_an_idle_node_shuts_down_at_once(harness: Harness) -> None:
-    assert begin(harness.node.shutdown(LONG)) is None, "it had to wait"
+    assert at_once(harness.node.shutdown(LONG)) is None
 
 
 async def test_a_node_that_shuts_down_accepts_no_connections(harness: Harness) -> None:

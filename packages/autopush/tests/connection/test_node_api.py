@@ -37,6 +37,7 @@ async def unidentified(harness: Harness) -> UserAgent:
     await harness.known_user()
     agent = harness.connect()
     agent.hello(UAID)
+    await asyncio.sleep(0)  # its task has begun
     return agent
 
 

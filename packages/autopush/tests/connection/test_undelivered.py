@@ -1,5 +1,7 @@
 """What a closed connection had not delivered is saved, and its user agent's node reads it."""
 
+import asyncio
+
 import pytest
 
 from autopush.store.messages import row_of
@@ -191,6 +193,7 @@ async def test_an_ack_after_the_replacement_is_ignored(harness: Harness) -> None
     (notification,) = first.received()
     second = harness.connect()
     second.hello(UAID)
+    await asyncio.sleep(0)  # its task has replaced the first
     first.ack(notification)
     await harness.run_until_idle()
     assert len(second.versions()) == 1

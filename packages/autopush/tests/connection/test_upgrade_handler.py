@@ -30,7 +30,8 @@ async def call(
 ) -> Response | Upgrade:
     dockerflow = Dockerflow(harness.store, lambda: len(harness.registry.sockets))
     handler = UpgradeHandler(harness.node, dockerflow, URL, PAGE)
-    return await handler(Request(method, path, "", headers or {}, "127.0.0.1", http10=http10))
+    answer = handler(Request(method, path, "", headers or {}, "127.0.0.1", http10=http10))
+    return answer if isinstance(answer, Response | Upgrade) else await answer
 
 
 async def not_upgraded(

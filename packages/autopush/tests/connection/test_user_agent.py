@@ -201,6 +201,7 @@ async def test_nothing_is_sent_before_the_hello_reply(harness: Harness) -> None:
     await harness.known_user()
     agent = harness.connect()
     agent.hello(UAID)
+    await asyncio.sleep(0)  # the task of the hello has begun
     assert harness.registry.find(UAID) is agent.connection
     assert not agent.connection.deliver(harness.message(), None)
     assert not agent.connection.check_storage()

@@ -17,9 +17,3 @@ def pytest_asyncio_loop_factories(config: pytest.Config, item: pytest.Item) -> F
     if getattr(item.module, "BOTH_LOOPS", False):
         factories["uvloop"] = uvloop.new_event_loop
     return factories
-
-
-@pytest.fixture(autouse=True)
-def shares_of_steps_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A share ends after its steps, however long they take on a machine that is busy."""
-    monkeypatch.setattr("autopush.net.turns.now", lambda: 0.0)

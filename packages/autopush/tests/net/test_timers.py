@@ -1,4 +1,4 @@
-"""The timer wheel: never early, at most a tick late, one timer of the loop, nothing left behind."""
+"""The timer wheel: never early, at most a tick late, one timer of the loop, no leftovers."""
 
 import asyncio
 import gc
@@ -10,9 +10,9 @@ import uvloop
 from hypothesis import given
 from hypothesis import strategies as st
 
-from autopush.net.timers import Timer, TimerWheel
-from autopush.net.turns import SECONDS, STEPS
+from autopush.net.timers import MAX_SECONDS, MAX_STEPS, Timer, TimerWheel
 from support.fake_loop import FakeLoop
+from support.referents import held_by
 
 TICK = 0.25
 LATE = TICK + 0.002  # one tick and the rounding of the loop
@@ -25,7 +25,7 @@ def clock() -> FakeLoop:
 
 @pytest.fixture
 def wheel(clock: FakeLoop) -> TimerWheel:
-    return TimerWheel(clock.loop, TICK)
+    return TimerWheel(clock.loop, TICK, clock.perf_counter)
 
 
 @given(
@@ -169,7 +169,7 @@ def test_cancelled_timers_leave_no_trace_in_an_empty_wheel(
     for _ in range(100):
         wheel.after(1000, int).cancel()
         clock.advance(2)
-    assert wheel._rings == {}
+    assert held_by(wheel, dict) == [{}]
 
 
 def test_after_a_stall_all_that_fell_due_is_called_in_order(
@@ -209,7 +209,9 @@ def test_an_exception_goes_to_the_loop_and_stops_no_other_timer(
     assert [context["exception"] for context in clock.errors] == [error]
 
 
-def test_close_cancels_all_and_later_timers_are_spent(clock: FakeLoop, wheel: TimerWheel) -> None:
+def test_close_cancels_all_and_later_timers_are_never_called(
+    clock: FakeLoop, wheel: TimerWheel
+) -> None:
     calls: list[int] = []
     timers = [wheel.after(delay, calls.append, delay) for delay in (1, 1, 60)]
     wheel.close()
@@ -245,7 +247,7 @@ def fall_due(clock: FakeLoop) -> None:
     clock.turn()
 
 
-def test_many_timers_of_one_tick_take_a_share_of_each_turn_in_their_order(
+def test_many_timers_of_one_tick_take_one_time_slice_of_each_turn_in_their_order(
     clock: FakeLoop, wheel: TimerWheel
 ) -> None:
     calls: list[int] = []
@@ -256,7 +258,7 @@ def test_many_timers_of_one_tick_take_a_share_of_each_turn_in_their_order(
     clock.now += 1  # the later tick has to wait until this one is done
     done = 0
     while done < 1000:
-        assert done < len(calls) <= done + STEPS
+        assert done < len(calls) <= done + MAX_STEPS
         assert len(wheel) == 1001 - len(calls)
         assert len(clock.scheduled) == 1
         done = len(calls)
@@ -264,21 +266,18 @@ def test_many_timers_of_one_tick_take_a_share_of_each_turn_in_their_order(
     clock.advance(LATE)
     assert calls == list(range(1001))
     assert clock.scheduled == []
-    assert wheel._rings == {}
+    assert held_by(wheel, dict) == [{}]
 
 
-def test_slow_callbacks_use_up_a_share_by_their_time(
-    clock: FakeLoop, wheel: TimerWheel, monkeypatch: pytest.MonkeyPatch
+def test_slow_callbacks_exhaust_a_time_slice_by_their_time(
+    clock: FakeLoop, wheel: TimerWheel
 ) -> None:
-    now = 0.0
     calls: list[int] = []
 
     def slow(number: int) -> None:
-        nonlocal now
-        now += SECONDS * 0.6
+        clock.busy += MAX_SECONDS * 0.6
         calls.append(number)
 
-    monkeypatch.setattr("autopush.net.turns.now", lambda: now)
     for number in range(10):
         wheel.after(1, slow, number)
     fall_due(clock)
@@ -287,7 +286,7 @@ def test_slow_callbacks_use_up_a_share_by_their_time(
     assert calls == list(range(10))
 
 
-def test_between_two_shares_timers_can_be_cancelled_and_set(
+def test_between_two_time_slices_timers_can_be_cancelled_and_set(
     clock: FakeLoop, wheel: TimerWheel
 ) -> None:
     calls: list[int] = []
@@ -306,7 +305,7 @@ def test_between_two_shares_timers_can_be_cancelled_and_set(
     assert clock.scheduled == []
 
 
-def test_close_between_two_shares_stops_the_rest(clock: FakeLoop, wheel: TimerWheel) -> None:
+def test_close_between_two_time_slices_stops_the_rest(clock: FakeLoop, wheel: TimerWheel) -> None:
     calls: list[int] = []
     timers = [wheel.after(1, calls.append, number) for number in range(200)]
     fall_due(clock)
@@ -319,7 +318,7 @@ def test_close_between_two_shares_stops_the_rest(clock: FakeLoop, wheel: TimerWh
 
 
 @pytest.mark.parametrize("spend", ["called", "cancelled"])
-def test_a_spent_timer_holds_nothing_of_its_owner(
+def test_a_called_or_cancelled_timer_refers_to_nothing_of_its_owner(
     clock: FakeLoop, wheel: TimerWheel, spend: str
 ) -> None:
     class Owner:

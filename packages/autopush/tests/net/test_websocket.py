@@ -1,4 +1,4 @@
-"""A connection from open to over: messages, pauses, the closing handshake, the peer's faults."""
+"""A connection from open to closed: messages, pauses, the closing handshake, protocol errors."""
 
 import gc
 import itertools
@@ -6,8 +6,7 @@ import sys
 
 import pytest
 
-from autopush.net.timers import TimerWheel
-from autopush.net.turns import SECONDS, STEPS
+from autopush.net.timers import MAX_SECONDS, MAX_STEPS, TimerWheel
 from autopush.net.websocket import WebSocketProtocol
 from support import wire
 from support.recorder import Connection, Event, Recorder
@@ -100,9 +99,9 @@ def test_the_limit_of_a_message_is_the_class_s() -> None:
     assert connection.events[1:] == [("closed", 1009, "message is longer than 200 bytes")]
 
 
-# --- the peer's faults --------------------------------------------------------------------------
+# --- protocol errors ----------------------------------------------------------------------------
 
-FAULTS: dict[str, tuple[bytes, int]] = {
+PROTOCOL_ERRORS: dict[str, tuple[bytes, int]] = {
     "unmasked": (frame(wire.TEXT, b"x", key=None), 1002),
     "unmasked and empty": (frame(wire.TEXT, key=None) + b"padding", 1002),
     "reserved bits": (frame(wire.TEXT, b"x", rsv=4), 1002),
@@ -130,10 +129,12 @@ FAULTS: dict[str, tuple[bytes, int]] = {
 }
 
 
-@pytest.mark.parametrize("name", FAULTS)
+@pytest.mark.parametrize("name", PROTOCOL_ERRORS)
 @pytest.mark.parametrize("before", [[], [text(b"a")], [text(b"a")[:3], text(b"a")[3:]]])
-def test_a_fault_closes_with_its_code_and_is_told_once(name: str, before: list[bytes]) -> None:
-    data, code = FAULTS[name]
+def test_a_protocol_error_closes_with_its_code_and_is_reported_once(
+    name: str, before: list[bytes]
+) -> None:
+    data, code = PROTOCOL_ERRORS[name]
     connection = Connection()
     connection.receive(*before[:-1], b"".join(before[-1:]) + data)
     texts: list[Event] = [("text", b"a")] if before else []
@@ -154,7 +155,7 @@ def test_a_fault_closes_with_its_code_and_is_told_once(name: str, before: list[b
     assert len(connection.wheel) == 0
 
 
-def test_after_a_fault_a_peer_that_stays_is_dropped(connection: Connection) -> None:
+def test_after_a_protocol_error_a_peer_that_stays_is_dropped(connection: Connection) -> None:
     connection.receive(frame(3))
     connection.settle(9.9)
     assert connection.state() != "lost"
@@ -163,22 +164,24 @@ def test_after_a_fault_a_peer_that_stays_is_dropped(connection: Connection) -> N
     assert len(connection.events) == 1
 
 
-def test_input_after_a_fault_is_dropped_not_kept(connection: Connection) -> None:
+def test_input_after_a_protocol_error_is_dropped(connection: Connection) -> None:
     connection.receive(frame(wire.TEXT, length=1 << 30))
     before = sys.getallocatedblocks()
     for _ in range(100):
         connection.receive(b"x" * 100_000)
     assert sys.getallocatedblocks() - before < 50
-    assert connection.protocol._reader is None
+    assert connection.reader() is None
 
 
-def test_a_binary_message_is_told_at_its_header_and_ends_with_1003(connection: Connection) -> None:
+def test_a_binary_message_is_reported_at_its_header_and_closed_with_1003(
+    connection: Connection,
+) -> None:
     connection.receive(frame(wire.BINARY, length=60_000)[:2])
     assert connection.events == [
         ("binary",),
-        ("closed", 1003, "only text messages are taken"),
+        ("closed", 1003, "only text messages are accepted"),
     ]
-    assert connection.sent() == wire.server_close(1003, b"only text messages are taken")
+    assert connection.sent() == wire.server_close(1003, b"only text messages are accepted")
     assert connection.state() == "ended"
 
 
@@ -251,7 +254,9 @@ def test_a_ping_is_answered_until_the_peer_s_close(connection: Connection) -> No
 
 
 @pytest.mark.parametrize("data", [frame(3), frame(wire.BINARY), frame(wire.TEXT, length=1 << 20)])
-def test_a_fault_while_closing_sends_no_second_close(connection: Connection, data: bytes) -> None:
+def test_a_protocol_error_while_closing_sends_no_second_close(
+    connection: Connection, data: bytes
+) -> None:
     connection.protocol.close(1001)
     connection.sent()
     connection.receive(data)
@@ -292,7 +297,7 @@ def test_close_refuses_a_code_that_must_not_be_sent(connection: Connection, code
     assert connection.sent() == b""
 
 
-def test_abort_ends_without_a_close_frame_and_tells_it_later(connection: Connection) -> None:
+def test_abort_ends_without_a_close_frame_and_is_reported_later(connection: Connection) -> None:
     connection.protocol.abort()
     assert connection.events == []
     connection.receive(text(b"x"))
@@ -303,7 +308,7 @@ def test_abort_ends_without_a_close_frame_and_tells_it_later(connection: Connect
 
 @pytest.mark.parametrize("before", [b"", text(b"x" * 50)[:20], text(b"x", fin=False)])
 @pytest.mark.parametrize("how", ["eof", "reset"])
-def test_a_peer_that_vanishes_is_told_once_with_no_code(
+def test_a_lost_connection_is_reported_once_with_no_code(
     connection: Connection, before: bytes, how: str
 ) -> None:
     connection.receive(before)
@@ -329,7 +334,7 @@ def test_from_the_end_of_the_stream_on_nothing_is_sent(connection: Connection) -
     assert connection.events == [("closed", None, "")]
 
 
-def test_a_peer_that_vanishes_while_we_close_leaves_our_code(connection: Connection) -> None:
+def test_a_connection_lost_while_we_close_has_our_code(connection: Connection) -> None:
     connection.protocol.close(1001)
     connection.transport.reset()
     connection.settle()
@@ -396,7 +401,7 @@ def test_while_output_is_paused_nothing_is_read_and_afterwards_all_is_delivered(
     assert connection.events[2:] == [("text", b"ab"), ("text", b"c")]
     assert connection.sent() == wire.server(wire.PONG, b"1") + wire.server(wire.PONG)
     assert connection.reading()
-    assert connection.protocol._reader is None
+    assert connection.reader() is None
     assert len(connection.wheel) == 0
 
 
@@ -413,7 +418,7 @@ def test_answers_do_not_pile_up_for_a_peer_that_does_not_read(
 
 
 @pytest.mark.parametrize("first", ["output", "owner"])
-def test_both_the_peer_and_the_owner_must_let_input_go_on(
+def test_input_resumes_when_neither_peer_nor_owner_block_it(
     connection: Connection, first: str
 ) -> None:
     stuck(connection)
@@ -440,7 +445,7 @@ def test_a_peer_that_neither_reads_nor_closes_is_dropped(connection: Connection)
     assert len(connection.wheel) == 0
 
 
-def test_a_peer_that_reads_again_has_its_time_anew(connection: Connection) -> None:
+def test_each_pause_of_output_has_its_own_deadline(connection: Connection) -> None:
     for _ in range(3):
         stuck(connection)
         connection.settle(50)
@@ -489,7 +494,7 @@ def test_nothing_is_sent_after_the_end(connection: Connection, end: bytes) -> No
     assert [event[:2] for event in connection.events] == [("closed", 1002)]
 
 
-def test_the_end_has_its_time_whatever_a_subclass_calls_its_own(connection: Connection) -> None:
+def test_a_subclass_may_have_a_timer_of_its_own(connection: Connection) -> None:
     class WithTimer(Recorder):
         def __init__(self, wheel: TimerWheel) -> None:
             super().__init__(wheel)
@@ -503,9 +508,9 @@ def test_the_end_has_its_time_whatever_a_subclass_calls_its_own(connection: Conn
     assert other.state() == "lost"
 
 
-# --- messages that do not end -------------------------------------------------------------------
+# --- incomplete messages ------------------------------------------------------------------------
 
-HALVES = {
+INCOMPLETE = {
     "a frame's first byte": text(b"x" * 100)[:1],
     "half a frame": text(b"x" * 100)[:50],
     "half a message": text(b"x" * 100, fin=False),
@@ -514,15 +519,15 @@ HALVES = {
 }
 
 
-@pytest.mark.parametrize("name", HALVES)
-def test_a_half_message_is_not_kept_for_ever(connection: Connection, name: str) -> None:
-    connection.receive(HALVES[name])
+@pytest.mark.parametrize("name", INCOMPLETE)
+def test_an_incomplete_message_has_a_deadline(connection: Connection, name: str) -> None:
+    connection.receive(INCOMPLETE[name])
     connection.settle(29.9)
     assert connection.state() == "open"
     connection.settle(0.5)
     assert connection.events[-1] == ("closed", 1008, "the message took too long")
     assert connection.sent() == wire.server_close(1008, b"the message took too long")
-    assert connection.protocol._reader is None
+    assert connection.reader() is None
     connection.settle(10.5)
     assert connection.state() == "lost"
     assert len(connection.wheel) == 0
@@ -533,7 +538,9 @@ def test_a_half_message_is_not_kept_for_ever(connection: Connection, name: str) 
     [frame(wire.CONTINUATION, b"x", fin=False), frame(wire.PING), b""],
     ids=["fragments", "pings", "bytes"],
 )
-def test_trickling_wins_no_time(connection: Connection, trickle: bytes) -> None:
+def test_an_incomplete_message_in_many_pieces_has_the_same_deadline(
+    connection: Connection, trickle: bytes
+) -> None:
     connection.receive(text(b"x", fin=False) if trickle else text(b"x" * 1000)[:20])
     for _ in range(29):
         connection.settle(1)
@@ -543,7 +550,7 @@ def test_trickling_wins_no_time(connection: Connection, trickle: bytes) -> None:
     assert connection.events == [("closed", 1008, "the message took too long")]
 
 
-def test_each_message_has_its_own_time(connection: Connection) -> None:
+def test_each_message_has_its_own_deadline(connection: Connection) -> None:
     """A busy peer's reads may always end inside the next message."""
     stream = text(b"x" * 100) * 100
     for at in range(0, len(stream), 70):
@@ -553,7 +560,7 @@ def test_each_message_has_its_own_time(connection: Connection) -> None:
     assert len(connection.wheel) == 0
 
 
-def test_a_message_the_owner_does_not_let_in_is_not_late(connection: Connection) -> None:
+def test_a_message_that_is_not_read_is_not_late(connection: Connection) -> None:
     connection.receive(text(b"abc")[:4])
     connection.protocol.pause_reading()
     connection.receive(text(b"abc")[4:])
@@ -564,7 +571,7 @@ def test_a_message_the_owner_does_not_let_in_is_not_late(connection: Connection)
     assert len(connection.wheel) == 0
 
 
-# --- a turn's share -----------------------------------------------------------------------------
+# --- time slices --------------------------------------------------------------------------------
 
 
 def turns(connection: Connection, data: bytes) -> list[int]:
@@ -584,34 +591,30 @@ def turns(connection: Connection, data: bytes) -> list[int]:
     ids=["texts", "long texts", "pings", "pongs"],
 )
 @pytest.mark.parametrize("before", [b"", text(b"x")[:3]], ids=["at once", "behind half a frame"])
-def test_a_read_of_many_frames_takes_a_share_of_each_turn(
+def test_a_read_of_many_frames_takes_one_time_slice_of_each_turn(
     connection: Connection, kind: bytes, before: bytes
 ) -> None:
     connection.receive(before)
     counts = turns(connection, (text(b"x")[3:] if before else b"") + kind * 300)
     steps = [after - done for done, after in itertools.pairwise([0, *counts])]
-    assert max(steps) <= STEPS + 1
-    assert len(steps) > 300 // (STEPS + 1)
+    assert max(steps) <= MAX_STEPS + 1
+    assert len(steps) > 300 // (MAX_STEPS + 1)
     assert counts[-1] == 300 + bool(before)
-    assert connection.protocol._reader is None
+    assert connection.reader() is None
     assert connection.clock.scheduled == [] or before
 
 
 def test_fragments_are_counted_too(connection: Connection) -> None:
     data = text(fin=False) + frame(wire.CONTINUATION, fin=False) * 300 + frame(wire.PING)
     counts = turns(connection, data)
-    assert len(counts) > 300 // (STEPS + 1)
+    assert len(counts) > 300 // (MAX_STEPS + 1)
     assert counts[-2:] == [0, 1]
 
 
-def test_the_share_is_of_time_too(connection: Connection, monkeypatch: pytest.MonkeyPatch) -> None:
-    now = 0.0
-
+def test_a_time_slice_is_limited_in_seconds_too(connection: Connection) -> None:
     def slow(_: bytes) -> None:
-        nonlocal now
-        now += SECONDS * 0.6
+        connection.clock.busy += MAX_SECONDS * 0.6
 
-    monkeypatch.setattr("autopush.net.turns.now", lambda: now)
     connection.protocol.on_text = slow
     counts = turns(connection, text(b"x") * 20)
     assert counts[-1] == 20
@@ -625,28 +628,28 @@ def test_a_large_read_waits_for_the_next_turn(connection: Connection) -> None:
     assert turns(connection, data) == [0, 3]
 
 
-def test_a_share_used_up_and_a_pause_go_together(connection: Connection) -> None:
+def test_an_exhausted_time_slice_and_a_pause_go_together(connection: Connection) -> None:
     connection.protocol.data_received(b"".join(text(b"%d" % i) for i in range(200)))
     connection.protocol.pause_reading()
     done = len(connection.events)
-    assert 0 < done <= STEPS + 1
+    assert 0 < done <= MAX_STEPS + 1
     connection.settle()
     assert len(connection.events) == done
     connection.protocol.resume_reading()
     connection.protocol.resume_reading()
     connection.clock.turn()
-    assert done < len(connection.events) <= done + STEPS + 1
+    assert done < len(connection.events) <= done + MAX_STEPS + 1
     connection.settle()
     assert connection.events == [("text", b"%d" % i) for i in range(200)]
     assert connection.reading()
 
 
-def test_close_and_fault_behind_a_used_up_share(connection: Connection) -> None:
+def test_close_and_protocol_error_after_an_exhausted_time_slice(connection: Connection) -> None:
     connection.protocol.data_received(text(b"x") * 100 + frame(3))
     connection.protocol.close(1001)
     connection.settle()
     assert connection.events[-1] == ("closed", 1001, "")
-    assert len(connection.events) <= STEPS + 2
+    assert len(connection.events) <= MAX_STEPS + 2
     assert connection.reading()  # so that the end of the stream is seen
     assert connection.state() == "ended"
 
@@ -668,7 +671,7 @@ def test_nothing_is_delivered_while_reading_is_paused(connection: Connection) ->
     connection.settle()
     assert connection.events == [("text", b"a"), ("text", b"b"), ("text", b"c")]
     assert connection.reading()
-    assert connection.protocol._reader is None
+    assert connection.reader() is None
 
 
 def test_a_pause_without_input_does_not_touch_the_transport(connection: Connection) -> None:
@@ -728,7 +731,9 @@ def test_abort_during_a_pause_drops_what_was_kept(connection: Connection) -> Non
     assert connection.events == [("closed", None, "")]
 
 
-def test_a_reset_during_a_pause_is_told_and_resume_is_harmless(connection: Connection) -> None:
+def test_a_reset_during_a_pause_is_reported_and_resume_has_no_effect(
+    connection: Connection,
+) -> None:
     connection.protocol.pause_reading()
     connection.receive(text(b"a"))
     connection.transport.reset()
@@ -738,7 +743,7 @@ def test_a_reset_during_a_pause_is_told_and_resume_is_harmless(connection: Conne
     assert connection.events == [("closed", None, "")]
 
 
-def test_a_hook_that_raises_while_catching_up_loses_the_connection(
+def test_a_hook_that_raises_in_a_later_turn_loses_the_connection(
     connection: Connection,
 ) -> None:
     def fail(payload: bytes) -> None:
@@ -766,18 +771,15 @@ def test_an_idle_connection_owns_only_its_slots(connection: Connection) -> None:
     assert sys.getsizeof(Bare(connection.wheel)) <= 112
     connection.receive(text(b"a" * 50)[:20], text(b"a" * 50)[20:])
     connection.receive(text(b"a", fin=False), frame(wire.CONTINUATION, b"b"), frame(wire.PING))
-    protocol = connection.protocol
-    held = [
-        value
-        for slot in WebSocketProtocol.__slots__
-        if not isinstance(value := getattr(protocol, slot), int | type(None))
-        and value not in (protocol.transport, connection.wheel)
+    idle = Connection()
+    assert [type(each) for each in gc.get_referents(connection.protocol)] == [
+        type(each) for each in gc.get_referents(idle.protocol)
     ]
-    assert held == [(None, "")]
+    assert connection.reader() is None
     assert len(connection.wheel) == 0
 
 
-def test_a_connection_that_is_over_is_freed_without_the_collector(connection: Connection) -> None:
+def test_a_closed_connection_is_freed_without_the_collector(connection: Connection) -> None:
     freed: list[str] = []
 
     class Watched(Recorder):
@@ -790,7 +792,7 @@ def test_a_connection_that_is_over_is_freed_without_the_collector(connection: Co
         other.protocol.close()
         other.receive(wire.close(1000))
         other.settle(1)
-        other.transport.__dict__.clear()  # a transport lets go of its protocol when it is lost
+        other.transport.__dict__.clear()  # a transport drops its protocol when it is lost
         del other
         assert freed == ["it"]
     finally:

@@ -18,8 +18,7 @@ from websockets.exceptions import ConnectionClosed, InvalidStatus
 from websockets.frames import Close
 from websockets.typing import Subprotocol
 
-from autopush.net.timers import TimerWheel
-from autopush.net.turns import STEPS
+from autopush.net.timers import MAX_STEPS, TimerWheel
 from autopush.net.websocket import WebSocketProtocol
 from support import wire
 from support.websocket_server import serving
@@ -196,7 +195,7 @@ async def test_websockets_sees_why_its_message_was_refused() -> None:
 
 
 @on_uvloop
-async def test_websockets_is_told_of_a_bad_version() -> None:
+async def test_websockets_sees_the_status_for_a_bad_version() -> None:
     async with echo_server() as served:
         with pytest.raises(InvalidStatus) as caught:
             await connect(served.url, additional_headers={"Sec-WebSocket-Version": "12"})
@@ -330,7 +329,7 @@ async def test_a_half_closed_socket_is_closed() -> None:
 
 
 @on_uvloop
-async def test_a_reset_socket_is_told_once() -> None:
+async def test_a_reset_socket_is_reported_once() -> None:
     async with echo_server() as served, bare(served.port) as sock:
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         sock.close()
@@ -391,7 +390,7 @@ async def test_an_exception_in_a_hook_loses_only_its_own_connection() -> None:
 
 
 @on_uvloop
-async def test_a_flood_does_not_make_the_loop_wait() -> None:
+async def test_a_flood_does_not_block_the_loop() -> None:
     """However much one socket has to be read, other callbacks have their turn in between."""
     turn = most = in_turn = received = 0
     loop = asyncio.get_running_loop()
@@ -420,5 +419,5 @@ async def test_a_flood_does_not_make_the_loop_wait() -> None:
         await asyncio.wait_for(done, 20)
         ticker[0].cancel()
     assert received == 100_001
-    assert most <= 3 * STEPS  # the end of one share, a read, the beginning of the next
+    assert most <= 3 * MAX_STEPS  # the end of one slice, a read, the beginning of the next
     assert turn > 1000

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from support import wire
 from support.recorder import Connection, Event, Recorder
+from support.referents import held_by
 
 
 class Small(Recorder):
@@ -93,12 +94,12 @@ def play(chunks: list[bytes], *, pausing: bool = False) -> tuple[list[Event], by
             connection.protocol.resume_reading()
             connection.settle()
         connection.receive(chunk)
-        reader = connection.protocol._reader
+        reader = connection.reader()
         if reader is not None and not pausing:
-            held = len(reader._buffer) + len(reader._message or b"")
+            held = sum(map(len, held_by(reader, bytearray)))
             assert held <= Small.max_message + 14 + 125
     for _ in range(len(b"".join(chunks))):
-        if connection.state() != "open" or connection.protocol._reader is None:
+        if connection.state() != "open" or connection.reader() is None:
             break
         connection.protocol.resume_reading()
         connection.settle()
@@ -177,7 +178,7 @@ def test_calls_peer_and_time_in_any_order_end_once_and_leave_nothing(
     assert [event[0] for event in connection.events].count("closed") == 1
     assert connection.events[-1][0] == "closed"
     assert len(connection.wheel) == 0
-    assert protocol._reader is None
+    assert connection.reader() is None
 
 
 def test_random_bytes_by_the_megabyte_neither_raise_nor_pile_up() -> None:

@@ -6,8 +6,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 
 import pytest
 
-from autopush.net.eager import begin
-from autopush.net.http import Request, Response
+from autopush.net.http_messages import Request, Response
 from autopush.net.timers import TimerWheel
 from autopush.protocol.effects import Row
 from autopush.routing import nodes as nodes_module
@@ -15,6 +14,7 @@ from autopush.routing.nodes import NodeAnswer, Nodes
 from autopush.store.messages import row_of
 from autopush.webpush.notification import Notification
 from support.connection_harness import CHANNEL, UAID, Harness
+from support.coroutines import at_once
 from support.http_shell import serving
 from support.sockets import deaf_port, full_port, unused_port
 
@@ -191,7 +191,7 @@ async def test_a_silent_node_costs_one_timeout_whatever_is_called(
     with deaf_port() as port:
         assert await nodes.check(at(port), UAID) is NodeAnswer.SILENT
         for make_call in CALLS * 100:
-            assert begin(make_call(nodes, at(port))) is NodeAnswer.SILENT, "it had to wait"
+            assert at_once(make_call(nodes, at(port))) is NodeAnswer.SILENT
 
 
 @PUSH_AND_CHECK

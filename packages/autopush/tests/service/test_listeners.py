@@ -1,4 +1,4 @@
-"""Binding the ports: what is shared, what is not, and what is refused."""
+"""Binding the ports: which are shared, which are not, and which are refused."""
 
 import gc
 import socket
@@ -16,7 +16,7 @@ OPTIONS = ("port", "endpoint_port", "router_port")
 
 @pytest.fixture
 def bound(tmp_path: Path) -> Iterator[Bind]:
-    """Bind with these options, every port any free one unless told otherwise."""
+    """Bind with these options; every port not among them is any free one."""
     opened: list[Sockets] = []
 
     def do(**options: object) -> tuple[Settings, list[Sockets]]:
@@ -38,8 +38,8 @@ def port_of(sock: socket.socket) -> int:
 
 
 @pytest.fixture
-def somebody() -> Iterator[Callable[..., int]]:
-    """Another program that listens on a port."""
+def other_program() -> Iterator[Callable[..., int]]:
+    """Has another program listen on a port; returns the port."""
     listening: list[socket.socket] = []
 
     def listen(*, reuse_port: bool = False) -> int:
@@ -73,7 +73,7 @@ def free_port() -> int:
 # ── one worker ──────────────────────────────────────────────────────────────────────────────────
 
 
-def test_port_0_takes_a_free_port_and_the_settings_name_it(bound: Bind) -> None:
+def test_port_0_binds_a_free_port_and_the_settings_name_it(bound: Bind) -> None:
     settings, (sockets,) = bound()
     taken = (
         port_of(sockets["websocket"]),
@@ -85,13 +85,13 @@ def test_port_0_takes_a_free_port_and_the_settings_name_it(bound: Bind) -> None:
     assert 0 not in taken
 
 
-def test_a_port_that_was_asked_for_is_taken(bound: Bind) -> None:
+def test_a_requested_port_is_bound(bound: Bind) -> None:
     port = free_port()
     settings, (sockets,) = bound(port=port)
     assert settings.port == port_of(sockets["websocket"]) == port
 
 
-def test_connections_are_accepted_from_then_on(bound: Bind) -> None:
+def test_bound_ports_accept_connections(bound: Bind) -> None:
     settings, _ = bound()
     assert all(connects(getattr(settings, option)) for option in OPTIONS)
 
@@ -142,7 +142,7 @@ def test_a_connection_node_binds_no_endpoint_port(bound: Bind) -> None:
     assert settings.endpoint_port == taken
 
 
-def test_an_endpoint_node_binds_its_port_alone_and_its_urls_have_it_unless_told(
+def test_an_endpoint_node_binds_its_port_only_and_its_urls_have_it_by_default(
     bound: Bind,
 ) -> None:
     settings, (sockets,) = bound(command="endpoint")
@@ -154,12 +154,12 @@ def test_an_endpoint_node_binds_its_port_alone_and_its_urls_have_it_unless_told(
 
 
 def test_the_workers_of_an_endpoint_node_share_its_port(
-    bound: Bind, somebody: Callable[..., int]
+    bound: Bind, other_program: Callable[..., int]
 ) -> None:
     settings, workers = bound(command="endpoint", workers=2)
     assert {port_of(each["endpoint"]) for each in workers} == {settings.port}
     with pytest.raises(StartupError, match="--port"):
-        bound(command="endpoint", workers=2, port=somebody(reuse_port=True))
+        bound(command="endpoint", workers=2, port=other_program(reuse_port=True))
 
 
 # ── several workers ─────────────────────────────────────────────────────────────────────────────
@@ -172,7 +172,7 @@ def test_workers_share_the_public_ports(bound: Bind) -> None:
     assert {port_of(each["endpoint"]) for each in workers} == {settings.endpoint_port}
 
 
-def test_each_worker_has_an_internal_port_of_its_own_the_first_the_one_asked_for(
+def test_each_worker_has_its_own_internal_port_and_the_first_the_requested_one(
     bound: Bind,
 ) -> None:
     port = free_port()
@@ -181,7 +181,7 @@ def test_each_worker_has_an_internal_port_of_its_own_the_first_the_one_asked_for
     assert len({port_of(each["router"]) for each in workers}) == 3
 
 
-def test_public_ports_that_were_asked_for_are_shared_too(bound: Bind) -> None:
+def test_requested_public_ports_are_shared_too(bound: Bind) -> None:
     port = free_port()
     settings, workers = bound(workers=2, port=port)
     assert settings.port == port
@@ -208,16 +208,16 @@ def test_connections_are_spread_over_the_workers(bound: Bind) -> None:
     assert all(accepted)
 
 
-# ── a port that somebody else uses ──────────────────────────────────────────────────────────────
+# ── a port that another program uses ──────────────────────────────────────────────────────────────
 
 
 @pytest.mark.parametrize("workers", [1, 2])
 @pytest.mark.parametrize("reuse_port", [False, True])
 @pytest.mark.parametrize("option", OPTIONS)
-def test_a_port_in_use_is_refused_and_the_flag_named_never_silently_shared(
-    bound: Bind, somebody: Callable[..., int], option: str, reuse_port: bool, workers: int
+def test_a_port_in_use_is_refused_with_its_flag_and_never_shared(
+    bound: Bind, other_program: Callable[..., int], option: str, reuse_port: bool, workers: int
 ) -> None:
-    port = somebody(reuse_port=reuse_port)
+    port = other_program(reuse_port=reuse_port)
     with pytest.raises(StartupError) as caught:
         bound(workers=workers, **{option: port})
     text = str(caught.value)
@@ -245,11 +245,11 @@ def test_two_ports_cannot_be_the_same(bound: Bind) -> None:
 @pytest.mark.parametrize("workers", [1, 2])
 @pytest.mark.parametrize("option", ["endpoint_port", "router_port"])
 def test_a_start_that_fails_leaves_no_port_bound(
-    bound: Bind, somebody: Callable[..., int], option: str, workers: int
+    bound: Bind, other_program: Callable[..., int], option: str, workers: int
 ) -> None:
     port = free_port()
     with pytest.raises(StartupError) as caught:
-        bound(workers=workers, port=port, **{option: somebody()})
+        bound(workers=workers, port=port, **{option: other_program()})
     assert not connects(port), "still bound while the error is handled"
     del caught
     gc.collect()  # an unclosed socket would warn, which fails this test
@@ -258,7 +258,7 @@ def test_a_start_that_fails_leaves_no_port_bound(
 @pytest.mark.parametrize(
     "host", ["192.0.2.1", "no such host", "a" * 64 + ".example", "..", "é" * 80]
 )
-def test_an_address_that_is_not_ours_is_refused_in_one_line(bound: Bind, host: str) -> None:
+def test_an_address_that_cannot_be_bound_is_refused_in_one_line(bound: Bind, host: str) -> None:
     with pytest.raises(StartupError, match="cannot listen on") as caught:
         bound(host=host)
     assert host in str(caught.value)

@@ -10,10 +10,9 @@ import pytest
 from autopush.keys import ServiceKeys
 from autopush.service import worker
 from autopush.service.listeners import bind
-from autopush.service.worker import Worker, report_loop_error
+from autopush.service.worker import Worker, log_loop_error
 from autopush.settings import Settings
 from autopush.store import PushStore, TablePlan
-from autopush.telemetry import logs
 from autopush.webpush.keyring import new_key
 from support.clocks import ManualClock
 from support.memory_engine import MemoryEngine
@@ -26,36 +25,34 @@ def crash(_uaid: str) -> None:
 
 
 async def test_an_error_on_the_loop_is_logged_without_the_arguments_of_its_callback(
-    tmp_path: Path,
+    end_logs: Callable[[], str],
 ) -> None:
     loop = asyncio.get_running_loop()
-    loop.set_exception_handler(report_loop_error)
-    logs.configure(output=str(tmp_path / "log"))
+    loop.set_exception_handler(log_loop_error)
     loop.call_soon(partial(crash, SECRET))
     await asyncio.sleep(0)
     await asyncio.sleep(0)
-    logs.shutdown()
-    text = (tmp_path / "log").read_text()
+    text = end_logs()
     assert "a defect" in text
     assert SECRET not in text
 
 
 @pytest.mark.parametrize("command", ["serve", "connection", "endpoint"])
 @pytest.mark.parametrize("rotating", [False, True])
-async def test_a_worker_of_every_kind_watches_the_calendar(
+async def test_a_worker_of_every_kind_rotates_its_tables_while_it_runs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: str, rotating: bool
 ) -> None:
-    watched: list[str] = []
+    states: list[str] = []
 
-    async def keep_turning(turn_month: Callable[[], Awaitable[None]]) -> None:
-        assert turn_month == store.rotate
-        watched.append("begun")
+    async def rotate_monthly(rotate: Callable[[], Awaitable[None]]) -> None:
+        assert rotate == store.rotate
+        states.append("started")
         try:
             await asyncio.Event().wait()
         finally:
-            watched.append("ended")
+            states.append("ended")
 
-    monkeypatch.setattr(worker, "keep_turning", keep_turning)
+    monkeypatch.setattr(worker, "rotate_monthly", rotate_monthly)
     clock = ManualClock()
     plan = TablePlan(rotating=rotating)
     store = await PushStore.open(MemoryEngine(clock), plan, key_hash="", clock=clock)
@@ -64,7 +61,7 @@ async def test_a_worker_of_every_kind_watches_the_calendar(
     running = Worker(settings, ServiceKeys((new_key(),), ()), sockets, store, clock=clock)
     await running.start()
     await asyncio.sleep(0)
-    assert watched == ["begun"]
+    assert states == ["started"]
     await running.stop()
     await asyncio.sleep(0)
-    assert watched == ["begun", "ended"]
+    assert states == ["started", "ended"]

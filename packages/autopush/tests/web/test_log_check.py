@@ -25,7 +25,7 @@ def log_file(tmp_path: Path) -> Iterator[Path]:
 
 
 def records(path: Path) -> list[dict[str, Any]]:
-    assert logs.flush()
+    logs.shutdown()
     return [json.loads(line) for line in path.read_text().splitlines()]
 
 

@@ -6,10 +6,11 @@ a store of its kind is opened.
     sqlite:///PATH                  one file on this machine; PATH is absolute, with or without its
                                     slash: sqlite:///var/lib/a and sqlite:////var/lib/a are the same
     dynamodb://REGION?OPTIONS       without a REGION, that of the AWS environment, else us-east-1
-        endpoint=URL                a server in place of the region's: http://127.0.0.1:8000
+        endpoint=URL                a server in place of the region's: http://127.0.0.1:8000, or
+                                    several of one database, separated by commas
         prefix=TEXT                 prefix of all table names
         connections=N               maximum number of connections to one server
-        alternator=yes              the server is a node of a ScyllaDB cluster
+        alternator=yes              the database is ScyllaDB: no time to live is set on tables
 """
 
 import re

@@ -16,7 +16,7 @@ import uvloop
 from tqdm import tqdm
 
 from autopush.clock import Clock
-from autopush.service.opening import open_tables, table_plan
+from autopush.service.storage import open_tables, table_plan
 from autopush.settings import Settings, StartupError
 from autopush.store.maintenance import RemovalStep, UserRemover
 from keytables import Engine, KeytablesError

@@ -4,15 +4,16 @@ Rule: the internal port is for nodes only. Whoever reaches it may end connection
 notifications.
 """
 
-from typing import Final
+from collections.abc import Coroutine
+from typing import Any, Final
 
 from autopush import responses
 from autopush.connection.background import BackgroundWrites
 from autopush.connection.node import ConnectionNode
 from autopush.connection.user_agent import UserAgentConnection
 from autopush.dockerflow import Dockerflow
-from autopush.net.handshake import Refused, accept
-from autopush.net.http_messages import Request, Response, Upgrade
+from autopush.net.handshake import HandshakeRefused, accept
+from autopush.net.http_messages import Answer, Request, Response, Upgrade
 from autopush.protocol.rules import NORMAL_CLOSURE
 from autopush.routing.connected import Registry
 from autopush.store.messages import row_of
@@ -44,17 +45,20 @@ class UpgradeHandler:
         self._dockerflow = dockerflow
         self._explanation = EXPLANATION.format(url=websocket_url, page=start_page)
 
-    async def __call__(self, request: Request) -> Response | Upgrade:
-        """Answer one request."""
+    def __call__(self, request: Request) -> Answer | Coroutine[Any, Any, Answer]:
+        """Answer one request; an upgrade at once."""
         if "upgrade" not in request.headers:
-            return await self._dockerflow.respond(request) or self._explain(request)
+            return self._page(request)
         version = "1.0" if request.http10 else "1.1"
         accepted = accept(request.method, version, request.headers, subprotocols=(SUBPROTOCOL,))
-        if isinstance(accepted, Refused):
+        if isinstance(accepted, HandshakeRefused):
             return responses.text(accepted.status, f"{accepted.reason}\n", headers=accepted.headers)
         if not self._node.is_accepting:
             return responses.text(503, "Too many connections.\n", headers=(("Retry-After", "30"),))
         return Upgrade(accepted.headers, lambda: UserAgentConnection(self._node))
+
+    async def _page(self, request: Request) -> Response:
+        return await self._dockerflow.respond(request) or self._explain(request)
 
     def _explain(self, request: Request) -> Response:
         if request.method in ("GET", "HEAD"):

@@ -12,7 +12,6 @@ from functools import partial
 from typing import Final
 
 from autopush.connection.node import ConnectionNode
-from autopush.net.eager import begin
 from autopush.net.timers import Timer
 from autopush.net.websocket import WebSocketProtocol
 from autopush.protocol.effects import (
@@ -174,22 +173,14 @@ class UserAgentConnection(WebSocketProtocol):
             elif isinstance(effect, DropUser):
                 self._node.background.drop_user(self.messages, self._known_uaid, self.connected_at)
             else:
-                queue.extend(self._request(effect))
+                self._request(effect)
 
-    def _request(self, request: StoreRequest) -> Sequence[Effect]:
-        """Have the node carry out a request; if it takes time, the session continues when its task
-        ends.
-        """
-        try:
-            result = begin(self._node.requests.execute(self, request))
-        except Exception as error:  # noqa: BLE001 - whatever fails, the session has to know
-            return self._on_failure(request, error)
-        if not isinstance(result, asyncio.Task):
-            return self._on_result(request, result)
+    def _request(self, request: StoreRequest) -> None:
+        """Have the node carry out a request; the session continues when its task ends."""
         if self.session.state in BLOCKED_STATES:
             self.pause_reading()
-        result.add_done_callback(partial(self._on_task_done, request))
-        return ()
+        task = asyncio.get_running_loop().create_task(self._node.requests.execute(self, request))
+        task.add_done_callback(partial(self._on_task_done, request))
 
     def _on_task_done(self, request: StoreRequest, task: "asyncio.Task[StoreResult]") -> None:
         error = asyncio.CancelledError() if task.cancelled() else task.exception()

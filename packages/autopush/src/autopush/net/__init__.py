@@ -1,1 +1,1 @@
-"""Plumbing of the network: HTTP, RFC 6455, links between nodes, timers. Knows nothing of push."""
+"""Networking without any knowledge of push: HTTP, WebSocket, links between nodes, timeouts."""

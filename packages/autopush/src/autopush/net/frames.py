@@ -1,15 +1,15 @@
 """RFC 6455 frames as a server reads and writes them: bytes in, messages or a close code out.
 
-The rule it keeps: nothing is taken that the RFC forbids, and nothing is buffered that will be
-refused. A frame is judged by its header, before its payload is waited for.
+Rule: nothing is accepted that the RFC forbids, and nothing is buffered that will be rejected. A
+frame is checked by its header, before its payload has arrived:
 
-Rule 1: a client masks every frame; no extension is spoken, so RSV bits are zero (5.1, 5.2).
-Rule 2: control frames are whole and carry at most 125 bytes; they may come between the
-fragments of a message (5.4, 5.5).
-Rule 3: a text message is valid UTF-8, judged fragment by fragment (8.1).
-Rule 4: a message, all fragments together, is no longer than the reader's limit.
+1. a client masks every frame; no extension is negotiated, so RSV bits are zero (5.1, 5.2);
+2. control frames are not fragmented and have at most 125 bytes of payload; they may come between
+   the fragments of a message (5.4, 5.5);
+3. a text message is valid UTF-8, checked fragment by fragment (8.1);
+4. a message, all fragments together, is no longer than the reader's limit.
 
-A broken rule raises `FrameError`, which names the close code the peer is to be sent.
+A violation raises `FrameError`, which names the close code for the peer.
 """
 
 import codecs
@@ -30,13 +30,13 @@ MAX_REASON: Final = MAX_CONTROL_PAYLOAD - 2
 
 
 class CloseCode(IntEnum):
-    """The close codes this floor uses itself (RFC 6455, 7.4.1)."""
+    """The close codes this package uses itself (RFC 6455, 7.4.1)."""
 
     NORMAL = 1000
     GOING_AWAY = 1001
     PROTOCOL_ERROR = 1002
     UNSUPPORTED_DATA = 1003
-    NO_STATUS = 1005  # never on the wire: the peer's close frame bore no code
+    NO_STATUS = 1005  # never on the wire: the peer's close frame had no code
     INVALID_DATA = 1007
     POLICY_VIOLATION = 1008
     MESSAGE_TOO_BIG = 1009
@@ -44,7 +44,7 @@ class CloseCode(IntEnum):
 
 
 class FrameError(Exception):
-    """The peer broke a rule. `code` and `reason` are for the close frame to it."""
+    """The peer violated the protocol. `code` and `reason` are for the close frame to it."""
 
     def __init__(self, code: CloseCode, reason: str) -> None:
         super().__init__(code, reason)
@@ -53,17 +53,17 @@ class FrameError(Exception):
 
 
 def may_be_sent(code: int) -> bool:
-    """Whether a close frame may bear `code` (RFC 6455, 7.4, and IANA's registry of close codes)."""
+    """Whether a close frame may have `code` (RFC 6455, 7.4, and IANA's registry of close codes)."""
     return 3000 <= code <= 4999 or (1000 <= code <= 1014 and code not in (1004, 1005, 1006))
 
 
 # --- payloads -----------------------------------------------------------------------------------
 
-_BY_TABLE: Final = 640
+_TABLE_SIZE_MIN: Final = 640
 """From this many bytes on, XOR by translation tables is faster than by one long integer."""
 _XOR_TABLES: Final = tuple(bytes(byte ^ key for byte in range(256)) for key in range(256))
 _REPEAT: Final = tuple(
-    int.from_bytes(b"\0\0\0\1" * words) for words in range((_BY_TABLE + 7 >> 2) + 1)
+    int.from_bytes(b"\0\0\0\1" * words) for words in range((_TABLE_SIZE_MIN + 7 >> 2) + 1)
 )
 """Times a four-byte number, that number written so many times in a row."""
 
@@ -72,11 +72,11 @@ def unmask(data: bytes | bytearray, at: int, length: int) -> bytes:
     """The `length` bytes of payload behind the four-byte masking key at `data[at]` (5.3).
 
     A short payload becomes one integer together with its key, which is then XORed with the key
-    repeated: the key itself turns to zero and drops out. Of what plain Python can do this is the
-    fastest; a loop over the bytes takes 20 times as long.
+    repeated: the key itself becomes zero and drops out. Nothing in plain Python is faster; a loop
+    over the bytes takes 20 times as long.
     """
     end = at + 4 + length
-    if length < _BY_TABLE:
+    if length < _TABLE_SIZE_MIN:
         masked = int.from_bytes(data[at:end])
         keys = (masked >> (length << 3)) * _REPEAT[length + 7 >> 2] >> ((-length & 3) << 3)
         return (masked ^ keys).to_bytes(length)
@@ -98,7 +98,7 @@ def is_utf8(payload: bytes) -> bool:
 
 
 def parse_close(payload: bytes) -> tuple[int, str]:
-    """Code and reason of a close frame; `CloseCode.NO_STATUS` when it bears none (5.5.1).
+    """Code and reason of a close frame; `CloseCode.NO_STATUS` when it has none (5.5.1).
 
     Raises `FrameError`: 1002 for half a code or one that must not be sent, 1007 for a reason that
     is not UTF-8.
@@ -114,7 +114,7 @@ def parse_close(payload: bytes) -> tuple[int, str]:
         raise FrameError(CloseCode.INVALID_DATA, "close reason is not UTF-8") from None
 
 
-# --- out ----------------------------------------------------------------------------------------
+# --- frames to the peer -------------------------------------------------------------------------
 
 _SHORT_TEXT: Final = tuple(bytes((0x80 | TEXT, length)) for length in range(126))
 _medium_head: Final = Struct(">HH").pack
@@ -138,7 +138,7 @@ def control_frame(opcode: int, payload: bytes = b"") -> bytes:
     """
     if len(payload) > MAX_CONTROL_PAYLOAD:
         raise ValueError(
-            f"a control frame carries at most {MAX_CONTROL_PAYLOAD} bytes, not {len(payload)}"
+            f"a control frame holds at most {MAX_CONTROL_PAYLOAD} bytes, not {len(payload)}"
         )
     return bytes((0x80 | opcode, len(payload))) + payload
 
@@ -152,21 +152,21 @@ def close_frame(code: int, reason: str = "") -> bytes:
     if code == CloseCode.NO_STATUS:
         return control_frame(CLOSE)
     if not may_be_sent(code):
-        raise ValueError(f"a close frame must not bear the code {code}")
+        raise ValueError(f"a close frame must not have the code {code}")
     text = reason.encode("utf-8", "replace")[:MAX_REASON]
     text = text.decode("utf-8", "ignore").encode()
     return control_frame(CLOSE, code.to_bytes(2) + text)
 
 
-# --- in -----------------------------------------------------------------------------------------
+# --- frames from the peer -----------------------------------------------------------------------
 
 
 class FrameReader:
-    """Cuts a client's bytes into messages and control frames.
+    """Splits a client's bytes into messages and control frames.
 
-    Feed it bytes as they come and take what is complete, in order, until there is no more. It
-    holds at most one unfinished message (up to `max_message` bytes), one unfinished frame of it,
-    and what was fed but not taken yet. While `idle` it holds nothing and need not exist.
+    Feed it bytes as they arrive and call `next` until it returns None. It holds at most one
+    incomplete message (up to `max_message` bytes), one incomplete frame of it, and what was fed but
+    not returned yet. While `idle` it holds nothing and can be dropped.
     """
 
     __slots__ = ("_buffer", "_decoder", "_max_message", "_message")
@@ -174,29 +174,29 @@ class FrameReader:
     def __init__(self, max_message: int) -> None:
         self._max_message = max_message
         self._buffer = bytearray()
-        self._message: bytearray | None = None  # the fragments so far of an unfinished message
+        self._message: bytearray | None = None  # the fragments so far of an incomplete message
         self._decoder: codecs.IncrementalDecoder | None = None
 
     @property
     def idle(self) -> bool:
-        """No byte is waiting and no message unfinished."""
+        """Nothing is buffered and no message incomplete."""
         return not self._buffer and self._message is None
 
     @property
     def inside_message(self) -> bool:
-        """The first fragment of a message was taken, the last not yet."""
+        """The first fragment of a message was returned by `next`, the last not yet."""
         return self._message is not None
 
     def feed(self, data: bytes) -> None:
         self._buffer += data
 
     def next(self) -> tuple[int, bytes] | None:
-        """The next (opcode, payload), or None when the bytes so far hold no whole frame.
+        """The next (opcode, payload), or None while no frame is complete.
 
         A TEXT is a whole message whatever its fragments; for each fragment before the last there is
-        a CONTINUATION with an empty payload, so that no call takes more than one frame. A BINARY is
-        told from its header with an empty payload; it, a CLOSE and a `FrameError` are the last that
-        may be taken of a reader.
+        a CONTINUATION with an empty payload, so that no call reads more than one frame. A BINARY is
+        returned for its header, with an empty payload. After it, a CLOSE or a `FrameError`, `next`
+        must not be called again.
         """
         buffer = self._buffer
         if len(buffer) < 2:
@@ -241,9 +241,9 @@ class FrameReader:
             raise FrameError(CloseCode.PROTOCOL_ERROR, "reserved opcode")
         elif opcode == CONTINUATION:
             if self._message is None:
-                raise FrameError(CloseCode.PROTOCOL_ERROR, "nothing to continue")
+                raise FrameError(CloseCode.PROTOCOL_ERROR, "continuation of no message")
         elif self._message is not None:
-            raise FrameError(CloseCode.PROTOCOL_ERROR, "message begun inside another")
+            raise FrameError(CloseCode.PROTOCOL_ERROR, "message inside another")
 
     def _check_size(self, length: int) -> None:
         if self._message is not None:
@@ -254,7 +254,7 @@ class FrameReader:
             )
 
     def _add(self, payload: bytes, opcode: int, *, final: bool) -> bytes | None:
-        """Add a data frame; the whole text message if it is complete now."""
+        """Add a data frame; returns the whole text message once it is complete."""
         if opcode == TEXT:
             if final:
                 if is_utf8(payload):

@@ -1,17 +1,22 @@
-"""What the HTTP shell and its handler say to each other: request, response, upgrade, limits.
+"""HTTP messages: what the server and its handler exchange, and responses as bytes on the wire.
 
-Plain values without behaviour; who handles a request needs this module and nothing else of HTTP.
+A handler needs this module and nothing else of HTTP.
+
+Rule: one response is one bytes object, its framing headers (Date, Content-Length, Connection) are
+the server's, and no value that a handler gives can add a header line (RFC 9110 section 5.5).
 """
 
 import asyncio
 from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass
-from typing import Any, NewType
+from email.utils import formatdate
+from http import HTTPStatus
+from typing import Any, Final, NewType
 
 import msgspec
 
 HeaderBlock = NewType("HeaderBlock", str)
-"""Header lines rendered beforehand by `header_block`, for what every answer carries."""
+"""Header lines rendered in advance by `header_block`, for headers that every response has."""
 
 NO_HEADERS = HeaderBlock("")
 
@@ -22,7 +27,7 @@ class Request(msgspec.Struct, gc=False, eq=False):
     `method` is upper case; `path` is raw (neither decoded nor normalised) and without the query;
     `query` has no `?`. `headers` has lower-case names, and the lines of a repeated name joined by
     ", " (RFC 9110 section 5.3); values are latin-1. `peer` is the client's address, "" on a Unix
-    socket. `upgrade` tells that an `Upgrade` answer is possible.
+    socket. `upgrade`: an `Upgrade` is a possible answer.
     """
 
     method: str
@@ -42,9 +47,9 @@ class Request(msgspec.Struct, gc=False, eq=False):
 
 
 class Response(msgspec.Struct, gc=False, eq=False):
-    """A final answer (status 200 to 599).
+    """A final response (status 200 to 599).
 
-    The shell adds Date, Content-Length and Connection. A line break in a header is an error of the
+    The server adds Date, Content-Length and Connection. A line break in a header is an error of the
     handler and becomes a 500.
     """
 
@@ -56,25 +61,28 @@ class Response(msgspec.Struct, gc=False, eq=False):
 
 
 class Upgrade(msgspec.Struct, gc=False, eq=False):
-    """Leave HTTP: the shell answers 101 and gives the transport to the new protocol.
+    """Switch protocols: the server answers 101 and hands the transport to the new protocol.
 
-    `headers` is all that the answer carries, Upgrade and Connection included.
+    `headers` are all headers of the 101, Upgrade and Connection included.
     """
 
     headers: Sequence[tuple[str, str]]
     protocol_factory: Callable[[], asyncio.Protocol]
 
 
-Handler = Callable[[Request], Coroutine[Any, Any, Response | Upgrade]]
+Answer = Response | Upgrade
+
+Handler = Callable[[Request], Answer | Coroutine[Any, Any, Answer]]
+"""Answers a request: at once, or by a coroutine where something has to be waited for."""
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What one client may ask for: sizes in bytes, times in seconds.
+    """What one client may use: sizes in bytes, times in seconds.
 
     `max_header_line` bounds the request target too. `head_timeout` and `body_timeout` bound the
     whole head and the whole body, each from its first byte; `idle_timeout` bounds the wait for a
-    request, `stall_timeout` how long a client may leave its answers unread.
+    request, `stall_timeout` how long a client may leave its responses unread.
     """
 
     max_body: int
@@ -94,3 +102,68 @@ def header_block(headers: Sequence[tuple[str, str]]) -> HeaderBlock:
         raise ValueError("a header name or value contains a control character")
     text.encode("latin-1")
     return HeaderBlock(text)
+
+
+# --- on the wire --------------------------------------------------------------------------------
+
+CONTINUE: Final = b"HTTP/1.1 100 Continue\r\n\r\n"
+
+_PHRASES: Final = {int(status): status.phrase for status in HTTPStatus}
+_STATUS_LINES: Final = {
+    status: f"HTTP/1.1 {status} {_PHRASES.get(status, '')}\r\n" for status in range(200, 600)
+}
+_CONNECTION: Final = {
+    # (keep the connection, the request was HTTP/1.0)
+    (True, False): "\r\n",
+    (True, True): "connection: keep-alive\r\n\r\n",
+    (False, False): "connection: close\r\n\r\n",
+    (False, True): "connection: close\r\n\r\n",
+}
+_KEEP_ALIVE: Final = _CONNECTION[True, False]
+
+
+def date_line(seconds: float) -> str:
+    """The Date header for that time (seconds since the epoch) as a whole line."""
+    return f"date: {formatdate(seconds, usegmt=True)}\r\n"
+
+
+def render_response(
+    response: Response, date: str, keep_alive: bool, http10: bool = False, head: bool = False
+) -> bytes:
+    """The bytes of a final response. `date` is a whole line; `head` leaves out the body.
+
+    Raises ValueError for a header with a line break or outside latin-1, or for a status outside
+    200 to 599.
+    """
+    status = response.status
+    text = _STATUS_LINES.get(status)
+    if text is None:
+        raise ValueError(f"{status} is not the status of a final response")
+    text += date + response.block
+    for name, value in response.headers:
+        if "\n" in value or "\r" in value:
+            raise ValueError(f"line break in the value of header {name}")
+        text += f"{name}: {value}\r\n"
+    if response.content_type is not None:
+        if "\n" in response.content_type or "\r" in response.content_type:
+            raise ValueError("line break in the content type")
+        text += f"content-type: {response.content_type}\r\n"
+    body = response.body
+    if status == 204 or status == 304:
+        head = True
+    else:
+        text += f"content-length: {len(body)}\r\n"
+    text += _KEEP_ALIVE if keep_alive and not http10 else _CONNECTION[keep_alive, http10]
+    if head or not body:
+        return text.encode("latin-1")
+    return text.encode("latin-1") + body
+
+
+def render_upgrade(upgrade: Upgrade) -> bytes:
+    """The bytes of a 101; raises ValueError as `render_response` does."""
+    text = "HTTP/1.1 101 Switching Protocols\r\n"
+    for name, value in upgrade.headers:
+        if "\n" in value or "\r" in value:
+            raise ValueError(f"line break in the value of header {name}")
+        text += f"{name}: {value}\r\n"
+    return f"{text}\r\n".encode("latin-1")

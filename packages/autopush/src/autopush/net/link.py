@@ -1,15 +1,15 @@
-"""A link to one node: HTTP/1.1 requests pipelined on one connection that stays open.
+"""A link to another node: pipelined HTTP/1.1 requests on one persistent connection.
 
-The rule: a dead peer costs one timeout for the link, not one for each request. Requests wait
-together for the one attempt to connect and fail together. After a timeout the link is dark:
-requests fail at once, and a probe in their wake finds out when the peer answers again.
+Rule: a dead peer costs one timeout for the link, not one for each request. Requests wait together
+for the one attempt to connect and fail together. A timeout opens the circuit (as of a circuit
+breaker): requests fail at once, and each may send a probe, whose answer closes the circuit.
 
-Nothing is told about a peer from memory but that it was silent: it may be back. `LinkRefused` is
-for those alone who waited for the attempt that was refused.
+Rule: a failure in the past is reported as silence only, since the peer may be back. `LinkRefused`
+is only for requests that waited for the attempt that was refused.
 
-Answers belong to requests by their order (RFC 9112 section 9.3.2). A request may be sent twice:
-when the peer closes an idle connection just as a request goes out, the link repeats it, once,
-on a new connection. So requests must be repeatable, as PUT and DELETE are.
+Responses belong to requests by their order (RFC 9112 section 9.3.2). A request may be sent twice:
+when the peer closes an idle connection just as a request is sent, the link repeats it, once, on a
+new connection. So requests must be idempotent, as PUT and DELETE are.
 """
 
 import asyncio
@@ -17,42 +17,35 @@ from collections import deque
 
 import msgspec
 
-from autopush.net.dial import DialError, Refused, Unanswered, dial
-from autopush.net.link_connection import LinkConnection
-from autopush.net.timers import Timer, TimerWheel
-
-COOL_DOWN = 0.1
-"""Seconds for which requests fail at once after the connection failed without a timeout."""
-PROBE_PAUSE = 0.5
-"""Seconds from a timeout to the first probe, and from one probe that failed to the next."""
-DARK_MEMORY = 10.0
-"""Seconds after which a dark link that nobody tried counts as any other."""
-IDLE_TIMEOUT = 45.0
-"""Seconds after which an unused connection is closed: sooner than any peer would."""
-
-_NEVER = float("inf")
+from autopush.net.http_client import ClientConnection
+from autopush.net.tcp import DialError, DialRefused, DialUnanswered, dial
+from autopush.net.timers import Deadline, TimerWheel
 
 
 class LinkError(Exception):
-    """A request that got no answer; the text says why."""
+    """A request without a response; the text says why.
+
+    LinkError ──┬─ LinkDown ── LinkRefused
+                └─ LinkBusy
+    """
 
 
-class LinkDown(LinkError):  # noqa: N818 - a state, said as one
-    """The peer went away, answered nonsense, did not answer in time, or cannot be reached now."""
+class LinkDown(LinkError):  # noqa: N818 - a state
+    """The peer went away, sent no HTTP, did not answer in time, or cannot be reached now."""
 
 
 class LinkRefused(LinkDown):
-    """Nobody is there: the peer's machine refused the connection just now, or no host bears the
+    """The peer is not there: its machine refused the connection just now, or no host has that
     name.
     """
 
 
-class LinkBusy(LinkError):  # noqa: N818
+class LinkBusy(LinkError):  # noqa: N818 - a state
     """Too many requests are waiting for this peer."""
 
 
 class LinkResponse(msgspec.Struct, gc=False, frozen=True):
-    """An answer: `status` is 200 to 599."""
+    """The response to one request: `status` is 200 to 599."""
 
     status: int
     body: bytes
@@ -66,30 +59,35 @@ class _Waiting(msgspec.Struct, eq=False):
 
 
 class Link:
-    """Requests to `host`:`port`. Seconds; `timeout` counts from `request` to the whole answer.
+    """Requests to `host`:`port`. The connection is made when the first request needs it.
 
-    The connection is made when the first request needs it, and again after it went down.
+    Seconds: `timeout` is from `request` to the complete response. For `reconnect_delay` requests
+    fail at once after the connection failed without a timeout. After a timeout the circuit is open:
+    at most one probe is sent each `probe_interval`; after `circuit_reset` without any, the next
+    request is sent as usual. `idle_timeout` closes an unused connection, sooner than peers do.
     """
 
     __slots__ = (
+        "_circuit_open",
+        "_circuit_reset",
         "_closed",
+        "_connect_timeout",
         "_connecting",
         "_connection",
-        "_dark",
+        "_deadline",
         "_failed",
-        "_fires",
         "_host",
         "_host_line",
+        "_idle_timeout",
+        "_loop",
+        "_max_waiting",
         "_outgoing",
         "_port",
-        "_timer",
+        "_probe_interval",
+        "_reconnect_delay",
+        "_timeout",
         "_used",
         "_waiting",
-        "_wheel",
-        "connect_timeout",
-        "loop",
-        "max_waiting",
-        "timeout",
     )
 
     def __init__(
@@ -97,79 +95,83 @@ class Link:
         host: str,
         port: int,
         *,
+        wheel: TimerWheel,
         connect_timeout: float = 1.0,
         timeout: float = 3.0,
+        idle_timeout: float = 45.0,
+        reconnect_delay: float = 0.1,
+        probe_interval: float = 0.5,
+        circuit_reset: float = 10.0,
         max_waiting: int = 1000,
-        wheel: TimerWheel,
     ) -> None:
         self._host = host
         self._port = port
         authority = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
         self._host_line = f" HTTP/1.1\r\nhost: {authority}\r\ncontent-length: "
-        self.connect_timeout = connect_timeout
-        self.timeout = timeout
-        self.max_waiting = max_waiting
-        self._wheel = wheel
-        self.loop = wheel.loop
+        self._connect_timeout = connect_timeout
+        self._timeout = timeout
+        self._idle_timeout = idle_timeout
+        self._reconnect_delay = reconnect_delay
+        self._probe_interval = probe_interval
+        self._circuit_reset = circuit_reset
+        self._max_waiting = max_waiting
+        self._loop = wheel.loop
         self._waiting: deque[_Waiting] = deque()
         self._outgoing: list[bytes] = []  # of this turn of the loop, or until connected
-        self._connection: LinkConnection | None = None
+        self._connection: ClientConnection | None = None
         self._connecting: asyncio.Task[None] | None = None
         self._used = 0.0  # when something was last written
         self._failed = float("-inf")  # when the link last went down
-        self._dark = False  # and that was by a timeout
-        self._timer: Timer | None = None
-        self._fires = _NEVER
+        self._circuit_open = False  # it went down by a timeout
+        self._deadline = Deadline(wheel, self._on_deadline)
         self._closed = False
 
     @property
     def waiting(self) -> int:
-        """How many requests have no answer yet; a probe is one too."""
+        """How many requests have no response yet; a probe is one too."""
         return len(self._waiting)
 
     def request(self, method: str, path: str, body: bytes = b"") -> "asyncio.Future[LinkResponse]":
-        """Send a request; the future brings the answer, or `LinkDown`.
+        """Send a request; the future is for the response, or for `LinkDown`.
 
-        Raises at once: `LinkBusy`, `LinkDown` while dark, cooling down or closed, ValueError for a
-        method or path that is no single ASCII word, or for HEAD (its answers have no body to
-        measure).
+        Raises at once: `LinkBusy`, `LinkDown` while the circuit is open, the peer was down a moment
+        ago or the link is closed, ValueError for a method or path that is not a single ASCII word,
+        or for HEAD (its responses have no body to measure).
         """
         if not path.isascii() or not path.isprintable() or " " in path or method == "HEAD":
-            raise ValueError("not a method and path to send")
+            raise ValueError("not a method and path that can be sent")
         if self._closed:
             raise LinkDown("the link is closed")
-        if len(self._waiting) >= self.max_waiting:
-            raise LinkBusy(f"{self.max_waiting} requests are waiting")
-        now = self.loop.time()
-        if self._dark:
-            self._stay_dark(now)
-        elif self._connection is None and now < self._failed + COOL_DOWN:
+        if len(self._waiting) >= self._max_waiting:
+            raise LinkBusy(f"{self._max_waiting} requests are waiting")
+        now = self._loop.time()
+        if self._circuit_open:
+            self._fail_fast(now)
+        elif self._connection is None and now < self._failed + self._reconnect_delay:
             raise LinkDown("the peer was down a moment ago")
-        future: asyncio.Future[LinkResponse] = self.loop.create_future()
+        future: asyncio.Future[LinkResponse] = self._loop.create_future()
         self._submit(method, path, body, future, now)
         return future
 
     def close(self) -> None:
-        """Close the connection; what waits fails with `LinkDown`. For good."""
+        """Close the connection for good; waiting requests fail with `LinkDown`."""
         self._closed = True
         self._fail("the link is closed")
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
+        self._deadline.close()
 
-    def _stay_dark(self, now: float) -> None:
-        """Refuse a request, with a probe in its wake; or let it through, when nobody has tried for
-        a long time.
+    def _fail_fast(self, now: float) -> None:
+        """Raise `LinkDown`, and send a probe if one is due; return if the circuit was open for so
+        long without a probe that it is closed again.
         """
         if not self._waiting:
-            if now >= self._failed + DARK_MEMORY:
-                self._dark = False
+            if now >= self._failed + self._circuit_reset:
+                self._circuit_open = False
                 return
-            if now >= self._failed + PROBE_PAUSE:
+            if now >= self._failed + self._probe_interval:
                 self._submit("GET", "/", b"", None, now)
         raise LinkDown("the peer does not answer")
 
-    # ── sending ──────────────────────────────────────────────────────────────────────────────────
+    # --- sending --------------------------------------------------------------------------------
 
     def _submit(
         self,
@@ -180,16 +182,16 @@ class Link:
         now: float,
     ) -> None:
         data = f"{method} {path}{self._host_line}{len(body)}\r\n\r\n".encode("ascii") + body
-        self._waiting.append(_Waiting(future, data, now + self.timeout))
+        self._waiting.append(_Waiting(future, data, now + self._timeout))
+        if len(self._waiting) == 1:
+            self._deadline.set(self._timeout)
         outgoing = self._outgoing
         outgoing.append(data)
         if self._connection is not None:
             if len(outgoing) == 1:
-                self.loop.call_soon(self._flush)
+                self._loop.call_soon(self._flush)
         elif self._connecting is None:
-            self._connecting = self.loop.create_task(self._connect())
-        if now + self.timeout < self._fires:
-            self._arm(now, self.timeout)
+            self._connecting = self._loop.create_task(self._connect())
 
     def _flush(self) -> None:
         connection = self._connection
@@ -197,48 +199,50 @@ class Link:
             return
         outgoing = self._outgoing
         self._outgoing = []
-        self._used = self.loop.time()
+        self._used = self._loop.time()
         connection.write(outgoing[0] if len(outgoing) == 1 else b"".join(outgoing))
 
     async def _connect(self) -> None:
-        made: LinkConnection | None = None
-        reason, kind, dark = "the peer closed at once", LinkDown, False
+        connection: ClientConnection | None = None
+        reason, error_type, timed_out = "the peer closed at once", LinkDown, False
         try:
-            made = await dial(
-                self.loop,
+            connection = await dial(
+                self._loop,
                 self._host,
                 self._port,
-                lambda: LinkConnection(self),
-                self.connect_timeout,
+                lambda: ClientConnection(self),
+                self._connect_timeout,
             )
         except DialError as error:
-            reason, dark = str(error), isinstance(error, Unanswered)
-            kind = LinkRefused if isinstance(error, Refused) else LinkDown
+            reason, timed_out = str(error), isinstance(error, DialUnanswered)
+            error_type = LinkRefused if isinstance(error, DialRefused) else LinkDown
         if self._connecting is not asyncio.current_task():  # failed or closed meanwhile
-            if made is not None:
-                made.abort()
+            if connection is not None:
+                connection.abort()
             return
         self._connecting = None
-        if made is not None and made.open:
-            self._connection = made
+        if connection is not None and connection.open:
+            self._connection = connection
             self._flush()
         else:
-            self._fail(reason, kind, dark=dark)
+            self._fail(reason, error_type, open_circuit=timed_out)
 
-    # ── called by the connection ─────────────────────────────────────────────────────────────────
+    # --- called by the connection ---------------------------------------------------------------
 
-    def answered(self, connection: LinkConnection, status: int, body: bytes) -> bool:
-        """Give an answer to the oldest request; False if nobody asked."""
+    def response_received(self, connection: ClientConnection, status: int, body: bytes) -> bool:
+        """Give a response to the oldest request; False if there is none."""
         if connection is not self._connection or not self._waiting:
             return False
-        self._dark = False
+        self._circuit_open = False
         future = self._waiting.popleft().future
         if future is not None and not future.done():  # its caller may have given up
             future.set_result(LinkResponse(status, body))
         return True
 
-    def lost(self, connection: LinkConnection, reason: str, *, repeatable: bool) -> None:
-        """The connection is gone. `repeatable`: it worked, and ended between two answers."""
+    def connection_ended(
+        self, connection: ClientConnection, reason: str, *, repeatable: bool
+    ) -> None:
+        """Repeat what waits on a new connection, once, if `repeatable`; else fail it."""
         if connection is not self._connection:
             return
         self._connection = None
@@ -251,13 +255,15 @@ class Link:
         for each in self._waiting:
             each.repeated = True
         self._outgoing = [each.data for each in self._waiting]
-        self._connecting = self.loop.create_task(self._connect())
+        self._connecting = self._loop.create_task(self._connect())
 
-    # ── failing ──────────────────────────────────────────────────────────────────────────────────
+    # --- failing --------------------------------------------------------------------------------
 
-    def _fail(self, reason: str, failure: type[LinkDown] = LinkDown, *, dark: bool = False) -> None:
-        self._failed = self.loop.time()
-        self._dark = dark
+    def _fail(
+        self, reason: str, error_type: type[LinkDown] = LinkDown, *, open_circuit: bool = False
+    ) -> None:
+        self._failed = self._loop.time()
+        self._circuit_open = open_circuit
         connection, self._connection = self._connection, None
         connecting, self._connecting = self._connecting, None
         if connection is not None:
@@ -269,29 +275,19 @@ class Link:
         self._waiting = deque()
         for each in waiting:
             if each.future is not None and not each.future.done():
-                each.future.set_exception(failure(reason))
+                each.future.set_exception(error_type(reason))
 
-    def _on_timer(self) -> None:
-        """Look at the oldest request only: the others came later, so they are due later."""
-        self._timer = None
-        self._fires = _NEVER
-        now = self.loop.time()
+    def _on_deadline(self) -> None:
+        """Check the oldest request only: the others came later, so they are due later."""
+        now = self._loop.time()
         if self._waiting and self._waiting[0].due <= now:
-            self._fail("no answer in time", dark=True)
+            self._fail("no answer in time", open_circuit=True)
         if self._waiting:
-            left = self._waiting[0].due - now
+            self._deadline.set(self._waiting[0].due - now)
         elif self._connection is not None:
-            left = self._used + IDLE_TIMEOUT - now
-            if left <= 0:
+            left = self._used + self._idle_timeout - now
+            if left > 0:
+                self._deadline.set(left)
+            else:
                 connection, self._connection = self._connection, None
                 connection.abort()
-                return
-        else:
-            return
-        self._arm(now, left)
-
-    def _arm(self, now: float, seconds: float) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
-        self._fires = now + seconds
-        self._timer = self._wheel.after(seconds, self._on_timer)

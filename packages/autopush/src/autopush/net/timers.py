@@ -1,39 +1,72 @@
-"""A timer wheel: the timeouts of any number of connections behind one timer of the event loop.
+"""Timeouts on an event loop, and how long one callback may keep the loop busy.
 
-The rule it keeps: setting and cancelling a timeout cost the same however many are pending, and a
-cancelled one leaves nothing behind. A timeout never comes early; it comes at most one tick late.
+`TimerWheel` keeps the timeouts of any number of connections behind one timer of the event loop.
+Rule: setting and cancelling a timeout cost the same however many are pending, and a cancelled one
+leaves nothing behind. A timeout never comes early; it comes at most one tick late.
 
-Time is cut into ticks. The timers due in one tick hang on one ring (a doubly linked list through
-the timers themselves), found by the tick's number. While timers are pending the loop holds one
-timer, for the next tick; when a tick finds none pending it sets no other. A tick with many timers
-is called a share at a time (`turns`): until its last share is done, no later tick begins.
+Time is cut into ticks. The timers due in one tick form a ring (a doubly linked list through the
+timers themselves), found by the tick's number. While timers are pending the loop holds one timer,
+for the next tick; when a tick finds none pending it sets no other. A tick with many timers is
+processed in time slices (`Budget`): until its last slice is done, no later tick begins.
+
+`Deadline` is a timeout that is moved with every request; `Budget` ends a time slice.
 """
 
 import asyncio
+import time
 from collections import deque
 from collections.abc import Callable
-from typing import TypeVarTuple
-
-from autopush.net.turns import Share
+from typing import Final, TypeVarTuple
 
 _Args = TypeVarTuple("_Args")
 
-_AFTER_BOUNDARY = 0.001
+MAX_STEPS: Final = 32
+"""Frames, requests or timers in one time slice."""
+MAX_SECONDS: Final = 0.0005
+"""Length of one time slice."""
+LARGE_READ: Final = 64 * 1024
+"""A read of more bytes is processed in the next turn of the loop. libuv reads a socket up to 32
+times in a row as long as it fills the buffer of 256 KiB; pausing the socket ends the row."""
+
+_AFTER_BOUNDARY: Final = 0.001
 """Seconds past a tick's start at which the loop wakes: libuv rounds to milliseconds, so it may
 wake that much too soon, find nothing due and wake again and again."""
 
+_NEVER: Final = float("inf")
 
-class _Link:
-    """A place on a ring; alone it is an empty ring's head."""
+
+class Budget:
+    """The time slice of one callback: `MAX_STEPS` steps or `MAX_SECONDS` seconds of `clock`.
+
+    Rule: a callback whose budget is exhausted keeps the rest, stops reading its socket and
+    continues by `call_soon`, after the other connections. So no client, whatever it sends at once,
+    makes the others wait longer than one slice, or than a single step that takes longer.
+    """
+
+    __slots__ = ("_clock", "_end", "_steps")
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self._clock = clock
+        self._steps = MAX_STEPS
+        self._end = clock() + MAX_SECONDS
+
+    def exhausted(self) -> bool:
+        """Count one step; True if it was the last of this slice."""
+        self._steps -= 1
+        return self._steps <= 0 or self._clock() >= self._end
+
+
+class _Node:
+    """A node of a ring; on its own it is the head of an empty one."""
 
     __slots__ = ("_next", "_prev")
 
     def __init__(self) -> None:
-        self._next: _Link = self
-        self._prev: _Link = self
+        self._next: _Node = self
+        self._prev: _Node = self
 
 
-class Timer(_Link):
+class Timer(_Node):
     """A pending call. Made by `TimerWheel.after`."""
 
     __slots__ = ("_args", "_callback", "_wheel")
@@ -52,17 +85,17 @@ class Timer(_Link):
         return self._wheel is not None
 
     def cancel(self) -> None:
-        """Take the call back. Without effect when it was made or cancelled before."""
+        """Cancel the call. Without effect when it was made or cancelled before."""
         wheel = self._wheel
         if wheel is not None:
             wheel._pending -= 1
-            self._detach()
+            self._unlink()
 
-    def _detach(self) -> None:
+    def _unlink(self) -> None:
         before, after = self._prev, self._next
         before._next = after
         after._prev = before
-        # No references to other timers or to the owner: each goes when its holder goes.
+        # No references to other timers or to the owner: each is freed with its last user.
         self._prev = self._next = self
         self._wheel = None
         self._callback = _nothing
@@ -70,24 +103,41 @@ class Timer(_Link):
 
 
 def _nothing() -> None:
-    """What a spent timer would call."""
+    """The callback of a timer that was called or cancelled."""
 
 
 class TimerWheel:
-    """Timeouts of `loop`, kept to within `tick` seconds.
+    """Timeouts of `loop`, accurate to `tick` seconds.
 
+    `clock` (seconds) measures time slices: unlike the time of the loop it moves on during a turn.
     An exception in a callback goes to the loop's exception handler; the other timers of the same
     tick are called all the same.
     """
 
-    __slots__ = ("_closed", "_due", "_handle", "_pending", "_reached", "_rings", "_tick", "loop")
+    __slots__ = (
+        "_closed",
+        "_due",
+        "_handle",
+        "_pending",
+        "_reached",
+        "_rings",
+        "_tick",
+        "clock",
+        "loop",
+    )
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, tick: float = 0.25) -> None:
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        tick: float = 0.25,
+        clock: Callable[[], float] = time.perf_counter,
+    ) -> None:
         if tick <= 0:
             raise ValueError(f"tick must be a positive number of seconds, not {tick!r}")
         self.loop = loop
+        self.clock = clock
         self._tick = tick
-        self._rings: dict[int, _Link] = {}
+        self._rings: dict[int, _Node] = {}
         self._due: deque[int] = deque()  # ticks reached whose timers are being called
         self._pending = 0
         self._reached = 0  # the last tick whose timers were called, or are being called
@@ -102,7 +152,7 @@ class TimerWheel:
         """Call `callback(*args)` once, `seconds` from now or up to one tick later.
 
         A negative delay counts as none. The call never happens inside `after` itself. On a closed
-        wheel the timer returned is spent already.
+        wheel the timer returned is cancelled already.
         """
         if self._closed:
             return Timer(None, _nothing, ())
@@ -115,7 +165,7 @@ class TimerWheel:
             due = self._reached + 1
         ring = self._rings.get(due)
         if ring is None:
-            ring = self._rings[due] = _Link()
+            ring = self._rings[due] = _Node()
         timer = Timer(self, callback, args)
         last = ring._prev
         timer._prev = last
@@ -126,7 +176,7 @@ class TimerWheel:
         return timer
 
     def close(self) -> None:
-        """Cancel every timer and give the loop's timer back. No call is made any more."""
+        """Cancel every timer, and the one of the loop. No call is made any more."""
         self._closed = True
         if self._handle is not None:
             self._handle.cancel()
@@ -139,9 +189,9 @@ class TimerWheel:
 
     def _arm(self) -> None:
         when = (self._reached + 1) * self._tick + _AFTER_BOUNDARY
-        self._handle = self.loop.call_at(when, self._turn)
+        self._handle = self.loop.call_at(when, self._on_tick)
 
-    def _turn(self) -> None:
+    def _on_tick(self) -> None:
         """Call what is due, in the order of the ticks and, within one, of setting."""
         reached = int(self.loop.time() / self._tick)
         if reached - self._reached > len(self._rings):  # a long stall: fewer rings than ticks
@@ -149,21 +199,23 @@ class TimerWheel:
         else:
             self._due.extend(range(self._reached + 1, reached + 1))
         self._reached = reached
-        self._go_on()
+        self._run_due()
 
-    def _go_on(self) -> None:
-        """Call one share of what is due; the rest after the loop has looked at its sockets."""
+    def _run_due(self) -> None:
+        """Call what is due for one time slice; the rest after the loop has polled its sockets."""
         due = self._due
-        share = Share()
+        budget: Budget | None = None
         while due:
             ring = self._rings.get(due[0])
             if ring is not None:
+                if budget is None:
+                    budget = Budget(self.clock)
                 while isinstance(timer := ring._next, Timer):
                     self._call(timer)
                     if self._closed:
                         return
-                    if share.used_up():
-                        self._handle = self.loop.call_soon(self._go_on)
+                    if budget.exhausted():
+                        self._handle = self.loop.call_soon(self._run_due)
                         return
                 del self._rings[due[0]]
             due.popleft()
@@ -178,7 +230,49 @@ class TimerWheel:
         timer.cancel()
         try:
             callback(*args)
-        except Exception as exc:  # noqa: BLE001 - one owner's fault must not stop the others
+        except Exception as exc:  # noqa: BLE001 - one owner's error must not stop the others
             self.loop.call_exception_handler(
                 {"message": "Exception in a timer's callback", "exception": exc}
             )
+
+
+class Deadline:
+    """A timeout that is set again and again, for one call of `callback` when it passes.
+
+    Moving it later costs no timer: the one that is set looks at `due` when it fires. So while a
+    timer is set, `due` (seconds, by the loop's clock) may also be moved later by assignment.
+    """
+
+    __slots__ = ("_callback", "_fires", "_timer", "_wheel", "due")
+
+    def __init__(self, wheel: TimerWheel, callback: Callable[[], object]) -> None:
+        self._wheel = wheel
+        self._callback = callback
+        self._timer: Timer | None = None
+        self._fires = _NEVER
+        self.due = _NEVER
+
+    def set(self, seconds: float) -> None:
+        """Let the deadline be that many seconds from now, instead of what was set before."""
+        self.due = due = self._wheel.loop.time() + seconds
+        if due < self._fires:
+            if self._timer is not None:
+                self._timer.cancel()
+            self._fires = due
+            self._timer = self._wheel.after(seconds, self._on_timer)
+
+    def close(self) -> None:
+        """Cancel it for good, and let go of the callback."""
+        self._callback = _nothing
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _on_timer(self) -> None:
+        self._timer = None
+        self._fires = _NEVER
+        left = self.due - self._wheel.loop.time()
+        if left > 0:
+            self.set(left)
+        else:
+            self._callback()

@@ -1,27 +1,28 @@
-"""A WebSocket connection of a server: RFC 6455 on a raw transport, to be subclassed.
+"""A WebSocket connection of a server: RFC 6455 on an asyncio transport, to be subclassed.
 
-The rule it keeps: an idle connection owns nothing but its slots. No buffer, reader or timer exists
-unless something is half read, half said or half closed; and nothing stays half for ever.
+Rule: an idle connection owns nothing but its slots. A buffer, reader or timer exists only while a
+message is incomplete, output is paused or the connection is closing; and each of these states has a
+time limit.
 
 The usual read is one or more whole, short, masked text frames; `data_received` takes these straight
-from the bytes. Whatever else comes goes through a `FrameReader`, which lives until it is idle
-again. Input is held back while the owner has paused it, while the peer does not read our output
-(else answers would pile up) and when this turn's share is used up (`turns`); what was read stays in
-the `FrameReader` and the socket is not read. `_catch_up` goes on. How a connection ends:
+from the bytes. Everything else goes through a `FrameReader`, which is dropped when it is idle
+again. Input is blocked while the owner has paused it, while the peer does not read our output
+(else answers would pile up) and when the time slice is used up (`Budget`); what was read stays in
+the `FrameReader`, the socket is not read, and `_on_next_turn` continues. How a connection ends:
 
-    open ── close() ──────────────→ closing ── peer's close frame, timeout, end of stream ──→ over
-    open ── peer's close frame ──→ answered, transport closed ─────────────────────────────→ over
-    open ── rule broken ─────────→ close frame, our half shut, rest of input dropped ──────→ over
-    open ── end of stream, reset, abort() ─────────────────────────────────────────────────→ over
+    open ── close() ──────────────→ closing ── peer's close frame, timeout, end of stream ──→ closed
+    open ── peer's close frame ──→ answered, transport closed ─────────────────────────────→ closed
+    open ── protocol error ──────→ close frame, our half shut, rest of input dropped ──────→ closed
+    open ── end of stream, reset, abort() ─────────────────────────────────────────────────→ closed
 
-`connection_closed` is called once, on the way to `over`; no hook is called after it.
+`connection_closed` is called once, on the way to `closed`; no hook is called after it.
 """
 
 import asyncio
 from collections.abc import Callable, Iterable
 from typing import ClassVar, Final, cast
 
-from .frames import (
+from autopush.net.frames import (
     BINARY,
     CLOSE,
     PING,
@@ -37,20 +38,20 @@ from .frames import (
     text_frame,
     unmask,
 )
-from .timers import Timer, TimerWheel
-from .turns import LARGE_READ, Share
+from autopush.net.timers import LARGE_READ, Budget, Timer, TimerWheel
 
+# The bits of `_state`.
 _READING_PAUSED: Final = 1  # by the owner
 _OUTPUT_PAUSED: Final = 2  # the peer does not read
-_YIELDED: Final = 4  # `_catch_up` is on its way
-_STOPPED: Final = 8  # the socket is not read
-_CLOSING: Final = 16  # our close frame is out
-_OVER: Final = 32  # nothing that still arrives counts
-_TOLD: Final = 64  # connection_closed was called
+_YIELDED: Final = 4  # `_on_next_turn` is scheduled
+_SOCKET_PAUSED: Final = 8  # the socket is not read
+_CLOSING: Final = 16  # our close frame was sent
+_CLOSED: Final = 32  # input is dropped
+_REPORTED: Final = 64  # connection_closed was called
 
-_NOT_OPEN: Final = _CLOSING | _OVER
-_HELD: Final = _READING_PAUSED | _OUTPUT_PAUSED | _YIELDED
-_NOT_FAST: Final = _HELD | _NOT_OPEN
+_NOT_OPEN: Final = _CLOSING | _CLOSED
+_INPUT_BLOCKED: Final = _READING_PAUSED | _OUTPUT_PAUSED | _YIELDED
+_NOT_FAST: Final = _INPUT_BLOCKED | _NOT_OPEN
 
 _FINAL_TEXT: Final = 0x80 | TEXT
 _MASKED: Final = 0x80
@@ -61,7 +62,7 @@ class WebSocketProtocol(asyncio.Protocol):
     """The server's end of one WebSocket, from the moment the 101 is written.
 
     Subclasses declare `__slots__`, override the hooks and call the methods. A hook that raises
-    loses the connection: the transport is aborted and the event loop's exception handler told.
+    loses the connection: the transport is aborted and the event loop's exception handler called.
     """
 
     __slots__ = ("_closing", "_deadline", "_reader", "_state", "_wheel", "transport")
@@ -86,8 +87,8 @@ class WebSocketProtocol(asyncio.Protocol):
         self._wheel = wheel
         self._state = 0
         self._reader: FrameReader | None = None
-        # One at a time: for the end once it has begun, else for the peer to read what we send, else
-        # for the rest of a message.
+        # One at a time: for the closing handshake, else for paused output, else for the rest of a
+        # message.
         self._deadline: Timer | None = None
         self._closing: tuple[int | None, str] = (None, "")
 
@@ -97,40 +98,40 @@ class WebSocketProtocol(asyncio.Protocol):
         """A whole text message, valid UTF-8."""
 
     def binary_received(self) -> None:
-        """A binary message has begun. Its payload is never read: the connection ends with 1003.
+        """A binary message has begun. Its payload is not read: the connection closes with 1003.
 
-        To end it with another code, call `close`.
+        To close with another code, call `close`.
         """
 
     def pong_received(self, payload: bytes) -> None:
-        """The answer to a `ping`, or one that was not asked for."""
+        """The answer to a `ping`, or an unsolicited pong."""
 
     def connection_closed(self, code: int | None, reason: str) -> None:
-        """The WebSocket is over. Called exactly once, never from within a method called here.
+        """The WebSocket is closed. Called exactly once, never from within a method called here.
 
         `code` and `reason` are those of the first close frame, the peer's or ours (1005: the peer's
         bore no code); None when there was none (RFC 6455's 1006).
         """
 
     def output_paused(self) -> None:
-        """The peer reads too slowly: `writable` is false now. May come from within a send.
+        """The peer reads too slowly: `writable` is false now. May be called within a send.
 
-        Nothing is received until it has caught up.
+        Nothing is received until `output_resumed`.
         """
 
     def output_resumed(self) -> None:
-        """The peer has caught up: `writable` is true again."""
+        """The peer has read what was sent: `writable` is true again."""
 
     # --- methods --------------------------------------------------------------------------------
 
     @property
     def is_open(self) -> bool:
-        """No close frame was sent or received, and the connection is there."""
+        """No close frame was sent or received, and the transport is connected."""
         return not self._state & _NOT_OPEN
 
     @property
     def writable(self) -> bool:
-        """Open, and the peer keeps up with what is sent."""
+        """Open, and output is not paused."""
         return not self._state & (_NOT_OPEN | _OUTPUT_PAUSED)
 
     def send_text(self, payload: bytes) -> None:
@@ -150,7 +151,7 @@ class WebSocketProtocol(asyncio.Protocol):
             self.transport.write(frame)
 
     def close(self, code: int = CloseCode.NORMAL, reason: str = "") -> None:
-        """Begin the closing handshake. Messages that still arrive are dropped.
+        """Start the closing handshake. Messages that still arrive are dropped.
 
         A reason beyond 123 bytes is cut. Without effect when not open. Raises `ValueError` for a
         code that must not be sent.
@@ -158,30 +159,30 @@ class WebSocketProtocol(asyncio.Protocol):
         frame = close_frame(code, reason)
         if self._state & _NOT_OPEN:
             return
-        self._begin_closing(code, reason, frame)
-        self._read_on()  # the peer's answer is awaited, whatever was paused
+        self._start_closing(code, reason, frame)
+        self._resume_input()  # to read the peer's close frame, whatever was paused
 
     def abort(self) -> None:
-        """Drop the connection at once, without a close frame. What is unsent is lost."""
-        self._state |= _OVER
+        """Drop the connection at once, without a close frame. Unsent output is lost."""
+        self._state |= _CLOSED
         self._reader = None
         self.transport.abort()
 
     def pause_reading(self) -> None:
         """No `text_received` until `resume_reading`. Without effect when not open.
 
-        What has been read already is kept, at most one read of the socket; the rest stays there.
+        What was read already is kept, at most one read of the socket; the rest stays there.
         """
         if not self._state & _NOT_OPEN:
-            # The transport is told only if something arrives: most pauses are over before.
+            # The transport is paused only if something arrives: most pauses end before that.
             self._state |= _READING_PAUSED
 
     def resume_reading(self) -> None:
-        """Go on after `pause_reading`; what was kept is delivered soon, not from within."""
+        """Undo `pause_reading`; what was kept is delivered in the next turn of the loop."""
         self._state &= ~_READING_PAUSED
-        self._read_on()
+        self._resume_input()
 
-    # --- transport ------------------------------------------------------------------------------
+    # --- asyncio.Protocol -----------------------------------------------------------------------
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self.transport = cast(asyncio.Transport, transport)
@@ -190,9 +191,9 @@ class WebSocketProtocol(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         size = len(data)
         if size > LARGE_READ:
-            self._yield()
+            self._yield_to_loop()
         if self._reader is None and not self._state & _NOT_FAST:
-            share: Share | None = None
+            budget: Budget | None = None
             at = 0
             while size - at >= _SHORTEST_FRAME and data[at] == _FINAL_TEXT:
                 length = data[at + 1] - _MASKED
@@ -218,30 +219,30 @@ class WebSocketProtocol(asyncio.Protocol):
                     return
                 if self._state & _NOT_FAST:
                     break
-                if share is None:
-                    share = Share()
-                if share.used_up():
-                    self._yield()
+                if budget is None:
+                    budget = Budget(self._wheel.clock)
+                if budget.exhausted():
+                    self._yield_to_loop()
                     break
             if at:
                 data = data[at:]
-        self._take(data)
+        self._feed(data)
 
     def eof_received(self) -> None:
-        """The peer will send no more: the transport closes itself once its output is gone."""
+        """The peer sends no more: the transport closes itself once its output is sent."""
         self._reader = None
         if not self._state & _NOT_OPEN:
             self._set_deadline(self.close_timeout, self.abort)
-        self._state |= _OVER
+        self._state |= _CLOSED
 
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 - asyncio's signature
         self._clear_deadline()
-        self._finish()
+        self._report_closed()
 
     def pause_writing(self) -> None:
         self._state |= _OUTPUT_PAUSED
         if not self._state & _NOT_OPEN:
-            self._stop()
+            self._pause_socket()
             self._set_deadline(self.output_timeout, self.abort)
             self.output_paused()
 
@@ -249,88 +250,88 @@ class WebSocketProtocol(asyncio.Protocol):
         self._state &= ~_OUTPUT_PAUSED
         if not self._state & _NOT_OPEN:
             self._clear_deadline()
-            self._read_on()
+            self._resume_input()
             self.output_resumed()
 
-    # --- holding input back ---------------------------------------------------------------------
+    # --- blocking input -------------------------------------------------------------------------
 
-    def _held(self) -> int:
+    def _input_blocked(self) -> int:
         """Whether input has to wait.
 
-        Once our close frame is out only for the next turn: then input asks for no answer but pongs,
-        and these are left out while output is paused.
+        Once our close frame is sent only for the next turn: then no input needs an answer but
+        pings, and these go unanswered while output is paused.
         """
-        return self._state & (_YIELDED if self._state & _CLOSING else _HELD)
+        return self._state & (_YIELDED if self._state & _CLOSING else _INPUT_BLOCKED)
 
-    def _stop(self) -> None:
-        if not self._state & _STOPPED:
-            self._state |= _STOPPED
+    def _pause_socket(self) -> None:
+        if not self._state & _SOCKET_PAUSED:
+            self._state |= _SOCKET_PAUSED
             self.transport.pause_reading()
 
-    def _start(self) -> None:
-        if self._state & _STOPPED:
-            self._state &= ~_STOPPED
+    def _resume_socket(self) -> None:
+        if self._state & _SOCKET_PAUSED:
+            self._state &= ~_SOCKET_PAUSED
             self.transport.resume_reading()
 
-    def _yield(self) -> None:
-        """Hold input back until the next turn of the loop."""
-        if not self._state & (_YIELDED | _OVER):
+    def _yield_to_loop(self) -> None:
+        """Block input until the next turn of the loop."""
+        if not self._state & (_YIELDED | _CLOSED):
             self._state |= _YIELDED
-            self._wheel.loop.call_soon(self._catch_up)
+            self._wheel.loop.call_soon(self._on_next_turn)
 
-    def _read_on(self) -> None:
-        """Go on soon with what is held back, unless something else holds it."""
-        if self._state & _STOPPED and not self._held():
-            self._yield()
+    def _resume_input(self) -> None:
+        """Continue with what was kept in the next turn, unless input is blocked."""
+        if self._state & _SOCKET_PAUSED and not self._input_blocked():
+            self._yield_to_loop()
 
-    def _catch_up(self) -> None:
+    def _on_next_turn(self) -> None:
         self._state &= ~_YIELDED
         try:
-            self._deliver()
+            self._process_buffer()
         except BaseException:
             self.abort()
             raise
 
-    # --- inside ---------------------------------------------------------------------------------
+    # --- frames that need a reader --------------------------------------------------------------
 
-    def _take(self, data: bytes) -> None:
-        if self._state & _OVER:
+    def _feed(self, data: bytes) -> None:
+        if self._state & _CLOSED:
             return
         if self._reader is None:
             self._reader = FrameReader(self.max_message)
         self._reader.feed(data)
-        self._deliver()
+        self._process_buffer()
 
-    def _deliver(self) -> None:
-        """Hand on what the reader holds until it is empty, input has to wait or all is over."""
-        share = Share()
-        while not self._state & _OVER:
-            if self._held():
-                self._stop()
+    def _process_buffer(self) -> None:
+        """Handle frames until none is complete, input is blocked or the WebSocket is closed."""
+        budget = Budget(self._wheel.clock)
+        while not self._state & _CLOSED:
+            if self._input_blocked():
+                self._pause_socket()
                 return
             try:
                 event = None if self._reader is None else self._reader.next()
                 if event is None:
-                    self._run_dry()
+                    self._on_buffer_empty()
                     return
-                self._frame_taken()
+                self._on_frame()
                 self._handle(*event)
             except FrameError as error:
                 self._fail(error.code, error.reason)
-            if share.used_up():
-                self._yield()
+            if budget.exhausted():
+                self._yield_to_loop()
 
-    def _run_dry(self) -> None:
-        """All that was read is delivered, but for the beginning of a frame or a message."""
+    def _on_buffer_empty(self) -> None:
+        """All that was read is delivered, except for an incomplete frame or message."""
         if self._reader is not None:
             if self._reader.idle:
                 self._reader = None
             elif self._deadline is None:
-                self._set_deadline(self.message_timeout, self._message_too_slow)
-        self._start()
+                self._set_deadline(self.message_timeout, self._on_message_timeout)
+        self._resume_socket()
 
-    def _frame_taken(self) -> None:
-        """What follows has time of its own, unless it is the same message still."""
+    def _on_frame(self) -> None:
+        """The next message has its own deadline; further frames of the same message do not."""
         if (
             self._deadline is not None
             and not self._state & _NOT_OPEN
@@ -339,10 +340,10 @@ class WebSocketProtocol(asyncio.Protocol):
         ):
             self._clear_deadline()
 
-    def _message_too_slow(self) -> None:
+    def _on_message_timeout(self) -> None:
         self._deadline = None
-        if self._held():  # the rest may be there, and it is we who do not read it
-            self._set_deadline(self.message_timeout, self._message_too_slow)
+        if self._input_blocked():  # the rest may have arrived: it is we who do not read it
+            self._set_deadline(self.message_timeout, self._on_message_timeout)
         else:
             self._fail(CloseCode.POLICY_VIOLATION, "the message took too long")
 
@@ -357,44 +358,44 @@ class WebSocketProtocol(asyncio.Protocol):
             if not self._state & _CLOSING:
                 self.pong_received(payload)
         elif opcode == CLOSE:
-            self._peer_closed(payload)
+            self._on_close_frame(payload)
         elif opcode == BINARY:
             if not self._state & _CLOSING:
                 self.binary_received()
-            if not self._state & _OVER:
-                self._fail(CloseCode.UNSUPPORTED_DATA, "only text messages are taken")
+            if not self._state & _CLOSED:
+                self._fail(CloseCode.UNSUPPORTED_DATA, "only text messages are accepted")
 
-    def _peer_closed(self, payload: bytes) -> None:
+    def _on_close_frame(self, payload: bytes) -> None:
         code, reason = parse_close(payload)
         if not self._state & _CLOSING:
-            self._begin_closing(code, reason, close_frame(code))
+            self._start_closing(code, reason, close_frame(code))
         self.transport.close()
-        self._finish()
+        self._report_closed()
 
     def _fail(self, code: int, reason: str) -> None:
-        """Fail the connection (7.1.7): say why, shut our half, drop what still comes.
+        """Fail the connection (7.1.7): send a close frame, shut our half, drop further input.
 
-        Closing the socket with input unread would reset it, and the peer might never see why.
+        Closing a socket with unread input resets it, and the peer might never see the close frame.
         """
         if not self._state & _CLOSING:
-            self._begin_closing(code, reason, close_frame(code, reason))
+            self._start_closing(code, reason, close_frame(code, reason))
         if self.transport.can_write_eof():
             self.transport.write_eof()
-        self._start()
-        self._finish()
+        self._resume_socket()
+        self._report_closed()
 
-    def _begin_closing(self, code: int | None, reason: str, frame: bytes) -> None:
-        """Our close frame goes out, the only one; the peer has `close_timeout` from now on."""
+    def _start_closing(self, code: int | None, reason: str, frame: bytes) -> None:
+        """Send our close frame, the only one; the peer has `close_timeout` from now on."""
         self._closing = code, reason
         self._state |= _CLOSING
         self._set_deadline(self.close_timeout, self.abort)
         self.transport.write(frame)
 
-    def _finish(self) -> None:
+    def _report_closed(self) -> None:
         self._reader = None
-        self._state |= _OVER
-        if not self._state & _TOLD:
-            self._state |= _TOLD
+        self._state |= _CLOSED
+        if not self._state & _REPORTED:
+            self._state |= _REPORTED
             self.connection_closed(*self._closing)
 
     def _set_deadline(self, seconds: float, callback: Callable[[], None]) -> None:

@@ -1,30 +1,30 @@
 """The listening sockets, bound before any worker starts.
 
-Rule: a port that somebody else uses is an error, also where our own workers share one (SO_REUSEPORT
-would let a second service share it silently). The parent keeps the sockets, so a worker that is
-started again finds the connections that waited meanwhile.
+Rule: a port that another program uses is an error, also where workers share one (SO_REUSEPORT would
+let a second service share it silently). The parent keeps the sockets, so a restarted worker accepts
+the connections that came meanwhile.
 """
 
 import errno
 import socket
 from contextlib import ExitStack
+from typing import Final
 
-from autopush.net.keepalive import keep_alive
+from autopush.net.tcp import enable_keepalive
 from autopush.settings import Settings, StartupError
 
-BACKLOG = 4096
-
+BACKLOG: Final = 4096
+"""Connections that may wait to be accepted, on each socket."""
 
 Sockets = dict[str, socket.socket]
-"""What one worker listens on, by what it is for: `websocket`, `endpoint`, `router`."""
+"""What one worker listens on, by purpose: `websocket`, `endpoint`, `router`."""
 
 
 def bind(settings: Settings) -> tuple[Settings, list[Sockets]]:
-    """Bind every port of the command for every worker; returns the settings with the ports that
-    were really taken.
+    """Bind every port of the command for every worker; returns the settings with the ports bound.
 
     The public ports are shared. The internal port belongs to the first worker; the others take any
-    free one, since other nodes must reach each worker by itself.
+    free one, since other nodes must reach each worker separately.
 
     :raises StartupError: a port is in use or not allowed
     """
@@ -65,7 +65,7 @@ def _bind_shared(
     host, workers = settings.host, settings.workers
     if workers == 1:
         return [undo.enter_context(_bind(host, port, option))]
-    # Without SO_REUSEPORT first: this fails where anybody else listens, with it nothing would.
+    # First without SO_REUSEPORT: it fails where another program listens, which the rest would not.
     with _bind(host, port, option, listen=False) as probe:
         port = _port(probe)
     return [undo.enter_context(_bind(host, port, option, reuse_port=True)) for _ in range(workers)]
@@ -81,24 +81,24 @@ def _bind(
         sock = socket.socket(family, kind, protocol)
     except OSError as error:
         raise StartupError(f"cannot listen on {host}: {error.strerror}") from None
-    except UnicodeError:  # a part of it is too long for any name
+    except UnicodeError:  # a label is too long for a host name
         raise StartupError(f"cannot listen on {host}: not a host name") from None
     try:
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         if reuse_port:
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
-        keep_alive(sock)
+        enable_keepalive(sock)
         sock.bind(address)
         if listen:
             sock.listen(BACKLOG)
         sock.setblocking(False)
     except OSError as error:
         sock.close()
-        why = error.strerror
+        reason = error.strerror
         if error.errno == errno.EADDRINUSE:
             flag = option.replace("_", "-")
-            why = f"the port is in use; choose another with --{flag}"
-        raise StartupError(f"cannot listen on {host} port {port} ({option}): {why}") from None
+            reason = f"the port is in use; choose another with --{flag}"
+        raise StartupError(f"cannot listen on {host} port {port} ({option}): {reason}") from None
     return sock
 
 

@@ -1,7 +1,4 @@
-"""One worker: the nodes that its command wants, in one process, on one loop.
-
-Rule: this is the only place where the parts are put together.
-"""
+"""One worker: the nodes of its command, in one process and on one event loop."""
 
 import asyncio
 import gc
@@ -15,19 +12,17 @@ import uvloop
 
 from autopush.clock import Clock
 from autopush.keys import ServiceKeys
-from autopush.service.connection_part import ConnectionPart
-from autopush.service.endpoint_part import EndpointPart
 from autopush.service.listeners import BACKLOG, Sockets
-from autopush.service.months import keep_turning
-from autopush.service.opening import open_store
-from autopush.service.parts import Part, Shared
+from autopush.service.nodes import ConnectionService, EndpointService, WorkerContext
+from autopush.service.storage import open_store, rotate_monthly
 from autopush.settings import Settings
 from autopush.store import PushStore
 from autopush.telemetry import logs
 
-CHECKS_END: Final = 5.0
+CHECKS_TIMEOUT: Final = 5.0
+"""Seconds in which a shutdown asks silent nodes once more to check the store."""
 
-_log = logs.get("worker")
+_log = logs.get(__name__)
 
 
 def run_worker(
@@ -39,7 +34,7 @@ def run_worker(
     parent_pipe: int | None = None,
 ) -> int:
     """Serve until SIGTERM, SIGINT or the end of `parent_pipe`; returns the exit code."""
-    _raise_file_limit()
+    _raise_open_file_limit()
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         return runner.run(_serve(settings, keys, sockets, on_ready, parent_pipe))
 
@@ -52,7 +47,7 @@ async def _serve(
     parent_pipe: int | None,
 ) -> int:
     loop = asyncio.get_running_loop()
-    loop.set_exception_handler(report_loop_error)
+    loop.set_exception_handler(log_loop_error)
     stop = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
@@ -62,7 +57,7 @@ async def _serve(
     store = await open_store(settings, clock)
     worker = Worker(settings, keys, sockets, store, clock=clock)
     await worker.start()
-    # What lives from now until the end is not looked at again by the garbage collector.
+    # What exists now lives until the end: the garbage collector need not look at it again.
     gc.collect()
     gc.freeze()
     gc.set_threshold(50_000, 20, 100)
@@ -74,7 +69,7 @@ async def _serve(
 
 
 class Worker:
-    """The parts of one worker, wired."""
+    """The nodes of one worker, listening from `start` to `stop`."""
 
     def __init__(
         self,
@@ -88,50 +83,49 @@ class Worker:
         own_id = ""
         if settings.has_sockets:
             own_id = settings.node_url(sockets["router"].getsockname()[1])
-        self._shared = Shared(settings, keys, store, clock, own_id)
-        # In the order in which they finish: what the endpoint still delivers, the node still saves.
-        self._parts: list[Part] = []
+        self._shared = WorkerContext(settings, keys, store, clock, own_id)
+        # In the order of shutdown: what the endpoint still delivers, the connection node saves.
+        self._services: list[EndpointService | ConnectionService] = []
         if settings.has_endpoint:
-            self._parts.append(EndpointPart(self._shared, sockets))
+            self._services.append(EndpointService(self._shared, sockets))
         if settings.has_sockets:
-            self._parts.append(ConnectionPart(self._shared, sockets))
+            self._services.append(ConnectionService(self._shared, sockets))
         self._servers: list[asyncio.Server] = []
-        self._months: asyncio.Task[None] | None = None
+        self._rotation: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
         """Accept connections on all ports."""
         loop = asyncio.get_running_loop()
-        self._months = loop.create_task(keep_turning(self._shared.store.rotate))
-        for part in self._parts:
-            for http, sock in part.servers:
+        self._rotation = loop.create_task(rotate_monthly(self._shared.store.rotate))
+        for service in self._services:
+            for http, sock in service.servers:
                 server = await loop.create_server(http.protocol, sock=sock, backlog=BACKLOG)
                 self._servers.append(server)
 
     async def stop(self) -> None:
-        """Stop accepting, finish the requests in progress, close the sockets, save what is
-        unacked.
-        """
+        """Stop accepting, answer what is in progress, close the sockets, save what is unacked."""
         for server in self._servers:
             server.close()
-        if self._months is not None:
-            self._months.cancel()
-        for part in self._parts:
-            await part.finish()
-        await self._shared.nodes.finish(CHECKS_END)
+        if self._rotation is not None:
+            self._rotation.cancel()
+        for service in self._services:
+            await service.shutdown()
+        await self._shared.nodes.finish(CHECKS_TIMEOUT)
         self._shared.close()
 
 
-def report_loop_error(_: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
-    """Log what reached the event loop. Its own message would show callbacks with their arguments:
-    user agents, rows, messages.
+def log_loop_error(_: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+    """Log an error that reached the event loop.
+
+    asyncio's own handler would show callbacks with their arguments: user agents, rows, messages.
     """
     error = context.get("exception")
     if error is not None:
         _log.exception("Unhandled error on the event loop", error=error)
     else:
-        _log.error("Complaint of the event loop", complaint=context.get("message", ""))
+        _log.error("Error reported by the event loop", reason=context.get("message", ""))
 
 
-def _raise_file_limit() -> None:
+def _raise_open_file_limit() -> None:
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))

@@ -1,87 +1,105 @@
-"""Turns a log record into a line: JSON in the shape of mozlog, or text for people.
+"""Renders log records: JSON in the shape of mozlog, or text for people.
 
-Rule: whatever the fields hold, a line comes out, and it is one line of printable characters
-(in text, a traceback follows on lines of its own).
-
-A record is a dict of fields, with `event` (the message), `_source`, `_level` and `_at` (seconds
-since the epoch) among them.
+Rule: whatever a record holds, it becomes one line of printable characters (in text, a traceback
+follows on lines of its own), and fields that are named like a secret lose their value.
 """
 
 import json
+import logging
 import os
-from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from typing import Final
 
 import orjson
-from structlog.typing import EventDict, WrappedLogger
 
+NAMESPACE: Final = "autopush"
+"""The standard library's name for the parent of all loggers of this service."""
 REDACTED: Final = "[redacted]"
 SECRET_FIELDS: Final = frozenset(
     {"auth_key", "authorization", "cookie", "crypto_key", "key_hash", "proxy_authorization"}
 )
 _FLATTENED: Final = frozenset({"client_info", "timings"})
-_OURS: Final = frozenset({"event", "_source", "_level", "_at"})
+_OPTIONS: Final = orjson.OPT_NON_STR_KEYS
 
 
-def redact(_: WrappedLogger, _name: str, event: EventDict) -> EventDict:
-    """A structlog processor, the last defence: fields named like a secret lose their value."""
-    for name, value in event.items():
-        if name.lower().replace("-", "_") in SECRET_FIELDS:
-            event[name] = REDACTED
-        elif isinstance(value, dict):
-            event[name] = redact(_, _name, {str(key): inner for key, inner in value.items()})
-    return event
+class JsonFormatter(logging.Formatter):
+    """One JSON object; `logger` is the program with its version."""
+
+    def __init__(self, logger: str) -> None:
+        super().__init__()
+        self._logger = logger
+        self._hostname = os.uname().nodename
+
+    def format(self, record: logging.LogRecord) -> str:
+        source = _source(record)
+        document = {
+            "Timestamp": int(record.created * 1_000_000_000),
+            "Type": source if ":" in source else f"{NAMESPACE}:{source}",
+            "Logger": self._logger,
+            "Hostname": self._hostname,
+            "EnvVersion": "2.0",
+            "Severity": 3 if record.levelno >= logging.ERROR else 5,
+            "Pid": record.process,
+            "Fields": {
+                "message": record.getMessage(),
+                "level": record.levelname.lower(),
+                **_fields(self, record),
+            },
+        }
+        try:
+            return orjson.dumps(document, default=_plain, option=_OPTIONS).decode()
+        except TypeError:  # lone surrogates, integers beyond 64 bits, values nested too deeply
+            return json.dumps(document, default=repr, skipkeys=True)
 
 
-def json_line(event: EventDict, envelope: Mapping[str, str]) -> bytes:
-    """One JSON object and a line end; `envelope` has `hostname` and `logger`."""
-    level = event["_level"]
-    record = {
-        "Timestamp": int(event["_at"] * 1_000_000_000),
-        "Type": _qualified(event["_source"]),
-        "Logger": envelope["logger"],
-        "Hostname": envelope["hostname"],
-        "EnvVersion": "2.0",
-        "Severity": 3 if level in {"error", "critical"} else 5,
-        "Pid": os.getpid(),
-        "Fields": {"message": str(event["event"]), "level": level, **dict(_fields(event))},
-    }
-    try:
-        return orjson.dumps(record, default=_plain, option=_OPTIONS)
-    except TypeError:  # lone surrogates, integers beyond 64 bits, values nested too deeply
-        return json.dumps(record, default=repr, skipkeys=True).encode() + b"\n"
-
-
-def human_line(event: EventDict, envelope: Mapping[str, str]) -> bytes:  # noqa: ARG001
+class TextFormatter(logging.Formatter):
     """`<time> <LEVEL> <source>: <message> key=value …`, and the traceback if there is one."""
-    at = datetime.fromtimestamp(event["_at"], UTC).isoformat(timespec="milliseconds")
-    words = [
-        at.replace("+00:00", "Z"),
-        event["_level"].upper(),
-        f"{event['_source']}:",
-        _printable(str(event["event"])),
-    ]
-    traceback = ""
-    for name, value in _fields(event):
-        if name == "exception":
-            traceback = "".join(f"\n    {_printable(line)}" for line in str(value).splitlines())
+
+    def format(self, record: logging.LogRecord) -> str:
+        time = datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds")
+        words = [
+            time.replace("+00:00", "Z"),
+            record.levelname,
+            f"{_source(record)}:",
+            _printable(record.getMessage()),
+        ]
+        traceback = ""
+        for name, value in _fields(self, record).items():
+            if name == "exception":
+                traceback = "".join(f"\n    {_printable(line)}" for line in str(value).splitlines())
+            else:
+                text = str(value) if isinstance(value, str | int | float) else repr(value)
+                is_word = text.isprintable() and text and " " not in text
+                words.append(f"{_printable(name)}={text if is_word else repr(text)}")
+        return " ".join(words) + traceback
+
+
+def redact(fields: dict[str, object]) -> dict[str, object]:
+    """The last defence, not the first: a copy in which no field named like a secret has a value."""
+    copy: dict[str, object] = {}
+    for name, value in fields.items():
+        if str(name).lower().replace("-", "_") in SECRET_FIELDS:
+            copy[str(name)] = REDACTED
         else:
-            text = str(value) if isinstance(value, str | int | float) else repr(value)
-            plain = text.isprintable() and text and " " not in text
-            words.append(f"{_printable(name)}={text if plain else repr(text)}")
-    return f"{' '.join(words)}{traceback}\n".encode(errors="backslashreplace")
+            copy[str(name)] = redact(value) if isinstance(value, dict) else value
+    return copy
 
 
-_OPTIONS: Final = orjson.OPT_APPEND_NEWLINE | orjson.OPT_NON_STR_KEYS
+def _fields(formatter: logging.Formatter, record: logging.LogRecord) -> dict[str, object]:
+    given = getattr(record, "fields", None)
+    fields = redact(given) if isinstance(given, dict) else {}
+    for name in _FLATTENED & fields.keys():
+        inner = fields.pop(name)
+        fields.update(inner if isinstance(inner, dict) else {name: inner})
+    if record.exc_info and record.exc_info[1]:
+        fields["exception"] = formatter.formatException(record.exc_info)
+    return fields
 
 
-def _fields(event: EventDict) -> Iterator[tuple[str, object]]:
-    for name, value in event.items():
-        if name in _FLATTENED and isinstance(value, dict):
-            yield from value.items()
-        elif name not in _OURS:
-            yield name, value
+def _source(record: logging.LogRecord) -> str:
+    """The part of the service that logged, or `python:` and the name of a library's logger."""
+    namespace, dot, name = record.name.partition(".")
+    return name if namespace == NAMESPACE and dot else f"python:{record.name}"
 
 
 def _plain(value: object) -> object:
@@ -94,7 +112,3 @@ def _plain(value: object) -> object:
 
 def _printable(text: str) -> str:
     return text if text.isprintable() else repr(text)[1:-1]
-
-
-def _qualified(source: str) -> str:
-    return source if ":" in source else f"autopush:{source}"

@@ -1,95 +1,234 @@
-"""Structured logs: JSON lines in the shape of mozlog, or text for people.
+"""Structured logs on top of the standard library's `logging`.
 
-Rule: a log call never blocks, never raises and never shows a key; below the level it costs next to
-nothing. Everything that logs, the standard library's `logging` too, ends up here.
+Rule: a log call never blocks and never raises.
 
-    log = logs.get("connection")
+    log = logs.get(__name__)
     log.info("Session", uaid_hash=…, connection_time=…)
+
+Records of libraries take the same way. `QueueHandler` renders a record where it is made, so that
+its fields cannot change before it is written; a thread of `QueueListener` writes the lines.
 """
 
-import atexit
 import logging
 import os
+import select
+import sys
+import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Callable
+from contextlib import ExitStack
+from logging.handlers import QueueHandler, QueueListener
+from queue import SimpleQueue
 from typing import Final
 
-import structlog
-from structlog.typing import EventDict, FilteringBoundLogger, WrappedLogger
+from .log_format import NAMESPACE, JsonFormatter, TextFormatter
 
-from autopush.clock import Clock
+CAPACITY: Final = 20_000
+"""Lines that may wait to be written."""
+FLUSH_TIMEOUT: Final = 2.0
+"""Seconds that the end of the process waits for lines to be written."""
+REPORT_INTERVAL: Final = 10.0
+"""Seconds between two reports of lost lines."""
 
-from .log_format import human_line, json_line, redact
-from .log_writer import CAPACITY, LogWriter
+_teardown: Final = ExitStack()
+"""Undoes what `configure` did."""
 
-LEVELS: Final = {"debug": 10, "info": 20, "warning": 30, "error": 40, "critical": 50}
-_OFF: Final = 100
-_FLUSH_AT_EXIT: Final = 2.0
-
-
-class _Output:
-    """Where log lines go; the one mutable thing of this module."""
-
-    __slots__ = ("level", "writer")
-
-    def __init__(self) -> None:
-        self.level = _OFF
-        self.writer: LogWriter | None = None
-
-
-_output = _Output()
+# Silent until `configure`: `logging` would print warnings of a logger without a handler.
+logging.getLogger(NAMESPACE).addHandler(logging.NullHandler())
 
 
 class Log:
-    """Logs under a name. Fields are scalars or lists; `client_info` and `timings` are flattened."""
+    """Logs events with fields: scalars or lists; `client_info` and `timings` are flattened.
 
-    __slots__ = ("_logger", "name")
+    `exc_info` is what `logging` means by it: an exception, or True for the one being handled.
+    """
 
-    def __init__(self, name: str) -> None:
-        self.name = name
-        self._logger: FilteringBoundLogger = structlog.get_logger(_source=name)
+    __slots__ = ("_logger",)
 
-    def is_on(self, level: str) -> bool:
-        """Whether a record of this level would be written; spares the making of costly fields."""
-        return _output.level <= LEVELS[level]
+    def __init__(self, logger: logging.Logger) -> None:
+        self._logger = logger
 
     def debug(self, event: str, /, **fields: object) -> None:
-        if _output.level <= 10:
-            self._emit("debug", event, fields)
+        if self._logger.isEnabledFor(logging.DEBUG):
+            self._emit(logging.DEBUG, event, fields)
 
     def info(self, event: str, /, **fields: object) -> None:
-        if _output.level <= 20:
-            self._emit("info", event, fields)
+        if self._logger.isEnabledFor(logging.INFO):
+            self._emit(logging.INFO, event, fields)
 
     def warning(self, event: str, /, **fields: object) -> None:
-        if _output.level <= 30:
-            self._emit("warning", event, fields)
+        if self._logger.isEnabledFor(logging.WARNING):
+            self._emit(logging.WARNING, event, fields)
 
     def error(self, event: str, /, **fields: object) -> None:
-        if _output.level <= 40:
-            self._emit("error", event, fields)
+        if self._logger.isEnabledFor(logging.ERROR):
+            self._emit(logging.ERROR, event, fields)
 
     def critical(self, event: str, /, **fields: object) -> None:
-        if _output.level <= 50:
-            self._emit("critical", event, fields)
+        if self._logger.isEnabledFor(logging.CRITICAL):
+            self._emit(logging.CRITICAL, event, fields)
 
     def exception(
         self, event: str, /, *, error: BaseException | None = None, **fields: object
     ) -> None:
         """An error with its traceback: that of `error`, or of the exception being handled."""
-        if _output.level <= 40:
-            self._emit("error", event, {**fields, "exc_info": error or True})
+        self.error(event, **fields, exc_info=error or True)
 
-    def _emit(self, level: str, event: str, fields: Mapping[str, object]) -> None:
-        try:
-            getattr(self._logger.bind(**fields), level)(event)
-        except Exception as error:  # noqa: BLE001 - a log call must not fail its caller
-            getattr(self._logger, level)(event, log_error=type(error).__name__)
+    def _emit(self, level: int, event: str, fields: dict[str, object]) -> None:
+        error = fields.pop("exc_info", None)
+        if error is True:
+            error = sys.exception()
+        exc_info = None
+        if isinstance(error, BaseException):
+            exc_info = (type(error), error, error.__traceback__)
+        # Not Logger.log: that would walk the stack for the caller's file and line.
+        name = self._logger.name
+        extra = {"fields": fields}
+        record = self._logger.makeRecord(name, level, "", 0, event, (), exc_info, extra=extra)
+        self._logger.handle(record)
 
 
 def get(name: str) -> Log:
-    """The log of a part of the service; may be called before `configure`, silent until then."""
-    return Log(name)
+    """The log of a part of the service: a module's `__name__`, or a name below `autopush`."""
+    is_full = name.partition(".")[0] == NAMESPACE
+    return Log(logging.getLogger(name if is_full else f"{NAMESPACE}.{name}"))
+
+
+class LineHandler(QueueHandler):
+    """Writes each record as one line to a file descriptor.
+
+    Before `start` a line is written at once, if the descriptor takes it without blocking; from then
+    on lines wait in a bounded queue for a thread. What finds no room is dropped and counted, and
+    the number is reported as soon as lines can be written again.
+    """
+
+    queue: SimpleQueue[bytes | threading.Event | None]
+
+    def __init__(
+        self,
+        descriptor: int,
+        formatter: logging.Formatter,
+        *,
+        close_descriptor: bool = False,
+        capacity: int = CAPACITY,
+        monotonic: Callable[[], float] = time.monotonic,
+    ) -> None:
+        super().__init__(SimpleQueue())
+        self.setFormatter(formatter)
+        self._descriptor = descriptor
+        self._close_descriptor = close_descriptor
+        self._capacity = capacity
+        self._monotonic = monotonic
+        self._listener: _LineListener | None = None
+        self._dropped = 0  # counted by those who log
+        self._unwritten = 0  # counted by the one who writes
+        self._reported = 0
+        self._reported_at = -REPORT_INTERVAL
+
+    @property
+    def lost(self) -> int:
+        """Lines that were dropped or could not be written, so far."""
+        return self._dropped + self._unwritten
+
+    def start(self) -> None:
+        """Write in a thread from now on."""
+        if self._listener is None:
+            self._listener = _LineListener(self)
+            self._listener.start()
+
+    def prepare(self, record: logging.LogRecord) -> bytes:
+        return self.format(record).encode(errors="backslashreplace") + b"\n"
+
+    def enqueue(self, line: bytes) -> None:  # type: ignore[override]  # as `prepare` returns it
+        if self._listener is None:
+            self.write(line)
+        elif self.queue.qsize() < self._capacity:
+            self.queue.put(line)
+        else:
+            self._dropped += 1
+
+    def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802 - the base's name
+        """Log what can be rendered of a record: not its arguments, not its fields."""
+        event = record.msg if isinstance(record.msg, str) else "A log record cannot be rendered"
+        error = type(sys.exception()).__name__
+        self.enqueue(self._line(record.name, record.levelno, event, log_error=error))
+
+    def write(self, line: bytes) -> None:
+        """Write a line, and how many were lost before it when that is due."""
+        if not self._put(line):
+            self._unwritten += 1
+        elif self.lost > self._reported:
+            now = self._monotonic()
+            if now - self._reported_at >= REPORT_INTERVAL:
+                self._reported_at = now
+                self._report()
+
+    def wait_until_written(self, timeout: float) -> bool:
+        """Wait for everything logged so far; False when that took longer than `timeout` seconds."""
+        if self._listener is None:
+            return True
+        written = threading.Event()
+        self.queue.put(written)
+        return written.wait(timeout)
+
+    def close(self) -> None:
+        """Write what waits, for at most `FLUSH_TIMEOUT`; `logging` calls this at exit too."""
+        super().close()
+        if not self.wait_until_written(FLUSH_TIMEOUT):
+            return  # nobody reads: the thread, a daemon, still uses the descriptor
+        if self._listener is not None:
+            self._listener.stop()
+            self._listener = None
+        if self.lost > self._reported:
+            self._report()
+        if self._close_descriptor:
+            self._close_descriptor = False
+            os.close(self._descriptor)
+
+    def _report(self) -> None:
+        lost = self.lost - self._reported
+        event = "Log lines lost: the log output was too slow"
+        if self._put(self._line(__name__, logging.ERROR, event, lost=lost)):
+            self._reported += lost
+
+    def _line(self, name: str, level: int, event: str, **fields: object) -> bytes:
+        values = {"name": name, "levelno": level, "levelname": logging.getLevelName(level)}
+        return self.prepare(logging.makeLogRecord({**values, "msg": event, "fields": fields}))
+
+    def _put(self, line: bytes) -> bool:
+        if self._listener is None and not _takes_a_line(self._descriptor):
+            return False
+        view = memoryview(line)
+        while view:
+            try:
+                view = view[os.write(self._descriptor, view) :]
+            except BlockingIOError:
+                # Somebody made the shared descriptor non-blocking: wait as a blocking one would.
+                select.select([], [self._descriptor], [])
+            except OSError:
+                return False  # a full disk or a closed pipe: nowhere left to say so
+        return True
+
+
+class _LineListener(QueueListener):
+    """Takes lines in place of records, and events to be set when their turn comes."""
+
+    def __init__(self, handler: LineHandler) -> None:
+        super().__init__(handler.queue)
+        self._write = handler.write
+
+    def handle(self, entry: bytes | threading.Event) -> None:  # type: ignore[override]
+        if isinstance(entry, threading.Event):
+            entry.set()
+        else:
+            self._write(entry)
+
+
+def _takes_a_line(descriptor: int) -> bool:
+    """Whether a write of up to PIPE_BUF bytes, 4096, would not block now."""
+    poll = select.poll()
+    poll.register(descriptor, select.POLLOUT)
+    return any(event & select.POLLOUT for _, event in poll.poll(0))
 
 
 def configure(
@@ -100,131 +239,50 @@ def configure(
     background: bool = True,
     program: str = "Autopush",
     version: str = "",
-    hostname: str = "",
-    clock: Clock = time.time,
-    capacity: int = CAPACITY,
 ) -> None:
     """Send all logs to `output`: stdout, stderr, none, or the name of a file to append to.
 
-    Without `background` no thread is started, so that the process may still fork; see
-    `go_background`. `human` None means: text when the output is a terminal.
+    `human`: as text; None means, when the output is a terminal. Without `background` no thread is
+    started, so that the process may still fork; see `start_background`.
 
-    Raises:
-        OSError: the file cannot be opened.
+    :raises OSError: the file cannot be opened; the logs stay as they were
     """
-    descriptor, owned = _open(output)
+    handler = _open(output, human, f"{program}-{version}" if version else program)
     shutdown()
-    as_text = human
-    if as_text is None:
-        as_text = descriptor is not None and os.isatty(descriptor)
-    line = human_line if as_text else json_line
-    envelope = {
-        "hostname": hostname or os.uname().nodename,
-        "logger": f"{program}-{version}" if version else program,
-    }
-
-    def stamp(_: WrappedLogger, name: str, event: EventDict) -> EventDict:
-        event["_level"] = name
-        event["_at"] = clock()
-        return event
-
-    def render(_: WrappedLogger, _name: str, event: EventDict) -> bytes:
-        return line(event, envelope)
-
-    def lost_line(number: int) -> bytes:
-        event: EventDict = {
-            "event": "log lines lost: the log output was too slow",
-            "_level": "error",
-            "_at": clock(),
-            "_source": "logs",
-            "lost": number,
-        }
-        return line(event, envelope)
-
-    structlog.configure(
-        processors=[stamp, structlog.processors.format_exc_info, redact, render],
-        wrapper_class=structlog.make_filtering_bound_logger(0),
-        logger_factory=_Sink,
-        cache_logger_on_first_use=False,
-    )
-    if descriptor is None:
-        return
-    _output.writer = LogWriter(descriptor, lost_line, owned=owned, capacity=capacity)
-    set_level(level)
-    logging.getLogger().addHandler(_bridge)
-    # It tells of every look for credentials, and in debug of what it found.
-    logging.getLogger("botocore").setLevel(logging.WARNING)
-    atexit.register(shutdown)
+    root = logging.getLogger()
+    # botocore logs each search for credentials, and at debug level what it found.
+    botocore = logging.getLogger("botocore")
+    _teardown.callback(root.setLevel, root.level)
+    _teardown.callback(botocore.setLevel, botocore.level)
+    _teardown.callback(handler.close)
+    _teardown.callback(root.removeHandler, handler)
+    root.addHandler(handler)
+    root.setLevel(level.upper())
+    botocore.setLevel(logging.WARNING)
     if background:
-        go_background()
+        start_background()
 
 
-def set_level(level: str) -> None:
-    """Change the lowest level that is logged, for loggers made before too."""
-    _output.level = LEVELS[level]
-    logging.getLogger().setLevel(_output.level)
-
-
-def go_background() -> None:
+def start_background() -> None:
     """Write in a thread from now on; a process that forks calls this in its children."""
-    if _output.writer is not None:
-        _output.writer.start()
+    for handler in logging.getLogger().handlers:
+        if isinstance(handler, LineHandler):
+            handler.start()
 
 
-def flush(timeout: float = _FLUSH_AT_EXIT) -> bool:
-    """Wait until all that was logged is written; False when that took longer than `timeout`."""
-    return _output.writer is None or _output.writer.flush(timeout)
+def shutdown() -> None:
+    """Write what is waiting, and leave `logging` as it was before `configure`."""
+    _teardown.close()
 
 
-def shutdown(timeout: float = _FLUSH_AT_EXIT) -> None:
-    """Write what is waiting, for at most `timeout` seconds, and log nothing any more."""
-    writer, _output.writer = _output.writer, None
-    _output.level = _OFF
-    logging.getLogger().removeHandler(_bridge)
-    atexit.unregister(shutdown)
-    if writer is not None:
-        writer.close(timeout)
-
-
-def lost_lines() -> int:
-    """How many lines were dropped because the output was too slow."""
-    return 0 if _output.writer is None else _output.writer.lost
-
-
-def _open(output: str) -> tuple[int | None, bool]:
+def _open(output: str, human: bool | None, logger: str) -> logging.Handler:
     if output == "none":
-        return None, False
-    if output in {"stdout", "stderr"}:
-        return {"stdout": 1, "stderr": 2}[output], False
-    flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC
-    return os.open(os.path.expanduser(output), flags, 0o640), True
-
-
-class _Sink:
-    """What structlog takes for the logger at the end of the chain."""
-
-    __slots__ = ()
-
-    def msg(self, line: bytes) -> None:
-        if _output.writer is not None:
-            _output.writer.write(line)
-
-    debug = info = warning = error = critical = msg
-
-
-class _Bridge(logging.Handler):
-    """Hands records of the standard library's `logging` on."""
-
-    def emit(self, record: logging.LogRecord) -> None:
-        try:
-            message = record.getMessage()
-        except Exception:  # noqa: BLE001 - arguments that do not fit: the format is still worth it
-            message = str(record.msg)
-        fields: dict[str, object] = {}
-        if record.exc_info and record.exc_info[1]:
-            fields["exc_info"] = record.exc_info[1]
-        names = [name for name, number in LEVELS.items() if number <= record.levelno]
-        getattr(Log(f"python:{record.name}"), names[-1] if names else "debug")(message, **fields)
-
-
-_bridge = _Bridge()
+        return logging.NullHandler()
+    named = {"stdout": 1, "stderr": 2}
+    descriptor = named.get(output)
+    if descriptor is None:
+        flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC
+        descriptor = os.open(os.path.expanduser(output), flags, 0o640)
+    as_text = os.isatty(descriptor) if human is None else human
+    formatter = TextFormatter() if as_text else JsonFormatter(logger)
+    return LineHandler(descriptor, formatter, close_descriptor=output not in named)

@@ -1,13 +1,14 @@
-"""Connecting: which address is taken, and what a failure tells about the peer."""
+"""TCP: which address is taken, what a failure says about the peer, and probes by the kernel."""
 
 import asyncio
 import errno
 import socket
+import sys
 from collections.abc import Callable
 
 import pytest
 
-from autopush.net.dial import DialError, Refused, Unanswered, dial
+from autopush.net.tcp import DialError, DialRefused, DialUnanswered, dial, enable_keepalive
 from support.http_shell import serving
 from support.sockets import full_port, unused_port
 
@@ -17,11 +18,11 @@ Address = tuple[str, int]
 
 
 class Net:
-    """The running loop, on a network that behaves as told."""
+    """The running loop, on a network that behaves as a test sets it."""
 
     def __init__(self) -> None:
         self.addresses: list[Address] | OSError | None = None
-        """What every name stands for."""
+        """What every name resolves to."""
         self.on_connect: Callable[[Address], OSError | None] = lambda address: None
         self.tried: list[Address] = []
 
@@ -67,35 +68,35 @@ async def test_the_first_address_that_accepts_is_taken(net: Net) -> None:
         assert net.tried == net.addresses[:2]
 
 
-async def test_refused_is_who_is_refused_by_every_address(net: Net) -> None:
+async def test_only_a_refusal_by_every_address_is_refused(net: Net) -> None:
     net.addresses = local(unused_port(), unused_port())
-    with pytest.raises(Refused):
+    with pytest.raises(DialRefused):
         await connect(net)
 
 
 @pytest.mark.parametrize("unanswered_first", [True, False])
-async def test_one_address_that_is_out_of_reach_leaves_it_open_who_is_there(
+async def test_one_unreachable_address_makes_it_unanswered(
     net: Net, unanswered_first: bool
 ) -> None:
-    refused, dark = local(unused_port(), unused_port())
-    net.addresses = [dark, refused] if unanswered_first else [refused, dark]
-    no_way = OSError(errno.EHOSTUNREACH, "no route to host")
-    net.on_connect = lambda address: no_way if address == dark else None
-    with pytest.raises(Unanswered, match="EHOSTUNREACH"):
+    refused, unreachable = local(unused_port(), unused_port())
+    net.addresses = [unreachable, refused] if unanswered_first else [refused, unreachable]
+    no_route = OSError(errno.EHOSTUNREACH, "no route to host")
+    net.on_connect = lambda address: no_route if address == unreachable else None
+    with pytest.raises(DialUnanswered, match="EHOSTUNREACH"):
         await connect(net)
 
 
-async def test_a_peer_that_accepts_nobody_is_unanswered(net: Net) -> None:
-    with full_port() as port, pytest.raises(Unanswered, match="too long"):
+async def test_a_peer_that_accepts_no_connection_is_unanswered(net: Net) -> None:
+    with full_port() as port, pytest.raises(DialUnanswered, match="too long"):
         await connect(net, port=port, seconds=0.05)
 
 
 @pytest.mark.parametrize(
     "number", [errno.ETIMEDOUT, errno.EHOSTUNREACH, errno.ENETUNREACH, errno.EHOSTDOWN]
 )
-async def test_no_way_to_the_peer_is_unanswered(net: Net, number: int) -> None:
-    net.on_connect = lambda address: OSError(number, "no way")
-    with pytest.raises(Unanswered):
+async def test_no_route_to_the_peer_is_unanswered(net: Net, number: int) -> None:
+    net.on_connect = lambda address: OSError(number, "no route")
+    with pytest.raises(DialUnanswered):
         await connect(net)
 
 
@@ -107,19 +108,63 @@ async def test_an_error_of_this_machine_says_nothing_about_the_peer(net: Net, nu
     assert type(caught.value) is DialError
 
 
-async def test_a_name_that_no_host_bears_is_refused(net: Net) -> None:
+async def test_an_unknown_host_name_is_refused(net: Net) -> None:
     net.addresses = socket.gaierror(socket.EAI_NONAME, "unknown")
-    with pytest.raises(Refused):
+    with pytest.raises(DialRefused):
         await connect(net, "gone.example")
 
 
-async def test_a_name_server_that_does_not_answer_leaves_the_peer_unanswered(net: Net) -> None:
+async def test_a_name_server_without_an_answer_is_unanswered(net: Net) -> None:
     net.addresses = socket.gaierror(socket.EAI_AGAIN, "try again")
-    with pytest.raises(Unanswered):
+    with pytest.raises(DialUnanswered):
         await connect(net, "node.example")
 
 
 @pytest.mark.parametrize("host", ["..", "a" * 64 + ".example", "no\0de"])
-async def test_a_name_that_cannot_be_one_is_refused(net: Net, host: str) -> None:
-    with pytest.raises(Refused):
+async def test_an_invalid_host_name_is_refused(net: Net, host: str) -> None:
+    with pytest.raises(DialRefused):
         await connect(net, host)
+
+
+# --- keepalive ----------------------------------------------------------------------------------
+
+on_linux = pytest.mark.skipif(sys.platform != "linux", reason="the names are Linux's")
+
+EXPECTED = {
+    "SO_KEEPALIVE": 1,
+    "TCP_KEEPIDLE": 300,
+    "TCP_KEEPINTVL": 60,
+    "TCP_KEEPCNT": 4,
+    "TCP_USER_TIMEOUT": 60_000,
+}
+
+
+def options(sock: socket.socket) -> dict[str, int]:
+    def option(name: str) -> int:
+        level = socket.SOL_SOCKET if name.startswith("SO_") else socket.IPPROTO_TCP
+        return sock.getsockopt(level, getattr(socket, name))
+
+    return {name: option(name) for name in EXPECTED}
+
+
+@on_linux
+def test_an_accepted_socket_has_the_options_of_the_listening_one() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        enable_keepalive(listening)
+        with socket.create_connection(listening.getsockname()), listening.accept()[0] as accepted:
+            assert options(accepted) == EXPECTED
+
+
+@on_linux
+def test_times_are_seconds() -> None:
+    with socket.socket() as sock:
+        enable_keepalive(sock, idle=10, interval=2, count=3, unacknowledged=7)
+        assert list(options(sock).values()) == [1, 10, 2, 3, 7000]
+
+
+@on_linux
+def test_options_unknown_to_the_platform_are_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delattr(socket, "TCP_USER_TIMEOUT")
+    with socket.socket() as sock:
+        enable_keepalive(sock)
+        assert sock.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE) == 1

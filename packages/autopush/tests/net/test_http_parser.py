@@ -1,12 +1,13 @@
-"""What the HTTP shell refuses: the status, the closed connection, and the answer that arrives."""
+"""Bad requests: the status of each, the closed connection, and the answer that arrives."""
 
 import asyncio
 
 import pytest
 
-from autopush.net.http import Limits
-from autopush.net.http_reader import RequestReader
+from autopush.net.http_messages import Limits, Request, Response, Upgrade
+from autopush.net.http_parser import RequestParser
 from support.http_shell import MAX_BODY, Shell, echo, read_answers, receive, serving
+from support.referents import held_by
 
 BOTH_LOOPS = True
 HOST = "Host: h\r\n"
@@ -140,7 +141,7 @@ def test_the_limits_themselves_are_allowed() -> None:
         assert [answer.status for answer in answers] == [200]
 
 
-def test_small_limits_are_kept_too() -> None:
+def test_small_limits_apply_too() -> None:
     limits = {"max_header_lines": 3, "max_header_line": 40, "max_head": 60}
     for status, data in (
         (200, request("A: b", "C: d")),
@@ -159,10 +160,11 @@ def test_small_limits_are_kept_too() -> None:
     ids=["one name", "many names", "a usual name"],
 )
 def test_header_lines_are_counted_as_they_come(lines: bytes) -> None:
-    reader = RequestReader(Limits(max_body=MAX_BODY), "")
-    reader.feed(b"GET / HTTP/1.1\r\n" + lines)
-    assert reader.refusal == (431, "more than 100 header lines")
-    assert len(reader._headers or ()) <= 100
+    parser = RequestParser(Limits(max_body=MAX_BODY), "")
+    parser.feed(b"GET / HTTP/1.1\r\n" + lines)
+    assert parser.error == (431, "more than 100 header lines")
+    (headers,) = held_by(parser, dict)
+    assert len(headers) <= 100
 
 
 def trailers(count: int) -> bytes:
@@ -170,13 +172,13 @@ def trailers(count: int) -> bytes:
 
 
 def test_trailers_are_counted_but_not_kept() -> None:
-    reader = RequestReader(Limits(max_body=MAX_BODY), "")
-    reader.feed(trailers(90)[:-2])
-    assert reader._headers is None
-    assert not reader.stopped
-    reader.feed(b"X: a\r\n" * 12)
-    assert reader.refusal == (431, "more than 100 header lines")
-    assert reader.ready == []
+    parser = RequestParser(Limits(max_body=MAX_BODY), "")
+    parser.feed(trailers(90)[:-2])
+    assert held_by(parser, dict) == []
+    assert not parser.stopped
+    parser.feed(b"X: a\r\n" * 12)
+    assert parser.error == (431, "more than 100 header lines")
+    assert parser.ready == []
 
 
 def test_trailers_do_not_count_for_the_head_nor_for_the_next_request() -> None:
@@ -192,7 +194,7 @@ def test_no_body_is_read_that_was_announced_too_large() -> None:
     assert read_answers(bytes(transport.written))[0].status == 413
 
 
-def test_a_refused_client_may_go_on_sending_for_a_bounded_while() -> None:
+def test_a_rejected_client_may_go_on_sending_for_a_limited_time() -> None:
     states = []
     shell = Shell()
     transport = shell.connect()
@@ -223,16 +225,17 @@ async def test_a_client_that_sends_a_large_body_can_read_its_413(size: int) -> N
 
 
 async def test_the_answers_before_a_bad_request_come_first() -> None:
-    go = asyncio.Event()
+    started, go = asyncio.Event(), asyncio.Event()
 
-    async def waits(request: object) -> object:
+    async def waits(request: Request) -> Response | Upgrade:
+        started.set()
         await go.wait()
-        return await echo(request)  # type: ignore[arg-type]
+        return echo(request)
 
-    async with serving(waits) as here:  # type: ignore[arg-type]
+    async with serving(waits) as here:
         reader, writer = await asyncio.open_connection("127.0.0.1", here.port)
         writer.write(GET + GET + b"nonsense\r\n\r\n" + GET)
-        await asyncio.sleep(0.01)
+        await started.wait()
         go.set()
         data = await asyncio.wait_for(reader.read(), 5)
         assert [answer.status for answer in read_answers(data)] == [200, 200, 400]

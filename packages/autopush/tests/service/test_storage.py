@@ -1,5 +1,6 @@
-"""Opening the store: which tables it gets, and what is said when it cannot be opened."""
+"""The store: which tables it gets, what is reported when it cannot be opened, its rotation."""
 
+import asyncio
 import os
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -7,8 +8,14 @@ from pathlib import Path
 import pytest
 
 from autopush.clock import Clock
-from autopush.service import opening
-from autopush.service.opening import check_store, open_store, open_tables, table_plan
+from autopush.service import storage
+from autopush.service.storage import (
+    check_store,
+    open_store,
+    open_tables,
+    rotate_monthly,
+    table_plan,
+)
 from autopush.settings import Settings, StartupError
 from autopush.store import TablePlan
 from keytables import (
@@ -22,6 +29,8 @@ from keytables import (
 )
 from support.clocks import ManualClock
 from support.memory_engine import MemoryEngine, MemoryTable
+
+TIMEOUT = 10
 
 
 class FailingEngine(MemoryEngine):
@@ -112,14 +121,14 @@ async def test_what_keeps_it_from_opening_is_one_line_that_names_the_store(
         assert url == "dynamodb://eu-west-1"
         return engine
 
-    monkeypatch.setattr(opening, "open_engine", open_engine)
+    monkeypatch.setattr(storage, "open_engine", open_engine)
     with pytest.raises(StartupError) as caught:
         await do(settings, ManualClock())
     assert str(caught.value) == f"cannot open the store dynamodb://eu-west-1: {error}"
     assert engine.closed == 1
 
 
-async def test_an_operation_that_does_not_work_is_told_with_the_right_it_needs(
+async def test_an_operation_that_does_not_work_is_reported_with_the_permission_it_needs(
     settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     engine = FailingEngine(AccessRefused("PutItem", "storage"), on_open=False)
@@ -127,7 +136,7 @@ async def test_an_operation_that_does_not_work_is_told_with_the_right_it_needs(
     async def open_engine(url: str, *, clock: object) -> Engine:
         return engine
 
-    monkeypatch.setattr(opening, "open_engine", open_engine)
+    monkeypatch.setattr(storage, "open_engine", open_engine)
     with pytest.raises(StartupError) as caught:
         await check_store(settings, ManualClock())
     assert "dynamodb://eu-west-1: " in str(caught.value)
@@ -141,3 +150,29 @@ async def test_a_url_that_is_not_to_be_shown_is_not_shown(tmp_path: Path) -> Non
         await open_tables(settings, ManualClock())
     assert "geheim" not in str(caught.value)
     assert "http://HOST:PORT" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("error", "level"), [(Throttled("too much"), "warning"), (RuntimeError("a defect"), "error")]
+)
+async def test_a_rotation_that_failed_is_logged_and_tried_again(
+    end_logs: Callable[[], str], error: Exception, level: str
+) -> None:
+    tries = 0
+    succeeded = asyncio.Event()
+
+    async def rotate() -> None:
+        nonlocal tries
+        tries += 1
+        if tries < 3:
+            raise error
+        succeeded.set()
+
+    rotation = asyncio.create_task(rotate_monthly(rotate, interval=0))
+    await asyncio.wait_for(succeeded.wait(), TIMEOUT)
+    rotation.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await rotation
+    lines = end_logs().splitlines()
+    assert len(lines) == 2
+    assert all(f'"level":"{level}"' in line and str(error) in line for line in lines)

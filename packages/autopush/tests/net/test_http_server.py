@@ -1,4 +1,4 @@
-"""The HTTP shell in ordinary use: answers, order, upgrades, pauses, deadlines, the end."""
+"""The HTTP server: requests, answers, order, upgrades, pauses, deadlines, shutdown."""
 
 import asyncio
 import contextlib
@@ -6,20 +6,20 @@ import gc
 import socket
 import struct
 import sys
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Coroutine
 from pathlib import Path
 from typing import cast
 
 import aiohttp
 import pytest
 
-from autopush.net.handshake import Accepted, accept
-from autopush.net.http import HttpServer, Request, Response, Upgrade, header_block
-from autopush.net.http_connection import HttpConnection
-from autopush.net.turns import SECONDS, STEPS
+from autopush.net.handshake import HandshakeAccepted, accept
+from autopush.net.http_messages import Answer, Request, Response, Upgrade, header_block
+from autopush.net.http_server import HttpConnection, HttpServer
+from autopush.net.timers import MAX_SECONDS, MAX_STEPS
 from support.http_shell import (
     MAX_BODY,
-    Answer,
+    ReceivedResponse,
     Serving,
     Shell,
     Transport,
@@ -58,7 +58,7 @@ class Client:
     def send(self, data: bytes) -> None:
         self.writer.write(data)
 
-    async def answer(self) -> Answer:
+    async def answer(self) -> ReceivedResponse:
         head = await self.reader.readuntil(b"\r\n\r\n")
         length = 0
         for line in head.lower().split(b"\r\n"):
@@ -82,7 +82,7 @@ async def until(condition: Callable[[], bool]) -> None:
         await asyncio.sleep(0.001)
 
 
-async def talk(here: Serving, *chunks: bytes, count: int) -> list[Answer]:
+async def talk(here: Serving, *chunks: bytes, count: int) -> list[ReceivedResponse]:
     client = await Client.connect(here)
     for chunk in chunks:
         client.send(chunk)
@@ -101,7 +101,7 @@ def one(*chunks: bytes) -> Request:
     return shell.requests[0]
 
 
-def test_a_request_arrives_whole() -> None:
+def test_a_request_has_all_its_parts() -> None:
     request = one(post(b"body", "TTL:  60 \t", "X-Odd-Name: \xe9", path="/w/%41?x=1&y=/?"))
     assert (request.method, request.path, request.query) == ("POST", "/w/%41", "x=1&y=/?")
     assert request.body == b"body"
@@ -159,7 +159,7 @@ def test_the_asterisk_is_for_options() -> None:
 
 
 async def test_the_peer_is_the_clients_address() -> None:
-    async def peer(request: Request) -> Response:
+    def peer(request: Request) -> Response:
         return Response(200, request.peer.encode())
 
     async with serving(peer) as here:
@@ -175,7 +175,7 @@ def test_line_ends_before_a_request_are_ignored() -> None:
 
 
 def answer_with(response: Response) -> Shell:
-    async def handler(request: Request) -> Response:
+    def handler(request: Request) -> Response:
         return response
 
     return Shell(handler)
@@ -291,8 +291,8 @@ async def test_a_handler_that_is_cancelled_is_answered_503() -> None:
         assert [answer.status for answer in await talk(here, GET, count=1)] == [503]
 
 
-def test_an_upgrade_nobody_asked_for_is_a_crash() -> None:
-    async def handler(request: Request) -> Upgrade:
+def test_an_upgrade_that_was_not_offered_is_a_crash() -> None:
+    def handler(request: Request) -> Upgrade:
         return Upgrade((), asyncio.Protocol)
 
     shell = Shell(handler)
@@ -345,7 +345,7 @@ async def test_pipelined_requests_are_answered_in_order_one_at_a_time() -> None:
         await client.close()
 
 
-async def test_a_client_that_goes_on_sending_is_not_read_while_it_waits() -> None:
+async def test_a_client_is_not_read_while_its_handler_is_suspended() -> None:
     gate = Gate()
     async with serving(gate.__call__) as here:
         client = await Client.connect(here)
@@ -383,26 +383,22 @@ def turns(shell: Shell, transport: Transport, data: bytes) -> list[int]:
 
 @pytest.mark.parametrize("before", [b"", GET[:9]], ids=["at once", "behind half a head"])
 @pytest.mark.parametrize("many", [200, 1000, 5000], ids=["short read", "read", "large read"])
-def test_pipelined_requests_take_a_share_of_each_turn(before: bytes, many: int) -> None:
+def test_pipelined_requests_take_one_time_slice_of_each_turn(before: bytes, many: int) -> None:
     shell = Shell()
     transport = shell.connect()
     receive(transport, before)
     counts = turns(shell, transport, (GET * many)[len(before) :])
-    assert max(counts) <= STEPS + 1
+    assert max(counts) <= MAX_STEPS + 1
     assert sum(counts) == many
     assert len(read_answers(bytes(transport.written))) == many
     assert 75 <= closed_after(shell, transport) <= 76
 
 
-def test_the_share_is_of_time_too(monkeypatch: pytest.MonkeyPatch) -> None:
-    now = 0.0
-
-    async def slow(request: Request) -> Response:
-        nonlocal now
-        now += SECONDS * 0.6
+def test_a_time_slice_is_limited_in_seconds_too() -> None:
+    def slow(request: Request) -> Response:
+        shell.clock.busy += MAX_SECONDS * 0.6
         return Response(200)
 
-    monkeypatch.setattr("autopush.net.turns.now", lambda: now)
     shell = Shell(slow)
     counts = turns(shell, shell.connect(), GET * 20)
     assert max(counts) <= 4
@@ -415,8 +411,8 @@ def test_a_large_read_waits_for_the_next_turn() -> None:
     assert turns(shell, shell.connect(), post(b"x" * 70_000) + GET) == [0, 2]
 
 
-def test_after_a_used_up_share_the_client_may_not_read_or_have_gone() -> None:
-    async def large(request: Request) -> Response:
+def test_after_a_time_slice_the_client_may_not_read_or_have_gone() -> None:
+    def large(request: Request) -> Response:
         return Response(200, b"x" * 1000)
 
     shell = Shell(large)
@@ -426,7 +422,7 @@ def test_after_a_used_up_share_the_client_may_not_read_or_have_gone() -> None:
     transport.protocol.pause_writing()
     done = len(shell.requests)
     shell.clock.turn()
-    assert len(shell.requests) == done  # stalled: the share's end does not matter
+    assert len(shell.requests) == done  # the client does not read: the next turn changes nothing
     transport.unstick()
     transport.protocol.resume_writing()
     transport.reset()
@@ -436,7 +432,7 @@ def test_after_a_used_up_share_the_client_may_not_read_or_have_gone() -> None:
     assert len(shell.server.wheel) == 0
 
 
-async def test_a_flood_does_not_make_the_loop_wait() -> None:
+async def test_a_flood_does_not_block_the_loop() -> None:
     """However much one socket has to be read, other callbacks have their turn in between."""
     turn = most = in_turn = answered = 0
 
@@ -446,7 +442,7 @@ async def test_a_flood_does_not_make_the_loop_wait() -> None:
         in_turn = 0
         ticker[0] = loop.call_soon(tick)
 
-    async def count(request: Request) -> Response:
+    def count(request: Request) -> Response:
         nonlocal most, in_turn, answered
         in_turn += 1
         answered += 1
@@ -463,7 +459,7 @@ async def test_a_flood_does_not_make_the_loop_wait() -> None:
         ticker[0].cancel()
         client.writer.close()
         drain.cancel()
-    assert most <= 3 * STEPS  # the end of one share, a read, the beginning of the next
+    assert most <= 3 * MAX_STEPS  # the end of one slice, a read, the beginning of the next
     assert turn > 100
 
 
@@ -611,13 +607,20 @@ class Taker(asyncio.Protocol):
         self.transport.write(data.upper())
 
 
-async def upgrading(request: Request) -> Response | Upgrade:
-    if "late" in request.query:
-        await asyncio.sleep(0)
+def upgrading(request: Request) -> Answer | Coroutine[None, None, Answer]:
+    return answer_late(request) if "late" in request.query else upgraded(request)
+
+
+async def answer_late(request: Request) -> Answer:
+    await asyncio.sleep(0)
+    return upgraded(request)
+
+
+def upgraded(request: Request) -> Answer:
     if request.path != "/ws":
         return Response(200, describe(request))
     answer = accept(request.method, request.http_version, request.headers)
-    if not isinstance(answer, Accepted):
+    if not isinstance(answer, HandshakeAccepted):
         return Response(answer.status, headers=answer.headers)
     return Upgrade(answer.headers, Taker)
 
@@ -641,7 +644,7 @@ def test_the_new_protocol_may_stop_reading_at_once() -> None:
         def data_received(self, data: bytes) -> None:
             self.transport.pause_reading()
 
-    async def handler(request: Request) -> Upgrade:
+    def handler(request: Request) -> Upgrade:
         return Upgrade((("upgrade", "x"),), Deaf)
 
     shell = Shell(handler)
@@ -665,20 +668,21 @@ async def test_an_upgrade_over_a_socket(late: str) -> None:
         await client.close()
 
 
-async def test_what_comes_while_the_upgrade_is_considered_is_kept() -> None:
+async def test_input_during_the_handler_of_an_upgrade_is_kept() -> None:
     considered, go = asyncio.Event(), asyncio.Event()
 
     async def slow(request: Request) -> Response | Upgrade:
-        considered.set()
-        await go.wait()
-        return await upgrading(request)
+        if request.upgrade:
+            considered.set()
+            await go.wait()
+        return upgraded(request)
 
     async with serving(slow) as here:
         client = await Client.connect(here)
         client.send(UPGRADE + b"a")
         await considered.wait()
         client.send(b"b" * 300_000)
-        await asyncio.sleep(0.05)
+        await talk(here, GET, count=1)  # the loop has polled the sockets meanwhile
         go.set()
         assert (await client.answer()).status == 101
         assert await client.reader.readexactly(300_001) == b"A" + b"B" * 300_000
@@ -689,7 +693,7 @@ def test_after_an_upgrade_http_is_garbage() -> None:
     shell = Shell(upgrading)
     transport = shell.connect()
     held = gc.get_referents(transport.protocol)
-    (reader,) = [each for each in held if type(each).__name__ == "RequestReader"]
+    (reader,) = [each for each in held if type(each).__name__ == "RequestParser"]
     (parser,) = [x for x in gc.get_referents(reader) if type(x).__name__ == "HttpRequestParser"]
     del held, reader
     gc.disable()
@@ -740,7 +744,7 @@ def test_a_protocol_that_cannot_be_made_is_a_500() -> None:
     def fails() -> asyncio.Protocol:
         raise RuntimeError("no")
 
-    async def handler(request: Request) -> Upgrade:
+    def handler(request: Request) -> Upgrade:
         return Upgrade((("upgrade", "x"),), fails)
 
     shell = Shell(handler)
@@ -760,14 +764,14 @@ def closed_after(shell: Shell, transport: Transport, limit: float = 300) -> floa
     return shell.clock.time() - start
 
 
-def test_an_unused_connection_is_closed_without_a_word() -> None:
+def test_an_unused_connection_is_closed_without_a_response() -> None:
     shell = Shell()
     transport = shell.connect()
     assert 75 <= closed_after(shell, transport) <= 76
     assert transport.written == b""
 
 
-def test_the_wait_for_a_request_begins_with_the_last_answer() -> None:
+def test_the_idle_timeout_begins_with_the_last_answer() -> None:
     shell = Shell()
     transport = shell.connect()
     for _ in range(5):
@@ -794,7 +798,7 @@ def test_a_slow_head_is_answered_408(used: bytes, part: bytes) -> None:
     assert closed_after(shell, transport) < 3
 
 
-def test_a_trickling_head_gains_no_time() -> None:
+def test_a_head_sent_byte_by_byte_has_the_same_deadline() -> None:
     shell = Shell()
     transport = shell.connect()
     sent = 0
@@ -818,7 +822,7 @@ def test_a_slow_body_is_answered_408() -> None:
     assert read_answers(bytes(transport.written))[0].status == 408
 
 
-def test_a_slow_handler_is_not_hurried() -> None:
+def test_a_slow_handler_has_no_deadline() -> None:
     async def never_mind() -> None:
         gate = Gate()
         shell = Shell(gate.__call__)
@@ -834,7 +838,7 @@ def test_a_slow_handler_is_not_hurried() -> None:
 
 
 def test_a_client_that_does_not_read_is_paused_then_dropped() -> None:
-    async def large(request: Request) -> Response:
+    def large(request: Request) -> Response:
         return Response(200, b"x" * 10_000)
 
     shell = Shell(large)
@@ -850,7 +854,7 @@ def test_a_client_that_does_not_read_is_paused_then_dropped() -> None:
 
 
 def test_a_client_that_reads_again_gets_everything() -> None:
-    async def large(request: Request) -> Response:
+    def large(request: Request) -> Response:
         return Response(200, b"x" * 10_000)
 
     shell = Shell(large)
@@ -906,8 +910,9 @@ async def test_shutdown_closes_idle_connections_and_finishes_requests_under_way(
         await idle.answer()
         busy.send(get("/wait") + get("/next"))
         reading.send(post(b"abc")[:-1])
-        await until(lambda: len(gate.started) == 2 and here.server.connections == 3)
-        await asyncio.sleep(0.01)
+        await talk(here, get("/"), count=1)  # the loop has polled the sockets meanwhile
+        await until(lambda: here.server.connections == 3)
+        assert "/wait" in gate.started
         ending = asyncio.ensure_future(here.server.shutdown(5))
         assert await idle.rest() == b""
         assert not ending.done()

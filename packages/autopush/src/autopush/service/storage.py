@@ -1,18 +1,28 @@
-"""Opening the store that the settings name.
+"""The store that the settings name: opened, checked, and its monthly tables rotated.
 
-Rule: whatever is wrong with it is one line that names the store and holds no secret.
+Rule: whatever is wrong with it at the start is one line that names the store and holds no secret.
 """
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Final
 
 from autopush.clock import Clock
 from autopush.settings import Settings, StartupError
 from autopush.store import PushStore, TablePlan
 from autopush.store.preflight import PreflightFailed, preflight
+from autopush.telemetry import logs
 from keytables import Capacity, Engine, KeytablesError
 from keytables.stores import open_engine
 
+ROTATION_INTERVAL: Final = 60.0
+"""Seconds between two looks at the calendar."""
+
+_log = logs.get(__name__)
+
 
 def table_plan(settings: Settings) -> TablePlan:
-    """Which tables there are to be, and what they may use up."""
+    """The tables that the settings ask for, with their names and capacities."""
     return TablePlan(
         router=settings.router_tablename,
         storage=settings.storage_tablename,
@@ -24,22 +34,17 @@ def table_plan(settings: Settings) -> TablePlan:
     )
 
 
-def _capacity(settings: Settings, table: str) -> Capacity | None:
-    units = settings.units(table)
-    return None if units is None else Capacity(*units)
-
-
 async def open_tables(settings: Settings, clock: Clock) -> Engine:
-    """Open the engine, for what works on tables without being the service.
+    """Open the engine alone, as commands need it that work on tables.
 
     :raises StartupError: it cannot be opened
     """
     try:
         return await open_engine(settings.store_url, clock=clock)
-    except ValueError as error:  # of a URL that is not to be shown, then
+    except ValueError as error:  # its text does not repeat the URL, which may hold a password
         raise StartupError(f"store: {error}") from error
     except KeytablesError as error:
-        raise _refused(settings, error) from error
+        raise _startup_error(settings, error) from error
 
 
 async def open_store(settings: Settings, clock: Clock) -> PushStore:
@@ -49,20 +54,20 @@ async def open_store(settings: Settings, clock: Clock) -> PushStore:
     """
     engine = await open_tables(settings, clock)
     try:
-        return await _open_on(engine, settings, clock)
+        return await _open_push_store(engine, settings, clock)
     except BaseException:
         await engine.close()
         raise
 
 
 async def check_store(settings: Settings, clock: Clock) -> None:
-    """Open the store and try every operation that the service needs, once for all workers.
+    """Open the store and try every operation that the service needs, before any worker starts.
 
     :raises StartupError: it cannot be opened, or one of them does not work
     """
     engine = await open_tables(settings, clock)
     try:
-        store = await _open_on(engine, settings, clock)
+        store = await _open_push_store(engine, settings, clock)
         await preflight(
             engine,
             store.plan,
@@ -76,14 +81,36 @@ async def check_store(settings: Settings, clock: Clock) -> None:
         await engine.close()
 
 
-async def _open_on(engine: Engine, settings: Settings, clock: Clock) -> PushStore:
+async def rotate_monthly(
+    rotate: Callable[[], Awaitable[None]], interval: float = ROTATION_INTERVAL
+) -> None:
+    """Have the store look at the calendar each minute.
+
+    Rule: it never stops; what fails is logged and tried again a minute later.
+    """
+    while True:
+        await asyncio.sleep(interval)
+        try:
+            await rotate()
+        except KeytablesError as error:
+            _log.warning("The message table of a month could not be made", reason=str(error))
+        except Exception as error:  # noqa: BLE001 - without this it would never rotate again
+            _log.exception("Unexpected error", error=error, where="rotate_monthly")
+
+
+async def _open_push_store(engine: Engine, settings: Settings, clock: Clock) -> PushStore:
     try:
         return await PushStore.open(
             engine, table_plan(settings), key_hash=settings.key_hash, clock=clock
         )
     except KeytablesError as error:
-        raise _refused(settings, error) from error
+        raise _startup_error(settings, error) from error
 
 
-def _refused(settings: Settings, error: KeytablesError) -> StartupError:
+def _startup_error(settings: Settings, error: KeytablesError) -> StartupError:
     return StartupError(f"cannot open the store {settings.store_place}: {error}")
+
+
+def _capacity(settings: Settings, table: str) -> Capacity | None:
+    units = settings.units(table)
+    return None if units is None else Capacity(*units)

@@ -1,0 +1,330 @@
+"""HTTP/1.1 requests from bytes, without I/O (RFC 9112): httptools with our limits and checks.
+
+Rule: whatever is wrong with a request becomes a status and a reason in `error`, never an exception;
+after it nothing more is parsed.
+
+The caller feeds slices no longer than `slice_size`, the smallest limit of a head. A head inside one
+slice is therefore within the limits without counting; only one that spans slices is measured.
+"""
+
+from typing import Final, Never
+
+from httptools import HttpParserError, HttpParserUpgrade, HttpRequestParser
+
+from autopush.net.http_messages import Limits, Request
+
+IDLE, HEAD, BODY, AWAITING_CONTINUE = range(4)
+"""Phases. `IDLE`: between two requests. `AWAITING_CONTINUE`: the client waits for 100 Continue
+before it sends the body."""
+
+_MAX_SLICE: Final = 8192  # some 300 of the shortest requests, parsed without a break
+_MAX_METHOD: Final = 32  # with line ends before it; a slice may end within
+_FRAMING_PER_BYTE: Final = 8  # of chunked bodies: room for chunks of one byte
+
+_METHODS: Final = {
+    name.encode(): name for name in ("GET", "HEAD", "POST", "PUT", "DELETE", "OPTIONS", "PATCH")
+}
+
+_COMMON_HEADERS: Final = """
+    Accept Accept-Encoding Accept-Language Authorization Cache-Control Connection Content-Encoding
+    Content-Length Content-Type Cookie Crypto-Key Encryption Encryption-Key Expect Forwarded Host
+    If-None-Match Keep-Alive Origin Pragma Prefer Referer Sec-Fetch-Dest Sec-Fetch-Mode
+    Sec-Fetch-Site Sec-WebSocket-Extensions Sec-WebSocket-Key Sec-WebSocket-Protocol
+    Sec-WebSocket-Version Topic Transfer-Encoding TTL Upgrade Urgency User-Agent X-Forwarded-For
+    X-Forwarded-Proto X-Real-IP
+"""
+_MAX_CACHED_NAMES: Final = 512
+_MAX_CACHED_NAME: Final = 40
+
+_names: dict[bytes, str] = {}
+"""Header names as sent, to lower case: the common ones, then what clients send, up to a bound."""
+for _name in _COMMON_HEADERS.split():
+    for _spelling in (_name, _name.lower(), _name.title()):
+        _names[_spelling.encode()] = _name.lower()
+
+
+def _header_name(name: bytes) -> str:
+    """The lower-case form of a name that is not in `_names`."""
+    text = name.decode("latin-1").lower()
+    if len(_names) < _MAX_CACHED_NAMES and len(name) <= _MAX_CACHED_NAME:
+        _names[name] = text
+    return text
+
+
+def _split_target(method: str, target: str) -> tuple[str, str] | None:
+    """Host (or "") and path with query of a target in absolute or asterisk form, None for others.
+
+    RFC 9112 section 3.2; the asterisk is for OPTIONS alone.
+    """
+    if target == "*":
+        return ("", "*") if method == "OPTIONS" else None
+    scheme, separator, rest = target.partition("://")
+    if not separator or scheme.lower() not in ("http", "https"):
+        return None
+    end = len(rest)
+    for mark in "/?":
+        found = rest.find(mark)
+        if 0 <= found < end:
+            end = found
+    host, path = rest[:end], rest[end:]
+    if not host:
+        return None
+    return host, path if path.startswith("/") else "/" + path
+
+
+class _StopParsing(Exception):  # noqa: N818 - not an error, the way out of httptools
+    """Raised in a callback of httptools once `error` is set."""
+
+
+def slice_size(limits: Limits) -> int:
+    """The largest slice that may be fed under these limits."""
+    return max(1, min(_MAX_SLICE, limits.max_header_line, limits.max_head) - _MAX_METHOD)
+
+
+class RequestParser:
+    """The requests of one connection.
+
+    `ready` holds the complete ones, oldest first; `error` is the (status, reason) that ends the
+    connection. `unparsed` is not None once a head offers an upgrade: nothing after that head is
+    parsed until `decline_upgrade`, and `unparsed` is what followed it in its slice. `stopped`: one
+    of the two is set.
+    """
+
+    __slots__ = (
+        "_body",
+        "_headers",
+        "_limits",
+        "_lines_left",
+        "_parser",
+        "_phase_bytes",
+        "_repeating_head",
+        "_request",
+        "_url",
+        "error",
+        "peer",
+        "phase",
+        "ready",
+        "stopped",
+        "unparsed",
+    )
+
+    def __init__(self, limits: Limits, peer: str) -> None:
+        self._limits = limits
+        self.peer = peer
+        self.ready: list[Request] = []
+        self.error: tuple[int, str] | None = None
+        self.unparsed: bytes | None = None
+        self.stopped = False
+        self._parser = HttpRequestParser(self)
+        self.phase = IDLE
+        self._phase_bytes = 0  # bytes of whole slices since the phase began
+        self._url = b""
+        self._headers: dict[str, str] | None = None  # of the head, while it is parsed
+        self._lines_left = 0  # header lines still allowed in the head, then in the trailer section
+        self._body: bytes | bytearray = b""
+        self._request: Request | None = None
+        self._repeating_head = False
+
+    def feed(self, data: bytes | memoryview) -> None:
+        """Parse one slice. Must not be called while `stopped`."""
+        continued = self.phase
+        if continued:
+            self._phase_bytes += len(data)
+        try:
+            self._parser.feed_data(data)
+            if continued and self.phase:
+                self._check_partial_size()
+        except HttpParserUpgrade as stop:
+            self._on_upgrade_offered(bytes(data[stop.args[0] :]))
+        except HttpParserError as exc:
+            self.stopped = True
+            if self.error is None:
+                self.error = (400, str(exc))
+        except _StopParsing:
+            pass
+
+    def decline_upgrade(self) -> bytes:
+        """Continue with HTTP after an upgrade was offered; returns what is to be fed next."""
+        unparsed = self.unparsed or b""
+        self.unparsed = None
+        self.stopped = False
+        self._parser = HttpRequestParser(self)
+        return unparsed
+
+    def close(self) -> None:
+        """Drop the parser, which refers to this object: a cycle."""
+        del self._parser
+
+    # -- callbacks of httptools ------------------------------------------------------------------
+
+    def on_url(self, url: bytes) -> None:
+        if self.phase == IDLE:
+            self.phase = HEAD
+            self._phase_bytes = 0
+            self._url = url
+            self._headers = {}
+            self._lines_left = self._limits.max_header_lines
+        else:
+            self._url += url
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        self._lines_left = lines_left = self._lines_left - 1
+        if lines_left < 0:
+            self._reject(431, f"more than {self._limits.max_header_lines} header lines")
+        headers = self._headers
+        if headers is None:  # a trailer field: dropped
+            return
+        try:
+            key = _names[name]
+        except KeyError:
+            key = _header_name(name)
+        if key in headers:
+            if key == "host":
+                self._reject(400, "more than one Host header")
+            headers[key] += ", " + value.rstrip().decode("latin-1")
+        else:
+            headers[key] = value.rstrip().decode("latin-1")
+
+    def on_headers_complete(self) -> None:
+        headers = self._headers
+        self._headers = None
+        self._lines_left = self._limits.max_header_lines
+        self.phase = BODY
+        if headers is None:  # made by `_on_upgrade_offered`: the true head was parsed before
+            self._repeating_head = False
+            return
+        if self._phase_bytes:
+            self._check_head_size(headers)
+            self._phase_bytes = 0
+        keep_alive = self._parser.should_keep_alive()
+        http10 = False
+        if not keep_alive or "connection" in headers:  # else it can only be HTTP/1.1
+            version = self._parser.get_http_version()
+            http10 = version == "1.0"
+            if not http10 and version != "1.1":
+                self._reject(400, "the HTTP version is neither 1.1 nor 1.0")
+        method = _METHODS.get(self._parser.get_method())
+        if method is None:
+            self._reject(501, "method not implemented")
+        target = self._url.decode("latin-1")
+        if target[0] != "/":
+            target = self._absolute_form(method, target, headers)
+        if "host" not in headers and not http10:
+            self._reject(400, "missing Host header")
+        path, _, query = target.partition("?")
+        has_body = False
+        if "content-length" in headers:
+            has_body = self._body_follows(headers["content-length"])
+        elif "transfer-encoding" in headers:
+            has_body = True
+            if http10:
+                self._reject(400, "Transfer-Encoding in HTTP/1.0")
+            if headers["transfer-encoding"].lower() != "chunked":
+                self._reject(501, "the only transfer coding is chunked")
+        if "expect" in headers and not http10:
+            if headers["expect"].lower() != "100-continue":
+                self._reject(417, "the only expectation is 100-continue")
+            if has_body:
+                self.phase = AWAITING_CONTINUE
+        upgrade = False
+        if "upgrade" in headers:
+            if http10:
+                del headers["upgrade"]  # RFC 9110 section 7.8: ignored
+            if self._parser.should_upgrade():
+                # httptools stops after this head, but a body has to be parsed all the same.
+                self._repeating_head = has_body
+                upgrade = not has_body and not http10
+        self._request = Request(
+            method, path, query, headers, self.peer, keep_alive, b"", upgrade, http10
+        )
+
+    def on_body(self, data: bytes) -> None:
+        body = self._body
+        if len(body) + len(data) > self._limits.max_body:
+            self._reject(413, "body too large")
+        if not body:
+            self._body = data
+        elif type(body) is bytearray:
+            body += data
+        else:
+            self._body = bytearray(body)
+            self._body += data
+
+    def on_message_complete(self) -> None:
+        request = self._request
+        if request is None or self._repeating_head:
+            return
+        self._request = None
+        body = self._body
+        if body:
+            request.body = body if type(body) is bytes else bytes(body)
+            self._body = b""
+        self.phase = IDLE
+        self.ready.append(request)
+
+    # -- checks ----------------------------------------------------------------------------------
+
+    def _reject(self, status: int, reason: str) -> Never:
+        self.error = (status, reason)
+        self.stopped = True
+        raise _StopParsing
+
+    def _absolute_form(self, method: str, target: str, headers: dict[str, str]) -> str:
+        parts = _split_target(method, target)
+        if parts is None:
+            self._reject(400, "the request target is neither a path nor an http URL")
+        host, path = parts
+        if host and "host" in headers:
+            headers["host"] = host  # RFC 9112 section 3.2.2: it takes precedence
+        return path
+
+    def _body_follows(self, content_length: str) -> bool:
+        """Whether a body follows, of that Content-Length; httptools lets only digits pass."""
+        try:
+            length = int(content_length)
+        except ValueError:  # thousands of digits
+            self._reject(400, "unreadable Content-Length")
+        if length > self._limits.max_body:
+            self._reject(413, "body too large")
+        return length > 0
+
+    def _check_head_size(self, headers: dict[str, str]) -> None:
+        """Apply the limits to a head that came in several slices, however it was sliced."""
+        limits = self._limits
+        total = len(self._url)
+        if total > limits.max_header_line:
+            self._reject(414, "request target too long")
+        for name, value in headers.items():
+            line = len(name) + 2 + len(value)
+            if line > limits.max_header_line:
+                self._reject(431, "header line too long")
+            total += line + 2
+        if total > limits.max_head:
+            self._reject(431, "header block too large")
+
+    def _check_partial_size(self) -> None:
+        """Apply the limits to what is not complete yet, by the size of the slices within it."""
+        limits = self._limits
+        if self.phase == HEAD:
+            if self._phase_bytes > limits.max_head:
+                if not self._headers and len(self._url) > limits.max_header_line:
+                    self._reject(414, "request target too long")
+                self._reject(431, "header block too large")
+        elif self._phase_bytes > _FRAMING_PER_BYTE * limits.max_body + limits.max_head:
+            self._reject(413, "body too large with the framing of its chunks")
+
+    def _on_upgrade_offered(self, unparsed: bytes) -> None:
+        self.unparsed = unparsed
+        self.stopped = True
+        if not self._repeating_head:
+            return
+        # A body follows: a new parser gets a head of the same framing without the offer.
+        request = self._request
+        length = request.headers.get("content-length") if request is not None else None
+        framing = f"Content-Length: {length}" if length else "Transfer-Encoding: chunked"
+        phase = self.phase
+        data = self.decline_upgrade()
+        self._parser.feed_data(f"POST / HTTP/1.1\r\n{framing}\r\n\r\n".encode())
+        self.phase = phase
+        if data:
+            self.feed(data)

@@ -1,0 +1,116 @@
+"""TCP connections: connecting to a host and port, and probing of silent peers by the kernel.
+
+Rule: a refusal is not the same as no answer. A peer that refuses is known not to be there; one that
+does not answer may be alive and only unreachable from here.
+"""
+
+import asyncio
+import errno
+import socket
+from collections.abc import Callable
+from typing import Protocol, TypeVar
+
+P = TypeVar("P", bound=asyncio.BaseProtocol)
+
+_UNREACHABLE = frozenset({errno.ETIMEDOUT, errno.EHOSTUNREACH, errno.ENETUNREACH, errno.EHOSTDOWN})
+_UNKNOWN_HOST = frozenset({socket.EAI_NONAME, getattr(socket, "EAI_NODATA", socket.EAI_NONAME)})
+
+
+class DialError(Exception):
+    """Connecting failed, for a reason of this machine or of the network; the text says which.
+
+    DialError ── DialRefused · DialUnanswered
+    """
+
+
+class DialRefused(DialError):  # noqa: N818
+    """The peer's machine says that nothing listens there, or no host has that name."""
+
+
+class DialUnanswered(DialError):  # noqa: N818
+    """No answer: not in time, no route to the host, or none from the name server."""
+
+
+async def dial(
+    loop: asyncio.AbstractEventLoop, host: str, port: int, protocol: Callable[[], P], seconds: float
+) -> P:
+    """Connect to the first of the host's addresses that accepts, within so many seconds.
+
+    :raises DialError: none did; `DialRefused` only if every one of them refused
+    """
+    try:
+        return await asyncio.wait_for(_dial(loop, host, port, protocol), seconds)
+    except TimeoutError:
+        raise DialUnanswered("connecting took too long") from None
+    except ConnectionRefusedError:
+        raise DialRefused("the connection was refused") from None
+    except ValueError:  # it has a NUL, or a label that is too long
+        raise DialRefused("the host name is invalid") from None
+    except socket.gaierror as exc:
+        if exc.errno in _UNKNOWN_HOST:
+            raise DialRefused("no host has that name") from None
+        raise DialUnanswered("the host name cannot be looked up") from None
+    except OSError as exc:
+        kind = DialUnanswered if exc.errno in _UNREACHABLE else DialError
+        name = errno.errorcode.get(exc.errno or 0, type(exc).__name__)
+        raise kind(f"cannot connect: {name}") from None
+
+
+async def _dial(
+    loop: asyncio.AbstractEventLoop, host: str, port: int, protocol: Callable[[], P]
+) -> P:
+    failure: OSError | None = None
+    for family, kind, number, _, address in await loop.getaddrinfo(
+        host, port, type=socket.SOCK_STREAM
+    ):
+        sock = socket.socket(family, kind, number)
+        try:
+            sock.setblocking(False)
+            await loop.sock_connect(sock, address)
+            _, connected = await loop.create_connection(protocol, sock=sock)
+        except OSError as exc:
+            sock.close()
+            if failure is None or isinstance(failure, ConnectionRefusedError):
+                failure = exc
+        except BaseException:
+            sock.close()
+            raise
+        else:
+            return connected
+    raise failure or socket.gaierror(socket.EAI_NONAME, "no address")
+
+
+class HasSocketOptions(Protocol):
+    """A socket, or what a transport's `get_extra_info("socket")` returns."""
+
+    def setsockopt(self, level: int, name: int, value: int, /) -> None: ...
+
+
+def enable_keepalive(
+    sock: HasSocketOptions,
+    *,
+    idle: int = 300,
+    interval: int = 60,
+    count: int = 4,
+    unacknowledged: int = 60,
+) -> None:
+    """Let the kernel probe an idle connection and drop it when its peer is gone; times in seconds.
+
+    After `idle` of silence a probe is sent, then one every `interval`; `count` of them without an
+    answer end the connection, as do `unacknowledged` seconds without an acknowledgement of what was
+    sent (on Linux this holds for probes too). So an idle connection costs the process no timer and
+    no write. On Linux a socket accepted from a listening one inherits these options, so setting
+    them once on the listening socket is enough.
+
+    Options that the platform does not know are left out.
+    """
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    for name, value in (
+        ("TCP_KEEPIDLE", idle),
+        ("TCP_KEEPINTVL", interval),
+        ("TCP_KEEPCNT", count),
+        ("TCP_USER_TIMEOUT", unacknowledged * 1000),
+    ):
+        option = getattr(socket, name, None)
+        if option is not None:
+            sock.setsockopt(socket.IPPROTO_TCP, option, value)

@@ -1,0 +1,188 @@
+"""The two kinds of node that a worker can hold, put together from the settings.
+
+The connection node holds WebSockets and answers other nodes; the endpoint node takes messages from
+application servers. Rule: what they share is passed in, and neither knows of the other: a message
+reaches a user agent of the same worker through the registry, any other as from any node.
+"""
+
+import asyncio
+import socket
+from functools import partial
+from typing import Final
+
+from autopush import responses
+from autopush.clock import Clock
+from autopush.connection.handlers import NodeApi, UpgradeHandler
+from autopush.connection.node import ConnectionNode
+from autopush.connection.outage import OutageRecovery
+from autopush.dockerflow import Dockerflow
+from autopush.keys import ServiceKeys
+from autopush.net.http_messages import Handler, Limits, Request
+from autopush.net.http_server import HttpServer
+from autopush.net.timers import TimerWheel
+from autopush.protocol.rules import Rules
+from autopush.routing.connected import Registry
+from autopush.routing.nodes import Nodes
+from autopush.routing.webpush import WebPushRouter
+from autopush.service.listeners import Sockets
+from autopush.settings import Settings
+from autopush.store import PushStore
+from autopush.store.push_store import UNUSED_UAID
+from autopush.telemetry import logs
+from autopush.web.app import CommonHeaders, EndpointApp
+from autopush.web.push import DeleteHandler, PushHandler
+from autopush.web.start_page import StartPage
+from autopush.webpush.endpoint_token import EndpointTokens
+from autopush.webpush.identifiers import IdFactory
+from autopush.webpush.keyring import KeyRing
+from autopush.webpush.vapid import Verifier
+
+SOCKETS_TIMEOUT: Final = 15.0
+"""Seconds in which a shutdown closes all WebSockets and saves what is unacked."""
+REQUESTS_TIMEOUT: Final = 5.0
+"""Seconds in which a shutdown answers the requests in progress, on each port."""
+MAX_NODE_BODY: Final = 512 * 1024
+CACHED_TOKENS: Final = 8192
+
+_log = logs.get(__name__)
+
+
+class WorkerContext:
+    """What the nodes of one worker share.
+
+    `own_id`: this worker's internal URL; empty where it holds no user agents. Then the registry
+    stays empty, and every node is another one.
+    """
+
+    def __init__(
+        self, settings: Settings, keys: ServiceKeys, store: PushStore, clock: Clock, own_id: str
+    ) -> None:
+        self.settings = settings
+        self.store = store
+        self.clock = clock
+        self.wheel = TimerWheel(asyncio.get_running_loop())
+        self.registry = Registry()
+        self.nodes = Nodes(own_id, self.registry, self.wheel, settings.connection_timeout)
+        self.ring = KeyRing(keys.crypto)
+        self.tokens = EndpointTokens(self.ring, settings.public_endpoint_url, CACHED_TOKENS)
+        self.dockerflow = Dockerflow(store, lambda: len(self.registry.sockets))
+
+    def http(self, handler: Handler, limits: Limits) -> HttpServer:
+        """A server for one port."""
+        return HttpServer(
+            handler,
+            limits=limits,
+            wheel=self.wheel,
+            error_response=responses.protocol_error,
+            on_crash=_log_crash,
+        )
+
+    def close(self) -> None:
+        """Close what is left when all nodes are shut down."""
+        self.nodes.close()
+        self.wheel.close()
+
+
+class ConnectionService:
+    """A connection node with its two ports: WebSockets, and requests of other nodes."""
+
+    def __init__(self, shared: WorkerContext, sockets: Sockets) -> None:
+        settings = shared.settings
+        self._connections = ConnectionNode(
+            store=shared.store,
+            nodes=shared.nodes,
+            registry=shared.registry,
+            tokens=shared.tokens,
+            rules=Rules(
+                max_unacked=settings.max_unacked,
+                msg_limit=settings.msg_limit,
+                auto_ping_interval=settings.auto_ping_interval,
+                env=settings.env,
+            ),
+            wheel=shared.wheel,
+            clock=shared.clock,
+            hello_timeout=settings.hello_timeout,
+            auto_ping_timeout=settings.auto_ping_timeout,
+            close_timeout=settings.close_handshake_timeout,
+            max_connections=settings.max_connections,
+        )
+        upgrades = UpgradeHandler(
+            self._connections,
+            shared.dockerflow,
+            settings.public_websocket_url,
+            f"{settings.public_endpoint_url}/",
+        )
+        self._websocket_http = shared.http(upgrades, Limits(max_body=4096))
+        self._node_api = shared.http(
+            NodeApi(shared.registry, self._connections.background, shared.ring, shared.dockerflow),
+            Limits(max_body=MAX_NODE_BODY, idle_timeout=3600),
+        )
+        self._sockets = sockets
+        # The embedded store cannot be out of reach.
+        probe = None if settings.is_embedded else partial(shared.store.users.get, UNUSED_UAID)
+        self._outage_recovery = asyncio.ensure_future(OutageRecovery(shared.registry, probe).run())
+
+    @property
+    def servers(self) -> list[tuple[HttpServer, socket.socket]]:
+        """What is served on which listening socket."""
+        return [
+            (self._websocket_http, self._sockets["websocket"]),
+            (self._node_api, self._sockets["router"]),
+        ]
+
+    async def shutdown(self) -> None:
+        """Close the sockets, save what is unacked, and answer the nodes that still ask."""
+        self._outage_recovery.cancel()
+        await self._connections.shutdown(SOCKETS_TIMEOUT)
+        await self._websocket_http.shutdown(0)
+        await self._node_api.shutdown(REQUESTS_TIMEOUT)
+
+
+class EndpointService:
+    """An endpoint node with its port; it holds nothing that outlives a request."""
+
+    def __init__(self, shared: WorkerContext, sockets: Sockets) -> None:
+        settings = shared.settings
+        headers = CommonHeaders(cors=not settings.no_cors, hsts_max_age=settings.hsts_max_age)
+        router = WebPushRouter(
+            shared.store, shared.registry, shared.nodes, store_first=settings.store_first
+        )
+        push = PushHandler(
+            tokens=shared.tokens,
+            verifier=Verifier(settings.public_endpoint_url),
+            router=router,
+            ring=shared.ring,
+            ids=IdFactory(shared.clock),
+            clock=shared.clock,
+            max_ttl=settings.max_notification_ttl,
+            max_data=settings.max_data,
+            block=headers.push,
+        )
+        app = EndpointApp(
+            push=push,
+            delete=DeleteHandler(shared.store, shared.ring, headers.delete),
+            dockerflow=shared.dockerflow,
+            start_page=StartPage(
+                endpoint_url=settings.public_endpoint_url,
+                websocket_url=settings.public_websocket_url,
+            ),
+            headers=headers,
+            max_requests=settings.max_requests,
+        )
+        self._http = shared.http(app, Limits(max_body=max(65_536, 2 * settings.max_data)))
+        self._socket = sockets["endpoint"]
+
+    @property
+    def servers(self) -> list[tuple[HttpServer, socket.socket]]:
+        """What is served on which listening socket."""
+        return [(self._http, self._socket)]
+
+    async def shutdown(self) -> None:
+        """Answer the requests in progress."""
+        await self._http.shutdown(REQUESTS_TIMEOUT)
+
+
+def _log_crash(error: Exception, request: Request) -> None:
+    # The path may hold an endpoint, which is a secret: only its first segment is logged.
+    where = "/".join(request.path.split("/")[:2])
+    _log.exception("Request failed", error=error, method=request.method, path=where)

@@ -1,0 +1,116 @@
+"""The start of the service: data folder, keys, ports, store, then the workers.
+
+Rule: whatever is wrong with a start is found before a worker serves, and reported in one line.
+"""
+
+import asyncio
+import os
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from autopush.keys import ServiceKeys, service_keys
+from autopush.service.listeners import Sockets, bind, close
+from autopush.service.storage import check_store
+from autopush.service.supervisor import STARTUP_FAILED, WorkerSlot, supervise
+from autopush.service.worker import run_worker
+from autopush.settings import Settings, StartupError
+from autopush.settings.value_types import url_host
+from autopush.telemetry import logs
+
+_log = logs.get(__name__)
+
+
+def run(settings: Settings) -> int:
+    """Serve until SIGTERM or SIGINT; returns the exit code.
+
+    :raises StartupError: the start failed
+    """
+    if settings.no_aws:
+        os.environ["AWS_EC2_METADATA_DISABLED"] = "true"
+    if settings.needs_data_folder:
+        prepare_data_folder(settings.data)
+    keys = service_keys(
+        settings.crypto_key,
+        settings.auth_key,
+        settings.data,
+        auth_needed=settings.has_endpoint,
+    )
+    settings, sockets = bind(settings)
+    announce_keys(settings, keys)
+    asyncio.run(check_store(settings, time.time))
+    if settings.workers == 1:
+        logs.start_background()
+        return run_worker(settings, keys, sockets[0], on_ready=lambda: announce(settings))
+
+    def start(slot: WorkerSlot) -> int:
+        _close_all_but(sockets, slot.index)
+        try:
+            return run_worker(
+                settings,
+                keys,
+                sockets[slot.index],
+                parent_pipe=slot.parent_pipe,
+                on_ready=slot.report_ready,
+            )
+        except StartupError as error:
+            print(f"autopush: {error}", file=sys.stderr, flush=True)
+            return STARTUP_FAILED
+
+    return supervise(start, settings.workers, on_ready=lambda: announce(settings))
+
+
+def prepare_data_folder(folder: Path) -> None:
+    """Make the folder, for its owner only, unless it is there.
+
+    :raises StartupError: it cannot be made, is not a folder, or may not be written
+    """
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except FileExistsError:
+        raise StartupError(f"the data folder {folder} is not a folder") from None
+    except OSError as error:
+        raise StartupError(f"cannot make the data folder {folder}: {error.strerror}") from None
+    if not os.access(folder, os.R_OK | os.W_OK | os.X_OK):
+        raise StartupError(f"the data folder {folder} may not be written by this user")
+
+
+def announce(settings: Settings) -> None:
+    """Print the one line that says the service is ready, whatever the logs are set to."""
+    page = f"start page {settings.public_endpoint_url}/"
+    websocket = f"WebSocket {settings.public_websocket_url}"
+    node_api = f"node API {settings.node_host}:{settings.router_port}"
+    http = f"HTTP {url_host(settings.host)}:{settings.port}"
+    store = f"store {settings.store_place}"
+    match settings.command:
+        case "connection":
+            words = ["autopush connection ready: " + websocket, node_api, store]
+        case "endpoint":
+            words = ["autopush endpoint ready: " + page, http, store]
+        case _:
+            if settings.store_is_in_data_folder:
+                store = f"data {settings.data}"
+            words = ["autopush ready: " + page, websocket, node_api, store]
+    workers = "" if settings.workers == 1 else f" workers={settings.workers}"
+    print(" · ".join(words) + workers, flush=True)
+
+
+def announce_keys(settings: Settings, keys: ServiceKeys) -> None:
+    """Log where new keys were put, and what is wrong with old ones."""
+    for path in keys.made:
+        _log.info("Created a new key; keep a copy in a safe place", file=str(path))
+    for warning in keys.warnings:
+        _log.warning(warning)
+    is_one_of_many = settings.command != "serve" or not settings.is_embedded
+    if is_one_of_many and any(path.name == "crypto_key" for path in keys.made):
+        _log.warning(
+            "This crypto_key was created just now: all other nodes need the same one, "
+            "from the option crypto_key or from the same data folder"
+        )
+
+
+def _close_all_but(sockets: Sequence[Sockets], index: int) -> None:
+    for number, others in enumerate(sockets):
+        if number != index:
+            close(others)
