@@ -61,27 +61,13 @@ class WebPushRouter:
         self._nodes = nodes
         self._store_first = store_first
 
-    def connected(self, uaid: str, channel_id: str) -> ConnectedUser | None:
-        """The user agent, if it is connected to this worker and known to be subscribed."""
-        user = self._registry.find(uaid)
-        return user if user is not None and user.is_subscribed(channel_id) else None
-
-    def deliver(self, user: ConnectedUser, notification: Notification) -> DeliveryResult | None:
-        """Send what need not be stored first; None if it has to be stored."""
-        if not notification.ttl:
-            delivered = user.deliver(notification, None)
-            return DeliveryResult.DELIVERED if delivered else DeliveryResult.DISCARDED
-        if not self._store_first and user.deliver(notification, None):
-            return DeliveryResult.DELIVERED
-        return None
-
     async def find(self, uaid: str, channel_id: str) -> Recipient:
         """The user a subscription belongs to.
 
         :raises PushError: 410/103, no such user; 410/106, no such subscription
         """
-        user = self.connected(uaid, channel_id)
-        if user is not None:
+        user = self._registry.find(uaid)
+        if user is not None and user.is_subscribed(channel_id):
             return user
         record = await self._store.users.get(uaid)
         if record is None:
@@ -125,9 +111,11 @@ class WebPushRouter:
     async def _route_to_socket(
         self, user: ConnectedUser, messages: Messages, notification: Notification
     ) -> DeliveryResult:
-        result = self.deliver(user, notification)
-        if result is not None:
-            return result
+        if not notification.ttl:
+            delivered = user.deliver(notification, None)
+            return DeliveryResult.DELIVERED if delivered else DeliveryResult.DISCARDED
+        if not self._store_first and user.deliver(notification, None):
+            return DeliveryResult.DELIVERED
         # Submitted first and delivered at once: the ack's delete is queued behind this write.
         committed = asyncio.ensure_future(messages.store(notification))
         if committed.done():  # refused at once: the store is too busy

@@ -4,8 +4,7 @@ Rule: every refusal leaves as the documented JSON document, and every response c
 of its route, which are put together once, when the service starts.
 """
 
-from collections.abc import Coroutine
-from typing import Any, Final
+from typing import Final
 from urllib.parse import unquote
 
 from autopush import responses
@@ -83,46 +82,36 @@ class EndpointApp:
         self._max_requests = max_requests
         self._in_progress = 0
 
-    def __call__(self, request: Request) -> Response | Coroutine[Any, Any, Response]:
-        """Respond to one request, at once where nothing has to be waited for."""
-        try:
-            response = self._respond(request)
-        except PushError as refusal:
-            response = responses.error(refusal)
-        if isinstance(response, Response):
-            return self._finish(request, response)
-        self._in_progress += 1
-        return self._wait(request, response)
-
-    async def _wait(self, request: Request, waiting: Coroutine[Any, Any, Response]) -> Response:
-        try:
-            response = await waiting
-        except PushError as refusal:
-            response = responses.error(refusal)
-        finally:
-            self._in_progress -= 1
-        return self._finish(request, response)
-
-    def _finish(self, request: Request, response: Response) -> Response:
+    async def __call__(self, request: Request) -> Response:
+        """Respond to one request."""
+        if self._in_progress >= self._max_requests:
+            response = responses.error(PushError(Errno.BACK_OFF, "Too many requests in progress"))
+        else:
+            self._in_progress += 1
+            try:
+                response = await self._respond(request)
+            except PushError as refusal:
+                response = responses.error(refusal)
+            finally:
+                self._in_progress -= 1
         if not response.block:
             response.block = self._headers.of(request.path)
         return response
 
-    def _respond(self, request: Request) -> Response | Coroutine[Any, Any, Response]:
+    async def _respond(self, request: Request) -> Response:
         path = request.path if "%" not in request.path else unquote(request.path)
-        if self._in_progress >= self._max_requests:
-            raise PushError(Errno.BACK_OFF, "Too many requests in progress")
         match request.method, *path.split("/")[1:]:
             case "POST", "wpush", version, token if token:
-                return self._push(request, version, token)
+                return await self._push(request, version, token)
             case "POST", "wpush", token if token:
-                return self._push(request, None, token)
+                return await self._push(request, None, token)
             case "DELETE", "m", message_id if message_id:
-                return self._delete(message_id)
+                return await self._delete(message_id)
             case "OPTIONS", *_:
                 return Response(200)
             case "HEAD", *_:
-                return self._head(request)
+                # Of the status pages the status counts; every other path is 200.
+                return await self._dockerflow.respond(request) or Response(200)
             case "GET", "v1", "err":
                 return log_check("")
             case "GET", "v1", "err", kind:
@@ -133,13 +122,6 @@ class EndpointApp:
                 return responses.method_not_allowed("POST")
             case _, "m", message_id if message_id:
                 return responses.method_not_allowed("DELETE")
-        return self._page(request)
-
-    async def _head(self, request: Request) -> Response:
-        # Of the status pages the status counts; every other path is 200.
-        return await self._dockerflow.respond(request) or Response(200)
-
-    async def _page(self, request: Request) -> Response:
         page = await self._dockerflow.respond(request) or self._start_page.respond(request)
         return page or responses.not_found()
 

@@ -8,19 +8,18 @@ has a TTL of 0 and nobody is there).
 
 import asyncio
 from collections import deque
-from collections.abc import Coroutine
 from time import perf_counter
-from typing import Any, Final
+from typing import Final
 
 from autopush import responses
 from autopush.clock import Clock
 from autopush.net.http_messages import HeaderBlock, Request, Response
 from autopush.protocol.effects import Row
-from autopush.routing.webpush import Recipient, WebPushRouter
+from autopush.routing.webpush import WebPushRouter
 from autopush.store import PushStore
-from autopush.webpush.endpoint_token import Endpoint, EndpointTokens
+from autopush.webpush.endpoint_token import EndpointTokens
 from autopush.webpush.errors import Errno, PushError
-from autopush.webpush.headers import Content, check_content
+from autopush.webpush.headers import check_content
 from autopush.webpush.identifiers import IdFactory, new_message_id, parse_message_id
 from autopush.webpush.keyring import KeyRing
 from autopush.webpush.notification import Notification
@@ -60,10 +59,8 @@ class PushHandler:
         self._max_data = max_data
         self._block = block
 
-    def __call__(
-        self, request: Request, version: str | None, token: str
-    ) -> Response | Coroutine[Any, Any, Response]:
-        """Check, route, respond; at once if neither the store nor a signature is waited for.
+    async def __call__(self, request: Request, version: str | None, token: str) -> Response:
+        """Check, route, respond.
 
         :raises PushError: the message is refused
         """
@@ -73,67 +70,39 @@ class PushHandler:
             headers.get("authorization"), headers.get("crypto-key")
         )
         check_access(endpoint, version, credentials)
-        claims = None if credentials is None else credentials.claims
-        user = self._router.connected(endpoint.uaid, endpoint.channel_id)
-        if user is None or (credentials is not None and claims is None):
-            return self._find_and_route(request, endpoint, credentials)
-        notification = self._notification(endpoint, self._content(request), claims)
-        if self._router.deliver(user, notification) is not None:
-            return self._created(notification)
-        return self._route(user, notification)
-
-    async def _find_and_route(
-        self, request: Request, endpoint: Endpoint, credentials: Credentials | None
-    ) -> Response:
         try:
             recipient = await self._router.find(endpoint.uaid, endpoint.channel_id)
-        except KeytablesError as error:
-            raise responses.storage_refusal(error) from error
-        content = self._content(request)
-        claims = None if credentials is None else await self._signatures.verify(credentials)
-        return await self._route(recipient, self._notification(endpoint, content, claims))
-
-    async def _route(self, recipient: Recipient, notification: Notification) -> Response:
-        try:
+            content = check_content(
+                headers, request.body, max_ttl=self._max_ttl, max_data=self._max_data
+            )
+            claims = None if credentials is None else await self._signatures.verify(credentials)
+            now = self._clock()
+            if claims is not None:
+                self._verifier.check(claims, now)
+            sort_time = None if content.topic else self._ids.next()
+            message_id = new_message_id(
+                self._ring, endpoint.uaid, endpoint.channel_id, content.topic, sort_time
+            )
+            notification = Notification(
+                uaid=endpoint.uaid,
+                channel_id=endpoint.channel_id,
+                version=message_id,
+                ttl=content.ttl,
+                timestamp=int(now),
+                topic=content.topic,
+                data=content.data,
+                headers=content.headers,
+                sort_time=sort_time,
+            )
             await self._router.route(recipient, notification)
         except KeytablesError as error:
             raise responses.storage_refusal(error) from error
-        return self._created(notification)
-
-    def _content(self, request: Request) -> Content:
-        return check_content(
-            request.headers, request.body, max_ttl=self._max_ttl, max_data=self._max_data
-        )
-
-    def _notification(
-        self, endpoint: Endpoint, content: Content, claims: Claims | None
-    ) -> Notification:
-        now = self._clock()
-        if claims is not None:
-            self._verifier.check(claims, now)
-        sort_time = None if content.topic else self._ids.next()
-        return Notification(
-            uaid=endpoint.uaid,
-            channel_id=endpoint.channel_id,
-            version=new_message_id(
-                self._ring, endpoint.uaid, endpoint.channel_id, content.topic, sort_time
-            ),
-            ttl=content.ttl,
-            timestamp=int(now),
-            topic=content.topic,
-            data=content.data,
-            headers=content.headers,
-            sort_time=sort_time,
-        )
-
-    def _created(self, notification: Notification) -> Response:
-        message_id = notification.version
         return Response(
             201,
             f'{{"message-id":"{message_id}"}}'.encode(),
             (
                 ("Location", f"{self._tokens.endpoint_url}/m/{message_id}"),
-                ("TTL", str(notification.ttl)),
+                ("TTL", str(content.ttl)),
             ),
             "application/json",
             self._block,
