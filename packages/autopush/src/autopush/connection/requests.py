@@ -89,8 +89,7 @@ class StoreRequests:
                 return self._new_user(user)
             record, messages = known
             uaid = record.uaid
-            self._claim(user, uaid)
-            if not user.is_connected:  # it left: its successor's record is not ours to write
+            if not self._claim(user, uaid):  # its successor's record is not ours to write
                 break
             superseded.append(record)
             connected_at = max(user.connected_at, record.connected_at + 1)
@@ -142,12 +141,15 @@ class StoreRequests:
             old_table=self._store.is_behind(messages),
         )
 
-    def _claim(self, user: ConnectedUser, uaid: str) -> None:
+    def _claim(self, user: ConnectedUser, uaid: str) -> bool:
+        """Enter the user agent into the registry; False if it has disconnected meanwhile."""
         user.uaid = uaid
-        if user.is_connected:
-            previous = self._registry.claim(uaid, user)
-            if previous is not None:
-                previous.disconnect(NORMAL_CLOSURE)
+        if not user.is_connected:
+            return False
+        previous = self._registry.claim(uaid, user)
+        if previous is not None:
+            previous.disconnect(NORMAL_CLOSURE)
+        return True
 
     async def _end_duplicates(self, records: Iterable[UserRecord]) -> None:
         """Have the nodes on record finish with the user agent before storage is read here."""
