@@ -95,6 +95,13 @@ def test_what_a_distribution_installs_runs_and_says_what_is_missing(
             assert (done.returncode, done.stderr) == (0, ""), (program, words)
             assert done.stdout.startswith("usage:"), (program, words)
     assert run("python", "-c", "import botocore").returncode != 0
+    refused = run(
+        "python",
+        "-c",
+        "import asyncio, time, keytables.stores as stores\n"
+        "asyncio.run(stores.open_engine('dynamodb://eu-west-1', clock=time.time))",
+    )
+    assert "keytables[dynamodb]" in refused.stderr
 
 
 def test_a_wheel_holds_its_own_package_only(wheels: dict[str, Path]) -> None:

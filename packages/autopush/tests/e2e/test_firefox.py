@@ -128,7 +128,7 @@ def module_rig() -> Iterator[Rig]:
     ):
         yield rig
     # One worker was killed here; the service has nothing else to complain of.
-    assert [line for line in rig.service.errors if "a worker died" not in line] == []
+    assert [line for line in rig.service.errors if "A worker ended" not in line] == []
 
 
 @pytest.fixture
