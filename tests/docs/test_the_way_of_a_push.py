@@ -1,0 +1,109 @@
+"""The picture of a push in the page on architecture is what the code does, step by step."""
+
+import re
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import FrameType
+from typing import NamedTuple
+
+import pytest
+
+from autopush.keys import ServiceKeys
+from autopush.service.listeners import bind
+from autopush.service.storage import open_store
+from autopush.service.worker import Worker
+from autopush.settings import Settings
+from autopush.webpush.keyring import new_key
+from support.application_server import application_server
+from support.paths import PACKAGES, ROOT
+from support.user_agent import UserAgent
+
+PAGE = (ROOT / "docs" / "architecture.md").read_text("utf-8")
+STEP = re.compile(r"^(?P<module>[a-z_/0-9]+\.py) +(?P<function>[\w.]+)", re.MULTILINE)
+FLOWS = {"push": "The way of a push", "ack": "The way of an ack"}
+BESIDE = {"net/timers.py", "connection/outage.py", "keytables/checks.py"}
+"""Modules that are not shown: deadlines, the probe of each second, the checks of every key."""
+COMMIT = {f"keytables/sqlite/{name}.py" for name in ("writer", "locks", "worker_thread")}
+"""Not shown of an ack, as it may come later."""
+
+
+class Step(NamedTuple):
+    """A call: the module below its package's `src`, without `autopush/`, and the function."""
+
+    module: str
+    function: str
+
+
+def picture(flow: str) -> list[Step]:
+    """The steps of the text block below the heading of that flow."""
+    block = PAGE.split(f"\n### {FLOWS[flow]}\n")[1].split("```")[1]
+    return [Step(*match.group("module", "function")) for match in STEP.finditer(block)]
+
+
+@contextmanager
+def traced() -> Iterator[list[Step]]:
+    """The calls of this thread into the source of the project, in order."""
+    calls: list[Step] = []
+    sources = str(PACKAGES)
+
+    def profile(frame: FrameType, event: str, _: object) -> None:
+        if event == "call" and frame.f_code.co_filename.startswith(sources):
+            module = frame.f_code.co_filename.rpartition("/src/")[2].removeprefix("autopush/")
+            calls.append(Step(module, frame.f_code.co_qualname.replace("<locals>.", "")))
+
+    sys.setprofile(profile)
+    try:
+        yield calls
+    finally:
+        sys.setprofile(None)
+
+
+@pytest.fixture
+async def flows(tmp_path: Path) -> dict[str, list[Step]]:
+    """What happens at a push to a connected user agent, and at its ack."""
+    settings = Settings(data=tmp_path, port=0, endpoint_port=0, router_port=0)
+    settings, (sockets,) = bind(settings)
+    store = await open_store(settings, time.time)
+    worker = Worker(settings, ServiceKeys((new_key(),), ()), sockets, store, clock=time.time)
+    await worker.start()
+    agent = await UserAgent.connect(f"ws://127.0.0.1:{settings.port}/")
+    await agent.hello()
+    _, endpoint = await agent.register()
+
+    async with application_server() as sender:
+        for _ in range(2):  # what is remembered is remembered, what is compiled is compiled
+            await sender.push(endpoint, b"x" * 100)
+            await agent.ack([await agent.notification()])
+            await agent.register()  # committed after what was acked
+        with traced() as push:
+            await sender.push(endpoint, b"x" * 100)
+            notification = await agent.notification()
+        with traced() as ack:
+            await agent.ack([notification])
+            await agent.send(messageType="broadcast_subscribe", broadcasts={"none": "1"})
+            await agent.reply()
+    await agent.close()
+    await worker.stop()
+    await store.close()
+    return {"push": push, "ack": ack}
+
+
+@pytest.mark.parametrize("flow", FLOWS)
+async def test_each_step_of_the_picture_happens_in_that_order(
+    flows: dict[str, list[Step]], flow: str
+) -> None:
+    steps, calls = picture(flow), iter(flows[flow])
+    assert len(steps) > 5
+    for step in steps:
+        assert step in calls, f"{step} does not come after the steps above it"
+
+
+@pytest.mark.parametrize(("flow", "beside"), [("push", BESIDE), ("ack", BESIDE | COMMIT)])
+async def test_every_module_on_the_way_is_in_the_picture(
+    flows: dict[str, list[Step]], flow: str, beside: set[str]
+) -> None:
+    shown = {step.module for step in picture(flow)}
+    assert {call.module for call in flows[flow]} - beside == shown
