@@ -10,7 +10,9 @@ from typing import Final
 
 from autopush import cli
 from autopush.protocol.states import TRANSITIONS, Event, State
+from autopush.settings import OPTIONS
 from autopush.settings.declaration import IniFile
+from autopush.settings.original import OBSOLETE, VARIABLES
 from autopush.settings.reference import option_anchor, render_reference, render_sample
 from autopush.webpush.errors import ERRORS, reason_phrase
 
@@ -59,6 +61,17 @@ def commands() -> str:
     return "\n".join(rows)
 
 
+def missing_options() -> str:
+    """The options of the original that this version neither has nor accepts as obsolete."""
+    known = {option.name for option in OPTIONS} | OBSOLETE
+    rows = ["| option of the original | environment variable |", "|---|---|"]
+    rows += [
+        f"| `{name}` | {', '.join(f'`{variable}`' for variable in VARIABLES[name])} |"
+        for name in sorted(VARIABLES.keys() - known)
+    ]
+    return "\n".join(rows)
+
+
 def state_picture() -> str:
     """The state diagram of a session."""
     svg = state_diagram.draw(tuple(State), TRANSITIONS)
@@ -93,6 +106,7 @@ PARTS: Final[Mapping[str, Callable[[], str]]] = {
     "errors": errors,
     "events": events,
     "ini-samples": ini_samples,
+    "missing-options": missing_options,
     "month-picture": month,
     "settings": render_reference,
     "state-picture": state_picture,

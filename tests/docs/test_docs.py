@@ -4,8 +4,10 @@ Most of it is generated, so these tests hold the other half: that what is genera
 a page, and that what people typed names things that exist.
 """
 
+import ast
 import re
 import tomllib
+from collections.abc import Iterator
 from enum import IntEnum
 from xml.etree import ElementTree
 
@@ -28,7 +30,7 @@ from autopush.telemetry import logs
 from autopush.web.push import MAX_WAITING
 from autopush.webpush.errors import ERRORS, ErrorKind
 from keytables.sqlite import writer
-from support.paths import ROOT
+from support.paths import PACKAGES, ROOT
 
 DOCS = ROOT / "docs"
 SOURCES = {
@@ -92,6 +94,25 @@ def test_every_close_code_the_session_uses_is_documented() -> None:
     table = PAGES["protocol"].partition("## Close codes")[2]
     for code in used | set(CloseCode) - {CloseCode.NO_STATUS}:
         assert f"| {int(code)} |" in table
+
+
+def routes() -> Iterator[str]:
+    """The paths of the endpoint: the cases over method and path, each up to its first variable."""
+    tree = ast.parse((PACKAGES / "autopush/src/autopush/web/app.py").read_text("utf-8"))
+    for case in ast.walk(tree):
+        if isinstance(case, ast.MatchSequence):
+            path = ""
+            for part in case.patterns[1:]:
+                if not isinstance(part, ast.MatchValue) or not isinstance(part.value, ast.Constant):
+                    break
+                path += f"/{part.value.value}"
+            if path:
+                yield path
+
+
+@pytest.mark.parametrize("route", sorted(set(routes())))
+def test_every_route_of_the_endpoint_is_documented(route: str) -> None:
+    assert re.search(rf"[` ]{re.escape(route)}[`/]", PAGES["http-api"]), route
 
 
 @pytest.mark.parametrize("measure", MEASURES)
@@ -217,11 +238,15 @@ def test_a_link_to_an_option_leads_to_its_row() -> None:
     assert pages.fill("[`max_data`](settings.md)") == "[`max_data`](#option-max-data)"
 
 
+NO_OPTIONS = {"AUTOPUSH_SOAK", "AUTOPUSH_ALLOW_ROBOTS"}
+"""A variable of the tests, and that of the worked example."""
+
+
 @pytest.mark.parametrize("page", EVERYTHING)
 def test_variables_that_pages_name_exist(page: str) -> None:
     named = re.findall(r"\bAUTOPUSH_[A-Z_]*[A-Z]\b", EVERYTHING[page])
     known = {name for option in OPTIONS for name in option.env}
-    assert set(named) - {"AUTOPUSH_SOAK"} <= known
+    assert set(named) - NO_OPTIONS <= known
 
 
 @pytest.mark.parametrize("page", EVERYTHING)
