@@ -1,1 +1,1 @@
-"""What the documentation reads off the code while it is built."""
+"""Makes parts of the documentation from the code while it is built."""

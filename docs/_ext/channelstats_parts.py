@@ -1,4 +1,4 @@
-"""What the pages of channelstats take from its code: commands, settings, tables of reports."""
+"""Parts of the pages of channelstats that are made from its code: commands, settings, tables."""
 
 from typing import Final
 
@@ -36,8 +36,8 @@ def commands() -> str:
 def _command(name: str, text: str) -> list[str]:
     parser = make_parsers()[name]
     usage = [action for action in parser._actions if action.dest not in _OF_ALL]
-    told = f"{text[0].upper()}{text[1:]}. [More on it]({EXPLAINED[name]})."
-    lines = ["", f"(command-{name})=", f"## {name}", "", told, ""]
+    about = f"{text[0].upper()}{text[1:]}. [More on it]({EXPLAINED[name]})."
+    lines = ["", f"(command-{name})=", f"## {name}", "", about, ""]
     if not usage:
         return lines
     lines += ["| flag | meaning |", "|---|---|"]

@@ -1,6 +1,6 @@
 """The Sphinx extension that puts the parts made from the code into the pages.
 
-Rule: nothing is written to the source tree; a page is filled while Sphinx reads it.
+Nothing is written to the source tree: a page is filled while Sphinx reads it.
 """
 
 from collections.abc import Sequence

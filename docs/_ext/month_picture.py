@@ -1,7 +1,7 @@
 """The move of a user to the table of the next month, drawn as a strip of time in inline SVG.
 
-Rule: places in time have names and are used by name, so that what happens at one moment is drawn at
-one place. Colours come from the theme.
+Moments have names, so that what happens at one moment is drawn at one place. Colours come from the
+theme.
 """
 
 from html import escape
@@ -9,7 +9,7 @@ from typing import Final
 
 WIDTH: Final = 720
 NAMES: Final = 128
-"""Where the lanes begin; their names stand before."""
+"""Where the lanes begin, to the right of their names."""
 END: Final = 712
 LANE: Final = 30
 GAP: Final = 18
@@ -24,14 +24,14 @@ CONNECTED: Final = 622
 STEPS: Final = {"1": COPIED, "2": RECORDED, "3": LOOKED, "4": CONNECTED}
 
 LATER: Final = LOOKED + 64
-"""A message is stored by someone who read the record before step 2."""
+"""A message is stored by a node that read the record before step 2."""
 
 LANES: Final = ("connection", "router record", "old table", "new table")
 
 CAPTIONS: Final = (
-    "1: channels copied · 2: record changed · 3: second look · 4: last look",
-    "a: stored before 2, found by the second look",
-    "b: stored later by someone slow, who then reads the record again and carries it over",
+    "1: channels copied · 2: record changed · 3: old table read again · 4: read a last time",
+    "a: stored before 2, found in step 3",
+    "b: stored later by a slow node, which then reads the record again and moves the message",
 )
 
 
@@ -41,8 +41,8 @@ def draw() -> str:
     parts = [_step(number, x) for number, x in STEPS.items()]
     parts += [_name(lane, number) for number, lane in enumerate(LANES)]
     parts += [
-        _bar(0, HELLO, ACKED, "hello: drains the old table", "busy"),
-        _bar(0, ACKED, LOOKED, "MOVING: input and notifications wait", "waits"),
+        _bar(0, HELLO, ACKED, "hello: reads the old table", "busy"),
+        _bar(0, ACKED, LOOKED, "ROTATING: input and notifications wait", "waits"),
         _bar(0, LOOKED, CONNECTED - 12, "delivers", "busy"),
         _bar(0, CONNECTED, END, "next hello", "busy"),
         _bar(1, HELLO, RECORDED, "current_month: old", "old"),
@@ -96,7 +96,7 @@ def _step(number: str, x: int) -> str:
 
 
 def _message(name: str, stored: int, carried: int) -> str:
-    """A message in the old table, and when it leaves it for the new one."""
+    """A message in the old table, and when it is moved to the new one."""
     old, new = _top(2) + LANE // 2, _top(3)
     path = f"M{stored} {old}C{stored} {new - 4} {carried} {old} {carried} {new - 1}"
     return (

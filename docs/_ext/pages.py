@@ -1,7 +1,7 @@
 """Parts of pages that are made from the code: errors, settings, commands, states.
 
-Rule: what the code says is never typed again. A page holds a line `<!-- from the code: NAME -->`;
-NAME is a key of `PARTS`, and its text takes the place of the line.
+A page has a line `<!-- from the code: NAME -->`; NAME is a key of `PARTS`, whose text replaces the
+line.
 """
 
 import re
@@ -19,13 +19,13 @@ from autopush.webpush.errors import ERRORS, reason_phrase
 from . import channelstats_parts, month_picture, state_diagram
 
 OPTION_LINK: Final = re.compile(r"\[`(?P<name>\w+)`\]\(settings\.md\)")
-"""How a page names an option: a link to the page that the extension makes one to the option."""
+"""How a page names an option: a link to the page, which becomes a link to the option."""
 
 PLACEHOLDER: Final = re.compile(r"^<!-- from the code: (?P<name>[a-z-]+) -->$", re.MULTILINE)
 
 
 def errors() -> str:
-    """Every error number: an overview, then a section with its anchor and what to do about it."""
+    """Every error number: an overview, then a section for each, with its anchor."""
     parts = ["| errno | HTTP | meaning |", "|---|---|---|"]
     parts += [
         f"| [{kind.errno:d}](#{kind.anchor}) | {kind.status} {reason_phrase(kind.status)} "

@@ -1,7 +1,7 @@
 """The state diagram of a session, drawn from the table of transitions as inline SVG.
 
-Rule: every row of the table is an arrow of the drawing; nothing is placed by hand except the idea
-that one state is the end. Colours come from the theme, so that light and dark pages both work.
+Every row of the table becomes an arrow. The layout follows from the table and from its one end
+state. Colours come from the theme, light or dark.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -63,7 +63,7 @@ def end_state(states: Sequence[S], transitions: Mapping[tuple[S, E], S]) -> S:
 def draw(states: Sequence[S], transitions: Mapping[tuple[S, E], S]) -> str:
     """An `<svg>` element without empty lines, to be put into an HTML page.
 
-    States stand below one another; the end state is a bar at the right that every row can reach.
+    States are in one column; the end state is a bar to the right of it.
     """
     end = end_state(states, transitions)
     column = [state for state in states if state is not end]
@@ -196,7 +196,7 @@ def _between(arrow: Arrow, source: int, target: int) -> str:
     x = middle + (-40 if down else 40)
     start, stop = (source + BOX_HEIGHT, target - 1) if down else (source, target + BOX_HEIGHT + 1)
     beside, label = 9, (start + stop) // 2
-    if abs(target - source) > BOX_HEIGHT + GAP:  # over other states: around them
+    if abs(target - source) > BOX_HEIGHT + GAP:  # past other states: around them
         x = BOX_LEFT + (20 if down else BOX_WIDTH - 20)
         bend = x + (-70 if down else 70)
         path = f"M{x} {start}C{bend} {start} {bend} {stop} {x} {stop}"
