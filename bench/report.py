@@ -130,12 +130,12 @@ For comparison the best peer (Rust, Redis in memory, so without fsync, one core)
 571 µs, with new tokens 605 µs, stored push 830 µs, drain 170 µs a message and half of them sent
 twice, returning client 305 µs, 30 KB per idle connection, p99 2.3 ms at half load."""
 
-_COLUMNS = ("measure", "server CPU/op", "floors", "aim", "", "ops/s", "busy", "")
+COLUMNS = ("measure", "server CPU/op", "floors", "aim", "", "ops/s", "busy", "")
 
 
 def table(rows: Sequence[Row]) -> str:
     """The rows as aligned text."""
-    cells = [_COLUMNS] + [
+    cells = [COLUMNS] + [
         (
             row.measure,
             row.figure,
@@ -148,7 +148,7 @@ def table(rows: Sequence[Row]) -> str:
         )
         for row in rows
     ]
-    widths = [max(len(line[column]) for line in cells) for column in range(len(_COLUMNS))]
+    widths = [max(len(line[column]) for line in cells) for column in range(len(COLUMNS))]
     lines = [
         "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip()
         for line in cells

@@ -195,7 +195,7 @@ def test_every_report_is_explained_and_where_it_goes(kind: ReportKind) -> None:
 
 def test_every_scope_that_doctor_asks_for_is_in_the_table_of_scopes() -> None:
     section = PAGES["slack"].partition("## Scopes")[2].partition("\n## ")[0]
-    asked = (*doctor_slack._NEEDED.values(), *doctor_slack._USEFUL.values())
+    asked = (*doctor_slack.NEEDED_SCOPES.values(), *doctor_slack.USEFUL_SCOPES.values())
     for scope in {scope for purpose in asked for scope, _ in purpose}:
         assert f"`{scope}`" in section, scope
 
@@ -223,7 +223,7 @@ UNLISTED = limits(AppKind.UNLISTED)["conversations.history"]
         ("dashboard", f"every {IN_WORDS[announcer.EVERY // 60]} minutes"),
         ("dashboard", f"let in for {access.COOKIE_SECONDS // 86_400} days"),
         ("dashboard", f"{IN_WORDS[access.SHORTEST_TOKEN]} characters or more"),
-        ("dashboard", f"after {IN_WORDS[access._FAILURES]} wrong ones in a minute"),
+        ("dashboard", f"after {IN_WORDS[access.MAX_FAILURES]} wrong ones in a minute"),
         ("dashboard", f"beyond {points.MOST_DAYS} days"),
         ("dashboard", f"{filters.USUAL} without it"),
         ("dashboard", f":{READ.port}/"),
@@ -302,7 +302,7 @@ def test_variables_that_pages_name_exist(page: str) -> None:
 
 
 def test_settings_that_a_weekly_run_sends_by_are_in_the_page() -> None:
-    for name in send_weekly._PLACES:
+    for name in send_weekly.DESTINATIONS:
         assert f"`{name}`" in PAGES["slack"]
 
 

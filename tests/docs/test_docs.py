@@ -1,7 +1,7 @@
-"""The documentation and the code say the same.
+"""The documentation and the code agree.
 
-Most of it is generated, so these tests hold the other half: that what is generated has a place in
-a page, and that what people typed names things that exist.
+Most of it is generated. These tests check the rest: what is generated has a place in a page, and
+what people wrote names things that exist.
 """
 
 import ast
@@ -50,7 +50,7 @@ def drawing() -> ElementTree.Element:
     return ElementTree.fromstring(found[0])
 
 
-# What is in the code is in the pages
+# The pages cover the code
 
 
 @pytest.mark.parametrize("option", OPTIONS, ids=lambda option: option.name)
@@ -120,7 +120,7 @@ def test_every_measure_of_the_benchmarks_is_explained(measure: str) -> None:
     assert f"`{measure}`" in PAGES["benchmarks"]
 
 
-@pytest.mark.parametrize("column", [name for name in report._COLUMNS[1:] if name])
+@pytest.mark.parametrize("column", [name for name in report.COLUMNS[1:] if name])
 def test_every_column_of_the_benchmarks_is_explained(column: str) -> None:
     assert f"| {column} |" in PAGES["benchmarks"]
 
@@ -213,7 +213,7 @@ def test_arrows_between_the_same_states_are_drawn_as_one() -> None:
     assert arrow == ("START", "END", (("go", "socket"),))
 
 
-# What people typed names things that exist
+# The pages name things that exist
 
 
 def test_a_placeholder_that_names_no_part_is_an_error() -> None:

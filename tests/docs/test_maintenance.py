@@ -1,4 +1,4 @@
-"""The page on maintenance and the commands say the same."""
+"""The page on maintenance and the commands agree."""
 
 import argparse
 import re
@@ -20,17 +20,15 @@ def maintain_parser() -> argparse.ArgumentParser:
     return parser
 
 
-@pytest.mark.parametrize(
-    "action", maintain_parser()._actions, ids=lambda action: action.option_strings[0]
-)
-def test_every_flag_is_explained_with_its_default(action: argparse.Action) -> None:
-    [flag] = action.option_strings
+@pytest.mark.parametrize(("name", "default"), vars(maintain_parser().parse_args([])).items())
+def test_every_flag_is_explained_with_its_default(name: str, default: object) -> None:
+    flag = "--" + name.replace("_", "-")
     mentions = [line for line in PAGE.splitlines() if re.search(rf"`{flag}\b", line)]
     mentions += [line for line in PAGE.splitlines() if f"autopush maintain {flag}" in line]
     assert mentions
-    if isinstance(action.default, int) and not isinstance(action.default, bool):
-        told = "\n".join(mentions)
-        assert re.search(rf"\| {action.default} \||\({action.default}\b", told), told
+    if isinstance(default, int) and not isinstance(default, bool):
+        text = "\n".join(mentions)
+        assert re.search(rf"\| {default} \||\({default}\b", text), text
 
 
 @pytest.mark.parametrize("command", STORE_COMMANDS, ids=lambda command: command.name)
@@ -38,12 +36,12 @@ def test_every_command_on_the_store_is_shown(command: Command) -> None:
     assert f"$ autopush {command.name} " in PAGE
 
 
-def test_the_day_from_which_months_are_lowered_is_that_of_the_code() -> None:
+def test_the_day_from_which_capacity_is_lowered_is_that_of_the_code() -> None:
     assert f"from the {QUIET_FROM_DAY}th day on" in PAGE
     assert f"`--keep-months` ({MIN_KEEP}: this month and the previous one)" in PAGE
 
 
-def test_the_keys_that_a_run_reads_at_least_are_counted_right() -> None:
+def test_the_smallest_number_of_keys_a_run_reads_follows_from_the_defaults() -> None:
     defaults = maintain_parser().parse_args([])
     months = defaults.up_to - defaults.months_ago + 1
     assert f"reads {months * 24 * 11:,} keys" in PAGE

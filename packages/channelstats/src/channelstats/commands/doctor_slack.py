@@ -20,7 +20,7 @@ from channelstats.slack.api_objects import Identity, ListedChannel
 from channelstats.slack.api_pace import AppKind, limits
 from channelstats.tokens import Purpose, Token, find
 
-_NEEDED: Final = {
+NEEDED_SCOPES: Final = {
     Purpose.READ: (
         ("users:read", "sync users"),
         ("channels:read", "sync channels"),
@@ -28,7 +28,7 @@ _NEEDED: Final = {
     ),
     Purpose.POST: (("chat:write", "reports that are sent"),),
 }
-_USEFUL: Final = {
+USEFUL_SCOPES: Final = {
     Purpose.READ: (
         ("channels:join", "sync --join"),
         ("groups:read", "sync --include-private"),
@@ -108,11 +108,13 @@ def _scopes(about: str, purpose: Purpose, scopes: Collection[str], *, own: bool)
     has = {*scopes, *(scope for scope, instead in _INSTEAD.items() if instead in scopes)}
     lacking = [
         (problem if own else warning)(about, f"it lacks the scope {scope}, for {what}")
-        for scope, what in _NEEDED[purpose]
+        for scope, what in NEEDED_SCOPES[purpose]
         if scope not in has
     ]
     found = lacking or [ok(about, "it has every scope that it needs")]
-    if further := _listed((scope, what) for scope, what in _USEFUL[purpose] if scope not in has):
+    if further := _listed(
+        (scope, what) for scope, what in USEFUL_SCOPES[purpose] if scope not in has
+    ):
         found.append(ok(about, f"it could do more with {further}"))
     return found
 

@@ -39,7 +39,7 @@ from channelstats.tables import Tables
 KEPT: Final = timedelta(400)
 """How long it is known what was sent."""
 
-_PLACES: Final = ("report_channel", "brief_channel", "optin_channel")
+DESTINATIONS: Final = ("report_channel", "brief_channel", "optin_channel")
 
 
 def _flags(parser: argparse.ArgumentParser) -> None:
@@ -105,7 +105,7 @@ async def _list(call: Call, tables: Tables, week: Period, missing: str) -> int:
 def _problems(plan: Plan) -> list[str]:
     if plan.targets or plan.problems:
         return list(plan.problems)
-    return [f"there is nowhere to send to: set {', '.join(_PLACES)}, or make X-stats channels"]
+    return [f"there is nowhere to send to: set {', '.join(DESTINATIONS)}, or make X-stats channels"]
 
 
 async def _send(call: Call, tables: Tables, week: Period, opened: Desk) -> int:

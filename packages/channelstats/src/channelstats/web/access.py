@@ -23,7 +23,7 @@ COOKIE: Final = "channelstats"
 COOKIE_SECONDS: Final = 30 * 86_400
 
 _FORWARDED: Final = ("Forwarded", "X-Forwarded-For", "X-Real-IP")
-_FAILURES: Final = 10
+MAX_FAILURES: Final = 10
 """Wrong tokens that an address may send in a minute."""
 
 _MINUTE: Final = 60.0
@@ -115,12 +115,12 @@ class _Failures:
     def check(self, address: str) -> None:
         times = self._of.get(_group(address), deque())
         recent = [at for at in times if at > self._clock() - _MINUTE]
-        if len(recent) >= _FAILURES:
+        if len(recent) >= MAX_FAILURES:
             raise TooManyFailures
 
     def add(self, address: str) -> None:
         group = _group(address)
-        self._of.setdefault(group, deque(maxlen=_FAILURES)).append(self._clock())
+        self._of.setdefault(group, deque(maxlen=MAX_FAILURES)).append(self._clock())
         self._of.move_to_end(group)
         while len(self._of) > _ADDRESSES:
             self._of.popitem(last=False)
