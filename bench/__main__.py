@@ -1,6 +1,8 @@
 """The command line of the suite: `python -m bench [--quick] [--only NAME]`, `python -m bench
-profile [MEASURE]`. Rule: exit code 0 only if everything that was answered 201 came exactly
-once and nothing unexpected happened.
+profile [MEASURE]`.
+
+The exit code is 0 only if every message answered 201 was delivered exactly once and nothing
+unexpected happened.
 """
 
 import argparse

@@ -1,5 +1,5 @@
-"""The two kinds of node apart: an endpoint daemon, a connection daemon, the link between them. One
-rule: to a measure they are one server; its CPU time is that of both.
+"""The two kinds of node as two processes: an endpoint daemon, a connection daemon and the link
+between them. A measure sees them as one server, whose CPU time is the sum of both.
 """
 
 from collections.abc import Mapping, Sequence

@@ -1,9 +1,9 @@
-"""The process under measure of `dynamodb`: what a store operation costs a client, ours and
-aiobotocore in turn. Rule: both do the same against the same server, and only this process's CPU
-time counts.
+"""The measured process of `dynamodb`: what a store operation costs a client, for ours and
+aiobotocore alternately.
 
-A store operation takes and gives Python values; for aiobotocore boto3 turns them into attributes
-and back.
+Both do the same against the same server, and only this process's CPU time counts. A store
+operation takes and returns Python values; for aiobotocore boto3 converts them to attributes and
+back.
 
     python -m bench.dynamodb_costs URL ROUNDS OPERATIONS
 """

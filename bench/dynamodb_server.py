@@ -1,5 +1,7 @@
-"""A DynamoDB that has its answers ready. Rule: it reads no more of a request than which
-operation on which table is asked for, so that a client under measure never waits for it.
+"""A DynamoDB server with prepared answers.
+
+It reads no more of a request than which operation on which table is asked for, so that a measured
+client never waits for it.
 """
 
 import asyncio

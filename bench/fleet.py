@@ -1,5 +1,6 @@
-"""The user agents of a measure and one application server that may push to them. Rule: each
-has a body of its own, so that a message that reached the wrong one is noticed.
+"""The user agents of a measure and one application server that may push to them.
+
+Each user agent expects a body of its own, so that a message delivered to the wrong one is noticed.
 """
 
 import asyncio
@@ -24,7 +25,7 @@ _SOURCES = 16
 
 
 class Fleet:
-    """`settle_in` first; then `agents` are connected and have said hello and registered once."""
+    """After `subscribe_all` the `agents` are connected, have said hello and registered once."""
 
     def __init__(self, server: Server, ledger: Ledger, count: int) -> None:
         self.server = server
@@ -40,10 +41,10 @@ class Fleet:
         url = urlsplit(self.identities[0].endpoint)
         return f"{url.scheme}://{url.netloc}"
 
-    async def settle_in(self, count: int | None = None) -> None:
+    async def subscribe_all(self, count: int | None = None) -> None:
         """Connect the next `count` for the first time; without a count all that are left."""
-        settled = len(self._requests)
-        new = self.identities[settled : None if count is None else settled + count]
+        subscribed = len(self._requests)
+        new = self.identities[subscribed : None if count is None else subscribed + count]
         await at_once(self._arrive, new)
         self._requests += [PushRequest(each.endpoint, self.sender.key, each.body) for each in new]
 
@@ -63,7 +64,7 @@ class Fleet:
         await agent.hello(limit)
         return agent
 
-    async def come_back(self) -> None:
+    async def reconnect_all(self) -> None:
         """Connect everyone again; with messages waiting these may arrive before this returns."""
         self.agents = []
         await at_once(self._return, self.identities)
@@ -72,7 +73,7 @@ class Fleet:
         self.agents.append(await self.connect(identity))
 
     async def leave(self) -> None:
-        """Close every connection and wait until the server has let go of it."""
+        """Close every connection and wait until the server has ended it."""
         await at_once(UserAgent.leave, self.agents)
         self.agents = []
 
@@ -86,7 +87,7 @@ class Fleet:
         return await open_posters(url.hostname or "", url.port or 80, count)
 
     def pushes(self, tokens: Iterable[bytes], count: int) -> Iterator[bytes]:
-        """Requests to the settled members in turn, each with the next of the tokens."""
+        """Requests to the connected members round-robin, each with the next of the tokens."""
         signed = zip(cycle(self._requests), tokens)
         return (request.signed(token) for request, token in islice(signed, count))
 

@@ -1,9 +1,11 @@
-"""The floor: what the same hands of work cost without a service around them. Rule: it is
-measured again between the measures, so that the drift of a shared machine cancels in the ratio.
+"""The floor: what the same work costs without a service around it.
 
 One floor = a bare picows echo of 200 bytes plus a bare httptools POST of 4 KiB, each in its own
 process on the server's core, under the same number of connections and driven by the same load code
 as the service; CPU time per operation, summed.
+
+It is measured again between the measures, so that the drift of a shared machine cancels in the
+ratio.
 """
 
 import asyncio
@@ -95,7 +97,7 @@ class _EchoRun:
 
 
 class Floor:
-    """The bare servers, started once and asked many times. `samples` keeps what `take` saw."""
+    """The bare servers, started once and measured many times. `samples` keeps what `take` saw."""
 
     def __init__(self, core: int, *, clients: int, posters: int, echoes: int, posts: int) -> None:
         self.samples: list[FloorSample] = []

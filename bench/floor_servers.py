@@ -1,9 +1,9 @@
-"""The bare servers of the floor, each run as a process of its own: `python -m bench.floor_servers
-echo|post|es256`. Rule: each does the least that its library allows; no server built on these
-parts can cost less.
+"""The bare servers of the floor, each a process of its own: `python -m bench.floor_servers
+echo|post|es256`.
 
-`echo` and `post` print their port. `es256` answers each line on stdin, a count, with the
-nanoseconds of CPU time that many verifications took.
+Each does the least that its library allows; no server built on these parts can cost less. `echo`
+and `post` print their port. `es256` answers each line on stdin, a count, with the nanoseconds of
+CPU time that many verifications took.
 """
 
 import asyncio

@@ -3,7 +3,7 @@
     .venv/bin/python -m bench.http_post [--rounds N] [--requests N]
 
 One server process on uvloop serves both, each on a port of its own; this process is the client of
-each in turn, so both see the same machine in the same seconds. CPU is the server process's own,
+each alternately, so both see the same machine in the same seconds. CPU is the server process's own,
 user and system time together. The bare protocol reads the request into a dict of bytes and writes
 one constant answer: no server built on httptools can do less.
 """

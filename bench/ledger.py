@@ -1,6 +1,7 @@
-"""The ledger of one measure: what was answered 201, and what arrived. Rule: both hold the same
-versions, each once; whatever else happens is a `MismatchError`, and a run with a mismatch has no
-figures.
+"""The ledger of one measure: what was answered 201, and what was delivered.
+
+Rule: both hold the same versions, each once; whatever else happens is a `MismatchError`, and a run
+with a mismatch has no figures.
 """
 
 import asyncio
@@ -73,7 +74,7 @@ class Ledger:
             for waiting in (self._answers, self._arrivals):
                 if waiting is not None and not waiting.done():
                     waiting.set_exception(self._failure)
-                    waiting.exception()  # whoever waits for it gets it; no warning is needed
+                    waiting.exception()  # its waiter gets it; asyncio need not warn
 
     async def all_answered(self, limit: float) -> None:
         await self._wait(self._answers, limit)
@@ -95,7 +96,7 @@ class Ledger:
             ) from None
 
     def balance(self) -> Balance:
-        """Compare the two columns as they stand."""
+        """Compare what was answered and delivered so far."""
         answered, delivered = Counter(self.answered), Counter(self.delivered)
         return Balance(
             answered=len(self.answered),

@@ -1,5 +1,5 @@
-"""What the kernel reports of a process: CPU time, memory, cores. Rule: always of the whole
-process, with all its threads (also those that have ended) and the kernel's work for it.
+"""What the kernel reports of a process: CPU time, memory, cores. Always of the whole process, with
+all its threads (also those that have ended) and the kernel's work for it.
 
 `/proc/PID/stat` counts in hundredths of a second and `/proc/PID/schedstat` knows only the main
 thread, so CPU time is read from the process's own POSIX CPU clock (clock_getcpuclockid(3)):
@@ -86,7 +86,7 @@ def choose_cores() -> Cores:
 
 
 class Surroundings:
-    """What the rest of the world does to this machine while a suite runs; made at its start."""
+    """What other processes use of this machine while a suite runs; created at its start."""
 
     def __init__(self) -> None:
         self._before = _ticks()
@@ -126,7 +126,7 @@ def listen_overflows() -> int:
 
 @contextmanager
 def exclusive() -> Iterator[None]:
-    """Waits until no other run of the suite is under way on this machine: two would measure each
+    """Waits until no other run of the suite is active on this machine: two would measure each
     other.
     """
     with (Path(tempfile.gettempdir()) / "autopush-bench.lock").open("w") as file:
@@ -178,7 +178,7 @@ def describe() -> dict[str, str]:
 
 
 def keep_awake(loop: asyncio.AbstractEventLoop) -> None:
-    """Let the loop never sleep. Waking a sleeping process costs whoever sends to it several
+    """Let the loop never sleep. Waking a sleeping process costs its sender several
     microseconds, which a client on another machine would not; the floor is measured the same way.
     """
 

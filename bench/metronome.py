@@ -1,5 +1,7 @@
-"""Arrivals that do not wait for answers, to the microsecond. Rule: an arrival has its time
-before the run begins, and whatever makes it late, the load or the server, counts as latency.
+"""Arrivals that do not wait for answers (open loop), timed to the microsecond.
+
+Rule: the time of an arrival is drawn before the run begins, and whatever makes it late, the load or
+the server, counts as latency.
 
 Event loop timers tick in milliseconds, a tenth of which is more than a push may take; a timerfd
 does not.

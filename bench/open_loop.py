@@ -1,5 +1,6 @@
-"""Pushes that do not wait for each other. Rule: a push is due at a time drawn beforehand, and
-a late start is part of its latency.
+"""Pushes that do not wait for each other.
+
+Rule: a push is due at a time drawn beforehand, and a late start is part of its latency.
 """
 
 import time
@@ -11,8 +12,8 @@ from bench.push_client import Poster
 
 
 class OpenLoop:
-    """Sends a push at each call of `send`, to the fleet's members in turn, over whichever poster
-    is free; when none is, as soon as one is. The ledger is the fleet's.
+    """Sends a push at each call of `send`, to the fleet's members round-robin, over a poster that is
+    free; when none is, as soon as one is. The ledger is the fleet's.
     """
 
     def __init__(
@@ -22,7 +23,7 @@ class OpenLoop:
         self._due: dict[bytes, int] = {}
         self._answer_ns: list[int] = []
         self._late_ns: list[int] = []
-        self._idle = deque(posters)  # in turn: one left idle too long would be closed
+        self._idle = deque(posters)  # round-robin: one left idle too long would be closed
         self._queue: deque[int] = deque()
         self._fleet, self._ledger, self._token = fleet, ledger, token
         for poster in posters:

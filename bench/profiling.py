@@ -1,6 +1,7 @@
-"""`python -m bench profile MEASURE`: one measure with the server under cProfile. Rule: shares,
-not times, are to be read from it: the profiler makes every call dearer, and it sees the main
-thread only.
+"""`python -m bench profile MEASURE`: one measure with the server under cProfile.
+
+Read shares from it, not times: the profiler makes every call dearer, and it sees the main thread
+only.
 """
 
 import pstats

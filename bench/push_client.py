@@ -1,6 +1,7 @@
-"""The application servers' half of the load: POSTs over connections kept open. Rule: a request
-is one prepared piece of bytes, and each connection has one request under way, as a sender without
-pipelining has.
+"""The application servers' half of the load: POSTs over persistent connections.
+
+A request is prepared as one bytes object, and each connection has one request under way, like a
+sender without pipelining.
 """
 
 import asyncio
@@ -25,7 +26,7 @@ class Poster(asyncio.Protocol):
         self.transport = cast(asyncio.Transport, None)
         self.answered: Answered = _ignore
         self.lost: Callable[[str], None] | None = None
-        self.started = 0  # for whoever measures: when the request under way was due
+        self.started = 0  # when the request under way was due, for latencies
         self._rest = b""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -87,7 +88,7 @@ class PushRequest:
     __slots__ = ("after", "before")
 
     def __init__(self, endpoint: str, key: str, body: bytes, ttl: int = 3600) -> None:
-        """Shapes a POST of an aes128gcm body; `key` is the public key of the sender, base64url."""
+        """Prepares a POST of an aes128gcm body; `key`: the sender's public key, base64url."""
         url = urlsplit(endpoint)
         self.before = (
             f"POST {url.path} HTTP/1.1\r\nHost: {url.netloc}\r\nTTL: {ttl}\r\nUrgency: normal\r\n"

@@ -1,5 +1,6 @@
-"""Figures become rows, rows become a table and a JSON document. Rule: no bare number, every
-cost stands next to the floor of its own minute.
+"""The report of a run: figures as rows, rows as a table and as a JSON document.
+
+Every cost is printed as a ratio to the floor that was measured within the same minute.
 """
 
 import statistics

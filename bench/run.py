@@ -1,5 +1,6 @@
-"""One run of the suite: its sizes, its server under measure, its floor. Rule: a figure is
-taken between two floors and counts only after its round has balanced.
+"""One run of the suite: its sizes, the measured server, its floor.
+
+Rule: a figure is taken between two floors and counts only if the ledger of its round balanced.
 """
 
 import gc
@@ -146,7 +147,7 @@ class Stopwatch:
         gc.enable()
 
     def sample(self, operations: int) -> Sample:
-        """To be read when the server has settled: what it does after the last answer belongs to
+        """To be read when the server is idle: what it does after the last answer belongs to
         the cost.
         """
         return Sample(operations, self._server.cpu_ns() - self._server_ns, self._ended)

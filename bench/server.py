@@ -1,5 +1,7 @@
-"""Starts one autopush server, pinned to one core, and reads what it uses. Rule: a server under
-measure is a process of its own, with a fresh data folder on a real disk, configured by flags alone.
+"""Starts one autopush server, pinned to one core, and reads what it uses.
+
+A measured server is a process of its own, with a fresh data folder on a real disk, configured by
+flags only.
 """
 
 import asyncio
@@ -144,7 +146,7 @@ class Server:
     def memory(self) -> machine.Memory:
         return machine.memory(self.pid)
 
-    async def settle(self, limit: float = 10.0) -> None:
+    async def wait_until_idle(self, limit: float = 10.0) -> None:
         """Wait until it has nothing more to do: less than 1 ms of CPU time in 60 ms."""
         until = time.monotonic() + limit
         before = self.cpu_ns()

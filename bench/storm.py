@@ -1,6 +1,6 @@
 """The storm: the server is killed and started again, and all user agents reconnect at once.
 
-Rule: nothing that was answered 201 before, during or after is lost or comes twice, and every
+Rule: nothing that was answered 201 before, during or after is lost or delivered twice, and every
 user agent is answered.
 
 Half of the returning user agents have a message waiting, some of these because they had not acked
@@ -47,13 +47,13 @@ async def storm(run: Run) -> list[Row]:
         crowd = Fleet(server, Ledger(), size)
         ledger = TimedLedger()
         steady = Fleet(server, ledger, CONNECTED)
-        await crowd.settle_in()
-        await steady.settle_in()
+        await crowd.subscribe_all()
+        await steady.subscribe_all()
         token = crowd.sender.token(crowd.origin)
         await _store_messages(crowd, token, limit)
         await _crash_and_restart(server, [crowd, steady])
-        await steady.come_back()
-        await server.settle()
+        await steady.reconnect_all()
+        await server.wait_until_idle()
         before = server.memory().resident
 
         ledger.begin(0)
@@ -82,7 +82,7 @@ async def storm(run: Run) -> list[Row]:
         for poster in posters:
             poster.close()
         await crowd.leave()
-        await crowd.come_back()  # everything was acked: whatever comes now comes twice
+        await crowd.reconnect_all()  # everything was acked: whatever comes now is a duplicate
         await _wait_until_idle(server, [crowd])
         crowd.ledger.close_round()
         await crowd.leave()
@@ -164,7 +164,7 @@ async def _store_messages(crowd: Fleet, token: bytes, limit: float) -> None:
 
 
 async def _crash_and_restart(server: Server, fleets: list[Fleet]) -> None:
-    """Kill it under everybody's feet and start it again on the same ports and data."""
+    """Kill the server while all are connected and start it again on the same ports and data."""
     server.keep_ports(fleets[0].identities[0].endpoint)
     agents = [agent for fleet in fleets for agent in fleet.agents]
     for agent in agents:
@@ -209,7 +209,7 @@ async def _wait_until_idle(server: Server, fleets: list[Fleet]) -> None:
     """Until nothing is on its way any more: a message that comes twice has come by then."""
     for fleet in fleets:
         await fleet.barrier()
-    await server.settle()
+    await server.wait_until_idle()
 
 
 async def _still_reachable(crowd: Fleet, token: bytes, posters: list[Poster], limit: float) -> None:

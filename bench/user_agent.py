@@ -1,6 +1,7 @@
-"""One user agent of the load: hello, register, notifications checked and acked. Rule: it
-behaves as Firefox does, one ack for each notification, and it looks at every byte that should have
-come through unchanged.
+"""One user agent of the load: hello, register, notifications checked and acked.
+
+It behaves as Firefox does, one ack for each notification, and it checks every byte that should
+arrive unchanged.
 """
 
 import asyncio

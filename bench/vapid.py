@@ -1,5 +1,6 @@
-"""VAPID for the load: one application server with its key and tokens. Rule: every token is
-signed before a clock starts.
+"""VAPID for the load: one application server with its key and tokens.
+
+Rule: every token is signed before a clock starts.
 """
 
 import base64

@@ -1,5 +1,7 @@
-"""A WebSocket client that costs little: the user agents' half of the load. Rule: nothing is
-computed per frame that could be prepared once, so that the server is what a measure sees.
+"""A WebSocket client that costs little: the user agents' half of the load.
+
+Rule: nothing is computed per frame that could be prepared once, so that a measure sees the server
+and not the load.
 
 Text frames of a server that does not fragment, pings and closes are understood; anything else is a
 `MismatchError`.

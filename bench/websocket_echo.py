@@ -2,10 +2,10 @@
 
     .venv/bin/python -m bench.websocket_echo
 
-One server process serves both echo servers; this process is the client of each in turn. CPU is the
-server process's own, user and system time together. The kernel's part is the same for both, so the
-ratio falls when system calls are slow: it says something only with its range. Memory is what the
-RSS of a second server process grows by while thousands of connections are opened and left idle.
+One server process serves both echo servers; this process is the client of each alternately. CPU is
+the server process's own, user and system time together. The kernel's part is the same for both, so
+the ratio falls when system calls are slow: it says something only with its range. Memory is what
+the RSS of a second server process grows by while thousands of connections are opened and left idle.
 """
 
 import argparse

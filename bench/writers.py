@@ -1,9 +1,9 @@
 """Several processes on one store: how long an occasional writer waits beside busy ones.
 
-`python -m bench.writers [--seconds 4] [--busy 1 2 3]`. Rule: the worst wait stays under 200 ms,
-or the exit code is 1.
+`python -m bench.writers [--seconds 4] [--busy 1 2 3]`. The exit code is 1 if the worst wait reached
+200 ms.
 
-A busy process keeps 50 writes of 4 KB (put, then delete) on their way all the time. The occasional
+A busy process keeps 50 writes of 4 KB (put, then delete) under way all the time. The occasional
 writer commits one small item every few milliseconds and notes how long each commit takes; it does
 so without busy ones first, and every figure is printed with its ratio to that.
 """

@@ -1,6 +1,4 @@
-"""The measures by name. Rule: each starts its own server and needs nothing another one left
-behind.
-"""
+"""The measures by name. Each starts its own server and does not depend on another one."""
 
 from collections.abc import Callable, Coroutine
 from functools import partial

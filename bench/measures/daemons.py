@@ -1,5 +1,5 @@
 """A push through an endpoint daemon, a link and a connection daemon, against one worker that is
-both. Rule: the two are measured in turn, in the same minutes, with the same load.
+both. The two are measured alternately, within the same minutes and under the same load.
 """
 
 import statistics
@@ -71,7 +71,7 @@ class _Load:
     @classmethod
     async def on(cls, server: Server) -> "_Load":
         fleet = Fleet(server, Ledger(), AGENTS)
-        await fleet.settle_in()
+        await fleet.subscribe_all()
         return cls(fleet, await fleet.posters(POSTERS), fleet.sender.token(fleet.origin))
 
     async def pushes(self, run: Run, count: int) -> Sample:

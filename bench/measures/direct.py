@@ -1,6 +1,7 @@
-"""Pushes to connected user agents, delivered and acked, with one token used again and again and
-with a token never seen for each. Rule: a push counts when it was answered 201, delivered once
-and its ack was read.
+"""Pushes to connected user agents, delivered and acked, with one VAPID token for all and with a new
+token for each.
+
+Rule: a push counts when it was answered 201, delivered once and its ack was read.
 """
 
 import statistics
@@ -20,7 +21,7 @@ async def direct_push(run: Run, *, mode: str, most_floors: float) -> list[Row]:
     sizes = run.sizes
     async with run.server(mode) as server:
         fleet = Fleet(server, Ledger(), AGENTS)
-        await fleet.settle_in()
+        await fleet.subscribe_all()
         posters = await fleet.posters(POSTERS)
         token = fleet.sender.token(fleet.origin)
         await push_round(run, fleet, posters, repeat(token), sizes.warm_up)
@@ -73,7 +74,7 @@ async def push_round(
     await ledger.all_delivered(run.sizes.limit)
     watch.traffic_ended()
     await fleet.barrier()
-    await fleet.server.settle()
+    await fleet.server.wait_until_idle()
     sample = watch.sample(count)
     ledger.close_round()
     return sample

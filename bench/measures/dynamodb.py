@@ -1,5 +1,5 @@
-"""Store operations over DynamoDB: our client against aiobotocore. Rule: both are measured in
-turn in one process that does nothing else, against a server that has its answers ready.
+"""Store operations over DynamoDB: our client against aiobotocore. Both are measured alternately in
+one process that does nothing else, against a server with prepared answers.
 """
 
 import asyncio

@@ -1,5 +1,7 @@
-"""How long a push takes from POST to user agent at half of what the server can take. One rule:
-open loop. A push is due at its own time, drawn beforehand; a late start is part of its latency.
+"""How long a push takes from POST to user agent at half of the load that saturates the server.
+
+Rule: the load is an open loop. A push is due at a time drawn beforehand; a late start is part of
+its latency.
 """
 
 import gc
@@ -20,7 +22,7 @@ async def latency(run: Run, *, mode: str, most_ms: float) -> list[Row]:
     async with run.server(mode) as server:
         ledger = TimedLedger()
         fleet = Fleet(server, ledger, AGENTS)
-        await fleet.settle_in()
+        await fleet.subscribe_all()
         posters = await fleet.posters(POSTERS)
         token = fleet.sender.token(fleet.origin)
         await push_round(run, fleet, posters, repeat(token), sizes.warm_up)
@@ -42,7 +44,7 @@ async def latency(run: Run, *, mode: str, most_ms: float) -> list[Row]:
             await ledger.all_delivered(sizes.limit)
             gc.enable()
             await fleet.barrier()
-            await server.settle()
+            await server.wait_until_idle()
             ledger.close_round()
             late.append(percentile(traffic.lateness(), 99))
             rounds.append(traffic.latencies())

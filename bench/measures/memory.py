@@ -1,5 +1,7 @@
-"""What an idle connection holds. Rule: every connection counted has said hello and registered
-once, is alive at the end, and still gets its messages.
+"""What an idle connection costs in memory.
+
+Rule: every connection counted has said hello and registered once, is alive at the end, and still
+gets its messages.
 """
 
 from itertools import repeat
@@ -18,14 +20,14 @@ async def memory(run: Run) -> list[Row]:
     async with run.server("store-first") as server:
         ledger = Ledger()
         fleet = Fleet(server, ledger, sizes.held)
-        await fleet.settle_in(sizes.held_before)
-        await server.settle()
+        await fleet.subscribe_all(sizes.held_before)
+        await server.wait_until_idle()
         before = server.memory()
-        await fleet.settle_in(sizes.held // 2 - sizes.held_before)
-        await server.settle()
+        await fleet.subscribe_all(sizes.held // 2 - sizes.held_before)
+        await server.wait_until_idle()
         half = server.memory()
-        await fleet.settle_in()
-        await server.settle()
+        await fleet.subscribe_all()
+        await server.wait_until_idle()
         after = server.memory()
 
         # all alive, and a thousand of them are sent a message

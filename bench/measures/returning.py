@@ -1,5 +1,6 @@
-"""A known user agent with nothing waiting: connect, handshake, hello, reply, close. Rule: it
-is a known one, recognised by the reply, and never twice the same while its last connection is
+"""A known user agent with nothing stored: connect, handshake, hello, reply, close.
+
+Rule: the reply shows that it was recognised, and it never connects while its last connection is
 open.
 """
 
@@ -19,12 +20,12 @@ async def returning(run: Run) -> list[Row]:
     sizes = run.sizes
     async with run.server("store-first") as server:
         fleet = Fleet(server, Ledger(), sizes.returning_users)
-        await fleet.settle_in()
+        await fleet.subscribe_all()
         await fleet.leave()
 
         async def visits(count: int) -> Sample:
             fleet.ledger.begin(0)
-            await server.settle()
+            await server.wait_until_idle()
             known = islice(cycle(fleet.identities), count)
 
             async def worker() -> None:
@@ -35,7 +36,7 @@ async def returning(run: Run) -> list[Row]:
             watch = Stopwatch(server)
             await asyncio.gather(*(worker() for _ in range(AT_ONCE)))
             watch.traffic_ended()
-            await server.settle()
+            await server.wait_until_idle()
             fleet.ledger.close_round()
             return watch.sample(count)
 

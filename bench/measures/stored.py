@@ -1,5 +1,7 @@
-"""Pushes to user agents that are away, and the drain when they come back. Rule: what was
-answered 201 while they were away comes once, and what was acked never comes again.
+"""Pushes to user agents that are not connected, and the drain when they connect again.
+
+Rule: what was answered 201 while they were away is delivered once, and what was acked is never
+delivered again.
 """
 
 import asyncio
@@ -20,31 +22,31 @@ async def stored(run: Run) -> list[Row]:
     async with run.server("store-first") as server:
         ledger = Ledger()
         fleet = Fleet(server, ledger, AGENTS)
-        await fleet.settle_in()
+        await fleet.subscribe_all()
         await fleet.leave()
         posters = await fleet.posters(POSTERS)
         token = fleet.sender.token(fleet.origin)
 
         async def push(count: int) -> Sample:
-            await server.settle()
+            await server.wait_until_idle()
             ledger.begin(count)
             watch = Stopwatch(server)
             ClosedLoop(posters, fleet.pushes(repeat(token), count), ledger)
             await ledger.all_answered(sizes.limit)
             watch.traffic_ended()
-            await server.settle()
+            await server.wait_until_idle()
             return watch.sample(count)
 
         async def drain() -> Sample:
             watch = Stopwatch(server)
-            await asyncio.gather(fleet.come_back(), ledger.all_delivered(sizes.limit))
+            await asyncio.gather(fleet.reconnect_all(), ledger.all_delivered(sizes.limit))
             watch.traffic_ended()
             await fleet.barrier()
-            await server.settle()
+            await server.wait_until_idle()
             sample = watch.sample(ledger.pushes)
             await fleet.leave()
-            await fleet.come_back()  # nothing is left: whatever comes now comes twice
-            await server.settle()
+            await fleet.reconnect_all()  # nothing is left: whatever comes now is a duplicate
+            await server.wait_until_idle()
             await fleet.barrier()
             ledger.close_round()
             await fleet.leave()

@@ -1,4 +1,4 @@
-"""An application server for tests: pushes over somebody else's HTTP library."""
+"""An application server for tests: pushes over an independent HTTP library."""
 
 import json
 import time

@@ -1,7 +1,7 @@
-"""A cluster for bad weather: nodes and the store, each a process on a host that may be cut off.
+"""A cluster to inject faults into: nodes and store, each a process on a host that may be cut off.
 
-Rule: a node is started again on its old port, as its supervisor would. All processes end with the
-test, also those that were stopped.
+A node is started again on its old port, as its supervisor would. All processes end with the test,
+also those that were stopped.
 """
 
 import asyncio
@@ -58,7 +58,7 @@ class Daemon:
         self.name = name
         self.output: deque[str] = deque(maxlen=1000)
         self.complaints: list[str] = []
-        """Lines of the log that tell of a fault of the program."""
+        """Lines of the log that report a fault of the program."""
         self._command = list(command)
         self._ready = ready
         self._environment = dict(environment)
@@ -67,7 +67,7 @@ class Daemon:
 
     @property
     def runs(self) -> bool:
-        """Whether the process is there, be it stopped."""
+        """Whether the process exists, running or stopped."""
         return self._process is not None and self._process.returncode is None
 
     async def start(self) -> None:
@@ -140,8 +140,8 @@ class Cluster:
 
 @asynccontextmanager
 async def database(hosts: Hosts) -> AsyncIterator[str]:
-    """A dynalite with nothing in it; what to give as the option `store`. (For the same load
-    ministack takes twice the processor's time.)
+    """An empty dynalite; yields the value of the option `store`. (For the same load ministack takes
+    twice the CPU time.)
     """
     host, port = hosts("store"), unused_port()
     arguments = ["--host", host.address, "--port", str(port), "--createTableMs", "0"]

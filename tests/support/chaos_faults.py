@@ -1,7 +1,7 @@
-"""What is done to the nodes of a cluster, by chance and by a seed: the same seed, the same faults.
+"""Random faults of the nodes of a cluster, from a seed: the same seed gives the same faults.
 
-Rule: one connection node and one endpoint node are always left alone, until the finale; two faults
-may come together; at the end every node is well again.
+Rule: until the finale one connection node and one endpoint node are always without a fault; two
+faults may overlap; at the end every node runs again.
 """
 
 import asyncio
@@ -11,16 +11,16 @@ import time
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Protocol
 
-from support.chaos_books import Books, Fault
 from support.chaos_cluster import Cluster, Daemon
+from support.chaos_ledger import ChaosLedger, Fault
 from support.soak import times
 
 AT_ONCE = 2
 SHORTEST, LONGEST = 0.5, 7.0
 """Seconds that a fault lasts."""
 PAUSE = times(4, 10)
-"""Longest time from the begin of one fault to that of the next, in seconds. A crowd comes back at
-the pace of its database, here some hundreds of user agents in a second.
+"""Longest time from the start of one fault to that of the next, in seconds. User agents reconnect
+at the speed of the database, here some hundreds in a second.
 """
 FINALE = 8.0
 
@@ -39,13 +39,13 @@ class Faults:
     """`cables`: the hosts that can be cut off, by the name of the node on them."""
 
     def __init__(
-        self, cluster: Cluster, books: Books, cables: Mapping[str, Cable], seed: int
+        self, cluster: Cluster, ledger: ChaosLedger, cables: Mapping[str, Cable], seed: int
     ) -> None:
         self._cluster = cluster
-        self._books = books
+        self._ledger = ledger
         self._cables = cables
         self._random = random.Random(seed)
-        self._unwell: set[Daemon] = set()
+        self._faulty: set[Daemon] = set()
         self._acts: dict[str, Callable[[Daemon, float], Awaitable[None]]] = {
             "kill": self._kill,
             "stop": self._stop,
@@ -56,7 +56,7 @@ class Faults:
             self._acts["crash"] = self._crash
 
     async def run(self, seconds: float) -> None:
-        """One after the other for so long; returns when the last one is over."""
+        """Inject faults for so many seconds; returns when the last one is over."""
         end = time.monotonic() + seconds
         async with asyncio.TaskGroup() as group:
             while time.monotonic() < end - SHORTEST:
@@ -65,14 +65,14 @@ class Faults:
                 duration = self._random.uniform(SHORTEST, LONGEST)
                 kind = self._random.choice(list(self._acts))
                 place = self._random.random()
-                if left > SHORTEST and len(self._unwell) < AT_ONCE:
+                if left > SHORTEST and len(self._faulty) < AT_ONCE:
                     choice = self._candidates()
                     target = choice[int(place * len(choice))]
                     group.create_task(self._fault(kind, target, min(duration, left)))
 
     async def finale(self) -> None:
-        """All connection nodes are stopped, and one of those dies who would tell them later what
-        was stored meanwhile.
+        """All connection nodes are stopped, and an endpoint node that would notify them later of
+        what was stored meanwhile is killed.
         """
         async with asyncio.TaskGroup() as group:
             for node in self._cluster.connections:
@@ -83,17 +83,17 @@ class Faults:
     def _candidates(self) -> list[Daemon]:
         found: list[Daemon] = []
         for kind in (self._cluster.connections, self._cluster.endpoints):
-            well = [node for node in kind if node not in self._unwell]
-            if len(well) > 1:
-                found += well
+            healthy = [node for node in kind if node not in self._faulty]
+            if len(healthy) > 1:
+                found += healthy
         return found
 
     async def _fault(self, kind: str, target: Daemon, seconds: float) -> None:
         fault = Fault(kind, target.name, time.monotonic())
-        self._books.faults.append(fault)
-        self._unwell.add(target)
+        self._ledger.faults.append(fault)
+        self._faulty.add(target)
         await self._acts[kind](target, seconds)
-        self._unwell.remove(target)
+        self._faulty.remove(target)
         fault.ended = time.monotonic()
 
     async def _kill(self, target: Daemon, seconds: float) -> None:
@@ -121,7 +121,7 @@ class Faults:
             cable.mend()
 
     async def _crash(self, target: Daemon, seconds: float) -> None:
-        """The whole machine dies, with what its sockets held; somebody starts it again."""
+        """The machine is lost with what its sockets held, and is started again later."""
         cable = self._cables[target.name]
         cable.cut()
         await target.end(signal.SIGKILL)

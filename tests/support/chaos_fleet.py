@@ -1,7 +1,7 @@
 """Many user agents that behave as Firefox does, and application servers that push to all of them.
 
-Rule: a user agent comes back by itself, to any node, at once and then ever less often; it finds out
-by pings of its own that a connection is dead. An application server repeats what was not answered.
+A user agent reconnects by itself, to any node, with growing delays; it detects a dead connection by
+pings of its own. An application server repeats what was not answered.
 """
 
 import asyncio
@@ -20,7 +20,7 @@ from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import WebSocketException
 from websockets.typing import Subprotocol
 
-from support.chaos_books import Books
+from support.chaos_ledger import ChaosLedger
 
 PING = 15.0
 """Seconds between WebSocket pings, and how long one may take: many stay with a node that is stopped
@@ -43,7 +43,7 @@ GONE = (OSError, WebSocketException, TimeoutError)
 class UserAgent:
     """One user agent with one subscription, on one connection after the other."""
 
-    def __init__(self, urls: Sequence[str], books: Books) -> None:
+    def __init__(self, urls: Sequence[str], ledger: ChaosLedger) -> None:
         self.uaid = ""
         self.path = ""
         """Of its endpoint."""
@@ -52,7 +52,7 @@ class UserAgent:
         """Where it is connected, or tried to be."""
         self.pinged = 0.0
         self._urls = urls
-        self._books = books
+        self._ledger = ledger
         self._channel = str(uuid.uuid4())
 
     async def run(self, subscribed: "asyncio.Future[None]") -> None:
@@ -61,7 +61,7 @@ class UserAgent:
         while True:
             with contextlib.suppress(*GONE):
                 async with self._connection() as socket:
-                    await self._greet(socket)
+                    await self._hello(socket)
                     pause = 0.0
                     if not subscribed.done():
                         subscribed.set_result(None)
@@ -86,30 +86,30 @@ class UserAgent:
         ) as socket:
             yield socket
 
-    async def _greet(self, socket: ClientConnection) -> None:
+    async def _hello(self, socket: ClientConnection) -> None:
         async with asyncio.timeout(REPLY):
             hello = {"messageType": "hello", "use_webpush": True, "uaid": self.uaid}
-            reply = await self._ask(socket, hello)
+            reply = await self._request(socket, hello)
             if self.path and reply["uaid"] != self.uaid:
-                self._books.forgotten.append(self.uaid)
+                self._ledger.forgotten.append(self.uaid)
                 self.path = ""
             if not self.path:
                 self.uaid = reply["uaid"]
                 register = {"messageType": "register", "channelID": self._channel}
-                self.path = urlsplit((await self._ask(socket, register))["pushEndpoint"]).path
+                self.path = urlsplit((await self._request(socket, register))["pushEndpoint"]).path
         self.socket = socket
         self.pinged = time.monotonic()
-        self._books.connects.append(self.pinged)
+        self._ledger.connects.append(self.pinged)
 
-    async def _ask(
-        self, socket: ClientConnection, question: Mapping[str, object]
+    async def _request(
+        self, socket: ClientConnection, request: Mapping[str, object]
     ) -> dict[str, str]:
-        await socket.send(json.dumps(question))
+        await socket.send(json.dumps(request))
         while True:
             message = json.loads(await socket.recv())
-            if message.get("messageType") == question["messageType"]:
+            if message.get("messageType") == request["messageType"]:
                 if message.get("status") != 200:
-                    raise TimeoutError  # it comes back and asks again
+                    raise TimeoutError  # it reconnects and tries again
                 assert isinstance(message, dict)
                 return message
             await self._receive(socket, message)
@@ -117,24 +117,24 @@ class UserAgent:
     async def _receive(self, socket: ClientConnection, message: dict[str, str]) -> None:
         if message.get("messageType") != "notification":
             return
-        self._books.deliver(message["version"])
+        self._ledger.deliver(message["version"])
         update = {"channelID": message["channelID"], "version": message["version"], "code": 100}
         await socket.send(json.dumps({"messageType": "ack", "updates": [update]}))
 
-    def vanish(self) -> None:
-        """Lose the connection."""
+    def drop_connection(self) -> None:
+        """Drop the connection without a close frame."""
         if self.socket is not None:
             self.socket.transport.abort()
 
 
 class Fleet:
-    """All of them, and the application servers. To be entered once."""
+    """The user agents and the application servers. To be entered once."""
 
     def __init__(
         self, count: int, websocket_urls: Sequence[str], endpoint_urls: Sequence[str]
     ) -> None:
-        self.books = Books()
-        self.agents = [UserAgent(websocket_urls, self.books) for _ in range(count)]
+        self.ledger = ChaosLedger()
+        self.agents = [UserAgent(websocket_urls, self.ledger) for _ in range(count)]
         self._endpoints = endpoint_urls
         self._numbers = itertools.count()
 
@@ -142,15 +142,15 @@ class Fleet:
     def connected(self) -> int:
         return sum(agent.socket is not None for agent in self.agents)
 
-    async def everybody_is_connected(self, seconds: float) -> None:
+    async def all_connected(self, seconds: float) -> None:
         async with asyncio.timeout(seconds):
-            while self.connected < len(self.agents):  # noqa: ASYNC110 - they come and go
+            while self.connected < len(self.agents):  # noqa: ASYNC110 - connections end meanwhile
                 await asyncio.sleep(0.1)
 
     def reconnect(self) -> None:
-        """Everybody loses the connection and comes back."""
+        """Drop all connections; the user agents reconnect by themselves."""
         for agent in self.agents:
-            agent.vanish()
+            agent.drop_connection()
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
@@ -206,19 +206,19 @@ class Fleet:
 
     async def _push(self, session: aiohttp.ClientSession, agent: UserAgent) -> None:
         number = next(self._numbers)
-        books = self.books
+        ledger = self.ledger
         for attempt in range(TRIES):
             endpoint = self._endpoints[(number + attempt) % len(self._endpoints)]
-            books.sent += 1
-            books.retried += attempt > 0
+            ledger.sent += 1
+            ledger.retried += attempt > 0
             try:
                 async with session.post(
                     endpoint + agent.path, headers=HEADERS, data=b"message %d" % number
                 ) as answer:
-                    books.answer(str(answer.status))
+                    ledger.answer(str(answer.status))
                     if answer.status in (201, 202):
-                        books.accept((await answer.json())["message-id"], agent.uaid)
+                        ledger.accept((await answer.json())["message-id"], agent.uaid)
                         return
             except (aiohttp.ClientError, OSError):  # a timeout is an OSError too
-                books.answer("none")
+                ledger.answer("none")
             await asyncio.sleep(0.3 * 2**attempt)

@@ -5,8 +5,8 @@
         await page.until("document.querySelector('#done')")
         title = await page.evaluate("document.title")
 
-Rule: nothing waits for a fixed time, and every wait ends: with what was waited for, or an error
-that says what it was.
+Every wait is for an event and has a time limit, after which it raises an error that names the
+event.
 """
 
 import asyncio
@@ -27,7 +27,7 @@ from support.tools import need
 
 Json = dict[str, Any]
 
-PATIENCE = 30.0  # seconds for one command or one wait
+TIMEOUT = 30.0  # seconds for one command or one wait
 INSTALL = "apt-get install --no-install-recommends chromium"
 NAMES = ("chromium", "chromium-browser", "google-chrome")
 FLAGS = (
@@ -117,13 +117,13 @@ class Page:
         answer = await self.command("Page.navigate", url=url)
         if error := answer.get("errorText"):
             raise ChromiumError(f"{url}: {error}")
-        await asyncio.wait_for(loaded.wait(), PATIENCE)
+        await asyncio.wait_for(loaded.wait(), TIMEOUT)
 
     async def before_load(self, script: str) -> None:
         """Run a script in every document opened here, before its own scripts."""
         await self.command("Page.addScriptToEvaluateOnNewDocument", source=script)
 
-    async def look(
+    async def emulate(
         self,
         *,
         width: int = 1280,
@@ -181,9 +181,9 @@ class Chromium:
         self._waiting[number] = answer
         await self._socket.send(json.dumps(message))
         try:
-            return await asyncio.wait_for(answer, PATIENCE)
+            return await asyncio.wait_for(answer, TIMEOUT)
         except TimeoutError:
-            raise ChromiumError(f"no answer to {method} in {PATIENCE} s") from None
+            raise ChromiumError(f"no answer to {method} in {TIMEOUT} s") from None
         finally:
             del self._waiting[number]
 
@@ -252,7 +252,7 @@ async def running_chromium(*flags: str) -> AsyncIterator[Chromium]:
         assert process.stderr is not None
         drain: asyncio.Task[None] | None = None
         try:
-            url = await asyncio.wait_for(_debugging_url(process.stderr), PATIENCE)
+            url = await asyncio.wait_for(_debugging_url(process.stderr), TIMEOUT)
             drain = asyncio.create_task(_drain(process.stderr))
             async with connect(url, max_size=None, ping_interval=None, proxy=None) as socket:
                 browser = Chromium(socket)

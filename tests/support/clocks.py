@@ -2,7 +2,7 @@
 
 
 class ManualClock:
-    """Seconds since the epoch; stands still until told otherwise."""
+    """Seconds since the epoch; changes only when a test sets it."""
 
     def __init__(self, now: float = 1_800_000_000.0) -> None:
         self.now = now

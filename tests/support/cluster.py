@@ -1,6 +1,6 @@
 """A cluster: connection nodes and endpoint nodes, each a process of its own, over one store.
 
-Rule: every node can be ended, killed and started again by itself; it keeps its ports and its keys.
+Each node can be ended, killed and started again; it keeps its ports and its keys.
 """
 
 import asyncio
@@ -14,11 +14,11 @@ from support.dynamo_servers import ministack
 from support.service import Service
 
 CREDENTIALS = {"AWS_ACCESS_KEY_ID": "made-up", "AWS_SECRET_ACCESS_KEY": "made-up"}
-"""Enough for a server on this machine, which believes everybody."""
+"""Enough for a server on this machine, which checks no credentials."""
 
 
 def new_store() -> str:
-    """The option for tables of one's own in this run's DynamoDB."""
+    """The value of `store` for new tables in this run's DynamoDB."""
     return f"dynamodb://us-east-1?endpoint={ministack()}&prefix=t{secrets.token_hex(6)}_"
 
 
@@ -55,7 +55,7 @@ class ServiceCluster:
 
     @property
     def errors(self) -> list[str]:
-        """Log lines that tell of a fault."""
+        """Log lines that report a fault."""
         return [line for node in self.nodes for line in node.errors]
 
     def launch(self) -> None:
@@ -81,7 +81,7 @@ class ServiceCluster:
         return await asyncio.to_thread(self.end)
 
     @property
-    def last_words(self) -> str:
+    def last_output(self) -> str:
         """The last lines of each."""
         return "".join(line for node in self.nodes for line in node.output[-20:])
 
@@ -108,7 +108,7 @@ def running_cluster(
         yield running
     finally:
         codes = running.end()
-    assert set(codes) <= {0}, running.last_words
+    assert set(codes) <= {0}, running.last_output
     assert running.errors == []
 
 

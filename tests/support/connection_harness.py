@@ -52,7 +52,7 @@ class FaultyEngine(MemoryEngine):
         """How often the tables were listed."""
 
     def fail(self, what: str, *errors: Exception | None) -> None:
-        """Fail the next calls of that kind in turn; None lets one pass."""
+        """Fail the next calls of that kind, one exception each; None lets one succeed."""
         self.errors[what] += errors
 
     def before(self, what: str, *callbacks: Callable[[], None]) -> None:

@@ -1,6 +1,6 @@
 """Databases that speak DynamoDB's protocol, as processes of their own for tests.
 
-Rule: one process of each kind serves all tests of a run, in memory, on a free port of loopback. It
+One process of each kind serves all tests of a run, in memory, on a free port of loopback. It
 ends with the run, however that ends.
 """
 

@@ -1,4 +1,4 @@
-"""A transport that goes nowhere: it keeps what is written and does what it is told."""
+"""A transport without a socket: it keeps what is written, and tests play the peer."""
 
 import asyncio
 

@@ -6,11 +6,11 @@
         ...
         assert firefox.receive(subscription) == [b"Hello"]
 
-A page and its service worker drive it (`support.firefox_page`). What it says to the push service
-and hears from it is read off its own log, as the messages themselves.
+A page and its service worker drive it (`support.firefox_page`). What it sends to the push service
+and receives from it is read from its own log.
 
-Rule: nothing waits for a fixed time, and every wait ends: with what was waited for, or an error
-that says what it was. Nothing leaves the machine.
+Every wait is for an event and has a time limit, after which it raises an error that names the
+event. Nothing leaves the machine.
 """
 
 import contextlib
@@ -31,7 +31,7 @@ from support.firefox_page import ControlServer, PushEvent
 from support.tools import need
 
 INSTALL = "apt-get install --no-install-recommends firefox-esr"
-PATIENCE = 60.0
+TIMEOUT = 60.0
 """Seconds for any one wait; a busy machine needs some of them."""
 
 Message = dict[str, Any]
@@ -146,13 +146,13 @@ class Firefox:
     # ── running ──────────────────────────────────────────────────────────────────────────────────
 
     def start(self, *, page: bool = True, remote: bool = False) -> None:
-        """Start, and wait until the push service has greeted it. Only then can anything subscribe.
+        """Start, and wait until it got its hello reply. Only then can anything subscribe.
 
         Without `page` no tab is open; the profile's service workers get their pushes all the same.
         With `remote`, `support.marionette` can drive it beside the page.
         """
         assert self._process is None
-        greeted = len(self.greetings)
+        hellos = len(self.uaids)
         url = self._control.new_run()
         (self.profile / "MarionetteActivePort").unlink(missing_ok=True)
         home = self._folder.name
@@ -181,14 +181,14 @@ class Firefox:
         self._reader = threading.Thread(target=self._read, args=(self._process,))
         self._reader.start()
         self.has_page = page
-        self.wait_for_greeting(greeted + 1)
+        self.wait_for_hello(hellos + 1)
 
     def stop(self) -> None:
         """Close its window, as its user would, and wait for the end. The page must be open."""
         assert self._process is not None
         self._control.ask("window.close()")
         try:
-            self._process.wait(PATIENCE)
+            self._process.wait(TIMEOUT)
         finally:
             self.kill()
 
@@ -209,14 +209,14 @@ class Firefox:
     # ── what it and the push service say ─────────────────────────────────────────────────────────
 
     @property
-    def greetings(self) -> list[str]:
+    def uaids(self) -> list[str]:
         """The UAIDs of the hello replies it got, one for each connection."""
         return [m["uaid"] for m in self.received if m["messageType"] == "hello"]
 
-    def wait_for_greeting(self, count: int) -> str:
-        """Wait until it was greeted so many times over all its runs; returns the last UAID."""
-        self.wait(lambda: len(self.greetings) >= count, f"hello reply number {count}")
-        return self.greetings[-1]
+    def wait_for_hello(self, count: int) -> str:
+        """Wait for that many hello replies over all its runs; returns the last UAID."""
+        self.wait(lambda: len(self.uaids) >= count, f"hello reply number {count}")
+        return self.uaids[-1]
 
     def heard(self, message_type: str) -> int:
         """How many messages of a type it was sent."""
@@ -295,10 +295,10 @@ class Firefox:
         :raises AssertionError: it did not come true in time, or Firefox ended
         """
         with self._changed:
-            came = self._changed.wait_for(lambda: condition() or self._has_ended(), PATIENCE)
+            came = self._changed.wait_for(lambda: condition() or self._has_ended(), TIMEOUT)
             if condition():
                 return
-        why = f"Firefox ended without {what}" if came else f"not within {PATIENCE:.0f} s: {what}"
+        why = f"Firefox ended without {what}" if came else f"not within {TIMEOUT:.0f} s: {what}"
         raise AssertionError("\n".join([why, "Its last words:", *self._log[-15:]]))
 
     def _has_ended(self) -> bool:

@@ -5,7 +5,7 @@ them; its service worker posts every push message it gets. So a test drives a br
 debugging protocol, and the push API is used the way a web site uses it.
 
 Rule: a command is given only to the page of the newest run of the browser; a page of an earlier
-run, whose connection may still stand, gets none.
+run, whose connection may still be open, gets none.
 """
 
 import json

@@ -1,6 +1,6 @@
 """An event loop in a thread of its own, for asynchronous resources that several tests share.
 
-Rule: it is a context manager, and what was started on it is stopped on it before it ends.
+It is a context manager; what was started on it must be stopped on it before it ends.
 """
 
 import asyncio

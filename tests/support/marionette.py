@@ -25,7 +25,7 @@ class Marionette:
         self._socket = socket.create_connection(("127.0.0.1", _port(profile, seconds)), seconds)
         self._stream = self._socket.makefile("rb")
         self._last_id = 0
-        self._receive()  # its greeting
+        self._receive()  # the message that opens the connection
         self.command("WebDriver:NewSession")
         milliseconds = int(seconds * 1000)
         self.command("WebDriver:SetTimeouts", script=milliseconds, pageLoad=milliseconds)
@@ -105,7 +105,7 @@ class Marionette:
 
 
 def _port(profile: Path, seconds: float) -> int:
-    """The port it listens on, which Firefox leaves in a file and tells nobody."""
+    """The port it listens on, which Firefox writes to a file of its profile."""
     file = profile / "MarionetteActivePort"
     deadline = time.monotonic() + seconds
     while not (file.exists() and (text := file.read_text())):

@@ -250,7 +250,7 @@ class MemoryTable(TableHandle):
         if index.sort is None:
             assert (sort, descending) == (None, False)
             return self._page(found, limit)
-        assert (limit, after, descending) == (None, None, False)  # nobody has use for them
+        assert (limit, after, descending) == (None, None, False)  # not used by the service
         by, bounds = index.sort.name, sort or Range()
         assert (bounds.gt, bounds.lt, bounds.prefix) == (None, None, None)
         return Page(

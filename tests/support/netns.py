@@ -43,7 +43,7 @@ class Host:
             _ip("-n", inside, "link", "set", device, "up")
 
     def rebuild(self) -> None:
-        """Start anew without any memory of connections, when no process is left on it."""
+        """Recreate the host without its connections, when no process is left on it."""
         _ip("netns", "delete", self._namespace)
         self._build()
 
@@ -90,7 +90,7 @@ class Network:
         return Host(self._switch, f"{PREFIX}{os.getpid()}-{name}", self._hosts)
 
     def close(self) -> None:
-        """Take it down. What still runs on a host keeps its sockets and reaches nobody."""
+        """Take it down. Processes left on a host keep their sockets and reach no other host."""
         for namespace in _namespaces(os.getpid()):
             _ip("netns", "delete", namespace)
 

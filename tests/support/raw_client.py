@@ -1,4 +1,4 @@
-"""Clients without manners for tests: bytes as they are written here, over HTTP and WebSocket."""
+"""A TCP client for tests that sends any bytes, well-formed or not, to HTTP and WebSocket ports."""
 
 import asyncio
 import base64
@@ -10,7 +10,7 @@ from contextlib import asynccontextmanager
 from support import wire
 from support.application_server import Answer
 
-PATIENCE = 10.0
+TIMEOUT = 10.0
 """Seconds a test waits for what must come."""
 
 
@@ -25,15 +25,15 @@ class RawClient:
         self.writer.write(data if isinstance(data, bytes) else data.encode("latin-1"))
 
     def finish(self) -> None:
-        """Say that nothing more comes (a half-closed socket)."""
+        """Shut down the sending half of the socket."""
         self.writer.write_eof()
 
-    def vanish(self) -> None:
+    def drop_connection(self) -> None:
         self.writer.transport.abort()
 
     async def answer(self, *, head: bool = False) -> Answer:
         """The next HTTP answer; `head`: it answers a HEAD, so no body follows."""
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(TIMEOUT):
             raw = await self.reader.readuntil(b"\r\n\r\n")
             status_line, *lines = raw.decode("latin-1").rstrip("\r\n").split("\r\n")
             headers: dict[str, str] = {}
@@ -49,8 +49,8 @@ class RawClient:
             return Answer(status, headers, await self.reader.readexactly(length))
 
     async def end(self) -> bytes:
-        """What still comes until the server closes."""
-        async with asyncio.timeout(PATIENCE):
+        """The bytes that arrive until the server closes."""
+        async with asyncio.timeout(TIMEOUT):
             try:
                 return await self.reader.read()
             except ConnectionResetError:
@@ -79,7 +79,7 @@ class RawClient:
 
     async def frame(self) -> tuple[int, bytes]:
         """Opcode and payload of the next frame of the server."""
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(TIMEOUT):
             first, second = await self.reader.readexactly(2)
             assert first & 0x80, "the service sends whole messages"
             assert not second & 0x80, "a server does not mask"

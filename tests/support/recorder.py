@@ -61,16 +61,16 @@ class Connection:
     def receive(self, *chunks: bytes) -> None:
         """Give what the socket would: nothing is read while paused or closing.
 
-        What the protocol puts off to its next turns is done on return.
+        What the protocol defers to later turns of the loop is done on return.
         """
         for chunk in chunks:
             if self.transport.reading and not self.transport.closing:
                 self.protocol.data_received(chunk)
             if not self.transport.reading:
-                self.settle()
+                self.run_due()
 
-    def settle(self, seconds: float = 0.0) -> None:
-        """Let time pass and what is due soon happen."""
+    def run_due(self, seconds: float = 0.0) -> None:
+        """Advance the clock and run what is due."""
         self.clock.advance(seconds)
 
     def sent(self) -> bytes:
@@ -79,7 +79,7 @@ class Connection:
         self.transport.written.clear()
         return written
 
-    # Methods, so that a type checker does not take the answer for settled.
+    # Methods, so that a type checker does not narrow their results.
 
     def reading(self) -> bool:
         """The protocol has not stopped the socket."""

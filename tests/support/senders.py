@@ -12,7 +12,7 @@ from autopush.webpush.syntax import encode_base64url
 
 
 class Sender:
-    """Signs what it is told to, right or wrong."""
+    """Signs any claims, valid or not."""
 
     def __init__(self) -> None:
         self._private = ec.generate_private_key(ec.SECP256R1())

@@ -1,7 +1,7 @@
 """The service as a user starts it: a process of its own on free ports and a temporary folder.
 
-Rule: nothing here belongs to an event loop, so one service can serve all tests of a module. What
-waits has two forms: `launch` and `end` block, `start`, `stop` and `kill` are awaited.
+Rule: nothing here belongs to an event loop, so one service can serve all tests of a module. Of what
+waits there are two forms: `launch` and `end` block, `start`, `stop` and `kill` are awaited.
 """
 
 import asyncio
@@ -40,7 +40,7 @@ Wrap = Callable[[Sequence[str]], list[str]]
 def clean_environment(**variables: str) -> dict[str, str]:
     """Our own environment without any setting of the service or of AWS, and with these variables.
 
-    Nobody asks the metadata address of this machine.
+    The metadata address of EC2 is not requested.
     """
     ours = {
         name: text
@@ -169,7 +169,7 @@ class Service:
 
     @property
     def errors(self) -> list[str]:
-        """Log lines that tell of a fault of the service."""
+        """Log lines that report a fault of the service."""
         return [
             line
             for line in self.output

@@ -1,4 +1,4 @@
-"""Ports that behave oddly, and which process holds which connection, told by /proc (Linux)."""
+"""Ports that refuse, never answer or accept nothing; and the process of a connection (Linux)."""
 
 import contextlib
 import secrets
@@ -30,9 +30,9 @@ _given: set[int] = set()
 
 
 def unused_port() -> int:
-    """One that refuses connections until somebody listens on it.
+    """A port that refuses connections until a test listens on it.
 
-    Nobody is given it by chance meanwhile: it is below those that kernels hand out by themselves.
+    No other program gets it by chance: it is below the ephemeral ports of the kernel.
     """
     while True:
         # Not from `random`: Hypothesis seeds that alike in all processes.
@@ -44,8 +44,8 @@ def unused_port() -> int:
 
 
 @contextlib.contextmanager
-def deaf_port() -> Iterator[int]:
-    """Connections are made by the kernel; nobody ever answers on them."""
+def silent_port() -> Iterator[int]:
+    """A port whose connections are accepted by the kernel and never answered."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
         yield listener.getsockname()[1]
 

@@ -2,7 +2,7 @@
 
 `FakePush` plays browser vendor and push service at once: Chromium cannot be pointed at another push
 service, so the page's `PushManager` is replaced by one that hands out a subscription whose keys are
-known here. What the page sends is decrypted with `http_ece`, other people's code, and handed to
+known here. What the page sends is decrypted with `http_ece`, an independent library, and passed to
 Chromium's own service worker as a push.
 """
 

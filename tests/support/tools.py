@@ -1,7 +1,7 @@
 """Programs of this machine that tests need: browsers, databases, `ip`.
 
-Rule: where one is missing, its tests are skipped and say how to install it; where CI is `true` they
-fail, so that nothing goes unproved in silence.
+Where one is missing, its tests are skipped and say how to install it; where CI is `true` they
+fail, so that no test is silently left out.
 """
 
 import os

@@ -1,4 +1,4 @@
-"""Senders and user agents that go on whatever happens, and a ledger of what they saw."""
+"""Senders and user agents that continue through any failure, and a ledger of what they saw."""
 
 import asyncio
 import contextlib
@@ -14,11 +14,11 @@ from support.user_agent import UserAgent
 
 HEADERS = {"TTL": "3600", "Content-Encoding": "aes128gcm"}
 RECONNECT_PAUSE = 0.05
-"""Seconds a user agent waits before it knocks again at a service that is down."""
+"""Seconds a user agent waits before it connects again to a service that is down."""
 
 
 @dataclass
-class Ledger:
+class TrafficLedger:
     """Message ids: answered 201, and how often each was delivered."""
 
     accepted: set[str] = field(default_factory=set)
@@ -48,9 +48,9 @@ class Ledger:
 
 
 class Subscriber:
-    """A user agent that always comes back under its UAID and acks what it gets."""
+    """A user agent that always reconnects with its UAID and acks what it gets."""
 
-    def __init__(self, service: Service, ledger: Ledger) -> None:
+    def __init__(self, service: Service, ledger: TrafficLedger) -> None:
         self._service = service
         self._ledger = ledger
         self._agent: UserAgent | None = None
@@ -92,8 +92,10 @@ class Subscriber:
             await agent.close()
 
 
-async def send(session: aiohttp.ClientSession, ledger: Ledger, endpoint: str, body: bytes) -> None:
-    """One push; what came of it goes into the ledger."""
+async def send(
+    session: aiohttp.ClientSession, ledger: TrafficLedger, endpoint: str, body: bytes
+) -> None:
+    """One push, whose outcome is recorded in the ledger."""
     try:
         async with session.post(endpoint, headers=HEADERS, data=body) as answer:
             if answer.status == 201:
@@ -107,7 +109,7 @@ async def send(session: aiohttp.ClientSession, ledger: Ledger, endpoint: str, bo
     ledger.progress.set()
 
 
-async def send_for_ever(ledger: Ledger, subscribers: list[Subscriber]) -> None:
+async def send_for_ever(ledger: TrafficLedger, subscribers: list[Subscriber]) -> None:
     """Push to one subscriber after the other, until cancelled."""
     connector = aiohttp.TCPConnector(force_close=True)
     async with aiohttp.ClientSession(connector=connector) as session:

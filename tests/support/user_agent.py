@@ -1,4 +1,4 @@
-"""A user agent for tests: the protocol over somebody else's WebSocket library."""
+"""A user agent for tests: the protocol over an independent WebSocket library."""
 
 import asyncio
 import contextlib
@@ -11,10 +11,10 @@ from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed
 from websockets.typing import Subprotocol
 
-PATIENCE = 10.0
+TIMEOUT = 10.0
 """Seconds a test waits for what must come."""
-QUIET = 0.4
-"""Seconds without a frame that a test takes for silence, where nothing must come."""
+SILENCE = 0.4
+"""Seconds without a notification after which a test concludes that none is sent."""
 
 Message = dict[str, Any]
 
@@ -50,7 +50,7 @@ class UserAgent:
         await self.socket.send(json.dumps(members))
 
     async def reply(self) -> Message:
-        return await asyncio.wait_for(self.replies.get(), PATIENCE)
+        return await asyncio.wait_for(self.replies.get(), TIMEOUT)
 
     async def hello(self, uaid: str | None = None, **members: object) -> Message:
         await self.send(messageType="hello", use_webpush=True, uaid=uaid or "", **members)
@@ -71,7 +71,7 @@ class UserAgent:
         return await self.reply()
 
     async def notification(self) -> Message:
-        return await asyncio.wait_for(self.notifications.get(), PATIENCE)
+        return await asyncio.wait_for(self.notifications.get(), TIMEOUT)
 
     async def receive(self, count: int, *, ack: bool = False) -> list[Message]:
         got = []
@@ -84,7 +84,7 @@ class UserAgent:
     async def silence(self) -> None:
         """Nothing comes. (Only time can show that; everything else here waits for events.)"""
         try:
-            surprise = await asyncio.wait_for(self.notifications.get(), QUIET)
+            surprise = await asyncio.wait_for(self.notifications.get(), SILENCE)
         except TimeoutError:
             return
         raise AssertionError(f"unexpected: {surprise}")
@@ -97,7 +97,7 @@ class UserAgent:
 
     async def closed(self) -> int | None:
         """Wait for the end of the connection; returns the close code."""
-        await asyncio.wait_for(self.socket.wait_closed(), PATIENCE)
+        await asyncio.wait_for(self.socket.wait_closed(), TIMEOUT)
         await self._reader
         return self.socket.close_code
 
@@ -105,7 +105,7 @@ class UserAgent:
         await self.socket.close()
         await self._reader
 
-    async def vanish(self) -> None:
-        """The end of a connection without a word."""
+    async def drop_connection(self) -> None:
+        """End the connection without a close frame."""
         self.socket.transport.abort()
         await self.socket.wait_closed()

@@ -1,4 +1,4 @@
-"""What tests of the push service share: the log of a test is its own; a node, a cluster."""
+"""Shared by all tests of the push service: a log of their own, a node, a cluster."""
 
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path

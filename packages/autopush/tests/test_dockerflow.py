@@ -1,4 +1,4 @@
-"""The status pages: who may ask what how often, and what a failing store looks like."""
+"""The status pages: which touch the store and how often, and what they say of a failing store."""
 
 import json
 from typing import Any

@@ -1,4 +1,4 @@
-"""Commands that are dropped to stop, as processes of their own."""
+"""Commands that are signalled to stop, as processes of their own."""
 
 import re
 import signal

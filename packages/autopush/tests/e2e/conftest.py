@@ -1,4 +1,4 @@
-"""What all end-to-end tests share: who sends, and the user agents of one test."""
+"""Shared by all end-to-end tests: an application server and the user agents of one test."""
 
 from collections.abc import AsyncIterator, Awaitable, Callable
 
@@ -28,22 +28,22 @@ async def agents() -> AsyncIterator[list[UserAgent]]:
 
 
 @pytest.fixture
-def knock(running: Service, agents: list[UserAgent]) -> Connect:
+def open_connection(running: Service, agents: list[UserAgent]) -> Connect:
     """Connects user agents to the module's service (`running`), without a hello."""
 
-    async def knock() -> UserAgent:
+    async def open_connection() -> UserAgent:
         agents.append(await UserAgent.connect(running.websocket))
         return agents[-1]
 
-    return knock
+    return open_connection
 
 
 @pytest.fixture
-def connect(knock: Connect) -> Connect:
+def connect(open_connection: Connect) -> Connect:
     """Connects user agents to the module's service (`running`), by UAID or as new ones."""
 
     async def connect(uaid: str | None = None) -> UserAgent:
-        agent = await knock()
+        agent = await open_connection()
         await agent.hello(uaid)
         return agent
 

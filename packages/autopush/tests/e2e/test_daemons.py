@@ -1,4 +1,4 @@
-"""The two kinds of node apart: connection and endpoint daemons over one store."""
+"""The two kinds of node as separate daemons over one store."""
 
 import asyncio
 import signal
@@ -86,7 +86,7 @@ async def test_when_a_connection_node_is_killed_its_user_agents_go_on_elsewhere(
     assert (await agent.notification())["version"] == delivered.message_id
     await here.kill()
     await agent.closed()
-    stored = await sender.push(nodes.by_way_of(endpoint, 1), b"nobody is there")
+    stored = await sender.push(nodes.by_way_of(endpoint, 1), b"not connected")
     agents.append(await there.connect(agent.uaid))
     got = await agents[-1].receive(2, ack=True)
     assert [m["version"] for m in got] == [delivered.message_id, stored.message_id]
@@ -170,7 +170,7 @@ def test_a_signal_ends_a_daemon_with_exit_code_0(
     assert running.errors == []
 
 
-def test_autopush_alone_is_a_connection_node(tmp_path: Path) -> None:
+def test_autopush_without_a_command_is_a_connection_node(tmp_path: Path) -> None:
     def bare(words: Sequence[str]) -> list[str]:
         return [word for word in words if word != "connection"]
 
@@ -245,7 +245,7 @@ async def test_daemons_that_start_at_once_on_a_new_folder_have_one_key(
     assert [line for daemon in daemons for line in daemon.errors] == []
 
 
-def test_a_key_that_was_there_or_given_is_no_news(tmp_path: Path) -> None:
+def test_a_key_that_existed_or_was_given_is_not_reported(tmp_path: Path) -> None:
     with running_service(tmp_path) as whole:
         assert not any(NEW_KEY in line for line in whole.output)
     with running_service(tmp_path, command="connection") as node:

@@ -54,7 +54,7 @@ async def test_a_whole_service_on_dynamodb_makes_its_tables_and_serves_from_seve
     assert not (tmp_path / "autopush.sqlite").exists()
 
 
-async def test_on_dynamodb_a_connected_user_agents_message_is_not_stored_unless_told(
+async def test_on_dynamodb_a_connected_user_agents_message_is_not_stored_by_default(
     tmp_path: Path,
     database: tuple[str, Engine],
     agents: list[UserAgent],
@@ -111,7 +111,7 @@ def test_a_database_that_cannot_be_reached_is_named(
     assert "geheim" not in line
 
 
-async def test_tables_with_other_keys_are_named_and_left_alone(
+async def test_tables_with_other_keys_are_named_and_not_changed(
     tmp_path: Path, database: tuple[str, Engine]
 ) -> None:
     url, engine = database

@@ -19,7 +19,7 @@ from support.application_server import ApplicationServer, application_server
 from support.raw_client import raw_client
 from support.service import Service, running_service
 from support.soak import slow
-from support.traffic import Ledger, Subscriber, send, send_for_ever
+from support.traffic import Subscriber, TrafficLedger, send, send_for_ever
 from support.user_agent import Message, UserAgent
 
 Connect = Callable[..., Awaitable[UserAgent]]
@@ -297,11 +297,11 @@ async def test_delete_reaches_a_message_that_was_delivered_but_not_acked(
 
 @either_delivery
 async def test_pushes_during_hello_arrive_once_and_never_before_its_reply(
-    running: Service, knock: Connect, connect: Connect
+    running: Service, open_connection: Connect, connect: Connect
 ) -> None:
     uaid, _, endpoint = await away(connect)
     for number in range(40):
-        agent = await knock()
+        agent = await open_connection()
         sending = asyncio.create_task(burst(running, [endpoint] * 3))
         for _ in range(number % 8):
             await asyncio.sleep(0)  # another moment of the handshake each time
@@ -489,7 +489,7 @@ class Restless:
         _, self.endpoint = await agent.register()
         await agent.close()
 
-    async def run(self, ledger: Ledger) -> None:
+    async def run(self, ledger: TrafficLedger) -> None:
         """Until it came back often enough and enough was sent to it."""
         while self.connects < 30 or len(ledger.accepted) < 200:
             await self._connection(self._random.choice((0, 1, 5, 20)))
@@ -509,7 +509,7 @@ class Restless:
                 acked.append(message)
                 await agent.ack([message])
         if self._random.random() < 0.5:
-            await agent.vanish()
+            await agent.drop_connection()
             return
         await agent.close()
         if agent.socket.close_code == 1000:
@@ -546,7 +546,7 @@ class Restless:
 async def test_a_reconnect_loop_loses_nothing_and_repeats_nothing_that_was_acked(
     running: Service,
 ) -> None:
-    ledgers = [Ledger() for _ in range(3)]
+    ledgers = [TrafficLedger() for _ in range(3)]
     agents = [Restless(running, seed) for seed in range(3)]
     async with asyncio.TaskGroup() as group:
         for agent in agents:
@@ -569,7 +569,7 @@ async def test_a_reconnect_loop_loses_nothing_and_repeats_nothing_that_was_acked
         assert agent.repeated == set()
 
 
-async def one_after_the_other(endpoint: str, ledger: Ledger) -> None:
+async def one_after_the_other(endpoint: str, ledger: TrafficLedger) -> None:
     connector = aiohttp.TCPConnector(force_close=True)
     async with aiohttp.ClientSession(connector=connector) as session:
         for number in itertools.count():
@@ -591,7 +591,7 @@ async def test_sigterm_in_traffic_says_going_away_and_loses_nothing(
 ) -> None:
     service = Service(tmp_path, ["--direct-delivery", mode, "--workers", workers])
     await service.start()
-    ledger = Ledger()
+    ledger = TrafficLedger()
     subscribers = [Subscriber(service, ledger) for _ in range(4)]
     for subscriber in subscribers:
         await subscriber.subscribe()

@@ -1,7 +1,7 @@
 """A real Firefox is the user agent, pywebpush the application server; between them the service.
 
 One browser and one service serve the whole module, so most tests cost a message each; what needs
-the browser to be away is told as one story (`absence`), which several tests look at.
+the browser to be away happens once (fixture `absence`), and several tests check the result.
 """
 
 import os
@@ -114,9 +114,9 @@ class Rig:
         self, *options: str, kill: bool = False, data: Path | None = None
     ) -> str:
         """The same while the browser is connected; returns the UAID it comes back with."""
-        greeted = len(self.firefox.greetings)
+        hellos = len(self.firefox.uaids)
         self.restart_service(*options, kill=kill, data=data)
-        return self.firefox.wait_for_greeting(greeted + 1)
+        return self.firefox.wait_for_hello(hellos + 1)
 
 
 @pytest.fixture(scope="module")
@@ -222,7 +222,7 @@ def test_each_subscription_gets_its_own_messages(rig: Rig) -> None:
         assert rig.firefox.receive(subscription) == [f"for {subscription.scope}".encode()]
 
 
-def test_after_unsubscribing_senders_are_told_that_it_is_gone(rig: Rig) -> None:
+def test_after_unsubscribing_senders_get_410(rig: Rig) -> None:
     gone, kept = rig.firefox.subscribe(rig.sender.key), rig.firefox.subscribe(rig.sender.key)
     before = rig.firefox.heard("unregister")
     assert rig.firefox.unsubscribe(gone)
@@ -271,7 +271,7 @@ def absence(module_rig: Rig) -> Absence:
     purposes = ("several", "topic", "expired", "never stored")
     subscriptions = {name: firefox.subscribe(rig.sender.key) for name in purposes}
     several, topic, expired, never = subscriptions.values()
-    uaid = firefox.greetings[-1]
+    uaid = firefox.uaids[-1]
     firefox.stop()
 
     sent = {
@@ -304,7 +304,7 @@ def absence(module_rig: Rig) -> Absence:
     assert firefox.receive(several) == [b"after all"]
     return Absence(
         uaid=uaid,
-        uaid_back=firefox.greetings[-1],
+        uaid_back=firefox.uaids[-1],
         sent=sent,
         got=got,
         delivered=delivered,
@@ -355,7 +355,7 @@ def test_nothing_is_sent_twice_and_nothing_again_once_it_is_acknowledged(absence
 @pytest.mark.parametrize("kill", [False, True], ids=["stopped", "killed"])
 def test_the_browser_comes_back_to_a_service_that_was(rig: Rig, kill: bool) -> None:
     subscription = rig.firefox.subscribe(rig.sender.key)
-    uaid = rig.firefox.greetings[-1]
+    uaid = rig.firefox.uaids[-1]
     assert rig.restart_service_under_firefox(kill=kill) == uaid
     rig.sender.send(subscription, "again")
     assert rig.firefox.receive(subscription) == [b"again"]
@@ -364,14 +364,14 @@ def test_the_browser_comes_back_to_a_service_that_was(rig: Rig, kill: bool) -> N
 
 def test_a_service_that_lost_its_data_makes_the_browser_drop_its_subscriptions(rig: Rig) -> None:
     subscription = rig.firefox.subscribe(rig.sender.key)
-    uaid = rig.firefox.greetings[-1]
+    uaid = rig.firefox.uaids[-1]
     fresh = rig.service.data.with_name("fresh")
     assert rig.restart_service_under_firefox(data=fresh) != uaid
     rig.firefox.wait(lambda: rig.firefox.events(subscription), "the event")
     assert [event.kind for event in rig.firefox.events(subscription)] == ["lost"]
     renewed = rig.firefox.subscribe(rig.sender.key)
-    rig.sender.send(renewed, "anew")
-    assert rig.firefox.receive(renewed) == [b"anew"]
+    rig.sender.send(renewed, "renewed")
+    assert rig.firefox.receive(renewed) == [b"renewed"]
 
 
 # ── several workers ──────────────────────────────────────────────────────────────────────────────
@@ -429,7 +429,7 @@ def test_each_of_several_workers_takes_messages_for_the_browser(rig: Rig) -> Non
 def test_the_browser_comes_back_to_another_worker_when_its_own_dies(rig: Rig) -> None:
     subscription = rig.firefox.subscribe(rig.sender.key)
     uaid = rig.restart_service_under_firefox("--workers", "2")
-    greeted = len(rig.firefox.greetings)
+    hellos = len(rig.firefox.uaids)
     websocket_port = urlsplit(rig.service.websocket).port
     assert websocket_port
     (worker,) = accepted(websocket_port, rig.service.workers).values()
@@ -438,7 +438,7 @@ def test_the_browser_comes_back_to_another_worker_when_its_own_dies(rig: Rig) ->
     select.select([death], [], [], 30)
     os.close(death)
     version = rig.sender.send(subscription, "meanwhile")
-    assert rig.firefox.wait_for_greeting(greeted + 1) == uaid
+    assert rig.firefox.wait_for_hello(hellos + 1) == uaid
     assert rig.firefox.receive(subscription) == [b"meanwhile"]
     assert versions(rig.firefox.notifications).count(version) == 1
 

@@ -1,4 +1,4 @@
-"""Maintenance beside a running service: users who are alive notice nothing."""
+"""Maintenance beside a running service: user agents still in use notice nothing."""
 
 import asyncio
 import subprocess
@@ -50,7 +50,7 @@ def command(store: DataStore) -> Command:
 
 
 @pytest.mark.parametrize("rotation", slow_after(1, ROTATION))
-async def test_only_who_was_not_seen_for_months_is_dropped(
+async def test_only_user_agents_not_seen_for_months_are_dropped(
     store: DataStore, command: Command, sender: ApplicationServer, rotation: str
 ) -> None:
     rotates = rotation == "--table-rotation"
@@ -77,7 +77,7 @@ async def test_only_who_was_not_seen_for_months_is_dropped(
     assert (next_month() in tables) is rotates
 
 
-async def test_who_was_dropped_gets_a_new_uaid_and_its_senders_are_told(
+async def test_a_dropped_user_agent_gets_a_new_uaid_and_its_senders_410(
     store: DataStore, command: Command, sender: ApplicationServer
 ) -> None:
     async with service(store.data) as running:

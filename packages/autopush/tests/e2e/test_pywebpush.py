@@ -126,12 +126,12 @@ Attach = Callable[..., Awaitable[UserAgent]]
 
 
 @pytest.fixture
-def attach(running: Service, knock: Connect) -> Attach:
+def attach(running: Service, open_connection: Connect) -> Attach:
     """Connects a user agent to the worker with that number; with a UAID, it says hello."""
 
     async def attach(worker: int, uaid: str | None = None) -> UserAgent:
         for _ in range(64):  # whom the kernel gives a connection to is its own affair
-            agent = await knock()
+            agent = await open_connection()
             workers = running.workers
             holders = accepted(running.websocket_port, workers)
             if holders[agent.socket.local_address[1]] == workers[worker]:
@@ -269,7 +269,7 @@ async def test_what_both_workers_stored_comes_in_sending_order(
 
 
 @two_workers
-@pytest.mark.parametrize("end", ["close", "vanish"])
+@pytest.mark.parametrize("end", ["close", "drop"])
 async def test_what_was_not_acked_on_one_worker_comes_again_on_the_other(
     running: Service, connect: Connect, attach: Attach, fresh: ApplicationServer, end: str
 ) -> None:
@@ -280,7 +280,7 @@ async def test_what_was_not_acked_on_one_worker_comes_again_on_the_other(
     answers = [await fresh.push(endpoint) for _ in range(6)]
     got = await agent.receive(6)
     await agent.ack(got[::2])
-    await (agent.close() if end == "close" else agent.vanish())
+    await (agent.close() if end == "close" else agent.drop_connection())
     unacked = {message["version"] for message in got[1::2]}
     other = await attach(1, agent.uaid)
     again = await other.receive(3, ack=True)

@@ -257,7 +257,7 @@ async def test_nothing_is_sent_to_a_push_service_that_is_not_this_one(browser: C
         (500, {}, "(500)", "log of the server"),
     ],
 )
-async def test_a_refusal_of_the_server_is_told_with_what_to_do(
+async def test_a_refusal_of_the_server_is_shown_with_what_to_do(
     browser: Chromium,
     site: Site,
     status: int,
@@ -270,9 +270,9 @@ async def test_a_refusal_of_the_server_is_told_with_what_to_do(
     site.push.refusal = (status, document)
     await send(page, "refused")
     await reaches(page, "send", "failed")
-    told = await said(page, "send")
-    assert words in told
-    assert advice in told
+    shown = await said(page, "send")
+    assert words in shown
+    assert advice in shown
     assert await said(page, "arrive") == "The message was not taken."
 
 
@@ -307,7 +307,7 @@ async def test_a_message_too_long_is_counted_and_not_sent(browser: Chromium, sit
     assert site.push.messages == []
 
 
-async def test_blocked_notifications_are_told_with_what_to_do(
+async def test_blocked_notifications_are_explained_with_what_to_do(
     browser: Chromium, site: Site
 ) -> None:
     page = await browser.open()
@@ -325,7 +325,7 @@ async def test_blocked_notifications_are_told_with_what_to_do(
     assert await page.evaluate("!document.querySelector('#subscribe').disabled")
 
 
-async def test_a_browser_that_cannot_reach_its_push_service_is_told_so(
+async def test_a_browser_that_cannot_reach_its_push_service_says_so(
     browser: Chromium, site: Site
 ) -> None:
     page, _ = await site.visit(browser)
@@ -335,7 +335,7 @@ async def test_a_browser_that_cannot_reach_its_push_service_is_told_so(
     assert "could not subscribe: push service error" in await said(page, "subscribe")
 
 
-async def test_an_insecure_context_is_told_with_what_to_do(site: Site) -> None:
+async def test_an_insecure_context_is_explained_with_what_to_do(site: Site) -> None:
     rule = "--host-resolver-rules=MAP push.example 127.0.0.1"
     async with running_chromium(rule) as browser:
         page = await browser.open(f"http://push.example:{site.port}/")
@@ -365,7 +365,7 @@ async def test_a_narrow_window_never_scrolls_sideways(
     browser: Chromium, site: Site, width: int
 ) -> None:
     page, _ = await site.visit(browser)
-    await page.look(width=width, height=780)
+    await page.emulate(width=width, height=780)
     await subscribe(page)
     await send(page, "unbroken" * 40)
     await reaches(page, "arrive", "done")

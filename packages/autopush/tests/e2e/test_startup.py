@@ -1,4 +1,4 @@
-"""Starting and stopping: what an operator sees of it."""
+"""Starting and stopping, as an operator sees it."""
 
 import asyncio
 import os
@@ -19,7 +19,7 @@ from autopush.webpush.keyring import new_key
 from support.application_server import application_server
 from support.service import READY, Service, clean_environment, running_service, service
 
-PATIENCE = 30
+TIMEOUT = 30
 STARTUP_FAILED = 3
 WRONG_USAGE = 2
 ANY_PORTS = ("--port", "0", "--endpoint-port", "0", "--router-port", "0")
@@ -40,7 +40,7 @@ def start(
         capture_output=True,
         text=True,
         env=clean_environment(**variables),
-        timeout=PATIENCE,
+        timeout=TIMEOUT,
         check=False,
     )
 
@@ -57,7 +57,7 @@ def complaint(ended: "subprocess.CompletedProcess[str]", code: int = STARTUP_FAI
 
 @contextmanager
 def taken_port() -> Iterator[str]:
-    """A port that somebody else listens on."""
+    """A port that another program listens on."""
     with socket.create_server(("127.0.0.1", 0)) as other:
         yield str(other.getsockname()[1])
 
@@ -136,7 +136,7 @@ def test_a_key_file_that_is_a_folder_is_named(tmp_path: Path) -> None:
 
 
 @some_workers
-def test_a_broken_database_is_named_and_left_alone(tmp_path: Path, workers: str) -> None:
+def test_a_broken_database_is_named_and_not_changed(tmp_path: Path, workers: str) -> None:
     file = tmp_path / "autopush.sqlite"
     garbage = b"this is no database" * 1000
     file.write_bytes(garbage)
@@ -172,7 +172,7 @@ def test_a_variable_with_a_wrong_value_is_named(tmp_path: Path, variable: str, v
         capture_output=True,
         text=True,
         env=clean_environment(**{variable: value}),
-        timeout=PATIENCE,
+        timeout=TIMEOUT,
         check=False,
     )
     assert variable in complaint(ended)

@@ -1,4 +1,4 @@
-"""Web Push as a stranger sees it: what the original's and its successor's integration tests ask."""
+"""Web Push from outside: what the integration tests of the original and of autopush-rs check."""
 
 import asyncio
 import time
@@ -96,7 +96,7 @@ async def test_a_push_is_201_with_location_ttl_and_message_id(
     assert answer.headers["Access-Control-Allow-Origin"] == "*"
 
 
-async def test_a_ttl_above_the_cap_is_lowered_and_told(
+async def test_a_ttl_above_the_cap_is_lowered_and_reported(
     connect: Connect, sender: ApplicationServer
 ) -> None:
     agent, _, endpoint = await subscribed(connect)
@@ -108,8 +108,8 @@ async def test_a_ttl_above_the_cap_is_lowered_and_told(
 # ── hello, ping, register ────────────────────────────────────────────────────────────────────────
 
 
-async def test_hello_gives_a_new_uaid_and_says_webpush(knock: Connect) -> None:
-    agent = await knock()
+async def test_hello_gives_a_new_uaid_and_says_webpush(open_connection: Connect) -> None:
+    agent = await open_connection()
     reply = await agent.hello(channelIDs=["unknown"])
     assert (reply["status"], reply["use_webpush"], reply["broadcasts"]) == (200, True, {})
     assert uuid.UUID(reply["uaid"]).hex == reply["uaid"]
@@ -134,7 +134,7 @@ async def test_a_known_uaid_is_kept_and_its_channel_still_delivers(
 
 
 @pytest.mark.parametrize("ping", [{}, {"messageType": "ping"}])
-async def test_the_first_ping_is_answered_and_a_second_at_once_is_told_to_stay_away(
+async def test_the_first_ping_is_answered_and_a_second_at_once_closes_with_4774(
     connect: Connect, ping: dict[str, object]
 ) -> None:
     agent = await connect()
@@ -281,7 +281,7 @@ async def test_a_stored_message_comes_at_each_connect_until_acked(
 
 
 @either_delivery
-@pytest.mark.parametrize("end", ["close", "vanish"])
+@pytest.mark.parametrize("end", ["close", "drop"])
 async def test_a_direct_message_that_is_not_acked_comes_again(
     running: Service, connect: Connect, sender: ApplicationServer, end: str
 ) -> None:
@@ -289,7 +289,7 @@ async def test_a_direct_message_that_is_not_acked_comes_again(
     answer = await sender.push(endpoint, BYTES, crypto=AESGCM)
     first = await agent.notification()
     assert of_push(first, answer)
-    await (agent.close() if end == "close" else agent.vanish())
+    await (agent.close() if end == "close" else agent.drop_connection())
     agent = await connect(agent.uaid)
     assert await agent.notification() == first
     await agent.ack([first])

@@ -1,4 +1,4 @@
-"""The benchmark's books balance: every message answered 201 arrives once, also in a storm."""
+"""The benchmark's ledger balances: every message answered 201 arrives once, also in a storm."""
 
 import asyncio
 import sys

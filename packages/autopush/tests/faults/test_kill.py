@@ -9,18 +9,18 @@ import pytest
 
 from support.service import Service, service
 from support.soak import slow, times
-from support.traffic import Ledger, Subscriber, send_for_ever
+from support.traffic import Subscriber, TrafficLedger, send_for_ever
 
 ROUNDS = times(20, 200)
 SUBSCRIBERS = 6
 SENDERS = 4
-PATIENCE = 60
+TIMEOUT = 60
 
 
 async def with_traffic(
     running: Service, rounds: int, kill: "Killer"
-) -> tuple[Ledger, list[Subscriber]]:
-    ledger = Ledger()
+) -> tuple[TrafficLedger, list[Subscriber]]:
+    ledger = TrafficLedger()
     subscribers = [Subscriber(running, ledger) for _ in range(SUBSCRIBERS)]
     for subscriber in subscribers:
         await subscriber.subscribe()
@@ -28,12 +28,12 @@ async def with_traffic(
         receiving = [group.create_task(subscriber.run()) for subscriber in subscribers]
         sending = [group.create_task(send_for_ever(ledger, subscribers)) for _ in range(SENDERS)]
         for number in range(rounds):
-            await ledger.grows_by(40, PATIENCE)
+            await ledger.grows_by(40, TIMEOUT)
             await kill(running, number)
-        await ledger.grows_by(20, PATIENCE)
+        await ledger.grows_by(20, TIMEOUT)
         for task in sending:
             task.cancel()
-        await ledger.complete(PATIENCE)
+        await ledger.complete(TIMEOUT)
         for task in receiving:
             task.cancel()
     return ledger, subscribers
@@ -47,7 +47,7 @@ class Killer:
 
 
 class KillWorker(Killer):
-    """One of two workers in turn; the supervisor starts it again."""
+    """The workers alternately; the supervisor starts each again."""
 
     async def __call__(self, running: Service, number: int) -> None:
         workers = running.workers

@@ -1,5 +1,5 @@
-"""Old user agents are dropped from a database that throttles, breaks off and forgets to answer,
-while some of them come back: who came back has all it had, and of the others nothing is left.
+"""Old user agents are dropped from a database that throttles and loses responses, while some
+reconnect: those keep all they had, and of the others nothing is left.
 """
 
 import asyncio
@@ -66,7 +66,7 @@ async def drop_all(engine: Engine, keys: list[int]) -> int:
 
 
 @pytest.mark.parametrize("seed", slow_after(1, range(times(2, 30))))
-async def test_who_comes_back_keeps_all_and_of_the_others_nothing_is_left(
+async def test_those_that_reconnect_keep_all_and_of_the_others_nothing_is_left(
     open_engine: OpenEngine, proxy: FaultProxy, clock: ManualClock, seed: int
 ) -> None:
     engine = await open_engine()
@@ -74,7 +74,7 @@ async def test_who_comes_back_keeps_all_and_of_the_others_nothing_is_left(
     keys = await fill(store, engine, clock)
     back: set[str] = set()
 
-    async def come_back() -> None:
+    async def reconnect() -> None:
         for number in range(0, USERS, 5):
             record = await store.users.get(uaid(number))
             if record is None:
@@ -84,7 +84,7 @@ async def test_who_comes_back_keeps_all_and_of_the_others_nothing_is_left(
 
     sweeper = await open_engine()
     proxy.plan = randomly(HARSH, seed=seed)
-    work = asyncio.gather(come_back(), drop_all(sweeper, keys), drop_all(sweeper, keys))
+    work = asyncio.gather(reconnect(), drop_all(sweeper, keys), drop_all(sweeper, keys))
     try:
         await work
     finally:
@@ -96,4 +96,4 @@ async def test_who_comes_back_keeps_all_and_of_the_others_nothing_is_left(
         user: frozenset((CHANNEL,)) for user in back
     }
     assert proxy.faults[Fault.CLOSED]
-    print(f"{len(back)} came back, faults: {dict(proxy.faults)}")
+    print(f"{len(back)} reconnected, faults: {dict(proxy.faults)}")

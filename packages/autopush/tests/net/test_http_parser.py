@@ -24,7 +24,7 @@ REFUSED: dict[str, tuple[int, bytes]] = {
     "nothing of HTTP": (400, b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03"),
     "an unknown method": (400, request(first="FOO / HTTP/1.1")),
     "a method in lower case": (400, request(first="get / HTTP/1.1")),
-    "a method nobody handles": (501, request(first="PROPFIND / HTTP/1.1")),
+    "a method that is not implemented": (501, request(first="PROPFIND / HTTP/1.1")),
     "CONNECT": (501, request(first="CONNECT h:80 HTTP/1.1")),
     "HTTP/0.9": (400, b"GET /\r\n\r\n"),
     "HTTP/0.9 by name": (400, request(first="GET / HTTP/0.9")),

@@ -305,7 +305,7 @@ def test_an_upgrade_that_was_not_offered_is_a_crash() -> None:
 
 
 class Gate:
-    """A handler that suspends for paths with "wait" until it is let go, in the order told."""
+    """A handler that suspends for paths with "wait" until the test resumes it, in any order."""
 
     def __init__(self) -> None:
         self.started: list[str] = []

@@ -296,7 +296,7 @@ async def test_the_deadline_is_that_of_the_oldest_waiting(wheel: TimerWheel) -> 
 # --- the circuit breaker ------------------------------------------------------------------------
 
 
-class Deaf:
+class SilentUntilAwake:
     """A peer that answers only while it is awake; earlier requests are never answered."""
 
     def __init__(self) -> None:
@@ -333,13 +333,13 @@ async def probed(link: Link) -> None:
 
 
 async def test_after_a_timeout_requests_fail_at_once_and_are_not_sent(wheel: TimerWheel) -> None:
-    deaf = Deaf()
-    async with peer(deaf) as there, linked(wheel, there.port, timeout=0.05) as link:
+    server = SilentUntilAwake()
+    async with peer(server) as there, linked(wheel, there.port, timeout=0.05) as link:
         assert await outcome(link.request("PUT", "/1")) == ["LinkDown('no answer in time')"]
         for _ in range(100):
             await fails_fast(link)
         assert link.waiting == 0
-        assert deaf.asked == [b"PUT /1"]
+        assert server.asked == [b"PUT /1"]
 
 
 async def test_a_connect_without_an_answer_opens_the_circuit_too(wheel: TimerWheel) -> None:
@@ -352,32 +352,32 @@ async def test_a_connect_without_an_answer_opens_the_circuit_too(wheel: TimerWhe
 async def test_a_request_sends_one_probe_when_none_is_under_way(
     wheel: TimerWheel, clock: Clock
 ) -> None:
-    deaf = Deaf()
-    async with peer(deaf) as there, linked(wheel, there.port, timeout=0.05) as link:
+    server = SilentUntilAwake()
+    async with peer(server) as there, linked(wheel, there.port, timeout=0.05) as link:
         await outcome(link.request("PUT", "/1"))
         clock.skip(0.5)
         assert link.waiting == 0, "without a request there is no probe"
         await fails_fast(link)
-        await deaf.received(2)
+        await server.received(2)
         for _ in range(10):
             await fails_fast(link)
-        assert deaf.asked == [b"PUT /1", b"GET /"]
+        assert server.asked == [b"PUT /1", b"GET /"]
         await probed(link)
         clock.skip(0.5)
         await fails_fast(link)
-        await deaf.received(3)
+        await server.received(3)
 
 
 async def test_the_answer_to_a_probe_closes_the_circuit(wheel: TimerWheel, clock: Clock) -> None:
-    deaf = Deaf()
-    async with peer(deaf) as there, linked(wheel, there.port, timeout=0.05) as link:
+    server = SilentUntilAwake()
+    async with peer(server) as there, linked(wheel, there.port, timeout=0.05) as link:
         await outcome(link.request("PUT", "/1"))
-        deaf.awake.set()
+        server.awake.set()
         clock.skip(0.5)
         await fails_fast(link)
         await probed(link)
         assert await outcome(link.request("PUT", "/2")) == ["200 ok"]
-        assert deaf.asked == [b"PUT /1", b"GET /", b"PUT /2"]
+        assert server.asked == [b"PUT /1", b"GET /", b"PUT /2"]
 
 
 async def test_a_probe_that_is_refused_closes_the_circuit(wheel: TimerWheel, clock: Clock) -> None:
@@ -397,16 +397,16 @@ async def test_a_probe_that_is_refused_closes_the_circuit(wheel: TimerWheel, clo
 async def test_an_open_circuit_without_probes_closes_after_a_while(
     wheel: TimerWheel, clock: Clock
 ) -> None:
-    deaf = Deaf()
-    async with peer(deaf) as there, linked(wheel, there.port, timeout=0.05) as link:
+    server = SilentUntilAwake()
+    async with peer(server) as there, linked(wheel, there.port, timeout=0.05) as link:
         await outcome(link.request("PUT", "/1"))
-        deaf.awake.set()
+        server.awake.set()
         clock.skip(10)
         assert await outcome(link.request("PUT", "/2")) == ["200 ok"]
 
 
 async def test_a_link_can_be_closed_during_a_probe(wheel: TimerWheel, clock: Clock) -> None:
-    async with peer(Deaf()) as there, linked(wheel, there.port, timeout=0.05) as link:
+    async with peer(SilentUntilAwake()) as there, linked(wheel, there.port, timeout=0.05) as link:
         await outcome(link.request("PUT", "/1"))
         clock.skip(0.5)
         await fails_fast(link)

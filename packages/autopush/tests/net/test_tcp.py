@@ -44,12 +44,14 @@ class Net:
         await asyncio.get_running_loop().sock_connect(sock, address)
 
 
-class Nobody(asyncio.Protocol):
+class NoProtocol(asyncio.Protocol):
     """Reads nothing."""
 
 
-async def connect(net: Net, host: str = "127.0.0.1", port: int = 1, seconds: float = 5) -> Nobody:
-    return await dial(net, host, port, Nobody, seconds)  # type: ignore[arg-type]
+async def connect(
+    net: Net, host: str = "127.0.0.1", port: int = 1, seconds: float = 5
+) -> NoProtocol:
+    return await dial(net, host, port, NoProtocol, seconds)  # type: ignore[arg-type]
 
 
 @pytest.fixture
@@ -64,7 +66,7 @@ def local(*ports: int) -> list[Address]:
 async def test_the_first_address_that_accepts_is_taken(net: Net) -> None:
     async with serving() as first, serving() as second:
         net.addresses = local(unused_port(), first.port, second.port)
-        assert isinstance(await connect(net), Nobody)
+        assert isinstance(await connect(net), NoProtocol)
         assert net.tried == net.addresses[:2]
 
 

@@ -149,7 +149,7 @@ def test_a_protocol_error_closes_with_its_code_and_is_reported_once(
     connection.receive(text(b"more"), frame(wire.PING), b"\xff" * 1000, wire.close(1000))
     assert connection.sent() == b""
     connection.transport.eof()
-    connection.settle()
+    connection.run_due()
     assert connection.state() == "lost"
     assert len(connection.events) == len(texts) + 1
     assert len(connection.wheel) == 0
@@ -157,9 +157,9 @@ def test_a_protocol_error_closes_with_its_code_and_is_reported_once(
 
 def test_after_a_protocol_error_a_peer_that_stays_is_dropped(connection: Connection) -> None:
     connection.receive(frame(3))
-    connection.settle(9.9)
+    connection.run_due(9.9)
     assert connection.state() != "lost"
-    connection.settle(0.5)
+    connection.run_due(0.5)
     assert connection.state() == "lost"
     assert len(connection.events) == 1
 
@@ -195,7 +195,7 @@ def test_the_binary_hook_may_choose_the_code(connection: Connection) -> None:
 def test_the_binary_hook_may_abort(connection: Connection) -> None:
     connection.protocol.on_binary = connection.protocol.abort
     connection.receive(frame(wire.BINARY, b"x"))
-    connection.settle()
+    connection.run_due()
     assert connection.events == [("binary",), ("closed", None, "")]
     assert connection.sent() == b""
 
@@ -204,16 +204,16 @@ def test_the_binary_hook_may_abort(connection: Connection) -> None:
 
 
 @pytest.mark.parametrize(
-    ("code", "reason", "told"), [(1000, b"bye", 1000), (1001, b"", 1001), (None, b"", 1005)]
+    ("code", "reason", "reported"), [(1000, b"bye", 1000), (1001, b"", 1001), (None, b"", 1005)]
 )
 def test_the_peer_s_close_is_answered_and_the_server_closes_first(
-    connection: Connection, code: int | None, reason: bytes, told: int
+    connection: Connection, code: int | None, reason: bytes, reported: int
 ) -> None:
     connection.receive(wire.close(code, reason) + text(b"after"))
     assert connection.sent() == wire.server_close(code)
     assert connection.state() == "closing"
-    assert connection.events == [("closed", told, reason.decode())]
-    connection.settle()
+    assert connection.events == [("closed", reported, reason.decode())]
+    connection.run_due()
     assert connection.state() == "lost"
     assert len(connection.events) == 1
     assert len(connection.wheel) == 0
@@ -230,7 +230,7 @@ def test_our_close_waits_for_the_peer_s_and_ignores_data(connection: Connection)
     connection.receive(wire.close(1001))
     assert connection.state() == "closing"
     assert connection.events == [("closed", 1001, "going away")]
-    connection.settle()
+    connection.run_due()
     assert connection.events == [("closed", 1001, "going away")]
     assert connection.sent() == b""
     assert len(connection.wheel) == 0
@@ -238,9 +238,9 @@ def test_our_close_waits_for_the_peer_s_and_ignores_data(connection: Connection)
 
 def test_our_close_without_an_answer_ends_by_the_timer(connection: Connection) -> None:
     connection.protocol.close(4774)
-    connection.settle(9.9)
+    connection.run_due(9.9)
     assert connection.events == []
-    connection.settle(0.5)
+    connection.run_due(0.5)
     assert connection.events == [("closed", 4774, "")]
     assert connection.state() == "lost"
     assert connection.clock.scheduled == []
@@ -274,7 +274,7 @@ def test_close_inside_a_message_drops_the_rest(connection: Connection) -> None:
 def test_a_closed_connection_takes_every_call_and_does_nothing(connection: Connection) -> None:
     protocol = connection.protocol
     connection.receive(wire.close(1000))
-    connection.settle()
+    connection.run_due()
     connection.sent()
     protocol.send_text(b"x")
     protocol.send_texts([b"x"])
@@ -284,7 +284,7 @@ def test_a_closed_connection_takes_every_call_and_does_nothing(connection: Conne
     protocol.pause_reading()
     protocol.resume_reading()
     protocol.abort()
-    connection.settle(60)
+    connection.run_due(60)
     assert connection.sent() == b""
     assert connection.events == [("closed", 1000, "")]
 
@@ -301,7 +301,7 @@ def test_abort_ends_without_a_close_frame_and_is_reported_later(connection: Conn
     connection.protocol.abort()
     assert connection.events == []
     connection.receive(text(b"x"))
-    connection.settle()
+    connection.run_due()
     assert connection.events == [("closed", None, "")]
     assert connection.sent() == b""
 
@@ -313,7 +313,7 @@ def test_a_lost_connection_is_reported_once_with_no_code(
 ) -> None:
     connection.receive(before)
     getattr(connection.transport, how)()
-    connection.settle()
+    connection.run_due()
     assert connection.events == [("closed", None, "")]
     assert connection.state() == "lost"
     assert connection.sent() == b""
@@ -329,7 +329,7 @@ def test_from_the_end_of_the_stream_on_nothing_is_sent(connection: Connection) -
     connection.protocol.send_text(b"x" * 20_000)
     connection.transport.unstick()
     assert connection.events == []
-    connection.settle()
+    connection.run_due()
     assert connection.sent() == b""
     assert connection.events == [("closed", None, "")]
 
@@ -337,7 +337,7 @@ def test_from_the_end_of_the_stream_on_nothing_is_sent(connection: Connection) -
 def test_a_connection_lost_while_we_close_has_our_code(connection: Connection) -> None:
     connection.protocol.close(1001)
     connection.transport.reset()
-    connection.settle()
+    connection.run_due()
     assert connection.events == [("closed", 1001, "")]
 
 
@@ -351,9 +351,9 @@ def test_a_peer_that_does_not_read_is_dropped_by_the_timer(
         connection.transport.eof()
     else:
         connection.receive(wire.close(1000) if how == "close" else frame(3))
-    connection.settle(9.9)
+    connection.run_due(9.9)
     assert connection.state() != "lost"
-    connection.settle(0.5)
+    connection.run_due(0.5)
     assert connection.state() == "lost"
     assert [event[0] for event in connection.events] == ["closed"]
 
@@ -391,13 +391,13 @@ def test_while_output_is_paused_nothing_is_read_and_afterwards_all_is_delivered(
     connection.protocol.data_received(  # as libuv may after all
         frame(wire.CONTINUATION, b"b") + frame(wire.PING, b"1") + text(b"c") + frame(wire.PING)
     )
-    connection.settle(10)
+    connection.run_due(10)
     assert connection.events == [("paused",)]
     assert connection.sent() == b""
     assert not connection.reading()
     connection.transport.unstick()
     assert connection.events == [("paused",), ("resumed",)]  # the rest not from within
-    connection.settle()
+    connection.run_due()
     assert connection.events[2:] == [("text", b"ab"), ("text", b"c")]
     assert connection.sent() == wire.server(wire.PONG, b"1") + wire.server(wire.PONG)
     assert connection.reading()
@@ -426,20 +426,20 @@ def test_input_resumes_when_neither_peer_nor_owner_block_it(
     connection.protocol.data_received(text(b"a"))
     resume = [connection.transport.unstick, connection.protocol.resume_reading]
     for step in resume if first == "output" else reversed(resume):
-        connection.settle()
+        connection.run_due()
         assert ("text", b"a") not in connection.events
         assert not connection.reading()
         step()
-    connection.settle()
+    connection.run_due()
     assert connection.events[-1] == ("text", b"a")
     assert connection.reading()
 
 
 def test_a_peer_that_neither_reads_nor_closes_is_dropped(connection: Connection) -> None:
     stuck(connection)
-    connection.settle(59.9)
+    connection.run_due(59.9)
     assert connection.state() == "open"
-    connection.settle(0.5)
+    connection.run_due(0.5)
     assert connection.state() == "lost"
     assert connection.events == [("paused",), ("closed", None, "")]
     assert len(connection.wheel) == 0
@@ -448,10 +448,10 @@ def test_a_peer_that_neither_reads_nor_closes_is_dropped(connection: Connection)
 def test_each_pause_of_output_has_its_own_deadline(connection: Connection) -> None:
     for _ in range(3):
         stuck(connection)
-        connection.settle(50)
+        connection.run_due(50)
         connection.transport.unstick()
         connection.transport.stuck = False
-    connection.settle(100)
+    connection.run_due(100)
     assert connection.state() == "open"
     assert len(connection.wheel) == 0
 
@@ -460,24 +460,24 @@ def test_close_while_output_is_paused_awaits_the_peer_s_answer(connection: Conne
     stuck(connection)
     connection.protocol.data_received(text(b"late"))
     connection.protocol.close(1001)
-    connection.settle()
+    connection.run_due()
     assert connection.reading()
     connection.receive(frame(wire.PING, b"x" * 125) * 1000, wire.close(1001))
     assert connection.events == [("paused",), ("closed", 1001, "")]
     assert connection.sent() == wire.server_close(1001)
     connection.transport.unstick()
-    connection.settle()
+    connection.run_due()
     assert connection.state() == "lost"
     assert connection.sent() == b""
 
 
 def test_close_while_output_is_paused_ends_by_the_close_timeout(connection: Connection) -> None:
     stuck(connection)
-    connection.settle(5)
+    connection.run_due(5)
     connection.protocol.close(1001)
-    connection.settle(9.9)
+    connection.run_due(9.9)
     assert connection.state() == "open"
-    connection.settle(0.5)
+    connection.run_due(0.5)
     assert connection.state() == "lost"
 
 
@@ -489,7 +489,7 @@ def test_nothing_is_sent_after_the_end(connection: Connection, end: bytes) -> No
     connection.sent()
     connection.receive(frame(wire.PING, b"2"))
     connection.transport.unstick()
-    connection.settle()
+    connection.run_due()
     assert connection.sent() == b""
     assert [event[:2] for event in connection.events] == [("closed", 1002)]
 
@@ -504,7 +504,7 @@ def test_a_subclass_may_have_a_timer_of_its_own(connection: Connection) -> None:
     other.transport.stuck = True
     other.protocol.send_text(b"never read")
     other.receive(wire.close(1000))
-    other.settle(10.5)
+    other.run_due(10.5)
     assert other.state() == "lost"
 
 
@@ -522,13 +522,13 @@ INCOMPLETE = {
 @pytest.mark.parametrize("name", INCOMPLETE)
 def test_an_incomplete_message_has_a_deadline(connection: Connection, name: str) -> None:
     connection.receive(INCOMPLETE[name])
-    connection.settle(29.9)
+    connection.run_due(29.9)
     assert connection.state() == "open"
-    connection.settle(0.5)
+    connection.run_due(0.5)
     assert connection.events[-1] == ("closed", 1008, "the message took too long")
     assert connection.sent() == wire.server_close(1008, b"the message took too long")
     assert connection.reader() is None
-    connection.settle(10.5)
+    connection.run_due(10.5)
     assert connection.state() == "lost"
     assert len(connection.wheel) == 0
 
@@ -543,10 +543,10 @@ def test_an_incomplete_message_in_many_pieces_has_the_same_deadline(
 ) -> None:
     connection.receive(text(b"x", fin=False) if trickle else text(b"x" * 1000)[:20])
     for _ in range(29):
-        connection.settle(1)
+        connection.run_due(1)
         connection.receive(trickle or b"x")
         assert connection.state() == "open"
-    connection.settle(1.3)
+    connection.run_due(1.3)
     assert connection.events == [("closed", 1008, "the message took too long")]
 
 
@@ -555,7 +555,7 @@ def test_each_message_has_its_own_deadline(connection: Connection) -> None:
     stream = text(b"x" * 100) * 100
     for at in range(0, len(stream), 70):
         connection.receive(stream[at : at + 70])
-        connection.settle(10)
+        connection.run_due(10)
     assert connection.events == [("text", b"x" * 100)] * 100
     assert len(connection.wheel) == 0
 
@@ -564,9 +564,9 @@ def test_a_message_that_is_not_read_is_not_late(connection: Connection) -> None:
     connection.receive(text(b"abc")[:4])
     connection.protocol.pause_reading()
     connection.receive(text(b"abc")[4:])
-    connection.settle(100)
+    connection.run_due(100)
     connection.protocol.resume_reading()
-    connection.settle()
+    connection.run_due()
     assert connection.events == [("text", b"abc")]
     assert len(connection.wheel) == 0
 
@@ -633,13 +633,13 @@ def test_an_exhausted_time_slice_and_a_pause_go_together(connection: Connection)
     connection.protocol.pause_reading()
     done = len(connection.events)
     assert 0 < done <= MAX_STEPS + 1
-    connection.settle()
+    connection.run_due()
     assert len(connection.events) == done
     connection.protocol.resume_reading()
     connection.protocol.resume_reading()
     connection.clock.turn()
     assert done < len(connection.events) <= done + MAX_STEPS + 1
-    connection.settle()
+    connection.run_due()
     assert connection.events == [("text", b"%d" % i) for i in range(200)]
     assert connection.reading()
 
@@ -647,7 +647,7 @@ def test_an_exhausted_time_slice_and_a_pause_go_together(connection: Connection)
 def test_close_and_protocol_error_after_an_exhausted_time_slice(connection: Connection) -> None:
     connection.protocol.data_received(text(b"x") * 100 + frame(3))
     connection.protocol.close(1001)
-    connection.settle()
+    connection.run_due()
     assert connection.events[-1] == ("closed", 1001, "")
     assert len(connection.events) <= MAX_STEPS + 2
     assert connection.reading()  # so that the end of the stream is seen
@@ -664,11 +664,11 @@ def test_nothing_is_delivered_while_reading_is_paused(connection: Connection) ->
     assert not connection.reading()
     connection.protocol.resume_reading()
     assert connection.events == [("text", b"a")]  # not from within
-    connection.settle()
+    connection.run_due()
     assert connection.events == [("text", b"a"), ("text", b"b")]
     connection.protocol.on_text = None
     connection.protocol.resume_reading()
-    connection.settle()
+    connection.run_due()
     assert connection.events == [("text", b"a"), ("text", b"b"), ("text", b"c")]
     assert connection.reading()
     assert connection.reader() is None
@@ -690,7 +690,7 @@ def test_input_during_a_pause_stops_the_socket_and_is_kept(connection: Connectio
     assert connection.events == []
     connection.protocol.resume_reading()
     connection.protocol.data_received(text(b"b"))  # read before the kept one was delivered
-    connection.settle()
+    connection.run_due()
     assert connection.events == [("text", b"a"), ("text", b"b")]
 
 
@@ -701,13 +701,13 @@ def test_a_pause_inside_fragmented_messages_keeps_the_order(connection: Connecti
     assert connection.events == [("text", b"ab")]
     connection.protocol.resume_reading()
     connection.protocol.pause_reading()
-    connection.settle()
+    connection.run_due()
     assert connection.events == [("text", b"ab")]
     connection.protocol.resume_reading()
-    connection.settle()
+    connection.run_due()
     assert connection.events == [("text", b"ab"), ("text", b"c")]
     connection.protocol.resume_reading()
-    connection.settle()
+    connection.run_due()
     assert connection.sent() == wire.server(wire.PONG, b"1")
     assert connection.reading()
 
@@ -717,7 +717,7 @@ def test_close_ends_a_pause_so_that_the_answer_is_seen(connection: Connection) -
     connection.receive(text(b"dropped") + wire.close(1000))
     assert not connection.reading()
     connection.protocol.close(1001)
-    connection.settle()
+    connection.run_due()
     assert connection.events == [("closed", 1001, "")]
     assert connection.state() == "lost"
 
@@ -727,7 +727,7 @@ def test_abort_during_a_pause_drops_what_was_kept(connection: Connection) -> Non
     connection.receive(text(b"a"))
     connection.protocol.abort()
     connection.protocol.resume_reading()
-    connection.settle()
+    connection.run_due()
     assert connection.events == [("closed", None, "")]
 
 
@@ -737,9 +737,9 @@ def test_a_reset_during_a_pause_is_reported_and_resume_has_no_effect(
     connection.protocol.pause_reading()
     connection.receive(text(b"a"))
     connection.transport.reset()
-    connection.settle()
+    connection.run_due()
     connection.protocol.resume_reading()
-    connection.settle()
+    connection.run_due()
     assert connection.events == [("closed", None, "")]
 
 
@@ -754,8 +754,8 @@ def test_a_hook_that_raises_in_a_later_turn_loses_the_connection(
     connection.protocol.on_text = fail
     connection.protocol.resume_reading()
     with pytest.raises(LookupError):
-        connection.settle()
-    connection.settle()
+        connection.run_due()
+    connection.run_due()
     assert connection.events == [("text", b"a"), ("closed", None, "")]
 
 
@@ -791,7 +791,7 @@ def test_a_closed_connection_is_freed_without_the_collector(connection: Connecti
         other = Connection(Watched)
         other.protocol.close()
         other.receive(wire.close(1000))
-        other.settle(1)
+        other.run_due(1)
         other.transport.__dict__.clear()  # a transport drops its protocol when it is lost
         del other
         assert freed == ["it"]

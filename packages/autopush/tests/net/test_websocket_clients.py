@@ -1,4 +1,4 @@
-"""Other people's clients, and a bare socket, against our server on uvloop."""
+"""Independent WebSocket clients, and a bare socket, against our server on uvloop."""
 
 import asyncio
 import contextlib
@@ -24,7 +24,7 @@ from support import wire
 from support.websocket_server import serving
 
 SIZES = [0, 1, 125, 126, 200, 640, 4096, 65_535, 65_536]
-PATIENCE = 10  # seconds after which something that should happen did not
+TIMEOUT = 10  # seconds after which something that should happen did not
 
 
 def on_uvloop(test: Callable[[], Coroutine[object, object, None]]) -> Callable[[], None]:
@@ -91,7 +91,7 @@ class Served:
 
     async def end(self) -> tuple[int | None, str]:
         """How the latest connection ended."""
-        return await asyncio.wait_for(self.connections[-1].ended, PATIENCE)
+        return await asyncio.wait_for(self.connections[-1].ended, TIMEOUT)
 
 
 @contextlib.asynccontextmanager
@@ -117,7 +117,7 @@ def of_size(size: int) -> str:
 async def closed(client: ClientConnection) -> Close:
     """The server's close frame."""
     with pytest.raises(ConnectionClosed) as caught:
-        await asyncio.wait_for(client.recv(), PATIENCE)
+        await asyncio.wait_for(client.recv(), TIMEOUT)
     assert caught.value.rcvd is not None
     return caught.value.rcvd
 
@@ -162,9 +162,9 @@ async def test_websockets_fragments() -> None:
 @on_uvloop
 async def test_websockets_pings_both_ways() -> None:
     async with echo_server() as served, connect(served.url) as client:
-        await asyncio.wait_for(await client.ping("are you there"), PATIENCE)
+        await asyncio.wait_for(await client.ping("are you there"), TIMEOUT)
         await client.send("ping")
-        pong = await asyncio.wait_for(served.connections[0].pongs.get(), PATIENCE)
+        pong = await asyncio.wait_for(served.connections[0].pongs.get(), TIMEOUT)
         assert pong == b"from the server"
 
 
@@ -219,12 +219,12 @@ async def test_aiohttp_text_ping_and_close() -> None:
         assert client.compress == 0
         for size in SIZES:
             await client.send_str(of_size(size))
-            assert await client.receive_str(timeout=PATIENCE) == of_size(size)
+            assert await client.receive_str(timeout=TIMEOUT) == of_size(size)
         await client.ping(b"1")
-        pong = await client.receive(timeout=PATIENCE)
+        pong = await client.receive(timeout=TIMEOUT)
         assert (pong.type, pong.data) == (aiohttp.WSMsgType.PONG, b"1")
         await client.send_str("close 1001bye")
-        end = await client.receive(timeout=PATIENCE)
+        end = await client.receive(timeout=TIMEOUT)
         assert (end.type, end.data, end.extra) == (aiohttp.WSMsgType.CLOSE, 1001, "bye")
         assert await served.end() == (1001, "bye")
 
@@ -237,7 +237,7 @@ async def test_aiohttp_closes_and_is_refused_binary() -> None:
         assert await served.end() == (3000, "own")
         async with session.ws_connect(served.url) as client:
             await client.send_bytes(b"x" * 100_000)
-            assert (await client.receive(timeout=PATIENCE)).data == 1003
+            assert (await client.receive(timeout=TIMEOUT)).data == 1003
         assert (await served.end())[0] == 1003
 
 
@@ -264,7 +264,7 @@ async def test_picows_text_fragments_ping_and_close() -> None:
         assert isinstance(listener, Listener)
 
         async def received() -> tuple[picows.WSMsgType, bytes]:
-            return await asyncio.wait_for(listener.frames.get(), PATIENCE)
+            return await asyncio.wait_for(listener.frames.get(), TIMEOUT)
 
         for size in SIZES:
             message = os.urandom(size // 2).hex().encode()
@@ -307,7 +307,7 @@ async def read_all(sock: socket.socket) -> bytes:
     """Everything up to the end of the stream."""
     loop = asyncio.get_running_loop()
     data = b""
-    while chunk := await asyncio.wait_for(loop.sock_recv(sock, 65_536), PATIENCE):
+    while chunk := await asyncio.wait_for(loop.sock_recv(sock, 65_536), TIMEOUT):
         data += chunk
     return data
 

@@ -92,7 +92,7 @@ def play(chunks: list[bytes], *, pausing: bool = False) -> tuple[list[Event], by
     for chunk in chunks:
         while not connection.reading() and connection.state() == "open":
             connection.protocol.resume_reading()
-            connection.settle()
+            connection.run_due()
         connection.receive(chunk)
         reader = connection.reader()
         if reader is not None and not pausing:
@@ -102,11 +102,11 @@ def play(chunks: list[bytes], *, pausing: bool = False) -> tuple[list[Event], by
         if connection.state() != "open" or connection.reader() is None:
             break
         connection.protocol.resume_reading()
-        connection.settle()
+        connection.run_due()
     if connection.state() in ("open", "ended"):
         connection.transport.resume_reading()
         connection.transport.eof()
-    connection.settle(20)
+    connection.run_due(20)
     assert connection.state() == "lost"
     assert [event[0] for event in connection.events].count("closed") == 1
     assert connection.events[-1][0] == "closed"
@@ -161,7 +161,7 @@ def test_calls_peer_and_time_in_any_order_end_once_and_leave_nothing(
         if isinstance(step, bytes):
             connection.receive(step)
         elif isinstance(step, float):
-            connection.settle(step)
+            connection.run_due(step)
         elif step == "eof":
             if transport.reading and not transport.closing:
                 transport.eof()
@@ -173,7 +173,7 @@ def test_calls_peer_and_time_in_any_order_end_once_and_leave_nothing(
         assert not (closed and protocol.is_open)
     if connection.state() != "lost" and protocol.is_open:
         protocol.close()
-    connection.settle(30)
+    connection.run_due(30)
     assert connection.state() == "lost"
     assert [event[0] for event in connection.events].count("closed") == 1
     assert connection.events[-1][0] == "closed"
@@ -201,7 +201,7 @@ def test_random_bytes_by_the_megabyte_neither_raise_nor_pile_up() -> None:
 )
 def test_an_endless_stream_of_small_frames_is_held_in_bounded_memory(endless: bytes) -> None:
     class Deaf(Recorder):
-        """Forgets what it is told."""
+        """Discards the messages."""
 
         def text_received(self, payload: bytes) -> None: ...
 

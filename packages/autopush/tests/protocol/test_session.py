@@ -429,7 +429,7 @@ def test_a_nack_keeps_the_message() -> None:
 
 
 def read_pages(session: Session, *pages: StoredPage) -> Sequence[Effect]:
-    """Answer the session's reads in turn; returns the effects of the last result."""
+    """Answer the session's reads one after the other; returns the effects of the last result."""
     effects: Sequence[Effect] = [ReadStored(after=None)]
     for page in pages:
         effects = session.on_result(request_in(effects[-1:]), page, NOW)

@@ -16,7 +16,7 @@ from autopush.webpush.notification import Notification
 from support.connection_harness import CHANNEL, UAID, Harness
 from support.coroutines import at_once
 from support.http_shell import serving
-from support.sockets import deaf_port, full_port, unused_port
+from support.sockets import full_port, silent_port, unused_port
 
 OWN = "http://127.0.0.1:1"
 ROW = Row("02:1:x", None)
@@ -167,7 +167,7 @@ async def test_a_node_that_does_not_answer_in_time_is_silent(
     nodes: Nodes, call: Call, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(nodes_module, "TOTAL_TIMEOUT", 0.02)
-    with deaf_port() as port:
+    with silent_port() as port:
         assert await call(nodes, at(port)) is NodeAnswer.SILENT
 
 
@@ -188,7 +188,7 @@ async def test_a_silent_node_costs_one_timeout_whatever_is_called(
     nodes: Nodes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(nodes_module, "TOTAL_TIMEOUT", 0.05)
-    with deaf_port() as port:
+    with silent_port() as port:
         assert await nodes.check(at(port), UAID) is NodeAnswer.SILENT
         for make_call in CALLS * 100:
             assert at_once(make_call(nodes, at(port))) is NodeAnswer.SILENT
@@ -250,7 +250,7 @@ async def test_a_node_that_closes_the_connection_is_silent(nodes: Nodes) -> None
 
 
 async def test_a_node_with_too_many_open_calls_is_silent(nodes: Nodes) -> None:
-    with deaf_port() as port:
+    with silent_port() as port:
         calls = [asyncio.ensure_future(nodes.check(at(port), UAID)) for _ in range(1001)]
         assert await calls[-1] is NodeAnswer.SILENT
         nodes.close()

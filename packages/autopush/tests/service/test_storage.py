@@ -106,7 +106,7 @@ async def test_the_embedded_store_is_in_the_data_folder_whatever_that_is_called(
 
 @pytest.mark.parametrize(
     "error",
-    [Throttled("too much"), Unavailable("nobody there"), AccessRefused("CreateTable", "router")],
+    [Throttled("too much"), Unavailable("no answer"), AccessRefused("CreateTable", "router")],
 )
 @pytest.mark.parametrize("do", [open_store, check_store])
 async def test_what_keeps_it_from_opening_is_one_line_that_names_the_store(

@@ -185,7 +185,7 @@ def test_a_signal_stops_every_worker_and_ends_with_0(run: Run, number: int) -> N
     assert not any(alive(pid) for index in (0, 1) for pid in service.pids(index))
 
 
-def test_an_interrupt_sent_to_the_whole_group_ends_with_0_and_restarts_nobody(run: Run) -> None:
+def test_an_interrupt_sent_to_the_whole_group_ends_with_0_and_restarts_no_worker(run: Run) -> None:
     service = run("supervise(start, 4)")
     service.wait_for_ready()
     os.killpg(service.process.pid, signal.SIGINT)
@@ -390,7 +390,7 @@ supervise(start)
     assert service.count("threads", "2") == 2
 
 
-def test_a_report_to_a_parent_that_is_gone_fails_nobody() -> None:
+def test_a_report_to_a_parent_that_is_gone_raises_nothing() -> None:
     reader, writer = Pipe(duplex=False)
     reader.close()
     with writer:

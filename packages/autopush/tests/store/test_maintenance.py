@@ -1,4 +1,4 @@
-"""Taking user agents out: old ones by the index, named ones by their UAID."""
+"""Removing user agents: old ones by the index, named ones by their UAID."""
 
 import asyncio
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""The check at start: it says what does not work, and leaves nothing behind."""
+"""The check at start: it reports what does not work, and leaves nothing behind."""
 
 import pytest
 

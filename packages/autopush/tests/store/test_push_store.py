@@ -1,4 +1,4 @@
-"""Which message tables a store has, and how the month turns, over every engine."""
+"""Which message tables a store has, and the change of the month, on every engine."""
 
 import asyncio
 from datetime import UTC, datetime

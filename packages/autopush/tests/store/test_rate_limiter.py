@@ -1,4 +1,4 @@
-"""Work nobody waits for: its speed, and its patience."""
+"""The rate of background work, and how long it retries."""
 
 import asyncio
 

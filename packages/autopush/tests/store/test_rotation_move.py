@@ -308,7 +308,7 @@ async def test_a_dropped_old_table_has_no_messages_to_move(
     assert await stored(store.current) == []
 
 
-# ── the last look ───────────────────────────────────────────────────────────────────────────────
+# ── the last check ───────────────────────────────────────────────────────────────────────────────
 
 
 async def test_the_next_connection_reads_the_old_table_a_last_time_and_ends_the_move(
@@ -354,7 +354,7 @@ async def test_without_a_move_no_call_is_made(
     assert gate.calls == []
 
 
-# ── whoever stored a message ────────────────────────────────────────────────────────────────────
+# ── who stored a message ────────────────────────────────────────────────────────────────────
 
 
 async def test_a_message_stored_for_a_user_that_was_moved_meanwhile_is_moved_too(

@@ -1,4 +1,4 @@
-"""The care of monthly message tables: what is made, lowered and dropped, and what never is."""
+"""The rotation of message tables: which are created, scaled down and dropped, and which never."""
 
 from datetime import UTC, datetime
 

@@ -1,4 +1,4 @@
-"""What is stored in DynamoDB is what the original's tools read there: told by plain boto3."""
+"""What is stored in DynamoDB is what the original's tools read there, checked with plain boto3."""
 
 import re
 from collections.abc import AsyncIterator

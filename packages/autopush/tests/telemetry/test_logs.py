@@ -121,7 +121,7 @@ def test_secrets_are_redacted_wherever_they_stand(log_file: Path, name: str, hum
     assert REDACTED in text
 
 
-def test_redaction_leaves_the_callers_dict_alone(log_file: Path) -> None:
+def test_redaction_does_not_change_the_callers_dict(log_file: Path) -> None:
     configure(log_file)
     headers = {"authorization": "vapid"}
     logs.get("x").info("m", headers=headers)
@@ -152,7 +152,7 @@ def test_nothing_below_the_level_is_written_also_by_loggers_made_before(log_file
     assert messages == ["yes", "now too"]
 
 
-def test_a_call_below_the_level_does_not_look_at_its_fields(log_file: Path) -> None:
+def test_a_call_below_the_level_does_not_read_its_fields(log_file: Path) -> None:
     class Untouchable:
         def __repr__(self) -> str:
             raise AssertionError
@@ -262,7 +262,7 @@ def test_a_field_that_cannot_be_shown_costs_the_fields_not_the_caller(log_file: 
     assert "other" not in record["Fields"]
 
 
-async def test_a_task_nobody_waited_for_is_reported(log_file: Path) -> None:
+async def test_the_error_of_a_task_that_is_not_awaited_is_reported(log_file: Path) -> None:
     configure(log_file)
 
     async def fail() -> None:
@@ -328,7 +328,7 @@ def test_text_for_people_is_one_line_and_a_traceback_below() -> None:
 
 
 class Pipe:
-    """A pipe that nobody reads until `read_lines`."""
+    """A pipe that is not read until `read_lines`."""
 
     def __init__(self) -> None:
         self.reader, self.writer = os.pipe()
@@ -454,7 +454,7 @@ def test_a_full_pipe_does_not_block_a_process_without_the_thread(
 
 
 @pytest.mark.timeout(20)
-def test_a_descriptor_that_somebody_made_non_blocking_loses_nothing(
+def test_a_descriptor_that_was_made_non_blocking_loses_nothing(
     pipe: Pipe, handler_for: Callable[..., LineHandler]
 ) -> None:
     size = pipe.fill()

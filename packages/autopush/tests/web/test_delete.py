@@ -1,4 +1,4 @@
-"""Taking a stored message back."""
+"""Deleting a stored message."""
 
 import pytest
 

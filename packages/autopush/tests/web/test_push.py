@@ -20,7 +20,7 @@ TTL = {"ttl": "60"}
 
 
 def vapid(harness: Harness, sender: Sender = SENDER, **claims: object) -> str:
-    """Authorization valid for an hour, unless told otherwise."""
+    """Authorization valid for an hour, by default."""
     return sender.vapid({"aud": ENDPOINT, "exp": harness.clock() + 3600} | claims)
 
 
@@ -448,7 +448,7 @@ async def test_a_message_too_large_for_the_store_is_413_104(
     assert refusal(await endpoint.push()) == (413, 104)
 
 
-async def test_a_user_that_vanishes_meanwhile_is_410_105(
+async def test_a_user_that_is_dropped_meanwhile_is_410_105(
     harness: Harness, endpoint: Endpoint
 ) -> None:
     await harness.known_user()

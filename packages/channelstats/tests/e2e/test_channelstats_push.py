@@ -310,11 +310,11 @@ def test_a_subscription_that_its_push_service_forgot_is_renewed_by_itself(
     visitor.visit(site)
     visitor.press("subscribe", "subscribed")
     visitor.tab.evaluate(RENEWED)
-    greeted = len(visitor.firefox.greetings)
+    hellos = len(visitor.firefox.uaids)
     running.end()
     running.data = running.data.with_name("fresh")
     running.launch()
-    visitor.firefox.wait_for_greeting(greeted + 1)
+    visitor.firefox.wait_for_hello(hellos + 1)
     assert visitor.tab.evaluate("await window.renewed") == "subscription renewed"
     brings_the_second_week(site)
     assert "1 browser notified\n" in site.folder.run("notify")

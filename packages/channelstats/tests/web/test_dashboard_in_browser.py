@@ -9,7 +9,7 @@ import pytest
 
 from channelstats.board.model import VIEWS
 from support.channelstats.dashboard import TOKEN, Dashboard
-from support.chromium import PATIENCE, Chromium, Page, running_chromium
+from support.chromium import TIMEOUT, Chromium, Page, running_chromium
 
 pytestmark = pytest.mark.browser
 
@@ -94,11 +94,11 @@ async def page(browser: Chromium) -> Page:
 async def test_every_view_is_shown_in_every_window_and_scheme(board: Dashboard, page: Page) -> None:
     watch = Watch(page)
     for name in VIEWS:
-        await page.look(width=WIDE)
+        await page.emulate(width=WIDE)
         await page.goto(f"{board.url}/{name}?{WEEK}")
         for width, dark in ((WIDE, False), (NARROW, True)):
             # Without the change from one colour to the other that takes a moment.
-            await page.look(width=width, dark=dark, media={"prefers-reduced-motion": "reduce"})
+            await page.emulate(width=width, dark=dark, media={"prefers-reduced-motion": "reduce"})
             assert await page.evaluate("document.documentElement.scrollWidth") <= width, name
             assert await page.evaluate(CONTRAST) == [], (name, width, dark)
             assert await page.evaluate(UNNAMED) == []
@@ -122,11 +122,11 @@ async def test_nothing_is_scrolled_sideways_where_there_is_room(
     board: Dashboard, page: Page
 ) -> None:
     for width in (1265, 1024, 785):  # Those of usual windows, with a bar to scroll by.
-        await page.look(width=width)
+        await page.emulate(width=width)
         for name in ("overview", "channels", "people"):
             await page.goto(f"{board.url}/{name}?{WEEK}")
             assert await page.evaluate(SIDEWAYS) == [], (name, width)
-    await page.look(width=1265)
+    await page.emulate(width=1265)
     row = "[...document.querySelectorAll('.filters > :not(datalist)')]"
     assert (
         await page.evaluate(
@@ -134,7 +134,7 @@ async def test_nothing_is_scrolled_sideways_where_there_is_room(
         )
         == 1
     )
-    await page.look(width=305)
+    await page.emulate(width=305)
     assert await page.evaluate("document.documentElement.scrollWidth") == 305
 
 
@@ -142,7 +142,7 @@ async def test_dark_and_light_are_the_choice_of_the_visitor(board: Dashboard, pa
     await page.goto(board.url)
     found = []
     for dark in (False, True):
-        await page.look(dark=dark)
+        await page.emulate(dark=dark)
         found.append(await page.evaluate("getComputedStyle(document.body).backgroundColor"))
     assert found[0] != found[1]
 
@@ -153,7 +153,7 @@ async def another_page(page: Page) -> AsyncIterator[None]:
     loaded = asyncio.Event()
     page.on("Page.loadEventFired", lambda _: loaded.set())
     yield
-    await asyncio.wait_for(loaded.wait(), PATIENCE)
+    await asyncio.wait_for(loaded.wait(), TIMEOUT)
 
 
 async def pressed(page: Page, key: str) -> None:
@@ -215,7 +215,7 @@ async def test_people_are_offered_and_found(board: Dashboard, page: Page) -> Non
 
 
 async def test_a_chart_shows_its_numbers_where_the_pointer_is(board: Dashboard, page: Page) -> None:
-    await page.look(width=WIDE)
+    await page.emulate(width=WIDE)
     await page.goto(f"{board.url}/volume?{WEEK}")
     place = await page.evaluate(
         """(() => {
@@ -270,7 +270,7 @@ async def test_on_paper_there_are_numbers_and_no_controls(board: Dashboard, page
         assert await page.evaluate(f"document.querySelector('{there}').checkVisibility()")
     await page.goto(f"{board.url}/hours?{WEEK}")
     for width in (WIDE, NARROW):
-        await page.look(width=width)
+        await page.emulate(width=width)
         await page.command("Emulation.setEmulatedMedia", media="print")
         assert await page.evaluate("document.querySelector('svg.wide').checkVisibility()")
         assert not await page.evaluate("document.querySelector('svg.narrow').checkVisibility()")
@@ -279,7 +279,7 @@ async def test_on_paper_there_are_numbers_and_no_controls(board: Dashboard, page
 async def test_with_colours_of_ones_own_it_is_seen_where_one_is(
     board: Dashboard, page: Page
 ) -> None:
-    await page.look(media={"forced-colors": "active"})
+    await page.emulate(media={"forced-colors": "active"})
     await page.goto(f"{board.url}/hours?{WEEK}")
     drawn = "[...document.querySelectorAll('a')].map((of) => getComputedStyle(of).outlineStyle)"
     here = "[...document.querySelectorAll('a')].map((of) => of.hasAttribute('aria-current'))"

@@ -31,7 +31,7 @@ from support.scripted_server import (
     raw,
     reset,
 )
-from support.sockets import deaf_port, full_port, unused_port
+from support.sockets import full_port, silent_port, unused_port
 
 OpenClient = Callable[..., Any]
 
@@ -243,7 +243,7 @@ async def test_a_response_in_small_pieces_does_not_extend_its_time(open_client: 
 
 
 async def test_a_call_ends_within_its_time_limit() -> None:
-    with deaf_port() as port:
+    with silent_port() as port:
         client = await Client.open(
             region="eu-west-1",
             endpoint=f"http://127.0.0.1:{port}",

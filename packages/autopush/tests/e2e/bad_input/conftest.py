@@ -1,4 +1,4 @@
-"""Whatever is sent, the response is the documented one, and the service goes on as before.
+"""Whatever is sent, the response is the documented one, and the service is not affected.
 
 Rule: after each test a bystander that was connected all the time gets what is sent to it, exactly
 once, and the service has logged no error.

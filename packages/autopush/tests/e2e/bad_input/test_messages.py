@@ -92,9 +92,9 @@ CLOSING: dict[str, Message] = {
 
 @pytest.mark.parametrize("message", CLOSING.values(), ids=CLOSING)
 async def test_before_hello_every_other_message_closes_the_connection(
-    knock: Connect, message: Message
+    open_connection: Connect, message: Message
 ) -> None:
-    agent = await knock()
+    agent = await open_connection()
     await agent.send(**message)
     assert await agent.closed() == 1008
     assert agent.received == []
@@ -116,9 +116,9 @@ async def test_an_unknown_message_type_closes_the_connection(
 )
 @pytest.mark.parametrize("value", VALUES.values(), ids=VALUES)
 async def test_hello_takes_any_value_of_any_member_and_gives_a_new_uaid(
-    knock: Connect, value: object, member: str
+    open_connection: Connect, value: object, member: str
 ) -> None:
-    agent = await knock()
+    agent = await open_connection()
     await agent.send(**{"messageType": "hello", "use_webpush": True, member: value})
     reply = await agent.reply()
     assert (reply["messageType"], reply["status"]) == ("hello", 200)

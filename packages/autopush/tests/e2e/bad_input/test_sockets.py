@@ -1,4 +1,4 @@
-"""Clients that vanish, stop half-way, do not read, or never finish what they begin."""
+"""Clients that disappear, stop half-way, do not read, or never finish what they begin."""
 
 import asyncio
 import base64
@@ -45,7 +45,7 @@ async def test_half_a_request_has_no_effect(
 ) -> None:
     agent, endpoint = target
     whole = push_head(endpoint, "Content-Encoding: aes128gcm", "Content-Length: 10") + "0123456789"
-    for end in ("finish", "vanish"):
+    for end in ("finish", "drop_connection"):
         for length in (1, 20, len(whole) - 12, len(whole) - 1):
             async with raw_client(running.endpoint_port) as client:
                 client.send(whole[:length])
@@ -55,7 +55,7 @@ async def test_half_a_request_has_no_effect(
     await delivers_only(agent, sender, endpoint)
 
 
-async def test_a_websocket_that_vanishes_or_shuts_its_half_is_cleaned_up(
+async def test_a_websocket_that_resets_or_shuts_its_half_is_cleaned_up(
     running: Service, sender: ApplicationServer
 ) -> None:
     async def clients() -> int:
@@ -76,7 +76,7 @@ async def test_a_websocket_that_vanishes_or_shuts_its_half_is_cleaned_up(
                 linger = struct.pack("ii", 1, 0)  # an RST instead of a FIN
                 sock = client.writer.get_extra_info("socket")
                 sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, linger)
-                client.vanish()
+                client.drop_connection()
     for _ in range(250):
         if await clients() == before:
             return

@@ -1,7 +1,7 @@
-"""The books of a cluster in bad weather: what was answered, what arrived, what was done to nodes.
+"""The ledger of a cluster under faults: what was answered, what arrived, what was done to nodes.
 
-Rule: a message is lost if it was answered 201 or 202 and never came; everything else is told, and
-none of it counts against the service.
+Rule: a message is lost if it was answered 201 or 202 and never delivered; everything else is
+reported, but is no failure.
 """
 
 import asyncio
@@ -31,8 +31,8 @@ class Accepted:
 
 
 @dataclass
-class Books:
-    """Everything by message id."""
+class ChaosLedger:
+    """Messages by id, connects and faults of one run."""
 
     began: float = field(default_factory=time.monotonic)
     sent: int = 0
@@ -40,20 +40,20 @@ class Books:
     answers: Counter[str] = field(default_factory=Counter)
     """By status; "none" for requests without an answer."""
     failures: list[tuple[float, str]] = field(default_factory=list)
-    """When, and what was answered instead of 201 or 202."""
+    """Time and status of the answers other than 201 and 202."""
     accepted: dict[str, Accepted] = field(default_factory=dict)
     delivered: Counter[str] = field(default_factory=Counter)
-    first_came: dict[str, float] = field(default_factory=dict)
+    first_delivered: dict[str, float] = field(default_factory=dict)
     connects: list[float] = field(default_factory=list)
     forgotten: list[str] = field(default_factory=list)
     """User agents that were given another UAID."""
     faults: list[Fault] = field(default_factory=list)
     late: set[str] = field(default_factory=set)
-    """What came only after its user agent had connected again."""
+    """Delivered only after the user agent had connected again."""
     _progress: asyncio.Event = field(default_factory=asyncio.Event)
 
     def begin(self) -> None:
-        """From here on time counts."""
+        """Start the clock of the report; connects before it do not count."""
         self.began = time.monotonic()
         self.connects.clear()
 
@@ -76,7 +76,7 @@ class Books:
 
     def deliver(self, version: str) -> None:
         self.delivered[version] += 1
-        self.first_came.setdefault(version, time.monotonic())
+        self.first_delivered.setdefault(version, time.monotonic())
         self._progress.set()
 
     async def complete(self, seconds: float) -> bool:
@@ -108,9 +108,9 @@ class Books:
     def waits(self, versions: Iterable[str]) -> list[float]:
         """Seconds from the answer to the delivery, ascending."""
         return sorted(
-            max(0.0, self.first_came[version] - self.accepted[version].at)
+            max(0.0, self.first_delivered[version] - self.accepted[version].at)
             for version in versions
-            if version in self.first_came
+            if version in self.first_delivered
         )
 
     # ── the report ───────────────────────────────────────────────────────────────────────────────
@@ -119,12 +119,13 @@ class Books:
         """Several lines of text."""
         seconds = time.monotonic() - self.began
         waits = self.waits(self.accepted)
+        unanswered = self.first_delivered.keys() - self.accepted.keys()
         answers = ", ".join(f"{status} {count:,}" for status, count in sorted(self.answers.items()))
         lines = [
             f"{seconds:.0f} s, {len(self.faults)} faults, {len(self.connects):,} connects",
             f"sent {self.sent:,} ({self.retried:,} of them again): {answers}",
-            f"accepted {len(self.accepted):,}, delivered {len(self.first_came):,}",
-            f"delivered without an answer {len(self.first_came.keys() - self.accepted.keys()):,}",
+            f"accepted {len(self.accepted):,}, delivered {len(self.first_delivered):,}",
+            f"delivered without an answer {len(unanswered):,}",
             f"delivered again under the same id {self.again:,}",
             f"after the answer: median {_at(waits, 50):.3f} s, 99 % within {_at(waits, 99):.2f} s",
             f"slowest {_at(waits, 100):.1f} s; only after a new connection {len(self.late)}",
