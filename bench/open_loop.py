@@ -12,8 +12,8 @@ from bench.push_client import Poster
 
 
 class OpenLoop:
-    """Sends a push at each call of `send`, to the fleet's members round-robin, over a poster that is
-    free; when none is, as soon as one is. The ledger is the fleet's.
+    """Sends a push at each call of `send`, to the fleet's members round-robin, over a free poster;
+    when none is free, as soon as one is. The ledger is the fleet's.
     """
 
     def __init__(

@@ -1,6 +1,6 @@
 """The version of the installed package, looked up once.
 
-Rule: `pyproject.toml` is the only place where the version is written down.
+The version is written in `pyproject.toml` only.
 """
 
 from importlib.metadata import PackageNotFoundError, version

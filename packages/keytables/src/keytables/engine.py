@@ -7,7 +7,7 @@ Writes
     ``put``, ``update``, ``delete`` and ``batch_write`` are *submitted when called*, not when
     awaited; the call never raises and never suspends. Writes of one process to one item are applied
     in the order submitted. Await the result for the durable commit and for every error. asyncio
-    logs the error of a result that nobody awaits. Cancelling the wait does not cancel the write.
+    logs the error of a result that is not awaited. Cancelling the wait does not cancel the write.
 
 Lost replies
     Where a database may apply a write whose reply is then lost, the engine retries. If the

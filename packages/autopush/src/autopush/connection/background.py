@@ -1,4 +1,4 @@
-"""Writes to the store that nobody waits for: acked rows to delete, undelivered messages to save.
+"""Writes to the store in the background: acked rows to delete, undelivered messages to save.
 
 Rule: a write that the store cannot do now is retried, with longer and longer pauses, until it is
 done or the process ends; how many may wait for a retry is bounded.

@@ -1,6 +1,6 @@
 """The two ports of a connection node: WebSockets for user agents, HTTP for other nodes.
 
-Rule: the internal port is for nodes only. Whoever reaches it may end connections and inject
+Rule: the internal port is for nodes only. A client that reaches it may end connections and inject
 notifications.
 """
 

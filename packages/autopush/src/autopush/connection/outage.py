@@ -1,9 +1,11 @@
 """Noticing that this node was out of touch, and reading what it was not notified of meanwhile.
 
-Rule: whoever could not notify this node of a stored message repeats the call until it answers, but
+A node that could not notify this one of a stored message repeats the call until it is answered, but
 may die before. So a node that was stopped, or cut off from the store, checks by itself whether
-something is stored for the user agents that stayed connected to it: later than anybody may have
-stored a message without notifying it, and slowly.
+something is stored for the user agents that stayed connected to it.
+
+Rule: the check comes later than any node may have stored a message without notifying this one, and
+is spread over time.
 """
 
 import asyncio
@@ -24,7 +26,7 @@ INTERVAL: Final = 1.0
 TOLERANCE: Final = 1.0
 """A probe that is so many seconds late means that others waited for an answer too."""
 QUIET_PERIOD: Final = 10.0
-"""Seconds after which nobody stores a message any more because this node did not answer."""
+"""Seconds after which no node stores a message any more because this one did not answer."""
 USERS_PER_SECOND: Final = 200
 
 _log = logs.get(__name__)
@@ -99,7 +101,7 @@ class OutageRecovery:
                 self._outage_at = self._now()
                 return
             except KeytablesError:
-                user.check_storage()  # the session knows what to do
+                user.check_storage()  # the session decides whether to read
         _log.info("Checked storage after an outage", found=found)
 
 

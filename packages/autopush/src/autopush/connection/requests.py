@@ -1,7 +1,7 @@
-"""What sessions ask of the store, carried out.
+"""Carries out the store requests of sessions.
 
 Rule: a user agent is in the registry before its router record names this node, and storage is read
-after that, so that whoever looks for it meanwhile finds it here and no message is missed.
+after that, so that a node that looks for it meanwhile finds it here and no message is missed.
 """
 
 import asyncio
@@ -78,7 +78,7 @@ class StoreRequests:
     # --- hello ------------------------------------------------------------------------------------
 
     async def _identify(self, user: ConnectedUser, uaid: str | None) -> Identified:
-        """Record the connection of whoever says hello with that UAID.
+        """Record the connection of a user agent that says hello with that UAID.
 
         :raises Throttled: it connects in too many places at once
         """

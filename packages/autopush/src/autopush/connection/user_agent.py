@@ -124,8 +124,8 @@ class UserAgentConnection(WebSocketProtocol):
 
         If it is stored, it may have been read and even acked here before this call: then its row is
         gone, and it is not sent again. If it is stored in another table than this connection reads,
-        it is not taken: its user has changed tables or is about to, and whoever stored it sees to
-        that.
+        it is not taken: its user has changed tables or is about to, and the node that stored it
+        moves it.
         """
         if row is not None:
             if notification.stored != self.messages.name:

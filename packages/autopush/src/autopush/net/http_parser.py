@@ -54,7 +54,7 @@ def _header_name(name: bytes) -> str:
 def _split_target(method: str, target: str) -> tuple[str, str] | None:
     """Host (or "") and path with query of a target in absolute or asterisk form, None for others.
 
-    RFC 9112 section 3.2; the asterisk is for OPTIONS alone.
+    RFC 9112 section 3.2; the asterisk is for OPTIONS only.
     """
     if target == "*":
         return ("", "*") if method == "OPTIONS" else None

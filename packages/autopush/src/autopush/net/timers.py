@@ -262,7 +262,7 @@ class Deadline:
             self._timer = self._wheel.after(seconds, self._on_timer)
 
     def close(self) -> None:
-        """Cancel it for good, and let go of the callback."""
+        """Cancel it for good, and drop the reference to the callback."""
         self._callback = _nothing
         if self._timer is not None:
             self._timer.cancel()

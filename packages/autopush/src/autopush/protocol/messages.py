@@ -1,7 +1,7 @@
 """The JSON messages of the WebSocket protocol: text frames in, replies out.
 
 Rule: nothing a user agent sends is trusted to have the right type. Every member is decoded as it
-came and judged by the session, so that each mistake gets the answer meant for it.
+was sent and validated by the session, so that each mistake gets its documented answer.
 """
 
 from collections.abc import Iterator, Mapping

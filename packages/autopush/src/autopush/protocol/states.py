@@ -1,7 +1,7 @@
 """The states of a session, as a table.
 
-Rule: which event is legal in which state stands in `TRANSITIONS` and nowhere else. The session
-looks every event up here, and the documentation draws its diagram from the same rows.
+The session looks every event up in `TRANSITIONS`, and the documentation draws its diagram from the
+same rows.
 """
 
 from enum import Enum

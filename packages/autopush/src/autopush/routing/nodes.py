@@ -222,7 +222,7 @@ class PendingChecks:
                 del pending[uaid]
             answers = await asyncio.gather(*(self._check(node_id, uaid) for uaid in uaids))
             if NodeAnswer.UNREACHABLE in answers:
-                # Nobody is connected there any more; whoever connects again reads storage.
+                # The node has no connections any more; a user agent that reconnects reads storage.
                 break
             unanswered = [
                 uaid

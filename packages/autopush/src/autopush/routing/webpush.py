@@ -6,10 +6,10 @@
                                  is put into the table that is on it by now, and the
                                  node reads storage
 
-Rule: with `store-first` a message is committed before it is answered, whoever takes it; with
-`bypass` only what nobody takes is stored. A TTL of 0 never touches storage. The second read of the
-record closes the race with a user agent that reconnects, or changes to the table of another month,
-while its message is being stored.
+Rule: with `store-first` a message is committed before it is answered, in any case; with `bypass`
+only a message that no session takes is stored. A TTL of 0 never touches storage. The second read of
+the record closes the race with a user agent that reconnects, or changes to the table of another
+month, while its message is being stored.
 """
 
 import asyncio

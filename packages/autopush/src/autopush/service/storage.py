@@ -35,7 +35,7 @@ def table_plan(settings: Settings) -> TablePlan:
 
 
 async def open_tables(settings: Settings, clock: Clock) -> Engine:
-    """Open the engine alone, as commands need it that work on tables.
+    """Open the engine only, for commands that work on tables.
 
     :raises StartupError: it cannot be opened
     """
@@ -84,7 +84,7 @@ async def check_store(settings: Settings, clock: Clock) -> None:
 async def rotate_monthly(
     rotate: Callable[[], Awaitable[None]], interval: float = ROTATION_INTERVAL
 ) -> None:
-    """Have the store look at the calendar each minute.
+    """Let the store check the date each minute.
 
     Rule: it never stops; what fails is logged and tried again a minute later.
     """

@@ -40,7 +40,7 @@ _log = logs.get(__name__)
 
 @dataclass(frozen=True, slots=True)
 class WorkerSlot:
-    """What a worker process knows of its place."""
+    """Which worker a process is."""
 
     index: int
     """0 … workers - 1; a worker that is restarted has the index of the one before it."""

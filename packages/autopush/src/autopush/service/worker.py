@@ -57,7 +57,7 @@ async def _serve(
     store = await open_store(settings, clock)
     worker = Worker(settings, keys, sockets, store, clock=clock)
     await worker.start()
-    # What exists now lives until the end: the garbage collector need not look at it again.
+    # What exists now lives until the end: the garbage collector need not scan it again.
     gc.collect()
     gc.freeze()
     gc.set_threshold(50_000, 20, 100)

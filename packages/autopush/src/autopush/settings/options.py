@@ -5,7 +5,7 @@ An option is one field of `Settings`: its annotation is the type of its value, i
 says the rest. Files, environment variables, flags, `--help`, the sample files and the page of the
 documentation follow from it. Times are seconds, sizes are bytes.
 
-Rule: what is not given is computed here, and nowhere else.
+Values that depend on other options when they are not given are computed here.
 """
 
 import socket

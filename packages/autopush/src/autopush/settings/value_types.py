@@ -1,6 +1,6 @@
 """How the text of an option's value is parsed, and what a user has to write.
 
-Rule: a parser depends on its text alone; it returns the value or raises ValueError.
+Rule: a parser depends on nothing but its text; it returns the value or raises ValueError.
 """
 
 import re

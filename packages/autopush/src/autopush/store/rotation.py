@@ -1,10 +1,10 @@
 """Rotation of monthly message tables: which of them exist, and how a user is moved to the next.
 
 The tables: the one of the next month is created, the capacity of old ones lowered, older ones are
-dropped. The list of steps is worked out from names, capacities and the clock alone, so that a dry
-run shows exactly what would be done; every step may be repeated. Where tables do not rotate there
-is nothing to do. Nodes create the table of the current month themselves, so where it is missing no
-node has seen this month: then nothing is lowered or dropped, for the clock here may be wrong.
+dropped. The list of steps depends on names, capacities and the clock only, so that a dry run shows
+exactly what would be done; every step may be repeated. Where tables do not rotate there is nothing
+to do. Nodes create the table of the current month themselves, so where it is missing no node has
+seen this month: then nothing is lowered or dropped, for the clock here may be wrong.
 
 A user, moved to the table of another month when its user agent connects:
 
@@ -14,9 +14,9 @@ A user, moved to the table of another month when its user agent connects:
        read from the new one
     4  at the next connect it is read a last time, and `moved_from` is removed
 
-Whoever stores a message reads the record afterwards (`follow`). Before step 2 the record names the
-old table, and step 3 finds the message. After step 2 it names the new one, and the message is moved
-at once.
+A node that stores a message reads the record afterwards (`follow`). Before step 2 the record names
+the old table, and step 3 finds the message. After step 2 it names the new one, and the message is
+moved at once.
 
 Rule: a message is put into the new table before it is deleted from the old one, and every step may
 be repeated: so a move that is interrupted anywhere, with its node, is completed by the next

@@ -43,7 +43,7 @@ RECORD_VERSION: Final = 1
 WEBPUSH: Final = "webpush"
 CONNECTING: Final = frozenset({WEBPUSH, "simplepush"})
 """Router types of users that connect. Those of other types are reached through bridges of another
-service: their records are left alone.
+service: their records are not changed.
 """
 
 CONNECT_KEY_SPREAD: Final = 10

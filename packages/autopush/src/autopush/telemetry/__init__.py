@@ -1,1 +1,4 @@
-"""What operators see: logs, metrics, crash reports. Rule: telemetry never delays the service."""
+"""What operators see: logs, metrics, crash reports.
+
+Rule: telemetry never delays the service.
+"""

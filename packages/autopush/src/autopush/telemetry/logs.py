@@ -175,7 +175,7 @@ class LineHandler(QueueHandler):
         """Write what waits, for at most `FLUSH_TIMEOUT`; `logging` calls this at exit too."""
         super().close()
         if not self.wait_until_written(FLUSH_TIMEOUT):
-            return  # nobody reads: the thread, a daemon, still uses the descriptor
+            return  # the reader is stuck: the thread, a daemon, still uses the descriptor
         if self._listener is not None:
             self._listener.stop()
             self._listener = None
@@ -203,7 +203,7 @@ class LineHandler(QueueHandler):
             try:
                 view = view[os.write(self._descriptor, view) :]
             except BlockingIOError:
-                # Somebody made the shared descriptor non-blocking: wait as a blocking one would.
+                # The descriptor is shared and was made non-blocking: wait as a blocking one would.
                 select.select([], [self._descriptor], [])
             except OSError:
                 return False  # a full disk or a closed pipe: nowhere left to say so

@@ -3,7 +3,7 @@
 
 Rule: the checks of a push run in the documented order, the cheap ones before the store is asked and
 the signature last; a message is answered 201 only when it was delivered or is safe in the store (or
-has a TTL of 0 and nobody is there).
+has a TTL of 0 and its user agent is not connected).
 """
 
 import asyncio

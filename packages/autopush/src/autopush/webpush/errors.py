@@ -1,7 +1,6 @@
 """The errors a sender can meet, in one table.
 
-Rule: an errno, its HTTP status and what to do about it are written down here and nowhere else.
-Messages describe the *shape* of a wrong value, never a token, a key or a secret itself.
+Rule: messages describe the *shape* of a wrong value, never a token, a key or a secret itself.
 """
 
 from collections.abc import Iterable, Mapping, Sequence

@@ -56,7 +56,7 @@ class KeyRing:
         """A new token, with its ``=`` padding; each call gives another one.
 
         One running CBC chain serves all tokens, because making a cipher costs five times as much as
-        using it. Each token begins with a block of random bytes; its ciphertext, which nobody can
+        using it. Each token begins with a block of random bytes; its ciphertext, which no one can
         foresee, is the initialisation vector of the blocks that follow.
         """
         padding = _PADDING[_BLOCK - len(plaintext) % _BLOCK]

@@ -1,7 +1,7 @@
 """The DynamoDB engine: tables in DynamoDB, or in a database that speaks its protocol.
 
-Rule: what became of a write whose response was lost is found out, not guessed. Every call either
-repeats without harm, or is judged by what it left.
+Rule: the outcome of a write whose response was lost is found out, not guessed. A call either may be
+repeated without harm, or its outcome is read from the item it left.
 
     engine         opens the client, creates and drops tables
     descriptions   what the database says about a table

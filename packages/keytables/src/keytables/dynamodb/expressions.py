@@ -1,11 +1,10 @@
 """Conditions and updates as DynamoDB's expressions, and what an update leaves.
 
-DynamoDB judges a comparison as :mod:`keytables.expressions` asks for: it is false for an absent
+DynamoDB evaluates a comparison as :mod:`keytables.expressions` requires: it is false for an absent
 attribute and for one of another type. ``!=`` is written as ``NOT … = …``.
 
-Rules: an expired item is judged as if there were none, by the clock of the caller. What an update
-does to an item can be told from the item alone, so that one whose response was lost is recognised
-as applied.
+Rules: an expired item is treated as absent, by the clock of the caller. Whether an update was
+applied can be read from the item, so that one whose response was lost is recognised.
 """
 
 from collections.abc import Mapping

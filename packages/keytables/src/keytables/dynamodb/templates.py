@@ -65,7 +65,7 @@ def request_head(table_name: str, **members: object) -> bytes:
 
 
 class TimedRequest(msgspec.Struct, frozen=True):
-    """A request without the time at which expiry is judged, which some need."""
+    """A request without the time that expiry is compared with, which some need."""
 
     begin: bytes
     end: bytes

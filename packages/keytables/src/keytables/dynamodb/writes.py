@@ -24,7 +24,7 @@ __all__ = ["DeleteItem", "InFlightLimit", "PutItem", "UpdateItem", "WriteSequenc
 _T = TypeVar("_T")
 
 MAX_ATTEMPTS: Final = 10
-"""Of a conditional write, where the item it was judged on changes each time."""
+"""Of a conditional write whose item is changed by others each time."""
 
 
 class InFlightLimit:

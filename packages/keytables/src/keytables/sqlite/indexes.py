@@ -1,7 +1,7 @@
 """Secondary indexes: dropped during a bulk load, and created where they are missing.
 
-Rule: results never depend on whether an index exists. Whoever opens a table whose indexes are
-missing creates them, unless the process that dropped them is alive: then that one will.
+Rule: results never depend on whether an index exists. A process that opens a table whose indexes
+are missing creates them, unless the one that dropped them is alive: then that one will.
 
 Updating an index for every row of a bulk load costs several times what creating the index
 afterwards does: the rows arrive in another order, and each of them changes another page.

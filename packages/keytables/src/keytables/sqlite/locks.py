@@ -1,4 +1,4 @@
-"""File locks between processes: a fair one among writers, and one that nobody waits for.
+"""File locks between processes: a fair one among writers, and one that is only tried.
 
 Rule: a writer that has just released the fair lock cannot acquire it before a writer that waits.
 
@@ -74,7 +74,7 @@ class FileLock:
         self._descriptor: int | None = None
 
     def try_acquire(self) -> bool:
-        """Acquire the lock if nobody holds it. Raises OSError when the file cannot be opened."""
+        """Acquire the lock if it is free. Raises OSError when the file cannot be opened."""
         if self._descriptor is not None:
             return False
         descriptor = os.open(self._path, _FLAGS, 0o600)

@@ -1,8 +1,8 @@
 """Pages of queries, read on the event loop; in a thread where a whole table has to be read.
 
 Rule: a page holds the loop for about a millisecond at most. A query whose index is missing delays
-nobody but its caller: it runs in a thread with a connection of its own, both created for the first
-of them.
+only its caller: it runs in a thread with a connection of its own, both created for the first of
+them.
 """
 
 import asyncio

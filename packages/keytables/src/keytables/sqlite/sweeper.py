@@ -1,7 +1,7 @@
 """Removal of expired items.
 
-Rule: it delays nobody. Expired items are absent for every read already, so they are deleted a few
-at a time, between other writes, and processes that share a file do it at different times.
+Rule: it delays no other write. Expired items are absent for every read already, so they are deleted
+a few at a time, between other writes, and processes that share a file do it at different times.
 
 Items must be removed faster than they can expire, or the file grows: a sweep that finds as many as
 it takes continues at once. Its transaction is still smaller than those of other writes may be, and

@@ -12,7 +12,7 @@ import { MAX_PLAINTEXT, publicKeyBytes, pushRequest, toBase64url } from "./webpu
 
 const WORKER = "/service-worker.js";
 const BROWSER_PATIENCE = 20_000; // ms; Firefox and Chromium may never answer
-const ARRIVAL_PATIENCE = 10_000; // ms until the page says that nothing came
+const ARRIVAL_TIMEOUT = 10_000; // ms until the page says that nothing came
 const SHOWN_ARRIVALS = 5;
 
 const own = document.documentElement.dataset.endpoint;
@@ -216,7 +216,7 @@ async function send() {
     steps.arrive.show("todo", "The message was not taken.");
     throw error;
   }
-  setTimeout(() => missed(id, ttl), ARRIVAL_PATIENCE);
+  setTimeout(() => missed(id, ttl), ARRIVAL_TIMEOUT);
 }
 
 async function post(request, size) {
@@ -228,14 +228,14 @@ async function post(request, size) {
     throw trouble.unreachable(request.url);
   }
   const took = performance.now() - begun;
-  const told = await answer.json().catch(() => null);
-  if (!answer.ok) throw trouble.refused(answer.status, told);
+  const body = await answer.json().catch(() => null);
+  if (!answer.ok) throw trouble.refused(answer.status, body);
   const step = steps.send;
   step.show("done", "The server took the message.");
   const status = `${answer.status} ${answer.statusText}`.trim(); // HTTP/2 has no words for it
   step.result("Answer", `${status}, after ${milliseconds(took)}`);
   step.result("Body", `${size} bytes, encrypted in this page (aes128gcm)`);
-  const id = told?.["message-id"] ?? answer.headers.get("Location")?.split("/").at(-1);
+  const id = body?.["message-id"] ?? answer.headers.get("Location")?.split("/").at(-1);
   if (id) step.result("Message id", shorten(id, 27, 6), id);
 }
 
@@ -243,10 +243,10 @@ function missed(id, ttl) {
   if (!sent.has(id)) return;
   steps.arrive.show(
     "failed",
-    `Nothing arrived within ${ARRIVAL_PATIENCE / 1000} seconds.`,
+    `Nothing arrived within ${ARRIVAL_TIMEOUT / 1000} seconds.`,
     ttl === 0
       ? "The server took the message, but the browser was not connected at that moment. Keep it for a minute, and send again."
-      : "The server keeps the message. Firefox may be connecting anew, which takes from seconds to minutes: leave this page open.",
+      : "The server keeps the message. Firefox may be connecting again, which takes from seconds to minutes: leave this page open.",
   );
 }
 

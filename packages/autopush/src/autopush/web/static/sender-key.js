@@ -40,7 +40,7 @@ async function makeKeys() {
   try {
     localStorage.setItem(NAME, JSON.stringify({ kty, crv, x, y, d }));
   } catch {
-    // Storage is blocked. The key lasts until the page is closed; the next one subscribes anew.
+    // Storage is blocked. The key lasts until the page is closed; the next one makes a new subscription.
   }
   return keys;
 }

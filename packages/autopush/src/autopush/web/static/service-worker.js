@@ -1,7 +1,7 @@
 /**
- * Receives push messages for the start page: tells every open page, and shows a notification.
+ * Receives push messages for the start page: posts each to every open page and shows a notification.
  *
- * Rule: a message is told to the pages before anything that can fail. It is the JSON text
+ * Rule: a message is posted to the pages before anything that can fail. It is the JSON text
  * `{id, text}` when the page sent it, and any text or nothing when another program did.
  */
 
