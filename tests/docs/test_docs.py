@@ -105,7 +105,7 @@ def routes() -> Iterator[str]:
             for part in case.patterns[1:]:
                 if not isinstance(part, ast.MatchValue) or not isinstance(part.value, ast.Constant):
                     break
-                path += f"/{part.value.value}"
+                path += f"/{part.value.value!s}"
             if path:
                 yield path
 

@@ -100,7 +100,8 @@ class AiobotocoreEngine(Engine):
             found = response["TimeToLiveDescription"].get("AttributeName")
             if found is not None or attribute is None:
                 return found == attribute
-            await asyncio.sleep(_POLL)  # whoever made the table may be about to say so
+            # The process that created the table may be about to set it.
+            await asyncio.sleep(_POLL)
         return False
 
     async def drop_table(self, name: str) -> None:

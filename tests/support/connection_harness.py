@@ -161,7 +161,7 @@ class UserAgent:
         self.transport.reset()
 
     def received(self) -> list[Received]:
-        """What came since the last call: messages, ("close", code, reason), ("ping",)."""
+        """What was received since the last call: messages, ("close", code, reason), ("ping",)."""
         data = bytes(self.transport.written)
         self.transport.written.clear()
         received: list[Received] = []
@@ -179,13 +179,13 @@ class UserAgent:
         return received
 
     def reply(self) -> dict[str, Any]:
-        """The message that is all that came since the last call."""
+        """The only message received since the last call."""
         (reply,) = self.received()
         assert isinstance(reply, dict), reply
         return reply
 
     def close_code(self) -> object:
-        """The code of the close frame that ends what came since the last call."""
+        """The code of the close frame that ends what was received since the last call."""
         last = self.received()[-1]
         assert isinstance(last, tuple), last
         assert last[0] == "close"

@@ -1,4 +1,4 @@
-"""A store, filled and looked at from outside the commands that work on it."""
+"""A store, filled and read without the commands that are tested on it."""
 
 import asyncio
 import time

@@ -1,4 +1,4 @@
-"""An event loop that has only a clock: tests move its time by hand."""
+"""An event loop that has only a clock: tests advance it."""
 
 import asyncio
 import heapq
@@ -30,7 +30,7 @@ class FakeLoop:
 
     @property
     def loop(self) -> asyncio.AbstractEventLoop:
-        """This very object, under the type that code under test asks for."""
+        """This object, typed as the code under test expects."""
         return cast(asyncio.AbstractEventLoop, self)
 
     @property
@@ -61,7 +61,7 @@ class FakeLoop:
         self.errors.append(context)
 
     def turn(self) -> None:
-        """One turn of the loop: the calls that are due now, without those they ask for."""
+        """One turn of the loop: the calls that are due now, without those they schedule."""
         due = []
         while self._queue and self._queue[0][0] <= self.now:
             due.append(heapq.heappop(self._queue)[2])

@@ -111,7 +111,7 @@ class ControlServer:
         self._server.server_close()
 
     def new_run(self) -> str:
-        """Forget what was asked of earlier pages; the URL of the page for a new one."""
+        """Drop the commands for earlier pages; returns the URL of the page for a new run."""
         with self.changed:
             self._run += 1
             self._command = None
@@ -128,13 +128,13 @@ class ControlServer:
             return self._last_id
 
     def outcome(self, number: int) -> dict[str, Any] | None:
-        """What came of a script: its `value` or its `error`; None before it ended."""
+        """The outcome of a script: its `value` or its `error`; None before it ended."""
         return self._outcomes.get(number)
 
     # ── what the handler calls ───────────────────────────────────────────────────────────────────
 
     def next_command(self, run: str) -> dict[str, object] | None:
-        """Wait for a command for that run; None for a page that shall ask again, or is past."""
+        """Wait for a command for that run; None if the page shall request again, or is outdated."""
 
         def over() -> bool:
             return self._closed or run != str(self._run)

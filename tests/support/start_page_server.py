@@ -100,7 +100,7 @@ class FakePush:
         return plaintext
 
     async def install(self, page: Page) -> None:
-        """Let that tab subscribe here, and hand it what is sent."""
+        """Let that tab subscribe here, and deliver to it what is sent."""
         self._page = page
         page.on("ServiceWorker.workerRegistrationUpdated", self._registered)
         await page.command("ServiceWorker.enable")

@@ -26,7 +26,7 @@ class UserAgent:
         self.socket = socket
         self.uaid = ""
         self.received: list[Message] = []
-        """Everything that came, in order."""
+        """Every message received, in order."""
         self.replies: asyncio.Queue[Message] = asyncio.Queue()
         self.notifications: asyncio.Queue[Message] = asyncio.Queue()
         self._reader = asyncio.create_task(self._read())

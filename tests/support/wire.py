@@ -1,4 +1,4 @@
-"""The client's side of RFC 6455 for tests: frames built by hand, right ones and wrong ones."""
+"""The client's side of RFC 6455 for tests: frames built by the test, valid or not."""
 
 from itertools import cycle
 

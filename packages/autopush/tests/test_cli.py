@@ -254,7 +254,7 @@ def test_a_command_can_have_arguments_and_flags_that_are_no_settings(
         parser.add_argument("whom")
         parser.add_argument("--loud", action="store_true")
 
-    # Under a name that options know.
+    # Under the name of an option.
     command = Command("maintain", "say hello", hello, (), add_arguments, "WHOM")
     monkeypatch.setattr(cli, "COMMANDS", (command,))
     assert cli.main(["maintain", "you", "--loud", "--store", ""]) == 5

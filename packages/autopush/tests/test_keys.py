@@ -171,7 +171,7 @@ def test_processes_that_start_together_use_the_same_keys(tmp_path: Path) -> None
 
 def test_a_key_that_another_process_wrote_first_is_used(tmp_path: Path) -> None:
     def make_late() -> str:
-        # Another process finishes after this one has looked, before it writes.
+        # Another process finishes after this one has read, before it writes.
         write_key(tmp_path, OTHER_KEY)
         return KEY
 

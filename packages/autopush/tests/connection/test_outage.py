@@ -15,7 +15,7 @@ from support.connection_harness import TURNS, Harness, UserAgent
 
 
 class FakeTime:
-    """A clock that is advanced by hand; a sleeper wakes when it is due, or later."""
+    """A clock that tests advance; a sleeper wakes when it is due, or later."""
 
     def __init__(self) -> None:
         self.seconds = 1000.0

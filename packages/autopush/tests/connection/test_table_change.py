@@ -303,7 +303,7 @@ async def test_undelivered_messages_of_a_hanging_connection_follow_the_user_to_i
     await assert_changed(cluster)
 
 
-# ── nodes that die, and concurrent changes ──────────────────────────────────────────────────────
+# ── nodes that are killed, and concurrent changes ─────────────────────────────────────────────────
 
 
 @EVERY_CALL

@@ -20,7 +20,7 @@ from support.user_agent import UserAgent
 
 @pytest.fixture
 async def database() -> AsyncIterator[tuple[str, Engine]]:
-    """The option for new tables in a DynamoDB, and our own look at them."""
+    """The value of `store` for new tables in a DynamoDB, and an engine to read them with."""
     url = new_store()
     engine = await open_engine(url, clock=time.time)
     yield url, engine

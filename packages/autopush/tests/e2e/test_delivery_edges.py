@@ -481,7 +481,7 @@ class Restless:
         self.done: set[str] = set()
         """Acked, and the ack was certainly read."""
         self.repeated: set[str] = set()
-        """Came though it was done."""
+        """Delivered after it was acked."""
 
     async def subscribe(self) -> None:
         agent = await self._service.connect()
@@ -490,7 +490,7 @@ class Restless:
         await agent.close()
 
     async def run(self, ledger: TrafficLedger) -> None:
-        """Until it came back often enough and enough was sent to it."""
+        """Run until it reconnected often enough and enough was sent to it."""
         while self.connects < 30 or len(ledger.accepted) < 200:
             await self._connection(self._random.choice((0, 1, 5, 20)))
 
@@ -605,7 +605,7 @@ async def test_sigterm_in_traffic_says_going_away_and_loses_nothing(
             assert await service.stop() == 0, "".join(service.output[-20:])
             assert {await agent.closed() for agent in (*idle, *silent)} == {1001}
             await service.start()
-            # Those that never acked come back and want all that was sent to them.
+            # Those that never acked reconnect and get all that was sent to them.
             receiving += [group.create_task(subscriber.run()) for subscriber in subscribers[:2]]
             await ledger.grows_by(20, 20)
             for task in sending:

@@ -113,7 +113,7 @@ class Rig:
     def restart_service_under_firefox(
         self, *options: str, kill: bool = False, data: Path | None = None
     ) -> str:
-        """The same while the browser is connected; returns the UAID it comes back with."""
+        """The same while the browser is connected; returns the UAID it reconnects with."""
         hellos = len(self.firefox.uaids)
         self.restart_service(*options, kill=kill, data=data)
         return self.firefox.wait_for_hello(hellos + 1)
@@ -127,7 +127,7 @@ def module_rig() -> Iterator[Rig]:
         Rig(Path(folder) / "data") as rig,
     ):
         yield rig
-    # One worker was killed here; the service has nothing else to complain of.
+    # One worker was killed here; nothing else is logged as an error.
     assert [line for line in rig.service.errors if "A worker ended" not in line] == []
 
 
@@ -240,7 +240,7 @@ def test_after_unsubscribing_senders_get_410(rig: Rig) -> None:
 
 @dataclass
 class Absence:
-    """What was sent while the browser was away, and what it found when it came back."""
+    """What was sent while the browser was away, and what it received when it reconnected."""
 
     uaid: str
     uaid_back: str
@@ -248,7 +248,7 @@ class Absence:
     """By purpose of the subscription, the versions in the order they were sent."""
     got: dict[str, list[bytes | None]]
     delivered: list[str]
-    """The versions it was sent when it came back, in order."""
+    """The versions it was sent when it reconnected, in order."""
     delivered_later: list[str]
     """Those of the run after that, in which one message was sent: `marker`. (Without the last one
     before, whose ack may not have got through.)"""
@@ -266,7 +266,7 @@ def versions(messages: list[Message]) -> list[str]:
 @pytest.fixture(scope="module")
 def absence(module_rig: Rig) -> Absence:
     """The browser is closed; messages are sent; the service is killed and starts again; the browser
-    comes back, with no tab open. Then it is killed, and comes back once more."""
+    is started again, with no tab open. Then it is killed and started once more."""
     rig, firefox, send = module_rig, module_rig.firefox, module_rig.sender.send
     purposes = ("several", "topic", "expired", "never stored")
     subscriptions = {name: firefox.subscribe(rig.sender.key) for name in purposes}
@@ -293,7 +293,7 @@ def absence(module_rig: Rig) -> Absence:
     got = {name: firefox.receive(subscriptions[name], count) for name, count in counts.items()}
     delivered = versions(firefox.notifications[before:])
     firefox.wait(lambda: firefox.acks.keys() >= set(delivered), "all acks")
-    # When this one has come, the acks before it are on their way; its own may die with the browser.
+    # When this arrives, the earlier acks are on their way; its own may be lost with the browser.
     last = send(several, "before the end")
     assert firefox.receive(several) == [b"before the end"]
     firefox.kill()

@@ -130,7 +130,7 @@ def attach(running: Service, open_connection: Connect) -> Attach:
     """Connects a user agent to the worker with that number; with a UAID, it says hello."""
 
     async def attach(worker: int, uaid: str | None = None) -> UserAgent:
-        for _ in range(64):  # whom the kernel gives a connection to is its own affair
+        for _ in range(64):  # the kernel chooses the worker of each connection
             agent = await open_connection()
             workers = running.workers
             holders = accepted(running.websocket_port, workers)

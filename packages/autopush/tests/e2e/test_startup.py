@@ -77,7 +77,7 @@ def test_a_port_in_use_is_named_with_the_flag_that_changes_it(
 
 
 def test_a_port_of_another_autopush_with_workers_is_in_use_too(tmp_path: Path) -> None:
-    # Its workers share the port by SO_REUSEPORT; a stranger must not come in by that door.
+    # Its workers share the port by SO_REUSEPORT; another program must not share it too.
     with running_service(tmp_path / "one", "--workers", "2") as first:
         port = str(first.websocket_port)
         for workers in ("1", "2"):

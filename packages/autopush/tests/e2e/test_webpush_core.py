@@ -360,7 +360,7 @@ async def test_of_two_rows_of_the_legacy_form_only_the_one_not_acked_comes_again
 
 async def store_legacy_rows(data: Path, uaid: str, channel: str, bodies: list[bytes]) -> None:
     """What a release before topics left in the store."""
-    # Only here: all other tests are strangers to the store.
+    # Only here: no other test reads the store itself.
     from autopush.store.tables import message_table
     from autopush.webpush.syntax import encode_base64url
     from keytables.sqlite import SqliteEngine

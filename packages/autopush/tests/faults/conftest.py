@@ -1,4 +1,4 @@
-"""The engine of these tests speaks to its database through a proxy that makes faults."""
+"""The engine of these tests is connected to its database through a fault proxy."""
 
 from support.fault_fixtures import clock, database_port, open_engine, proxy
 

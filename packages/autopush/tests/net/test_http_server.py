@@ -371,7 +371,7 @@ def test_a_burst_is_answered_in_full() -> None:
 
 
 def turns(shell: Shell, transport: Transport, data: bytes) -> list[int]:
-    """How many requests each turn took, beginning with that of the read, until reading goes on."""
+    """How many requests each turn handled, from that of the read until reading is resumed."""
     counts: list[int] = []
     transport.protocol.data_received(data)
     while True:

@@ -43,7 +43,7 @@ def on_uvloop(test: Callable[[], Coroutine[object, object, None]]) -> Callable[[
 
 
 class Echo(WebSocketProtocol):
-    """Sends each text back; obeys a few that are orders. Knows how each connection ended."""
+    """Sends each text back, except a few that are commands; records how each connection ended."""
 
     __slots__ = ("ended", "paused", "pongs", "resumed")
 

@@ -1,4 +1,4 @@
-"""Every test runs the supervisor in a process of its own and talks to it by lines and signals."""
+"""Every test runs the supervisor in a process of its own and controls it by lines and signals."""
 
 import itertools
 import os

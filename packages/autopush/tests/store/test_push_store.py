@@ -348,10 +348,15 @@ async def test_concurrent_searches_for_tables_share_one_listing(clock: ManualClo
 async def test_the_cache_of_absent_tables_is_bounded(clock: ManualClock) -> None:
     engine = Listing(clock)
     store = await open_store(engine, clock, at(2026, 11, 15))
-    for year in range(3000, 3000 + MAX_ABSENT):
-        for month in (1, 2):
-            await store.table(f"message_{year}_{month:02}")
-    assert len(store._absent) <= MAX_ABSENT
+    names = [f"message_{3000 + number // 12}_{number % 12 + 1:02}" for number in range(MAX_ABSENT)]
+    for name in names:
+        await store.table(name)
+    engine.lists = 0
+    await store.table(names[0])
+    assert engine.lists == 0
+    await store.table("message_2999_12")
+    await store.table(names[0])
+    assert engine.lists == 2, "the first name is cached beyond the limit"
 
 
 async def test_a_failed_listing_is_no_proof_of_absence(clock: ManualClock) -> None:

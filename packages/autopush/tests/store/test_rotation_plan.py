@@ -139,7 +139,7 @@ async def test_repeating_steps_changes_nothing(engine: Engine) -> None:
     found = await find_tables(engine, ROTATING)
     assert sorted(found) == ["message_2026_10", "message_2026_11", "message_2026_12"]
     assert todo(found, "2026-11-21") == []
-    if not isinstance(engine, SqliteEngine):  # which knows no capacities
+    if not isinstance(engine, SqliteEngine):  # which has no capacities
         assert found == {
             "message_2026_10": IDLE,
             "message_2026_11": BUSY,

@@ -1,4 +1,4 @@
-"""Router records: what is written when, and by whom it may be overwritten."""
+"""Router records: what is written when, and which connection may overwrite it."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""A push from request to answer: what is refused, in which order, and what is promised by a 201."""
+"""A push from request to answer: what is refused, in which order, and what a 201 guarantees."""
 
 import asyncio
 import json

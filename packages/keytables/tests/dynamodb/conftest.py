@@ -3,19 +3,18 @@
 Modules that say `BOTH_LOOPS = True` run their coroutine tests on asyncio and on uvloop.
 """
 
-import asyncio
 import os
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any
 
 import pytest
-import uvloop
 
 from keytables.dynamodb.client import Client
 from keytables.dynamodb.retries import RetryPolicy
 from keytables.dynamodb.signing import Credentials, LoadedCredentials
+from support.event_loops import pytest_asyncio_loop_factories
 from support.scripted_server import ScriptedServer
 
 SECRETS = ("AKIDEXAMPLE", "wJalrXUtnFEMI/K7MDENG", "TOKEN+OF+A+SESSION")
@@ -26,17 +25,7 @@ IMMEDIATELY = RetryPolicy(base_delay=0.0)
 
 OpenClient = Callable[..., Awaitable[Client]]
 
-Factories = Mapping[str, Callable[[], asyncio.AbstractEventLoop]]
-
-
-def pytest_asyncio_loop_factories(config: pytest.Config, item: pytest.Item) -> Factories:
-    factories: dict[str, Callable[[], asyncio.AbstractEventLoop]] = {
-        "asyncio": asyncio.new_event_loop
-    }
-    assert isinstance(item, pytest.Function)
-    if getattr(item.module, "BOTH_LOOPS", False):
-        factories["uvloop"] = uvloop.new_event_loop
-    return factories
+__all__ = ["pytest_asyncio_loop_factories"]
 
 
 @pytest.fixture(autouse=True)
