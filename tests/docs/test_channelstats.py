@@ -1,4 +1,4 @@
-"""The pages on channelstats and its code say the same.
+"""The pages on channelstats and its code agree.
 
 Commands, settings and tables of reports are made from the code; these tests hold the rest: what is
 there is explained, and what people typed names things that exist.
@@ -85,7 +85,7 @@ def test_every_command_has_a_row_and_a_section_with_its_flags(command: Command) 
 
 
 @pytest.mark.parametrize("command", COMMANDS, ids=lambda command: command.name)
-def test_every_command_is_told_of_outside_the_list_of_commands(command: Command) -> None:
+def test_every_command_is_explained_outside_the_list_of_commands(command: Command) -> None:
     told = "\n".join(text for page, text in PAGES.items() if page != "commands")
     assert re.search(rf"(channelstats |`){command.name}\b", told)
 
@@ -102,7 +102,7 @@ def test_every_setting_has_a_row_with_its_flag_and_variable(setting: Setting) ->
 
 
 @pytest.mark.parametrize("group", [Group.SLACK, Group.REPORTS, Group.DASHBOARD, Group.PRIVACY])
-def test_what_a_group_of_settings_is_about_has_a_page(group: Group) -> None:
+def test_every_group_of_settings_has_a_page(group: Group) -> None:
     """Every setting but a few plain ones is explained beside its row."""
     told = "\n".join(text for page, text in PAGES.items() if page != "commands")
     plain = {"concurrency", "slack_api", "out_dir", "help_channel", "host", "port"}
@@ -168,7 +168,7 @@ def test_every_view_says_what_it_answers(title: str) -> None:
     assert [row for row in rows("dashboard") if row.startswith(f"| {title} |")]
 
 
-def test_every_key_and_kind_of_a_twin_is_explained() -> None:
+def test_every_key_and_kind_of_an_exported_view_is_explained() -> None:
     today = date(2024, 3, 16)
     view = View("people", "People", "", Choice(today, today), (today, today), (), (), (), ())
     section = PAGES["dashboard"].partition("## Numbers for programs")[2].partition("\n## ")[0]
@@ -188,7 +188,7 @@ def test_every_form_of_a_report_is_explained(form: Form) -> None:
 
 
 @pytest.mark.parametrize("kind", ReportKind)
-def test_every_report_is_explained_and_where_it_goes(kind: ReportKind) -> None:
+def test_every_report_and_its_destination_are_explained(kind: ReportKind) -> None:
     for page in ("getting-started", "slack"):
         assert [row for row in rows(page) if row.startswith(f"| `{kind}")]
 
@@ -259,7 +259,7 @@ def test_commands_are_shown_in_blocks() -> None:
 
 
 @pytest.mark.parametrize(("page", "line"), LINES)
-def test_command_lines_that_pages_show_are_understood(page: str, line: str) -> None:
+def test_command_lines_that_pages_show_are_valid(page: str, line: str) -> None:
     name, *words = shlex.split(line)
     if name == "COMMAND":
         return
@@ -286,7 +286,7 @@ def test_commands_and_flags_named_in_the_text_exist(page: str) -> None:
 
 
 @pytest.mark.parametrize("page", PAGES)
-def test_files_of_settings_that_pages_show_can_be_used(page: str, tmp_path: Path) -> None:
+def test_settings_files_that_pages_show_are_valid(page: str, tmp_path: Path) -> None:
     shown = [*blocks(page, "toml"), *(span for span in spans(page) if re.match(r"\w+ = ", span))]
     for text in shown:
         tomllib.loads(text)
@@ -301,7 +301,7 @@ def test_variables_that_pages_name_exist(page: str) -> None:
     assert named <= {*(setting.variable for setting in TABLE), *BESIDE_SETTINGS}
 
 
-def test_settings_that_a_weekly_run_sends_by_are_in_the_page() -> None:
+def test_settings_that_name_destinations_of_a_weekly_run_are_in_the_page() -> None:
     for name in send_weekly.DESTINATIONS:
         assert f"`{name}`" in PAGES["slack"]
 
@@ -330,7 +330,7 @@ def share_said(line: str, pieces: list[str]) -> float:
     return sum(said) / len(line)
 
 
-def test_lines_that_are_explained_are_lines_that_the_program_says() -> None:
+def test_lines_that_are_explained_are_lines_that_the_program_prints() -> None:
     pieces = said_by_the_code()
     first = "\n".join(row.split(" | ")[0] for row in rows("troubleshooting"))
     explained = [line for line in SPAN.findall(first) if " " in line]

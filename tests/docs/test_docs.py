@@ -103,9 +103,9 @@ def routes() -> Iterator[str]:
         if isinstance(case, ast.MatchSequence):
             path = ""
             for part in case.patterns[1:]:
-                if not isinstance(part, ast.MatchValue) or not isinstance(part.value, ast.Constant):
+                if not isinstance(part, ast.MatchValue):
                     break
-                path += f"/{part.value.value!s}"
+                path += f"/{ast.literal_eval(part.value)}"
             if path:
                 yield path
 
@@ -151,7 +151,7 @@ def test_limits_that_pages_name_are_those_of_the_code(page: str, words: str) -> 
 
 
 @pytest.mark.parametrize("page", EVERYTHING)
-def test_folders_and_modules_that_pages_name_exist(page: str) -> None:
+def test_files_that_pages_name_exist(page: str) -> None:
     for path in re.findall(r"(?<![\w/])(?:packages|tests|bench|docs)/[\w/.-]+\w", EVERYTHING[page]):
         assert (ROOT / path).exists() or path.startswith("docs/_build"), path
 
@@ -173,7 +173,7 @@ def test_the_diagram_names_every_state() -> None:
     assert names == {state.name for state in State}
 
 
-def test_the_diagram_leaves_its_colours_to_the_theme() -> None:
+def test_the_diagram_uses_the_colours_of_the_theme() -> None:
     for element in drawing().iter():
         assert not {"fill", "stroke", "style"} & set(element.keys())
 
@@ -197,7 +197,7 @@ def test_a_table_without_an_end_cannot_be_drawn() -> None:
         state_diagram.draw(tuple(Place), {(Place.START, Step.GO): Place.END})
 
 
-def test_an_arrow_back_to_its_own_state_is_a_loop_beside_the_box() -> None:
+def test_a_transition_to_its_own_state_is_a_loop_beside_the_box() -> None:
     steps = {(Place.START, Step.GO): Place.START, (Place.FAR, Step.GO): Place.END}
     svg = ElementTree.fromstring(state_diagram.draw(tuple(Place), steps))
     drawn = [path.get("d", "") for path in svg.iter(f"{SVG}path") if path.get("marker-end")]

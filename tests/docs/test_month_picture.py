@@ -1,4 +1,4 @@
-"""The picture of a move shows its steps where they belong, and leaves its colours to the theme."""
+"""The picture of a move shows its steps in order, and uses the colours of the theme."""
 
 from xml.etree import ElementTree
 
@@ -26,7 +26,7 @@ def test_every_message_in_the_picture_is_explained() -> None:
     assert [caption[0] for caption in texts("caption")[1:]] == messages == ["a", "b"]
 
 
-def test_nothing_leaves_the_drawing() -> None:
+def test_every_element_is_inside_the_drawing() -> None:
     root = ElementTree.fromstring(month_picture.draw())
     width, height = (float(number) for number in str(root.get("viewBox")).split()[2:])
     for box in root.iter(f"{SVG}rect"):
