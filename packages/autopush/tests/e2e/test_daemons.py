@@ -65,7 +65,7 @@ async def test_what_comes_while_a_user_agent_is_away_waits_for_it_at_every_node(
     assert (await agents[-1].notification())["version"] == direct.message_id
 
 
-async def test_a_user_agent_that_comes_to_another_node_leaves_the_first(
+async def test_a_user_agent_that_connects_to_another_node_is_disconnected_from_the_first(
     nodes: ServiceCluster, agents: list[UserAgent], sender: ApplicationServer
 ) -> None:
     here, there = nodes.connections
@@ -77,7 +77,7 @@ async def test_a_user_agent_that_comes_to_another_node_leaves_the_first(
     assert (await agents[-1].notification())["version"] == unacked.message_id
 
 
-async def test_when_a_connection_node_is_killed_its_user_agents_go_on_elsewhere(
+async def test_when_a_connection_node_is_killed_its_user_agents_reconnect_to_another(
     nodes: ServiceCluster, agents: list[UserAgent], sender: ApplicationServer
 ) -> None:
     here, there = nodes.connections
@@ -93,7 +93,7 @@ async def test_when_a_connection_node_is_killed_its_user_agents_go_on_elsewhere(
     await here.start()
 
 
-async def test_endpoints_hold_nothing_so_one_may_die(
+async def test_endpoint_nodes_keep_no_state_so_one_may_be_killed(
     nodes: ServiceCluster, agents: list[UserAgent], sender: ApplicationServer
 ) -> None:
     agent, endpoint = await new_subscriber(nodes.connections[0], agents)
@@ -220,7 +220,7 @@ def free_port() -> int:
 NEW_KEY = "all other nodes need the same one"
 
 
-async def test_daemons_that_start_at_once_on_a_new_folder_have_one_key(
+async def test_daemons_that_start_together_on_a_new_folder_have_one_key(
     tmp_path: Path, agents: list[UserAgent], sender: ApplicationServer
 ) -> None:
     data = tmp_path / "new"

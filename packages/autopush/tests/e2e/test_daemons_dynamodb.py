@@ -27,7 +27,7 @@ async def database() -> AsyncIterator[tuple[str, Engine]]:
     await engine.close()
 
 
-async def test_a_whole_service_on_dynamodb_makes_its_tables_and_serves_from_several_workers(
+async def test_a_service_on_dynamodb_creates_its_tables_and_serves_from_several_workers(
     tmp_path: Path,
     database: tuple[str, Engine],
     agents: list[UserAgent],
@@ -70,7 +70,7 @@ async def test_on_dynamodb_a_connected_user_agents_message_is_not_stored_by_defa
             assert len((await table.query(agent.uaid)).items) == rows  # one is the channels row
 
 
-async def test_daemons_that_start_at_once_make_the_tables_together(
+async def test_daemons_that_start_together_create_the_tables_once(
     tmp_path: Path, database: tuple[str, Engine], sender: ApplicationServer
 ) -> None:
     url, _ = database
@@ -124,7 +124,7 @@ async def test_tables_with_other_keys_are_named_and_not_changed(
     assert await (await engine.ensure_table(other)).get(("x",)) is None
 
 
-async def test_a_right_that_is_missing_is_named_with_its_call(tmp_path: Path) -> None:
+async def test_a_missing_permission_is_named_with_its_call(tmp_path: Path) -> None:
     async def refuse(exchange: Exchange) -> None:
         body = {"__type": "com.amazon.coral.service#AccessDeniedException", "Message": "no"}
         await exchange.respond(json.dumps(body).encode(), 400)

@@ -261,7 +261,7 @@ async def test_of_two_unacked_messages_of_a_topic_only_the_newer_comes_again(
 # ── DELETE ───────────────────────────────────────────────────────────────────────────────────────
 
 
-async def test_delete_takes_back_exactly_the_message_it_names(
+async def test_delete_removes_exactly_the_message_it_names(
     connect: Connect, sender: ApplicationServer
 ) -> None:
     uaid, _, endpoint = await away(connect)
@@ -313,7 +313,7 @@ async def test_pushes_during_hello_arrive_once_and_never_before_its_reply(
     await (await connect(uaid)).silence()
 
 
-async def test_unregister_drops_what_waits_for_the_channel_and_nothing_else(
+async def test_unregister_drops_the_stored_messages_of_its_channel_only(
     running: Service, connect: Connect
 ) -> None:
     agent = await connect()
@@ -376,7 +376,7 @@ async def test_no_more_than_max_unacked_is_sent_and_the_rest_follows_the_acks_in
 
 
 @windows
-async def test_a_burst_through_a_small_window_arrives_once(
+async def test_a_burst_with_a_small_limit_of_unacked_messages_arrives_once(
     running: Service, connect: Connect
 ) -> None:
     agent = await connect()
@@ -390,7 +390,7 @@ async def test_a_burst_through_a_small_window_arrives_once(
 
 
 @either_delivery
-async def test_what_a_user_agent_that_never_acks_has_no_room_for_comes_later(
+async def test_messages_beyond_the_limit_of_unacked_ones_are_delivered_later(
     running: Service, connect: Connect
 ) -> None:
     agent = await connect()
@@ -407,7 +407,7 @@ async def test_what_a_user_agent_that_never_acks_has_no_room_for_comes_later(
 
 
 @either_delivery
-async def test_what_a_user_agent_that_does_not_read_has_no_room_for_comes_later(
+async def test_messages_a_user_agent_does_not_read_are_delivered_later(
     running: Service, sender: ApplicationServer
 ) -> None:
     async with raw_client(running.websocket_port) as client:
@@ -447,7 +447,7 @@ async def test_a_user_agent_that_fetches_too_much_without_acking_is_reset(
 # ── two nodes at once ────────────────────────────────────────────────────────────────────────────
 
 
-async def test_a_message_that_storage_gave_already_is_not_sent_again_when_a_node_brings_it(
+async def test_a_message_already_read_from_storage_is_not_sent_again_when_a_node_delivers_it(
     running: Service, connect: Connect, sender: ApplicationServer
 ) -> None:
     # Another node stores a message, this one reads it from the store, then it is handed over.

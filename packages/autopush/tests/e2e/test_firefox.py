@@ -195,7 +195,7 @@ def test_the_encryption_of_old_senders_is_still_understood(rig: Rig) -> None:
     assert rig.firefox.receive(subscription) == [b"in aesgcm"]
 
 
-def test_a_message_that_may_not_wait_reaches_a_connected_browser(rig: Rig) -> None:
+def test_a_message_with_ttl_0_reaches_a_connected_browser(rig: Rig) -> None:
     subscription = rig.firefox.subscribe(rig.sender.key)
     rig.sender.send(subscription, "now or never", ttl=0)
     assert rig.firefox.receive(subscription) == [b"now or never"]
@@ -317,7 +317,7 @@ def absence(module_rig: Rig) -> Absence:
     )
 
 
-def test_a_browser_that_comes_back_is_the_same_user_agent(absence: Absence) -> None:
+def test_a_browser_that_reconnects_is_the_same_user_agent(absence: Absence) -> None:
     assert absence.uaid_back == absence.uaid
     assert absence.endpoints_kept
 
@@ -339,7 +339,7 @@ def test_a_message_whose_time_is_over_does_not_arrive(absence: Absence) -> None:
     assert absence.of("expired") == absence.sent["expired"][-1:]
 
 
-def test_a_message_that_may_not_wait_does_not(absence: Absence) -> None:
+def test_a_message_with_ttl_0_does_not(absence: Absence) -> None:
     assert absence.got["never stored"] == [b"kept"]
     assert absence.of("never stored") == absence.sent["never stored"][-1:]
 
@@ -353,7 +353,7 @@ def test_nothing_is_sent_twice_and_nothing_again_once_it_is_acknowledged(absence
 
 
 @pytest.mark.parametrize("kill", [False, True], ids=["stopped", "killed"])
-def test_the_browser_comes_back_to_a_service_that_was(rig: Rig, kill: bool) -> None:
+def test_the_browser_reconnects_to_a_service_that_was(rig: Rig, kill: bool) -> None:
     subscription = rig.firefox.subscribe(rig.sender.key)
     uaid = rig.firefox.uaids[-1]
     assert rig.restart_service_under_firefox(kill=kill) == uaid
@@ -362,7 +362,7 @@ def test_the_browser_comes_back_to_a_service_that_was(rig: Rig, kill: bool) -> N
     assert rig.firefox.endpoint_of(subscription) == subscription.endpoint
 
 
-def test_a_service_that_lost_its_data_makes_the_browser_drop_its_subscriptions(rig: Rig) -> None:
+def test_a_browser_of_a_service_that_lost_its_data_drops_its_subscriptions(rig: Rig) -> None:
     subscription = rig.firefox.subscribe(rig.sender.key)
     uaid = rig.firefox.uaids[-1]
     fresh = rig.service.data.with_name("fresh")
@@ -426,7 +426,7 @@ def test_each_of_several_workers_takes_messages_for_the_browser(rig: Rig) -> Non
     assert sorted(versions(rig.firefox.notifications[before:])) == sorted(sent.values())
 
 
-def test_the_browser_comes_back_to_another_worker_when_its_own_dies(rig: Rig) -> None:
+def test_the_browser_reconnects_to_another_worker_when_its_own_is_killed(rig: Rig) -> None:
     subscription = rig.firefox.subscribe(rig.sender.key)
     uaid = rig.restart_service_under_firefox("--workers", "2")
     hellos = len(rig.firefox.uaids)

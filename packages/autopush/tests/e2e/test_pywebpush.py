@@ -204,7 +204,7 @@ async def test_a_restricted_endpoint_refuses_another_key_and_none(
     assert subscription.read(await agent.notification()) == b"mine"
 
 
-async def test_headers_of_pywebpush_reach_their_purpose(running: Service, connect: Connect) -> None:
+async def test_headers_of_pywebpush_take_effect(running: Service, connect: Connect) -> None:
     agent = await connect()
     subscription = await Subscription.of(agent)
     await agent.close()

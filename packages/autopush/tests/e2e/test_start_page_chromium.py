@@ -276,7 +276,7 @@ async def test_a_refusal_of_the_server_is_shown_with_what_to_do(
     assert await said(page, "arrive") == "The message was not taken."
 
 
-async def test_an_error_links_to_its_explanation_and_nowhere_dangerous(
+async def test_an_error_links_to_its_explanation_and_to_no_unsafe_url(
     browser: Chromium, site: Site
 ) -> None:
     page, _ = await site.visit(browser)
@@ -347,7 +347,7 @@ async def test_an_insecure_context_is_explained_with_what_to_do(site: Site) -> N
         await page.until("document.querySelector('#copied').textContent === 'Copied'")
 
 
-async def test_without_scripts_the_addresses_and_the_way_stay_readable(
+async def test_without_scripts_the_addresses_and_instructions_are_readable(
     browser: Chromium, site: Site
 ) -> None:
     page = await browser.open()

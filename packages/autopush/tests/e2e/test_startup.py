@@ -199,7 +199,7 @@ def test_an_unknown_flag_is_wrong_usage_and_the_near_one_is_named(tmp_path: Path
 
 
 @some_workers
-async def test_when_the_ready_line_is_out_all_ports_serve(tmp_path: Path, workers: str) -> None:
+async def test_when_the_ready_line_is_printed_all_ports_serve(tmp_path: Path, workers: str) -> None:
     async with service(tmp_path, "--workers", workers) as running, application_server() as http:
         websocket_port = running.websocket.replace("ws://", "http://")
         for url in (running.endpoint, websocket_port, running.node_api):
@@ -225,7 +225,7 @@ def test_a_signal_ends_it_with_exit_code_0(
             pass  # it is free again
 
 
-def test_keys_are_made_once_and_for_the_owner_only(tmp_path: Path) -> None:
+def test_keys_are_created_once_and_for_the_owner_only(tmp_path: Path) -> None:
     data = tmp_path / "new" / "data"
     with running_service(data):
         pass
@@ -243,7 +243,7 @@ def test_keys_are_made_once_and_for_the_owner_only(tmp_path: Path) -> None:
     assert not any(secret in line for secret in secrets for line in again.output)
 
 
-async def test_subscriptions_outlive_a_restart(tmp_path: Path) -> None:
+async def test_subscriptions_survive_a_restart(tmp_path: Path) -> None:
     running = Service(tmp_path, [])
     async with application_server(reconnecting=True) as http:
         await running.start()

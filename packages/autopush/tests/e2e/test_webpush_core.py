@@ -576,7 +576,7 @@ async def test_a_signed_push_is_delivered(connect: Connect, sender: ApplicationS
     assert "p256ecdsa" in agent.received[2]["headers"]["crypto_key"]
 
 
-async def test_a_signed_push_of_bad_making_is_401(
+async def test_a_push_with_an_invalid_token_is_401(
     connect: Connect, sender: ApplicationServer
 ) -> None:
     agent, _, endpoint = await subscribed(connect)
@@ -649,7 +649,7 @@ async def test_a_storage_check_may_be_asked_for_on_the_internal_port_only(
     assert answers == {"endpoint": 404, "websocket": 404}
 
 
-async def test_every_port_tells_status_and_health(
+async def test_every_port_serves_status_and_health(
     running: Service, sender: ApplicationServer
 ) -> None:
     websocket_port = running.websocket.replace("ws://", "http://").rstrip("/")

@@ -563,7 +563,7 @@ async def test_an_unused_connection_is_closed(wheel: TimerWheel) -> None:
             assert len(wheel) == 0
 
 
-async def test_a_link_recovers_when_its_peer_comes_back(wheel: TimerWheel, clock: Clock) -> None:
+async def test_a_link_recovers_when_its_peer_serves_again(wheel: TimerWheel, clock: Clock) -> None:
     async with serving() as here:
         port = here.port
         async with linked(wheel, port) as link:

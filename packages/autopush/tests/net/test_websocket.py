@@ -406,7 +406,7 @@ def test_while_output_is_paused_nothing_is_read_and_afterwards_all_is_delivered(
 
 
 @pytest.mark.parametrize("kind", [frame(wire.PING, b"x" * 125), text(b"x" * 125)])
-def test_answers_do_not_pile_up_for_a_peer_that_does_not_read(
+def test_answers_do_not_accumulate_for_a_peer_that_does_not_read(
     connection: Connection, kind: bytes
 ) -> None:
     connection.protocol.on_text = connection.protocol.send_text

@@ -129,7 +129,7 @@ def test_the_outcome_does_not_depend_on_pauses(data: bytes, places: list[int]) -
 
 
 @given(st.lists(good_frames, max_size=10), st.lists(st.integers(0, 2000), max_size=6))
-def test_a_right_stream_is_never_refused(frames: list[bytes], places: list[int]) -> None:
+def test_a_valid_stream_is_never_refused(frames: list[bytes], places: list[int]) -> None:
     events, _ = play(cut(b"".join(frames), places))
     assert events[-1] == ("closed", None, "")
 
@@ -181,7 +181,7 @@ def test_calls_peer_and_time_in_any_order_end_once_and_leave_nothing(
     assert connection.reader() is None
 
 
-def test_random_bytes_by_the_megabyte_neither_raise_nor_pile_up() -> None:
+def test_megabytes_of_random_bytes_neither_raise_nor_accumulate() -> None:
     source = random.Random(os.environ.get("PYTEST_RANDOM", "6455"))
     before = sys.getallocatedblocks()
     for _ in range(300):

@@ -92,7 +92,7 @@ async def drop_october(engine: Engine, batch_size: int = 25) -> list[RemovalStep
 # ── which months ─────────────────────────────────────────────────────────────────────────────────
 
 
-def test_months_ago_goes_over_the_turn_of_the_year(clock: ManualClock) -> None:
+def test_months_ago_crosses_the_start_of_the_year(clock: ManualClock) -> None:
     assert months_ago(clock(), 2, 2) == [Month(2026, 11)]
     assert months_ago(clock(), 0, 3) == [
         Month(2027, 1),

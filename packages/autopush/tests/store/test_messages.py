@@ -49,7 +49,7 @@ async def versions(store: PushStore) -> list[str]:
         last = batch.last
 
 
-async def test_a_message_comes_back_as_it_was_stored(store: PushStore, clock: ManualClock) -> None:
+async def test_a_message_is_read_as_it_was_stored(store: PushStore, clock: ManualClock) -> None:
     original = message(clock, 1)
     await store.current.store(original)
     batch = await store.current.read(UAID, None)
@@ -111,7 +111,7 @@ async def test_a_page_is_bounded_and_names_the_last_sort_key(
     assert len(await versions(store)) == 2 * PAGE + 3
 
 
-async def test_the_first_page_brings_channels_and_pointer(
+async def test_the_first_page_has_channels_and_pointer(
     store: PushStore, clock: ManualClock
 ) -> None:
     await store.current.add_channel(UAID, CHANNEL)

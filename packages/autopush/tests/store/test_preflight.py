@@ -65,7 +65,7 @@ async def rows(engine: Engine) -> list[object]:
 
 
 @pytest.mark.parametrize("key_hash", ["", "a key"])
-async def test_with_all_rights_it_passes_and_leaves_nothing(
+async def test_with_all_permissions_it_passes_and_leaves_nothing(
     engine: Engine, clock: ManualClock, key_hash: str
 ) -> None:
     await check(engine, clock, key_hash)
@@ -91,7 +91,7 @@ async def test_its_uaid_is_recognisable_and_has_the_usual_length(
 
 
 @pytest.mark.parametrize(("call", "table"), USED)
-async def test_a_missing_right_is_named_and_nothing_is_left(
+async def test_a_missing_permission_is_named_and_nothing_is_left(
     guarded: GuardedEngine, clock: ManualClock, call: str, table: str
 ) -> None:
     guarded.refused = {(call, table)}

@@ -64,7 +64,7 @@ async def test_a_connection_that_is_not_newer_is_refused(
     assert (await known(store)).node_id == NODE
 
 
-async def test_a_connection_learns_which_one_it_really_replaced(store: PushStore) -> None:
+async def test_a_connection_gets_the_one_it_really_replaced(store: PushStore) -> None:
     await store.users.create(UAID, NODE, 5, "message")
     read_before = await known(store)
     await store.users.connect(read_before, OTHER_NODE, 6)

@@ -82,7 +82,7 @@ def test_client_info_and_timings_are_flattened(log_file: Path) -> None:
     assert fields == {"message": "m", "level": "info", "user_agent": "u", "route_time": 1.5}
 
 
-def test_an_exception_brings_its_traceback(log_file: Path) -> None:
+def test_an_exception_is_logged_with_its_traceback(log_file: Path) -> None:
     configure(log_file)
     log = logs.get("x")
     try:
@@ -110,7 +110,7 @@ def test_an_exception_that_is_not_there_is_no_field(log_file: Path) -> None:
 
 @pytest.mark.parametrize("name", [*sorted(SECRET_FIELDS), "Authorization", "Crypto-Key"])
 @pytest.mark.parametrize("human", [True, False])
-def test_secrets_are_redacted_wherever_they_stand(log_file: Path, name: str, human: bool) -> None:
+def test_secrets_are_redacted_at_any_depth(log_file: Path, name: str, human: bool) -> None:
     configure(log_file, human=human)
     fields: dict[str, object] = {name: "geheim", "client_info": {name: "geheim"}}
     fields["nested"] = {"deep": {name: ["geheim"]}}
@@ -249,7 +249,9 @@ def test_a_record_whose_arguments_do_not_fit_is_logged_without_them(
     assert capfd.readouterr() == ("", "")
 
 
-def test_a_field_that_cannot_be_shown_costs_the_fields_not_the_caller(log_file: Path) -> None:
+def test_a_field_that_cannot_be_rendered_loses_the_fields_and_raises_nothing(
+    log_file: Path,
+) -> None:
     class Unshowable:
         def __repr__(self) -> str:
             raise LookupError
@@ -380,7 +382,7 @@ def handler_for() -> Iterator[Callable[..., LineHandler]]:
 
 
 @pytest.mark.timeout(20)
-def test_a_blocked_pipe_costs_lines_not_time(
+def test_a_blocked_pipe_loses_lines_and_delays_nothing(
     pipe: Pipe, handler_for: Callable[..., LineHandler]
 ) -> None:
     handler = handler_for(pipe.writer, capacity=100, monotonic=lambda: 100.0)

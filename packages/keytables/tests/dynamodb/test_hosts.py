@@ -319,7 +319,7 @@ async def test_a_busy_host_is_not_a_failing_one(cluster: Cluster) -> None:
         assert cluster.served() == [1, 1, 1]
 
 
-async def test_when_all_hosts_fail_calls_do_and_recover_with_the_first_that_is_back(
+async def test_when_all_hosts_fail_calls_fail_until_the_first_host_answers(
     cluster: Cluster,
 ) -> None:
     async with client_of(cluster) as client:

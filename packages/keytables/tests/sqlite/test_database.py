@@ -24,7 +24,7 @@ async def test_an_old_sqlite_is_refused(
 
 
 @pytest.mark.parametrize("version", ["3.51.3", "3.52.0", "3.100.0", "4.0.0"])
-async def test_a_fixed_sqlite_is_good(
+async def test_a_fixed_sqlite_is_accepted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, version: str
 ) -> None:
     monkeypatch.setattr(apsw, "sqlite_lib_version", lambda: version)

@@ -213,7 +213,7 @@ async def test_an_unusual_upgrade_is_taken_without_extensions(
     assert answer.headers.get("sec-websocket-protocol") == chosen
 
 
-async def test_the_websocket_port_explains_itself_to_a_browser(
+async def test_the_websocket_port_answers_a_browser_with_an_explanation(
     running: Service, ws: RawClient
 ) -> None:
     ws.send("GET / HTTP/1.1\r\nHost: h\r\n\r\n")

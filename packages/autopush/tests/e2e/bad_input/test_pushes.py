@@ -218,7 +218,7 @@ def push(endpoint: str, headers: Headers, body: bytes) -> bytes:
 
 
 @pytest.mark.parametrize(("headers", "applied"), ACCEPTED.values(), ids=ACCEPTED)
-async def test_a_push_within_the_rules_is_delivered_with_the_ttl_it_names(
+async def test_a_valid_push_is_delivered_with_its_ttl(
     http: RawClient, target: tuple[UserAgent, str], headers: Headers, applied: int
 ) -> None:
     agent, endpoint = target
@@ -229,7 +229,7 @@ async def test_a_push_within_the_rules_is_delivered_with_the_ttl_it_names(
 
 
 @pytest.mark.parametrize(("headers", "body", "outcome"), REFUSED.values(), ids=REFUSED)
-async def test_a_push_outside_the_rules_is_refused_and_delivers_nothing(
+async def test_an_invalid_push_is_refused_and_delivers_nothing(
     http: RawClient,
     target: tuple[UserAgent, str],
     sender: ApplicationServer,
@@ -306,7 +306,7 @@ async def test_the_claims_of_a_token_are_checked(
             assert answer.headers["WWW-Authenticate"] == "vapid"
 
 
-async def test_an_expired_token_is_refused_though_it_was_good_before(
+async def test_a_token_that_was_valid_is_refused_once_it_is_expired(
     target: tuple[UserAgent, str], sender: ApplicationServer
 ) -> None:
     _, endpoint = target
@@ -429,7 +429,7 @@ FORMS: dict[str, Callable[[Signed], str]] = {
 
 
 @pytest.mark.parametrize("form", FORMS.values(), ids=FORMS)
-async def test_other_forms_of_a_right_key_and_signature_are_taken(
+async def test_other_forms_of_a_valid_key_and_signature_are_accepted(
     target: tuple[UserAgent, str], sender: ApplicationServer, form: Callable[[Signed], str]
 ) -> None:
     agent, endpoint = target

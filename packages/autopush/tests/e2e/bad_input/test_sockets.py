@@ -84,7 +84,7 @@ async def test_a_websocket_that_resets_or_shuts_its_half_is_cleaned_up(
     raise AssertionError("sockets are left over")
 
 
-async def test_a_sender_that_reads_no_answers_does_not_hold_up_others(
+async def test_a_sender_that_reads_no_answers_does_not_delay_others(
     running: Service, target: tuple[UserAgent, str], sender: ApplicationServer
 ) -> None:
     agent, endpoint = target
@@ -152,7 +152,7 @@ async def test_a_connection_without_hello_is_closed_in_time(slow_clients: SlowCl
     assert HELLO_TIMEOUT - 1 < seconds < HELLO_TIMEOUT + 3
 
 
-async def test_a_head_that_comes_by_drips_is_cut_off_with_408(slow_clients: SlowClients) -> None:
+async def test_a_head_that_is_sent_too_slowly_is_ended_with_408(slow_clients: SlowClients) -> None:
     for outcome in slow_clients.drips:
         seconds, data = await asyncio.wrap_future(outcome)
         assert data.startswith(b"HTTP/1.1 408 ")
