@@ -112,8 +112,8 @@ CUTS: st.SearchStrategy[list[int]] = st.one_of(
 )
 
 
-class Raw(asyncio.Protocol):
-    """What takes over after an upgrade: it keeps what comes."""
+class UpgradedProtocol(asyncio.Protocol):
+    """The protocol after an upgrade: it keeps what it receives."""
 
     def __init__(self, shell: "Recording") -> None:
         self.shell = shell
@@ -129,7 +129,7 @@ class Recording(Shell):
 
     def answer(self, request: Request) -> Response | Upgrade:
         if request.path == "/upgrade" and request.upgrade:
-            return Upgrade((("upgrade", "x"),), lambda: Raw(self))
+            return Upgrade((("upgrade", "x"),), lambda: UpgradedProtocol(self))
         return Response(200, describe(request))
 
     def run(self, chunks: list[bytes]) -> tuple[list[tuple[int, bytes]], bytes, bool]:

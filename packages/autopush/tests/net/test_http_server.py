@@ -594,8 +594,8 @@ UPGRADE = get(
 )
 
 
-class Taker(asyncio.Protocol):
-    """What takes over: it upper-cases."""
+class UpgradedProtocol(asyncio.Protocol):
+    """The protocol after an upgrade: it sends back upper-case text."""
 
     def __init__(self) -> None:
         self.transport: asyncio.Transport
@@ -622,7 +622,7 @@ def upgraded(request: Request) -> Answer:
     answer = accept(request.method, request.http_version, request.headers)
     if not isinstance(answer, HandshakeAccepted):
         return Response(answer.status, headers=answer.headers)
-    return Upgrade(answer.headers, Taker)
+    return Upgrade(answer.headers, UpgradedProtocol)
 
 
 def test_the_transport_goes_to_the_new_protocol_with_what_was_read_behind_the_head() -> None:
@@ -640,7 +640,7 @@ def test_the_transport_goes_to_the_new_protocol_with_what_was_read_behind_the_he
 
 
 def test_the_new_protocol_may_stop_reading_at_once() -> None:
-    class Deaf(Taker):
+    class Deaf(UpgradedProtocol):
         def data_received(self, data: bytes) -> None:
             self.transport.pause_reading()
 
@@ -700,7 +700,7 @@ def test_after_an_upgrade_http_is_garbage() -> None:
     try:
         before = sys.getrefcount(parser)
         receive(transport, UPGRADE)
-        assert isinstance(transport.protocol, Taker)
+        assert isinstance(transport.protocol, UpgradedProtocol)
         assert sys.getrefcount(parser) < before
         assert sys.getrefcount(parser) == 2  # ours, and that of the call
     finally:

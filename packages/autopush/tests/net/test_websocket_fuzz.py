@@ -14,7 +14,7 @@ from support.recorder import Connection, Event, Recorder
 from support.referents import held_by
 
 
-class Small(Recorder):
+class SmallLimitRecorder(Recorder):
     """A limit small enough that random lengths fall on both sides of it."""
 
     max_message = 300
@@ -82,7 +82,7 @@ def cut(data: bytes, places: Sequence[int]) -> list[bytes]:
 
 def play(chunks: list[bytes], *, pausing: bool = False) -> tuple[list[Event], bytes]:
     """Events and bytes sent, after the peer has gone. Checks what must always hold."""
-    connection = Connection(Small)
+    connection = Connection(SmallLimitRecorder)
     if pausing:
 
         def pause(_: bytes) -> None:
@@ -97,7 +97,7 @@ def play(chunks: list[bytes], *, pausing: bool = False) -> tuple[list[Event], by
         reader = connection.reader()
         if reader is not None and not pausing:
             held = sum(map(len, held_by(reader, bytearray)))
-            assert held <= Small.max_message + 14 + 125
+            assert held <= SmallLimitRecorder.max_message + 14 + 125
     for _ in range(len(b"".join(chunks))):
         if connection.state() != "open" or connection.reader() is None:
             break
@@ -144,7 +144,7 @@ STEPS = st.lists(st.one_of(anything, anything, CALLS, PEER, st.floats(0, 6)), ma
 def test_calls_peer_and_time_in_any_order_end_once_and_leave_nothing(
     steps: list[bytes | str | float],
 ) -> None:
-    connection = Connection(Small)
+    connection = Connection(SmallLimitRecorder)
     protocol, transport = connection.protocol, connection.transport
     calls = {
         "close": lambda: protocol.close(1001, "going"),

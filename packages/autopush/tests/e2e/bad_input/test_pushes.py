@@ -318,7 +318,7 @@ async def test_a_token_that_was_valid_is_refused_once_it_is_expired(
 
 
 class Signed:
-    """A good token for one endpoint, whole and in parts, from which wrong ones are made."""
+    """A valid token for one endpoint, whole and in parts, from which invalid ones are made."""
 
     def __init__(self, server: Sender, endpoint: str) -> None:
         self.server, self.other = server, Sender()
