@@ -66,7 +66,7 @@ class LinkedNodes(Nodes):
         if node_id == self.own_id:
             return await super().check(node_id, uaid)
         answer = await self._cluster.call(node_id, "PUT", f"/notif/{uaid}")
-        if answer is NodeAnswer.SILENT:
+        if answer is NodeAnswer.UNRESPONSIVE:
             self._cluster.pending_checks.append((node_id, uaid))
         return answer
 
@@ -153,7 +153,7 @@ class Cluster:
         if node is None or node.dead:
             return NodeAnswer.UNREACHABLE
         if node.cut_off:
-            return NodeAnswer.SILENT
+            return NodeAnswer.UNRESPONSIVE
         answer = asyncio.ensure_future(node.api(Request(method, path, "", {}, "::1", body=body)))
         self._open_calls += 1
         try:
@@ -161,7 +161,7 @@ class Cluster:
                 await asyncio.sleep(0)
             while not answer.done():
                 if node.gate.is_held and node.gate.waiting:
-                    return NodeAnswer.SILENT  # its answer would come too late
+                    return NodeAnswer.UNRESPONSIVE  # its answer would come too late
                 await asyncio.sleep(0)
         finally:
             self._open_calls -= 1
@@ -237,7 +237,7 @@ class Cluster:
         """Repeat the checks that silent nodes missed; whether one was answered."""
         pending, self.pending_checks = self.pending_checks, []
         for node_id, uaid in pending:
-            if await self.call(node_id, "PUT", f"/notif/{uaid}") is NodeAnswer.SILENT:
+            if await self.call(node_id, "PUT", f"/notif/{uaid}") is NodeAnswer.UNRESPONSIVE:
                 self.pending_checks.append((node_id, uaid))
         return len(self.pending_checks) < len(pending)
 

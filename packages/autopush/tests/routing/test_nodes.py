@@ -132,8 +132,8 @@ async def test_the_requests_to_another_node(nodes: Nodes) -> None:
         (202, NodeAnswer.DONE),
         (404, NodeAnswer.ABSENT),
         (503, NodeAnswer.BUSY),
-        (500, NodeAnswer.SILENT),
-        (502, NodeAnswer.SILENT),
+        (500, NodeAnswer.UNRESPONSIVE),
+        (502, NodeAnswer.UNRESPONSIVE),
         (400, NodeAnswer.BUSY),
     ],
 )
@@ -168,7 +168,7 @@ async def test_a_node_that_does_not_answer_in_time_is_silent(
 ) -> None:
     monkeypatch.setattr(nodes_module, "TOTAL_TIMEOUT", 0.02)
     with silent_port() as port:
-        assert await call(nodes, at(port)) is NodeAnswer.SILENT
+        assert await call(nodes, at(port)) is NodeAnswer.UNRESPONSIVE
 
 
 @PUSH_AND_CHECK
@@ -179,7 +179,7 @@ async def test_a_node_that_cannot_be_connected_to_in_time_is_silent(
     wheel = TimerWheel(asyncio.get_running_loop(), 0.01)
     nodes = Nodes(OWN, harness.registry, wheel, connect_timeout=0.02)
     with full_port() as port:
-        assert await call(nodes, at(port)) is NodeAnswer.SILENT
+        assert await call(nodes, at(port)) is NodeAnswer.UNRESPONSIVE
     nodes.close()
     wheel.close()
 
@@ -189,9 +189,9 @@ async def test_a_silent_node_costs_one_timeout_whatever_is_called(
 ) -> None:
     monkeypatch.setattr(nodes_module, "TOTAL_TIMEOUT", 0.05)
     with silent_port() as port:
-        assert await nodes.check(at(port), UAID) is NodeAnswer.SILENT
+        assert await nodes.check(at(port), UAID) is NodeAnswer.UNRESPONSIVE
         for make_call in CALLS * 100:
-            assert at_once(make_call(nodes, at(port))) is NodeAnswer.SILENT
+            assert at_once(make_call(nodes, at(port))) is NodeAnswer.UNRESPONSIVE
 
 
 @PUSH_AND_CHECK
@@ -202,7 +202,7 @@ async def test_only_calls_that_were_refused_report_a_node_as_unreachable(
     port = unused_port()
     both = await asyncio.gather(call(nodes, at(port)), call(nodes, at(port)))
     assert set(both) == {NodeAnswer.UNREACHABLE}
-    assert await call(nodes, at(port)) is NodeAnswer.SILENT
+    assert await call(nodes, at(port)) is NodeAnswer.UNRESPONSIVE
 
 
 async def test_a_node_that_is_back_after_a_refusal_gets_its_check(
@@ -223,7 +223,7 @@ async def test_a_node_that_is_back_after_a_refusal_gets_its_check(
         listener = await asyncio.get_running_loop().create_server(
             again.server.protocol, "127.0.0.1", port, reuse_address=True
         )
-        assert await nodes.check(at(port), UAID) is NodeAnswer.SILENT
+        assert await nodes.check(at(port), UAID) is NodeAnswer.UNRESPONSIVE
         await asyncio.wait_for(checked.wait(), 5)
         listener.close()
 
@@ -236,7 +236,7 @@ async def test_a_node_with_an_invalid_response_is_silent(nodes: Nodes) -> None:
     server = await asyncio.start_server(answer, "127.0.0.1", 0)
     async with server:
         port = server.sockets[0].getsockname()[1]
-        assert await nodes.check(at(port), UAID) is NodeAnswer.SILENT
+        assert await nodes.check(at(port), UAID) is NodeAnswer.UNRESPONSIVE
 
 
 async def test_a_node_that_closes_the_connection_is_silent(nodes: Nodes) -> None:
@@ -246,15 +246,15 @@ async def test_a_node_that_closes_the_connection_is_silent(nodes: Nodes) -> None
     server = await asyncio.start_server(hang_up, "127.0.0.1", 0)
     async with server:
         port = server.sockets[0].getsockname()[1]
-        assert await nodes.check(at(port), UAID) is NodeAnswer.SILENT
+        assert await nodes.check(at(port), UAID) is NodeAnswer.UNRESPONSIVE
 
 
 async def test_a_node_with_too_many_open_calls_is_silent(nodes: Nodes) -> None:
     with silent_port() as port:
         calls = [asyncio.ensure_future(nodes.check(at(port), UAID)) for _ in range(1001)]
-        assert await calls[-1] is NodeAnswer.SILENT
+        assert await calls[-1] is NodeAnswer.UNRESPONSIVE
         nodes.close()
-        assert set(await asyncio.gather(*calls[:-1])) == {NodeAnswer.SILENT}
+        assert set(await asyncio.gather(*calls[:-1])) == {NodeAnswer.UNRESPONSIVE}
 
 
 async def test_a_check_that_a_silent_node_missed_is_repeated_until_it_answers(
@@ -269,7 +269,7 @@ async def test_a_check_that_a_silent_node_missed_is_repeated_until_it_answers(
         return Response(answers.pop(0) if answers else 200)
 
     async with serving(answer) as server:
-        assert await nodes.check(at(server.port), UAID) is NodeAnswer.SILENT
+        assert await nodes.check(at(server.port), UAID) is NodeAnswer.UNRESPONSIVE
         for _ in range(3):
             assert await asyncio.wait_for(calls.get(), 5) == f"/notif/{UAID}"
         await nodes.check(at(server.port), UAID)  # behind the last answer on the same link
@@ -286,7 +286,7 @@ async def test_finish_repeats_the_checks_that_silent_nodes_missed(
         return Response(answers.pop() if answers else 200)
 
     async with serving(answer) as server:
-        assert await nodes.check(at(server.port), UAID) is NodeAnswer.SILENT
+        assert await nodes.check(at(server.port), UAID) is NodeAnswer.UNRESPONSIVE
         await nodes.finish(5)
         assert answers == []
 

@@ -9,7 +9,7 @@ import pytest
 from autopush.routing import nodes as nodes_module
 from autopush.routing.nodes import NodeAnswer, PendingChecks
 
-DONE, SILENT = NodeAnswer.DONE, NodeAnswer.SILENT
+DONE, UNRESPONSIVE = NodeAnswer.DONE, NodeAnswer.UNRESPONSIVE
 NODE, OTHER = "http://one:8081", "http://two:8081"
 
 
@@ -65,7 +65,7 @@ async def pending(nodes: FakeNodes) -> AsyncIterator[PendingChecks]:
 async def test_a_check_is_repeated_until_the_node_answers(
     nodes: FakeNodes, pending: PendingChecks
 ) -> None:
-    answers = [SILENT, SILENT, DONE]
+    answers = [UNRESPONSIVE, UNRESPONSIVE, DONE]
     nodes.answer = lambda node, uaid: answers.pop(0)
     pending.add(NODE, "u")
     await pending.finished(5)
@@ -87,7 +87,7 @@ async def test_any_answer_completes_a_check(
 async def test_a_silent_node_gets_one_call_at_a_time(
     nodes: FakeNodes, pending: PendingChecks
 ) -> None:
-    nodes.answers[NODE] = SILENT
+    nodes.answers[NODE] = UNRESPONSIVE
     for number in range(50):
         pending.add(NODE, str(number))
     await nodes.until(lambda: nodes.count(NODE) > 100)
@@ -109,7 +109,7 @@ async def test_a_node_that_answers_again_gets_the_other_checks_in_batches(
 
 
 async def test_a_silent_node_delays_no_other(nodes: FakeNodes, pending: PendingChecks) -> None:
-    nodes.answers = {NODE: SILENT, OTHER: DONE}
+    nodes.answers = {NODE: UNRESPONSIVE, OTHER: DONE}
     for number in range(20):
         pending.add(NODE, str(number))
     pending.add(OTHER, "u")
@@ -148,7 +148,7 @@ async def test_a_node_that_is_silent_for_a_second_time_is_called_again(
 ) -> None:
     for _ in range(2):
         nodes.calls.clear()
-        answers = [SILENT, DONE]
+        answers = [UNRESPONSIVE, DONE]
         nodes.answer = lambda node, uaid, answers=answers: answers.pop(0)  # type: ignore[misc]
         pending.add(NODE, "u")
         await pending.finished(5)
@@ -159,7 +159,7 @@ async def test_a_node_that_stays_silent_for_long_is_given_up(
     nodes: FakeNodes, pending: PendingChecks, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(nodes_module, "PENDING_TIMEOUT", 0.01)
-    nodes.answers[NODE] = SILENT
+    nodes.answers[NODE] = UNRESPONSIVE
     pending.add(NODE, "a")
     pending.add(NODE, "b")
     await pending.finished(5)
@@ -185,7 +185,7 @@ async def test_the_number_of_pending_checks_is_bounded_for_all_nodes_together(
 async def test_finished_waits_until_none_is_pending(
     nodes: FakeNodes, pending: PendingChecks
 ) -> None:
-    answers = {NODE: [SILENT, SILENT, DONE], OTHER: [SILENT, DONE]}
+    answers = {NODE: [UNRESPONSIVE, UNRESPONSIVE, DONE], OTHER: [UNRESPONSIVE, DONE]}
     nodes.answer = lambda node, uaid: answers[node].pop(0)
     pending.add(NODE, "u")
     pending.add(OTHER, "u")
@@ -196,7 +196,7 @@ async def test_finished_waits_until_none_is_pending(
 async def test_finished_waits_no_longer_than_it_should(
     nodes: FakeNodes, pending: PendingChecks
 ) -> None:
-    nodes.answers[NODE] = SILENT
+    nodes.answers[NODE] = UNRESPONSIVE
     pending.add(NODE, "u")
     await nodes.until(lambda: nodes.count(NODE) >= 1)
     async with asyncio.timeout(5):
@@ -205,7 +205,7 @@ async def test_finished_waits_no_longer_than_it_should(
 
 
 async def test_close_drops_what_is_pending(nodes: FakeNodes, pending: PendingChecks) -> None:
-    nodes.answers[NODE] = SILENT
+    nodes.answers[NODE] = UNRESPONSIVE
     pending.add(NODE, "u")
     await nodes.until(lambda: nodes.count(NODE) >= 1)
     pending.close()

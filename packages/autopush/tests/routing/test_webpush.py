@@ -202,7 +202,7 @@ async def test_a_node_without_the_user_agent_is_cleared_from_the_record(
     assert harness.nodes.calls == [("push", OTHER_NODE, UAID)]
 
 
-@pytest.mark.parametrize("answer", [NodeAnswer.BUSY, NodeAnswer.SILENT])
+@pytest.mark.parametrize("answer", [NodeAnswer.BUSY, NodeAnswer.UNRESPONSIVE])
 async def test_a_busy_or_silent_node_stays_on_record_and_is_called_to_check_storage(
     harness: Harness, answer: NodeAnswer
 ) -> None:

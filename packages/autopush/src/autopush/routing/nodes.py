@@ -2,8 +2,8 @@
 
 Rule: every outcome of a call is one of five answers; callers never see a socket error. Only a node
 that is known to be gone (unreachable) may be removed from the records of its users. One that is
-silent keeps them, as they may be connected to it: the circuit of its link opens, so that further
-calls fail at once, and a check it missed is repeated until it answers.
+unresponsive keeps them, as they may be connected to it: the circuit of its link opens, so that
+further calls fail at once, and a check it missed is repeated until it answers.
 """
 
 import asyncio
@@ -27,7 +27,7 @@ SLOW_LANES: Final = 8
 """Links to one node for calls that take it a while, as answers come in order."""
 
 RETRY_INTERVAL: Final = 1.0
-"""Seconds between two calls to a silent node."""
+"""Seconds between two calls to an unresponsive node."""
 CONCURRENT_CHECKS: Final = 256
 MAX_PENDING: Final = 100_000
 PENDING_TIMEOUT: Final = 3600.0
@@ -45,7 +45,7 @@ class NodeAnswer(Enum):
     BUSY = "the user agent is connected but cannot take more now; it will read storage"
     ABSENT = "the user agent is not connected there"
     UNREACHABLE = "no process listens there: the connection was refused"
-    SILENT = "no answer; the node may be slow, stopped, cut off or overloaded"
+    UNRESPONSIVE = "no answer; the node may be slow, stopped, cut off or overloaded"
 
     @property
     def means_gone(self) -> bool:
@@ -84,10 +84,10 @@ class Nodes:
         return NodeAnswer.DONE if delivered else NodeAnswer.BUSY
 
     async def check(self, node_id: str, uaid: str) -> NodeAnswer:
-        """Have the node read storage for that user agent; while it is silent this is repeated."""
+        """Have the node read storage for that user agent; repeated while it is unresponsive."""
         if node_id != self.own_id:
             answer = await self._check(node_id, uaid)
-            if answer is NodeAnswer.SILENT:
+            if answer is NodeAnswer.UNRESPONSIVE:
                 self._pending.add(node_id, uaid)
             return answer
         user = self._registry.find(uaid)
@@ -105,7 +105,7 @@ class Nodes:
         await self._call(node_id, "DELETE", f"/notif/{uaid}/{connected_at}", lane=_lane(uaid))
 
     async def finish(self, seconds: float) -> None:
-        """Give silent nodes so much time to answer pending checks."""
+        """Give unresponsive nodes so much time to answer pending checks."""
         await self._pending.finished(seconds)
 
     def close(self) -> None:
@@ -129,13 +129,13 @@ class Nodes:
         except (LinkRefused, ValueError):  # ValueError: no host can have that name
             return NodeAnswer.UNREACHABLE
         except LinkError:
-            return NodeAnswer.SILENT
+            return NodeAnswer.UNRESPONSIVE
         if response.status in (200, 202):
             return NodeAnswer.DONE
         if response.status == 404:
             return NodeAnswer.ABSENT
         is_broken = response.status >= 500 and response.status != 503
-        return NodeAnswer.SILENT if is_broken else NodeAnswer.BUSY
+        return NodeAnswer.UNRESPONSIVE if is_broken else NodeAnswer.BUSY
 
     def _link(self, node_id: str, lane: int) -> Link | None:
         link = self._links.get((node_id, lane))
@@ -164,11 +164,12 @@ def _lane(uaid: str) -> int:
 
 
 class PendingChecks:
-    """Checks of storage that silent nodes missed, by node and UAID. `check(node_id, uaid)` calls
-    the node once.
+    """Checks of storage that unresponsive nodes missed, by node and UAID.
+
+    `check(node_id, uaid)` calls the node once.
 
     Rule: a check is repeated until the node answers or is gone, so that a stored message never
-    waits for a node that was only slow, stopped or cut off. A node that stays silent costs one call
+    waits for a node that was only slow, stopped or cut off. A node that stays so costs one call
     at a time, however many checks are pending.
     """
 
@@ -192,7 +193,7 @@ class PendingChecks:
         self._full = False
         self._pending.setdefault(node_id, {})[uaid] = None
         if node_id not in self._tasks:
-            _log.info("A node is silent", node=node_id)
+            _log.info("A node does not respond", node=node_id)
             self._tasks[node_id] = asyncio.ensure_future(self._repeat(node_id))
 
     async def finished(self, seconds: float) -> None:
@@ -227,7 +228,7 @@ class PendingChecks:
             unanswered = [
                 uaid
                 for uaid, answer in zip(uaids, answers, strict=True)
-                if answer is NodeAnswer.SILENT
+                if answer is NodeAnswer.UNRESPONSIVE
             ]
             pending.update(dict.fromkeys(unanswered))
             if not unanswered:
@@ -235,4 +236,4 @@ class PendingChecks:
             count = 1 if unanswered else CONCURRENT_CHECKS
         del self._pending[node_id], self._tasks[node_id]
         last = answers[0].name.lower() if answers else "none"
-        _log.info("A node was silent", node=node_id, answer=last, seconds=loop.time() - began)
+        _log.info("A node did not respond", node=node_id, answer=last, seconds=loop.time() - began)

@@ -20,7 +20,7 @@ from autopush.store import PushStore
 from autopush.telemetry import logs
 
 CHECKS_TIMEOUT: Final = 5.0
-"""Seconds in which a shutdown asks silent nodes once more to check the store."""
+"""Seconds in which a shutdown repeats pending checks of unresponsive nodes."""
 
 _log = logs.get(__name__)
 
