@@ -468,8 +468,8 @@ async def test_a_message_already_read_from_storage_is_not_sent_again_when_a_node
 # ── reconnects ───────────────────────────────────────────────────────────────────────────────────
 
 
-class Restless:
-    """A user agent that reconnects all the time, politely or not, and acks some of what it gets."""
+class ReconnectingAgent:
+    """A user agent that reconnects all the time, with or without a close, and acks at random."""
 
     def __init__(self, service: Service, seed: int) -> None:
         self._service = service
@@ -547,7 +547,7 @@ async def test_a_reconnect_loop_loses_nothing_and_repeats_nothing_that_was_acked
     running: Service,
 ) -> None:
     ledgers = [TrafficLedger() for _ in range(3)]
-    agents = [Restless(running, seed) for seed in range(3)]
+    agents = [ReconnectingAgent(running, seed) for seed in range(3)]
     async with asyncio.TaskGroup() as group:
         for agent in agents:
             await agent.subscribe()
