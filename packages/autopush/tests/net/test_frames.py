@@ -147,7 +147,7 @@ CASES: dict[str, tuple[bytes, list[Event]]] = {
         text("ü".encode()[:1], fin=False) + frame(wire.CONTINUATION),
         [1007],
     ),
-    "a fragment not UTF-8, judged before the last": (text(b"ok\xff", fin=False), [1007]),
+    "a fragment not UTF-8, checked before the last": (text(b"ok\xff", fin=False), [1007]),
     "a character cut in two and wrong": (
         text(b"\xc3", fin=False) + frame(wire.CONTINUATION, b"(", fin=False),
         [1007],

@@ -373,15 +373,15 @@ async def test_a_peer_that_reads_nothing_pauses_output_and_resumes_it() -> None:
 
 @on_uvloop
 async def test_an_exception_in_a_hook_loses_only_its_own_connection() -> None:
-    told: list[BaseException | None] = []
+    reported: list[BaseException | None] = []
     asyncio.get_running_loop().set_exception_handler(
-        lambda loop, context: told.append(context.get("exception"))
+        lambda loop, context: reported.append(context.get("exception"))
     )
     async with echo_server() as served, connect(served.url) as other:
         async with bare(served.port, wire.text(b"close nine")) as sock:  # int() raises
             assert await read_all(sock) == b""
         assert await served.end() == (None, "")
-        assert [type(error) for error in told] == [ValueError]
+        assert [type(error) for error in reported] == [ValueError]
         await other.send("still here")
         assert await other.recv() == "still here"
 

@@ -97,7 +97,7 @@ class Machine(RuleBasedStateMachine):
         self.table = self.run(self.engine.ensure_table(TABLE))
 
     def teardown(self) -> None:
-        self.settle()
+        self.complete_writes()
         self.run(self.engine.close())
         self.run(self.store.clear())
         self.loop.run_until_complete(self.loop.shutdown_default_executor())
@@ -125,7 +125,7 @@ class Machine(RuleBasedStateMachine):
         self.run(submit())
 
     @rule()
-    def settle(self) -> None:
+    def complete_writes(self) -> None:
         async def check() -> None:
             for awaitable, expected in self.submitted:
                 if expected is ConditionFailed:
@@ -264,12 +264,12 @@ class Machine(RuleBasedStateMachine):
     @rule(seconds=st.sampled_from([1, 5, 60]))
     def time_passes(self, seconds: int) -> None:
         # Conditions are evaluated when the write is applied, with the time of then.
-        self.settle()
+        self.complete_writes()
         self.clock.advance(seconds)
 
     @rule()
     def reopen(self) -> None:
-        self.settle()
+        self.complete_writes()
         self.run(self.engine.close())
         self.start()
 

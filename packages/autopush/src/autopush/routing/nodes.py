@@ -32,7 +32,7 @@ CONCURRENT_CHECKS: Final = 256
 MAX_PENDING: Final = 100_000
 PENDING_TIMEOUT: Final = 3600.0
 """Seconds. By then every user agent has noticed whether its node is gone (Firefox pings every half
-hour), and whoever connects again reads storage.
+hour), and a user agent that connects again reads storage.
 """
 
 _log = logs.get(__name__)

@@ -88,7 +88,7 @@ class WebPushRouter:
     async def route(self, recipient: Recipient, notification: Notification) -> DeliveryResult:
         """Deliver or store.
 
-        :raises PushError: 410/105, the user vanished meanwhile; 410/106, its message table did
+        :raises PushError: 410/105, the user was dropped meanwhile; 410/106, its message table was
         :raises KeytablesError: it could not be stored
         """
         messages = recipient.messages
