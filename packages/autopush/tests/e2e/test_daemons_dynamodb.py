@@ -87,6 +87,7 @@ async def test_daemons_that_start_together_create_the_tables_once(
         assert [await daemon.stop() for daemon in daemons] == [0, 0, 0]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("store", "variables", "words"),
     [

@@ -148,6 +148,7 @@ async def test_bypass_loses_only_what_was_on_its_way_when_a_node_died(tmp_path: 
 # ── two faults at once ──────────────────────────────────────────────────────────────────────
 
 
+@pytest.mark.slow
 async def test_a_stored_message_arrives_though_its_endpoint_died_before_notifying_the_node(
     tmp_path: Path,
 ) -> None:
@@ -178,6 +179,7 @@ async def test_a_stored_message_arrives_though_its_endpoint_died_before_notifyin
         await agent.close()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("delivery", "arrives"), [("store-first", True), ("bypass", False)])
 async def test_what_a_node_sent_to_a_lost_user_agent_before_it_died_arrives_only_if_it_was_stored(
     tmp_path: Path, delivery: str, arrives: bool

@@ -15,6 +15,7 @@ from support.channelstats.boards import channels_of, look, people_of, random_boa
 from support.channelstats.house import UTC
 from support.channelstats.inputs import inputs_of
 from support.channelstats.workspace import Raw, Workspace
+from support.soak import slow_after
 
 WEEK = Period(date(2024, 3, 10), 7, UTC)
 NUMBERS = {Kind.COUNT, Kind.NUMBER, Kind.PERCENT, Kind.SECONDS}
@@ -88,7 +89,7 @@ def check_network(view: View, chart: Network) -> None:
     assert ends == {node.id for node in chart.nodes}
 
 
-@pytest.mark.parametrize("seed", range(200, 207))
+@pytest.mark.parametrize("seed", slow_after(3, range(200, 207)))
 def test_every_view_of_every_choice(seed: int) -> None:
     data = random_board(seed)
     channels = [*channels_of(data)[:2], "CNONE"]

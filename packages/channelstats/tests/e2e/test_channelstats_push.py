@@ -234,6 +234,7 @@ def test_a_subscriber_is_notified_once_and_a_click_opens_the_report(
     assert "1 knew already" in site.folder.run("notify")
 
 
+@pytest.mark.slow
 @pytest.mark.browser
 def test_a_dashboard_that_runs_announces_by_itself(visitor: Visitor, site: Dashboard) -> None:
     visitor.visit(site)
@@ -246,6 +247,7 @@ def test_a_dashboard_that_runs_announces_by_itself(visitor: Visitor, site: Dashb
     assert "1 knew already" in site.folder.run("notify")
 
 
+@pytest.mark.slow
 @pytest.mark.browser
 def test_whoever_unsubscribes_is_not_notified(visitor: Visitor, site: Dashboard) -> None:
     visitor.visit(site)
@@ -261,6 +263,7 @@ def test_whoever_unsubscribes_is_not_notified(visitor: Visitor, site: Dashboard)
     assert len(visitor.firefox.notifications) == before
 
 
+@pytest.mark.slow
 @pytest.mark.browser
 def test_a_subscription_that_the_browser_dropped_is_removed(
     visitor: Visitor, site: Dashboard
@@ -276,6 +279,7 @@ def test_a_subscription_that_the_browser_dropped_is_removed(
     assert "0 browsers notified\n" in site.folder.run("notify")
 
 
+@pytest.mark.slow
 @pytest.mark.browser
 def test_when_the_dashboard_has_a_new_key_the_next_visit_subscribes_anew(
     visitor: Visitor, site: Dashboard
@@ -293,6 +297,7 @@ def test_when_the_dashboard_has_a_new_key_the_next_visit_subscribes_anew(
     visitor.click_notification()
 
 
+@pytest.mark.slow
 @pytest.mark.browser
 def test_a_visitor_who_blocked_notifications_is_told_so(visitor: Visitor, site: Dashboard) -> None:
     visitor.in_browser(PERMISSION % (site.url, "DENY_ACTION"))
@@ -303,6 +308,7 @@ def test_a_visitor_who_blocked_notifications_is_told_so(visitor: Visitor, site: 
     visitor.press("subscribe", "subscribed")
 
 
+@pytest.mark.slow
 @pytest.mark.browser
 def test_a_subscription_that_its_push_service_forgot_is_renewed_by_itself(
     visitor: Visitor, site: Dashboard, running: Service

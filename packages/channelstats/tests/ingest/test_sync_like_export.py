@@ -19,6 +19,7 @@ from support.channelstats.house import COMPAT, EXAMPLE, MODERN, House, house
 from support.channelstats.random_workspace import Maker, settings
 from support.channelstats.slack_house import Slack, consistent
 from support.channelstats.workspace import Workspace, read_folder, write_zip
+from support.soak import slow_after
 
 NOW = 1_800_000_000.0
 
@@ -70,7 +71,7 @@ async def test_the_worked_example_is_the_same_from_both(slack: Slack, tmp_path: 
     assert exported == synced
 
 
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("seed", slow_after(3, range(12)))
 async def test_any_workspace_is_the_same_from_both(slack: Slack, tmp_path: Path, seed: int) -> None:
     rng = random.Random(seed)
     of = consistent(Maker(rng, settings(rng)).workspace(60))

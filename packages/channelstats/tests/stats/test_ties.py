@@ -76,6 +76,7 @@ def test_ranked_things_are_in_the_order_of_the_specification(rows: list[dict[str
 
 @settings(max_examples=30)
 @given(ROWS, st.randoms(use_true_random=False))
+@pytest.mark.slow
 def test_the_order_in_which_messages_come_does_not_matter(
     rows: list[dict[str, Any]], rng: random.Random
 ) -> None:

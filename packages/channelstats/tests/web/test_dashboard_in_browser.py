@@ -118,6 +118,7 @@ SIDEWAYS = """
 """
 
 
+@pytest.mark.slow
 async def test_nothing_is_scrolled_sideways_where_there_is_room(
     board: Dashboard, page: Page
 ) -> None:
@@ -192,6 +193,7 @@ async def test_everything_is_reached_by_keyboard_and_seen_to_be(
     assert [name for name in reached if name.startswith("unseen") and name not in own] == []
 
 
+@pytest.mark.slow
 async def test_a_choice_is_shown_as_soon_as_it_is_made(board: Dashboard, page: Page) -> None:
     await page.goto(f"{board.url}/volume?{WEEK}")
     select = "document.querySelector('select')"
@@ -214,6 +216,7 @@ async def test_people_are_offered_and_found(board: Dashboard, page: Page) -> Non
     assert await page.evaluate(CHIP) == "Bob Berg\N{MULTIPLICATION SIGN}"
 
 
+@pytest.mark.slow
 async def test_a_chart_shows_its_numbers_where_the_pointer_is(board: Dashboard, page: Page) -> None:
     await page.emulate(width=WIDE)
     await page.goto(f"{board.url}/volume?{WEEK}")
@@ -261,6 +264,7 @@ async def test_a_visitor_logs_in_once(guarded: Dashboard, page: Page) -> None:
     assert watch.complaints == []
 
 
+@pytest.mark.slow
 async def test_on_paper_there_are_numbers_and_no_controls(board: Dashboard, page: Page) -> None:
     await page.goto(f"{board.url}/people?{WEEK}")
     await page.command("Emulation.setEmulatedMedia", media="print")
@@ -276,6 +280,7 @@ async def test_on_paper_there_are_numbers_and_no_controls(board: Dashboard, page
         assert not await page.evaluate("document.querySelector('svg.narrow').checkVisibility()")
 
 
+@pytest.mark.slow
 async def test_with_colours_of_ones_own_it_is_seen_where_one_is(
     board: Dashboard, page: Page
 ) -> None:

@@ -150,6 +150,7 @@ STARTS = (
 )
 
 
+@pytest.mark.slow
 async def test_no_name_is_ever_more_than_text(hostile: House, tmp_path: Path) -> None:
     async with dashboard(hostile, tmp_path, slack_name="example") as opened:
         walk = Walk(opened)
