@@ -21,7 +21,7 @@ from support.chaos_faults import Cable, Faults
 from support.chaos_fleet import Fleet
 from support.chaos_ledger import ChaosLedger
 from support.netns import Host, Network, network
-from support.soak import slow, times
+from support.soak import times
 from support.user_agent import UserAgent
 
 USERS = int(os.environ.get("CHAOS_USERS", times(150, 2000)))
@@ -106,10 +106,10 @@ def in_short(line: str) -> str:
 # ── random faults ────────────────────────────────────────────────────────────────────────────────
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(TIMEOUT)
-@pytest.mark.parametrize("seconds", [5, slow(SECONDS, name="long")])
-async def test_nothing_accepted_is_lost_on_the_embedded_store(tmp_path: Path, seconds: int) -> None:
-    ledger = await run_with_faults(on_loopback, {}, tmp_path, store="", seconds=seconds)
+async def test_nothing_accepted_is_lost_on_the_embedded_store(tmp_path: Path) -> None:
+    ledger = await run_with_faults(on_loopback, {}, tmp_path, store="", seconds=SECONDS)
     assert ledger.missing == set()
     assert ledger.late == set()
 
