@@ -6,7 +6,7 @@ from typing import Any
 import orjson
 import pytest
 from boto3.dynamodb.types import TypeDeserializer, TypeSerializer
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from keytables import MAX_ITEM_SIZE, Item, ItemTooLarge, SchemaError, Unavailable
@@ -22,6 +22,7 @@ from keytables.dynamodb.codec import (
     equal_values,
     loads,
 )
+from support.soak import times
 from support.table_values import items, values
 
 
@@ -56,6 +57,7 @@ def kinds(value: Any) -> Any:
     return (bool, value) if isinstance(value, bool) else value
 
 
+@settings(max_examples=times(30, 300))
 @given(items)
 def test_what_is_read_equals_what_was_written(item: Any) -> None:
     assert kinds(decode_item(loads(dump_item(item)))) == kinds(item)
@@ -67,6 +69,7 @@ def has_bytes(value: Any) -> bool:
     return isinstance(value, bytes)
 
 
+@settings(max_examples=times(30, 300))
 @given(items)
 def test_boto3_reads_what_we_write(item: Any) -> None:
     # Its client takes the base64 off bytes before its deserializer sees them.
@@ -76,6 +79,7 @@ def test_boto3_reads_what_we_write(item: Any) -> None:
     assert kinds(from_boto(found)) == kinds(item)
 
 
+@settings(max_examples=times(30, 300))
 @given(st.recursive(st.text(max_size=3) | st.integers(-(2**63), 2**63 - 1), st.lists))
 def test_values_are_encoded_as_boto3_does(value: Any) -> None:
     assert encode_value(value, "a") == TypeSerializer().serialize(boto(value))
@@ -172,6 +176,7 @@ def test_empty_sets_are_left_out() -> None:
     assert encode_item({"a": set(), "b": 1}) == {"b": {"N": "1"}}
 
 
+@settings(max_examples=times(30, 300))
 @given(items)
 def test_an_item_in_json_is_never_shorter_than_its_size(item: Any) -> None:
     # So that `dump_item` need not count the size of items whose JSON is short.
@@ -185,6 +190,7 @@ def test_the_limit_is_for_the_item_and_not_for_its_json() -> None:
         dump_item({"a": "x" * MAX_ITEM_SIZE})
 
 
+@settings(max_examples=times(30, 300))
 @given(values)
 def test_a_value_is_the_same_as_itself(value: Any) -> None:
     encoded = encode_value(value, "a")
