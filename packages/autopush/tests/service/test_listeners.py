@@ -9,6 +9,7 @@ import pytest
 
 from autopush.service.listeners import Sockets, bind, close
 from autopush.settings import Settings, StartupError
+from support.sockets import unused_port
 
 Bind = Callable[..., tuple[Settings, list[Sockets]]]
 OPTIONS = ("port", "endpoint_port", "router_port")
@@ -65,11 +66,6 @@ def connects(port: int) -> bool:
     return True
 
 
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        return port_of(listener)
-
-
 # ── one worker ──────────────────────────────────────────────────────────────────────────────────
 
 
@@ -86,7 +82,7 @@ def test_port_0_binds_a_free_port_and_the_settings_name_it(bound: Bind) -> None:
 
 
 def test_a_requested_port_is_bound(bound: Bind) -> None:
-    port = free_port()
+    port = unused_port()
     settings, (sockets,) = bound(port=port)
     assert settings.port == port_of(sockets["websocket"]) == port
 
@@ -133,7 +129,7 @@ def test_closing_frees_the_ports(bound: Bind) -> None:
 
 
 def test_a_connection_node_binds_no_endpoint_port(bound: Bind) -> None:
-    taken = free_port()
+    taken = unused_port()
     with socket.create_server(("127.0.0.1", taken)):
         settings, (sockets,) = bound(command="connection", endpoint_port=taken)
     assert sockets.keys() == {"websocket", "router"}
@@ -175,14 +171,14 @@ def test_workers_share_the_public_ports(bound: Bind) -> None:
 def test_each_worker_has_its_own_internal_port_and_the_first_the_requested_one(
     bound: Bind,
 ) -> None:
-    port = free_port()
+    port = unused_port()
     settings, workers = bound(workers=3, router_port=port)
     assert settings.router_port == port_of(workers[0]["router"]) == port
     assert len({port_of(each["router"]) for each in workers}) == 3
 
 
 def test_requested_public_ports_are_shared_too(bound: Bind) -> None:
-    port = free_port()
+    port = unused_port()
     settings, workers = bound(workers=2, port=port)
     assert settings.port == port
     assert {port_of(each["websocket"]) for each in workers} == {port}
@@ -237,7 +233,7 @@ def test_a_second_service_does_not_share_the_ports_of_the_first(
 
 
 def test_two_ports_cannot_be_the_same(bound: Bind) -> None:
-    port = free_port()
+    port = unused_port()
     with pytest.raises(StartupError, match="in use"):
         bound(port=port, endpoint_port=port)
 
@@ -247,7 +243,7 @@ def test_two_ports_cannot_be_the_same(bound: Bind) -> None:
 def test_a_start_that_fails_leaves_no_port_bound(
     bound: Bind, other_program: Callable[..., int], option: str, workers: int
 ) -> None:
-    port = free_port()
+    port = unused_port()
     with pytest.raises(StartupError) as caught:
         bound(workers=workers, port=port, **{option: other_program()})
     assert not connects(port), "still bound while the error is handled"
