@@ -5,6 +5,8 @@ from collections.abc import Mapping
 
 from autopush.dockerflow import Dockerflow
 from autopush.net.http_messages import Request, Response
+from autopush.routing.bridged import Bridges
+from autopush.routing.router import Router
 from autopush.routing.webpush import WebPushRouter
 from autopush.web.app import CommonHeaders, EndpointApp
 from autopush.web.push import DeleteHandler, PushHandler
@@ -59,18 +61,21 @@ class Endpoint:
         hsts_max_age: int = 0,
         max_requests: int = 100,
         store_first: bool = True,
+        routers: Mapping[str, Router] | None = None,
     ) -> None:
         self.harness = harness
         self.tokens = EndpointTokens(harness.ring, ENDPOINT)
         headers = CommonHeaders(cors=cors, hsts_max_age=hsts_max_age)
+        bridges = Bridges(routers or {}, harness.store)
         router = WebPushRouter(
-            harness.store, harness.registry, harness.nodes, store_first=store_first
+            harness.store, harness.registry, harness.nodes, bridges, store_first=store_first
         )
         self.app = EndpointApp(
             push=PushHandler(
                 tokens=self.tokens,
                 verifier=Verifier(ENDPOINT),
                 router=router,
+                bridges=bridges,
                 ring=harness.ring,
                 ids=harness.ids,
                 clock=harness.clock,

@@ -18,6 +18,7 @@ from autopush.net.http_messages import Request
 from autopush.net.timers import TimerWheel
 from autopush.protocol.effects import Row
 from autopush.protocol.rules import Rules
+from autopush.routing.bridged import BridgedUser, Bridges
 from autopush.routing.connected import Registry
 from autopush.routing.nodes import NodeAnswer, Nodes
 from autopush.routing.webpush import DeliveryResult, WebPushRouter
@@ -99,7 +100,10 @@ class Node:
             max_connections=0,
             uniform=lambda least, most: (least + most) / 2,
         )
-        self.router = WebPushRouter(store, self.registry, self.nodes, store_first=store_first)
+        bridges = Bridges({}, store)
+        self.router = WebPushRouter(
+            store, self.registry, self.nodes, bridges, store_first=store_first
+        )
         dockerflow = Dockerflow(store, lambda: 0)
         self.api = NodeApi(self.registry, self.node.background, cluster.ring, dockerflow)
         self.dead = False
@@ -109,6 +113,7 @@ class Node:
     async def push(self, notification: Notification) -> DeliveryResult:
         """What the endpoint does with a message."""
         recipient = await self.router.find(notification.uaid, notification.channel_id)
+        assert not isinstance(recipient, BridgedUser)
         return await self.router.route(recipient, notification)
 
     def die(self) -> None:

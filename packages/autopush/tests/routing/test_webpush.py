@@ -3,6 +3,7 @@
 import pytest
 
 from autopush.protocol.effects import Row
+from autopush.routing.bridged import BridgedUser, Bridges
 from autopush.routing.nodes import NodeAnswer
 from autopush.routing.webpush import DeliveryResult, UserOnRecord, WebPushRouter
 from autopush.webpush.errors import PushError
@@ -17,12 +18,17 @@ BOTH = pytest.mark.parametrize("store_first", [True, False], ids=["store-first",
 
 
 def router(harness: Harness, *, store_first: bool = True) -> WebPushRouter:
-    return WebPushRouter(harness.store, harness.registry, harness.nodes, store_first=store_first)
+    bridges = Bridges({}, harness.store)
+    return WebPushRouter(
+        harness.store, harness.registry, harness.nodes, bridges, store_first=store_first
+    )
 
 
 async def send(harness: Harness, *, store_first: bool, ttl: int = 60) -> DeliveryResult:
     route = router(harness, store_first=store_first)
-    return await route.route(await route.find(UAID, CHANNEL), harness.message(ttl=ttl))
+    recipient = await route.find(UAID, CHANNEL)
+    assert not isinstance(recipient, BridgedUser)
+    return await route.route(recipient, harness.message(ttl=ttl))
 
 
 async def connected(harness: Harness) -> UserAgent:

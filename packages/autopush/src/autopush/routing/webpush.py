@@ -18,6 +18,7 @@ from enum import Enum
 from msgspec import Struct
 
 from autopush.protocol.rules import NORMAL_CLOSURE
+from autopush.routing.bridged import BridgedUser, Bridges
 from autopush.routing.connected import ConnectedUser, Registry
 from autopush.routing.nodes import NodeAnswer, Nodes
 from autopush.store import PushStore, UserRecord
@@ -48,21 +49,30 @@ class UserOnRecord(Struct, frozen=True):
 
 
 Recipient = ConnectedUser | UserOnRecord
+"""A user that this router serves."""
 
 
 class WebPushRouter:
     """Finds recipients and routes messages to them."""
 
     def __init__(
-        self, store: PushStore, registry: Registry, nodes: Nodes, *, store_first: bool
+        self,
+        store: PushStore,
+        registry: Registry,
+        nodes: Nodes,
+        bridges: Bridges,
+        *,
+        store_first: bool,
     ) -> None:
         self._store = store
         self._registry = registry
         self._nodes = nodes
+        self._bridges = bridges
         self._store_first = store_first
 
-    async def find(self, uaid: str, channel_id: str) -> Recipient:
-        """The user a subscription belongs to.
+    async def find(self, uaid: str, channel_id: str) -> Recipient | BridgedUser:
+        """The user a subscription belongs to. Of a user behind a bridge the channel is not checked:
+        the application on the device knows its channels.
 
         :raises PushError: 410/103, no such user; 410/106, no such subscription
         """
@@ -73,7 +83,7 @@ class WebPushRouter:
         if record is None:
             raise PushError(Errno.EXPIRED_ENDPOINT, "UAID not found")
         if record.router_type not in CONNECTING:
-            raise PushError(Errno.INVALID_ROUTER_TYPE, "Wrong URL for user")
+            return self._bridges.find(record)
         messages = await self._store.messages_of(record)
         if record.router_type != WEBPUSH or messages is None:
             raise await self._drop_user(record)

@@ -11,6 +11,7 @@ from functools import partial
 from typing import Final
 
 from autopush import responses
+from autopush.bridges.discovery import load_routers
 from autopush.clock import Clock
 from autopush.connection.handlers import NodeApi, UpgradeHandler
 from autopush.connection.node import ConnectionNode
@@ -21,6 +22,7 @@ from autopush.net.http_messages import Handler, Limits, Request
 from autopush.net.http_server import HttpServer
 from autopush.net.timers import TimerWheel
 from autopush.protocol.rules import Rules
+from autopush.routing.bridged import Bridges
 from autopush.routing.connected import Registry
 from autopush.routing.nodes import Nodes
 from autopush.routing.webpush import WebPushRouter
@@ -139,18 +141,24 @@ class ConnectionService:
 
 
 class EndpointService:
-    """An endpoint node with its port; it holds nothing that outlives a request."""
+    """An endpoint node with its port, and its connections to bridges."""
 
     def __init__(self, shared: WorkerContext, sockets: Sockets) -> None:
         settings = shared.settings
         headers = CommonHeaders(cors=not settings.no_cors, hsts_max_age=settings.hsts_max_age)
+        self._bridges = Bridges(load_routers(settings, shared.clock), shared.store)
         router = WebPushRouter(
-            shared.store, shared.registry, shared.nodes, store_first=settings.store_first
+            shared.store,
+            shared.registry,
+            shared.nodes,
+            self._bridges,
+            store_first=settings.store_first,
         )
         push = PushHandler(
             tokens=shared.tokens,
             verifier=Verifier(settings.public_endpoint_url),
             router=router,
+            bridges=self._bridges,
             ring=shared.ring,
             ids=IdFactory(shared.clock),
             clock=shared.clock,
@@ -180,6 +188,7 @@ class EndpointService:
     async def shutdown(self) -> None:
         """Answer the requests in progress."""
         await self._http.shutdown(REQUESTS_TIMEOUT)
+        await self._bridges.close()
 
 
 def _log_crash(error: Exception, request: Request) -> None:

@@ -10,6 +10,7 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
+from autopush.bridges.discovery import load_routers
 from autopush.keys import ServiceKeys, service_keys
 from autopush.service.listeners import Sockets, bind, close
 from autopush.service.storage import check_store
@@ -39,6 +40,8 @@ def run(settings: Settings) -> int:
     )
     settings, sockets = bind(settings)
     announce_keys(settings, keys)
+    if settings.has_endpoint:
+        load_routers(settings, time.time)  # what is wrong with one is reported here, once
     asyncio.run(check_store(settings, time.time))
     if settings.workers == 1:
         logs.start_background()

@@ -57,6 +57,8 @@ class Details(TypedDict, total=False):
     """A variable that `serve` does not read, since other programs use it too."""
     secret: bool
     """Its value is never shown."""
+    bridge: str
+    """The module of `autopush.bridges` that a value of this option puts into service."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +78,7 @@ class Option:
     short: str = ""
     daemon_env: str = ""
     secret: bool = False
+    bridge: str = ""
 
     @property
     def flag(self) -> str:

@@ -28,6 +28,7 @@ from autopush.settings.value_types import (
     FernetKeys,
     HostName,
     HttpUrl,
+    Objects,
     Port,
     PositiveSeconds,
     Seconds,
@@ -46,6 +47,7 @@ PUBLIC: Final = Group("Public URLs")
 KEYS: Final = Group("Keys")
 DELIVERY: Final = Group("Delivery")
 LIMITS: Final = Group("Limits")
+BRIDGES: Final = Group("Bridges", ENDPOINTS)
 TIMERS: Final = Group("Timers", NODES)
 STORAGE: Final = Group("Storage", ALL_COMMANDS)
 LOGS: Final = Group("Logs", ALL_COMMANDS)
@@ -237,6 +239,13 @@ class Settings:
     )
     connection_timeout: PositiveSeconds = TIMERS.option(
         1.0, "time to connect to another node", commands=DAEMONS
+    )
+
+    routers: Objects = BRIDGES.option(
+        None,
+        "routers of other distributions: their names, each with its configuration",
+        default_text="none",
+        secret=True,
     )
 
     data: Path = STORAGE.option(

@@ -4,13 +4,18 @@ Rule: a parser depends on nothing but its text; it returns the value or raises V
 """
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Final
 from urllib.parse import urlsplit
 
-Value = str | int | float | bool | Path | tuple[str, ...] | None
+import orjson
+
+NamedObjects = Mapping[str, Mapping[str, object]]
+"""Objects by name, as a JSON object has them: for example credentials by application."""
+
+Value = str | int | float | bool | Path | tuple[str, ...] | NamedObjects | None
 """What a parsed value can be."""
 
 _TRUE: Final = frozenset({"true", "yes", "on", "1"})
@@ -105,6 +110,19 @@ def _parse_boolean(text: str) -> bool:
     return _valid(text.lower(), text.lower() in _TRUE | _FALSE) in _TRUE
 
 
+def _parse_named_objects(text: str) -> NamedObjects:
+    try:
+        document = orjson.loads(text)
+    except orjson.JSONDecodeError as error:
+        raise ValueError(f"not JSON: {error}") from None
+    if not isinstance(document, dict):
+        raise ValueError("not a JSON object")  # noqa: TRY004 - one error for callers
+    for name, members in document.items():
+        if not isinstance(members, dict):
+            raise ValueError(f"the value of {name!r} is not a JSON object")  # noqa: TRY004
+    return document
+
+
 def _parse_store(text: str) -> str:
     from keytables.stores import parse_store  # noqa: PLC0415 - most starts name no store
 
@@ -156,6 +174,9 @@ TableName = Annotated[
     str, _text("NAME", "3 to 200 letters, digits or _.-", lambda text: bool(_TABLE.fullmatch(text)))
 ]
 StoreUrl = Annotated[str, ValueType("URL", _STORES, _parse_store, explains=True)]
+Objects = Annotated[
+    NamedObjects | None, ValueType("JSON", "a JSON object", _parse_named_objects, explains=True)
+]
 FernetKeys = Annotated[
     tuple[str, ...],
     _list_of(is_fernet_key, "keys made by `autokey`: 44 characters of url-safe base64 each"),

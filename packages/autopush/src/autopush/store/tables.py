@@ -130,6 +130,11 @@ IS_NEWEST: Final = IS_SAME_TYPE & (
 IS_NEWEST_OF_KNOWN: Final = Attr("router_type").exists() & IS_NEWEST
 """A known user may; one that was dropped meanwhile is not created again, without its table."""
 
+IS_REGISTERED_AS: Final = (Attr("router_type") == Param("router_type")) & (
+    Attr("connected_at") == Param("read_at")
+)
+"""A user of a bridge may be changed if it has not been registered again since it was read."""
+
 IS_THAT_CONNECTION: Final = (Attr("node_id") == Param("node_id")) & (
     Attr("connected_at") == Param("connected_at")
 )
@@ -156,6 +161,20 @@ CREATE: Final = Update(
         "current_month",
     )
 )
+REGISTER: Final = Update(
+    set=(
+        "router_type",
+        "router_data",
+        "connected_at",
+        "last_connect",
+        "record_version",
+        "current_month",
+        "expiry",
+    ),
+    remove=("critical_failure",),
+)
+SET_ROUTER_DATA: Final = Update(set=("router_data", "connected_at"))
+SET_CRITICAL_FAILURE: Final = Update(set=("critical_failure",))
 CLEAR_NODE: Final = Update(remove=("node_id",))
 SET_LAST_CONNECT: Final = Update(set=("last_connect",))
 MOVE: Final = Update(set=("current_month", "last_connect", "moved_from"))

@@ -5,7 +5,7 @@ two nodes that hold the same user for a moment cannot undo each other's writes.
 """
 
 import random
-from collections.abc import Awaitable, Iterator
+from collections.abc import Awaitable, Iterator, Mapping
 from datetime import UTC, datetime
 from functools import lru_cache
 from typing import Final
@@ -21,10 +21,15 @@ from autopush.store.tables import (
     END_MOVE,
     IS_AS_IT_WAS,
     IS_MOVED_FROM,
+    IS_NEWEST,
     IS_NEWEST_OF_KNOWN,
+    IS_REGISTERED_AS,
     IS_THAT_CONNECTION,
     MOVE,
+    REGISTER,
+    SET_CRITICAL_FAILURE,
     SET_LAST_CONNECT,
+    SET_ROUTER_DATA,
     Hasher,
     Month,
 )
@@ -55,7 +60,8 @@ class UserRecord(Struct, frozen=True):
 
     `connected_at`: ms; `node_id`: base URL of the node that holds the connection; `last_connect`:
     the garbage-collection key (:func:`make_connect_key`); `moved_from`: the message table it had
-    before, until that has been read to its end.
+    before, until that has been read to its end. `router_data`: what its bridge needs, and
+    `critical_failure`: why the bridge can never reach it.
     """
 
     uaid: str
@@ -66,6 +72,8 @@ class UserRecord(Struct, frozen=True):
     last_connect: int | None = None
     record_version: int = 0
     moved_from: str | None = None
+    router_data: Mapping[str, Value] | None = None
+    critical_failure: str | None = None
 
 
 def make_connect_key(now: float) -> int:
@@ -104,7 +112,8 @@ def _record(uaid: str, item: Item) -> UserRecord | None:
     node_id = item.get("node_id")
     month = item.get("current_month", item.get("curmonth"))
     access, version = item.get("last_connect"), item.get("record_version")
-    moved_from = item.get("moved_from")
+    moved_from, router_data = item.get("moved_from"), item.get("router_data")
+    failure = item.get("critical_failure")
     return UserRecord(
         uaid,
         router_type,
@@ -114,6 +123,8 @@ def _record(uaid: str, item: Item) -> UserRecord | None:
         access if isinstance(access, int) else None,
         version if isinstance(version, int) else 0,
         moved_from if isinstance(moved_from, str) else None,
+        router_data if isinstance(router_data, Mapping) else None,
+        failure if isinstance(failure, str) else None,
     )
 
 
@@ -185,6 +196,36 @@ class Users:
             },
         )
 
+    async def register(
+        self, uaid: str, router_type: str, router_data: Mapping[str, Value], month: str
+    ) -> bool:
+        """Write a user that is reached through a bridge, new or registered again.
+
+        False when the UAID has another router type, or a connection that was opened later.
+        """
+        now = self._clock()
+        values: dict[str, Value] = {
+            "router_type": router_type,
+            "router_data": dict(router_data),
+            "connected_at": int(now * 1000),
+            "last_connect": make_connect_key(now),
+            "record_version": RECORD_VERSION,
+            "current_month": month,
+            "expiry": 0,  # never: it does not connect again
+        }
+        return await self._change(uaid, REGISTER, values, IS_NEWEST)
+
+    async def set_router_data(self, record: UserRecord, router_data: Mapping[str, Value]) -> bool:
+        """Replace what the bridge needs, unless the user has registered again since."""
+        values = _registered_as(record)
+        values |= {"router_data": dict(router_data), "connected_at": int(self._clock() * 1000)}
+        return await self._change(record.uaid, SET_ROUTER_DATA, values, IS_REGISTERED_AS)
+
+    async def set_critical_failure(self, record: UserRecord, reason: str) -> bool:
+        """Note that the bridge can never reach the user as it is registered now."""
+        values = {**_registered_as(record), "critical_failure": reason}
+        return await self._change(record.uaid, SET_CRITICAL_FAILURE, values, IS_REGISTERED_AS)
+
     async def move(self, uaid: str, node_id: str, connected_at: int, *, old: str, new: str) -> bool:
         """Note that the user has the message table `new` now, and had `old`.
 
@@ -247,3 +288,7 @@ class Users:
         except ConditionFailed:
             return False
         return True
+
+
+def _registered_as(record: UserRecord) -> dict[str, Value]:
+    return {"router_type": record.router_type, "read_at": record.connected_at}

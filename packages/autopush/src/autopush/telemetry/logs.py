@@ -30,6 +30,9 @@ FLUSH_TIMEOUT: Final = 2.0
 REPORT_INTERVAL: Final = 10.0
 """Seconds between two reports of lost lines."""
 
+TALKATIVE: Final = ("botocore", "google", "hpack", "httpcore", "httpx")
+"""Libraries that log URLs, headers or credentials below the level of a warning."""
+
 _teardown: Final = ExitStack()
 """Undoes what `configure` did."""
 
@@ -250,15 +253,15 @@ def configure(
     handler = _open(output, human, f"{program}-{version}" if version else program)
     shutdown()
     root = logging.getLogger()
-    # botocore logs each search for credentials, and at debug level what it found.
-    botocore = logging.getLogger("botocore")
     _teardown.callback(root.setLevel, root.level)
-    _teardown.callback(botocore.setLevel, botocore.level)
+    for name in TALKATIVE:
+        library = logging.getLogger(name)
+        _teardown.callback(library.setLevel, library.level)
+        library.setLevel(logging.WARNING)
     _teardown.callback(handler.close)
     _teardown.callback(root.removeHandler, handler)
     root.addHandler(handler)
     root.setLevel(level.upper())
-    botocore.setLevel(logging.WARNING)
     if background:
         start_background()
 

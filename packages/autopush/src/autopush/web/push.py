@@ -15,10 +15,12 @@ from autopush import responses
 from autopush.clock import Clock
 from autopush.net.http_messages import HeaderBlock, Request, Response
 from autopush.protocol.effects import Row
+from autopush.routing.bridged import BridgedUser, Bridges
+from autopush.routing.router import RouterResponse
 from autopush.routing.webpush import WebPushRouter
 from autopush.store import PushStore
 from autopush.webpush.endpoint_token import EndpointTokens
-from autopush.webpush.errors import Errno, PushError
+from autopush.webpush.errors import Errno, Header, PushError
 from autopush.webpush.headers import check_content
 from autopush.webpush.identifiers import IdFactory, new_message_id, parse_message_id
 from autopush.webpush.keyring import KeyRing
@@ -41,6 +43,7 @@ class PushHandler:
         tokens: EndpointTokens,
         verifier: Verifier,
         router: WebPushRouter,
+        bridges: Bridges,
         ring: KeyRing,
         ids: IdFactory,
         clock: Clock,
@@ -52,6 +55,7 @@ class PushHandler:
         self._verifier = verifier
         self._signatures = SignatureQueue(verifier)
         self._router = router
+        self._bridges = bridges
         self._ring = ring
         self._ids = ids
         self._clock = clock
@@ -93,20 +97,30 @@ class PushHandler:
                 data=content.data,
                 headers=content.headers,
                 sort_time=sort_time,
+                urgency=content.urgency,
             )
+            if isinstance(recipient, BridgedUser):
+                routed = await self._bridges.route(recipient, notification)
+                return self._response(notification, routed)
             await self._router.route(recipient, notification)
         except KeytablesError as error:
             raise responses.storage_refusal(error) from error
-        return Response(
-            201,
-            f'{{"message-id":"{message_id}"}}'.encode(),
-            (
-                ("Location", f"{self._tokens.endpoint_url}/m/{message_id}"),
-                ("TTL", str(content.ttl)),
-            ),
-            "application/json",
-            self._block,
-        )
+        return self._response(notification)
+
+    def _response(
+        self, notification: Notification, routed: RouterResponse | None = None
+    ) -> Response:
+        """201 with the documented headers and body, or what a bridge wants it to be."""
+        location = f"{self._tokens.endpoint_url}/m/{notification.version}"
+        headers: tuple[Header, ...] = (("Location", location), ("TTL", str(notification.ttl)))
+        body = f'{{"message-id":"{notification.version}"}}'
+        if routed is None:
+            return Response(201, body.encode(), headers, "application/json", self._block)
+        own = {name.lower() for name, _ in routed.headers}
+        headers = (*routed.headers, *(header for header in headers if header[0].lower() not in own))
+        if routed.response_body:
+            return responses.text(routed.status_code, routed.response_body, headers)
+        return Response(routed.status_code, body.encode(), headers, "application/json")
 
 
 class SignatureQueue:

@@ -1,7 +1,7 @@
 """The headers and body of a push: what is checked after the endpoint is known.
 
-Rule: Topic, then TTL, then size, then encryption; the first error is reported. Urgency is
-accepted with any value and has no effect yet.
+Rule: Topic, then TTL, then size, then encryption; the first error is reported. An Urgency that
+RFC 8030 does not know counts as none.
 """
 
 import re
@@ -23,6 +23,9 @@ MISSING_TTL: Final = (
     "Missing TTL Header, see: https://webpush-wg.github.io/webpush-protocol/#rfc.section.6.2"
 )
 
+URGENCIES: Final = frozenset({"very-low", "low", "normal", "high"})
+"""RFC 8030, section 5.3."""
+
 _TOPIC = re.compile(r"[A-Za-z0-9_-]{1,32}")
 _BASE64URL = re.compile(r"[0-9A-Za-z_-]+=*")
 
@@ -34,6 +37,7 @@ class Content(msgspec.Struct, frozen=True, gc=False):
     topic: str | None = None
     data: str | None = None
     headers: dict[str, str] | None = None
+    urgency: str | None = None
 
 
 def check_content(
@@ -45,14 +49,17 @@ def check_content(
     """
     topic = check_topic(headers.get("topic"))
     ttl = check_ttl(headers.get("ttl"), max_ttl)
+    urgency = headers.get("urgency")
+    if urgency not in URGENCIES:
+        urgency = None
     if not body:
-        return Content(ttl, topic)
+        return Content(ttl, topic, urgency=urgency)
     if len(body) > max_data:
         raise PushError.invalid(
             Errno.PAYLOAD_TOO_LARGE, f"Data payload must be smaller than {max_data}"
         )
     kept = check_encryption(headers)
-    return Content(ttl, topic, encode_base64url(body), kept)
+    return Content(ttl, topic, encode_base64url(body), kept, urgency)
 
 
 def check_topic(text: str | None) -> str | None:

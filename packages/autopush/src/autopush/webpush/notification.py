@@ -20,6 +20,7 @@ class Notification(msgspec.Struct, gc=False, kw_only=True):
     ``headers``     encoding, encryption, crypto_key, encryption_key, as far as sent; None without
                     a body
     ``sort_time``   as in ids; None for topic messages, legacy rows and what another node has sent
+    ``urgency``     of RFC 8030, as far as sent; only bridges need it, so it is not stored
     ``stored``      name of the message table it is stored in already, None if it is not stored
     """
 
@@ -32,6 +33,7 @@ class Notification(msgspec.Struct, gc=False, kw_only=True):
     data: str | None = None
     headers: dict[str, str] | None = None
     sort_time: int | None = None
+    urgency: str | None = None
     stored: str | None = None
 
     @property

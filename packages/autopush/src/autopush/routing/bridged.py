@@ -1,0 +1,167 @@
+"""Users who are reached through a bridge: from the router record to the router of its type.
+
+Rule: an outage of a bridge costs its own users and no one else. Each application of each bridge has
+a limit on how many notifications are under way, a timeout, and a circuit that opens after
+`MAX_FAILURES` outages in a row; while it is open, its notifications are refused at once.
+
+Rule: a record whose type this node does not serve stays as it is: another node may serve it.
+"""
+
+import asyncio
+from collections.abc import Mapping
+from typing import Final
+
+from msgspec import Struct
+
+from autopush.routing.router import Router, RouterData, RouterError, RouterResponse
+from autopush.store import PushStore, UserRecord
+from autopush.telemetry import logs
+from autopush.webpush.errors import Errno, PushError
+from autopush.webpush.notification import Notification
+
+MAX_UNDER_WAY: Final = 200
+"""Notifications of one application that wait for its bridge at the same time."""
+MAX_CIRCUITS: Final = 1000
+MAX_FAILURES: Final = 5
+CIRCUIT_RESET: Final = 30.0
+"""Seconds after which an open circuit lets one notification through, to see how the bridge is."""
+BUSY_RETRY: Final = 5
+"""Seconds after which a sender may try again when too many notifications are under way."""
+
+_log = logs.get(__name__)
+
+
+class BridgedUser(Struct, frozen=True):
+    """A user that is reached through a bridge."""
+
+    record: UserRecord
+    router: Router
+
+
+class Bridges:
+    """The routers of this node, by router type."""
+
+    def __init__(self, routers: Mapping[str, Router], store: PushStore) -> None:
+        self.routers = routers
+        self._store = store
+        self._circuits: dict[tuple[str, str], Circuit] = {}
+
+    def find(self, record: UserRecord) -> BridgedUser:
+        """The user of that record.
+
+        :raises PushError: 410/105, it can never be reached again; 400/108, not from this node
+        """
+        if record.critical_failure is not None:
+            raise _critical(record.critical_failure)
+        router = self.routers.get(record.router_type)
+        if router is None:
+            raise PushError(
+                Errno.INVALID_ROUTER_TYPE, "The bridge of this device is not configured here"
+            )
+        return BridgedUser(record, router)
+
+    async def route(self, user: BridgedUser, notification: Notification) -> RouterResponse:
+        """Deliver through the bridge, and note what it says of the user.
+
+        :raises PushError: it was not delivered
+        :raises KeytablesError: the record could not be changed
+        """
+        record, router = user.record, user.router
+        key = record.router_type, router.application(record.router_data or {})
+        circuit = self._circuits.get(key)
+        if circuit is None:
+            if len(self._circuits) >= MAX_CIRCUITS:  # only with applications nobody configured
+                self._circuits.clear()
+            circuit = self._circuits[key] = Circuit(router.timeout)
+        try:
+            response = await circuit.call(router, notification, record)
+        except RouterError as error:
+            if error.is_outage:
+                _log.warning(
+                    "A bridge failed", bridge=key[0], application=key[1], errno=error.errno
+                )
+            if error.critical_failure is not None:
+                _log.error("A bridge user failed for good", bridge=key[0], application=key[1])
+                await self._store.users.set_critical_failure(record, error.critical_failure)
+                raise _critical(error.critical_failure) from error
+            await self._apply(record, error.router_data)
+            raise
+        await self._apply(record, response.router_data)
+        if not 200 <= response.status_code < 300:
+            errno = Errno.UNKNOWN if response.errno is None else response.errno
+            message = response.response_body or "The bridge did not take the message"
+            raise PushError(errno, message, status=response.status_code, headers=response.headers)
+        return response
+
+    async def close(self) -> None:
+        """Close the connections to all bridges."""
+        for router in self.routers.values():
+            await router.close()
+
+    async def _apply(self, record: UserRecord, router_data: RouterData | None) -> None:
+        if router_data is None:
+            return
+        if router_data:
+            await self._store.users.set_router_data(record, dict(router_data))
+        else:
+            await self._store.drop_user(record)
+
+
+class Circuit:
+    """Guards the calls to one application of one bridge. `timeout`: seconds of one call."""
+
+    def __init__(self, timeout: float) -> None:
+        self._timeout = timeout
+        self._under_way = 0
+        self._failures = 0
+        self._opened_at: float | None = None
+
+    async def call(
+        self, router: Router, notification: Notification, record: UserRecord
+    ) -> RouterResponse:
+        """Have the router deliver it.
+
+        :raises RouterError: the router's, or 503/201 where it may not be asked now
+        """
+        now = asyncio.get_running_loop().time()
+        if self._opened_at is not None:
+            left = self._opened_at + CIRCUIT_RESET - now
+            if left > 0:
+                raise RouterError.retry_after(
+                    int(left) + 1, "The bridge of this device does not work at the moment"
+                )
+            self._opened_at = now  # this call is the trial; others wait for its outcome
+        if self._under_way >= MAX_UNDER_WAY:
+            raise RouterError.retry_after(BUSY_RETRY, "The bridge of this device is busy")
+        self._under_way += 1
+        try:
+            async with asyncio.timeout(self._timeout):
+                response = await router.route_notification(notification, record)
+        except TimeoutError:
+            self._failed()
+            raise RouterError(
+                Errno.BRIDGE_TIMEOUT, "The bridge did not answer in time", is_outage=True
+            ) from None
+        except RouterError as error:
+            if error.is_outage:
+                self._failed()
+            else:
+                self._worked()
+            raise
+        finally:
+            self._under_way -= 1
+        self._worked()
+        return response
+
+    def _failed(self) -> None:
+        self._failures += 1
+        if self._failures >= MAX_FAILURES:
+            self._opened_at = asyncio.get_running_loop().time()
+
+    def _worked(self) -> None:
+        self._failures = 0
+        self._opened_at = None
+
+
+def _critical(reason: str) -> PushError:
+    return PushError(Errno.ENDPOINT_UNAVAILABLE, f"Critical Failure: {reason}")
