@@ -1,0 +1,84 @@
+"""What is handed to a bridge: the members that the application on the device reads.
+
+    chid       channel id, as the registration returned it
+    body       the encrypted message, base64url without padding
+    con        its Content-Encoding
+    enc        its Encryption header, cleaned
+    cryptokey  its Crypto-Key header, cleaned; enckey: Encryption-Key, only without Crypto-Key
+
+Without a payload only `chid`. Rule: sizes are checked on the final text, when everything is in it.
+"""
+
+import re
+from typing import Final
+
+from autopush.routing.router import RouterError
+from autopush.store.users import UserRecord
+from autopush.webpush.errors import Errno
+from autopush.webpush.notification import Notification
+from keytables import Value
+
+MAX_TTL: Final = 2_419_200
+"""Seconds in 28 days: the longest time that Google and Apple keep a message."""
+
+_TOKEN: Final = re.compile(r"[^ ]{8,}")
+_HEADERS: Final = {"encoding": "con", "encryption": "enc", "crypto_key": "cryptokey"}
+
+
+def message_data(notification: Notification) -> dict[str, str]:
+    """The members listed above."""
+    data = {"chid": notification.channel_id}
+    if notification.data is None:
+        return data
+    headers = notification.headers or {}
+    data["body"] = notification.data
+    data |= {member: headers[name] for name, member in _HEADERS.items() if name in headers}
+    if "encryption_key" in headers and "crypto_key" not in headers:
+        data["enckey"] = headers["encryption_key"]
+    return data
+
+
+def bridge_ttl(notification: Notification, shortest: int) -> int:
+    """Seconds the bridge is to keep it: not below `shortest`, not above 28 days."""
+    return min(MAX_TTL, max(notification.ttl, shortest))
+
+
+def check_size(size: int, limit: int) -> None:
+    """Refuse what the bridge would refuse. Both in bytes, after base64.
+
+    :raises RouterError: 413/104
+    """
+    if size > limit:
+        raise RouterError(
+            Errno.PAYLOAD_TOO_LARGE,
+            "This message is intended for a constrained device and is limited to "
+            f"{limit} bytes. Converted buffer too long by {size - limit} bytes",
+        )
+
+
+def device_token(record: UserRecord) -> str:
+    """The device's token in a record.
+
+    :raises RouterError: 410/106, there is none; the user is dropped
+    """
+    token = (record.router_data or {}).get("token")
+    if not isinstance(token, str) or not token:
+        raise RouterError.unregistered("No device token is registered")
+    return token
+
+
+def check_token(router_data: dict[str, Value], *, missing: int = 401) -> None:
+    """Check the form of the token in a registration; `missing`: the status when there is none.
+
+    :raises RouterError: 401/109 or 400/108
+    """
+    token = router_data.get("token")
+    if token is None:
+        errno = Errno.INVALID_AUTHENTICATION if missing == 401 else Errno.INVALID_ROUTER_TYPE
+        raise RouterError(errno, "connect info missing 'token'", status=missing)
+    if not isinstance(token, str) or _TOKEN.fullmatch(token) is None:
+        raise RouterError(
+            Errno.INVALID_ROUTER_TYPE,
+            "Invalid token: expected a text of at least 8 characters without spaces",
+            status=400,
+        )

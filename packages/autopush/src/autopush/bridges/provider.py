@@ -1,0 +1,119 @@
+"""HTTP requests to the providers of bridges.
+
+Rule: whatever a provider does, a request ends in a reply that was read to its end or in a
+`RouterError`, within its timeout. Nothing of a request or a reply is logged or put into an error.
+"""
+
+from collections.abc import Mapping
+from datetime import UTC
+from email.utils import parsedate_to_datetime
+from typing import Final
+
+import httpx
+import orjson
+from msgspec import Struct
+
+from autopush.routing.router import RouterError
+from autopush.webpush.errors import Errno
+
+MAX_REPLY: Final = 65_536
+"""Bytes of a reply; a longer one is cut off and counts as unreadable."""
+DEFAULT_RETRY: Final = 60
+"""Seconds, where a provider is overloaded and does not say how long it will be."""
+LONGEST_RETRY: Final = 3600
+
+
+class Reply(Struct, frozen=True):
+    """What a provider answered. `document`: its JSON object, empty if it was something else."""
+
+    status: int
+    headers: Mapping[str, str]
+    document: Mapping[str, object]
+
+
+class Provider:
+    """One provider's API, over a pool of connections that is kept open.
+
+    `timeout`: seconds for each step of a request; `max_connections`: of the pool.
+    """
+
+    def __init__(self, *, timeout: float = 3.0, max_connections: int = 20) -> None:
+        self._client = httpx.AsyncClient(
+            http2=True,
+            timeout=timeout,
+            follow_redirects=False,
+            limits=httpx.Limits(
+                max_connections=max_connections, max_keepalive_connections=max_connections
+            ),
+        )
+
+    async def post(
+        self,
+        url: str,
+        *,
+        headers: Mapping[str, str],
+        json: object = None,
+        form: Mapping[str, str] | None = None,
+    ) -> Reply:
+        """Send a request with a JSON body, or a form.
+
+        :raises RouterError: 502/902, no connection, or no whole reply; 502/903, not in time
+        """
+        content = None if form is not None else orjson.dumps(json)
+        sent = dict(headers)
+        if content is not None:
+            sent["Content-Type"] = "application/json"
+        try:
+            async with self._client.stream(
+                "POST", url, headers=sent, content=content, data=form
+            ) as response:
+                body = bytearray()
+                async for piece in response.aiter_bytes():
+                    body += piece
+                    if len(body) > MAX_REPLY:
+                        body.clear()
+                        break
+        except httpx.ConnectTimeout:
+            raise _unreachable() from None
+        except httpx.TimeoutException:
+            raise RouterError(
+                Errno.BRIDGE_TIMEOUT, "The bridge did not answer in time", is_outage=True
+            ) from None
+        except (httpx.HTTPError, httpx.InvalidURL):
+            raise _unreachable() from None
+        return Reply(response.status_code, response.headers, _document(bytes(body)))
+
+    async def close(self) -> None:
+        """Close all connections."""
+        await self._client.aclose()
+
+
+def retry_after(headers: Mapping[str, str], now: float) -> int:
+    """Seconds of a Retry-After header (RFC 9110, section 10.2.3): a number or a date, within bounds.
+
+    `headers`: names in any case if the mapping ignores it, else in lower case.
+    """
+    text = headers.get("retry-after", "").strip()
+    if text.isascii() and text.isdigit():
+        seconds = int(text[:9])
+    else:
+        try:
+            then = parsedate_to_datetime(text)
+        except (TypeError, ValueError):
+            return DEFAULT_RETRY
+        seconds = int(then.replace(tzinfo=then.tzinfo or UTC).timestamp() - now) + 1
+    return max(1, min(seconds, LONGEST_RETRY))
+
+
+def _document(body: bytes) -> Mapping[str, object]:
+    try:
+        document = orjson.loads(body)
+    except orjson.JSONDecodeError:
+        return {}
+    return document if isinstance(document, dict) else {}
+
+
+def _unreachable() -> RouterError:
+    return RouterError(
+        Errno.BRIDGE_UNREACHABLE, "The bridge of this device cannot be reached", is_outage=True
+    )
