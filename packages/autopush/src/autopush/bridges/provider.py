@@ -89,7 +89,7 @@ class Provider:
 
 
 def retry_after(headers: Mapping[str, str], now: float) -> int:
-    """Seconds of a Retry-After header (RFC 9110, section 10.2.3): a number or a date, within bounds.
+    """Seconds of a Retry-After header (RFC 9110, 10.2.3): a number or a date; within bounds.
 
     `headers`: names in any case if the mapping ignores it, else in lower case.
     """
