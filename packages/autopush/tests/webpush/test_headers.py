@@ -95,13 +95,19 @@ def test_a_push_of_today_needs_ttl_and_encoding_only() -> None:
     )
 
 
-def test_everything_but_the_urgency_is_kept() -> None:
+def test_topic_urgency_and_encoding_are_kept() -> None:
     headers = {**AES128GCM, "topic": "news", "urgency": "high", "content-encoding": " AES128GCM "}
-    assert check_content(headers, b"x") == Content(60, "news", "eA", {"encoding": "aes128gcm"})
+    content = Content(60, "news", "eA", {"encoding": "aes128gcm"}, "high")
+    assert check_content(headers, b"x") == content
 
 
-@pytest.mark.parametrize("urgency", ["very-low", "low", "normal", "High", "", "hurry"])
-def test_any_urgency_is_accepted(urgency: str) -> None:
+@pytest.mark.parametrize("urgency", ["very-low", "low", "normal", "high"])
+def test_an_urgency_of_rfc_8030_is_kept(urgency: str) -> None:
+    assert check_content({**AES128GCM, "urgency": urgency}, b"").urgency == urgency
+
+
+@pytest.mark.parametrize("urgency", ["High", "", "hurry"])
+def test_any_other_urgency_counts_as_none(urgency: str) -> None:
     assert check_content({**AES128GCM, "urgency": urgency}, b"") == Content(60)
 
 
@@ -153,25 +159,38 @@ def test_aes128gcm_may_bring_fields_without_salt_and_dh() -> None:
         ({**AES128GCM, "encryption-key": "garbage"}, 110),
         ({**AES128GCM, "crypto-key": "p256ecdsa=é"}, 110),
         ({**AESGCM, "encryption": ""}, 111),
-        ({**AESGCM, "encryption": "keyid=a"}, 110),
         ({**AESGCM, "encryption": "salt="}, 110),
         ({**AESGCM, "encryption": "salt=a+b"}, 110),
         ({**AESGCM, "encryption": "salt=a=b"}, 110),
         ({**AESGCM, "encryption": "salt"}, 110),
         ({**AESGCM, "encryption": "salt=\u0153"}, 110),
         ({**AESGCM, "crypto-key": ""}, 111),
-        ({**AESGCM, "crypto-key": "p256ecdsa=abc"}, 110),
         ({**AESGCM, "crypto-key": "dh=a b"}, 110),
         ({**AESGCM, "encryption-key": "dh=abc"}, 110),
         ({**AESGCM128, "encryption": ""}, 111),
-        ({**AESGCM128, "encryption": "keyid=a"}, 110),
         ({**AESGCM128, "encryption-key": ""}, 111),
-        ({**AESGCM128, "encryption-key": "keyid=a"}, 110),
         ({**AESGCM128, "crypto-key": "dh=abc"}, 110),
     ],
 )
 def test_a_forbidden_combination_is_400(headers: dict[str, str], errno: int) -> None:
     assert refusal({"ttl": "60", **headers}) == (400, errno)
+
+
+@pytest.mark.parametrize(
+    ("headers", "label"),
+    [
+        ({**AESGCM, "encryption": "keyid=a;rs=4096"}, "salt"),
+        ({**AESGCM, "crypto-key": "p256ecdsa=abc"}, "dh"),
+        ({**AESGCM128, "encryption": "keyid=a"}, "salt"),
+        ({**AESGCM128, "encryption-key": "keyid=a"}, "dh"),
+    ],
+)
+def test_a_header_without_its_required_element_is_400_with_errno_101(
+    headers: dict[str, str], label: str
+) -> None:
+    assert refusal({"ttl": "60", **headers}) == (400, 101)
+    with pytest.raises(PushError, match=f"Missing '{label}' in {headers['content-encoding']} "):
+        check_encryption(headers)
 
 
 def test_a_body_without_encoding_is_400() -> None:

@@ -28,7 +28,7 @@ class Errno(IntEnum):
     FCM_INVALID_DATA_KEY = 3
     FCM_DEVICE_RATE = 4
     FCM_TOPIC_RATE = 5
-    MISSING_CRYPTO_KEYS = 101  # reserved, like 114: documented by the original, never sent
+    MISSING_CRYPTO_KEYS = 101
     INVALID_ENDPOINT = 102
     EXPIRED_ENDPOINT = 103
     PAYLOAD_TOO_LARGE = 104
@@ -40,7 +40,7 @@ class Errno(IntEnum):
     MISSING_HEADER = 111
     INVALID_TTL = 112
     INVALID_TOPIC = 113
-    NEGATIVE_TTL = 114
+    NEGATIVE_TTL = 114  # reserved: later versions of the original sent it, this one sends 112
     BACK_OFF = 201
     RETRY = 202
     BRIDGE_MISCONFIGURED = 900
@@ -110,7 +110,9 @@ ERRORS: Final[Mapping[int, ErrorKind]] = _table(
         Errno.MISSING_CRYPTO_KEYS,
         400,
         "Missing necessary crypto keys",
-        "Encrypt the message with the p256dh and auth keys of the subscription (RFC 8291).",
+        "Add the element that the message text names: salt= in Encryption, dh= in Crypto-Key or "
+        "Encryption-Key. Better send Content-Encoding: aes128gcm, which has both in the body "
+        "(RFC 8291).",
     ),
     ErrorKind(
         Errno.INVALID_ENDPOINT,

@@ -45,7 +45,7 @@ def check_content(
 ) -> Content:
     """The content of a push; ``headers`` have lower-case names, limits are seconds and bytes.
 
-    :raises PushError: 113, 111 or 112, 104, 110 or 111, in this order
+    :raises PushError: 113, 111 or 112, 104, then 101, 110 or 111, in this order
     """
     topic = check_topic(headers.get("topic"))
     ttl = check_ttl(headers.get("ttl"), max_ttl)
@@ -98,7 +98,7 @@ def check_ttl(text: str | None, max_ttl: int = MAX_TTL) -> int:
 def check_encryption(headers: Mapping[str, str]) -> dict[str, str]:
     """What a user agent needs of the headers of an encrypted body, cleaned for it.
 
-    :raises PushError: 400/110, or 400/111 when a header is missing as a whole
+    :raises PushError: 400/111, a header is missing; 400/101, it lacks its salt or dh; 400/110
     """
     encoding = headers.get("content-encoding", "").strip().lower()
     encryption = headers.get("encryption") or None
@@ -161,7 +161,9 @@ def _require(name: str, field: str | None, label: str, encoding: str) -> None:
         )
     value = _parse(name, field).get(label)
     if value is None:
-        raise _wrong(f"Missing '{label}' in {encoding} {name} header")
+        raise PushError.invalid(
+            Errno.MISSING_CRYPTO_KEYS, f"Missing '{label}' in {encoding} {name} header"
+        )
     if _BASE64URL.fullmatch(value) is None:
         raise _wrong(
             f"Invalid '{label}' in {encoding} {name} header: expected base64url, "

@@ -194,7 +194,8 @@ REFUSED: dict[str, tuple[Headers, bytes, tuple[int, int]]] = {
             ("aesgcm alone", aesgcm(), 111),
             ("aesgcm without Crypto-Key", aesgcm(Encryption="salt=abc"), 111),
             ("aesgcm without Encryption", aesgcm(Crypto_Key="dh=abc"), 111),
-            ("aesgcm without salt", aesgcm(Encryption="rs=1", Crypto_Key="dh=abc"), 110),
+            ("aesgcm without salt", aesgcm(Encryption="rs=1", Crypto_Key="dh=abc"), 101),
+            ("aesgcm without dh", aesgcm(Encryption="salt=abc", Crypto_Key="keyid=a"), 101),
             ("aesgcm, salt no base64", aesgcm(Encryption="salt=a!c", Crypto_Key="dh=abc"), 110),
             (
                 "aesgcm, Encryption beyond ASCII",
