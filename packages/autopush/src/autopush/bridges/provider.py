@@ -9,6 +9,7 @@ from datetime import UTC
 from email.utils import parsedate_to_datetime
 from typing import Final
 
+import h2  # noqa: F401 - httpx asks for it only when a client is made
 import httpx
 import orjson
 from msgspec import Struct

@@ -8,7 +8,9 @@ Rule: a record whose type this node does not serve stays as it is: another node 
 """
 
 import asyncio
+import traceback
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Final
 
 from msgspec import Struct
@@ -142,12 +144,21 @@ class Circuit:
             raise RouterError(
                 Errno.BRIDGE_TIMEOUT, "The bridge did not answer in time", is_outage=True
             ) from None
+        except OSError:
+            self._failed()
+            raise RouterError(
+                Errno.BRIDGE_UNREACHABLE, "The bridge cannot be reached", is_outage=True
+            ) from None
         except RouterError as error:
             if error.is_outage:
                 self._failed()
             else:
                 self._worked()
             raise
+        except Exception as error:  # noqa: BLE001 - routers of other packages may raise anything
+            self._failed()
+            _log_defect(router, error)
+            raise RouterError(Errno.UNKNOWN, "The router failed", is_outage=True) from None
         finally:
             self._under_way -= 1
         self._worked()
@@ -161,6 +172,17 @@ class Circuit:
     def _worked(self) -> None:
         self._failures = 0
         self._opened_at = None
+
+
+def _log_defect(router: Router, error: Exception) -> None:
+    # Not its text, which may repeat a token or a message: its type, and where it was raised.
+    frames = traceback.extract_tb(error.__traceback__)
+    _log.error(
+        "A router has a defect",
+        router=type(router).__qualname__,
+        error=type(error).__name__,
+        at=[f"{Path(frame.filename).name}:{frame.lineno}" for frame in frames],
+    )
 
 
 def _critical(reason: str) -> PushError:

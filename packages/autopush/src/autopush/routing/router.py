@@ -23,8 +23,9 @@ class RouterResponse(Struct, frozen=True, kw_only=True):
     """What the sender is answered, and what becomes of the user's router data.
 
     `status_code` of 2xx: the answer has this body and these headers, with `Location` and `TTL`
-    unless they are among them. Any other: the answer is an error with `errno`. `router_data`: None
-    leaves it as it is, an empty one drops the user, any other replaces it.
+    unless they are among them. Any other: the answer is an error with `errno`, a number of
+    `autopush.webpush.errors`. `router_data`: None leaves it as it is, an empty one drops the user,
+    any other replaces it.
     """
 
     status_code: int = 201
@@ -72,11 +73,12 @@ class RouterError(PushError):
 class Router(ABC):
     """Delivers the notifications of one router type. Its methods run on the event loop.
 
-    No text of an error may hold a token, a key or another secret.
+    It is created before there is a loop, and in every worker again, so it connects only when it has
+    something to deliver. No text of an error may hold a token, a key or another secret.
     """
 
     timeout: float = 3.0
-    """Seconds that one notification may take."""
+    """Seconds that one notification may take; then it is cancelled, and counts as an outage."""
 
     def register(self, uaid: str, router_data: dict[str, Value], app_id: str) -> None:  # noqa: B027
         """Check the data of a registration or an update, and add to it what is to be stored.
@@ -96,9 +98,11 @@ class Router(ABC):
     async def route_notification(
         self, notification: Notification, record: UserRecord
     ) -> RouterResponse:
-        """Deliver to the user of that record.
+        """Deliver to the user of that record. Several run at the same time.
 
         :raises RouterError: it was not delivered
+        :raises OSError: no connection: an outage. Whatever else is raised is a defect of the
+            router, and counts as an outage too
         """
 
     def application(self, router_data: RouterData) -> str:
