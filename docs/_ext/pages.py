@@ -4,11 +4,13 @@ A page has a line `<!-- from the code: NAME -->`; NAME is a key of `PARTS`, whos
 line.
 """
 
+import ast
 import re
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Final
 
-from autopush import cli
+from autopush import bridges, cli
 from autopush.protocol.states import TRANSITIONS, Event, State
 from autopush.settings import OPTIONS
 from autopush.settings.declaration import IniFile
@@ -43,6 +45,29 @@ def errors() -> str:
             kind.help,
         ]
     return "\n".join(parts)
+
+
+def bridge_modules() -> dict[str, str]:
+    """The modules of bridges by router type, each with the first sentence of its docstring."""
+    found = {}
+    for path in sorted(Path(bridges.__path__[0]).glob("*.py")):
+        module = ast.parse(path.read_text("utf-8"))
+        if any(isinstance(part, ast.FunctionDef) and part.name == "create" for part in module.body):
+            summary = " ".join((ast.get_docstring(module) or "").partition("\n\n")[0].split())
+            found[path.stem] = re.split(r"(?<=\.) |[.:]$", summary)[0].removesuffix(".")
+    return found
+
+
+def bridge_table() -> str:
+    """The bridges and the options that put them into service."""
+    rows = ["| router type | what it is | options |", "|---|---|---|"]
+    for name, summary in bridge_modules().items():
+        options = [f"[`{row.name}`](settings.md)" for row in OPTIONS if row.bridge == name]
+        rows.append(f"| `{name}` | {summary} | {', '.join(options)} |")
+    rows.append(
+        "| any other | a [router of your own](#a-router-of-your-own) | [`routers`](settings.md) |"
+    )
+    return "\n".join(rows)
 
 
 def ini_samples() -> str:
@@ -99,6 +124,7 @@ def transitions() -> str:
 
 
 PARTS: Final[Mapping[str, Callable[[], str]]] = {
+    "bridges": bridge_table,
     "channelstats-commands": channelstats_parts.commands,
     "channelstats-settings": channelstats_parts.settings,
     "channelstats-tables": channelstats_parts.tables,

@@ -23,6 +23,8 @@ from autopush.net.websocket import WebSocketProtocol
 from autopush.protocol import messages as client_messages
 from autopush.protocol import rules
 from autopush.protocol.states import TRANSITIONS, Event, State
+from autopush.routing import bridged
+from autopush.routing.router import Router
 from autopush.settings import OPTIONS, Option
 from autopush.settings.reference import option_anchor
 from autopush.store import messages
@@ -141,6 +143,11 @@ IN_WORDS = {10: "ten", 0.0005: "half a millisecond"}
         ("protocol", f"at most {WebSocketProtocol.max_message // 1024} KiB a message"),
         ("architecture", f"{timers.MAX_STEPS} steps or {IN_WORDS[timers.MAX_SECONDS]}"),
         ("architecture", f"up to {MAX_WAITING:,} may wait"),
+        ("bridges", f"| {Router.timeout:g} s, unless a router sets another |"),
+        ("bridges", f"in one worker | {bridged.MAX_UNDER_WAY} |"),
+        ("bridges", f"`Retry-After: {bridged.BUSY_RETRY}` |"),
+        ("bridges", f"| outages in a row | {bridged.MAX_FAILURES} | the circuit opens: for"),
+        ("bridges", f"opens: for {bridged.CIRCUIT_RESET:g} s every message"),
         ("storage", f"a pause of {writer.PAUSE * 1000:g} ms"),
         ("storage", f"slices of {IN_WORDS[writer.TIME_SLICE]}"),
         ("storage", f"{writer.MAX_BATCH:,} writes or {writer.MAX_BATCH_BYTES >> 20} MiB in a"),

@@ -22,7 +22,7 @@ class Errno(IntEnum):
     """The names of the error numbers; :data:`ERRORS` says what each one means."""
 
     NOTHING_HERE = 0
-    # 1 to 5, 108 in part, and 900 to 903: for bridges and their registration API, which come next.
+    # 1 to 5 and 900 to 903 are those of bridges.
     FCM_MISSING_REGISTRATION = 1
     FCM_INVALID_PACKAGE = 2
     FCM_INVALID_DATA_KEY = 3
