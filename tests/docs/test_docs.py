@@ -148,6 +148,7 @@ IN_WORDS = {10: "ten", 0.0005: "half a millisecond"}
         ("bridges", f"`Retry-After: {bridged.BUSY_RETRY}` |"),
         ("bridges", f"| outages in a row | {bridged.MAX_FAILURES} | the circuit opens: for"),
         ("bridges", f"opens: for {bridged.CIRCUIT_RESET:g} s every message"),
+        ("bridges", f"when the service stops, within {bridged.CLOSE_TIMEOUT:g} s"),
         ("storage", f"a pause of {writer.PAUSE * 1000:g} ms"),
         ("storage", f"slices of {IN_WORDS[writer.TIME_SLICE]}"),
         ("storage", f"{writer.MAX_BATCH:,} writes or {writer.MAX_BATCH_BYTES >> 20} MiB in a"),

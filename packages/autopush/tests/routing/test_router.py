@@ -18,6 +18,8 @@ from autopush.bridges import (
     UserRecord,
     Value,
 )
+from autopush.routing import bridged
+from autopush.routing.bridged import Bridges
 from autopush.telemetry import logs
 from support.connection_harness import CHANNEL, UAID, Harness
 from support.endpoint_harness import AES128GCM, Endpoint, headers_of, refusal
@@ -58,6 +60,10 @@ def raising(error: Exception) -> Router:
         raise error
 
     return ScriptedRouter(route)
+
+
+async def never(_notification: Notification, _record: UserRecord) -> NoReturn:
+    raise AssertionError("nothing is routed here")
 
 
 async def registered(harness: Harness, router: Router) -> Endpoint:
@@ -216,6 +222,31 @@ async def test_a_notification_that_takes_longer_than_the_timeout_is_cancelled(
 
     assert refusal(await (await registered(harness, ScriptedRouter(route))).push()) == (502, 903)
     assert ended == [True]
+
+
+async def test_a_router_that_does_not_close_does_not_keep_the_others_from_it(
+    harness: Harness, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class FailingRouter(ScriptedRouter):
+        async def close(self) -> None:
+            raise ConnectionResetError(SECRET)
+
+    class HangingRouter(ScriptedRouter):
+        async def close(self) -> None:
+            await asyncio.Event().wait()
+
+    monkeypatch.setattr(bridged, "CLOSE_TIMEOUT", 0.01)
+    logs.configure(output=str(tmp_path / "log"))
+    last = ScriptedRouter(never)
+    routers = {"failing": FailingRouter(never), "hanging": HangingRouter(never), "last": last}
+    await Bridges(routers, harness.store).close()
+    assert last.closed
+    logs.shutdown()
+    logged = [json.loads(line)["Fields"] for line in (tmp_path / "log").read_text().splitlines()]
+    assert [(line["bridge"], line["error"]) for line in logged] == [
+        ("failing", "ConnectionResetError"),
+        ("hanging", "TimeoutError"),
+    ]
 
 
 # ── what a router need not write ────────────────────────────────────────────────────────────────

@@ -27,6 +27,8 @@ MAX_CIRCUITS: Final = 1000
 MAX_FAILURES: Final = 5
 CIRCUIT_RESET: Final = 30.0
 """Seconds after which an open circuit lets one notification through, to see how the bridge is."""
+CLOSE_TIMEOUT: Final = 2.0
+"""Seconds that a router has to close its connections when the service stops."""
 BUSY_RETRY: Final = 5
 """Seconds after which a sender may try again when too many notifications are under way."""
 
@@ -96,9 +98,13 @@ class Bridges:
         return response
 
     async def close(self) -> None:
-        """Close the connections to all bridges."""
-        for router in self.routers.values():
-            await router.close()
+        """Close the connections to all bridges; each has `CLOSE_TIMEOUT` for it."""
+        for name, router in self.routers.items():
+            try:
+                async with asyncio.timeout(CLOSE_TIMEOUT):
+                    await router.close()
+            except Exception as error:  # noqa: BLE001 - the others are closed all the same
+                _log.error("A router was not closed", bridge=name, error=type(error).__name__)
 
     async def _apply(self, record: UserRecord, router_data: RouterData | None) -> None:
         if router_data is None:
