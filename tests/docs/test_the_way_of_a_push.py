@@ -67,7 +67,9 @@ async def flows(tmp_path: Path) -> dict[str, list[Step]]:
     settings = Settings(data=tmp_path, port=0, endpoint_port=0, router_port=0)
     settings, (sockets,) = bind(settings)
     store = await open_store(settings, time.time)
-    worker = Worker(settings, ServiceKeys((new_key(),), ()), sockets, store, clock=time.time)
+    worker = Worker(
+        settings, ServiceKeys((new_key(),), (new_key(),)), sockets, store, clock=time.time
+    )
     await worker.start()
     agent = await UserAgent.connect(f"ws://127.0.0.1:{settings.port}/")
     await agent.hello()

@@ -1,7 +1,7 @@
 """The endpoint and a connection node: one whole worker without sockets."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from autopush.dockerflow import Dockerflow
 from autopush.net.http_messages import Request, Response
@@ -10,8 +10,10 @@ from autopush.routing.router import Router
 from autopush.routing.webpush import WebPushRouter
 from autopush.web.app import CommonHeaders, EndpointApp
 from autopush.web.push import DeleteHandler, PushHandler
+from autopush.web.registration import RegistrationHandler
 from autopush.web.start_page import StartPage
 from autopush.webpush.endpoint_token import EndpointTokens
+from autopush.webpush.registration_secret import RegistrationSecrets
 from autopush.webpush.vapid import Verifier
 from support.connection_harness import CHANNEL, ENDPOINT, UAID, Harness
 
@@ -62,6 +64,7 @@ class Endpoint:
         max_requests: int = 100,
         store_first: bool = True,
         routers: Mapping[str, Router] | None = None,
+        auth_keys: Sequence[str] = ("auth-key",),
     ) -> None:
         self.harness = harness
         self.tokens = EndpointTokens(harness.ring, ENDPOINT)
@@ -84,6 +87,12 @@ class Endpoint:
                 block=headers.push,
             ),
             delete=DeleteHandler(harness.store, harness.ring, headers.delete),
+            registration=RegistrationHandler(
+                routers=bridges.routers,
+                store=harness.store,
+                tokens=self.tokens,
+                secrets=RegistrationSecrets(auth_keys),
+            ),
             dockerflow=Dockerflow(harness.store, lambda: len(harness.registry.sockets)),
             start_page=StartPage(endpoint_url=ENDPOINT, websocket_url="wss://push.example/"),
             headers=headers,

@@ -30,6 +30,7 @@ from keytables import (
     TableNotFound,
     Update,
 )
+from keytables.checks import snapshot
 from keytables.expressions import And, Compare, Exists, Not, Or
 from keytables.values import Values
 
@@ -173,7 +174,7 @@ class MemoryTable(TableHandle):
                 return None
             item: dict[str, Any] = dict(old or zip(self.table.key_names, key, strict=True))
             for name, operand in update.assigned.items():
-                item[name] = value(operand)
+                item[name] = snapshot(value(operand), name)
             for name in update.remove:
                 item.pop(name, None)
             for name, operand in update.added.items():

@@ -33,7 +33,7 @@ class ServiceKeys:
 
     crypto: tuple[str, ...]
     auth: tuple[str, ...]
-    """For the registration API of the bridges; until then they are only kept."""
+    """For the registration API; empty where a process has none."""
     made: tuple[Path, ...] = ()
     """Files created by this start, to be reported to the operator."""
     warnings: tuple[str, ...] = ()

@@ -12,7 +12,7 @@ from autopush.service import startup
 from autopush.service.startup import announce, announce_keys, prepare_data_folder
 from autopush.settings import Settings, StartupError
 
-KEYS = ServiceKeys(("k",), ())
+KEYS = ServiceKeys(("k",), ("a",))
 
 
 @pytest.fixture
@@ -202,11 +202,11 @@ def test_the_ready_line_says_what_is_served(
         (Settings(store="dynamodb://"), True),
     ],
 )
-def test_a_node_of_a_cluster_that_created_its_own_crypto_key_warns_that_all_need_it(
+def test_a_node_of_a_cluster_that_created_a_key_of_its_own_warns_that_others_need_it(
     end_logs: Callable[[], str], settings: Settings, warned: bool, name: str
 ) -> None:
     announce_keys(settings, ServiceKeys(("k",), ("a",), made=(Path("/d/keys") / name,)))
     text = end_logs()
     assert f"/d/keys/{name}" in text
-    is_warning = "all other nodes need the same one" in text
-    assert is_warning == (warned and name == "crypto_key")
+    others = {"crypto_key": "all other nodes", "auth_key": "all other endpoint nodes"}
+    assert (f"{others[name]} need the same one" in text) == warned

@@ -58,7 +58,7 @@ async def test_a_worker_of_every_kind_rotates_its_tables_while_it_runs(
     store = await PushStore.open(MemoryEngine(clock), plan, key_hash="", clock=clock)
     settings = Settings(data=tmp_path, command=command, port=0, endpoint_port=0, router_port=0)
     settings, (sockets,) = bind(settings)
-    running = Worker(settings, ServiceKeys((new_key(),), ()), sockets, store, clock=clock)
+    running = Worker(settings, ServiceKeys((new_key(),), (new_key(),)), sockets, store, clock=clock)
     await running.start()
     await asyncio.sleep(0)
     assert states == ["started"]

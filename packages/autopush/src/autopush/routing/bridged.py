@@ -9,7 +9,7 @@ Rule: a record whose type this node does not serve stays as it is: another node 
 
 import asyncio
 import traceback
-from collections.abc import Mapping
+from collections.abc import Awaitable, Mapping
 from pathlib import Path
 from typing import Final
 
@@ -18,8 +18,9 @@ from msgspec import Struct
 from autopush.routing.router import Router, RouterData, RouterError, RouterResponse
 from autopush.store import PushStore, UserRecord
 from autopush.telemetry import logs
-from autopush.webpush.errors import Errno, PushError
+from autopush.webpush.errors import ERRORS, Errno, PushError
 from autopush.webpush.notification import Notification
+from keytables import KeytablesError
 
 MAX_UNDER_WAY: Final = 200
 """Notifications of one application that wait for its bridge at the same time."""
@@ -35,6 +36,10 @@ BUSY_RETRY: Final = 5
 _log = logs.get(__name__)
 
 
+CircuitKey = tuple[str, str]
+"""A router type and an application."""
+
+
 class BridgedUser(Struct, frozen=True):
     """A user that is reached through a bridge."""
 
@@ -48,7 +53,7 @@ class Bridges:
     def __init__(self, routers: Mapping[str, Router], store: PushStore) -> None:
         self.routers = routers
         self._store = store
-        self._circuits: dict[tuple[str, str], Circuit] = {}
+        self._circuits: dict[CircuitKey, Circuit] = {}
 
     def find(self, record: UserRecord) -> BridgedUser:
         """The user of that record.
@@ -68,14 +73,13 @@ class Bridges:
         """Deliver through the bridge, and note what it says of the user.
 
         :raises PushError: it was not delivered
-        :raises KeytablesError: the record could not be changed
         """
         record, router = user.record, user.router
         key = record.router_type, router.application(record.router_data or {})
         circuit = self._circuits.get(key)
         if circuit is None:
             if len(self._circuits) >= MAX_CIRCUITS:  # only with applications nobody configured
-                self._circuits.clear()
+                del self._circuits[next(iter(self._circuits))]
             circuit = self._circuits[key] = Circuit(router.timeout)
         try:
             response = await circuit.call(router, notification, record)
@@ -86,13 +90,16 @@ class Bridges:
                 )
             if error.critical_failure is not None:
                 _log.error("A bridge user failed for good", bridge=key[0], application=key[1])
-                await self._store.users.set_critical_failure(record, error.critical_failure)
+                write = self._store.users.set_critical_failure(record, error.critical_failure)
+                await self._change(key, write)
                 raise _critical(error.critical_failure) from error
-            await self._apply(record, error.router_data)
+            await self._apply(key, record, error.router_data)
             raise
-        await self._apply(record, response.router_data)
+        await self._apply(key, record, response.router_data)
         if not 200 <= response.status_code < 300:
             errno = Errno.UNKNOWN if response.errno is None else response.errno
+            if errno not in ERRORS:
+                errno = Errno.UNKNOWN
             message = response.response_body or "The bridge did not take the message"
             raise PushError(errno, message, status=response.status_code, headers=response.headers)
         return response
@@ -106,13 +113,23 @@ class Bridges:
             except Exception as error:  # noqa: BLE001 - the others are closed all the same
                 _log.error("A router was not closed", bridge=name, error=type(error).__name__)
 
-    async def _apply(self, record: UserRecord, router_data: RouterData | None) -> None:
-        if router_data is None:
-            return
+    async def _apply(
+        self, key: CircuitKey, record: UserRecord, router_data: RouterData | None
+    ) -> None:
         if router_data:
-            await self._store.users.set_router_data(record, dict(router_data))
-        else:
-            await self._store.drop_user(record)
+            await self._change(key, self._store.users.set_router_data(record, router_data))
+        elif router_data is not None:
+            await self._change(key, self._store.drop_user(record))
+
+    async def _change(self, key: CircuitKey, write: Awaitable[bool]) -> None:
+        """Change a record. What became of the message is known by then: a failure does not change
+        what its sender is answered, and the bridge says the same of the next message.
+        """
+        try:
+            await write
+        except KeytablesError as error:
+            kind = type(error).__name__
+            _log.warning("Bridge user not changed", bridge=key[0], application=key[1], error=kind)
 
 
 class Circuit:

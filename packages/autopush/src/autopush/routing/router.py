@@ -79,6 +79,8 @@ class Router(ABC):
 
     timeout: float = 3.0
     """Seconds that one notification may take; then it is cancelled, and counts as an outage."""
+    start_warning: str = ""
+    """What the operator should know of this router; logged once when the service starts."""
 
     def register(self, uaid: str, router_data: dict[str, Value], app_id: str) -> None:  # noqa: B027
         """Check the data of a registration or an update, and add to it what is to be stored.

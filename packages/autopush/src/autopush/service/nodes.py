@@ -33,10 +33,12 @@ from autopush.store.push_store import UNUSED_UAID
 from autopush.telemetry import logs
 from autopush.web.app import CommonHeaders, EndpointApp
 from autopush.web.push import DeleteHandler, PushHandler
+from autopush.web.registration import RegistrationHandler
 from autopush.web.start_page import StartPage
 from autopush.webpush.endpoint_token import EndpointTokens
 from autopush.webpush.identifiers import IdFactory
 from autopush.webpush.keyring import KeyRing
+from autopush.webpush.registration_secret import RegistrationSecrets
 from autopush.webpush.vapid import Verifier
 
 SOCKETS_TIMEOUT: Final = 15.0
@@ -60,6 +62,7 @@ class WorkerContext:
         self, settings: Settings, keys: ServiceKeys, store: PushStore, clock: Clock, own_id: str
     ) -> None:
         self.settings = settings
+        self.keys = keys
         self.store = store
         self.clock = clock
         self.wheel = TimerWheel(asyncio.get_running_loop())
@@ -169,6 +172,12 @@ class EndpointService:
         app = EndpointApp(
             push=push,
             delete=DeleteHandler(shared.store, shared.ring, headers.delete),
+            registration=RegistrationHandler(
+                routers=self._bridges.routers,
+                store=shared.store,
+                tokens=shared.tokens,
+                secrets=RegistrationSecrets(shared.keys.auth),
+            ),
             dockerflow=shared.dockerflow,
             start_page=StartPage(
                 endpoint_url=settings.public_endpoint_url,

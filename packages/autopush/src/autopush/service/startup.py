@@ -7,11 +7,12 @@ import asyncio
 import os
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from autopush.bridges.discovery import load_routers
 from autopush.keys import ServiceKeys, service_keys
+from autopush.routing.router import Router
 from autopush.service.listeners import Sockets, bind, close
 from autopush.service.storage import check_store
 from autopush.service.supervisor import STARTUP_FAILED, WorkerSlot, supervise
@@ -41,7 +42,8 @@ def run(settings: Settings) -> int:
     settings, sockets = bind(settings)
     announce_keys(settings, keys)
     if settings.has_endpoint:
-        load_routers(settings, time.time)  # what is wrong with one is reported here, once
+        # What is wrong with one is reported here, once.
+        announce_routers(load_routers(settings, time.time))
     asyncio.run(check_store(settings, time.time))
     if settings.workers == 1:
         logs.start_background()
@@ -100,17 +102,30 @@ def announce(settings: Settings) -> None:
 
 
 def announce_keys(settings: Settings, keys: ServiceKeys) -> None:
-    """Log where new keys were put, and what is wrong with old ones."""
+    """Log where new keys were put, which of them other nodes need, and what is wrong with old
+    ones.
+    """
     for path in keys.made:
         _log.info("Created a new key; keep a copy in a safe place", file=str(path))
     for warning in keys.warnings:
         _log.warning(warning)
-    is_one_of_many = settings.command != "serve" or not settings.is_embedded
-    if is_one_of_many and any(path.name == "crypto_key" for path in keys.made):
+    if settings.command == "serve" and settings.is_embedded:
+        return
+    for path in keys.made:
+        others = "all other nodes" if path.name == "crypto_key" else "all other endpoint nodes"
         _log.warning(
-            "This crypto_key was created just now: all other nodes need the same one, "
-            "from the option crypto_key or from the same data folder"
+            f"This {path.name} was created just now: {others} need the same one, "
+            f"from the option {path.name} or from the same data folder"
         )
+
+
+def announce_routers(routers: Mapping[str, Router]) -> None:
+    """Log which bridges are in service, and what their operator should know of them."""
+    if routers:
+        _log.info("Bridges in service", routers=sorted(routers))
+    for name, router in sorted(routers.items()):
+        if router.start_warning:
+            _log.warning(router.start_warning, router=name)
 
 
 def _close_all_but(sockets: Sequence[Sockets], index: int) -> None:

@@ -169,7 +169,6 @@ class Settings:
         default_text=_KEPT,
         secret=True,
     )
-    # Its user is the registration API of the bridges; until then it is only kept.
     auth_key: SecretTexts = KEYS.option(
         (),
         "key that signs the secrets of the registration API; "
@@ -241,6 +240,12 @@ class Settings:
         1.0, "time to connect to another node", commands=DAEMONS
     )
 
+    stub_router: bool = BRIDGES.option(
+        False,
+        "a bridge for tests, of the router type stub, that delivers to nobody: the device token "
+        "says how each message ends",
+        bridge="stub",
+    )
     routers: Objects = BRIDGES.option(
         None,
         "routers of other distributions: their names, each with its configuration",

@@ -60,8 +60,12 @@ class Messages:
 
     def add_channel(self, uaid: str, channel_id: str) -> Awaitable[object]:
         """Subscribe; adding a channel twice changes nothing."""
+        return self.add_channels(uaid, frozenset((channel_id,)))
+
+    def add_channels(self, uaid: str, channels: frozenset[str]) -> Awaitable[object]:
+        """Subscribe to all of these, at least one; channels that are there stay."""
         return self._table.update(
-            (self._hash(uaid), CHANNELS_ROW), ADD_CHANNELS, {"chids": frozenset((channel_id,))}
+            (self._hash(uaid), CHANNELS_ROW), ADD_CHANNELS, {"chids": channels}
         )
 
     async def remove_channel(self, uaid: str, channel_id: str) -> bool:

@@ -18,6 +18,9 @@ A node that stores a message reads the record afterwards (`follow`). Before step
 the old table, and step 3 finds the message. After step 2 it names the new one, and the message is
 moved at once.
 
+A user that never connects, because a bridge reaches it, has only subscriptions there. They are
+copied, and the record changed, when the user is next seen (`table_of_bridged_user`).
+
 Rule: a message is put into the new table before it is deleted from the old one, and every step may
 be repeated: so a move that is interrupted anywhere, with its node, is completed by the next
 connection, on whichever node. Two moves at once do no harm; the older connection is refused, at the
@@ -36,7 +39,7 @@ from autopush.store.messages import Messages
 from autopush.store.push_store import PushStore
 from autopush.store.tables import Month, TablePlan, message_table
 from autopush.store.users import UserRecord
-from keytables import Capacity, Engine, TableNotFound
+from keytables import Capacity, Engine, TableNotFound, Throttled
 
 # ── tables ───────────────────────────────────────────────────────────────────────────────────────
 
@@ -214,3 +217,45 @@ async def _move_message(uaid: str, row: Row, old: Messages, new: Messages) -> No
     if message is not None:
         await new.save(message)
         await old.delete(uaid, row)
+
+
+# ── users that never connect ─────────────────────────────────────────────────────────────────────
+
+MOVE_ATTEMPTS: Final = 3
+
+
+async def table_of_bridged_user(store: PushStore, record: UserRecord) -> Messages | None:
+    """The message table of a user that never connects, after a move to the current one if its own
+    is older or does not exist any more. None when the user was dropped meanwhile.
+
+    Two moves at once do no harm: each adds the old subscriptions to those in the new table.
+
+    :raises Throttled: its table keeps changing
+    """
+    found: UserRecord | None = record
+    for _ in range(MOVE_ATTEMPTS):
+        if found is None:
+            return None
+        old = await store.messages_of(found)
+        if old is not None and not store.is_behind(old):
+            return old
+        new = store.current
+        channels = await _channels_of(store, found.uaid, old)
+        if channels:
+            await new.add_channels(found.uaid, channels)
+        if await store.users.set_table(found, new.name):
+            return new
+        found = await store.users.get(found.uaid)
+    raise Throttled("the message table of the user keeps changing")
+
+
+async def _channels_of(store: PushStore, uaid: str, messages: Messages | None) -> frozenset[str]:
+    """The subscriptions there; none where the table was dropped, and they with it."""
+    if messages is None:
+        return frozenset()
+    try:
+        return await messages.channels(uaid)
+    except TableNotFound as error:
+        if error.table != messages.name or not await store.is_gone(messages.name):
+            raise
+        return frozenset()

@@ -135,6 +135,11 @@ IS_REGISTERED_AS: Final = (Attr("router_type") == Param("router_type")) & (
 )
 """A user of a bridge may be changed if it has not been registered again since it was read."""
 
+IS_USER_OF_TABLE: Final = (Attr("router_type") == Param("router_type")) & (
+    Attr("current_month").absent() | (Attr("current_month") == Param("read_month"))
+)
+"""A user of a bridge may get another message table if it still has the one that was read."""
+
 IS_THAT_CONNECTION: Final = (Attr("node_id") == Param("node_id")) & (
     Attr("connected_at") == Param("connected_at")
 )
@@ -174,6 +179,10 @@ REGISTER: Final = Update(
     remove=("critical_failure",),
 )
 SET_ROUTER_DATA: Final = Update(set=("router_data", "connected_at"))
+UPDATE_REGISTRATION: Final = Update(
+    set=("router_data", "connected_at", "last_connect"), remove=("critical_failure",)
+)
+SET_TABLE: Final = Update(set=("current_month", "last_connect"))
 SET_CRITICAL_FAILURE: Final = Update(set=("critical_failure",))
 CLEAR_NODE: Final = Update(remove=("node_id",))
 SET_LAST_CONNECT: Final = Update(set=("last_connect",))

@@ -25,11 +25,14 @@ from autopush.store.tables import (
     IS_NEWEST_OF_KNOWN,
     IS_REGISTERED_AS,
     IS_THAT_CONNECTION,
+    IS_USER_OF_TABLE,
     MOVE,
     REGISTER,
     SET_CRITICAL_FAILURE,
     SET_LAST_CONNECT,
     SET_ROUTER_DATA,
+    SET_TABLE,
+    UPDATE_REGISTRATION,
     Hasher,
     Month,
 )
@@ -199,7 +202,7 @@ class Users:
     async def register(
         self, uaid: str, router_type: str, router_data: Mapping[str, Value], month: str
     ) -> bool:
-        """Write a user that is reached through a bridge, new or registered again.
+        """Write a new user that is registered by HTTP request.
 
         False when the UAID has another router type, or a connection that was opened later.
         """
@@ -214,6 +217,35 @@ class Users:
             "expiry": 0,  # never: it does not connect again
         }
         return await self._change(uaid, REGISTER, values, IS_NEWEST)
+
+    async def update_registration(
+        self, record: UserRecord, router_data: Mapping[str, Value]
+    ) -> bool:
+        """Replace what the bridge needs by what the user has sent; its message table stays.
+
+        False when it was registered again, or dropped, since the record was read.
+        """
+        now = self._clock()
+        values = _registered_as(record)
+        values |= {
+            "router_data": dict(router_data),
+            "connected_at": max(int(now * 1000), record.connected_at + 1),
+            "last_connect": make_connect_key(now),
+        }
+        return await self._change(record.uaid, UPDATE_REGISTRATION, values, IS_REGISTERED_AS)
+
+    async def set_table(self, record: UserRecord, name: str) -> bool:
+        """Note that a user that never connects has that message table now.
+
+        False when it has got another one, or was dropped, since the record was read.
+        """
+        values: Values = {
+            "router_type": record.router_type,
+            "read_month": record.current_month or "",
+            "current_month": name,
+            "last_connect": make_connect_key(self._clock()),
+        }
+        return await self._change(record.uaid, SET_TABLE, values, IS_USER_OF_TABLE)
 
     async def set_router_data(self, record: UserRecord, router_data: Mapping[str, Value]) -> bool:
         """Replace what the bridge needs, unless the user has registered again since."""

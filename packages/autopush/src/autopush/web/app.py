@@ -12,6 +12,7 @@ from autopush.dockerflow import Dockerflow
 from autopush.net.http_messages import HeaderBlock, Request, Response, header_block
 from autopush.telemetry import logs
 from autopush.web.push import DeleteHandler, PushHandler
+from autopush.web.registration import METHODS, RegistrationHandler
 from autopush.web.start_page import StartPage
 from autopush.webpush.errors import Errno, PushError
 
@@ -36,12 +37,19 @@ class CommonHeaders:
         self._hsts = hsts_max_age
         self.push = self._block("POST", PUSH_HEADERS, "location,www-authenticate")
         self.delete = self._block("DELETE", "", "location")
+        self.registration = [self._block(methods.replace(" ", ""), "", "") for methods in METHODS]
+        """By the number of parts behind `registration`."""
         self.other = self._block("", "", "")
 
     def of(self, path: str) -> HeaderBlock:
         """The block for that path."""
         if path.startswith("/wpush/"):
             return self.push
+        if path.startswith("/v1/"):
+            rest = path.partition("/registration")[2].strip("/")
+            parts = rest.count("/") + 1 if rest else 0
+            if "/registration" in path and parts < len(self.registration):
+                return self.registration[parts]
         return self.delete if path.startswith("/m/") else self.other
 
     def _block(self, methods: str, allowed: str, exposed: str) -> HeaderBlock:
@@ -69,6 +77,7 @@ class EndpointApp:
         *,
         push: PushHandler,
         delete: DeleteHandler,
+        registration: RegistrationHandler,
         dockerflow: Dockerflow,
         start_page: StartPage,
         headers: CommonHeaders,
@@ -76,6 +85,7 @@ class EndpointApp:
     ) -> None:
         self._push = push
         self._delete = delete
+        self._registration = registration
         self._dockerflow = dockerflow
         self._start_page = start_page
         self._headers = headers
@@ -118,6 +128,8 @@ class EndpointApp:
                 return log_check(kind)
             case "GET", "__error__":
                 return log_check("error")
+            case _, "v1", kind, app_id, "registration", *rest if kind and app_id:
+                return await self._registration(request, kind, app_id, rest)
             case (_, "wpush", _, token) | (_, "wpush", token) if token:
                 return responses.method_not_allowed("POST")
             case _, "m", message_id if message_id:

@@ -1,0 +1,229 @@
+"""The registration API of a running service, with the stub router in the place of a bridge."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import pytest
+
+from autopush.webpush.keyring import new_key
+from support.application_server import AESGCM, Answer, ApplicationServer, claims
+from support.senders import Sender
+from support.service import Service, refusal, running_service, service
+from support.user_agent import UserAgent
+
+TOKEN, NEW_TOKEN = "device-token-one", "device-token-two"
+DELIVERED = "The stub router delivered a message"
+VAPID = Sender()
+
+
+@pytest.fixture(scope="module")
+def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
+    data = tmp_path_factory.mktemp("registration")
+    with running_service(data, "--stub-router", "--debug") as running:
+        yield running
+
+
+class Device:
+    """A device behind the stub bridge."""
+
+    def __init__(self, sender: ApplicationServer, base: str, app_id: str = "app") -> None:
+        self._sender = sender
+        self.registration = f"{base}/v1/stub/{app_id}/registration"
+        self.uaid = self.secret = self.endpoint = self.channel = ""
+
+    @property
+    def url(self) -> str:
+        return f"{self.registration}/{self.uaid}"
+
+    async def register(self, token: str = TOKEN, **members: object) -> dict[str, Any]:
+        answer = await self.ask("POST", self.registration, {"token": token, **members})
+        assert answer.status == 200, answer
+        reply = answer.document
+        self.uaid, self.secret = reply["uaid"], reply["secret"]
+        self.endpoint, self.channel = reply["endpoint"], reply["channelID"]
+        return reply
+
+    async def ask(self, method: str, url: str, body: object = None) -> Answer:
+        headers = {"Authorization": f"Bearer {self.secret}"} if self.secret else {}
+        data = b"" if body is None else json.dumps(body).encode()
+        return await self._sender.request(method, url, headers=headers, body=data)
+
+
+@pytest.fixture
+def device(sender: ApplicationServer, running: Service) -> Device:
+    return Device(sender, running.endpoint)
+
+
+async def test_a_device_registers_is_pushed_to_updates_subscribes_and_is_deleted(
+    device: Device, sender: ApplicationServer, running: Service
+) -> None:
+    await device.register(key=VAPID.key_text)
+    assert "/wpush/v2/" in device.endpoint
+    signed = VAPID.vapid(claims(device.endpoint))
+    assert (await sender.push(device.endpoint, b"x")).status == 401
+    answer = await sender.push(device.endpoint, b"x" * 20, Authorization=signed)
+    assert (answer.status, answer.headers["TTL"]) == (201, "60")
+    assert (await sender.delete(answer.headers["Location"])).status == 204
+
+    assert (await device.ask("PUT", device.url, {"token": NEW_TOKEN})).document == {}
+    reply = (await device.ask("POST", f"{device.url}/subscription", {})).document
+    assert "/wpush/v1/" in reply["endpoint"]
+    assert (await sender.push(reply["endpoint"], b"x", crypto=AESGCM)).status == 201
+    listed = (await device.ask("GET", f"{device.url}/")).document
+    assert listed["uaid"] == listed["uid"] == device.uaid
+    assert listed["channelIDs"] == sorted([device.channel, reply["channelID"]])
+    gone = f"{device.url}/subscription/{device.channel}"
+    assert (await device.ask("DELETE", gone)).document == {}
+    assert (await device.ask("DELETE", gone)).document["errno"] == 106
+    assert (await device.ask("GET", device.url)).document["channelIDs"] == [reply["channelID"]]
+
+    assert (await device.ask("DELETE", device.url)).document == {}
+    assert (await device.ask("GET", device.url)).document["errno"] == 103
+    assert (await sender.push(reply["endpoint"], b"x")).document["errno"] == 103
+    assert sum(DELIVERED in line for line in running.output) >= 2
+
+
+@pytest.mark.parametrize(("key", "version"), [(None, "v1"), (VAPID.key_text, "v2")])
+async def test_a_stub_registration_has_an_endpoint_of_the_version_its_key_asks_for(
+    device: Device, key: str | None, version: str
+) -> None:
+    reply = await device.register(key=key)
+    assert f"/wpush/{version}/" in reply["endpoint"]
+    assert reply["uaid"]
+    assert reply["secret"]
+    channel = "deadbeef-0000-0000-deca-fbad00000000"
+    body = {"channelID": channel, "key": key}
+    subscribed = (await device.ask("POST", f"{device.url}/subscription", body)).document
+    assert subscribed["channelID"] == channel
+    assert f"/wpush/{version}/" in subscribed["endpoint"]
+    assert subscribed["endpoint"] != reply["endpoint"]
+
+
+@pytest.mark.parametrize(
+    ("token", "status", "errno"),
+    [
+        ("gone-device", 410, 106),
+        ("busy-device", 503, 201),
+        ("slow-device", 502, 903),
+        ("outage-device", 502, 902),
+    ],
+)
+async def test_every_failure_of_a_bridge_can_be_tried_out(
+    sender: ApplicationServer, running: Service, token: str, status: int, errno: int
+) -> None:
+    device = Device(sender, running.endpoint, app_id=token)
+    await device.register(token)
+    answer = await sender.push(device.endpoint, b"x")
+    assert (answer.status, answer.document["errno"]) == (status, errno)
+
+
+async def test_another_application_id_is_redirected_to_the_right_one(
+    sender: ApplicationServer, running: Service
+) -> None:
+    device = Device(sender, running.endpoint, quote("an app/é", safe=""))
+    device.registration = device.registration.replace("%2F", "-")
+    await device.register()
+    wrong = device.url.replace("an%20app-", "other")
+    answer = await device.ask("GET", wrong)
+    assert (answer.status, answer.document["errno"]) == (301, 108)
+    assert answer.headers["Location"] == device.url
+    assert (await device.ask("GET", answer.headers["Location"])).status == 200
+
+
+@pytest.mark.parametrize(
+    "body", [{"token": 5e-200}, {"token": TOKEN, "x": 1e200}, {"token": TOKEN, "x": {"": 1}}]
+)
+async def test_values_that_the_store_cannot_hold_are_400_108(device: Device, body: object) -> None:
+    answer = await device.ask("POST", device.registration, body)
+    assert (answer.status, answer.document["errno"]) == (400, 108)
+
+
+async def test_a_web_push_user_registered_by_http_can_connect(
+    sender: ApplicationServer, running: Service, agents: list[UserAgent]
+) -> None:
+    url = f"{running.endpoint}/v1/webpush/any/registration"
+    reply = (await sender.request("POST", url)).document
+    stored = await sender.push(reply["endpoint"], b"stored")
+    agents.append(await running.connect(reply["uaid"]))
+    assert agents[-1].uaid == reply["uaid"]
+    notification = await agents[-1].notification()
+    assert notification["version"] == stored.message_id
+    assert notification["channelID"] == reply["channelID"]
+
+
+async def test_a_type_that_is_not_configured_is_400_108(
+    sender: ApplicationServer, running: Service
+) -> None:
+    for router_type in ("fcm", "simplepush", "nonsense"):
+        url = f"{running.endpoint}/v1/{router_type}/app/registration"
+        answer = await sender.request("POST", url, body=b'{"token": "device-token"}')
+        assert (answer.status, answer.document["errno"]) == (400, 108)
+
+
+async def test_no_secret_is_in_the_output_and_the_stub_router_is_warned_about(
+    tmp_path: Path, sender: ApplicationServer
+) -> None:
+    auth_key = new_key()
+    payload = b"a payload"
+    options = ("--stub-router", "--debug", "--human-logs")
+    async with service(tmp_path, *options, AUTH_KEY=auth_key) as running:
+        device = Device(sender, running.endpoint)
+        await device.register()
+        tokens = ("moved-device-token", "gone-device-token", "critical-device-token")
+        for token in (TOKEN, "outage-device-token", *tokens):
+            assert (await device.ask("PUT", device.url, {"token": token})).status == 200
+            await sender.push(device.endpoint, payload)
+            if token == "gone-device-token":
+                await device.register()
+        device.secret += "0"
+        assert (await device.ask("PUT", device.url, {"token": NEW_TOKEN})).status == 401
+        secrets = [device.uaid, device.secret[:-1], device.endpoint.rpartition("/")[2], auth_key]
+    output = "".join(running.output)
+    assert output.count("The stub router is on") == 1
+    assert DELIVERED in output
+    for secret in (*secrets, device.channel, "device-token", payload.decode(), "YSBwYXlsb2Fk"):
+        assert secret not in output
+
+
+async def test_auth_keys_are_rotated_over_restarts(
+    tmp_path: Path, sender: ApplicationServer
+) -> None:
+    old, new = new_key(), new_key()
+    devices: list[Device] = []
+    endpoint = Service(tmp_path, ["--stub-router"])
+    try:
+        for keys, right in ((old, [0]), (f"[{new}, {old}]", [0, 1]), (new, [1])):
+            endpoint.variables = {"AUTH_KEY": keys}
+            await endpoint.start()
+            if len(devices) < 2:
+                devices.append(Device(sender, endpoint.endpoint))
+                await devices[-1].register()
+            for number, device in enumerate(devices):
+                expected = 200 if number in right else 401
+                assert (await device.ask("GET", device.url)).status == expected
+            assert await endpoint.stop() == 0
+    finally:
+        await endpoint.stop()
+
+
+async def test_a_key_made_at_the_first_start_is_kept(
+    tmp_path: Path, sender: ApplicationServer
+) -> None:
+    device = None
+    for _ in range(2):
+        async with service(tmp_path, "--stub-router") as running:
+            if device is None:
+                device = Device(sender, running.endpoint)
+                await device.register()
+            url = f"{running.endpoint}/v1/stub/app/registration/{device.uaid}"
+            assert (await device.ask("GET", url)).status == 200
+
+
+def test_an_endpoint_whose_file_of_auth_keys_is_empty_does_not_start(tmp_path: Path) -> None:
+    (tmp_path / "keys").mkdir()
+    (tmp_path / "keys" / "auth_key").write_text("# no key\n")
+    line = refusal(tmp_path, "endpoint", "-p0", "--stub-router", CRYPTO_KEY=new_key())
+    assert "auth_key" in line
