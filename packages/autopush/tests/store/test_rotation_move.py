@@ -12,6 +12,7 @@ from autopush.store.rotation import (
     move_late_messages,
     move_messages,
     move_user,
+    table_of_bridged_user,
 )
 from autopush.store.tables import message_table, router_table
 from autopush.webpush.notification import Notification
@@ -427,3 +428,71 @@ async def test_a_dropped_table_does_not_keep_a_message_from_being_removed(
     await engine.drop_table(OLD)
     await store.remove(UAID, row_of(notification))
     assert await stored(store.current) == []
+
+
+# ── users that never connect ────────────────────────────────────────────────────────────────────
+
+BRIDGED = "fedcba9876543210fedcba9876543210"
+
+
+async def bridged_user(store: PushStore, *channels: str, table: str = OLD) -> UserRecord:
+    await store.users.register(BRIDGED, "fcm", {"token": "t"}, table)
+    messages = await store.table(table)
+    if messages is not None:
+        for channel in channels:
+            await messages.add_channel(BRIDGED, channel)
+    found = await store.users.get(BRIDGED)
+    assert found is not None
+    return found
+
+
+async def test_a_bridged_user_gets_the_current_table_with_its_subscriptions(
+    store: PushStore,
+) -> None:
+    before = await bridged_user(store, CHANNEL, OTHER)
+    messages = await table_of_bridged_user(store, before)
+    assert messages is store.current
+    assert await messages.channels(BRIDGED) == {CHANNEL, OTHER}
+    after = await store.users.get(BRIDGED)
+    assert after is not None
+    assert after.current_month == NEW
+    assert (after.router_data, after.connected_at) == (before.router_data, before.connected_at)
+
+
+async def test_moving_a_bridged_user_again_keeps_what_was_added_meanwhile(
+    store: PushStore,
+) -> None:
+    before = await bridged_user(store, CHANNEL)
+    messages = await table_of_bridged_user(store, before)
+    assert messages is not None
+    await messages.add_channel(BRIDGED, OTHER)
+    for _ in range(2):  # with the record as it was read before the move
+        assert await table_of_bridged_user(store, before) is messages
+    assert await messages.channels(BRIDGED) == {CHANNEL, OTHER}
+
+
+async def test_a_bridged_user_of_the_current_table_stays_there_without_a_write(
+    store: PushStore,
+) -> None:
+    record = await bridged_user(store, CHANNEL, table=NEW)
+    assert await table_of_bridged_user(store, record) is store.current
+    assert await store.users.get(BRIDGED) == record
+
+
+@pytest.mark.parametrize("table", ["message_2025_01", "nonsense", ""])
+async def test_a_bridged_user_without_a_table_starts_with_no_subscriptions(
+    store: PushStore, table: str
+) -> None:
+    record = await bridged_user(store, table=table)
+    messages = await table_of_bridged_user(store, record)
+    assert messages is store.current
+    assert await messages.channels(BRIDGED) == frozenset()
+
+
+async def test_a_bridged_user_that_was_deleted_meanwhile_is_not_written_again(
+    store: PushStore,
+) -> None:
+    record = await bridged_user(store, CHANNEL)
+    await store.users.drop(BRIDGED)
+    assert await table_of_bridged_user(store, record) is None
+    assert await store.users.get(BRIDGED) is None

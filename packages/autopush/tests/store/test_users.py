@@ -150,3 +150,58 @@ async def test_with_a_key_uaids_are_hashed_in_every_table(engine: Engine) -> Non
     for table in (router_table("router"), message_table("message")):
         page = await (await engine.ensure_table(table)).scan()
         assert [len(str(item["uaid"])) for item in page.items] == [64]
+
+
+# ── users behind a bridge ───────────────────────────────────────────────────────────────────────
+
+
+async def bridged(store: PushStore) -> UserRecord:
+    assert await store.users.register(UAID, "fcm", {"token": "t", "creds": {"k": 1}}, "message")
+    return await known(store)
+
+
+async def test_an_update_of_a_registration_replaces_router_data_and_clears_the_failure(
+    store: PushStore,
+) -> None:
+    record = await bridged(store)
+    assert await store.users.set_critical_failure(record, "bad")
+    assert await store.users.update_registration(record, {"token": "new"})
+    updated = await known(store)
+    assert updated.router_data == {"token": "new"}
+    assert updated.critical_failure is None
+    assert updated.connected_at > record.connected_at  # in the same millisecond too
+    assert updated.current_month == record.current_month
+
+
+async def test_an_update_of_a_registration_that_has_changed_is_refused(store: PushStore) -> None:
+    record = await bridged(store)
+    assert await store.users.update_registration(record, {"token": "first"})
+    assert not await store.users.update_registration(record, {"token": "second"})
+    assert not await store.users.set_router_data(record, {"token": "third"})
+    assert (await known(store)).router_data == {"token": "first"}
+
+
+@pytest.mark.parametrize("changed", ["dropped", "moved", "of another type"])
+async def test_a_user_gets_another_table_only_while_it_has_the_one_that_was_read(
+    store: PushStore, router: TableHandle, changed: str
+) -> None:
+    record = await bridged(store)
+    if changed == "dropped":
+        await store.users.drop(UAID)
+    elif changed == "moved":
+        assert await store.users.set_table(record, "message_2026_12")
+    else:
+        await router.put({"uaid": UAID, "router_type": "apns", "connected_at": 1})
+    before = await router.get((UAID,))
+    assert not await store.users.set_table(record, "message_2026_11")
+    assert await router.get((UAID,)) == before
+
+
+async def test_a_user_whose_month_has_the_old_name_gets_another_table(
+    store: PushStore, router: TableHandle
+) -> None:
+    await router.put(
+        {"uaid": UAID, "router_type": "gcm", "connected_at": 1, "curmonth": "message_2016_01"}
+    )
+    assert await store.users.set_table(await known(store), "message_2026_11")
+    assert (await known(store)).current_month == "message_2026_11"

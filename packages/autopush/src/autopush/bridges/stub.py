@@ -1,4 +1,4 @@
-"""A bridge to nowhere, for tests and for people who develop clients: the router type `stub`.
+"""A bridge that delivers to nobody, for tests and for people who develop clients.
 
 The beginning of the device token says how every message to it ends:
 

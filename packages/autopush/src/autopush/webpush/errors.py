@@ -151,7 +151,9 @@ ERRORS: Final[Mapping[int, ErrorKind]] = _table(
         Errno.INVALID_ROUTER_TYPE,
         400,
         "Router type is invalid",
-        "Check the router type in the URL and that the body is a JSON object.",
+        "For a push: the bridge of this device is not available here. For the registration API: "
+        "check the router type and the application in the URL (with 301, use the one in Location), "
+        "and that the body is a JSON object with valid members.",
     ),
     ErrorKind(
         Errno.INVALID_AUTHENTICATION,
