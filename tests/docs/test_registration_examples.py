@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from autopush.web.registration import MAX_BODY, MAX_CHANNELS
+from autopush.web.registration import MAX_CHANNELS
+from autopush.web.registration_body import MAX_BODY
 from support.paths import ROOT
 from support.service import running_service
 

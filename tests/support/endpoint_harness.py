@@ -90,6 +90,7 @@ class Endpoint:
             registration=RegistrationHandler(
                 routers=bridges.routers,
                 store=harness.store,
+                nodes=harness.nodes,
                 tokens=self.tokens,
                 secrets=RegistrationSecrets(auth_keys),
             ),

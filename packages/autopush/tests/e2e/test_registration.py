@@ -153,6 +153,12 @@ async def test_a_web_push_user_registered_by_http_can_connect(
     assert notification["version"] == stored.message_id
     assert notification["channelID"] == reply["channelID"]
 
+    path = f"{url}/{reply['uaid']}/subscription/{reply['channelID']}"
+    secret = {"Authorization": f"Bearer {reply['secret']}"}
+    assert (await sender.request("DELETE", path, headers=secret)).status == 200
+    assert await agents[-1].closed() is not None
+    assert (await sender.push(reply["endpoint"])).document["errno"] == 106
+
 
 async def test_a_type_that_is_not_configured_is_400_108(
     sender: ApplicationServer, running: Service

@@ -4,16 +4,21 @@ import asyncio
 import json
 from collections.abc import Mapping
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 from uuid import UUID
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from autopush.bridges import RouterError
+from autopush.bridges import RouterData, RouterError
 from autopush.bridges.stub import RETRY_AFTER, StubRouter
 from autopush.net.http_messages import Response
 from autopush.store import PushStore, TablePlan
-from autopush.web.registration import MAX_BODY, MAX_CHANNELS
+from autopush.telemetry import logs
+from autopush.web.registration import MAX_CHANNELS
+from autopush.web.registration_body import MAX_BODY
 from autopush.webpush.errors import Errno
 from autopush.webpush.identifiers import dashed
 from autopush.webpush.registration_secret import RegistrationSecrets
@@ -219,6 +224,21 @@ async def test_an_update_of_a_connected_web_push_user_leaves_its_connection_on_r
     response = await client.ask("PUT", client.path, {"token": NEW_TOKEN})
     assert (response.status, json.loads(response.body)) == (200, {})
     assert await harness.record(client.uaid) == before
+
+
+@pytest.mark.parametrize(
+    ("method", "tail"),
+    [("POST", "/subscription"), ("DELETE", f"/subscription/{CHANNEL}"), ("DELETE", "")],
+)
+async def test_a_connected_web_push_user_is_disconnected_when_its_subscriptions_change(
+    endpoint: Endpoint, harness: Harness, method: str, tail: str
+) -> None:
+    client = Client(endpoint, "/v1/webpush/any/registration")
+    await client.register(channelID=CHANNEL)
+    await harness.identified(client.uaid)
+    record = await harness.record(client.uaid)
+    assert (await client.ask(method, client.path + tail)).status == 200
+    assert ("end", record.node_id, client.uaid, record.connected_at) in harness.nodes.calls
 
 
 # ── the other calls ─────────────────────────────────────────────────────────────────────────────
@@ -792,6 +812,89 @@ async def test_the_token_of_a_stub_device_says_how_a_push_ends(
         assert headers_of(response)["retry-after"] == str(RETRY_AFTER)
     assert harness.users() == ([] if status == 410 else [client.uaid])
     assert not stub.delivered
+
+
+class DefectiveRouter(StubRouter):
+    """Raises what no router should, at the method that the token names."""
+
+    def register(self, uaid: str, router_data: dict[str, Value], app_id: str) -> None:
+        super().register(uaid, router_data, app_id)
+        if router_data["token"] == "register":
+            raise KeyError(router_data["token"])
+
+    def amend_endpoint_response(self, response: dict[str, object], router_data: RouterData) -> None:
+        if router_data["token"] == "amendment":
+            raise KeyError(router_data["token"])
+
+    def application(self, router_data: RouterData) -> str:
+        if router_data["token"] == "application":
+            raise KeyError(router_data["token"])
+        return super().application(router_data)
+
+
+async def test_a_defect_of_a_router_is_500_999_and_its_text_is_not_logged(
+    harness: Harness, tmp_path: Path
+) -> None:
+    logs.configure(output=str(tmp_path / "log"))
+    client = Client(Endpoint(harness, routers={"stub": DefectiveRouter()}))
+    for token in ("register", "amendment"):
+        assert refusal(await client.ask("POST", REGISTRATION, {"token": token})) == (500, 999)
+        assert harness.users() == []
+    await client.register("application")
+    assert refusal(await client.ask("GET", client.path)) == (500, 999)
+    logs.shutdown()
+    lines = (tmp_path / "log").read_text().splitlines()
+    assert len(lines) == 3
+    for line in lines:
+        fields = json.loads(line)["Fields"]
+        assert fields.keys() == {"message", "level", "router", "error"}
+        assert (fields["router"], fields["error"]) == ("DefectiveRouter", "KeyError")
+
+
+async def test_a_message_table_that_was_dropped_is_503_once(
+    client: Client, harness: Harness
+) -> None:
+    await client.register()
+    await harness.engine.drop_table("message")
+    assert refusal(await client.ask("GET", client.path)) == (503, 202)
+    assert await client.channels() == []
+
+
+async def test_a_table_that_cannot_be_looked_for_is_503(client: Client, harness: Harness) -> None:
+    await client.register()
+    await harness.engine.drop_table("message")
+    harness.engine.fail("table_names", Unavailable("u"))
+    assert refusal(await client.ask("GET", client.path)) == (503, 202)
+
+
+JSON_VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=12),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner),
+    max_leaves=6,
+)
+MEMBERS = st.sampled_from(["token", "channelID", "key", "aps", "app_id", "creds", "other"])
+
+
+@given(
+    body=st.binary(max_size=40)
+    | st.dictionaries(MEMBERS, JSON_VALUES).map(lambda value: json.dumps(value).encode())
+)
+def test_no_body_makes_an_answer_that_is_not_documented(body: bytes) -> None:
+    async def ask() -> None:
+        harness = await Harness.open()
+        client = Client(Endpoint(harness, routers={"stub": StubRouter()}))
+        response = await client.ask("POST", REGISTRATION, body)
+        if response.status != 200:
+            assert refusal(response) in {(400, 108), (401, 109)}
+            assert harness.users() == []
+        await client.register()
+        for method, tail in (("PUT", ""), ("POST", "/subscription")):
+            response = await client.ask(method, client.path + tail, body)
+            if response.status != 200:
+                assert refusal(response) in {(400, 108), (401, 109)}
+        assert (await harness.record(client.uaid)).router_data
+
+    asyncio.run(ask())
 
 
 # ── months ──────────────────────────────────────────────────────────────────────────────────────

@@ -175,6 +175,7 @@ class EndpointService:
             registration=RegistrationHandler(
                 routers=self._bridges.routers,
                 store=shared.store,
+                nodes=shared.nodes,
                 tokens=shared.tokens,
                 secrets=RegistrationSecrets(shared.keys.auth),
             ),

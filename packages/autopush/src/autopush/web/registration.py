@@ -11,7 +11,8 @@ Rule: the secret is checked before anything that depends on whether the UAID exi
 a request is stored before its router has accepted it.
 """
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from typing import Final
 from urllib.parse import quote
 
@@ -21,26 +22,31 @@ from msgspec import Struct
 from autopush import responses
 from autopush.net.http_messages import Request, Response
 from autopush.protocol.rules import Rules
+from autopush.routing.nodes import Nodes
 from autopush.routing.router import Router, RouterData, RouterError
 from autopush.store import PushStore, UserRecord
 from autopush.store.messages import Messages
 from autopush.store.rotation import table_of_bridged_user
 from autopush.store.users import WEBPUSH
-from autopush.webpush.endpoint_token import EndpointTokens, decode_key
+from autopush.telemetry import logs
+from autopush.web.registration_body import (
+    MAX_BODY,
+    RegistrationBody,
+    invalid_member,
+    too_large,
+)
+from autopush.webpush.endpoint_token import EndpointTokens
 from autopush.webpush.errors import Errno, PushError
-from autopush.webpush.identifiers import canonical_uaid, canonical_uuid, dashed, new_uaid
+from autopush.webpush.identifiers import canonical_uaid, canonical_uuid, new_uaid
 from autopush.webpush.registration_secret import CHALLENGE, RegistrationSecrets
 from keytables import KeytablesError, SchemaError, TableNotFound, Value
 
-MAX_BODY: Final = 16 * 1024
-"""Bytes of a body, and of the router data that is stored, as JSON."""
+_log = logs.get(__name__)
+
 MAX_CHANNELS: Final = Rules().max_channels
 
 METHODS: Final = ("POST", "GET, POST, PUT, DELETE", "POST", "DELETE")
 """What a path takes, by its number of parts behind `registration`."""
-
-_NO_ROUTER_DATA: Final = frozenset({"app_id", "channelID", "creds", "key", "rel_channel"})
-"""Members of a body that are not stored: they say something else, or are the router's own."""
 
 
 class RegisteredUser(Struct, frozen=True):
@@ -62,11 +68,13 @@ class RegistrationHandler:
         *,
         routers: Mapping[str, Router],
         store: PushStore,
+        nodes: Nodes,
         tokens: EndpointTokens,
         secrets: RegistrationSecrets,
     ) -> None:
         self._routers = routers
         self._store = store
+        self._nodes = nodes
         self._tokens = tokens
         self._secrets = secrets
 
@@ -101,10 +109,10 @@ class RegistrationHandler:
                 case _, _, channel_id:
                     return await self._unsubscribe(user, _id_in_path(canonical_uuid(channel_id)))
             return responses.not_found()
-        except TableNotFound as error:
-            await self._store.is_gone(error.table)  # so that the next request looks for another
-            raise responses.storage_refusal(error) from error
         except KeytablesError as error:
+            if isinstance(error, TableNotFound):  # the next request is to look for another
+                with suppress(KeytablesError):
+                    await self._store.is_gone(error.table)
             raise responses.storage_refusal(error) from error
 
     # ── users ────────────────────────────────────────────────────────────────────────────────────
@@ -112,14 +120,10 @@ class RegistrationHandler:
     async def _register(
         self, request: Request, router_type: str, router: Router | None, app_id: str
     ) -> Response:
-        body = _members(request.body)
-        channel_id, key = _channel_id(body), _key(body)
+        body = RegistrationBody(request.body)
+        channel_id, key = body.channel_id(), body.key()
         uaid = new_uaid()
-        router_data = _accepted(router, uaid, _router_data(body), app_id)
-        messages = self._store.current
-        registered = self._store.users.register(uaid, router_type, router_data, messages.name)
-        await _stored(registered)
-        await messages.add_channel(uaid, channel_id)
+        router_data = _accepted(router, uaid, body.router_data(), app_id)
         reply: dict[str, object] = {
             "uaid": uaid,
             "uuid": uaid,
@@ -128,7 +132,11 @@ class RegistrationHandler:
             "secret": self._secrets.secret(uaid),
         }
         if router is not None:
-            router.amend_endpoint_response(reply, router_data)
+            with _report_defects(router):
+                router.amend_endpoint_response(reply, router_data)
+        messages = self._store.current
+        await _stored(self._store.users.register(uaid, router_type, router_data, messages.name))
+        await messages.add_channel(uaid, channel_id)
         return responses.json(200, reply)
 
     async def _authorized(
@@ -154,7 +162,8 @@ class RegistrationHandler:
         if router is None:
             messages = await self._store.messages_of(record)  # it moves when it connects
         else:
-            application = router.application(record.router_data or {})
+            with _report_defects(router):
+                application = router.application(record.router_data or {})
             if application not in ("", app_id):
                 raise self._moved(router_type, application, parts)
             messages = await table_of_bridged_user(self._store, record)
@@ -177,10 +186,10 @@ class RegistrationHandler:
         )
 
     async def _update(self, user: RegisteredUser, app_id: str, request: Request) -> Response:
-        body = _members(request.body)
+        body = RegistrationBody(request.body)
         if user.router is not None:
             record = user.record
-            merged = {**(record.router_data or {}), **_router_data(body)}
+            merged = {**(record.router_data or {}), **body.router_data()}
             router_data = _accepted(user.router, record.uaid, merged, app_id)
             await _stored(self._store.users.update_registration(record, router_data))
         return responses.json(200, {})
@@ -188,7 +197,16 @@ class RegistrationHandler:
     async def _drop(self, user: RegisteredUser) -> Response:
         if not await self._store.drop_user(user.record):
             raise _changed()
+        await self._end_session(user)
         return responses.json(200, {})
+
+    async def _end_session(self, user: RegisteredUser) -> None:
+        """Disconnect a user that is connected by WebSocket: its session does not know what was
+        changed here. When it connects again, it does.
+        """
+        record = user.record
+        if user.router is None and record.node_id is not None:
+            await self._nodes.end_duplicate(record.node_id, record.uaid, record.connected_at)
 
     # ── subscriptions ────────────────────────────────────────────────────────────────────────────
 
@@ -198,13 +216,14 @@ class RegistrationHandler:
         return responses.json(200, {"uaid": uaid, "uid": uaid, "channelIDs": channels})
 
     async def _subscribe(self, user: RegisteredUser, request: Request) -> Response:
-        body = _members(request.body)
-        channel_id, key = _channel_id(body), _key(body)
+        body = RegistrationBody(request.body)
+        channel_id, key = body.channel_id(), body.key()
         uaid = user.record.uaid
         channels = await user.messages.channels(uaid)
         if len(channels) >= MAX_CHANNELS and channel_id not in channels:
-            raise _invalid("channelID", f"the user has {MAX_CHANNELS} subscriptions already")
+            raise invalid_member("channelID", f"the user has {MAX_CHANNELS} subscriptions already")
         await self._in_its_table(user, lambda table: table.add_channel(uaid, channel_id))
+        await self._end_session(user)
         endpoint = self._tokens.url(uaid, channel_id, key)
         return responses.json(200, {"channelID": channel_id, "endpoint": endpoint})
 
@@ -213,6 +232,7 @@ class RegistrationHandler:
         removed = await self._in_its_table(user, lambda t: t.remove_channel(uaid, channel_id))
         if not removed:
             raise PushError(Errno.INVALID_SUBSCRIPTION, "Invalid endpoint.")
+        await self._end_session(user)
         return responses.json(200, {})
 
     async def _in_its_table(
@@ -232,54 +252,7 @@ class RegistrationHandler:
         return result
 
 
-# ── bodies and paths ─────────────────────────────────────────────────────────────────────────────
-
-
-def _members(body: bytes) -> dict[str, Value]:
-    """The members of a body; an empty one has none.
-
-    :raises PushError: 400/108, not a JSON object; 413/104
-    """
-    if len(body) > MAX_BODY:
-        raise _too_large()
-    if not body:
-        return {}
-    try:
-        members = orjson.loads(body)
-    except orjson.JSONDecodeError:
-        members = None
-    if not isinstance(members, dict):
-        raise PushError.invalid(Errno.INVALID_ROUTER_TYPE, "the body: expected a JSON object")
-    return members
-
-
-def _router_data(body: Mapping[str, Value]) -> dict[str, Value]:
-    return {name: value for name, value in body.items() if name not in _NO_ROUTER_DATA}
-
-
-def _channel_id(body: Mapping[str, Value]) -> str:
-    """The channel id of a body, or a new one.
-
-    :raises PushError: 400/108, it is no UUID
-    """
-    given = body.get("channelID")
-    if given is None:
-        return dashed(new_uaid())
-    channel_id = canonical_uuid(given)
-    if channel_id is None:
-        raise _invalid("channelID", "expected a UUID")
-    return channel_id
-
-
-def _key(body: Mapping[str, Value]) -> bytes | None:
-    """The key of the application server that the endpoint is restricted to.
-
-    :raises PushError: 400/108, it is not base64url
-    """
-    try:
-        return decode_key(body.get("key"))
-    except ValueError as error:
-        raise _invalid("key", str(error)) from None
+# ── refusals ─────────────────────────────────────────────────────────────────────────────────────
 
 
 def _id_in_path(canonical: str | None) -> str:
@@ -298,7 +271,8 @@ def _accepted(
     if router is None:
         return {}
     try:
-        router.register(uaid, router_data, app_id)
+        with _report_defects(router):
+            router.register(uaid, router_data, app_id)
     except RouterError as error:
         if error.status != 401:
             raise
@@ -306,8 +280,23 @@ def _accepted(
         headers.append(CHALLENGE)
         raise PushError(error.errno, error.message, status=401, headers=headers) from error
     if len(orjson.dumps(router_data, default=str)) > MAX_BODY:
-        raise _too_large()
+        raise too_large()
     return router_data
+
+
+@contextmanager
+def _report_defects(router: Router) -> Iterator[None]:
+    """Whatever a router raises that is no refusal is a defect of it: 500/999. The text is not
+    logged, since it may repeat a token.
+    """
+    try:
+        yield
+    except PushError:
+        raise
+    except Exception as error:  # noqa: BLE001 - routers of other packages may raise anything
+        name, kind = type(router).__qualname__, type(error).__name__
+        _log.error("A router has a defect", router=name, error=kind)
+        raise PushError(Errno.UNKNOWN, "The router failed") from None
 
 
 async def _stored(written: Awaitable[bool]) -> None:
@@ -325,17 +314,6 @@ async def _stored(written: Awaitable[bool]) -> None:
         ) from error
     if not was_written:
         raise _changed()
-
-
-def _invalid(field: str, complaint: str) -> PushError:
-    text = complaint if complaint.startswith(f"{field}:") else f"{field}: {complaint}"
-    return PushError.invalid(Errno.INVALID_ROUTER_TYPE, text, errors={field: [complaint]})
-
-
-def _too_large() -> PushError:
-    return PushError.invalid(
-        Errno.PAYLOAD_TOO_LARGE, f"the body: it may have {MAX_BODY} bytes, stored data included"
-    )
 
 
 def _gone() -> PushError:
