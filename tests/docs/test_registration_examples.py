@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from autopush.bridges.stub import RETRY_AFTER
 from autopush.web.registration import MAX_CHANNELS
 from autopush.web.registration_body import MAX_BODY
 from support.paths import ROOT
@@ -45,3 +46,4 @@ def test_the_commands_of_the_page_work_against_the_stub_router(tmp_path: Path) -
 def test_the_limits_of_the_page_are_those_of_the_code() -> None:
     assert f"at most {MAX_BODY // 1024} KiB" in SECTION
     assert f"at most {MAX_CHANNELS:,} subscriptions" in SECTION
+    assert f"`Retry-After: {RETRY_AFTER}`" in PAGE

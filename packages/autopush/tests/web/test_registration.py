@@ -840,14 +840,15 @@ async def test_a_defect_of_a_router_is_500_999_and_its_text_is_not_logged(
     for token in ("register", "amendment"):
         assert refusal(await client.ask("POST", REGISTRATION, {"token": token})) == (500, 999)
         assert harness.users() == []
-    await client.register("application")
+    endpoint_url = (await client.register("application"))["endpoint"]
     assert refusal(await client.ask("GET", client.path)) == (500, 999)
+    assert refusal(await client.push(endpoint_url)) == (500, 999)
     logs.shutdown()
     lines = (tmp_path / "log").read_text().splitlines()
-    assert len(lines) == 3
+    assert len(lines) == 4
     for line in lines:
         fields = json.loads(line)["Fields"]
-        assert fields.keys() == {"message", "level", "router", "error"}
+        assert fields.keys() == {"message", "level", "router", "error", "at"}
         assert (fields["router"], fields["error"]) == ("DefectiveRouter", "KeyError")
 
 

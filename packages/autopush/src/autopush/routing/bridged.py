@@ -9,7 +9,8 @@ Rule: a record whose type this node does not serve stays as it is: another node 
 
 import asyncio
 import traceback
-from collections.abc import Awaitable, Mapping
+from collections.abc import Awaitable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
@@ -75,7 +76,8 @@ class Bridges:
         :raises PushError: it was not delivered
         """
         record, router = user.record, user.router
-        key = record.router_type, router.application(record.router_data or {})
+        with report_defects(router):
+            key = record.router_type, router.application(record.router_data or {})
         circuit = self._circuits.get(key)
         if circuit is None:
             if len(self._circuits) >= MAX_CIRCUITS:  # only with applications nobody configured
@@ -195,6 +197,18 @@ class Circuit:
     def _worked(self) -> None:
         self._failures = 0
         self._opened_at = None
+
+
+@contextmanager
+def report_defects(router: Router) -> Iterator[None]:
+    """For calls of a router that do not wait: whatever it raises but a refusal is 500/999."""
+    try:
+        yield
+    except PushError:
+        raise
+    except Exception as error:  # noqa: BLE001 - routers of other packages may raise anything
+        _log_defect(router, error)
+        raise RouterError(Errno.UNKNOWN, "The router failed") from None
 
 
 def _log_defect(router: Router, error: Exception) -> None:

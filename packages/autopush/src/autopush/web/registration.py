@@ -11,8 +11,8 @@ Rule: the secret is checked before anything that depends on whether the UAID exi
 a request is stored before its router has accepted it.
 """
 
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import suppress
 from typing import Final
 from urllib.parse import quote
 
@@ -22,13 +22,13 @@ from msgspec import Struct
 from autopush import responses
 from autopush.net.http_messages import Request, Response
 from autopush.protocol.rules import Rules
+from autopush.routing.bridged import report_defects
 from autopush.routing.nodes import Nodes
 from autopush.routing.router import Router, RouterData, RouterError
 from autopush.store import PushStore, UserRecord
 from autopush.store.messages import Messages
 from autopush.store.rotation import table_of_bridged_user
 from autopush.store.users import WEBPUSH
-from autopush.telemetry import logs
 from autopush.web.registration_body import (
     MAX_BODY,
     RegistrationBody,
@@ -40,8 +40,6 @@ from autopush.webpush.errors import Errno, PushError
 from autopush.webpush.identifiers import canonical_uaid, canonical_uuid, new_uaid
 from autopush.webpush.registration_secret import CHALLENGE, RegistrationSecrets
 from keytables import KeytablesError, SchemaError, TableNotFound, Value
-
-_log = logs.get(__name__)
 
 MAX_CHANNELS: Final = Rules().max_channels
 
@@ -132,7 +130,7 @@ class RegistrationHandler:
             "secret": self._secrets.secret(uaid),
         }
         if router is not None:
-            with _report_defects(router):
+            with report_defects(router):
                 router.amend_endpoint_response(reply, router_data)
         messages = self._store.current
         await _stored(self._store.users.register(uaid, router_type, router_data, messages.name))
@@ -162,7 +160,7 @@ class RegistrationHandler:
         if router is None:
             messages = await self._store.messages_of(record)  # it moves when it connects
         else:
-            with _report_defects(router):
+            with report_defects(router):
                 application = router.application(record.router_data or {})
             if application not in ("", app_id):
                 raise self._moved(router_type, application, parts)
@@ -271,7 +269,7 @@ def _accepted(
     if router is None:
         return {}
     try:
-        with _report_defects(router):
+        with report_defects(router):
             router.register(uaid, router_data, app_id)
     except RouterError as error:
         if error.status != 401:
@@ -282,21 +280,6 @@ def _accepted(
     if len(orjson.dumps(router_data, default=str)) > MAX_BODY:
         raise too_large()
     return router_data
-
-
-@contextmanager
-def _report_defects(router: Router) -> Iterator[None]:
-    """Whatever a router raises that is no refusal is a defect of it: 500/999. The text is not
-    logged, since it may repeat a token.
-    """
-    try:
-        yield
-    except PushError:
-        raise
-    except Exception as error:  # noqa: BLE001 - routers of other packages may raise anything
-        name, kind = type(router).__qualname__, type(error).__name__
-        _log.error("A router has a defect", router=name, error=kind)
-        raise PushError(Errno.UNKNOWN, "The router failed") from None
 
 
 async def _stored(written: Awaitable[bool]) -> None:
