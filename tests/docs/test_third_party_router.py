@@ -6,7 +6,6 @@ import os
 import re
 import subprocess
 import sys
-import time
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -14,11 +13,6 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from autopush.service.storage import open_store
-from autopush.settings import Settings
-from autopush.webpush.endpoint_token import EndpointTokens
-from autopush.webpush.identifiers import new_uaid
-from autopush.webpush.keyring import KeyRing
 from support.application_server import AESGCM, ApplicationServer, application_server
 from support.paths import ROOT
 from support.service import Service, refusal, service
@@ -82,16 +76,15 @@ async def webhook() -> AsyncIterator[Webhook]:
     await runner.cleanup()
 
 
-async def register(running: Service, token: str) -> str:
+async def register(running: Service, sender: ApplicationServer, token: str) -> str:
     """Register a device for the router `webhook`; returns its endpoint."""
-    store = await open_store(Settings(data=running.data), time.time)
-    uaid = new_uaid()
-    data = {"token": token, "app_id": "home"}
-    assert await store.users.register(uaid, "webhook", data, store.current.name)
-    await store.close()
-    lines = (running.data / "keys" / "crypto_key").read_text().splitlines()
-    ring = KeyRing([line for line in lines if not line.startswith("#")])
-    return EndpointTokens(ring, running.endpoint).url(uaid, CHANNEL, None)
+    url = f"{running.endpoint}/v1/webhook/home/registration"
+    body = json.dumps({"token": token, "channelID": CHANNEL}).encode()
+    answer = await sender.request("POST", url, body=body)
+    assert answer.status == 200, answer
+    endpoint = answer.document["endpoint"]
+    assert isinstance(endpoint, str)
+    return endpoint
 
 
 async def push(sender: ApplicationServer, endpoint: str) -> tuple[int, int | None]:
@@ -109,7 +102,7 @@ async def test_the_router_of_the_page_takes_messages_to_its_devices(
         service(tmp_path, "--routers", configuration, **variables) as running,
         application_server() as sender,
     ):
-        endpoint = await register(running, "kitchen-light")
+        endpoint = await register(running, sender, "kitchen-light")
         assert await push(sender, endpoint) == (201, None)
         [(authorization, document)] = webhook.received
         assert authorization == f"Bearer {KEY}"
