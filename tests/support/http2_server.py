@@ -99,6 +99,7 @@ class ProviderServer:
     """Serves a handler. `connections` and `pings`: how many there were so far."""
 
     handler: Handler
+    port: int = 0
     connections: int = 0
     pings: int = 0
     open: "set[_Http2 | _Http1]" = field(default_factory=set)
@@ -108,7 +109,8 @@ class ProviderServer:
         """Listen on loopback; returns the port. `context` gets its ALPN protocols here."""
         context.set_alpn_protocols(["h2", "http/1.1"])
         self._server = await asyncio.start_server(self._serve, "127.0.0.1", port, ssl=context)
-        return int(self._server.sockets[0].getsockname()[1])
+        self.port = int(self._server.sockets[0].getsockname()[1])
+        return self.port
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         number, self.connections = self.connections, self.connections + 1

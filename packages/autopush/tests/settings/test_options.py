@@ -57,7 +57,7 @@ SAMPLES = {
     "TEXT": "words",
     "DIR": "/srv/autopush",
     "BYTES": "5630",
-    "SECONDS": "60",
+    "SECONDS": "90",
     "NAME": "router_2",
     "KEY": KEY,
     "BOOLEAN": "true",

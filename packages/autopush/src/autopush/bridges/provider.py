@@ -22,6 +22,10 @@ MAX_REPLY: Final = 65_536
 DEFAULT_RETRY: Final = 60
 """Seconds, where a provider is overloaded and does not say how long it will be."""
 LONGEST_RETRY: Final = 3600
+IDLE_TIMEOUT: Final = 60.0
+"""Seconds that an idle connection is kept, where requests are sent again."""
+
+_BROKEN: Final = (httpx.ReadError, httpx.WriteError, httpx.RemoteProtocolError)
 
 
 class Reply(Struct, frozen=True):
@@ -35,16 +39,23 @@ class Reply(Struct, frozen=True):
 class Provider:
     """One provider's API, over a pool of connections that is kept open.
 
-    `timeout`: seconds for each step of a request; `max_connections`: of the pool.
+    `timeout`: seconds for each step of a request; `max_connections`: of the pool. `reconnect`: send
+    a request once more where the connection broke before the response began, as it does when the
+    provider closes one that was kept open. What was sent may then arrive twice.
     """
 
-    def __init__(self, *, timeout: float = 3.0, max_connections: int = 20) -> None:
+    def __init__(
+        self, *, timeout: float = 3.0, max_connections: int = 20, reconnect: bool = False
+    ) -> None:
+        self._attempts = 2 if reconnect else 1
         self._client = httpx.AsyncClient(
             http2=True,
             timeout=timeout,
             follow_redirects=False,
             limits=httpx.Limits(
-                max_connections=max_connections, max_keepalive_connections=max_connections
+                max_connections=max_connections,
+                max_keepalive_connections=max_connections,
+                keepalive_expiry=IDLE_TIMEOUT if reconnect else 5.0,
             ),
         )
 
@@ -64,25 +75,30 @@ class Provider:
         sent = dict(headers)
         if content is not None:
             sent["Content-Type"] = "application/json"
-        try:
-            async with self._client.stream(
-                "POST", url, headers=sent, content=content, data=form
-            ) as response:
-                body = bytearray()
-                async for piece in response.aiter_bytes():
-                    body += piece
-                    if len(body) > MAX_REPLY:
-                        body.clear()
-                        break
-        except httpx.ConnectTimeout:
-            raise _unreachable() from None
-        except httpx.TimeoutException:
-            raise RouterError(
-                Errno.BRIDGE_TIMEOUT, "The bridge did not answer in time", is_outage=True
-            ) from None
-        except (httpx.HTTPError, httpx.InvalidURL):
-            raise _unreachable() from None
-        return Reply(response.status_code, response.headers, _document(bytes(body)))
+        attempts_left = self._attempts
+        while True:
+            attempts_left -= 1
+            body, has_begun = bytearray(), False
+            try:
+                async with self._client.stream(
+                    "POST", url, headers=sent, content=content, data=form
+                ) as response:
+                    has_begun = True
+                    async for piece in response.aiter_bytes():
+                        body += piece
+                        if len(body) > MAX_REPLY:
+                            body.clear()
+                            break
+                return Reply(response.status_code, response.headers, _document(bytes(body)))
+            except httpx.ConnectTimeout:
+                raise _unreachable() from None
+            except httpx.TimeoutException:
+                raise RouterError(
+                    Errno.BRIDGE_TIMEOUT, "The bridge did not answer in time", is_outage=True
+                ) from None
+            except (httpx.HTTPError, httpx.InvalidURL) as error:
+                if has_begun or not attempts_left or not isinstance(error, _BROKEN):
+                    raise _unreachable() from None
 
     async def close(self) -> None:
         """Close all connections."""

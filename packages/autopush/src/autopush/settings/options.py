@@ -252,6 +252,29 @@ class Settings:
         default_text="none",
         secret=True,
     )
+    fcm_creds: Objects = BRIDGES.option(
+        None,
+        "applications on Android: their ids, each with projectid and auth, the file of a service "
+        "account or its JSON; puts the bridge to FCM into service",
+        default_text="none",
+        secret=True,
+        bridge="fcm",
+    )
+    fcm_ttl: Annotated[int, whole_number(0, 2_419_200, "SECONDS")] = BRIDGES.option(
+        60, "shortest time in seconds that FCM is to keep a message"
+    )
+    fcm_dryrun: bool = BRIDGES.option(False, "have FCM check messages without delivering them")
+    fcm_version: Annotated[int, whole_number(0, 1, "1|0")] = BRIDGES.option(
+        1, "API of FCM: 1 is HTTP v1; 0 is the legacy API, which Google has switched off"
+    )
+    fcm_priority: Annotated[str, choice("high", "normal")] = BRIDGES.option(
+        "high",
+        "priority on Android of messages whose Urgency is normal or absent; normal ones may wait "
+        "until the device is used",
+    )
+    fcm_endpoint: HttpUrl = BRIDGES.option(
+        "https://fcm.googleapis.com", "base URL of FCM, to be changed in tests only"
+    )
 
     data: Path = STORAGE.option(
         NO_FOLDER,

@@ -1,0 +1,112 @@
+"""OAuth access tokens, which a provider issues for a limited time.
+
+Rule: a token is fetched by one request at a time, however many notifications wait for it, and ahead
+of its expiry: while the old one is valid, none waits, and a failure costs none.
+"""
+
+import asyncio
+import contextlib
+from collections.abc import Awaitable, Callable
+from typing import Final
+
+from msgspec import Struct
+
+from autopush.clock import Clock
+from autopush.routing.router import RouterError
+from autopush.telemetry import logs
+from autopush.webpush.errors import Errno
+
+AHEAD: Final = 300.0
+"""Seconds before expiry at which a token is replaced; less for those of under 20 minutes."""
+LEAST_VALIDITY: Final = 10.0
+"""Seconds a token must still be valid to be handed out; less for those of under 100 seconds."""
+PAUSE: Final = 10.0
+"""Seconds from a failed replacement to the next one, while the old token is valid."""
+FETCH_TIMEOUT: Final = 10.0
+
+_log = logs.get(__name__)
+
+
+class Grant(Struct, frozen=True):
+    """A token as it is issued. `lifetime`: seconds."""
+
+    token: str
+    lifetime: float
+
+    # Without the token, which a log of this object would show.
+    def __repr__(self) -> str:
+        return f"Grant(lifetime={self.lifetime})"
+
+
+class TokenCache:
+    """The current token of one account. `account` names it in logs; `fetch` asks for a new one."""
+
+    def __init__(self, account: str, fetch: Callable[[], Awaitable[Grant]], clock: Clock) -> None:
+        self._account = account
+        self._fetch = fetch
+        self._clock = clock
+        self._token = ""
+        self._replace_at = 0.0
+        self._expires_at = 0.0
+        self._replacement: asyncio.Task[str | RouterError] | None = None
+
+    async def get(self, *, refused: str | None = None) -> str:
+        """A valid token. `refused`: one that the provider does not accept any more.
+
+        :raises RouterError: there is none, and none was issued
+        """
+        now = self._clock()
+        if now < self._expires_at and self._token != refused:
+            if now >= self._replace_at:
+                self._replace()
+            return self._token
+        # The others need it too, if the notification that began this gives up.
+        result = await asyncio.shield(self._replace())
+        if isinstance(result, RouterError):
+            # For each one that waits: a raised error belongs to one task.
+            raise RouterError(
+                result.errno,
+                result.message,
+                status=result.status,
+                headers=result.headers,
+                is_outage=result.is_outage,
+            )
+        return result
+
+    async def close(self) -> None:
+        """End a request that is under way."""
+        if self._replacement is not None:
+            self._replacement.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await self._replacement
+
+    def _replace(self) -> "asyncio.Task[str | RouterError]":
+        if self._replacement is None:
+            self._replacement = asyncio.create_task(self._run_replacement())
+        return self._replacement
+
+    async def _run_replacement(self) -> str | RouterError:
+        """The new token, or why there is none: a result, since perhaps no one waits for it."""
+        try:
+            async with asyncio.timeout(FETCH_TIMEOUT):
+                grant = await self._fetch()
+        except TimeoutError:
+            return self._failed(
+                RouterError(
+                    Errno.BRIDGE_TIMEOUT, "The bridge did not answer in time", is_outage=True
+                )
+            )
+        except RouterError as error:
+            return self._failed(error)
+        finally:
+            self._replacement = None
+        expires_at = self._clock() + grant.lifetime
+        self._token = grant.token
+        self._expires_at = expires_at - min(LEAST_VALIDITY, grant.lifetime / 10)
+        self._replace_at = expires_at - min(AHEAD, grant.lifetime / 4)
+        return grant.token
+
+    def _failed(self, error: RouterError) -> RouterError:
+        self._replace_at = self._clock() + PAUSE
+        _log.warning("No access token was issued", account=self._account, errno=error.errno)
+        return error

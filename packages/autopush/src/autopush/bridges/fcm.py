@@ -1,0 +1,279 @@
+"""FCM, Firebase Cloud Messaging: the HTTP v1 API, for applications on Android.
+
+Each application of the option `fcm_creds` has a Firebase project and a service account. What FCM
+answers, and what becomes of it; `errorCode` in `error.details`, else `error.status`:
+
+    200 with a message name              201 to the sender
+    404, NOT_FOUND, UNREGISTERED         410/106, the user is dropped
+    INVALID_ARGUMENT, of the token       410/106, the user is dropped
+    SENDER_ID_MISMATCH (403)             410/105, the user stays
+    QUOTA_EXCEEDED (429), 429            503/201 with Retry-After
+    UNAVAILABLE (503), 503               503/201 with Retry-After
+    401 UNAUTHENTICATED                  once more with a new access token, then 502/901
+    THIRD_PARTY_AUTH_ERROR (401)         502/901: of APNs or a browser, not of our access token
+    403 otherwise                        502/901: the account may not send, or the API is off
+    INVALID_ARGUMENT otherwise, 4xx      502/999: not a fault of the device or of FCM
+    INTERNAL, 5xx, 3xx, what is no JSON  502/902
+    no connection, no whole answer       502/902, and 502/903 when it takes too long
+
+Rule: a user is dropped only where FCM itself says in its own form that the device is gone. A 404
+page of something else, as behind a wrong `fcm_endpoint`, drops no one; neither does a sender id
+that does not match, since a wrong project in the settings looks the same for every user.
+
+Source: firebase.google.com/docs/reference/fcm/rest/v1, the pages "Method: projects.messages.send"
+and "ErrorCode".
+"""
+
+from collections.abc import Mapping
+from importlib import import_module
+from typing import Final, cast
+from urllib.parse import quote
+
+import orjson
+from msgspec import Struct
+
+from autopush.bridges.access_token import TokenCache
+from autopush.bridges.payload import (
+    bridge_ttl,
+    check_size,
+    check_token,
+    device_token,
+    message_data,
+)
+from autopush.bridges.provider import Provider, Reply, retry_after
+from autopush.bridges.service_account import ServiceAccount, read_key
+from autopush.clock import Clock
+from autopush.routing.router import Router, RouterData, RouterError, RouterResponse
+from autopush.settings import Settings, StartupError
+from autopush.store.users import UserRecord
+from autopush.telemetry import logs
+from autopush.webpush.errors import Errno
+from autopush.webpush.notification import Notification
+from keytables import Value
+
+SCOPE: Final = "https://www.googleapis.com/auth/firebase.messaging"
+MAX_DATA: Final = 4096
+"""Bytes of the JSON of `data`."""
+
+_PRIORITIES: Final = {"very-low": "NORMAL", "low": "NORMAL", "high": "HIGH"}
+_KNOWN: Final = frozenset(
+    {
+        "INTERNAL",
+        "INVALID_ARGUMENT",
+        "PERMISSION_DENIED",
+        "SENDER_ID_MISMATCH",
+        "THIRD_PARTY_AUTH_ERROR",
+        "UNAUTHENTICATED",
+    }
+)
+"""Reasons that are logged as they are; any other text could hold anything."""
+_log = logs.get(__name__)
+
+
+class FcmApplication(Struct, frozen=True):
+    """An application and where its messages are sent."""
+
+    url: str
+    tokens: TokenCache
+
+
+class FcmRouter(Router):
+    """`shortest_ttl`: seconds; `priority`: HIGH or NORMAL, of messages of normal urgency;
+    `dry_run`: FCM checks messages and does not deliver them.
+    """
+
+    def __init__(
+        self,
+        applications: Mapping[str, FcmApplication],
+        messages: Provider,
+        oauth: Provider,
+        clock: Clock,
+        *,
+        shortest_ttl: int,
+        priority: str,
+        dry_run: bool,
+    ) -> None:
+        self._applications = applications
+        self._messages = messages
+        self._oauth = oauth
+        self._clock = clock
+        self._shortest_ttl = shortest_ttl
+        self._priority = priority
+        self._dry_run = dry_run
+
+    def register(self, uaid: str, router_data: dict[str, Value], app_id: str) -> None:  # noqa: ARG002
+        """Take a token for a configured application.
+
+        :raises RouterError: 401/109 or 400/108, the token; 410/105, the application
+        """
+        check_token(router_data)
+        if app_id not in self._applications:
+            raise RouterError(Errno.ENDPOINT_UNAVAILABLE, "Invalid SenderID")
+        router_data["app_id"] = app_id
+
+    def amend_endpoint_response(self, response: dict[str, object], router_data: RouterData) -> None:
+        """Add the id of the application."""
+        response["senderid"] = self.application(router_data)
+
+    def application(self, router_data: RouterData) -> str:
+        """`app_id`, or `creds.senderID` in records of 1.33."""
+        app_id, credentials = router_data.get("app_id"), router_data.get("creds")
+        if app_id is None and isinstance(credentials, Mapping):
+            app_id = credentials.get("senderID")
+        return app_id if isinstance(app_id, str) else ""
+
+    async def route_notification(
+        self, notification: Notification, record: UserRecord
+    ) -> RouterResponse:
+        """Send it; see the table above.
+
+        :raises RouterError: FCM did not take it, or it is too large, or the record says too little
+        """
+        token = device_token(record)
+        app_id = self.application(record.router_data or {})
+        application = self._applications.get(app_id)
+        if application is None:
+            raise RouterError(
+                Errno.INVALID_SUBSCRIPTION,
+                "The application of this device is not configured here",
+                status=400,
+            )
+        data = message_data(notification)
+        check_size(len(orjson.dumps(data)), MAX_DATA)
+        ttl = bridge_ttl(notification, self._shortest_ttl)
+        priority = _PRIORITIES.get(notification.urgency or "", self._priority)
+        android = {"ttl": f"{ttl}s", "priority": priority, "data": data}
+        message: dict[str, object] = {"message": {"token": token, "android": android}}
+        if self._dry_run:
+            message["validate_only"] = True
+        reply = await self._send(application, message)
+        if reply.status == 200 and isinstance(reply.document.get("name"), str):
+            return RouterResponse(headers=(("TTL", str(ttl)),))
+        raise self._refusal(app_id, reply)
+
+    async def _send(self, application: FcmApplication, message: dict[str, object]) -> Reply:
+        token = await application.tokens.get()
+        reply = await self._post(application, token, message)
+        if reply.status == 401 and _reason(reply) != "THIRD_PARTY_AUTH_ERROR":
+            token = await application.tokens.get(refused=token)
+            reply = await self._post(application, token, message)
+        return reply
+
+    async def _post(
+        self, application: FcmApplication, token: str, message: dict[str, object]
+    ) -> Reply:
+        headers = {"Authorization": f"Bearer {token}"}
+        return await self._messages.post(application.url, headers=headers, json=message)
+
+    def _refusal(self, app_id: str, reply: Reply) -> RouterError:
+        reason, status = _reason(reply), reply.status
+        if (
+            reason in ("UNREGISTERED", "NOT_FOUND")
+            or (status == 404 and reason)
+            or (reason == "INVALID_ARGUMENT" and _is_about_token(reply))
+        ):
+            return RouterError.unregistered()
+        if status in (429, 503) or reason in ("QUOTA_EXCEEDED", "UNAVAILABLE"):
+            return RouterError.retry_after(
+                retry_after(reply.headers, self._clock()), "The bridge of this device is overloaded"
+            )
+        _log.warning(
+            "FCM did not take a message",
+            application=app_id,
+            status=status,
+            reason=reason if reason in _KNOWN else "unknown",
+        )
+        if reason == "SENDER_ID_MISMATCH":
+            return RouterError(
+                Errno.ENDPOINT_UNAVAILABLE, "The token of this device is of another sender"
+            )
+        if status in (401, 403):
+            return RouterError(
+                Errno.BRIDGE_REFUSED,
+                "The bridge does not accept the credentials of this service",
+                is_outage=reason != "THIRD_PARTY_AUTH_ERROR",
+            )
+        if 400 <= status < 500 and reason:
+            return RouterError(Errno.UNKNOWN, "The bridge did not take the message", status=502)
+        return RouterError(
+            Errno.BRIDGE_UNREACHABLE, "The bridge of this device does not work", is_outage=True
+        )
+
+    async def close(self) -> None:
+        """Close the connections and give up renewals of access tokens."""
+        for application in self._applications.values():
+            await application.tokens.close()
+        await self._oauth.close()
+        await self._messages.close()
+
+
+def create(settings: Settings, clock: Clock) -> Router:
+    """The router of the configured API: HTTP v1, or the legacy one.
+
+    :raises StartupError: an application's credentials are wrong
+    """
+    if settings.fcm_version == 0:
+        legacy = import_module("autopush.bridges.fcm_legacy")
+        return cast(Router, legacy.create(settings, clock))
+    if not settings.fcm_creds:
+        raise StartupError("fcm_creds: HTTP v1, the API of fcm_version 1, needs a service account")
+    messages, oauth = Provider(reconnect=True), Provider(max_connections=4)
+    applications = {}
+    for app_id, members in settings.fcm_creds.items():
+        try:
+            key = read_key(members.get("auth") or members.get("credential"))
+            project = members.get("projectid") or members.get("project_id") or key.get("project_id")
+            if not isinstance(project, str) or not project:
+                raise ValueError("no projectid is named")
+            account = ServiceAccount(key, SCOPE, oauth, clock)
+        except ValueError as error:
+            raise StartupError(f"fcm_creds: {app_id}: {error}") from None
+        url = f"{settings.fcm_endpoint}/v1/projects/{quote(project, safe='')}/messages:send"
+        applications[app_id] = FcmApplication(url, TokenCache(project, account.fetch, clock))
+    return FcmRouter(
+        applications,
+        messages,
+        oauth,
+        clock,
+        shortest_ttl=settings.fcm_ttl,
+        priority=settings.fcm_priority.upper(),
+        dry_run=settings.fcm_dryrun,
+    )
+
+
+def _error(reply: Reply) -> Mapping[str, object]:
+    error = reply.document.get("error")
+    return error if isinstance(error, dict) else {}
+
+
+def _details(reply: Reply) -> list[Mapping[str, object]]:
+    details = _error(reply).get("details")
+    return [each for each in details if isinstance(each, dict)] if isinstance(details, list) else []
+
+
+def _reason(reply: Reply) -> str:
+    """FCM's own code, else the one that all APIs of Google have; empty if it is no such error."""
+    codes = [each.get("errorCode") for each in _details(reply)]
+    for code in (*codes, _error(reply).get("status")):
+        if isinstance(code, str) and code:
+            return code
+    return ""
+
+
+def _is_about_token(reply: Reply) -> bool:
+    """Whether an argument that is not valid is the token of the device.
+
+    FCM names the field, or says it only in words.
+    """
+    violations = [each.get("fieldViolations") for each in _details(reply)]
+    fields = [
+        field.get("field")
+        for listed in violations
+        if isinstance(listed, list)
+        for field in listed
+        if isinstance(field, dict)
+    ]
+    if fields:
+        return "message.token" in fields
+    message = _error(reply).get("message")
+    return isinstance(message, str) and "registration token" in message

@@ -1,0 +1,703 @@
+"""FCM HTTP v1: what is sent, and what each answer becomes, against a fake of Google."""
+
+import asyncio
+import base64
+import json
+import sys
+import time
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from contextlib import AsyncExitStack
+from dataclasses import dataclass, replace
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+from autopush.bridges import fcm
+from autopush.bridges.discovery import load_routers
+from autopush.bridges.provider import Provider
+from autopush.routing.bridged import BridgedUser, Bridges
+from autopush.routing.router import Router, RouterError, RouterResponse
+from autopush.settings import Settings, StartupError
+from autopush.store.users import UserRecord
+from autopush.telemetry import logs
+from autopush.webpush.errors import PushError
+from autopush.webpush.notification import Notification
+from keytables import Value
+from support.clocks import ManualClock
+from support.connection_harness import CHANNEL, UAID, Harness
+from support.fcm_server import TOKEN_ENDPOINT, FakeGoogleProcess, fake_google
+from support.sockets import unused_port
+
+DEVICE = "device-token-1"
+AESGCM = {"encoding": "aesgcm", "encryption": "salt=c2FsdA", "crypto_key": "dh=ZGg"}
+BODY = base64.urlsafe_b64encode(b"encrypted \xfb\xff").rstrip(b"=").decode()
+
+
+@pytest.fixture(scope="module")
+def process(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FakeGoogleProcess]:
+    with fake_google(tmp_path_factory.mktemp("google")) as google:
+        yield google
+
+
+@pytest.fixture(scope="module")
+def keys(process: FakeGoogleProcess) -> dict[str, dict[str, Any]]:
+    """Of two applications."""
+    return {app_id: process.add_account(f"{app_id}-project") for app_id in ("app-1", "app-2")}
+
+
+@pytest.fixture
+def google(process: FakeGoogleProcess, monkeypatch: pytest.MonkeyPatch) -> FakeGoogleProcess:
+    """The process, as it is at its start."""
+    monkeypatch.setenv("SSL_CERT_FILE", str(process.certificate))
+    process.ask(do="script", target=TOKEN_ENDPOINT, answers=[])
+    process.requests()
+    return process
+
+
+@pytest.fixture
+def settings(google: FakeGoogleProcess, keys: dict[str, dict[str, Any]]) -> Settings:
+    creds = {
+        app_id: {"projectid": f"{app_id}-project", "auth": key} for app_id, key in keys.items()
+    }
+    return Settings(fcm_creds=creds, fcm_endpoint=google.url)
+
+
+@pytest.fixture
+def clock() -> ManualClock:
+    return ManualClock(time.time())
+
+
+MakeRouter = Callable[[Settings], Router]
+
+
+@pytest.fixture
+async def make_router(clock: ManualClock) -> AsyncIterator[MakeRouter]:
+    """Creates routers and closes them in the end."""
+    async with AsyncExitStack() as stack:
+
+        def make(settings: Settings) -> Router:
+            router = fcm.create(settings, clock)
+            stack.push_async_callback(router.close)
+            return router
+
+        yield make
+
+
+@dataclass
+class Sender:
+    """Sends to devices through a router."""
+
+    router: Router
+
+    async def push(
+        self,
+        device: str = DEVICE,
+        *,
+        data: str | None = BODY,
+        headers: Mapping[str, str] | None = None,
+        ttl: int = 600,
+        urgency: str | None = None,
+        app_id: str = "app-1",
+        **router_data: Value,
+    ) -> RouterResponse:
+        notification = Notification(
+            uaid=UAID,
+            channel_id=CHANNEL,
+            version="gAAA",
+            ttl=ttl,
+            urgency=urgency,
+            data=data,
+            headers=dict(headers or {"encoding": "aes128gcm"}) if data else None,
+        )
+        return await self.router.route_notification(
+            notification, record({"token": device, "app_id": app_id, **router_data})
+        )
+
+    async def refusal(self, device: str = DEVICE, **given: Any) -> RouterError:
+        """The error of a push that is not delivered."""
+        with pytest.raises(RouterError) as caught:
+            await self.push(device, **given)
+        return caught.value
+
+
+def record(router_data: Mapping[str, Value] | None) -> UserRecord:
+    return UserRecord(UAID, "fcm", 1, router_data=router_data)
+
+
+@pytest.fixture
+def sender(make_router: MakeRouter, settings: Settings) -> Sender:
+    return Sender(make_router(settings))
+
+
+# ── Registration ──────────────────────────────────────────────────────────────────────────────────
+
+
+def test_a_registration_keeps_the_token_and_the_application(sender: Sender) -> None:
+    data: dict[str, Value] = {"token": DEVICE}
+    sender.router.register(UAID, data, "app-1")
+    assert data == {"token": DEVICE, "app_id": "app-1"}
+    response: dict[str, object] = {}
+    sender.router.amend_endpoint_response(response, data)
+    assert response == {"senderid": "app-1"}
+
+
+async def test_row_85_a_token_update_changes_the_token_and_leaves_the_application(
+    google: FakeGoogleProcess, sender: Sender
+) -> None:
+    stored: dict[str, Value] = {"token": "old-token", "app_id": "app-1", "creds": {"senderID": "s"}}
+    updated = {**stored, "token": "new-token"}
+    sender.router.register(UAID, updated, "app-1")
+    assert updated == {**stored, "token": "new-token"}
+    await sender.router.route_notification(
+        Notification(uaid=UAID, channel_id=CHANNEL, version="v"), record(updated)
+    )
+    [sent] = google.sent()
+    assert sent["message"]["token"] == "new-token"
+
+
+@pytest.mark.parametrize(
+    ("data", "app_id", "status", "errno"),
+    [
+        ({}, "app-1", 401, 109),
+        ({"token": ""}, "app-1", 400, 108),
+        ({"token": "short"}, "app-1", 400, 108),
+        ({"token": "with a space"}, "app-1", 400, 108),
+        ({"token": 12345678}, "app-1", 400, 108),
+        ({"token": DEVICE}, "app-3", 410, 105),
+        ({"token": DEVICE}, "", 410, 105),
+    ],
+)
+def test_a_registration_that_cannot_be_served_is_refused(
+    sender: Sender, data: dict[str, Value], app_id: str, status: int, errno: int
+) -> None:
+    before = dict(data)
+    with pytest.raises(RouterError) as caught:
+        sender.router.register(UAID, data, app_id)
+    assert (caught.value.status, caught.value.errno) == (status, errno)
+    assert data == before
+    if status == 410:
+        assert caught.value.message == "Invalid SenderID"
+
+
+# ── What is sent ──────────────────────────────────────────────────────────────────────────────────
+
+
+async def test_row_77_an_aesgcm_push_carries_channel_encoding_keys_and_body(
+    google: FakeGoogleProcess, sender: Sender
+) -> None:
+    response = await sender.push(headers=AESGCM)
+    assert (response.status_code, response.headers) == (201, (("TTL", "600"),))
+    assert response.router_data is None
+    assert google.sent() == [
+        {
+            "message": {
+                "token": DEVICE,
+                "android": {
+                    "ttl": "600s",
+                    "priority": "HIGH",
+                    "data": {
+                        "chid": CHANNEL,
+                        "con": "aesgcm",
+                        "enc": "salt=c2FsdA",
+                        "cryptokey": "dh=ZGg",
+                        "body": BODY,
+                    },
+                },
+            }
+        }
+    ]
+
+
+async def test_an_aes128gcm_push_carries_no_crypto_headers(
+    google: FakeGoogleProcess, sender: Sender
+) -> None:
+    await sender.push()
+    [sent] = google.sent()
+    data = sent["message"]["android"]["data"]
+    assert data == {"chid": CHANNEL, "con": "aes128gcm", "body": BODY}
+
+
+async def test_a_push_without_a_payload_carries_its_channel_only(
+    google: FakeGoogleProcess, sender: Sender
+) -> None:
+    await sender.push(data=None)
+    [sent] = google.sent()
+    assert sent["message"]["android"]["data"] == {"chid": CHANNEL}
+
+
+@pytest.mark.parametrize(
+    ("urgency", "option", "priority"),
+    [
+        ("very-low", "high", "NORMAL"),
+        ("low", "high", "NORMAL"),
+        ("normal", "high", "HIGH"),
+        (None, "high", "HIGH"),
+        ("high", "high", "HIGH"),
+        ("low", "normal", "NORMAL"),
+        ("normal", "normal", "NORMAL"),
+        (None, "normal", "NORMAL"),
+        ("high", "normal", "HIGH"),
+    ],
+)
+async def test_the_priority_follows_from_the_urgency(
+    google: FakeGoogleProcess,
+    make_router: MakeRouter,
+    settings: Settings,
+    urgency: str | None,
+    option: str,
+    priority: str,
+) -> None:
+    await Sender(make_router(replace(settings, fcm_priority=option))).push(urgency=urgency)
+    [sent] = google.sent()
+    assert sent["message"]["android"]["priority"] == priority
+
+
+@pytest.mark.parametrize(
+    ("ttl", "shortest", "sent_ttl"),
+    [(0, 60, 60), (59, 60, 60), (61, 60, 61), (0, 0, 0), (2_592_000, 60, 2_419_200)],
+)
+async def test_the_ttl_is_kept_within_the_bounds_and_told_to_the_sender(
+    google: FakeGoogleProcess,
+    make_router: MakeRouter,
+    settings: Settings,
+    ttl: int,
+    shortest: int,
+    sent_ttl: int,
+) -> None:
+    response = await Sender(make_router(replace(settings, fcm_ttl=shortest))).push(ttl=ttl)
+    [sent] = google.sent()
+    assert sent["message"]["android"]["ttl"] == f"{sent_ttl}s"
+    assert response.headers == (("TTL", str(sent_ttl)),)
+
+
+async def test_the_size_is_checked_on_the_whole_data(
+    google: FakeGoogleProcess, sender: Sender
+) -> None:
+    around = len(json.dumps({"chid": CHANNEL, "body": "", **con(AESGCM)}, separators=(",", ":")))
+    await sender.push(data="A" * (4096 - around), headers=AESGCM)
+    error = await sender.refusal(data="A" * (4097 - around), headers=AESGCM)
+    assert (error.status, error.errno) == (413, 104)
+    assert "limited to 4096 bytes" in error.message
+    assert "too long by 1 bytes" in error.message
+    assert error.router_data is None
+    assert len(google.requests(":send")) == 1
+
+
+def con(headers: Mapping[str, str]) -> dict[str, str]:
+    return {
+        "con": headers["encoding"],
+        "enc": headers["encryption"],
+        "cryptokey": headers["crypto_key"],
+    }
+
+
+async def test_a_dry_run_has_messages_checked_only(
+    google: FakeGoogleProcess, make_router: MakeRouter, settings: Settings
+) -> None:
+    await Sender(make_router(replace(settings, fcm_dryrun=True))).push()
+    [sent] = google.sent()
+    assert sent["validate_only"] is True
+
+
+async def test_each_application_sends_with_its_own_account_to_its_own_project(
+    google: FakeGoogleProcess, sender: Sender, keys: dict[str, dict[str, Any]]
+) -> None:
+    await sender.push(app_id="app-1")
+    await sender.push(app_id="app-2")
+    requests = google.requests()
+    assert [each["claims"]["iss"] for each in requests if "claims" in each] == [
+        keys[app_id]["client_email"] for app_id in ("app-1", "app-2")
+    ]
+    assert [each["path"] for each in requests if "body" in each] == [
+        f"/v1/projects/{app_id}-project/messages:send" for app_id in ("app-1", "app-2")
+    ]
+
+
+async def test_many_pushes_at_once_share_one_access_token_and_one_http2_connection(
+    google: FakeGoogleProcess, sender: Sender
+) -> None:
+    await sender.push()
+    responses = await asyncio.gather(*(sender.push(f"device-{n:04}") for n in range(90)))
+    assert {response.status_code for response in responses} == {201}
+    requests = google.requests()
+    sends = [each for each in requests if each["path"].endswith(":send")]
+    assert len(requests) - len(sends) == 1
+    assert {each["version"] for each in sends} == {"2"}
+    assert len({each["connection"] for each in sends}) == 1
+    assert {each["body"]["message"]["token"] for each in sends} == {
+        DEVICE,
+        *(f"device-{n:04}" for n in range(90)),
+    }
+
+
+async def test_the_application_of_a_record_of_1_33_is_its_sender_id(
+    google: FakeGoogleProcess, sender: Sender
+) -> None:
+    old: dict[str, Value] = {"token": DEVICE, "creds": {"senderID": "app-2", "auth": "x"}}
+    assert sender.router.application(old) == "app-2"
+    notification = Notification(uaid=UAID, channel_id=CHANNEL, version="v")
+    await sender.router.route_notification(notification, record(old))
+    [request] = google.requests(":send")
+    assert request["path"] == "/v1/projects/app-2-project/messages:send"
+
+
+# ── Records that cannot be served ─────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize(
+    "router_data",
+    [
+        {"token": DEVICE, "app_id": "app-3"},
+        {"token": DEVICE},
+        {"token": DEVICE, "app_id": 7, "creds": "x"},
+    ],
+)
+async def test_an_application_that_is_not_configured_leaves_the_user_alone(
+    google: FakeGoogleProcess, sender: Sender, router_data: dict[str, Value]
+) -> None:
+    notification = Notification(uaid=UAID, channel_id=CHANNEL, version="v")
+    with pytest.raises(RouterError) as caught:
+        await sender.router.route_notification(notification, record(router_data))
+    error = caught.value
+    assert (error.status, error.errno, error.router_data) == (400, 106, None)
+    assert not error.is_outage
+    assert google.requests() == []
+
+
+@pytest.mark.parametrize("router_data", [None, {}, {"app_id": "app-1"}, {"token": 7}])
+async def test_a_record_without_a_token_is_dropped(
+    sender: Sender, router_data: dict[str, Value] | None
+) -> None:
+    notification = Notification(uaid=UAID, channel_id=CHANNEL, version="v")
+    with pytest.raises(RouterError) as caught:
+        await sender.router.route_notification(notification, record(router_data))
+    error = caught.value
+    assert (error.status, error.errno, error.router_data) == (410, 106, {})
+
+
+# ── What FCM answers ──────────────────────────────────────────────────────────────────────────────
+
+DROPPED = ["UNREGISTERED", "NOT_FOUND", "BAD_TOKEN", "BAD_TOKEN_TEXT"]
+OUTAGES = [
+    ("PERMISSION_DENIED", 901),
+    ("INTERNAL", 902),
+    ("EMPTY_500", 902),
+    ("ODD_ERROR", 902),
+    ("HTML_502", 902),
+    ("HTML_404", 902),
+    ("HTML_200", 902),
+    ("EMPTY_200", 902),
+    ("OBJECT_200", 902),
+    ("LIST_200", 902),
+    ("ENDLESS_200", 902),
+    ("REDIRECT", 902),
+    ("NOTHING", 902),
+    ("HALF", 902),
+    ("RESET", 902),
+    ("GARBAGE", 902),
+]
+OTHERS = [
+    ("SENDER_ID_MISMATCH", 410, 105),
+    ("QUOTA_EXCEEDED", 503, 201),
+    ("UNAVAILABLE", 503, 201),
+    ("THIRD_PARTY_AUTH_ERROR", 502, 901),
+    ("INVALID_ARGUMENT", 502, 999),
+]
+
+
+@pytest.mark.parametrize("answer", DROPPED)
+async def test_a_device_that_fcm_does_not_know_is_gone(sender: Sender, answer: str) -> None:
+    error = await sender.refusal(f"{answer}.device")
+    assert (error.status, error.errno, error.router_data) == (410, 106, {})
+    assert not error.is_outage
+
+
+@pytest.mark.parametrize(("answer", "errno"), OUTAGES)
+async def test_a_provider_that_fails_is_an_outage_and_never_a_success(
+    sender: Sender, answer: str, errno: int
+) -> None:
+    error = await sender.refusal(f"{answer}.device")
+    assert (error.status, error.errno) == (502, errno)
+    assert error.is_outage
+    assert error.router_data is None
+    assert (await sender.push()).status_code == 201
+
+
+@pytest.mark.parametrize(("answer", "status", "errno"), OTHERS)
+async def test_a_refusal_of_one_message_is_no_outage_and_keeps_the_user(
+    sender: Sender, answer: str, status: int, errno: int
+) -> None:
+    error = await sender.refusal(f"{answer}.device")
+    assert (error.status, error.errno) == (status, errno)
+    assert not error.is_outage
+    assert error.router_data is None
+    assert error.critical_failure is None
+
+
+@pytest.mark.parametrize(
+    ("answer", "seconds"),
+    [("QUOTA_EXCEEDED", "17"), ("UNAVAILABLE", "60"), ("UNAVAILABLE_DATE", "3600")],
+)
+async def test_an_overloaded_fcm_says_when_to_try_again(
+    sender: Sender, answer: str, seconds: str
+) -> None:
+    error = await sender.refusal(f"{answer}.device")
+    assert (error.status, error.errno) == (503, 201)
+    assert error.headers == (("Retry-After", seconds),)
+
+
+@pytest.mark.parametrize("answer", ["SILENT", "STALLED"])
+async def test_an_fcm_that_takes_too_long_is_a_timeout(
+    make_router: MakeRouter, settings: Settings, monkeypatch: pytest.MonkeyPatch, answer: str
+) -> None:
+    monkeypatch.setattr(
+        "autopush.bridges.fcm.Provider", lambda **given: Provider(**{**given, "timeout": 0.3})
+    )
+    sender = Sender(make_router(settings))
+    await sender.push()
+    error = await sender.refusal(f"{answer}.device")
+    assert (error.status, error.errno, error.is_outage) == (502, 903, True)
+
+
+async def test_an_fcm_that_cannot_be_reached_is_an_outage(
+    make_router: MakeRouter, settings: Settings
+) -> None:
+    nowhere = replace(settings, fcm_endpoint=f"https://127.0.0.1:{unused_port()}")
+    error = await Sender(make_router(nowhere)).refusal()
+    assert (error.status, error.errno, error.is_outage) == (502, 902, True)
+
+
+async def test_a_push_whose_connection_was_closed_is_sent_again_on_a_new_one(
+    google: FakeGoogleProcess, sender: Sender
+) -> None:
+    google.ask(do="script", target=DEVICE, answers=["NOTHING", "", "RESET", ""])
+    assert (await sender.push()).status_code == 201
+    assert (await sender.push()).status_code == 201
+    sends = google.requests(":send")
+    assert len(sends) == 4
+    assert sends[0]["connection"] != sends[1]["connection"]
+
+
+@pytest.mark.parametrize(("answer", "times"), [("NOTHING", 2), ("HALF", 1), ("HTML_502", 1)])
+async def test_a_push_is_sent_again_once_and_only_while_there_is_no_response(
+    google: FakeGoogleProcess, sender: Sender, answer: str, times: int
+) -> None:
+    await sender.refusal(f"{answer}.device")
+    assert len(google.requests(":send")) == times
+
+
+async def test_a_certificate_that_is_not_trusted_is_an_outage(
+    make_router: MakeRouter, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("SSL_CERT_FILE")
+    error = await Sender(make_router(settings)).refusal()
+    assert (error.status, error.errno, error.is_outage) == (502, 902, True)
+
+
+# ── The access token ──────────────────────────────────────────────────────────────────────────────
+
+
+async def test_an_access_token_that_was_revoked_is_replaced_and_the_push_delivered(
+    google: FakeGoogleProcess, sender: Sender
+) -> None:
+    await sender.push()
+    google.ask(do="revoke")
+    assert (await sender.push()).status_code == 201
+    requests = google.requests()
+    assert [each["path"].rpartition("/")[2] for each in requests] == [
+        "token",
+        "messages:send",
+        "messages:send",
+        "token",
+        "messages:send",
+    ]
+
+
+async def test_a_push_whose_new_access_token_is_refused_too_fails(
+    google: FakeGoogleProcess, sender: Sender
+) -> None:
+    error = await sender.refusal("UNAUTHENTICATED.device")
+    assert (error.status, error.errno, error.is_outage) == (502, 901, True)
+    assert len(google.requests(":send")) == 2
+
+
+async def test_credentials_of_another_provider_that_fail_cost_no_new_access_token(
+    google: FakeGoogleProcess, sender: Sender
+) -> None:
+    await sender.refusal("THIRD_PARTY_AUTH_ERROR.device")
+    assert len(google.requests()) == 2
+
+
+async def test_an_account_of_another_project_is_refused(
+    make_router: MakeRouter, settings: Settings, keys: dict[str, dict[str, Any]]
+) -> None:
+    wrong = {"app-1": {"projectid": "app-1-project", "auth": keys["app-2"]}}
+    error = await Sender(make_router(replace(settings, fcm_creds=wrong))).refusal()
+    assert (error.status, error.errno, error.router_data) == (502, 901, None)
+
+
+# ── The user's record ─────────────────────────────────────────────────────────────────────────────
+
+
+async def push_to_record(
+    harness: Harness, router: Router, device: str, app_id: str = "app-1"
+) -> PushError | None:
+    """Register a user, push to it; the error of the push."""
+    data: dict[str, Value] = {"token": device, "app_id": app_id}
+    assert await harness.store.users.register(UAID, "fcm", data, "message")
+    user = await harness.store.users.get(UAID)
+    assert user is not None
+    notification = Notification(uaid=UAID, channel_id=CHANNEL, version="v")
+    try:
+        bridges = Bridges({"fcm": router}, harness.store)
+        await bridges.route(BridgedUser(user, router), notification)
+    except PushError as error:
+        return error
+    return None
+
+
+@pytest.mark.parametrize("answer", DROPPED)
+async def test_the_record_of_a_device_that_is_gone_is_dropped(
+    harness: Harness, sender: Sender, answer: str
+) -> None:
+    error = await push_to_record(harness, sender.router, f"{answer}.device")
+    assert error is not None
+    assert (error.status, error.errno) == (410, 106)
+    assert await harness.store.users.get(UAID) is None
+
+
+@pytest.mark.parametrize("answer", [*(row[0] for row in OUTAGES), *(row[0] for row in OTHERS)])
+async def test_the_record_stays_as_it_is_whatever_else_fcm_answers(
+    harness: Harness, sender: Sender, answer: str
+) -> None:
+    assert await push_to_record(harness, sender.router, f"{answer}.device") is not None
+    user = await harness.store.users.get(UAID)
+    assert user is not None
+    assert user.router_data == {"token": f"{answer}.device", "app_id": "app-1"}
+    assert user.critical_failure is None
+
+
+async def test_the_record_stays_where_its_application_is_not_configured(
+    harness: Harness, sender: Sender
+) -> None:
+    error = await push_to_record(harness, sender.router, DEVICE, "app-3")
+    assert error is not None
+    assert (error.status, error.errno) == (400, 106)
+    assert await harness.store.users.get(UAID) is not None
+
+
+# ── Secrets ───────────────────────────────────────────────────────────────────────────────────────
+
+
+async def test_no_secret_is_in_a_log_or_an_error(
+    google: FakeGoogleProcess,
+    sender: Sender,
+    keys: dict[str, dict[str, Any]],
+    tmp_path: Path,
+) -> None:
+    log = tmp_path / "log"
+    logs.configure(output=str(log), level="debug")
+    messages = []
+    answers = [*DROPPED, *(row[0] for row in OUTAGES), *(row[0] for row in OTHERS)]
+    for answer in [*answers, "UNAUTHENTICATED"]:
+        error = await sender.refusal(f"{answer}.device-secret")
+        messages.append(f"{error!r} {error.message}")
+    google.ask(do="script", target=TOKEN_ENDPOINT, answers=["INVALID_GRANT", "HTML_502"])
+    for _ in range(2):
+        google.ask(do="revoke")
+        error = await sender.refusal()
+        messages.append(f"{error!r} {error.message}")
+    await sender.push()
+    requests = google.requests()
+    logs.shutdown()
+    told = log.read_text() + "".join(messages)
+    assert "FCM did not take a message" in told
+    assert "No access token was issued" in told
+    secret = {"device-secret", DEVICE, BODY, keys["app-1"]["private_key_id"], UAID, "ya29."}
+    secret |= {line for line in keys["app-1"]["private_key"].splitlines() if "-----" not in line}
+    secret |= {
+        each["headers"]["authorization"].split()[1]
+        for each in requests
+        if "authorization" in each["headers"]
+    }
+    assert not {text for text in secret if text in told}
+
+
+# ── Configuration ─────────────────────────────────────────────────────────────────────────────────
+
+
+def test_the_credentials_put_the_router_into_service(
+    google: FakeGoogleProcess, settings: Settings, clock: ManualClock
+) -> None:
+    assert "fcm" not in load_routers(Settings(), clock)
+    assert isinstance(load_routers(settings, clock)["fcm"], fcm.FcmRouter)
+
+
+@pytest.mark.parametrize("form", ["path", "text", "object"])
+@pytest.mark.parametrize("names", [("projectid", "auth"), ("project_id", "credential")])
+async def test_credentials_may_be_written_as_by_the_original_and_by_its_successor(
+    google: FakeGoogleProcess,
+    make_router: MakeRouter,
+    settings: Settings,
+    keys: dict[str, dict[str, Any]],
+    tmp_path: Path,
+    form: str,
+    names: tuple[str, str],
+) -> None:
+    text = json.dumps(keys["app-1"])
+    file = tmp_path / "service-account.json"
+    file.write_text(text)
+    credential = {"path": str(file), "text": text, "object": keys["app-1"]}[form]
+    creds = {"app-1": {names[0]: "app-1-project", names[1]: credential}}
+    router = make_router(replace(settings, fcm_creds=creds))
+    assert (await Sender(router).push()).status_code == 201
+
+
+async def test_the_project_is_that_of_the_key_where_none_is_named(
+    google: FakeGoogleProcess,
+    make_router: MakeRouter,
+    settings: Settings,
+    keys: dict[str, dict[str, Any]],
+) -> None:
+    creds = {"app-1": {"auth": keys["app-1"]}}
+    await Sender(make_router(replace(settings, fcm_creds=creds))).push()
+    [request] = google.requests(":send")
+    assert request["path"] == "/v1/projects/app-1-project/messages:send"
+
+
+async def test_version_0_is_the_legacy_api(
+    monkeypatch: pytest.MonkeyPatch, settings: Settings, clock: ManualClock
+) -> None:
+    legacy = ModuleType("autopush.bridges.fcm_legacy")
+    vars(legacy)["create"] = lambda *given: ("legacy router", *given)
+    monkeypatch.setitem(sys.modules, legacy.__name__, legacy)
+    version_0 = replace(settings, fcm_version=0)
+    made: object = fcm.create(version_0, clock)
+    assert made == ("legacy router", version_0, clock)
+
+
+def test_http_v1_does_not_start_without_a_service_account(clock: ManualClock) -> None:
+    with pytest.raises(StartupError, match="fcm_creds: HTTP v1"):
+        fcm.create(Settings(), clock)
+
+
+@pytest.mark.parametrize(
+    ("members", "problem"),
+    [
+        ({}, "no key file is named"),
+        ({"projectid": "p", "auth": "AAAA-secret"}, "its key file cannot be read: No such file"),
+        ({"projectid": "p", "auth": '{"private_key": "secret'}, "its key is not JSON"),
+        ({"projectid": "p", "auth": {"private_key": "secret"}}, "not the key of a service account"),
+        ({"projectid": "", "auth": {"private_key": "secret"}}, "no projectid is named"),
+        ({"projectid": 7, "auth": {"private_key": "secret"}}, "no projectid is named"),
+    ],
+)
+def test_wrong_credentials_stop_the_start_with_a_line_that_holds_no_secret(
+    clock: ManualClock, members: dict[str, object], problem: str
+) -> None:
+    with pytest.raises(StartupError) as caught:
+        fcm.create(Settings(fcm_creds={"app-9": members}), clock)
+    assert str(caught.value).startswith(f"fcm_creds: app-9: {problem}")
+    assert "secret" not in str(caught.value)

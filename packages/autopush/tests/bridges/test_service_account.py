@@ -1,0 +1,384 @@
+"""Access tokens of a service account, from a fake of Google in a process of its own."""
+
+import asyncio
+import json
+import time
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from autopush.bridges.access_token import PAUSE, TokenCache
+from autopush.bridges.provider import Provider
+from autopush.bridges.service_account import ServiceAccount, read_key
+from autopush.routing.router import RouterError
+from support.clocks import ManualClock
+from support.fcm_server import SCOPE, TOKEN_ENDPOINT, FakeGoogleProcess, fake_google
+from support.sockets import unused_port
+
+HOUR = 3600
+
+
+@pytest.fixture(scope="module")
+def process(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FakeGoogleProcess]:
+    with fake_google(tmp_path_factory.mktemp("google")) as google:
+        yield google
+
+
+@pytest.fixture(scope="module")
+def key(process: FakeGoogleProcess) -> dict[str, Any]:
+    return process.add_account("project-1")
+
+
+@pytest.fixture
+def google(process: FakeGoogleProcess, monkeypatch: pytest.MonkeyPatch) -> FakeGoogleProcess:
+    """The process, as it is at its start."""
+    monkeypatch.setenv("SSL_CERT_FILE", str(process.certificate))
+    process.ask(do="script", target=TOKEN_ENDPOINT, answers=[])
+    process.ask(do="set", lifetime=HOUR, ahead=0)
+    process.requests()
+    return process
+
+
+class Clocks:
+    """That of the service and that of the fake, which advance together."""
+
+    def __init__(self, google: FakeGoogleProcess) -> None:
+        self.clock = ManualClock(time.time())
+        self._google = google
+        self._ahead = 0.0
+
+    def advance(self, seconds: float) -> None:
+        self._ahead += seconds
+        self.clock.advance(seconds)
+        self._google.ask(do="set", ahead=self._ahead)
+
+
+@pytest.fixture
+def clocks(google: FakeGoogleProcess) -> Clocks:
+    return Clocks(google)
+
+
+@pytest.fixture
+async def tokens(
+    google: FakeGoogleProcess, key: dict[str, Any], clocks: Clocks
+) -> AsyncIterator[TokenCache]:
+    """Those of the account whose key it is."""
+    provider = Provider(timeout=2)
+    account = ServiceAccount(key, SCOPE, provider, clocks.clock)
+    tokens = TokenCache("project-1", account.fetch, clocks.clock)
+    yield tokens
+    await tokens.close()
+    await provider.close()
+
+
+def script(google: FakeGoogleProcess, *answers: str) -> None:
+    google.ask(do="script", target=TOKEN_ENDPOINT, answers=list(answers))
+
+
+def fetches(google: FakeGoogleProcess) -> int:
+    return len(google.requests(TOKEN_ENDPOINT))
+
+
+async def renewal_ended(tokens: TokenCache) -> None:
+    """Return when a renewal that was begun in the background has ended."""
+    assert tokens._replacement is not None, "none was begun"
+    await asyncio.wait([tokens._replacement])
+
+
+# ── Fetching ──────────────────────────────────────────────────────────────────────────────────────
+
+
+async def test_an_assertion_is_signed_for_the_token_endpoint_and_valid_for_an_hour(
+    google: FakeGoogleProcess, tokens: TokenCache, key: dict[str, Any], clocks: Clocks
+) -> None:
+    assert (await tokens.get()).startswith("ya29.")
+    [request] = google.requests(TOKEN_ENDPOINT)
+    now = int(clocks.clock())
+    assert request["claims"] == {
+        "iss": key["client_email"],
+        "scope": "https://www.googleapis.com/auth/firebase.messaging",
+        "aud": key["token_uri"],
+        "iat": now,
+        "exp": now + HOUR,
+    }
+
+
+async def test_a_token_is_used_again(google: FakeGoogleProcess, tokens: TokenCache) -> None:
+    assert await tokens.get() == await tokens.get()
+    assert fetches(google) == 1
+
+
+async def test_notifications_that_need_the_first_token_wait_for_the_same_one(
+    google: FakeGoogleProcess, tokens: TokenCache
+) -> None:
+    google.ask(do="hold_tokens")
+    waiting = [asyncio.create_task(tokens.get()) for _ in range(50)]
+    await asyncio.sleep(0)
+    google.ask(do="release_tokens")
+    assert len(set(await asyncio.gather(*waiting))) == 1
+    assert fetches(google) == 1
+
+
+async def test_a_notification_that_is_given_up_leaves_the_fetch_to_the_others(
+    google: FakeGoogleProcess, tokens: TokenCache
+) -> None:
+    google.ask(do="hold_tokens")
+    first, second = (asyncio.create_task(tokens.get()) for _ in range(2))
+    await asyncio.sleep(0)
+    first.cancel()
+    google.ask(do="release_tokens")
+    assert await second
+    assert first.cancelled()
+    assert fetches(google) == 1
+
+
+async def test_a_signature_of_another_key_is_refused(
+    google: FakeGoogleProcess, key: dict[str, Any], clocks: Clocks
+) -> None:
+    other = google.add_account("project-2")
+    provider = Provider()
+    forged = {**key, "private_key": other["private_key"]}
+    account = ServiceAccount(forged, SCOPE, provider, clocks.clock)
+    with pytest.raises(RouterError) as caught:
+        await account.fetch()
+    assert (caught.value.status, caught.value.errno) == (502, 901)
+    await provider.close()
+
+
+# ── Renewal ───────────────────────────────────────────────────────────────────────────────────────
+
+
+async def test_a_token_is_renewed_ahead_of_its_expiry_while_the_old_one_serves(
+    google: FakeGoogleProcess, tokens: TokenCache, clocks: Clocks
+) -> None:
+    old = await tokens.get()
+    clocks.advance(HOUR - 302)
+    assert await tokens.get() == old
+    assert fetches(google) == 1
+    google.ask(do="hold_tokens")
+    clocks.advance(4)
+    assert [await tokens.get() for _ in range(5)] == [old] * 5
+    google.ask(do="release_tokens")
+    await renewal_ended(tokens)
+    assert await tokens.get() != old
+    assert fetches(google) == 1
+
+
+async def test_a_token_of_ten_minutes_is_renewed_in_its_last_quarter(
+    google: FakeGoogleProcess, tokens: TokenCache, clocks: Clocks
+) -> None:
+    script(google, "TOKEN_OF_TEN_MINUTES")
+    assert await tokens.get() == "ya29.ten"
+    clocks.advance(449)
+    assert await tokens.get() == "ya29.ten"
+    assert fetches(google) == 1
+    clocks.advance(2)
+    assert await tokens.get() == "ya29.ten"
+    await renewal_ended(tokens)
+    assert await tokens.get() != "ya29.ten"
+
+
+async def test_a_failed_renewal_is_repeated_after_a_pause_and_the_old_token_serves_on(
+    google: FakeGoogleProcess, tokens: TokenCache, clocks: Clocks
+) -> None:
+    old = await tokens.get()
+    google.requests()
+    clocks.advance(HOUR - 200)
+    script(google, "INTERNAL", "INVALID_GRANT")
+    for failures in (1, 2):
+        assert await tokens.get() == old
+        await renewal_ended(tokens)
+        assert [await tokens.get() for _ in range(5)] == [old] * 5
+        assert tokens._replacement is None
+        assert fetches(google) == 1, f"after {failures} failures"
+        clocks.advance(PAUSE)
+    assert await tokens.get() == old
+    await renewal_ended(tokens)
+    assert await tokens.get() != old
+
+
+async def test_a_token_that_ends_without_a_new_one_is_not_handed_out(
+    google: FakeGoogleProcess, tokens: TokenCache, clocks: Clocks
+) -> None:
+    await tokens.get()
+    clocks.advance(HOUR - 9)
+    script(google, "INTERNAL")
+    with pytest.raises(RouterError):
+        await tokens.get()
+
+
+async def test_a_refused_token_is_replaced_once_for_all_who_had_it(
+    google: FakeGoogleProcess, tokens: TokenCache
+) -> None:
+    old = await tokens.get()
+    new = await asyncio.gather(*(tokens.get(refused=old) for _ in range(10)))
+    assert len({old, *new}) == 2
+    assert await tokens.get(refused=old) == new[0]
+    assert fetches(google) == 2
+
+
+async def test_nothing_goes_on_after_close(google: FakeGoogleProcess, tokens: TokenCache) -> None:
+    before = asyncio.all_tasks()
+    google.ask(do="hold_tokens")
+    waiting = asyncio.create_task(tokens.get())
+    await asyncio.sleep(0)
+    await tokens.close()
+    google.ask(do="release_tokens")
+    await asyncio.wait([waiting])
+    assert asyncio.all_tasks() == before
+
+
+# ── A token endpoint that fails ───────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize(
+    ("answer", "status", "errno"),
+    [
+        ("INVALID_GRANT", 502, 901),
+        ("INVALID_CLIENT", 502, 901),
+        ("PERMISSION_DENIED", 502, 901),
+        ("QUOTA_EXCEEDED", 503, 201),
+        ("UNAVAILABLE", 503, 201),
+        ("INTERNAL", 502, 902),
+        ("EMPTY_500", 502, 902),
+        ("EMPTY_200", 502, 902),
+        ("HTML_200", 502, 902),
+        ("HTML_502", 502, 902),
+        ("LIST_200", 502, 902),
+        ("OBJECT_200", 502, 902),
+        ("TOKEN_WITHOUT_TEXT", 502, 902),
+        ("TOKEN_WITHOUT_LIFETIME", 502, 902),
+        ("TOKEN_OF_LINES", 502, 902),
+        ("REDIRECT", 502, 902),
+        ("NOTHING", 502, 902),
+        ("HALF", 502, 902),
+        ("RESET", 502, 902),
+        ("GARBAGE", 502, 902),
+    ],
+)
+async def test_what_the_token_endpoint_answers_decides_the_error(
+    google: FakeGoogleProcess, tokens: TokenCache, answer: str, status: int, errno: int
+) -> None:
+    script(google, answer)
+    with pytest.raises(RouterError) as caught:
+        await tokens.get()
+    assert (caught.value.status, caught.value.errno) == (status, errno)
+    assert caught.value.is_outage == (status == 502)
+    assert caught.value.router_data is None
+    assert await tokens.get()
+
+
+async def test_an_overloaded_token_endpoint_says_when_to_try_again(
+    google: FakeGoogleProcess, tokens: TokenCache
+) -> None:
+    script(google, "QUOTA_EXCEEDED")
+    with pytest.raises(RouterError) as caught:
+        await tokens.get()
+    assert caught.value.headers == (("Retry-After", "17"),)
+
+
+@pytest.mark.parametrize("answer", ["SILENT", "STALLED"])
+async def test_a_token_endpoint_that_takes_too_long_is_a_timeout(
+    google: FakeGoogleProcess, key: dict[str, Any], clocks: Clocks, answer: str
+) -> None:
+    provider = Provider(timeout=0.2)
+    account = ServiceAccount(key, SCOPE, provider, clocks.clock)
+    script(google, answer)
+    with pytest.raises(RouterError) as caught:
+        await account.fetch()
+    assert (caught.value.status, caught.value.errno) == (502, 903)
+    await provider.close()
+
+
+async def test_a_renewal_has_a_limit_of_its_own(
+    google: FakeGoogleProcess,
+    tokens: TokenCache,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("autopush.bridges.access_token.FETCH_TIMEOUT", 0.05)
+    script(google, "SILENT")
+    with pytest.raises(RouterError) as caught:
+        await tokens.get()
+    assert (caught.value.status, caught.value.errno) == (502, 903)
+
+
+async def test_a_token_endpoint_that_cannot_be_reached_is_an_outage(
+    key: dict[str, Any], clocks: Clocks
+) -> None:
+    provider = Provider()
+    elsewhere = {**key, "token_uri": f"https://127.0.0.1:{unused_port()}/token"}
+    account = ServiceAccount(elsewhere, SCOPE, provider, clocks.clock)
+    with pytest.raises(RouterError) as caught:
+        await account.fetch()
+    assert (caught.value.status, caught.value.errno) == (502, 902)
+    await provider.close()
+
+
+async def test_each_waiting_notification_gets_an_error_of_its_own(
+    google: FakeGoogleProcess, tokens: TokenCache
+) -> None:
+    script(google, "QUOTA_EXCEEDED")
+    errors = await asyncio.gather(*(tokens.get() for _ in range(3)), return_exceptions=True)
+    assert len({id(error) for error in errors}) == 3
+    for error in errors:
+        assert isinstance(error, RouterError)
+        assert (error.errno, error.headers) == (201, (("Retry-After", "17"),))
+
+
+# ── The key ───────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_a_key_is_a_file_or_json_or_an_object(tmp_path: Path) -> None:
+    file = tmp_path / "key.json"
+    file.write_text('{"type": "service_account"}')
+    for key in (str(file), '\n {"type": "service_account"}', {"type": "service_account"}):
+        assert read_key(key) == {"type": "service_account"}
+
+
+@pytest.mark.parametrize(
+    ("key", "problem"),
+    [
+        (None, "no key file is named"),
+        (" ", "no key file is named"),
+        (7, "no key file is named"),
+        ("/secret-in-the-wrong-place", "its key file cannot be read: No such file or directory"),
+        ("secret\0", "its key is not JSON"),
+        ('{"secret": ', "its key is not JSON"),
+        ("{folder}/list.json", "its key is not a JSON object"),
+        ("{folder}/words.json", "its key is not JSON"),
+        ("{folder}", "its key file cannot be read: Is a directory"),
+    ],
+)
+def test_a_key_that_cannot_be_read_is_described_without_what_was_given(
+    tmp_path: Path, key: object, problem: str
+) -> None:
+    (tmp_path / "list.json").write_text('["secret"]')
+    (tmp_path / "words.json").write_text("secret")
+    if isinstance(key, str):
+        key = key.replace("{folder}", str(tmp_path))
+    with pytest.raises(ValueError) as caught:
+        read_key(key)
+    assert str(caught.value) == problem
+
+
+@pytest.mark.parametrize(
+    ("changed", "problem"),
+    [
+        ({"client_email": None}, "not the key of a service account"),
+        ({"private_key": None}, "not the key of a service account"),
+        ({"private_key": "secret"}, "not the key of a service account"),
+        ({"private_key": {"a": 1}}, "not the key of a service account"),
+        ({"token_uri": None}, "not the key of a service account"),
+        ({"token_uri": "secret"}, "its token_uri is not a URL"),
+        ({"token_uri": 5}, "its token_uri is not a URL"),
+    ],
+)
+def test_an_incomplete_key_is_refused(
+    key: dict[str, Any], clocks: Clocks, changed: dict[str, object], problem: str
+) -> None:
+    members = {name: value for name, value in {**key, **changed}.items() if value is not None}
+    with pytest.raises(ValueError) as caught:
+        ServiceAccount(json.loads(json.dumps(members)), SCOPE, Provider(), clocks.clock)
+    assert str(caught.value) == problem

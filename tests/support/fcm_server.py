@@ -1,0 +1,400 @@
+"""A fake of Google for tests: its OAuth token endpoint and the HTTP v1 API of FCM, over TLS.
+
+As a process (`fake_google`) it checks what Google checks: signature and claims of the assertion,
+the access token and its project, the shape of a message. What it then answers is the name before
+the first `.` of the device's token, a key of `ANSWERS`, else success; or, in turn, what a test has
+scripted for a device's token or for the token endpoint (`TOKEN_ENDPOINT`).
+"""
+
+import argparse
+import asyncio
+import base64
+import contextlib
+import json
+import re
+import secrets
+import ssl
+import time
+from collections import deque
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any, Final
+from urllib.parse import parse_qs
+
+from cryptography.exceptions import InvalidSignature
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import padding, rsa
+
+from support.certificates import tls_pair
+from support.http2_server import ProviderExchange, ProviderServer, ServerProcess, run
+
+GRANT_TYPE: Final = "urn:ietf:params:oauth:grant-type:jwt-bearer"
+SCOPE: Final = "https://www.googleapis.com/auth/firebase.messaging"
+TOKEN_ENDPOINT: Final = "/token"
+CLOCK_SKEW: Final = 300
+"""Seconds by which an assertion may be ahead."""
+MAX_RECORDED: Final = 20_000
+
+_SEND: Final = re.compile(r"/v1/projects/([^/]+)/messages:send")
+_TTL: Final = re.compile(r"(\d{1,7})(\.\d+)?s")
+FCM_ERROR: Final = "type.googleapis.com/google.firebase.fcm.v1.FcmError"
+BAD_REQUEST: Final = "type.googleapis.com/google.rpc.BadRequest"
+PAGE: Final = b"<!DOCTYPE html><html><title>Error (Server Error)!!1</title></html>"
+
+Answer = Callable[[ProviderExchange], Awaitable[None]]
+Document = dict[str, Any]
+
+
+def fcm_error(
+    code: int, status: str, fcm_code: str = "", *, message: str = "Refused.", field: str = ""
+) -> Document:
+    """The body of an error as Google writes it."""
+    details: list[Document] = []
+    if fcm_code:
+        details.append({"@type": FCM_ERROR, "errorCode": fcm_code})
+    if field:
+        violation = {"field": field, "description": message}
+        details.append({"@type": BAD_REQUEST, "fieldViolations": [violation]})
+    error = {"code": code, "message": message, "status": status, "details": details}
+    return {"error": error if details else {n: v for n, v in error.items() if n != "details"}}
+
+
+def error(
+    code: int, status: str, fcm_code: str = "", *, retry_after: str = "", **more: str
+) -> Answer:
+    headers = {"retry-after": retry_after} if retry_after else {}
+    document = fcm_error(code, status, fcm_code, **more)
+
+    async def answer(exchange: ProviderExchange) -> None:
+        await exchange.respond_json(code, document, headers)
+
+    return answer
+
+
+def plain(status: int, body: bytes, content_type: str, **headers: str) -> Answer:
+    async def answer(exchange: ProviderExchange) -> None:
+        await exchange.respond(status, body, {"content-type": content_type, **headers})
+
+    return answer
+
+
+async def half(exchange: ProviderExchange) -> None:
+    await exchange.respond_partly(200, b'{"name": "proj', 100)
+    exchange.abort()
+
+
+async def stalled(exchange: ProviderExchange) -> None:
+    """Begins and never goes on."""
+    await exchange.respond_partly(200, b'{"name": "proj', 100)
+
+
+async def nothing(exchange: ProviderExchange) -> None:
+    exchange.abort()
+
+
+async def garbage(exchange: ProviderExchange) -> None:
+    await exchange.raw(b"\x00\xff no HTTP \r\n" * 20)
+    exchange.abort()
+
+
+async def reset(exchange: ProviderExchange) -> None:
+    await exchange.reset_stream()
+
+
+async def silent(exchange: ProviderExchange) -> None:
+    """Never answers; the client has to give up."""
+
+
+ANSWERS: Final[Mapping[str, Answer]] = {
+    "UNREGISTERED": error(404, "NOT_FOUND", "UNREGISTERED"),
+    "NOT_FOUND": error(404, "NOT_FOUND"),
+    "BAD_TOKEN": error(400, "INVALID_ARGUMENT", "INVALID_ARGUMENT", field="message.token"),
+    "BAD_TOKEN_TEXT": error(
+        400,
+        "INVALID_ARGUMENT",
+        "INVALID_ARGUMENT",
+        message="The registration token is not a valid FCM registration token",
+    ),
+    "INVALID_ARGUMENT": error(400, "INVALID_ARGUMENT", field="message.data[0].value"),
+    "SENDER_ID_MISMATCH": error(403, "PERMISSION_DENIED", "SENDER_ID_MISMATCH"),
+    "PERMISSION_DENIED": error(403, "PERMISSION_DENIED"),
+    "QUOTA_EXCEEDED": error(429, "RESOURCE_EXHAUSTED", "QUOTA_EXCEEDED", retry_after="17"),
+    "UNAVAILABLE": error(503, "UNAVAILABLE", "UNAVAILABLE"),
+    "UNAVAILABLE_DATE": error(
+        503, "UNAVAILABLE", "UNAVAILABLE", retry_after="Fri, 31 Dec 9999 23:59:59 GMT"
+    ),
+    "INTERNAL": error(500, "INTERNAL", "INTERNAL"),
+    "THIRD_PARTY_AUTH_ERROR": error(401, "UNAUTHENTICATED", "THIRD_PARTY_AUTH_ERROR"),
+    "UNAUTHENTICATED": error(401, "UNAUTHENTICATED"),
+    "INVALID_GRANT": plain(
+        400, b'{"error": "invalid_grant", "error_description": "No."}', "application/json"
+    ),
+    "INVALID_CLIENT": plain(401, b'{"error": "invalid_client"}', "application/json"),
+    "TOKEN_OF_TEN_MINUTES": plain(
+        200, b'{"access_token": "ya29.ten", "expires_in": "600"}', "application/json"
+    ),
+    "TOKEN_WITHOUT_TEXT": plain(200, b'{"expires_in": 3600}', "application/json"),
+    "TOKEN_WITHOUT_LIFETIME": plain(200, b'{"access_token": "ya29.x"}', "application/json"),
+    "TOKEN_OF_LINES": plain(
+        200, b'{"access_token": "a\\r\\nX: b", "expires_in": 3600}', "application/json"
+    ),
+    "EMPTY_500": plain(500, b"", "text/plain"),
+    "HTML_200": plain(200, PAGE, "text/html"),
+    "HTML_404": plain(404, PAGE, "text/html"),
+    "HTML_502": plain(502, PAGE, "text/html"),
+    "EMPTY_200": plain(200, b"", "application/json"),
+    "OBJECT_200": plain(200, b"{}", "application/json"),
+    "LIST_200": plain(200, b"[1]", "application/json"),
+    "ENDLESS_200": plain(200, b" " * 1_000_000 + b'{"name": "x"}', "application/json"),
+    "ODD_ERROR": plain(500, b'{"error": {"details": [1, {"errorCode": 2}]}}', "application/json"),
+    "REDIRECT": plain(302, b"", "text/html", location="https://127.0.0.1:1/elsewhere"),
+    "GARBAGE": garbage,
+    "NOTHING": nothing,
+    "HALF": half,
+    "STALLED": stalled,
+    "RESET": reset,
+    "SILENT": silent,
+}
+
+
+class FakeGoogle:
+    """Its state and its commands; each command is a method whose name begins with `do_`."""
+
+    def __init__(self) -> None:
+        self.server = ProviderServer(self.handle)
+        self._accounts: dict[str, tuple[rsa.RSAPublicKey, str]] = {}
+        self._tokens: dict[str, tuple[str, float]] = {}
+        self._scripts: dict[str, deque[str]] = {}
+        self._recorded: deque[Document] = deque(maxlen=MAX_RECORDED)
+        self._ahead = 0.0
+        self._lifetime = 3600
+        self._held: asyncio.Event | None = None
+
+    # ── Commands of a test ────────────────────────────────────────────────────────────────────────
+
+    async def command(self, given: Document) -> object:
+        return getattr(self, "do_" + given.pop("do"))(**given)
+
+    def do_add_account(self, email: str, public_key: str, project: str) -> Document:
+        key = serialization.load_pem_public_key(public_key.encode())
+        assert isinstance(key, rsa.RSAPublicKey)
+        self._accounts[email] = key, project
+        return {}
+
+    def do_script(self, target: str, answers: list[str]) -> Document:
+        """Answer requests for that device's token, or of the token endpoint, in this order; the
+        empty name is success."""
+        self._scripts[target] = deque(answers)
+        return {}
+
+    def do_set(self, lifetime: int | None = None, ahead: float | None = None) -> Document:
+        """`lifetime`: seconds of access tokens from now on; `ahead`: of this server's clock."""
+        self._lifetime = self._lifetime if lifetime is None else lifetime
+        self._ahead = self._ahead if ahead is None else ahead
+        return {}
+
+    def do_revoke(self) -> Document:
+        """Make all access tokens so far worthless."""
+        self._tokens.clear()
+        return {}
+
+    def do_hold_tokens(self) -> Document:
+        """Answer no request of the token endpoint until `release_tokens`."""
+        self._held = asyncio.Event()
+        return {}
+
+    def do_release_tokens(self) -> Document:
+        assert self._held is not None
+        self._held.set()
+        self._held = None
+        return {}
+
+    def do_requests(self) -> Document:
+        """What came in since the last time, oldest first."""
+        recorded = list(self._recorded)
+        self._recorded.clear()
+        return {"requests": recorded, "connections": self.server.connections}
+
+    # ── Requests ──────────────────────────────────────────────────────────────────────────────────
+
+    async def handle(self, exchange: ProviderExchange) -> None:
+        request = exchange.request
+        record: Document = {
+            "path": request.path,
+            "version": request.version,
+            "connection": request.connection,
+            "headers": dict(request.headers),
+        }
+        self._recorded.append(record)
+        if request.method != "POST":
+            await exchange.respond_json(405, fcm_error(405, "INVALID_ARGUMENT"))
+        elif request.path == TOKEN_ENDPOINT:
+            await self._give_token(exchange, record)
+        elif found := _SEND.fullmatch(request.path):
+            await self._send(exchange, found[1], record)
+        else:
+            await exchange.respond(404, PAGE, {"content-type": "text/html"})
+
+    async def _give_token(self, exchange: ProviderExchange, record: Document) -> None:
+        form = parse_qs(exchange.request.body.decode())
+        if self._held is not None:
+            await self._held.wait()
+        if answer := self._scripted(TOKEN_ENDPOINT):
+            await answer(exchange)
+            return
+        try:
+            assert form["grant_type"] == [GRANT_TYPE], "grant type"
+            [assertion] = form["assertion"]
+            record["claims"], project = self._verified(assertion)
+        except (AssertionError, KeyError, ValueError, InvalidSignature) as problem:
+            about = {"error": "invalid_grant", "error_description": f"Invalid JWT: {problem!r}"}
+            await exchange.respond_json(400, about)
+            return
+        token = "ya29." + secrets.token_urlsafe(32)
+        self._tokens[token] = project, self._now() + self._lifetime
+        given = {"access_token": token, "expires_in": self._lifetime, "token_type": "Bearer"}
+        await exchange.respond_json(200, given)
+
+    def _verified(self, assertion: str) -> tuple[Document, str]:
+        head, claims, signature = map(_decoded, assertion.split("."))
+        assert json.loads(head)["alg"] == "RS256", "algorithm"
+        document = json.loads(claims)
+        key, project = self._accounts[document["iss"]]
+        signed = assertion.rpartition(".")[0].encode()
+        key.verify(signature, signed, padding.PKCS1v15(), hashes.SHA256())
+        now = self._now()
+        assert document["scope"] == SCOPE, "scope"
+        assert document["aud"] == self.url + TOKEN_ENDPOINT, "audience"
+        assert document["iat"] < now + CLOCK_SKEW, "issued in the future"
+        assert now < document["exp"] <= document["iat"] + 3600, "expiry"
+        return document, project
+
+    async def _send(self, exchange: ProviderExchange, project: str, record: Document) -> None:
+        request = exchange.request
+        scheme, _, access = request.headers.get("authorization", "").partition(" ")
+        owner, expires_at = self._tokens.get(access, ("", 0.0))
+        if scheme != "Bearer" or self._now() >= expires_at:
+            await exchange.respond_json(401, fcm_error(401, "UNAUTHENTICATED"))
+            return
+        if owner != project:
+            await exchange.respond_json(403, fcm_error(403, "PERMISSION_DENIED"))
+            return
+        try:
+            assert request.headers["content-type"].startswith("application/json"), "content-type"
+            document = record["body"] = json.loads(request.body)
+            token = _check_message(document)
+        except (AssertionError, KeyError, ValueError) as problem:
+            refused = fcm_error(400, "INVALID_ARGUMENT", field=str(problem) or "message")
+            await exchange.respond_json(400, refused)
+            return
+        answer = self._scripted(token, ANSWERS.get(token.partition(".")[0]))
+        if answer is not None:
+            await answer(exchange)
+            return
+        name = "fake_message_id" if document.get("validate_only") else secrets.token_hex(8)
+        await exchange.respond_json(200, {"name": f"projects/{project}/messages/{name}"})
+
+    def _scripted(self, target: str, otherwise: Answer | None = None) -> Answer | None:
+        if answers := self._scripts.get(target):
+            return ANSWERS.get(answers.popleft())
+        return otherwise
+
+    def _now(self) -> float:
+        return time.time() + self._ahead
+
+    @property
+    def url(self) -> str:
+        return f"https://127.0.0.1:{self.server.port}"
+
+
+def _check_message(document: Document) -> str:
+    """The device's token of a request as we send them; the text of an error is the field's."""
+    assert document.keys() <= {"message", "validate_only"}, "validate_only"
+    message = document["message"]
+    assert message.keys() == {"token", "android"}, "message"
+    assert isinstance(message["token"], str), "message.token"
+    android = message["android"]
+    assert android.keys() <= {"ttl", "priority", "data", "collapse_key"}, "message.android"
+    ttl = _TTL.fullmatch(android["ttl"])
+    assert ttl is not None, "message.android.ttl"
+    assert int(ttl[1]) <= 2_419_200, "message.android.ttl"
+    assert android.get("priority") in (None, "NORMAL", "HIGH"), "message.android.priority"
+    data = android.get("data", {})
+    for name, value in data.items():
+        assert isinstance(value, str), f"message.android.data[{name}]"
+        reserved = name in ("from", "message_type") or name.startswith(("google", "gcm"))
+        assert not reserved, f"message.android.data[{name}]"
+    assert sum(len(name.encode()) + len(value.encode()) for name, value in data.items()) <= 4096
+    token: str = message["token"]
+    return token
+
+
+def _decoded(text: str) -> bytes:
+    return base64.urlsafe_b64decode(text + "=" * (-len(text) % 4))
+
+
+# ── From a test ───────────────────────────────────────────────────────────────────────────────────
+
+
+class FakeGoogleProcess(ServerProcess):
+    """The fake, from the test's side."""
+
+    certificate: Path
+    """What a client has to trust, for SSL_CERT_FILE."""
+
+    def add_account(self, project: str) -> Document:
+        """Make a service account of a project: the members of its key file."""
+        key = rsa.generate_private_key(public_exponent=65537, key_size=2048)
+        email = f"push-{secrets.token_hex(4)}@{project}.iam.gserviceaccount.com"
+        public = key.public_key().public_bytes(
+            serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo
+        )
+        private = key.private_bytes(
+            serialization.Encoding.PEM,
+            serialization.PrivateFormat.PKCS8,
+            serialization.NoEncryption(),
+        )
+        self.ask(do="add_account", email=email, public_key=public.decode(), project=project)
+        return {
+            "type": "service_account",
+            "project_id": project,
+            "private_key_id": secrets.token_hex(20),
+            "private_key": private.decode(),
+            "client_email": email,
+            "token_uri": self.url + TOKEN_ENDPOINT,
+        }
+
+    def requests(self, path_end: str = "") -> list[Document]:
+        """The requests since the last time whose path ends so."""
+        recorded: Any = self.ask(do="requests")["requests"]
+        return [each for each in recorded if each["path"].endswith(path_end)]
+
+    def sent(self) -> list[Document]:
+        """The bodies of the messages since the last time."""
+        return [each["body"] for each in self.requests(":send") if "body" in each]
+
+
+@contextlib.contextmanager
+def fake_google(folder: Path) -> Iterator[FakeGoogleProcess]:
+    """The fake in a process of its own; certificate and log are kept in the folder."""
+    tls_pair(folder)
+    certificate = folder / "server.pem"
+    process = FakeGoogleProcess(
+        "support.fcm_server", ("--certificate", str(certificate)), folder / "fcm_server.log"
+    )
+    process.certificate = certificate
+    with process:
+        yield process
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--certificate", required=True)
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    context.load_cert_chain(parser.parse_args().certificate)
+    google = FakeGoogle()
+    asyncio.run(run(google.server, context, google.command))
+
+
+if __name__ == "__main__":
+    main()
