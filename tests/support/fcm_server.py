@@ -187,6 +187,10 @@ class FakeGoogle:
         self._scripts[target] = deque(answers)
         return {}
 
+    def do_offer(self, has_http2: bool) -> Document:
+        self.server.offer(has_http2=has_http2)
+        return {}
+
     def do_set(self, lifetime: int | None = None, ahead: float | None = None) -> Document:
         """`lifetime`: seconds of access tokens from now on; `ahead`: of this server's clock."""
         self._lifetime = self._lifetime if lifetime is None else lifetime

@@ -107,10 +107,15 @@ class ProviderServer:
 
     async def start(self, context: ssl.SSLContext, port: int = 0) -> int:
         """Listen on loopback; returns the port. `context` gets its ALPN protocols here."""
-        context.set_alpn_protocols(["h2", "http/1.1"])
+        self._context = context
+        self.offer(has_http2=True)
         self._server = await asyncio.start_server(self._serve, "127.0.0.1", port, ssl=context)
         self.port = int(self._server.sockets[0].getsockname()[1])
         return self.port
+
+    def offer(self, *, has_http2: bool) -> None:
+        """What connections from now on may speak."""
+        self._context.set_alpn_protocols(["h2", "http/1.1"] if has_http2 else ["http/1.1"])
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         number, self.connections = self.connections, self.connections + 1

@@ -52,6 +52,7 @@ def google(process: FakeGoogleProcess, monkeypatch: pytest.MonkeyPatch) -> FakeG
     """The process, as it is at its start."""
     monkeypatch.setenv("SSL_CERT_FILE", str(process.certificate))
     process.ask(do="script", target=TOKEN_ENDPOINT, answers=[])
+    process.ask(do="offer", has_http2=True)
     process.requests()
     return process
 
@@ -330,6 +331,19 @@ async def test_many_pushes_at_once_share_one_access_token_and_one_http2_connecti
         DEVICE,
         *(f"device-{n:04}" for n in range(90)),
     }
+
+
+@pytest.mark.parametrize("answer", ["NOTHING", "HALF", "GARBAGE", "HTML_502"])
+async def test_a_proxy_that_speaks_http_1_1_only_is_used_likewise(
+    google: FakeGoogleProcess, sender: Sender, answer: str
+) -> None:
+    google.ask(do="offer", has_http2=False)
+    assert (await sender.push()).status_code == 201
+    error = await sender.refusal(f"{answer}.device")
+    assert (error.status, error.errno) == (502, 902)
+    responses = await asyncio.gather(*(sender.push(f"device-{n:04}") for n in range(40)))
+    assert {response.status_code for response in responses} == {201}
+    assert {each["version"] for each in google.requests()} == {"1.1"}
 
 
 async def test_the_application_of_a_record_of_1_33_is_its_sender_id(
