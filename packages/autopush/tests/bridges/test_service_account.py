@@ -8,6 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric import ec
 
 from autopush.bridges.access_token import PAUSE, TokenCache
 from autopush.bridges.provider import Provider
@@ -18,6 +20,15 @@ from support.fcm_server import SCOPE, TOKEN_ENDPOINT, FakeGoogleProcess, fake_go
 from support.sockets import unused_port
 
 HOUR = 3600
+EC_KEY = (
+    ec.generate_private_key(ec.SECP256R1())
+    .private_bytes(
+        serialization.Encoding.PEM,
+        serialization.PrivateFormat.PKCS8,
+        serialization.NoEncryption(),
+    )
+    .decode()
+)
 
 
 @pytest.fixture(scope="module")
@@ -370,6 +381,7 @@ def test_a_key_that_cannot_be_read_is_described_without_what_was_given(
         ({"private_key": None}, "not the key of a service account"),
         ({"private_key": "secret"}, "not the key of a service account"),
         ({"private_key": {"a": 1}}, "not the key of a service account"),
+        ({"private_key": EC_KEY}, "not the key of a service account"),
         ({"token_uri": None}, "not the key of a service account"),
         ({"token_uri": "secret"}, "its token_uri is not a URL"),
         ({"token_uri": 5}, "its token_uri is not a URL"),

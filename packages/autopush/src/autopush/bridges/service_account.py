@@ -35,6 +35,7 @@ class ServiceAccount:
     ) -> None:
         try:
             credentials = Credentials.from_service_account_info(members)  # type: ignore[no-untyped-call]
+            credentials.signer.sign(b"")  # no other key than an RSA key can
         except (ValueError, TypeError, AttributeError):  # the text may repeat a part of the key
             raise ValueError("not the key of a service account") from None
         self._token_url = str(members["token_uri"])
