@@ -26,7 +26,8 @@ from autopush.webpush.errors import PushError
 from autopush.webpush.notification import Notification
 from keytables import Value
 from support.clocks import ManualClock
-from support.connection_harness import CHANNEL, UAID, Harness
+from support.connection_harness import CHANNEL, ENDPOINT, UAID, Harness
+from support.endpoint_harness import Endpoint, headers_of, refusal
 from support.fcm_server import TOKEN_ENDPOINT, FakeGoogleProcess, fake_google
 from support.sockets import unused_port
 
@@ -600,6 +601,61 @@ async def test_the_record_stays_where_its_application_is_not_configured(
     assert error is not None
     assert (error.status, error.errno) == (400, 106)
     assert await harness.store.users.get(UAID) is not None
+
+
+# ── From the HTTP request of a sender ─────────────────────────────────────────────────────────────
+
+
+async def registered(harness: Harness, router: Router, device: str) -> Endpoint:
+    """An endpoint node, and a user that has registered with it."""
+    data: dict[str, Value] = {"token": device}
+    router.register(UAID, data, "app-1")
+    assert await harness.store.users.register(UAID, "fcm", data, "message")
+    return Endpoint(harness, routers={"fcm": router})
+
+
+async def test_a_sender_is_answered_201_with_the_ttl_that_fcm_was_given(
+    google: FakeGoogleProcess, harness: Harness, sender: Sender
+) -> None:
+    endpoint = await registered(harness, sender.router, DEVICE)
+    aesgcm = {"content-encoding": "aesgcm", "encryption": "salt=c2FsdA", "crypto-key": "dh=ZGg"}
+    response = await endpoint.push({"ttl": "0", "urgency": "low", **aesgcm}, b"encrypted")
+    assert response.status == 201
+    assert headers_of(response)["ttl"] == "60"
+    assert headers_of(response)["location"].startswith(f"{ENDPOINT}/m/")
+    [sent] = google.sent()
+    data = {"chid": CHANNEL, "body": "ZW5jcnlwdGVk", **con(AESGCM)}
+    assert sent["message"]["android"] == {"ttl": "60s", "priority": "NORMAL", "data": data}
+
+
+@pytest.mark.parametrize(
+    ("answer", "result", "next_result"),
+    [
+        ("UNREGISTERED", (410, 106), (410, 103)),
+        ("SENDER_ID_MISMATCH", (410, 105), (410, 105)),
+        ("INTERNAL", (502, 902), (502, 902)),
+        ("INVALID_ARGUMENT", (502, 999), (502, 999)),
+    ],
+)
+async def test_a_sender_is_answered_an_error_of_the_documented_form(
+    harness: Harness,
+    sender: Sender,
+    answer: str,
+    result: tuple[int, int],
+    next_result: tuple[int, int],
+) -> None:
+    endpoint = await registered(harness, sender.router, f"{answer}.device")
+    assert refusal(await endpoint.push()) == result
+    assert refusal(await endpoint.push()) == next_result
+
+
+async def test_a_sender_learns_when_an_overloaded_fcm_may_be_asked_again(
+    harness: Harness, sender: Sender
+) -> None:
+    endpoint = await registered(harness, sender.router, "QUOTA_EXCEEDED.device")
+    response = await endpoint.push()
+    assert response.status == 503
+    assert headers_of(response)["retry-after"] == "17"
 
 
 # ── Secrets ───────────────────────────────────────────────────────────────────────────────────────
