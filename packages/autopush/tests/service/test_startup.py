@@ -7,10 +7,12 @@ from pathlib import Path
 
 import pytest
 
+from autopush.bridges.discovery import load_routers
 from autopush.keys import ServiceKeys
 from autopush.service import startup
-from autopush.service.startup import announce, announce_keys, prepare_data_folder
+from autopush.service.startup import announce, announce_keys, announce_routers, prepare_data_folder
 from autopush.settings import Settings, StartupError
+from support.clocks import ManualClock
 
 KEYS = ServiceKeys(("k",), ("a",))
 
@@ -210,3 +212,28 @@ def test_a_node_of_a_cluster_that_created_a_key_of_its_own_warns_that_others_nee
     assert f"/d/keys/{name}" in text
     others = {"crypto_key": "all other nodes", "auth_key": "all other endpoint nodes"}
     assert (f"{others[name]} need the same one" in text) == warned
+
+
+# ── What is logged of bridges ───────────────────────────────────────────────────────────────────
+
+
+def test_bridges_are_logged_with_what_the_operator_has_to_know(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    caplog.set_level("INFO")
+    settings = Settings(
+        senderid_list={"7": {"auth": "key-of-gcm"}},
+        adm_creds={"p": {"client_id": "i", "client_secret": "key-of-adm"}},
+    )
+    announce_routers(load_routers(settings, ManualClock()))
+    first, warning = caplog.records
+    assert (first.levelname, vars(first)["fields"]) == ("INFO", {"routers": ["adm", "gcm"]})
+    assert (warning.levelname, vars(warning)["fields"]) == ("WARNING", {"router": "gcm"})
+    assert "shut down" in warning.getMessage()
+    assert "key-of" not in caplog.text
+
+
+def test_without_bridges_nothing_is_logged_of_them(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("INFO")
+    announce_routers({})
+    assert caplog.records == []

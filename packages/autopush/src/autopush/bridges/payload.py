@@ -67,7 +67,13 @@ def device_token(record: UserRecord) -> str:
     return token
 
 
-def check_token(router_data: dict[str, Value], *, missing: int = 401) -> None:
+def check_token(
+    router_data: dict[str, Value],
+    *,
+    missing: int = 401,
+    form: re.Pattern[str] = _TOKEN,
+    expected: str = "a text of at least 8 characters without spaces",
+) -> None:
     """Check the form of the token in a registration; `missing`: the status when there is none.
 
     :raises RouterError: 401/109 or 400/108
@@ -76,9 +82,9 @@ def check_token(router_data: dict[str, Value], *, missing: int = 401) -> None:
     if token is None:
         errno = Errno.INVALID_AUTHENTICATION if missing == 401 else Errno.INVALID_ROUTER_TYPE
         raise RouterError(errno, "connect info missing 'token'", status=missing)
-    if not isinstance(token, str) or _TOKEN.fullmatch(token) is None:
+    if not isinstance(token, str) or form.fullmatch(token) is None:
         raise RouterError(
             Errno.INVALID_ROUTER_TYPE,
-            "Invalid token: expected a text of at least 8 characters without spaces",
+            f"Invalid token: expected {expected}",
             status=400,
         )

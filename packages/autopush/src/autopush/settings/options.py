@@ -275,6 +275,62 @@ class Settings:
     fcm_endpoint: HttpUrl = BRIDGES.option(
         "https://fcm.googleapis.com", "base URL of FCM, to be changed in tests only"
     )
+    fcm_auth: str = BRIDGES.option(
+        "",
+        "server key of FCM's legacy API, which Google has shut down; with fcm_senderid it switches "
+        "that API on",
+        default_text="none",
+        bridge="fcm",
+        secret=True,
+    )
+    fcm_senderid: str = BRIDGES.option(
+        "",
+        "sender ID that fcm_auth belongs to, which is the app ID of its registrations",
+        default_text="none",
+        bridge="fcm",
+    )
+    fcm_collapsekey: str = BRIDGES.option(
+        "",
+        "collapse key of all messages to FCM's legacy API: of those that wait for a device, it "
+        "gets only the last",
+        default_text="none is sent",
+    )
+    senderid_list: Objects = BRIDGES.option(
+        None,
+        "sender IDs of GCM, which Google has shut down, each with its API key: "
+        '{"ID": {"auth": "KEY"}}',
+        default_text="none, GCM is off",
+        bridge="gcm",
+        secret=True,
+    )
+    gcm_endpoint: Annotated[str, url("http", "https", assumed="https")] = BRIDGES.option(
+        "https://gcm-http.googleapis.com/gcm/send",
+        "URL that messages for GCM are sent to; without a scheme it is https",
+    )
+    gcm_ttl: Annotated[int, whole_number(0, 2_419_200, "SECONDS")] = BRIDGES.option(
+        60, "shortest time in seconds that GCM is to keep a message; a lower TTL is raised to it"
+    )
+    gcm_dryrun: bool = BRIDGES.option(
+        False, "have GCM check messages, but not deliver them to devices"
+    )
+    gcm_collapsekey: str = BRIDGES.option(
+        "",
+        "collapse key of all messages to GCM: of those that wait for a device, it gets only the "
+        "last",
+        default_text="none is sent",
+    )
+    adm_creds: Objects = BRIDGES.option(
+        None,
+        "security profiles of Amazon Device Messaging: "
+        '{"NAME": {"client_id": "ID", "client_secret": "SECRET"}}',
+        default_text="none, ADM is off",
+        bridge="adm",
+        secret=True,
+    )
+    adm_endpoint: HttpUrl = BRIDGES.option(
+        "https://api.amazon.com",
+        "start of the URLs of Amazon: /auth/O2/token and /messaging/registrations follow",
+    )
 
     data: Path = STORAGE.option(
         NO_FOLDER,

@@ -66,10 +66,15 @@ def choice(*words: str) -> ValueType:
     return _text("|".join(words), f"{', '.join(words[:-1])} or {words[-1]}", words.__contains__)
 
 
-def url(*schemes: str) -> ValueType:
-    """An absolute URL without user, query and fragment; its value is canonical."""
+def url(*schemes: str, assumed: str = "") -> ValueType:
+    """An absolute URL without user, query and fragment; its value is canonical.
+
+    `assumed`: the scheme of a text that has none.
+    """
 
     def parse(text: str) -> str:
+        if assumed and "://" not in text:
+            text = f"{assumed}://{text}"
         parts = urlsplit(text)
         is_plain = not (parts.query or parts.fragment or "@" in parts.netloc)
         has_address = parts.port != 0 and is_host(parts.hostname or "")

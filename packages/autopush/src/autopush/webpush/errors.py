@@ -79,31 +79,31 @@ ERRORS: Final[Mapping[int, ErrorKind]] = _table(
     ErrorKind(
         Errno.FCM_MISSING_REGISTRATION,
         500,
-        "FCM: missing registration",
+        "FCM, legacy API: missing registration",
         "The device never gave a registration token. Subscribe again on the device.",
     ),
     ErrorKind(
         Errno.FCM_INVALID_PACKAGE,
         500,
-        "FCM: invalid package name",
+        "FCM, legacy API: invalid package name",
         "The operator's FCM project does not belong to this application. Tell the operator.",
     ),
     ErrorKind(
         Errno.FCM_INVALID_DATA_KEY,
         500,
-        "FCM: invalid data key",
+        "FCM, legacy API: invalid data key",
         "The service sent FCM a member it reserves. Tell the operator.",
     ),
     ErrorKind(
         Errno.FCM_DEVICE_RATE,
         503,
-        "FCM: too many messages for one device",
+        "FCM, legacy API: too many messages for one device",
         "Send less often to this device and use an exponential back-off.",
     ),
     ErrorKind(
         Errno.FCM_TOPIC_RATE,
         503,
-        "FCM: too many messages for one topic",
+        "FCM, legacy API: too many messages for one topic",
         "Send less often to this topic and use an exponential back-off.",
     ),
     ErrorKind(
@@ -217,7 +217,8 @@ ERRORS: Final[Mapping[int, ErrorKind]] = _table(
         Errno.BRIDGE_REFUSED,
         502,
         "Bridge authentication failed",
-        "The bridge does not accept the credentials of this service. Tell the operator.",
+        "The bridge does not accept the credentials of this service. Tell the operator. For GCM "
+        "and the legacy API of FCM the status is 500.",
     ),
     ErrorKind(
         Errno.BRIDGE_UNREACHABLE,

@@ -1,0 +1,399 @@
+"""ADM: access tokens, what it is sent, and what each of its answers means."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import httpx
+import pytest
+
+from autopush.bridges import adm
+from autopush.bridges.adm import AdmRouter, Profile
+from autopush.bridges.provider import Provider
+from autopush.routing.router import RouterError
+from autopush.settings import Settings, StartupError
+from autopush.telemetry import logs
+from keytables import Value
+from support.adm_server import LIFETIME, refusal, secret_of
+from support.bridged_device import BridgedDevice
+from support.clocks import ManualClock
+from support.connection_harness import CHANNEL, UAID
+from support.endpoint_harness import headers_of
+from support.http_shell import serving
+from support.provider_process import (
+    HALF,
+    HTML,
+    NOTHING,
+    REDIRECT,
+    SILENCE,
+    TOO_LONG,
+    Answer,
+    ProviderProcess,
+)
+from support.sockets import unused_port
+
+PROFILE = "firefox"
+TOKEN_START = "amzn1.adm-registration.v3."
+TOKEN = TOKEN_START + "A/b+" * 64
+AESGCM = {
+    "ttl": "60",
+    "content-encoding": "aesgcm",
+    "encryption": "salt=c2FsdHNhbHRzYWx0c2FsdA",
+    "crypto-key": "dh=BJGTv5Vv_WVh2YRMPrYcg",
+}
+
+
+@pytest.fixture(scope="module")
+def amazon() -> Iterator[ProviderProcess]:
+    with ProviderProcess("adm_server") as process:
+        yield process
+
+
+@pytest.fixture
+def token(request: pytest.FixtureRequest) -> str:
+    """The token of a device that no other test has."""
+    return f"{TOKEN}-{request.node.name}".replace(" ", "-")
+
+
+@pytest.fixture
+def client_id(request: pytest.FixtureRequest) -> str:
+    """A client ID at Amazon that no other test has."""
+    return f"amzn1.application-oa2-client.{request.node.name}"
+
+
+@pytest.fixture
+def settings(amazon: ProviderProcess, client_id: str) -> Settings:
+    profile = {"client_id": client_id, "client_secret": secret_of(client_id)}
+    return Settings(adm_creds={PROFILE: profile}, adm_endpoint=amazon.url)
+
+
+@pytest.fixture
+def clock() -> ManualClock:
+    return ManualClock()
+
+
+@pytest.fixture
+async def device(settings: Settings, clock: ManualClock) -> AsyncIterator[BridgedDevice]:
+    device = await BridgedDevice.open("adm", adm.create(settings, clock))
+    yield device
+    await device.close()
+
+
+@pytest.fixture
+async def registered(device: BridgedDevice, token: str) -> BridgedDevice:
+    await device.register(PROFILE, token)
+    return device
+
+
+# ── Configuration and registration ──────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize("missing", ["client_id", "client_secret"])
+def test_row_86_a_profile_without_a_member_stops_the_start(missing: str) -> None:
+    members = {"client_id": "the-id", "client_secret": "the-secret"}
+    for value in (None, "", 5):
+        creds = {PROFILE: {**members, missing: value}}
+        with pytest.raises(StartupError, match=f"adm_creds: firefox .* '{missing}'") as caught:
+            adm.create(Settings(adm_creds=creds), ManualClock())
+        assert "the-" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("body", "app_id", "status", "errno"),
+    [
+        ({}, PROFILE, 401, 109),
+        ({"token": TOKEN}, "unknown", 410, 105),
+        ({"token": ""}, PROFILE, 400, 108),
+        ({"token": TOKEN_START + "x" * 255}, PROFILE, 400, 108),
+        ({"token": TOKEN_START + "x " * 200}, PROFILE, 400, 108),
+        ({"token": "x" * 400}, PROFILE, 400, 108),
+        ({"token": 5}, PROFILE, 400, 108),
+    ],
+)
+async def test_row_87_a_wrong_registration_is_refused(
+    device: BridgedDevice, body: dict[str, Value], app_id: str, status: int, errno: int
+) -> None:
+    with pytest.raises(RouterError) as caught:
+        device.router.register(UAID, dict(body), app_id)
+    assert (caught.value.status, caught.value.errno) == (status, errno)
+
+
+async def test_row_85_an_update_of_the_token_keeps_the_profile(device: BridgedDevice) -> None:
+    stored = await device.register(PROFILE, TOKEN, creds={"profile": "of another"})
+    assert stored == {"token": TOKEN, "creds": {"profile": PROFILE}}
+    stored["token"] = f"{TOKEN}2"
+    device.router.register(UAID, stored, PROFILE)
+    assert stored == {"token": f"{TOKEN}2", "creds": {"profile": PROFILE}}
+
+
+# ── What is sent ────────────────────────────────────────────────────────────────────────────────
+
+
+async def test_row_77_a_push_arrives_whole(
+    amazon: ProviderProcess, registered: BridgedDevice, token: str
+) -> None:
+    response = await registered.push(AESGCM, b"encrypted")
+    assert (response.status, headers_of(response)["ttl"]) == (201, "60")
+    assert amazon.message(token) == {
+        "data": {
+            "chid": CHANNEL,
+            "con": "aesgcm",
+            "enc": "salt=c2FsdHNhbHRzYWx0c2FsdA",
+            "cryptokey": "dh=BJGTv5Vv_WVh2YRMPrYcg",
+            "body": "ZW5jcnlwdGVk",
+        },
+        "expiresAfter": 60,
+    }
+
+
+async def test_the_topic_is_the_consolidation_key(
+    amazon: ProviderProcess, registered: BridgedDevice, token: str
+) -> None:
+    assert (await registered.push({"ttl": "600", "topic": "news"})).status == 201
+    assert amazon.message(token) == {
+        "data": {"chid": CHANNEL},
+        "expiresAfter": 600,
+        "consolidationKey": "news",
+    }
+
+
+async def test_a_message_that_is_too_long_after_base64_is_413_104(
+    amazon: ProviderProcess, device: BridgedDevice, token: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(adm, "MAX_DATA", 1000)
+    await device.register(PROFILE, token)
+    assert (await device.result(b"x" * 800))[:2] == (413, 104)
+    assert amazon.requests(token) == []
+
+
+async def test_a_record_without_a_profile_fails_for_good(device: BridgedDevice) -> None:
+    await device.store({"token": TOKEN})
+    assert await device.result() == (410, 105, "Critical Failure: Missing profile")
+
+
+async def test_a_profile_that_is_not_configured_is_500_900(device: BridgedDevice) -> None:
+    await device.store({"token": TOKEN, "creds": {"profile": "other"}})
+    assert (await device.result())[:2] == (500, 900)
+    assert await device.router_data() is not None
+
+
+# ── Access tokens ───────────────────────────────────────────────────────────────────────────────
+
+
+async def test_an_access_token_serves_many_messages_until_it_nears_its_expiry(
+    amazon: ProviderProcess, registered: BridgedDevice, client_id: str, clock: ManualClock
+) -> None:
+    for _ in range(3):
+        assert (await registered.push()).status == 201
+    assert len(amazon.requests(client_id)) == 1
+    clock.advance(LIFETIME - 300)
+    assert (await registered.push()).status == 201
+    assert len(await asyncio.to_thread(amazon.requests, client_id, at_least=2)) == 2
+
+
+async def test_messages_that_wait_for_a_token_share_one_request(
+    amazon: ProviderProcess, registered: BridgedDevice, client_id: str
+) -> None:
+    amazon.script(client_id, SILENCE)
+    pushes = [asyncio.ensure_future(registered.push()) for _ in range(5)]
+    await asyncio.to_thread(amazon.requests, client_id, at_least=1)
+    amazon.release(client_id)
+    assert [response.status for response in await asyncio.gather(*pushes)] == [201] * 5
+    assert len(amazon.requests(client_id)) == 1
+
+
+async def test_a_token_that_is_refused_early_is_replaced_and_the_message_arrives(
+    amazon: ProviderProcess, registered: BridgedDevice, client_id: str, token: str
+) -> None:
+    amazon.script(token, refusal(401, "AccessTokenExpired"))
+    assert await registered.result() == (201, None, "")
+    used = [asked["headers"]["authorization"] for asked in amazon.requests(token)]
+    assert len(set(used)) == 2
+    assert len(amazon.requests(client_id)) == 2
+
+
+async def test_a_token_that_is_refused_twice_is_502_901(
+    amazon: ProviderProcess, registered: BridgedDevice, token: str
+) -> None:
+    amazon.script(token, *[refusal(401, "AccessTokenExpired")] * 2)
+    assert (await registered.result())[:2] == (502, 901)
+    assert len(amazon.requests(token)) == 2
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        {"status": 400, "document": {"error": "invalid_request"}},
+        {"status": 500, **HTML},
+        HTML,
+        TOO_LONG,
+        REDIRECT,
+        {"document": {"access_token": "Atc|x"}},
+        {"document": {"access_token": "Atc|x", "expires_in": 0}},
+        {"document": {"access_token": "Atc|x\r\nX: y", "expires_in": 3600}},
+        {"document": {"access_token": 5, "expires_in": 3600}},
+    ],
+    ids=["400", "500", "html", "too-long", "redirect", "forever", "never", "lines", "number"],
+)
+async def test_row_88_a_token_that_is_not_issued_is_502_901(
+    amazon: ProviderProcess, registered: BridgedDevice, client_id: str, token: str, answer: Answer
+) -> None:
+    amazon.script(client_id, answer)
+    assert (await registered.result())[:2] == (502, 901)
+    assert amazon.requests(token) == []
+    assert await registered.result() == (201, None, "")
+
+
+async def test_row_88_a_wrong_client_secret_is_502_901(
+    amazon: ProviderProcess, settings: Settings, client_id: str
+) -> None:
+    creds = {PROFILE: {"client_id": client_id, "client_secret": "wrong"}}
+    device = await BridgedDevice.open(
+        "adm", adm.create(replace(settings, adm_creds=creds), ManualClock())
+    )
+    await device.register(PROFILE, TOKEN)
+    assert (await device.result())[:2] == (502, 901)
+    await device.close()
+
+
+# ── What ADM answers ────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        refusal(400, "InvalidData"),
+        refusal(400, "InvalidRegistrationId"),
+        refusal(500, "InternalServerError"),
+        {"status": 404, **HTML},
+        REDIRECT,
+    ],
+    ids=["400", "400-id", "500", "404", "redirect"],
+)
+async def test_row_89_an_error_of_a_message_is_500_and_the_user_stays(
+    amazon: ProviderProcess, registered: BridgedDevice, token: str, answer: Answer
+) -> None:
+    amazon.script(token, answer)
+    assert (await registered.result())[:2] == (500, 999)
+    assert await registered.result() == (201, None, "")
+
+
+@pytest.mark.parametrize("answer", [NOTHING, HALF], ids=["nothing", "half"])
+async def test_row_89_a_connection_that_ends_early_is_502_902(
+    amazon: ProviderProcess, registered: BridgedDevice, token: str, answer: Answer
+) -> None:
+    amazon.script(token, answer)
+    assert (await registered.result())[:2] == (502, 902)
+    assert await registered.router_data() is not None
+
+
+async def test_row_89_no_connection_is_502_902(settings: Settings) -> None:
+    settings = replace(settings, adm_endpoint=f"http://127.0.0.1:{unused_port()}")
+    device = await BridgedDevice.open("adm", adm.create(settings, ManualClock()))
+    await device.register(PROFILE, TOKEN)
+    assert (await device.result())[:2] == (502, 902)
+    await device.close()
+
+
+@pytest.mark.parametrize("what", ["token", "message"])
+async def test_row_89_an_answer_that_does_not_come_is_502_902(
+    amazon: ProviderProcess, client_id: str, token: str, what: str
+) -> None:
+    profiles = {PROFILE: Profile(client_id, secret_of(client_id))}
+    router = AdmRouter(amazon.url, profiles, ManualClock(), patience=0.2)
+    device = await BridgedDevice.open("adm", router)
+    await device.register(PROFILE, token)
+    whom = client_id if what == "token" else token
+    amazon.script(whom, SILENCE)
+    assert (await device.result())[:2] == (502, 902)
+    await device.close()
+    amazon.release(whom)
+
+
+async def test_row_89_a_provider_that_is_silent_within_the_whole_time_is_502_902(
+    amazon: ProviderProcess, registered: BridgedDevice, token: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    provider = Provider(timeout=0.2)
+    monkeypatch.setattr(registered.router, "_provider", provider)
+    amazon.script(token, SILENCE)
+    assert (await registered.result())[:2] == (502, 902)
+    amazon.release(token)
+
+
+async def test_row_89_any_other_exception_is_500(
+    registered: BridgedDevice, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def fail(*_: object, **__: object) -> None:
+        raise KeyError("unforeseen")
+
+    monkeypatch.setattr(Provider, "post", fail)
+    async with serving(registered.endpoint.app) as served, httpx.AsyncClient() as sender:
+        url = f"http://127.0.0.1:{served.port}{registered.endpoint.path()}"
+        response = await sender.post(url, headers={"TTL": "60"})
+    assert response.status_code == 500
+    assert "unforeseen" not in response.text
+    assert await registered.router_data() is not None
+
+
+async def test_a_device_that_is_unregistered_drops_the_user_with_410_106(
+    amazon: ProviderProcess, registered: BridgedDevice, token: str
+) -> None:
+    amazon.script(token, refusal(400, "Unregistered"))
+    assert (await registered.result())[:2] == (410, 106)
+    assert await registered.router_data() is None
+
+
+async def test_a_message_that_amazon_finds_too_large_is_413_104(
+    amazon: ProviderProcess, registered: BridgedDevice, token: str
+) -> None:
+    amazon.script(token, refusal(413, "MessageTooLarge"))
+    assert (await registered.result())[:2] == (413, 104)
+
+
+@pytest.mark.parametrize("status", [429, 503])
+async def test_overload_is_503_201_with_the_retry_after_of_amazon(
+    amazon: ProviderProcess, registered: BridgedDevice, token: str, status: int
+) -> None:
+    answer = refusal(status, "MaxRateExceeded")
+    amazon.script(token, {**answer, "headers": {"Retry-After": "17"}}, answer)
+    for seconds in ("17", "60"):
+        response = await registered.push()
+        assert (response.status, json.loads(response.body)["errno"]) == (503, 201)
+        assert headers_of(response)["retry-after"] == seconds
+
+
+async def test_another_registration_id_replaces_the_token_and_nothing_else(
+    amazon: ProviderProcess, registered: BridgedDevice, token: str
+) -> None:
+    amazon.script(token, {"document": {"registrationID": f"{token}-new"}})
+    assert await registered.result() == (201, None, "")
+    assert await registered.router_data() == {
+        "token": f"{token}-new",
+        "creds": {"profile": PROFILE},
+    }
+
+
+async def test_no_secret_reaches_the_logs_or_the_sender(
+    amazon: ProviderProcess,
+    registered: BridgedDevice,
+    client_id: str,
+    token: str,
+    tmp_path: Path,
+) -> None:
+    log = tmp_path / "log"
+    logs.configure(output=str(log), level="debug")
+    secret = secret_of(client_id)
+    amazon.script(client_id, {"status": 400, "text": f"no {secret}"}, HALF)
+    amazon.script(token, *[refusal(401, "x")] * 2, refusal(400, f"{secret} {token}"))
+    bodies = [(await registered.push(body=b"payload")).body.decode() for _ in range(5)]
+    logs.shutdown()
+    shown = log.read_text() + "".join(bodies)
+    assert "No access token was issued" in shown
+    for text in (secret, "Atc|", TOKEN_START, UAID, "cGF5bG9hZA"):
+        assert text not in shown
+
+
+def test_a_profile_does_not_show_its_secret() -> None:
+    assert "the-secret" not in repr(Profile("the-id", "the-secret"))

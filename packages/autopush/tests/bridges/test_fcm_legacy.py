@@ -1,0 +1,280 @@
+"""FCM's legacy API: its table of errors, and what differs from GCM."""
+
+import json
+import logging
+from collections.abc import AsyncIterator, Iterator
+from dataclasses import replace
+
+import pytest
+
+from autopush.bridges import fcm_legacy
+from autopush.routing.router import RouterError
+from autopush.settings import Settings, StartupError
+from keytables import Value
+from support.bridged_device import BridgedDevice
+from support.clocks import ManualClock
+from support.connection_harness import CHANNEL, UAID
+from support.endpoint_harness import headers_of
+from support.gcm_server import result
+from support.provider_process import HALF, HTML, NOTHING, REDIRECT, Answer, ProviderProcess
+from support.sockets import unused_port
+
+APP, KEY = "33clienttoken33", "AIza-a-key-of-fcm"
+TOKEN = "11-instance-id-11"
+LATER = "Please try request later."
+CRITICAL = [
+    ("InvalidPackageName", 500, 2),
+    ("MismatchSenderid", 410, 105),
+    ("MismatchSenderId", 410, 105),
+    ("InvalidDataKey", 500, 3),
+    ("TopicsMessageRateExceeded", 503, 5),
+    ("Unreported", 500, 999),
+    ("of-tomorrow", 500, 999),
+]
+
+
+@pytest.fixture(scope="module")
+def google() -> Iterator[ProviderProcess]:
+    with ProviderProcess("gcm_server") as process:
+        yield process
+
+
+@pytest.fixture
+def token(request: pytest.FixtureRequest) -> str:
+    """The token of a device that no other test has."""
+    return f"{TOKEN}-{request.node.name}".replace(" ", "-")
+
+
+@pytest.fixture
+def settings(google: ProviderProcess) -> Settings:
+    return Settings(fcm_auth=KEY, fcm_senderid=APP, fcm_endpoint=google.url)
+
+
+@pytest.fixture
+async def device(settings: Settings) -> AsyncIterator[BridgedDevice]:
+    device = await BridgedDevice.open("fcm", fcm_legacy.create(settings, ManualClock()))
+    yield device
+    await device.close()
+
+
+@pytest.fixture
+async def registered(device: BridgedDevice, token: str) -> BridgedDevice:
+    await device.register(APP, token)
+    return device
+
+
+# ── Configuration and registration ──────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        (Settings(fcm_auth=KEY), "fcm_auth needs fcm_senderid"),
+        (Settings(fcm_senderid=APP), "fcm_senderid needs fcm_auth"),
+        (Settings(fcm_auth=f"{KEY} {KEY}", fcm_senderid=APP), "fcm_auth: .* 'auth'"),
+        (Settings(fcm_creds={APP: {}}), f"fcm_creds: {APP} needs a member 'auth'"),
+    ],
+)
+def test_half_a_configuration_stops_the_start(settings: Settings, message: str) -> None:
+    with pytest.raises(StartupError, match=message) as caught:
+        fcm_legacy.create(settings, ManualClock())
+    assert KEY not in str(caught.value)
+
+
+def test_both_forms_of_configuration_count() -> None:
+    settings = Settings(fcm_creds={"1": {"auth": KEY}}, fcm_auth=KEY, fcm_senderid="2")
+    router = fcm_legacy.create(settings, ManualClock())
+    for app_id in ("1", "2"):
+        router.register(UAID, {"token": TOKEN}, app_id)
+
+
+def test_the_operator_is_warned_that_google_has_shut_it_down(settings: Settings) -> None:
+    assert "shut down" in fcm_legacy.create(settings, ManualClock()).start_warning
+
+
+async def test_the_app_id_is_stored_and_in_the_reply(device: BridgedDevice) -> None:
+    stored = await device.register(APP, TOKEN, creds={"senderID": "other", "auth": "made-up"})
+    assert stored == {"token": TOKEN, "app_id": APP}
+    reply: dict[str, object] = {}
+    device.router.amend_endpoint_response(reply, stored)
+    assert reply == {"senderid": APP}
+
+
+async def test_row_85_an_update_of_the_token_keeps_the_app_id(device: BridgedDevice) -> None:
+    stored = await device.register(APP, TOKEN)
+    stored["token"] = "22-instance-id-22"
+    device.router.register(UAID, stored, APP)
+    assert stored == {"token": "22-instance-id-22", "app_id": APP}
+
+
+@pytest.mark.parametrize(
+    ("body", "app_id", "status", "errno"),
+    [({}, APP, 401, 109), ({"token": ""}, APP, 400, 108), ({"token": TOKEN}, "other", 410, 105)],
+)
+async def test_a_wrong_registration_is_refused(
+    device: BridgedDevice, body: dict[str, Value], app_id: str, status: int, errno: int
+) -> None:
+    with pytest.raises(RouterError) as caught:
+        device.router.register(UAID, dict(body), app_id)
+    assert (caught.value.status, caught.value.errno) == (status, errno)
+
+
+# ── What is sent ────────────────────────────────────────────────────────────────────────────────
+
+
+async def test_row_77_a_push_arrives_at_the_path_of_the_legacy_api(
+    google: ProviderProcess, registered: BridgedDevice, token: str
+) -> None:
+    response = await registered.push(body=b"encrypted")
+    assert (response.status, headers_of(response)["ttl"]) == (201, "60")
+    (asked,) = google.requests(token)
+    assert (asked["path"], asked["headers"]["authorization"]) == ("/fcm/send", f"key={KEY}")
+    assert json.loads(asked["body"]) == {
+        "registration_ids": [token],
+        "time_to_live": 60,
+        "delay_while_idle": False,
+        "dry_run": False,
+        "data": {"chid": CHANNEL, "con": "aes128gcm", "body": "ZW5jcnlwdGVk"},
+    }
+
+
+async def test_its_own_options_change_what_is_sent(
+    google: ProviderProcess, settings: Settings, token: str
+) -> None:
+    settings = replace(settings, fcm_ttl=300, fcm_dryrun=True, fcm_collapsekey="simplepush")
+    device = await BridgedDevice.open("fcm", fcm_legacy.create(settings, ManualClock()))
+    await device.register(APP, token)
+    assert (await device.push()).status == 201
+    sent = {"time_to_live": 300, "dry_run": True, "collapse_key": "simplepush"}
+    assert sent.items() <= google.message(token).items()
+    await device.close()
+
+
+async def test_a_record_of_the_original_1_33_is_served(device: BridgedDevice, token: str) -> None:
+    await device.store({"token": token, "creds": {"senderID": APP, "auth": "key-of-the-record"}})
+    assert await device.result() == (201, None, "")
+
+
+async def test_a_record_without_an_app_id_fails_for_good(device: BridgedDevice, token: str) -> None:
+    await device.store({"token": token})
+    assert await device.result() == (410, 105, "Critical Failure: Missing SenderID")
+
+
+async def test_an_app_id_without_a_configured_key_is_500_900(
+    device: BridgedDevice, token: str
+) -> None:
+    await device.store({"token": token, "app_id": "other"})
+    assert (await device.result())[:2] == (500, 900)
+
+
+# ── What FCM answers ────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize(
+    ("error", "status", "errno"), [("InvalidRegistration", 410, 105), ("NotRegistered", 410, 103)]
+)
+async def test_a_token_that_is_no_longer_valid_drops_the_user(
+    google: ProviderProcess,
+    registered: BridgedDevice,
+    token: str,
+    error: str,
+    status: int,
+    errno: int,
+) -> None:
+    google.script(token, result(error=error))
+    assert (await registered.result())[:2] == (status, errno)
+    assert await registered.router_data() is None
+
+
+@pytest.mark.parametrize(
+    ("error", "status", "errno"),
+    [
+        ("MissingRegistration", 500, 1),
+        ("MessageTooBig", 413, 104),
+        ("InvalidTtl", 400, 111),
+        ("Unavailable", 503, 201),
+        ("InternalServerError", 500, 999),
+        ("DeviceMessageRateExceeded", 503, 4),
+    ],
+)
+async def test_an_error_that_says_nothing_of_the_token_leaves_the_user(
+    google: ProviderProcess,
+    registered: BridgedDevice,
+    token: str,
+    error: str,
+    status: int,
+    errno: int,
+) -> None:
+    google.script(token, result(error=error))
+    assert (await registered.result())[:2] == (status, errno)
+    assert await registered.result() == (201, None, "")
+
+
+@pytest.mark.parametrize(("error", "status", "errno"), CRITICAL)
+async def test_a_critical_error_is_logged_and_leaves_the_user(
+    google: ProviderProcess,
+    registered: BridgedDevice,
+    token: str,
+    caplog: pytest.LogCaptureFixture,
+    error: str,
+    status: int,
+    errno: int,
+) -> None:
+    google.script(token, result(error=error))
+    assert await registered.result() == (status, errno, LATER)
+    assert await registered.result() == (201, None, "")
+    (logged,) = (each for each in caplog.records if each.levelno == logging.CRITICAL)
+    reason = {"MismatchSenderId": "MismatchSenderid", "of-tomorrow": "Unreported"}.get(error, error)
+    assert vars(logged)["fields"] == {"reason": reason, "application": APP}
+
+
+@pytest.mark.parametrize("error", ["Unavailable", "DeviceMessageRateExceeded"])
+async def test_retry_after_of_a_result_is_handed_on(
+    google: ProviderProcess, registered: BridgedDevice, token: str, error: str
+) -> None:
+    google.script(token, {**result(error=error), "headers": {"Retry-After": "17"}})
+    response = await registered.push()
+    assert (response.status, headers_of(response)["retry-after"]) == (503, "17")
+
+
+async def test_a_canonical_id_replaces_the_token_and_keeps_the_app_id(
+    google: ProviderProcess, registered: BridgedDevice, token: str
+) -> None:
+    google.script(token, result(message_id="0:1", registration_id=f"{token}-new"))
+    assert await registered.result() == (503, 202, "Please try request again.")
+    assert await registered.router_data() == {"token": f"{token}-new", "app_id": APP}
+
+
+@pytest.mark.parametrize(
+    ("answer", "status", "errno"),
+    [
+        ({"status": 401, **HTML}, 500, 901),
+        ({"status": 400, **HTML}, 500, 999),
+        ({"status": 500, **HTML}, 503, 201),
+        ({"status": 503}, 503, 201),
+        (HTML, 500, 999),
+        (REDIRECT, 500, 999),
+        (NOTHING, 502, 902),
+        (HALF, 502, 902),
+    ],
+    ids=["401", "400", "500", "503", "html", "redirect", "nothing", "half"],
+)
+async def test_an_answer_without_a_result_leaves_the_user(
+    google: ProviderProcess,
+    registered: BridgedDevice,
+    token: str,
+    answer: Answer,
+    status: int,
+    errno: int,
+) -> None:
+    google.script(token, answer)
+    assert (await registered.result())[:2] == (status, errno)
+    assert await registered.result() == (201, None, "")
+
+
+async def test_no_connection_is_502_902(settings: Settings, token: str) -> None:
+    settings = replace(settings, fcm_endpoint=f"http://127.0.0.1:{unused_port()}")
+    device = await BridgedDevice.open("fcm", fcm_legacy.create(settings, ManualClock()))
+    await device.register(APP, token)
+    assert (await device.result())[:2] == (502, 902)
+    await device.close()

@@ -1,0 +1,433 @@
+"""GCM: what it is sent, and what each of its answers means for the sender and the user."""
+
+import json
+from base64 import urlsafe_b64encode
+from collections.abc import AsyncIterator, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from autopush.bridges import gcm
+from autopush.bridges.gcm_api import MAX_DATA
+from autopush.routing.router import RouterError
+from autopush.settings import Settings, StartupError
+from autopush.telemetry import logs
+from keytables import Value
+from support.bridged_device import BridgedDevice
+from support.clocks import ManualClock
+from support.connection_harness import CHANNEL, ENDPOINT, UAID
+from support.endpoint_harness import headers_of
+from support.gcm_server import result
+from support.provider_process import (
+    HALF,
+    HTML,
+    NOTHING,
+    REDIRECT,
+    SILENCE,
+    TOO_LONG,
+    Answer,
+    ProviderProcess,
+)
+from support.sockets import unused_port
+
+SENDER, KEY = "33clienttoken33", "AIza-a-key-of-gcm"
+TOKEN = "11-instance-id-11"
+AESGCM = {
+    "ttl": "60",
+    "content-encoding": "aesgcm",
+    "encryption": "keyid=p256dh;salt=c2FsdHNhbHRzYWx0c2FsdA==",
+    "crypto-key": "keyid=p256dh;dh=BJGTv5Vv_WVh2YRMPrYcg",
+}
+LATER = "Please try request later."
+
+
+@pytest.fixture(scope="module")
+def google() -> Iterator[ProviderProcess]:
+    with ProviderProcess("gcm_server") as process:
+        yield process
+
+
+@pytest.fixture
+def token(request: pytest.FixtureRequest) -> str:
+    """The token of a device that no other test has."""
+    return f"{TOKEN}-{request.node.name}".replace(" ", "-")
+
+
+@pytest.fixture
+def settings(google: ProviderProcess) -> Settings:
+    return Settings(senderid_list={SENDER: {"auth": KEY}}, gcm_endpoint=f"{google.url}/gcm/send")
+
+
+async def device_of(settings: Settings) -> BridgedDevice:
+    return await BridgedDevice.open("gcm", gcm.create(settings, ManualClock()))
+
+
+@pytest.fixture
+async def device(settings: Settings) -> AsyncIterator[BridgedDevice]:
+    device = await device_of(settings)
+    yield device
+    await device.close()
+
+
+@pytest.fixture
+async def registered(device: BridgedDevice, token: str) -> BridgedDevice:
+    await device.register(SENDER, token)
+    return device
+
+
+# ── Registration ────────────────────────────────────────────────────────────────────────────────
+
+
+async def test_only_the_sender_id_is_stored_and_never_its_key(device: BridgedDevice) -> None:
+    stored = await device.register(SENDER, TOKEN, creds={"senderID": "other", "auth": "made-up"})
+    assert stored == {"token": TOKEN, "creds": {"senderID": SENDER}}
+
+
+async def test_the_reply_to_a_registration_has_the_sender_id(device: BridgedDevice) -> None:
+    reply: dict[str, object] = {}
+    device.router.amend_endpoint_response(reply, await device.register(SENDER, TOKEN))
+    assert reply == {"senderid": SENDER}
+
+
+async def test_an_update_of_the_token_keeps_the_creds(device: BridgedDevice) -> None:
+    stored = await device.register(SENDER, TOKEN)
+    stored["token"] = "22-instance-id-22"
+    device.router.register(UAID, stored, SENDER)
+    assert stored == {"token": "22-instance-id-22", "creds": {"senderID": SENDER}}
+
+
+@pytest.mark.parametrize(
+    ("body", "app_id", "status", "errno"),
+    [
+        ({}, SENDER, 401, 109),
+        ({"token": ""}, SENDER, 400, 108),
+        ({"token": "short"}, SENDER, 400, 108),
+        ({"token": "with a space"}, SENDER, 400, 108),
+        ({"token": 5}, SENDER, 400, 108),
+        ({"token": TOKEN}, "unknown", 410, 105),
+    ],
+)
+async def test_a_wrong_registration_is_refused(
+    device: BridgedDevice, body: dict[str, Value], app_id: str, status: int, errno: int
+) -> None:
+    with pytest.raises(RouterError) as caught:
+        device.router.register(UAID, dict(body), app_id)
+    assert (caught.value.status, caught.value.errno) == (status, errno)
+
+
+@pytest.mark.parametrize("members", [{}, {"auth": ""}, {"auth": 5}, {"auth": "two words"}])
+def test_a_sender_id_without_a_key_stops_the_start(members: dict[str, object]) -> None:
+    with pytest.raises(StartupError, match="senderid_list: 7 needs a member 'auth'") as caught:
+        gcm.create(Settings(senderid_list={"7": members}), ManualClock())
+    assert "two words" not in str(caught.value)
+
+
+def test_the_operator_is_warned_that_google_has_shut_it_down(settings: Settings) -> None:
+    assert "shut down" in gcm.create(settings, ManualClock()).start_warning
+
+
+# ── What is sent ────────────────────────────────────────────────────────────────────────────────
+
+
+async def test_row_77_an_aesgcm_push_arrives_whole(
+    google: ProviderProcess, registered: BridgedDevice, token: str
+) -> None:
+    response = await registered.push(AESGCM, b"\xff\xfe encrypted")
+    assert response.status == 201
+    assert google.message(token) == {
+        "registration_ids": [token],
+        "time_to_live": 60,
+        "delay_while_idle": False,
+        "dry_run": False,
+        "data": {
+            "chid": CHANNEL,
+            "con": "aesgcm",
+            "enc": "keyid=p256dh;salt=c2FsdHNhbHRzYWx0c2FsdA",
+            "cryptokey": "keyid=p256dh;dh=BJGTv5Vv_WVh2YRMPrYcg",
+            "body": urlsafe_b64encode(b"\xff\xfe encrypted").decode().rstrip("="),
+        },
+    }
+    (asked,) = google.requests(token)
+    assert asked["headers"]["authorization"] == f"key={KEY}"
+
+
+async def test_row_78_aes128gcm_needs_no_crypto_headers(
+    google: ProviderProcess, registered: BridgedDevice, token: str
+) -> None:
+    assert (await registered.push(body=b"encrypted")).status == 201
+    assert google.message(token)["data"].keys() == {"chid", "con", "body"}
+
+
+async def test_without_a_payload_only_the_channel_is_sent(
+    google: ProviderProcess, registered: BridgedDevice, token: str
+) -> None:
+    assert (await registered.push()).status == 201
+    assert google.message(token)["data"] == {"chid": CHANNEL}
+
+
+@pytest.mark.parametrize(("ttl", "sent"), [(0, 60), (60, 60), (61, 61), (2_592_000, 2_419_200)])
+async def test_the_ttl_is_kept_within_bounds_and_told_to_the_sender(
+    google: ProviderProcess, registered: BridgedDevice, token: str, ttl: int, sent: int
+) -> None:
+    response = await registered.push({"ttl": str(ttl)})
+    headers = headers_of(response)
+    assert google.message(token)["time_to_live"] == sent
+    assert (response.status, headers["ttl"]) == (201, str(sent))
+    assert headers["location"].startswith(f"{ENDPOINT}/m/")
+
+
+async def test_a_message_of_more_than_4096_bytes_after_base64_is_413_104(
+    google: ProviderProcess, registered: BridgedDevice, token: str
+) -> None:
+    status, errno, message = await registered.result(b"x" * 3100)
+    assert (status, errno) == (413, 104)
+    assert f"limited to {MAX_DATA} bytes. Converted buffer too long by" in message
+    assert google.requests(token) == []
+
+
+async def test_2744_bytes_with_crypto_headers_fit(registered: BridgedDevice) -> None:
+    assert (await registered.push(AESGCM, b"x" * 2744)).status == 201
+
+
+@pytest.mark.parametrize(
+    ("changes", "stored", "sent"),
+    [
+        ({}, {}, {"dry_run": False}),
+        ({"gcm_dryrun": True}, {}, {"dry_run": True}),
+        ({}, {"dryrun": True}, {"dry_run": True}),
+        ({"gcm_collapsekey": "simplepush"}, {}, {"collapse_key": "simplepush"}),
+        ({"gcm_ttl": 300}, {}, {"time_to_live": 300}),
+    ],
+)
+async def test_options_and_the_record_change_what_is_sent(
+    google: ProviderProcess,
+    settings: Settings,
+    token: str,
+    changes: dict[str, Any],
+    stored: dict[str, Value],
+    sent: dict[str, object],
+) -> None:
+    device = await device_of(replace(settings, **changes))
+    await device.register(SENDER, token, **stored)
+    assert (await device.push()).status == 201
+    message = google.message(token)
+    assert sent.items() <= message.items()
+    assert ("collapse_key" in message) == ("collapse_key" in sent)
+    await device.close()
+
+
+# ── The record ──────────────────────────────────────────────────────────────────────────────────
+
+
+async def test_a_record_of_the_original_with_the_key_in_it_is_served(
+    google: ProviderProcess, device: BridgedDevice, token: str
+) -> None:
+    await device.store({"token": token, "creds": {"senderID": SENDER, "auth": "key-of-the-record"}})
+    assert (await device.push()).status == 201
+    (asked,) = google.requests(token)
+    assert asked["headers"]["authorization"] == f"key={KEY}"
+
+
+@pytest.mark.parametrize("creds", [{}, {"senderID": 5}, "text", None])
+async def test_a_record_without_a_sender_id_fails_for_good(
+    device: BridgedDevice, token: str, creds: Value
+) -> None:
+    await device.store({"token": token} | ({} if creds is None else {"creds": creds}))
+    for _ in range(2):
+        assert await device.result() == (410, 105, "Critical Failure: Missing SenderID")
+    record = await device.record()
+    assert record is not None
+    assert record.critical_failure == "Missing SenderID"
+
+
+async def test_a_sender_id_without_a_configured_key_is_500_900_and_the_user_stays(
+    device: BridgedDevice, token: str
+) -> None:
+    await device.store({"token": token, "creds": {"senderID": "other"}})
+    assert (await device.result())[:2] == (500, 900)
+    assert await device.router_data() is not None
+
+
+async def test_a_record_without_a_token_is_dropped_with_410_106(device: BridgedDevice) -> None:
+    await device.store({"creds": {"senderID": SENDER}})
+    assert (await device.result())[:2] == (410, 106)
+    assert await device.router_data() is None
+
+
+# ── What GCM answers ────────────────────────────────────────────────────────────────────────────
+
+
+async def test_message_id_is_201(registered: BridgedDevice) -> None:
+    assert await registered.result() == (201, None, "")
+
+
+async def test_a_canonical_id_replaces_the_token_and_nothing_else(
+    google: ProviderProcess, device: BridgedDevice, token: str
+) -> None:
+    await device.store(
+        {"token": token, "dryrun": True, "creds": {"senderID": SENDER, "auth": "key-of-the-record"}}
+    )
+    google.script(token, result(message_id="0:1", registration_id=f"{token}-new"))
+    assert await device.result() == (503, 202, "Please try request again.")
+    stored = {"token": f"{token}-new", "dryrun": True, "creds": {"senderID": SENDER}}
+    assert await device.router_data() == stored
+    assert await device.result() == (201, None, "")
+    assert len(google.requests(f"{token}-new")) == 1
+
+
+async def test_the_same_token_as_canonical_id_is_201(
+    google: ProviderProcess, registered: BridgedDevice, token: str
+) -> None:
+    google.script(token, result(message_id="0:1", registration_id=token))
+    assert await registered.result() == (201, None, "")
+
+
+async def test_not_registered_drops_the_user_with_410(
+    google: ProviderProcess, registered: BridgedDevice, token: str
+) -> None:
+    google.script(token, result(error="NotRegistered"))
+    assert await registered.result() == (410, 106, "Endpoint requires client update")
+    assert await registered.router_data() is None
+    assert (await registered.result())[:2] == (410, 103)
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        "Unavailable",
+        "InternalServerError",
+        "DeviceMessageRateExceeded",
+        "TopicsMessageRateExceeded",
+    ],
+)
+async def test_an_error_that_passes_is_503_201_and_the_user_stays(
+    google: ProviderProcess, registered: BridgedDevice, token: str, error: str
+) -> None:
+    google.script(token, result(error=error))
+    assert await registered.result() == (503, 201, LATER)
+    assert await registered.result() == (201, None, "")
+
+
+async def test_an_error_that_passes_is_answered_with_the_retry_after_of_gcm(
+    google: ProviderProcess, registered: BridgedDevice, token: str
+) -> None:
+    google.script(token, {**result(error="Unavailable"), "headers": {"Retry-After": "17"}})
+    response = await registered.push()
+    assert (response.status, headers_of(response)["retry-after"]) == (503, "17")
+
+
+@pytest.mark.parametrize("error", ["InvalidRegistration", "MismatchSenderId", "of-tomorrow"])
+async def test_another_error_is_410_and_the_user_stays(
+    google: ProviderProcess, registered: BridgedDevice, token: str, error: str
+) -> None:
+    google.script(token, result(error=error))
+    assert await registered.result() == (410, 105, "GCM recipient not available.")
+    assert await registered.router_data() is not None
+
+
+@pytest.mark.parametrize("status", [500, 502, 503, 429])
+async def test_retry_after_is_handed_on_with_503_201(
+    google: ProviderProcess, registered: BridgedDevice, token: str, status: int
+) -> None:
+    google.script(token, {"status": status, "headers": {"Retry-After": "17"}})
+    response = await registered.push()
+    document = json.loads(response.body)
+    assert (response.status, document["errno"]) == (503, 201)
+    assert document["message"] == "Please try request in 17 seconds."
+    assert headers_of(response)["retry-after"] == "17"
+
+
+@pytest.mark.parametrize("status", [500, 503, 599])
+async def test_a_5xx_without_retry_after_is_503_201_and_never_a_success(
+    google: ProviderProcess, registered: BridgedDevice, token: str, status: int
+) -> None:
+    google.script(token, {**result(message_id="0:1"), "status": status})
+    assert await registered.result() == (503, 201, LATER)
+
+
+async def test_401_is_500_901(
+    google: ProviderProcess, registered: BridgedDevice, token: str
+) -> None:
+    google.script(token, {"status": 401, **HTML})
+    assert (await registered.result())[:2] == (500, 901)
+
+
+@pytest.mark.parametrize("status", [400, 404, 418])
+async def test_400_and_404_are_500_and_the_user_stays(
+    google: ProviderProcess, registered: BridgedDevice, token: str, status: int
+) -> None:
+    google.script(token, {"status": status, **HTML})
+    assert (await registered.result())[:2] == (500, 999)
+    assert await registered.router_data() is not None
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        HTML,
+        TOO_LONG,
+        REDIRECT,
+        {"text": ""},
+        {"document": [1]},
+        {"document": {"results": []}},
+        {"document": {"results": ["text"]}},
+        {"document": {"results": [{}]}},
+    ],
+    ids=["html", "too-long", "redirect", "empty", "list", "no-result", "text", "says-nothing"],
+)
+async def test_an_answer_that_cannot_be_understood_is_500_and_no_success(
+    google: ProviderProcess, registered: BridgedDevice, token: str, answer: Answer
+) -> None:
+    google.script(token, answer)
+    assert await registered.result() == (500, 999, LATER)
+    assert len(google.requests(token)) == 1
+    assert await registered.router_data() is not None
+
+
+@pytest.mark.parametrize("answer", [NOTHING, HALF], ids=["nothing", "half"])
+async def test_a_connection_that_ends_early_is_502_902(
+    google: ProviderProcess, registered: BridgedDevice, token: str, answer: Answer
+) -> None:
+    google.script(token, answer)
+    assert (await registered.result())[:2] == (502, 902)
+    assert await registered.router_data() is not None
+
+
+async def test_no_connection_is_502_902(settings: Settings, token: str) -> None:
+    device = await device_of(replace(settings, gcm_endpoint=f"http://127.0.0.1:{unused_port()}"))
+    await device.register(SENDER, token)
+    assert (await device.result())[:2] == (502, 902)
+    await device.close()
+
+
+async def test_an_answer_that_does_not_come_is_502_903(
+    google: ProviderProcess, registered: BridgedDevice, token: str
+) -> None:
+    registered.router.timeout = 0.2
+    google.script(token, SILENCE)
+    assert (await registered.result())[:2] == (502, 903)
+    google.release(token)
+    assert await registered.router_data() is not None
+
+
+async def test_no_secret_reaches_the_logs_or_the_sender(
+    google: ProviderProcess, registered: BridgedDevice, token: str, tmp_path: Path
+) -> None:
+    log = tmp_path / "log"
+    logs.configure(output=str(log), level="debug")
+    answers: list[Answer] = [
+        HTML,
+        HALF,
+        {"status": 401},
+        result(error="InvalidRegistration"),
+        {"status": 400, "text": f"{KEY} {token}"},
+    ]
+    google.script(token, *answers)
+    bodies = [(await registered.push(body=b"payload")).body.decode() for _ in range(6)]
+    logs.shutdown()
+    shown = log.read_text() + "".join(bodies)
+    assert "A bridge failed" in shown
+    for secret in (KEY, token, UAID, urlsafe_b64encode(b"payload").decode().rstrip("=")):
+        assert secret not in shown
