@@ -3,13 +3,11 @@
 import asyncio
 import base64
 import json
-import sys
 import time
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import pytest
@@ -735,17 +733,6 @@ async def test_the_project_is_that_of_the_key_where_none_is_named(
     await Sender(make_router(replace(settings, fcm_creds=creds))).push()
     [request] = google.requests(":send")
     assert request["path"] == "/v1/projects/app-1-project/messages:send"
-
-
-async def test_version_0_is_the_legacy_api(
-    monkeypatch: pytest.MonkeyPatch, settings: Settings, clock: ManualClock
-) -> None:
-    legacy = ModuleType("autopush.bridges.fcm_legacy")
-    vars(legacy)["create"] = lambda *given: ("legacy router", *given)
-    monkeypatch.setitem(sys.modules, legacy.__name__, legacy)
-    version_0 = replace(settings, fcm_version=0)
-    made: object = fcm.create(version_0, clock)
-    assert made == ("legacy router", version_0, clock)
 
 
 def test_http_v1_does_not_start_without_a_service_account(clock: ManualClock) -> None:

@@ -25,14 +25,14 @@ and "ErrorCode".
 """
 
 from collections.abc import Mapping
-from importlib import import_module
-from typing import Final, cast
+from typing import Final
 from urllib.parse import quote
 
 import orjson
 from msgspec import Struct
 
 from autopush.bridges.access_token import TokenCache
+from autopush.bridges.fcm_legacy import legacy_router
 from autopush.bridges.payload import (
     bridge_ttl,
     check_size,
@@ -212,9 +212,9 @@ def create(settings: Settings, clock: Clock) -> Router:
 
     :raises StartupError: an application's credentials are wrong
     """
-    if settings.fcm_version == 0:
-        legacy = import_module("autopush.bridges.fcm_legacy")
-        return cast(Router, legacy.create(settings, clock))
+    has_server_key = settings.fcm_auth or settings.fcm_senderid
+    if settings.fcm_version == 0 or (has_server_key and not settings.fcm_creds):
+        return legacy_router(settings, clock)
     if not settings.fcm_creds:
         raise StartupError("fcm_creds: HTTP v1, the API of fcm_version 1, needs a service account")
     messages, oauth = Provider(reconnect=True), Provider(max_connections=4)

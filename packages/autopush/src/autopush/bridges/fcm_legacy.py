@@ -102,7 +102,7 @@ class FcmLegacyRouter(Router):
         await self._api.close()
 
 
-def create(settings: Settings, clock: Clock) -> FcmLegacyRouter:
+def legacy_router(settings: Settings, clock: Clock) -> FcmLegacyRouter:
     """The router of the app IDs in `fcm_creds`, and of `fcm_senderid`, whose key is `fcm_auth`.
 
     :raises StartupError: an app ID without its key, or a key without its app ID
