@@ -3,13 +3,13 @@
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Self
+from typing import Any, Self
 
 from autopush.net.http_messages import Response
 from autopush.routing.router import Router
 from autopush.store import UserRecord
 from keytables import Value
-from support.connection_harness import UAID, Harness
+from support.connection_harness import ENDPOINT, UAID, Harness
 from support.endpoint_harness import AES128GCM, Endpoint
 
 
@@ -55,6 +55,21 @@ class BridgedDevice:
             assert document.keys() == {"message-id"}
             return 201, None, ""
         return response.status, document["errno"], document["message"]
+
+    async def call(
+        self, method: str, path: str, document: object, secret: str = ""
+    ) -> tuple[int, dict[str, Any]]:
+        """Call the registration API; `path` is what follows the router type."""
+        headers = {"authorization": f"Bearer {secret}"} if secret else {}
+        response = await self.endpoint.ask(
+            method, f"/v1/{self.router_type}/{path}", headers, json.dumps(document).encode()
+        )
+        return response.status, json.loads(response.body)
+
+    async def push_to(self, endpoint: str, body: bytes) -> int:
+        """The status of a push to an endpoint that the registration API has returned."""
+        path = endpoint.removeprefix(ENDPOINT)
+        return (await self.endpoint.ask("POST", path, AES128GCM, body)).status
 
     async def record(self) -> UserRecord | None:
         return await self.harness.store.users.get(UAID)

@@ -120,12 +120,47 @@ async def test_row_87_a_wrong_registration_is_refused(
     assert (caught.value.status, caught.value.errno) == (status, errno)
 
 
+@pytest.mark.parametrize(
+    ("body", "profile", "status"),
+    [
+        ({}, PROFILE, 401),
+        ({"token": TOKEN}, "unknown", 410),
+        ({"token": TOKEN_START + "short"}, PROFILE, 400),
+    ],
+)
+async def test_row_87_a_wrong_registration_over_http(
+    device: BridgedDevice, body: dict[str, str], profile: str, status: int
+) -> None:
+    answer, _ = await device.call("POST", f"{profile}/registration", body)
+    assert answer == status
+    assert device.harness.users() == []
+
+
 async def test_row_85_an_update_of_the_token_keeps_the_profile(device: BridgedDevice) -> None:
     stored = await device.register(PROFILE, TOKEN, creds={"profile": "of another"})
     assert stored == {"token": TOKEN, "creds": {"profile": PROFILE}}
     stored["token"] = f"{TOKEN}2"
     device.router.register(UAID, stored, PROFILE)
     assert stored == {"token": f"{TOKEN}2", "creds": {"profile": PROFILE}}
+
+
+async def test_rows_77_and_85_a_registration_a_push_and_a_new_token_over_http(
+    amazon: ProviderProcess, device: BridgedDevice, token: str
+) -> None:
+    registration = f"{PROFILE}/registration"
+    status, reply = await device.call("POST", registration, {"token": token})
+    assert status == 200
+    assert "senderid" not in reply
+    assert await device.push_to(reply["endpoint"], b"encrypted") == 201
+    assert amazon.message(token)["data"]["chid"] == reply["channelID"]
+
+    path = f"{registration}/{reply['uaid']}"
+    changed = {"token": f"{token}-new"}
+    assert await device.call("PUT", path, changed, reply["secret"]) == (200, {})
+    record = await device.harness.record(reply["uaid"])
+    assert record.router_data == {**changed, "creds": {"profile": PROFILE}}
+    assert await device.push_to(reply["endpoint"], b"encrypted") == 201
+    assert len(amazon.requests(f"{token}-new")) == 1
 
 
 # ── What is sent ────────────────────────────────────────────────────────────────────────────────

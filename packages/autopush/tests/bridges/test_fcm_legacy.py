@@ -140,6 +140,25 @@ async def test_a_wrong_registration_is_refused(
     assert (caught.value.status, caught.value.errno) == (status, errno)
 
 
+async def test_rows_77_and_85_a_registration_a_push_and_a_new_token_over_http(
+    google: ProviderProcess, device: BridgedDevice, token: str
+) -> None:
+    registration = f"{APP}/registration"
+    status, reply = await device.call("POST", registration, {"token": token})
+    assert status == 200
+    assert reply["senderid"] == APP
+    assert await device.push_to(reply["endpoint"], b"encrypted") == 201
+    assert google.message(token)["data"]["chid"] == reply["channelID"]
+
+    path = f"{registration}/{reply['uaid']}"
+    changed = {"token": f"{token}-new"}
+    assert await device.call("PUT", path, changed, reply["secret"]) == (200, {})
+    record = await device.harness.record(reply["uaid"])
+    assert record.router_data == {**changed, "app_id": APP}
+    assert await device.push_to(reply["endpoint"], b"encrypted") == 201
+    assert len(google.requests(f"{token}-new")) == 1
+
+
 # ── What is sent ────────────────────────────────────────────────────────────────────────────────
 
 

@@ -128,6 +128,25 @@ def test_the_operator_is_warned_that_google_has_shut_it_down(settings: Settings)
     assert "shut down" in gcm.create(settings, ManualClock()).start_warning
 
 
+async def test_row_77_a_registration_a_push_and_a_new_token_over_http(
+    google: ProviderProcess, device: BridgedDevice, token: str
+) -> None:
+    registration = f"{SENDER}/registration"
+    status, reply = await device.call("POST", registration, {"token": token})
+    assert status == 200
+    assert reply["senderid"] == SENDER
+    assert await device.push_to(reply["endpoint"], b"encrypted") == 201
+    assert google.message(token)["data"]["chid"] == reply["channelID"]
+
+    path = f"{registration}/{reply['uaid']}"
+    changed = {"token": f"{token}-new"}
+    assert await device.call("PUT", path, changed, reply["secret"]) == (200, {})
+    record = await device.harness.record(reply["uaid"])
+    assert record.router_data == {**changed, "creds": {"senderID": SENDER}}
+    assert await device.push_to(reply["endpoint"], b"encrypted") == 201
+    assert len(google.requests(f"{token}-new")) == 1
+
+
 # ── What is sent ────────────────────────────────────────────────────────────────────────────────
 
 

@@ -1,4 +1,4 @@
-"""Google Cloud Messaging, for apps of Android. Google has shut it down.
+"""Google Cloud Messaging, which Google has shut down.
 
 The router stays for servers that offer the same API, and for the records of the original.
 """
