@@ -5,7 +5,7 @@ Rule: a figure is taken between two floors and counts only if the ledger of its 
 
 import gc
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -85,21 +85,26 @@ class Run:
         self._settings = settings
 
     @asynccontextmanager
-    async def server(self, direct_delivery: str) -> AsyncIterator[Server]:
-        """A started server on a fresh data folder; ended and cleared away afterwards."""
-        async with self._running(Server, direct_delivery) as server:
+    async def server(self, direct_delivery: str, **flags: str) -> AsyncIterator[Server]:
+        """A started server on a fresh data folder, with further `flags` ("--name" → value); ended
+        and cleared away afterwards.
+        """
+        async with self._running(Server, direct_delivery, flags) as server:
             yield server
 
     @asynccontextmanager
     async def daemons(self, direct_delivery: str) -> AsyncIterator[Daemons]:
         """The same service as two daemons."""
-        async with self._running(Daemons, direct_delivery) as pair:
+        async with self._running(Daemons, direct_delivery, {}) as pair:
             yield pair
 
     @asynccontextmanager
-    async def _running(self, kind: type[S], direct_delivery: str) -> AsyncIterator[S]:
+    async def _running(
+        self, kind: type[S], direct_delivery: str, flags: Mapping[str, str]
+    ) -> AsyncIterator[S]:
         folder = make_folder(self._settings.data_root)
-        options = {"--direct-delivery": direct_delivery, **dict(self._settings.server_options)}
+        given = dict(self._settings.server_options)
+        options = {"--direct-delivery": direct_delivery, **flags, **given}
         server = kind(self._settings.command, options, folder, self.cores.server)
         try:
             server.start()

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Coroutine
 from functools import partial
 
+from bench.measures.bridge import bridge_outage
 from bench.measures.daemons import daemons
 from bench.measures.direct import direct_push
 from bench.measures.dynamodb import dynamodb
@@ -27,4 +28,5 @@ MEASURES: dict[str, Measure] = {
     "storm": storm,
     "daemons": daemons,
     "dynamodb": dynamodb,
+    "bridge": bridge_outage,
 }

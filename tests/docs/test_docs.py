@@ -144,7 +144,7 @@ IN_WORDS = {10: "ten", 0.0005: "half a millisecond"}
         ("architecture", f"{timers.MAX_STEPS} steps or {IN_WORDS[timers.MAX_SECONDS]}"),
         ("architecture", f"up to {MAX_WAITING:,} may wait"),
         ("bridges", f"| {Router.timeout:g} s, unless a router sets another |"),
-        ("bridges", f"in one worker | {bridged.MAX_UNDER_WAY} |"),
+        ("bridges", f"in one worker | {Router.max_under_way}, unless a router sets another |"),
         ("bridges", f"`Retry-After: {bridged.BUSY_RETRY}` |"),
         ("bridges", f"| outages in a row | {bridged.MAX_FAILURES} | the circuit opens: for"),
         ("bridges", f"opens: for {bridged.CIRCUIT_RESET:g} s every message"),

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 import pytest
 
 from autopush.routing import bridged
-from autopush.routing.bridged import CIRCUIT_RESET, MAX_FAILURES, MAX_UNDER_WAY, Bridges
+from autopush.routing.bridged import CIRCUIT_RESET, MAX_FAILURES, Bridges
 from autopush.routing.router import Router, RouterError, RouterResponse
 from autopush.store import UserRecord
 from autopush.webpush.errors import Errno, PushError
@@ -281,23 +281,38 @@ async def test_one_application_has_a_limited_number_of_messages_under_way(
     bridges: Bridges, harness: Harness, fcm: ScriptedRouter, user: UserRecord
 ) -> None:
     fcm.outcome = None
-    waiting = under_way(bridges, harness, user, MAX_UNDER_WAY)
+    waiting = under_way(bridges, harness, user, ScriptedRouter.max_under_way)
     await turns()
     assert await refusal(bridges, harness, user) == (503, 201)
-    assert fcm.calls == MAX_UNDER_WAY
+    assert fcm.calls == ScriptedRouter.max_under_way
     other = under_way(bridges, harness, await registered(harness, "fcm", "f" * 32, "other"), 1)
     await turns()
-    assert fcm.calls == MAX_UNDER_WAY + 1
+    assert fcm.calls == ScriptedRouter.max_under_way + 1
     fcm.release.set()
     assert {response.status_code for response in await asyncio.gather(*waiting, *other)} == {201}
     await route(bridges, harness, user)
+
+
+async def test_all_bridges_together_have_a_limited_number_of_messages_under_way(
+    harness: Harness, fcm: ScriptedRouter, user: UserRecord
+) -> None:
+    other = ScriptedRouter()
+    few = Bridges({"fcm": fcm, "apns": other}, harness.store, max_under_way=3)
+    fcm.outcome = None
+    waiting = under_way(few, harness, user, 3)
+    await turns()
+    reached = await registered(harness, "apns", "a" * 32, "other")
+    assert await refusal(few, harness, reached) == (503, 201)
+    fcm.release.set()
+    await asyncio.gather(*waiting)
+    await route(few, harness, reached)
 
 
 async def test_the_refusals_of_a_busy_bridge_say_when_to_try_again(
     bridges: Bridges, harness: Harness, fcm: ScriptedRouter, user: UserRecord
 ) -> None:
     fcm.outcome = None
-    waiting = under_way(bridges, harness, user, MAX_UNDER_WAY)
+    waiting = under_way(bridges, harness, user, ScriptedRouter.max_under_way)
     await turns()
     with pytest.raises(PushError) as caught:
         await route(bridges, harness, user)
@@ -310,7 +325,7 @@ async def test_a_cancelled_request_gives_its_place_back(
     bridges: Bridges, harness: Harness, fcm: ScriptedRouter, user: UserRecord
 ) -> None:
     fcm.outcome = None
-    waiting = under_way(bridges, harness, user, MAX_UNDER_WAY)
+    waiting = under_way(bridges, harness, user, ScriptedRouter.max_under_way)
     await turns()
     for task in waiting:
         task.cancel()

@@ -22,7 +22,7 @@ from autopush.bridges.payload import (
     device_token,
     message_data,
 )
-from autopush.bridges.provider import Provider, Reply, retry_after
+from autopush.bridges.provider import MAX_CONNECTIONS, Provider, Reply, retry_after
 from autopush.clock import Clock
 from autopush.routing.router import Router, RouterData, RouterError, RouterResponse
 from autopush.settings import Settings, StartupError
@@ -61,6 +61,8 @@ class AdmRouter(Router):
     """Delivers to users of type `adm`. `endpoint`: where Amazon's URLs start; `patience`: seconds
     of one notification.
     """
+
+    max_under_way = MAX_CONNECTIONS
 
     def __init__(
         self,

@@ -19,6 +19,10 @@ from autopush.webpush.errors import Errno
 
 MAX_REPLY: Final = 65_536
 """Bytes of a reply; a longer one is cut off and counts as unreadable."""
+MAX_CONNECTIONS: Final = 20
+"""Of one pool. Requests that wait for one make each of the others cost more: a router that sends
+its notifications this way has no more of them under way.
+"""
 DEFAULT_RETRY: Final = 60
 """Seconds, where a provider is overloaded and does not say how long it will be."""
 LONGEST_RETRY: Final = 3600
@@ -45,7 +49,11 @@ class Provider:
     """
 
     def __init__(
-        self, *, timeout: float = 3.0, max_connections: int = 20, reconnect: bool = False
+        self,
+        *,
+        timeout: float = 3.0,
+        max_connections: int = MAX_CONNECTIONS,
+        reconnect: bool = False,
     ) -> None:
         self._attempts = 2 if reconnect else 1
         self._client = httpx.AsyncClient(

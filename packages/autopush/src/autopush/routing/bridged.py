@@ -2,7 +2,8 @@
 
 Rule: an outage of a bridge costs its own users and no one else. Each application of each bridge has
 a limit on how many notifications are under way, a timeout, and a circuit that opens after
-`MAX_FAILURES` outages in a row; while it is open, its notifications are refused at once.
+`MAX_FAILURES` outages in a row; while it is open, its notifications are refused at once. All
+bridges together may not take the place of requests for others.
 
 Rule: a record whose type this node does not serve stays as it is: another node may serve it.
 """
@@ -23,8 +24,8 @@ from autopush.webpush.errors import ERRORS, Errno, PushError
 from autopush.webpush.notification import Notification
 from keytables import KeytablesError
 
-MAX_UNDER_WAY: Final = 200
-"""Notifications of one application that wait for its bridge at the same time."""
+MAX_UNDER_WAY: Final = 5000
+"""Notifications that wait for any bridge at the same time."""
 MAX_CIRCUITS: Final = 1000
 MAX_FAILURES: Final = 5
 CIRCUIT_RESET: Final = 30.0
@@ -49,11 +50,19 @@ class BridgedUser(Struct, frozen=True):
 
 
 class Bridges:
-    """The routers of this node, by router type."""
+    """The routers of this node, by router type. `max_under_way`: notifications of all of them."""
 
-    def __init__(self, routers: Mapping[str, Router], store: PushStore) -> None:
+    def __init__(
+        self,
+        routers: Mapping[str, Router],
+        store: PushStore,
+        *,
+        max_under_way: int = MAX_UNDER_WAY,
+    ) -> None:
         self.routers = routers
         self._store = store
+        self._max_under_way = max_under_way
+        self._under_way = 0
         self._circuits: dict[CircuitKey, Circuit] = {}
 
     def find(self, record: UserRecord) -> BridgedUser:
@@ -82,14 +91,13 @@ class Bridges:
         if circuit is None:
             if len(self._circuits) >= MAX_CIRCUITS:  # only with applications nobody configured
                 del self._circuits[next(iter(self._circuits))]
-            circuit = self._circuits[key] = Circuit(router.timeout)
+            circuit = self._circuits[key] = Circuit(key, router)
+        if self._under_way >= self._max_under_way:
+            raise _busy()
+        self._under_way += 1
         try:
-            response = await circuit.call(router, notification, record)
+            response = await circuit.call(notification, record)
         except RouterError as error:
-            if error.is_outage:
-                _log.warning(
-                    "A bridge failed", bridge=key[0], application=key[1], errno=error.errno
-                )
             if error.critical_failure is not None:
                 _log.error("A bridge user failed for good", bridge=key[0], application=key[1])
                 write = self._store.users.set_critical_failure(record, error.critical_failure)
@@ -97,6 +105,8 @@ class Bridges:
                 raise _critical(error.critical_failure) from error
             await self._apply(key, record, error.router_data)
             raise
+        finally:
+            self._under_way -= 1
         await self._apply(key, record, response.router_data)
         if not 200 <= response.status_code < 300:
             errno = Errno.UNKNOWN if response.errno is None else response.errno
@@ -135,17 +145,16 @@ class Bridges:
 
 
 class Circuit:
-    """Guards the calls to one application of one bridge. `timeout`: seconds of one call."""
+    """Guards the calls to one application of one bridge."""
 
-    def __init__(self, timeout: float) -> None:
-        self._timeout = timeout
+    def __init__(self, key: CircuitKey, router: Router) -> None:
+        self._key = key
+        self._router = router
         self._under_way = 0
         self._failures = 0
         self._opened_at: float | None = None
 
-    async def call(
-        self, router: Router, notification: Notification, record: UserRecord
-    ) -> RouterResponse:
+    async def call(self, notification: Notification, record: UserRecord) -> RouterResponse:
         """Have the router deliver it.
 
         :raises RouterError: the router's, or 503/201 where it may not be asked now
@@ -158,45 +167,55 @@ class Circuit:
                     int(left) + 1, "The bridge of this device does not work at the moment"
                 )
             self._opened_at = now  # this call is the trial; others wait for its outcome
-        if self._under_way >= MAX_UNDER_WAY:
-            raise RouterError.retry_after(BUSY_RETRY, "The bridge of this device is busy")
+        if self._under_way >= self._router.max_under_way:
+            raise _busy()
         self._under_way += 1
         try:
-            async with asyncio.timeout(self._timeout):
-                response = await router.route_notification(notification, record)
-        except TimeoutError:
-            self._failed()
-            raise RouterError(
-                Errno.BRIDGE_TIMEOUT, "The bridge did not answer in time", is_outage=True
-            ) from None
-        except OSError:
-            self._failed()
-            raise RouterError(
-                Errno.BRIDGE_UNREACHABLE, "The bridge cannot be reached", is_outage=True
-            ) from None
+            response = await self._call(notification, record)
         except RouterError as error:
-            if error.is_outage:
-                self._failed()
-            else:
-                self._worked()
+            self._note(error.errno if error.is_outage else None)
             raise
-        except Exception as error:  # noqa: BLE001 - routers of other packages may raise anything
-            self._failed()
-            _log_defect(router, error)
-            raise RouterError(Errno.UNKNOWN, "The router failed", is_outage=True) from None
         finally:
             self._under_way -= 1
-        self._worked()
+        self._note(None)
         return response
 
-    def _failed(self) -> None:
+    async def _call(self, notification: Notification, record: UserRecord) -> RouterResponse:
+        """What the router says; whatever else happens as an outage."""
+        try:
+            async with asyncio.timeout(self._router.timeout):
+                return await self._router.route_notification(notification, record)
+        except RouterError:
+            raise
+        except TimeoutError:
+            errno, message = Errno.BRIDGE_TIMEOUT, "The bridge did not answer in time"
+        except OSError:
+            errno, message = Errno.BRIDGE_UNREACHABLE, "The bridge cannot be reached"
+        except Exception as error:  # noqa: BLE001 - routers of other packages may raise anything
+            _log_defect(self._router, error)
+            errno, message = Errno.UNKNOWN, "The router failed"
+        raise RouterError(errno, message, is_outage=True)
+
+    def _note(self, outage: int | None) -> None:
+        """Count an outage (its errno), or note that the bridge works."""
+        bridge, application = self._key
+        if outage is None:
+            if self._failures >= MAX_FAILURES:
+                _log.info("A bridge works again", bridge=bridge, application=application)
+            self._failures = 0
+            self._opened_at = None
+            return
         self._failures += 1
+        if self._failures in (1, MAX_FAILURES):  # not each: there may be hundreds
+            _log.warning(
+                "A bridge failed",
+                bridge=bridge,
+                application=application,
+                errno=outage,
+                in_a_row=self._failures,
+            )
         if self._failures >= MAX_FAILURES:
             self._opened_at = asyncio.get_running_loop().time()
-
-    def _worked(self) -> None:
-        self._failures = 0
-        self._opened_at = None
 
 
 @contextmanager
@@ -220,6 +239,10 @@ def _log_defect(router: Router, error: Exception) -> None:
         error=type(error).__name__,
         at=[f"{Path(frame.filename).name}:{frame.lineno}" for frame in frames],
     )
+
+
+def _busy() -> RouterError:
+    return RouterError.retry_after(BUSY_RETRY, "The bridge of this device is busy")
 
 
 def _critical(reason: str) -> PushError:

@@ -79,6 +79,8 @@ class Router(ABC):
 
     timeout: float = 3.0
     """Seconds that one notification may take; then it is cancelled, and counts as an outage."""
+    max_under_way: int = 200
+    """Notifications of one application that may wait for the bridge; further ones are refused."""
     start_warning: str = ""
     """What the operator should know of this router; logged once when the service starts."""
 

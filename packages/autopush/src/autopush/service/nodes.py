@@ -149,7 +149,11 @@ class EndpointService:
     def __init__(self, shared: WorkerContext, sockets: Sockets) -> None:
         settings = shared.settings
         headers = CommonHeaders(cors=not settings.no_cors, hsts_max_age=settings.hsts_max_age)
-        self._bridges = Bridges(load_routers(settings, shared.clock), shared.store)
+        self._bridges = Bridges(
+            load_routers(settings, shared.clock),
+            shared.store,
+            max_under_way=max(1, settings.max_requests // 2),
+        )
         router = WebPushRouter(
             shared.store,
             shared.registry,
