@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from autopush.webpush import jwt
-from autopush.webpush.syntax import encode_base64url
+from autopush.webpush.syntax import decode_base64url, encode_base64url
 from support.senders import Sender
 
 SENDER = Sender()
@@ -25,6 +25,18 @@ def test_a_token_is_taken_apart() -> None:
     assert token.claims == CLAIMS
     assert token.signed.decode() == text.rpartition(".")[0]
     assert len(token.signature) == 64
+
+
+def test_a_token_signed_here_verifies_and_names_its_key() -> None:
+    key = ec.generate_private_key(ec.SECP256R1())
+    text = jwt.sign(CLAIMS, key, "ABC123DEFG")
+    token = jwt.parse(text)
+    assert token.claims == CLAIMS
+    assert len(token.signature) == 64
+    assert jwt.verify(token, key.public_key())
+    assert not jwt.verify(token, KEY)
+    header = json.loads(decode_base64url(text.partition(".")[0]))
+    assert header == {"alg": "ES256", "kid": "ABC123DEFG"}
 
 
 @pytest.mark.parametrize("der_signature", [False, True])

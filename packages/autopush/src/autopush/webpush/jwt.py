@@ -1,15 +1,25 @@
-"""JSON Web Tokens (RFC 7519) signed with ES256, the only algorithm VAPID has.
+"""JSON Web Tokens (RFC 7519) signed with ES256, the only algorithm of VAPID and of Apple.
 
 Pure functions: any thread may call them.
 """
 
+from collections.abc import Mapping
+
 import msgspec
 from cryptography.exceptions import InvalidSignature
-from cryptography.hazmat.primitives.asymmetric.ec import ECDSA, SECP256R1, EllipticCurvePublicKey
-from cryptography.hazmat.primitives.asymmetric.utils import encode_dss_signature
+from cryptography.hazmat.primitives.asymmetric.ec import (
+    ECDSA,
+    SECP256R1,
+    EllipticCurvePrivateKey,
+    EllipticCurvePublicKey,
+)
+from cryptography.hazmat.primitives.asymmetric.utils import (
+    decode_dss_signature,
+    encode_dss_signature,
+)
 from cryptography.hazmat.primitives.hashes import SHA256
 
-from autopush.webpush.syntax import decode_base64url
+from autopush.webpush.syntax import decode_base64url, encode_base64url
 
 # The DER of a P-256 SubjectPublicKeyInfo up to its 65-byte point: 91 bytes in all (RFC 5480).
 _SPKI = bytes.fromhex("3059301306072a8648ce3d020106082a8648ce3d030107034200")
@@ -73,6 +83,14 @@ def verify(token: SignedToken, key: EllipticCurvePublicKey) -> bool:
     except InvalidSignature:
         return False
     return True
+
+
+def sign(claims: Mapping[str, object], key: EllipticCurvePrivateKey, key_id: str) -> str:
+    """A compact token with these claims; `key_id` tells its reader which key has signed it."""
+    parts = ({"alg": "ES256", "kid": key_id}, claims)
+    signed = ".".join(encode_base64url(msgspec.json.encode(part)) for part in parts)
+    r, s = decode_dss_signature(key.sign(signed.encode(), _ES256))
+    return f"{signed}.{encode_base64url(r.to_bytes(32, 'big') + s.to_bytes(32, 'big'))}"
 
 
 def _point(raw: bytes) -> bytes:
