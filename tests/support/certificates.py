@@ -13,8 +13,16 @@ from cryptography.x509.oid import NameOID
 
 def tls_pair(folder: Path, name: str = "127.0.0.1") -> tuple[ssl.SSLContext, ssl.SSLContext]:
     """Contexts of a server and of a client that trusts it, for one host name or address."""
+    both = self_signed(folder / "server.pem", name)
+    server = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    server.load_cert_chain(both)
+    return server, ssl.create_default_context(cafile=str(both))
+
+
+def self_signed(path: Path, name: str = "127.0.0.1") -> Path:
+    """A file with a key and its certificate, for one host name or address."""
     key = ec.generate_private_key(ec.SECP256R1())
-    subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "server of a test")])
+    subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "made by a test")])
     today = datetime.datetime.now(datetime.UTC)
     alternative: x509.GeneralName
     try:
@@ -39,8 +47,5 @@ def tls_pair(folder: Path, name: str = "127.0.0.1") -> tuple[ssl.SSLContext, ssl
         serialization.PrivateFormat.PKCS8,
         serialization.NoEncryption(),
     )
-    both = folder / "server.pem"
-    both.write_bytes(private + public)
-    server = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
-    server.load_cert_chain(both)
-    return server, ssl.create_default_context(cadata=public.decode())
+    path.write_bytes(private + public)
+    return path

@@ -23,9 +23,10 @@ import h2.connection
 import h2.errors
 import h2.events
 import h2.exceptions
+import h2.settings
 import h11
 
-from support.paths import ROOT
+from support.paths import PYTHONPATH
 
 MAX_LINE: Final = 64 * 1024 * 1024
 """Bytes of one line of the control connection."""
@@ -96,12 +97,18 @@ Handler = Callable[[ProviderExchange], Awaitable[None]]
 
 @dataclass
 class ProviderServer:
-    """Serves a handler. `connections` and `pings`: how many there were so far."""
+    """Serves a handler. `connections` and `pings`: how many there were so far.
+
+    `max_streams`: requests that a client may have under way on one connection; `is_silent`: what
+    comes over HTTP/2 is read and not answered.
+    """
 
     handler: Handler
     port: int = 0
     connections: int = 0
     pings: int = 0
+    max_streams: int = 100
+    is_silent: bool = False
     open: "set[_Http2 | _Http1]" = field(default_factory=set)
     _server: asyncio.Server | None = None
 
@@ -142,6 +149,12 @@ class _Http2:
     def __post_init__(self) -> None:
         settings = h2.config.H2Configuration(client_side=False, header_encoding="utf-8")
         self._state = h2.connection.H2Connection(settings)
+        self._state.local_settings = h2.settings.Settings(
+            client=False,
+            initial_values={
+                h2.settings.SettingCodes.MAX_CONCURRENT_STREAMS: self.server.max_streams
+            },
+        )
         self._bodies: dict[int, tuple[dict[str, str], bytearray]] = {}
         self._tasks: dict[int, asyncio.Task[None]] = {}
         self._window = asyncio.Condition()
@@ -151,6 +164,8 @@ class _Http2:
         await self._flush()
         try:
             while data := await self.reader.read(65536):
+                if self.server.is_silent:
+                    continue
                 for event in self._state.receive_data(data):
                     await self._on_event(event)
                 await self._flush()
@@ -210,6 +225,12 @@ class _Http2:
 
     async def reset(self, stream: int, code: int) -> None:
         self._state.reset_stream(stream, code)
+        await self._flush()
+
+    async def set_max_streams(self, number: int) -> None:
+        """Let the client have that many requests under way from now on."""
+        setting = h2.settings.SettingCodes.MAX_CONCURRENT_STREAMS
+        self._state.update_settings({setting: number})
         await self._flush()
 
     async def go_away(self, code: int, last_stream: int, data: bytes) -> None:
@@ -323,7 +344,7 @@ class ServerProcess:
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=log,
-                env={**os.environ, "PYTHONPATH": str(ROOT / "tests")},
+                env={**os.environ, "PYTHONPATH": PYTHONPATH},
             )
         port = self._read()["port"]
         assert isinstance(port, int)

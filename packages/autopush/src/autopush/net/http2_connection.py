@@ -1,0 +1,353 @@
+"""The client's end of one HTTP/2 connection (RFC 9113), around the protocol library `h2`.
+
+Rule: every request ends in a whole response or in an `Http2Error`, which says whether the server
+has certainly not processed it. Only its caller limits how long that takes, by cancelling it.
+
+A connection holds no task. It is silent until it is used, sends a PING when nothing was received
+for `PING_INTERVAL`, is dropped when that is not answered, and is closed when it had no request for
+`IDLE_TIMEOUT`.
+"""
+
+import asyncio
+import contextlib
+from collections.abc import Sequence
+from typing import Final, Protocol, cast
+
+import h2.config
+import h2.connection
+import h2.events
+import h2.exceptions
+from h2.errors import ErrorCodes
+from h2.settings import SettingCodes
+from msgspec import Struct
+
+from autopush.net.http2_frames import FrameSplitter
+
+MAX_BODY: Final = 65_536
+"""Bytes of a response's body."""
+MAX_STREAMS: Final = 500
+"""Requests at the same time, where the server would allow more."""
+PING_INTERVAL: Final = 60.0
+PING_TIMEOUT: Final = 10.0
+IDLE_TIMEOUT: Final = 600.0
+
+HeaderList = Sequence[tuple[str, str]]
+
+
+class Http2Error(Exception):
+    """A request without a response. The text holds nothing of the request or the response.
+
+    `processed`: False where the server has certainly not processed the request. `is_connection`:
+    the connection failed, rather than the one request.
+    """
+
+    def __init__(
+        self, message: str, *, processed: bool = True, is_connection: bool = False
+    ) -> None:
+        super().__init__(message)
+        self.processed: Final = processed
+        self.is_connection: Final = is_connection
+
+
+class Http2Response(Struct, frozen=True):
+    """A whole response. `headers`: the last of each name, in lower case."""
+
+    status: int
+    headers: dict[str, str]
+    body: bytes
+
+
+class ConnectionPool(Protocol):
+    """What holds connections."""
+
+    def room_changed(self, connection: "Http2Connection") -> None:
+        """Another request may find room, or the connection takes none any more."""
+
+
+class _Stream:
+    """A request under way."""
+
+    __slots__ = ("body", "future", "headers", "started", "status", "unsent")
+
+    def __init__(self, future: "asyncio.Future[Http2Response]", unsent: bytes, now: float) -> None:
+        self.future = future
+        self.unsent = unsent
+        self.started = now
+        self.status = 0
+        self.headers: dict[str, str] = {}
+        self.body = bytearray()
+
+
+class Http2Connection(asyncio.Protocol):
+    """One connection. `ready` is done with the server's settings, or fails with `Http2Error`;
+    `lost` is done when the connection is gone.
+    """
+
+    def __init__(
+        self,
+        pool: ConnectionPool,
+        *,
+        ping_interval: float = PING_INTERVAL,
+        ping_timeout: float = PING_TIMEOUT,
+        idle_timeout: float = IDLE_TIMEOUT,
+    ) -> None:
+        self._pool = pool
+        self._loop = asyncio.get_running_loop()
+        self._ping_interval = ping_interval
+        self._ping_timeout = ping_timeout
+        self._idle_timeout = idle_timeout
+        self._h2 = h2.connection.H2Connection(h2.config.H2Configuration(header_encoding="latin-1"))
+        self._frames = FrameSplitter()
+        self._streams: dict[int, _Stream] = {}
+        self._transport: asyncio.Transport | None = None
+        self._timer: asyncio.TimerHandle | None = None
+        self._received_at = self._used_at = self._loop.time()
+        self._ping_sent_at: float | None = None
+        self._is_paused = self._is_draining = False
+        self._reason = "the server closed the connection"
+        self.ready: asyncio.Future[None] = self._loop.create_future()
+        self.ready.add_done_callback(_retrieve)
+        self.lost: asyncio.Future[None] = self._loop.create_future()
+
+    @property
+    def usable(self) -> bool:
+        """It takes requests, now or when others are done."""
+        return self._transport is not None and not self._is_draining
+
+    @property
+    def has_room(self) -> bool:
+        """It takes a request now."""
+        limit = min(self._h2.remote_settings.max_concurrent_streams, MAX_STREAMS)
+        return (
+            self.usable and self.ready.done() and not self._is_paused and len(self._streams) < limit
+        )
+
+    async def request(self, headers: HeaderList, body: bytes) -> Http2Response:
+        """Send a request; only while there is room. `headers`: those with a colon first.
+
+        :raises Http2Error: no whole response
+        """
+        try:
+            number = self._h2.get_next_available_stream_id()
+            self._h2.send_headers(number, headers, end_stream=not body)
+        except h2.exceptions.NoAvailableStreamIDError:
+            self._drain()
+            raise Http2Error("the connection is used up", processed=False) from None
+        except h2.exceptions.ProtocolError:
+            raise Http2Error("the request is not valid in HTTP/2", processed=False) from None
+        self._used_at = self._loop.time()
+        stream = _Stream(self._loop.create_future(), body, self._used_at)
+        self._streams[number] = stream
+        self._send_body(number, stream)
+        self._flush()
+        try:
+            return await stream.future
+        finally:
+            if self._streams.get(number) is stream:  # cancelled
+                self._reset(number)
+                if self._received_at <= stream.started:
+                    self._send_ping()  # nothing came since: is the server there at all?
+                self._flush()
+                self._stream_closed()
+
+    def close(self) -> None:
+        """Take no more requests, and close when those under way are done."""
+        self._drain()
+
+    def abort(self, reason: str = "the connection was closed here") -> None:
+        """Drop the connection at once; requests under way fail."""
+        self._reason = reason
+        if self._transport is not None:
+            self._transport.abort()
+
+    # --- asyncio.Protocol -----------------------------------------------------------------------
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast(asyncio.Transport, transport)
+        tls = transport.get_extra_info("ssl_object")
+        if tls is not None and tls.selected_alpn_protocol() != "h2":
+            self.abort("the server does not speak HTTP/2")
+            return
+        self._h2.initiate_connection()
+        self._h2.update_settings({SettingCodes.ENABLE_PUSH: 0})
+        self._flush()
+        self._set_timer()
+
+    def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 - may quote TLS data
+        self._transport = None
+        if self._timer is not None:
+            self._timer.cancel()
+        if not self.ready.done():
+            self.ready.set_exception(Http2Error(self._reason, processed=False, is_connection=True))
+        streams, self._streams = self._streams, {}
+        for stream in streams.values():
+            _fail(stream, Http2Error(self._reason, is_connection=True))
+        self.lost.set_result(None)
+        self._pool.room_changed(self)
+
+    def pause_writing(self) -> None:
+        self._is_paused = True
+
+    def resume_writing(self) -> None:
+        self._is_paused = False
+        self._pool.room_changed(self)
+
+    def data_received(self, data: bytes) -> None:
+        self._received_at = self._loop.time()
+        self._ping_sent_at = None
+        try:
+            for part in self._frames.split(data):
+                if isinstance(part, bytes):
+                    for event in self._h2.receive_data(part):
+                        self._on_event(event)
+                else:
+                    self._on_goaway(part)
+        except h2.exceptions.ProtocolError:
+            self._flush()  # the GOAWAY that says why
+            self.abort("the server does not follow HTTP/2")
+            return
+        self._flush()
+
+    # --- events ---------------------------------------------------------------------------------
+
+    def _on_event(self, event: h2.events.Event) -> None:
+        match event:
+            case h2.events.ResponseReceived():
+                if (stream := self._streams.get(event.stream_id)) is not None:
+                    headers = {str(name): str(value) for name, value in event.headers}
+                    status = headers.pop(":status", "")
+                    stream.status = int(status) if status.isdecimal() else 0
+                    stream.headers = headers
+            case h2.events.DataReceived():
+                self._h2.acknowledge_received_data(event.flow_controlled_length, event.stream_id)
+                if (stream := self._streams.get(event.stream_id)) is not None:
+                    stream.body += event.data
+                    if len(stream.body) > MAX_BODY:
+                        self._reset(event.stream_id)
+                        _fail(stream, Http2Error("the response is too large"))
+                        self._stream_closed()
+            case h2.events.StreamEnded():
+                self._on_response(event.stream_id)
+            case h2.events.StreamReset():
+                if (stream := self._streams.pop(event.stream_id, None)) is not None:
+                    processed = event.error_code != ErrorCodes.REFUSED_STREAM
+                    _fail(stream, Http2Error("the server reset the stream", processed=processed))
+                    self._stream_closed()
+            case h2.events.RemoteSettingsChanged():
+                if not self.ready.done():
+                    self.ready.set_result(None)
+                self._send_bodies()
+                self._pool.room_changed(self)
+            case h2.events.WindowUpdated():
+                self._send_bodies()
+
+    def _on_response(self, number: int) -> None:
+        stream = self._streams.get(number)
+        if stream is None:
+            return
+        if stream.unsent:
+            self._reset(number)  # answered before the whole request was sent
+        else:
+            del self._streams[number]
+        if not stream.future.done():
+            stream.future.set_result(
+                Http2Response(stream.status, stream.headers, bytes(stream.body))
+            )
+        self._stream_closed()
+
+    def _on_goaway(self, last_stream: int) -> None:
+        for number in [number for number in self._streams if number > last_stream]:
+            error = Http2Error("the server is going away", processed=False, is_connection=True)
+            _fail(self._streams.pop(number), error)
+        self._reason = "the server went away"
+        if not self.ready.done():
+            self.ready.set_exception(Http2Error(self._reason, processed=False, is_connection=True))
+        self._drain()
+
+    def _stream_closed(self) -> None:
+        self._used_at = self._loop.time()
+        if self._is_draining:
+            self._drain()
+        self._pool.room_changed(self)
+
+    def _drain(self) -> None:
+        was_draining, self._is_draining = self._is_draining, True
+        if self._transport is not None and not self._streams:
+            self._h2.close_connection()
+            self._flush()
+            self._transport.close()
+        elif not was_draining:
+            self._pool.room_changed(self)
+
+    # --- sending --------------------------------------------------------------------------------
+
+    def _send_bodies(self) -> None:
+        for number, stream in self._streams.items():
+            self._send_body(number, stream)
+
+    def _send_body(self, number: int, stream: _Stream) -> None:
+        # A stream that the server closed already: its event follows.
+        with contextlib.suppress(h2.exceptions.StreamClosedError):
+            while stream.unsent:
+                window = self._h2.local_flow_control_window(number)
+                size = min(window, self._h2.max_outbound_frame_size)
+                if size <= 0:
+                    return
+                piece, stream.unsent = stream.unsent[:size], stream.unsent[size:]
+                self._h2.send_data(number, piece, end_stream=not stream.unsent)
+
+    def _reset(self, number: int) -> None:
+        del self._streams[number]
+        with contextlib.suppress(h2.exceptions.StreamClosedError):
+            self._h2.reset_stream(number, ErrorCodes.CANCEL)
+
+    def _flush(self) -> None:
+        data = self._h2.data_to_send()
+        if data and self._transport is not None:
+            self._transport.write(data)
+
+    # --- keep-alive -----------------------------------------------------------------------------
+
+    def _send_ping(self) -> None:
+        if self._ping_sent_at is None and self._transport is not None:
+            self._ping_sent_at = self._loop.time()
+            self._h2.ping(bytes(8))
+            self._set_timer()
+
+    def _set_timer(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        if self._ping_sent_at is not None:
+            due = self._ping_sent_at + self._ping_timeout
+        else:
+            due = self._received_at + self._ping_interval
+            if not self._streams:
+                due = min(due, self._used_at + self._idle_timeout)
+        self._timer = self._loop.call_at(due, self._on_timer)
+
+    def _on_timer(self) -> None:
+        now = self._loop.time()
+        if self._ping_sent_at is not None:
+            if now >= self._ping_sent_at + self._ping_timeout:
+                self.abort("the server does not answer")
+                return
+        elif not self._streams and now >= self._used_at + self._idle_timeout:
+            self._drain()
+            return
+        elif now >= self._received_at + self._ping_interval:
+            self._send_ping()
+            self._flush()
+            return
+        self._set_timer()
+
+
+def _fail(stream: _Stream, error: Http2Error) -> None:
+    if not stream.future.done():
+        stream.future.set_exception(error)
+        # One whose request was cancelled meanwhile has nobody to read it.
+        stream.future.add_done_callback(_retrieve)
+
+
+def _retrieve(future: "asyncio.Future[None] | asyncio.Future[Http2Response]") -> None:
+    if not future.cancelled():
+        future.exception()

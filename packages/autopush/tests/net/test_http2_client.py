@@ -1,0 +1,477 @@
+"""The HTTP/2 client against a real server in a process of its own: connections and their pool."""
+
+import asyncio
+import contextlib
+import ssl
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+
+import pytest
+from h2.errors import ErrorCodes
+from h2.exceptions import FrameTooLargeError
+from hyperframe.frame import GoAwayFrame, PingFrame
+from hypothesis import given
+from hypothesis import strategies as st
+
+from autopush.net import http2_connection
+from autopush.net.http2_connection import Http2Connection, Http2Error, Http2Response
+from autopush.net.http2_frames import FrameSplitter
+from autopush.net.http2_pool import FIRST_PAUSE, LONGEST_PAUSE, Http2Pool, PoolBusyError
+from support.apns_server import ApnsServer
+from support.certificates import self_signed
+from support.sockets import silent_port, unused_port
+
+
+@pytest.fixture
+def certificate(tmp_path: Path) -> Path:
+    return self_signed(tmp_path / "server.pem")
+
+
+@pytest.fixture
+def server(tmp_path: Path, certificate: Path) -> Iterator[ApnsServer]:
+    with ApnsServer(tmp_path, certificate, checks=False) as server:
+        yield server
+
+
+@pytest.fixture
+async def make_pool(server: ApnsServer, certificate: Path) -> AsyncIterator["PoolMaker"]:
+    maker = PoolMaker(server.port, certificate)
+    yield maker
+    for pool in maker.pools:
+        await pool.close()
+
+
+class PoolMaker:
+    """Makes pools with short waits for the server of a test."""
+
+    def __init__(self, port: int, certificate: Path) -> None:
+        self._port = port
+        self.context = ssl.create_default_context(cafile=str(certificate))
+        self.context.set_alpn_protocols(["h2"])
+        self.pools: list[Http2Pool] = []
+
+    def __call__(
+        self, max_connections: int = 1, max_retry: int = 2, port: int = 0, connect: float = 10
+    ) -> Http2Pool:
+        pool = Http2Pool(
+            "127.0.0.1",
+            port or self._port,
+            self.context,
+            max_connections=max_connections,
+            max_retry=max_retry,
+            busy_timeout=0.05,
+            connect_timeout=connect,
+        )
+        self.pools.append(pool)
+        return pool
+
+
+async def send(
+    pool: Http2Pool, name: str = "any", body: bytes = b"{}", *, idempotent: bool = False
+) -> Http2Response:
+    headers = [
+        (":method", "POST"),
+        (":scheme", "https"),
+        (":authority", "127.0.0.1"),
+        (":path", f"/{name}"),
+    ]
+    return await pool.request(headers, body, idempotent=idempotent)
+
+
+async def test_a_response_has_status_headers_and_body(
+    server: ApnsServer, make_pool: PoolMaker
+) -> None:
+    server.script("a", {"status": 418, "text": "tea", "headers": {"retry-after": "7"}})
+    response = await send(make_pool(), "a", b'{"x":1}')
+    assert (response.status, response.body) == (418, b"tea")
+    assert response.headers["retry-after"] == "7"
+    assert server.requests()[0]["payload"] == {"x": 1}
+
+
+async def test_requests_share_a_connection(server: ApnsServer, make_pool: PoolMaker) -> None:
+    pool = make_pool(max_connections=5)
+    responses = await asyncio.gather(*(send(pool, str(n)) for n in range(60)))
+    assert [response.status for response in responses] == [200] * 60
+    assert server.connections == 1
+
+
+async def test_a_body_larger_than_the_flow_control_window_arrives_whole(
+    server: ApnsServer, make_pool: PoolMaker
+) -> None:
+    text = "x" * 400_000
+    await send(make_pool(), "large", f'"{text}"'.encode())
+    assert server.requests()[0]["payload"] == text
+
+
+async def test_responses_beyond_the_first_window_arrive(
+    server: ApnsServer, make_pool: PoolMaker
+) -> None:
+    pool = make_pool()
+    server.script("large", *[{"status": 200, "text": "y" * 60_000}] * 10)
+    for _ in range(10):
+        assert len((await send(pool, "large")).body) == 60_000
+    assert server.connections == 1
+
+
+async def test_a_response_that_is_too_large_fails_alone(
+    server: ApnsServer, make_pool: PoolMaker
+) -> None:
+    pool = make_pool()
+    server.script("large", {"status": 200, "text": "y" * 200_000})
+    with pytest.raises(Http2Error, match="too large"):
+        await send(pool, "large")
+    assert (await send(pool)).status == 200
+    assert server.connections == 1
+
+
+async def test_another_connection_is_opened_only_at_the_limit_of_streams(
+    server: ApnsServer, make_pool: PoolMaker
+) -> None:
+    server.change(max_streams=2)
+    pool = make_pool(max_connections=3)
+    server.script("held", *[{"do": "hold"}] * 3)
+    held = [asyncio.create_task(send(pool, "held")) for _ in range(3)]
+    await server.wait_for(3)
+    assert server.connections == 2
+    server.release()
+    assert [response.status for response in await asyncio.gather(*held)] == [200] * 3
+
+
+async def test_the_pool_is_busy_when_all_connections_are_at_their_limit(
+    server: ApnsServer, make_pool: PoolMaker
+) -> None:
+    server.change(max_streams=1)
+    pool = make_pool(max_connections=2)
+    server.script("held", *[{"do": "hold"}] * 2)
+    held = [asyncio.create_task(send(pool, "held")) for _ in range(2)]
+    await server.wait_for(2)
+    with pytest.raises(PoolBusyError):
+        await send(pool)
+    assert len(server.requests()) == 2
+    server.release()
+    await asyncio.gather(*held)
+    assert (await send(pool)).status == 200
+
+
+async def test_waiting_requests_are_sent_when_the_server_raises_its_limit(
+    server: ApnsServer, make_pool: PoolMaker
+) -> None:
+    server.change(max_streams=1)
+    pool = make_pool()
+    pool._busy_timeout = 30
+    server.script("held", {"do": "hold"})
+    held = asyncio.create_task(send(pool, "held"))
+    await server.wait_for(1)
+    waiting = [asyncio.create_task(send(pool)) for _ in range(5)]
+    await asyncio.sleep(0)
+    server.change(max_streams=100)
+    assert [response.status for response in await asyncio.gather(*waiting)] == [200] * 5
+    assert not held.done()
+    server.release()
+    await held
+
+
+async def test_a_request_cancelled_while_it_waits_gives_its_turn_to_the_next(
+    server: ApnsServer, make_pool: PoolMaker
+) -> None:
+    server.change(max_streams=1)
+    pool = make_pool()
+    pool._busy_timeout = 30
+    server.script("held", {"do": "hold"})
+    held = asyncio.create_task(send(pool, "held"))
+    await server.wait_for(1)
+    first, second = (asyncio.create_task(send(pool)) for _ in range(2))
+    await asyncio.sleep(0)
+    held.cancel()
+    first.cancel()
+    assert (await second).status == 200
+    with pytest.raises(asyncio.CancelledError):
+        await held
+
+
+async def test_a_refused_stream_is_sent_again(server: ApnsServer, make_pool: PoolMaker) -> None:
+    server.script("a", {"do": "reset", "code": ErrorCodes.REFUSED_STREAM})
+    assert (await send(make_pool(), "a")).status == 200
+    assert len(server.requests()) == 2
+
+
+@pytest.mark.parametrize("idempotent", [False, True])
+async def test_a_stream_reset_otherwise_is_not_sent_again(
+    server: ApnsServer, make_pool: PoolMaker, idempotent: bool
+) -> None:
+    pool = make_pool()
+    server.script("a", {"do": "reset", "code": ErrorCodes.INTERNAL_ERROR})
+    with pytest.raises(Http2Error) as failure:
+        await send(pool, "a", idempotent=idempotent)
+    assert failure.value.processed
+    assert len(server.requests()) == 1
+    assert (await send(pool)).status == 200
+    assert server.connections == 1
+
+
+async def test_a_stream_above_the_last_of_a_goaway_is_sent_on_another_connection(
+    server: ApnsServer, make_pool: PoolMaker
+) -> None:
+    server.script("a", {"do": "goaway", "handled": False})
+    assert (await send(make_pool(), "a")).status == 200
+    assert [request["connection"] for request in server.requests()] == [0, 1]
+
+
+async def test_streams_up_to_the_last_of_a_goaway_are_finished_and_no_new_ones_begun(
+    server: ApnsServer, make_pool: PoolMaker
+) -> None:
+    pool = make_pool()
+    server.script("held", {"do": "hold"})
+    held = asyncio.create_task(send(pool, "held"))
+    await server.wait_for(1)
+    server.script("a", {"do": "goaway", "handled": True})
+    assert (await send(pool, "a")).status == 200
+    assert (await send(pool)).status == 200
+    assert [request["connection"] for request in server.requests()] == [0, 0, 1]
+    server.release()
+    assert (await held).status == 200
+
+
+async def test_a_connection_that_was_told_to_go_is_closed_when_it_is_done(
+    server: ApnsServer, make_pool: PoolMaker
+) -> None:
+    pool = make_pool()
+    await send(pool)
+    (connection,) = pool._open
+    server.go_away()
+    async with asyncio.timeout(10):
+        await connection.lost
+    assert not pool._open
+    assert (await send(pool)).status == 200
+
+
+@pytest.mark.parametrize("answer", [{"do": "abort"}, {"do": "partly"}, {"do": "garbage"}])
+async def test_a_request_whose_connection_is_lost_is_repeated_only_if_twice_is_harmless(
+    server: ApnsServer, make_pool: PoolMaker, answer: dict[str, object]
+) -> None:
+    pool = make_pool()
+    server.script("a", answer)
+    with pytest.raises(Http2Error) as failure:
+        await send(pool, "a")
+    assert failure.value.is_connection
+    assert failure.value.processed
+    assert len(server.requests()) == 1
+    server.script("b", answer)
+    assert (await send(pool, "b", idempotent=True)).status == 200
+    assert len(server.requests()) == 3
+
+
+async def test_a_request_is_repeated_at_most_max_retry_times(
+    server: ApnsServer, make_pool: PoolMaker
+) -> None:
+    server.script("a", *[{"do": "abort"}] * 10)
+    with pytest.raises(Http2Error):
+        await send(make_pool(max_retry=2), "a", idempotent=True)
+    assert [request["connection"] for request in server.requests()] == [0, 1, 2]
+
+
+async def test_a_repeated_request_goes_on_a_fresh_connection(
+    server: ApnsServer, make_pool: PoolMaker
+) -> None:
+    server.change(max_streams=1)
+    pool = make_pool(max_connections=5)
+    server.script("held", *[{"do": "hold"}] * 3)
+    held = [asyncio.create_task(send(pool, "held")) for _ in range(3)]
+    await server.wait_for(3)
+    server.release()
+    await asyncio.gather(*held)  # three connections, all idle
+    server.script("a", {"do": "abort"})
+    assert (await send(pool, "a", idempotent=True)).status == 200
+    assert [request["connection"] for request in server.requests()][3:] == [0, 3]
+
+
+async def test_a_request_after_the_server_dropped_idle_connections_is_sent_on_a_new_one(
+    server: ApnsServer, make_pool: PoolMaker
+) -> None:
+    pool = make_pool()
+    await send(pool)
+    (connection,) = pool._open
+    server.drop()
+    async with asyncio.timeout(10):
+        await connection.lost
+    assert (await send(pool)).status == 200
+    assert server.connections == 2
+
+
+async def test_a_cancelled_request_leaves_the_connection_to_the_others(
+    server: ApnsServer, make_pool: PoolMaker
+) -> None:
+    server.change(max_streams=1)
+    pool = make_pool()
+    server.script("a", {"do": "wait"})
+    stuck = asyncio.create_task(send(pool, "a"))
+    await server.wait_for(1)
+    stuck.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await stuck
+    assert (await send(pool)).status == 200
+    assert server.connections == 1
+
+
+async def test_a_server_that_does_not_answer_pings_is_dropped(
+    server: ApnsServer, make_pool: PoolMaker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pool = make_pool()
+    await send(pool)
+    (connection,) = pool._open
+    connection._ping_timeout = 0.05
+    server.change(silent=True)
+    with pytest.raises(TimeoutError):
+        async with asyncio.timeout(0.05):
+            await send(pool, "never")  # cancelled unanswered: a PING asks whether anybody is there
+    async with asyncio.timeout(10):
+        await connection.lost
+    server.change(silent=False)
+    assert (await send(pool)).status == 200
+
+
+async def test_an_idle_connection_is_pinged_and_stays(
+    server: ApnsServer, certificate: Path
+) -> None:
+    async with open_connection(server.port, certificate, ping_interval=0.02) as connection:
+        await asyncio.to_thread(server.wait_for_pings, 3)
+        assert connection.usable
+
+
+async def test_a_connection_without_requests_is_closed_after_a_while(
+    server: ApnsServer, certificate: Path
+) -> None:
+    async with (
+        open_connection(server.port, certificate, idle_timeout=0.02) as connection,
+        asyncio.timeout(10),
+    ):
+        await connection.lost
+
+
+async def test_a_server_that_pings_is_answered_and_an_idle_connection_has_no_task(
+    server: ApnsServer, make_pool: PoolMaker
+) -> None:
+    await send(make_pool())
+    assert asyncio.all_tasks() == {asyncio.current_task()}
+
+
+async def test_no_listener_is_an_error_and_pauses_between_attempts_grow(
+    make_pool: PoolMaker,
+) -> None:
+    pool = make_pool(port=unused_port(), max_retry=0)
+    time = asyncio.get_running_loop().time
+    for failures in range(1, 12):
+        pool._next_attempt = 0
+        with pytest.raises(Http2Error, match="cannot connect: ConnectionRefused") as failure:
+            await send(pool)
+        assert not failure.value.processed
+        longest = min(LONGEST_PAUSE, FIRST_PAUSE * 2**failures)
+        assert longest / 2 - 1 < pool._next_attempt - time() <= longest
+    with pytest.raises(Http2Error, match="could not be reached"):
+        await send(pool)  # at once: the pause is longer than a request waits
+
+
+async def test_requests_that_wait_for_one_connection_all_learn_that_it_failed(
+    make_pool: PoolMaker,
+) -> None:
+    pool = make_pool(port=unused_port(), max_retry=0)
+    results = await asyncio.gather(*(send(pool) for _ in range(20)), return_exceptions=True)
+    assert [type(result) for result in results] == [Http2Error] * 20
+
+
+async def test_a_server_that_accepts_and_says_nothing_fails_in_time(make_pool: PoolMaker) -> None:
+    with silent_port() as port:
+        pool = make_pool(port=port, max_retry=0, connect=0.05)
+        with pytest.raises(Http2Error, match="TimeoutError"):
+            await send(pool)
+
+
+async def test_a_certificate_of_another_host_is_refused(
+    tmp_path: Path, make_pool: PoolMaker
+) -> None:
+    other = self_signed(tmp_path / "other.pem", "push.example")
+    make_pool.context.load_verify_locations(other)
+    with ApnsServer(tmp_path, other, checks=False) as wrong:
+        pool = make_pool(port=wrong.port, max_retry=0)
+        with pytest.raises(Http2Error, match="SSLCertVerificationError"):
+            await send(pool)
+
+
+async def test_a_server_without_http2_is_refused(server: ApnsServer, make_pool: PoolMaker) -> None:
+    make_pool.context.set_alpn_protocols(["http/1.1"])
+    with pytest.raises(Http2Error, match="does not speak HTTP/2"):
+        await send(make_pool(max_retry=0))
+
+
+async def test_a_closed_pool_fails_what_is_under_way_and_what_comes(
+    server: ApnsServer, make_pool: PoolMaker
+) -> None:
+    pool = make_pool()
+    server.script("a", {"do": "wait"})
+    stuck = asyncio.create_task(send(pool, "a"))
+    await server.wait_for(1)
+    await pool.close()
+    with pytest.raises(Http2Error):
+        await stuck
+    with pytest.raises(Http2Error, match="closed"):
+        await send(pool)
+    assert not pool._open
+
+
+def frame(last: int) -> bytes:
+    return GoAwayFrame(0, last_stream_id=last, additional_data=b"why").serialize()
+
+
+@given(st.lists(st.integers(0, 2**31 - 1) | st.none(), max_size=6), st.data())
+def test_goaway_frames_are_found_however_the_bytes_are_cut(
+    frames: list[int | None], data: st.DataObject
+) -> None:
+    ping = PingFrame(0, opaque_data=b"12345678").serialize()
+    stream = b"".join(ping if last is None else frame(last) for last in frames)
+    splitter, left, found = FrameSplitter(), stream, list[int]()
+    others = b""
+    while left:
+        size = data.draw(st.integers(1, len(left)))
+        for part in splitter.split(left[:size]):
+            if isinstance(part, bytes):
+                others += part
+            else:
+                found.append(part)
+        left = left[size:]
+    assert found == [last for last in frames if last is not None]
+    assert others == ping * frames.count(None)
+
+
+def test_a_frame_that_is_too_long_is_refused_before_it_is_kept() -> None:
+    with pytest.raises(FrameTooLargeError):
+        list(FrameSplitter().split(b"\x00\x40\x01" + bytes(6)))
+
+
+@contextlib.asynccontextmanager
+async def open_connection(
+    port: int,
+    certificate: Path,
+    *,
+    ping_interval: float = http2_connection.PING_INTERVAL,
+    idle_timeout: float = http2_connection.IDLE_TIMEOUT,
+) -> AsyncIterator[Http2Connection]:
+    """A connection on its own."""
+    context = ssl.create_default_context(cafile=str(certificate))
+    context.set_alpn_protocols(["h2"])
+    _, connection = await asyncio.get_running_loop().create_connection(
+        lambda: Http2Connection(
+            NoPool(), ping_interval=ping_interval, ping_timeout=0.5, idle_timeout=idle_timeout
+        ),
+        "127.0.0.1",
+        port,
+        ssl=context,
+    )
+    await connection.ready
+    yield connection
+    connection.abort()
+    await connection.lost
+
+
+class NoPool:
+    def room_changed(self, connection: Http2Connection) -> None:
+        """Nothing waits for it."""
