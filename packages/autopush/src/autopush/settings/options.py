@@ -240,6 +240,13 @@ class Settings:
         1.0, "time to connect to another node", commands=DAEMONS
     )
 
+    apns_creds: Objects = BRIDGES.option(
+        None,
+        "credentials of Apple's push service: release channels, each with its certificate or key",
+        default_text="none",
+        secret=True,
+        bridge="apns",
+    )
     stub_router: bool = BRIDGES.option(
         False,
         "a bridge for tests, of the router type stub, that delivers to nobody: the device token "

@@ -1,0 +1,335 @@
+"""The bridge to Apple's push service (APNs) over HTTP/2.
+
+A notification is one request: `POST /3/device/{token}`, its body the JSON object of `payload` with
+`ver`, the message id, and `aps`, what iOS itself reads.
+
+Rule: a user is dropped only when Apple says so of the device, and not when the registration is
+newer than what Apple says. One request may reach Apple twice, when the connection is lost before
+the response: then both have the same `apns-id` and `ver`, by which the application drops one. It
+would not notice the sender's own repetition, which is a new message.
+"""
+
+import hashlib
+import uuid
+from collections.abc import Mapping
+from collections.abc import Set as AbstractSet
+from typing import Final
+from urllib.parse import quote
+
+import orjson
+
+from autopush.bridges.apns_credentials import ReleaseChannel, release_channels
+from autopush.bridges.payload import MAX_TTL, check_size, check_token, device_token, message_data
+from autopush.bridges.provider import retry_after
+from autopush.clock import Clock
+from autopush.net.http2_connection import Http2Error, Http2Response
+from autopush.net.http2_pool import Http2Pool, PoolBusyError
+from autopush.routing.router import Router, RouterData, RouterError, RouterResponse
+from autopush.settings import Settings
+from autopush.store.users import UserRecord
+from autopush.telemetry import logs
+from autopush.webpush.errors import Errno
+from autopush.webpush.notification import Notification
+from keytables import Value
+
+MAX_PAYLOAD: Final = 4096
+"""Bytes of the whole JSON."""
+MAX_DEPTH: Final = 16
+"""Objects and arrays within each other in `aps`."""
+TIMEOUT: Final = 20.0
+BUSY_RETRY: Final = 5
+MAX_TOKEN: Final = 400
+"""Characters. Apple's have up to 200; a path too long for Apple would end a shared connection."""
+
+DEFAULT_APS: Final[Mapping[str, object]] = {
+    "mutable-content": 1,
+    "alert": {
+        "title-loc-key": "SentTab.NoTabArrivingNotification.title",
+        "loc-key": "SentTab.NoTabArrivingNotification.body",
+    },
+}
+"""Shown by iOS if the application's extension does not replace it in time."""
+
+# What Apple's reasons mean for a notification ("Handling notification responses from APNs").
+# Those that are not listed are faults of the request: 502.
+GONE: Final = frozenset(
+    {
+        "BadDeviceToken",  # 400: no token of this server (production or sandbox)
+        "DeviceTokenNotForTopic",  # 400: of another application
+        "ExpiredToken",  # 410
+        "Unregistered",  # 410: the application was removed from the device
+    }
+)
+REFUSED: Final = frozenset(
+    {
+        "BadTopic",  # 400
+        "MissingTopic",  # 400
+        "TopicDisallowed",  # 400
+        "BadCertificate",  # 403, like those that follow
+        "BadCertificateEnvironment",
+        "BadEnvironmentKeyIdInToken",
+        "ExpiredProviderToken",
+        "Forbidden",
+        "InvalidProviderToken",
+        "MissingProviderToken",
+        "UnrelatedKeyIdInToken",
+    }
+)
+"""The credentials or the topic are wrong: it fails for every user of the channel."""
+FAULTS: Final = frozenset(
+    {
+        "BadCollapseId",  # 400, like those that follow
+        "BadExpirationDate",
+        "BadMessageId",
+        "BadPriority",
+        "DuplicateHeaders",
+        "IdleTimeout",
+        "InvalidPushType",
+        "MissingDeviceToken",
+        "PayloadEmpty",
+        "BadPath",  # 404
+        "MethodNotAllowed",  # 405
+    }
+)
+OVERLOADED: Final = frozenset(
+    {
+        "TooManyProviderTokenUpdates",  # 429
+        "TooManyRequests",  # 429: for this device
+        "InternalServerError",  # 500
+        "ServiceUnavailable",  # 503
+        "Shutdown",  # 503
+    }
+)
+_KNOWN: Final = GONE | REFUSED | FAULTS | OVERLOADED | {"PayloadTooLarge"}
+
+_log = logs.get(__name__)
+
+
+def create(settings: Settings, clock: Clock) -> Router:
+    """The router, as the option `apns_creds` says.
+
+    :raises StartupError: the option is wrong
+    """
+    return ApnsRouter(release_channels(settings.apns_creds or {}, clock), clock)
+
+
+class ApnsRouter(Router):
+    """The router type `apns`. The app id of its URLs is the name of a release channel."""
+
+    timeout = TIMEOUT
+
+    def __init__(self, channels: Mapping[str, ReleaseChannel], clock: Clock) -> None:
+        self._channels = channels
+        self._clock = clock
+        self._pools = {
+            name: Http2Pool(
+                channel.host,
+                channel.port,
+                channel.context,
+                max_connections=channel.max_connections,
+                max_retry=channel.max_retry,
+            )
+            for name, channel in channels.items()
+        }
+
+    def register(self, uaid: str, router_data: dict[str, Value], app_id: str) -> None:  # noqa: ARG002
+        check_token(router_data, missing=400)
+        if len(str(router_data["token"])) > MAX_TOKEN:
+            raise RouterError(
+                Errno.INVALID_ROUTER_TYPE,
+                f"Invalid token: expected at most {MAX_TOKEN} characters",
+                status=400,
+            )
+        if app_id not in self._channels:
+            raise RouterError(Errno.INVALID_ROUTER_TYPE, "Unknown release channel", status=400)
+        if router_data.get("rel_channel") not in self._channels:
+            router_data["rel_channel"] = app_id
+        if "aps" in router_data:
+            _check_aps(_parsed_aps(router_data["aps"]))
+
+    def application(self, router_data: RouterData) -> str:
+        return str(router_data.get("rel_channel", ""))
+
+    async def route_notification(
+        self, notification: Notification, record: UserRecord
+    ) -> RouterResponse:
+        name = self.application(record.router_data or {})
+        channel = self._channels.get(name)
+        if channel is None:
+            raise RouterError(
+                Errno.BRIDGE_MISCONFIGURED, "The release channel of this device is not configured"
+            )
+        token = device_token(record)
+        if len(token) > MAX_TOKEN:
+            raise RouterError.unregistered("The device token is none of Apple's")
+        aps = _parsed_aps((record.router_data or {}).get("aps")) or DEFAULT_APS
+        payload = {**message_data(notification), "ver": notification.version, "aps": _plain(aps)}
+        body = orjson.dumps(payload)
+        check_size(len(body), MAX_PAYLOAD)
+        ttl = min(notification.ttl, MAX_TTL)
+        headers = {
+            ":method": "POST",
+            ":scheme": "https",
+            ":authority": channel.host if channel.port == 443 else f"{channel.host}:{channel.port}",
+            # Whoever registers chooses the token: it must not end the path.
+            ":path": f"{channel.path}/3/device/{quote(token, safe='')}",
+            "content-type": "application/json",
+            "content-length": str(len(body)),
+            **self._notification_headers(notification, aps, ttl, channel.topic),
+        }
+        response = await self._send(name, channel, headers, body)
+        if response.status != 200:
+            raise self._refusal(name, response, record)
+        return RouterResponse(headers=(("TTL", str(ttl)),))
+
+    async def close(self) -> None:
+        for pool in self._pools.values():
+            await pool.close()
+
+    def _notification_headers(
+        self, notification: Notification, aps: Mapping[str, object], ttl: int, topic: str
+    ) -> dict[str, str]:
+        shows_something = not aps.keys().isdisjoint(("alert", "badge", "sound"))
+        is_background = aps.get("content-available") == 1 and not shows_something
+        is_urgent = notification.urgency not in ("very-low", "low") and not is_background
+        headers = {
+            "apns-id": str(uuid.uuid4()),
+            "apns-topic": topic,
+            "apns-push-type": "background" if is_background else "alert",
+            "apns-priority": "10" if is_urgent else "5",
+            # 0: Apple tries once and does not keep it, which is what a TTL of 0 means.
+            "apns-expiration": str(int(self._clock()) + ttl if ttl else 0),
+        }
+        if notification.topic:
+            # At most 64 bytes, and apart from the topics of the device's other subscriptions.
+            replaces = f"{notification.channel_id}:{notification.topic}"
+            headers["apns-collapse-id"] = hashlib.sha256(replaces.encode()).hexdigest()
+        return headers
+
+    async def _send(
+        self, name: str, channel: ReleaseChannel, headers: Mapping[str, str], body: bytes
+    ) -> Http2Response:
+        if channel.token is None:
+            return await self._request(name, headers, body)
+        token = channel.token.current()
+        response = await self._request(name, {**headers, "authorization": f"bearer {token}"}, body)
+        if response.status == 403 and _document(response).get("reason") == "ExpiredProviderToken":
+            other = channel.token.replacement(token)
+            if other is not None:
+                authorized = {**headers, "authorization": f"bearer {other}"}
+                return await self._request(name, authorized, body)
+        return response
+
+    async def _request(self, name: str, headers: Mapping[str, str], body: bytes) -> Http2Response:
+        try:
+            return await self._pools[name].request([*headers.items()], body, idempotent=True)
+        except PoolBusyError:
+            raise RouterError.retry_after(BUSY_RETRY, "APNS busy, please retry") from None
+        except Http2Error as error:
+            _log.info("No response of APNs", application=name, reason=str(error))
+            raise RouterError(
+                Errno.BRIDGE_UNREACHABLE,
+                "The bridge of this device cannot be reached",
+                is_outage=True,
+            ) from None
+
+    def _refusal(self, name: str, response: Http2Response, record: UserRecord) -> RouterError:
+        document = _document(response)
+        reason = document.get("reason")
+        if not isinstance(reason, str) or reason not in _KNOWN:
+            reason = ""
+        status = response.status
+        _log.info(
+            "APNs refused a notification",
+            application=name,
+            status=status,
+            reason=reason or "not documented",
+        )
+        if status == 410 or reason in GONE:
+            since = document.get("timestamp")
+            if isinstance(since, int) and record.connected_at > since:
+                return RouterError.retry_after(BUSY_RETRY, "The device has registered again")
+            return RouterError.unregistered()
+        if status == 413 or reason == "PayloadTooLarge":
+            return RouterError(Errno.PAYLOAD_TOO_LARGE, "The payload is too large for this device")
+        if status == 403 or reason in REFUSED:
+            return RouterError(
+                Errno.BRIDGE_REFUSED,
+                "The bridge of this device does not accept the service's credentials",
+                is_outage=True,
+            )
+        if status in (429, 500, 503) or reason in OVERLOADED:
+            seconds = retry_after(response.headers, self._clock())
+            return RouterError(
+                Errno.BACK_OFF,
+                "The bridge of this device wants fewer messages",
+                headers=(("Retry-After", str(seconds)),),
+                is_outage=status >= 500,
+            )
+        return RouterError(
+            Errno.UNKNOWN,
+            "APNS returned an error processing request",
+            status=502,
+            # Not with 4xx: a token that somebody made up can cause those.
+            is_outage=not 400 <= status < 500,
+        )
+
+
+def _document(response: Http2Response) -> Mapping[str, object]:
+    """The JSON object of a response, empty if it is something else."""
+    try:
+        document = orjson.loads(response.body)
+    except orjson.JSONDecodeError:
+        return {}
+    return document if isinstance(document, dict) else {}
+
+
+def _parsed_aps(value: object) -> Mapping[str, object] | None:
+    """An `aps` object as the original stores it, or the JSON text of one as its successor does."""
+    if isinstance(value, str):
+        try:
+            value = orjson.loads(value)
+        except orjson.JSONDecodeError:
+            return None
+    return value if isinstance(value, Mapping) else None
+
+
+def _check_aps(aps: Mapping[str, object] | None) -> None:
+    problem = None
+    if aps is None:
+        problem = "expected a JSON object"
+    elif _depth(aps) > MAX_DEPTH:
+        problem = f"more than {MAX_DEPTH} objects within each other"
+    elif _json_size(aps) > MAX_PAYLOAD:
+        problem = f"expected at most {MAX_PAYLOAD} bytes, with numbers of 64 bits"
+    if problem is not None:
+        raise RouterError(Errno.INVALID_ROUTER_TYPE, f"Invalid aps: {problem}", status=400)
+
+
+def _json_size(aps: Mapping[str, object]) -> int:
+    try:
+        return len(orjson.dumps(aps))
+    except orjson.JSONEncodeError:  # a number or a text that JSON's standard form does not have
+        return MAX_PAYLOAD + 1
+
+
+def _depth(value: object, depth: int = 0) -> int:
+    """How deep an object is, at most a little above `MAX_DEPTH`."""
+    if depth > MAX_DEPTH:
+        return depth
+    if isinstance(value, Mapping):
+        return max((_depth(member, depth + 1) for member in value.values()), default=depth + 1)
+    if isinstance(value, list):
+        return max((_depth(member, depth + 1) for member in value), default=depth + 1)
+    return depth
+
+
+def _plain(value: object) -> object:
+    """A stored value as JSON has it; whole numbers without a fraction, as Apple wants them."""
+    if isinstance(value, Mapping):
+        return {str(name): _plain(member) for name, member in value.items()}
+    if isinstance(value, list | AbstractSet):
+        return [_plain(member) for member in value]
+    if isinstance(value, float) and value.is_integer():
+        return int(value)
+    return None if isinstance(value, bytes) else value
