@@ -107,10 +107,10 @@ class ProviderServer:
     port: int = 0
     connections: int = 0
     pings: int = 0
-    max_streams: int = 100
-    is_silent: bool = False
     open: "set[_Http2 | _Http1]" = field(default_factory=set)
     _server: asyncio.Server | None = None
+    max_streams: int = 100
+    is_silent: bool = False
 
     async def start(self, context: ssl.SSLContext, port: int = 0) -> int:
         """Listen on loopback; returns the port. `context` gets its ALPN protocols here."""

@@ -21,6 +21,8 @@ from support.apns_server import ApnsServer
 from support.certificates import self_signed
 from support.sockets import silent_port, unused_port
 
+BOTH_LOOPS = True
+
 
 @pytest.fixture
 def certificate(tmp_path: Path) -> Path:
@@ -369,6 +371,16 @@ async def test_no_listener_is_an_error_and_pauses_between_attempts_grow(
         assert longest / 2 - 1 < pool._next_attempt - time() <= longest
     with pytest.raises(Http2Error, match="could not be reached"):
         await send(pool)  # at once: the pause is longer than a request waits
+
+
+async def test_an_invalid_request_fails_and_costs_only_its_connection(
+    server: ApnsServer, make_pool: PoolMaker
+) -> None:
+    pool = make_pool()
+    with pytest.raises(Http2Error, match="not valid"):
+        await pool.request([(":method", "POST"), ("x", "y\r\nz: 1")], b"")
+    assert (await send(pool)).status == 200
+    assert len(server.requests()) == 1
 
 
 async def test_requests_that_wait_for_one_connection_all_learn_that_it_failed(

@@ -9,6 +9,7 @@ the response: then both have the same `apns-id` and `ver`, by which the applicat
 would not notice the sender's own repetition, which is a new message.
 """
 
+import asyncio
 import hashlib
 import uuid
 from collections.abc import Mapping
@@ -100,6 +101,8 @@ OVERLOADED: Final = frozenset(
         "Shutdown",  # 503
     }
 )
+EXPECTED: Final = OVERLOADED | {"ExpiredToken", "Unregistered"}
+"""What happens when all is configured well; the others are logged."""
 _KNOWN: Final = GONE | REFUSED | FAULTS | OVERLOADED | {"PayloadTooLarge"}
 
 _log = logs.get(__name__)
@@ -170,7 +173,7 @@ class ApnsRouter(Router):
         headers = {
             ":method": "POST",
             ":scheme": "https",
-            ":authority": channel.host if channel.port == 443 else f"{channel.host}:{channel.port}",
+            ":authority": channel.authority,
             # Whoever registers chooses the token: it must not end the path.
             ":path": f"{channel.path}/3/device/{quote(token, safe='')}",
             "content-type": "application/json",
@@ -183,8 +186,7 @@ class ApnsRouter(Router):
         return RouterResponse(headers=(("TTL", str(ttl)),))
 
     async def close(self) -> None:
-        for pool in self._pools.values():
-            await pool.close()
+        await asyncio.gather(*(pool.close() for pool in self._pools.values()))
 
     def _notification_headers(
         self, notification: Notification, aps: Mapping[str, object], ttl: int, topic: str
@@ -226,7 +228,7 @@ class ApnsRouter(Router):
         except PoolBusyError:
             raise RouterError.retry_after(BUSY_RETRY, "APNS busy, please retry") from None
         except Http2Error as error:
-            _log.info("No response of APNs", application=name, reason=str(error))
+            _log.warning("No response of APNs", application=name, reason=str(error))
             raise RouterError(
                 Errno.BRIDGE_UNREACHABLE,
                 "The bridge of this device cannot be reached",
@@ -239,12 +241,13 @@ class ApnsRouter(Router):
         if not isinstance(reason, str) or reason not in _KNOWN:
             reason = ""
         status = response.status
-        _log.info(
-            "APNs refused a notification",
-            application=name,
-            status=status,
-            reason=reason or "not documented",
-        )
+        if reason not in EXPECTED:
+            _log.warning(
+                "APNs did not take a message",
+                application=name,
+                status=status,
+                reason=reason or "not documented",
+            )
         if status == 410 or reason in GONE:
             since = document.get("timestamp")
             if isinstance(since, int) and record.connected_at > since:

@@ -28,7 +28,7 @@ from msgspec import Struct
 
 from autopush.clock import Clock
 from autopush.settings import StartupError
-from autopush.settings.value_types import url
+from autopush.settings.value_types import url, url_host
 from autopush.webpush import jwt
 
 HOST: Final = "api.push.apple.com"
@@ -105,6 +105,11 @@ class ReleaseChannel(Struct, frozen=True, kw_only=True):
     token: ProviderToken | None
     max_connections: int
     max_retry: int
+
+    @property
+    def authority(self) -> str:
+        """The server, as requests name it."""
+        return url_host(self.host) if self.port == 443 else f"{url_host(self.host)}:{self.port}"
 
 
 def release_channels(

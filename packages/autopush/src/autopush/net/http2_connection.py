@@ -112,7 +112,8 @@ class Http2Connection(asyncio.Protocol):
     @property
     def usable(self) -> bool:
         """It takes requests, now or when others are done."""
-        return self._transport is not None and not self._is_draining
+        transport = self._transport
+        return transport is not None and not transport.is_closing() and not self._is_draining
 
     @property
     def has_room(self) -> bool:
@@ -132,9 +133,14 @@ class Http2Connection(asyncio.Protocol):
             self._h2.send_headers(number, headers, end_stream=not body)
         except h2.exceptions.NoAvailableStreamIDError:
             self._drain()
-            raise Http2Error("the connection is used up", processed=False) from None
+            raise Http2Error(
+                "the connection is used up", processed=False, is_connection=True
+            ) from None
         except h2.exceptions.ProtocolError:
-            raise Http2Error("the request is not valid in HTTP/2", processed=False) from None
+            self._drain()  # `h2` may have taken half of it
+            raise Http2Error(
+                "the request is not valid in HTTP/2", processed=False, is_connection=True
+            ) from None
         self._used_at = self._loop.time()
         stream = _Stream(self._loop.create_future(), body, self._used_at)
         self._streams[number] = stream
@@ -157,6 +163,7 @@ class Http2Connection(asyncio.Protocol):
     def abort(self, reason: str = "the connection was closed here") -> None:
         """Drop the connection at once; requests under way fail."""
         self._reason = reason
+        self._is_draining = True
         if self._transport is not None:
             self._transport.abort()
 

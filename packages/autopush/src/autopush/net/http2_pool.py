@@ -26,7 +26,8 @@ FIRST_PAUSE: Final = 0.1
 LONGEST_PAUSE: Final = 15.0
 LONGEST_WAIT: Final = 1.0
 """Seconds of a pause that a request waits; in a longer one it fails at once."""
-CLOSE_TIMEOUT: Final = 1.0
+CLOSE_TIMEOUT: Final = 0.5
+"""Seconds for the requests under way when the pool is closed, and then for the connections."""
 
 
 class PoolBusyError(Exception):
@@ -120,7 +121,8 @@ class Http2Pool:
                 if number > newer_than and connection.has_room:
                     self._wake_one()  # there may be room for more than one
                     return connection
-            if self._connecting is None and len(self._usable) < self._max_connections:
+            usable = sum(connection.usable for connection in self._usable)
+            if self._connecting is None and usable < self._max_connections:
                 self._start_connecting(loop)
             if self._connecting is not None:
                 failure = await self._wait()
