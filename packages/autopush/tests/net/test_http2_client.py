@@ -7,7 +7,10 @@ from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import pytest
+from h2.config import H2Configuration
+from h2.connection import H2Connection
 from h2.errors import ErrorCodes
+from h2.events import RequestReceived
 from h2.exceptions import FrameTooLargeError
 from hyperframe.frame import GoAwayFrame, PingFrame
 from hypothesis import given
@@ -17,8 +20,11 @@ from autopush.net import http2_connection
 from autopush.net.http2_connection import Http2Connection, Http2Error, Http2Response
 from autopush.net.http2_frames import FrameSplitter
 from autopush.net.http2_pool import FIRST_PAUSE, LONGEST_PAUSE, Http2Pool, PoolBusyError
+from autopush.net.timers import Budget
 from support.apns_server import ApnsServer
 from support.certificates import self_signed
+from support.fake_loop import FakeLoop
+from support.fake_transport import FakeTransport
 from support.sockets import silent_port, unused_port
 
 BOTH_LOOPS = True
@@ -164,13 +170,14 @@ async def test_waiting_requests_are_sent_when_the_server_raises_its_limit(
     server.script("held", {"do": "hold"})
     held = asyncio.create_task(send(pool, "held"))
     await server.wait_for(1)
-    waiting = [asyncio.create_task(send(pool)) for _ in range(5)]
+    server.script("waiting", *[{"do": "hold"}] * 5)
+    waiting = [asyncio.create_task(send(pool, "waiting")) for _ in range(5)]
     await asyncio.sleep(0)
     server.change(max_streams=100)
-    assert [response.status for response in await asyncio.gather(*waiting)] == [200] * 5
-    assert not held.done()
+    async with asyncio.timeout(10):
+        await server.wait_for(6)  # all at the same time
     server.release()
-    await held
+    assert [response.status for response in await asyncio.gather(held, *waiting)] == [200] * 6
 
 
 async def test_a_request_cancelled_while_it_waits_gives_its_turn_to_the_next(
@@ -185,8 +192,11 @@ async def test_a_request_cancelled_while_it_waits_gives_its_turn_to_the_next(
     first, second = (asyncio.create_task(send(pool)) for _ in range(2))
     await asyncio.sleep(0)
     held.cancel()
+    await asyncio.sleep(0)  # the first may go on, and has not run yet
     first.cancel()
-    assert (await second).status == 200
+    async with asyncio.timeout(10):
+        assert (await second).status == 200
+    assert first.cancelled()
     with pytest.raises(asyncio.CancelledError):
         await held
 
@@ -430,6 +440,88 @@ async def test_a_closed_pool_fails_what_is_under_way_and_what_comes(
     assert not pool._open
 
 
+class InMemory:
+    """A connection without sockets, and the server's side of it."""
+
+    def __init__(self) -> None:
+        self.connection = Http2Connection(NoPool())
+        self.transport = FakeTransport(FakeLoop(), self.connection)
+        self.server = H2Connection(H2Configuration(client_side=False))
+        self.server.initiate_connection()
+        self.exchange()
+
+    def exchange(self) -> list[int]:
+        """Let both sides read what the other has written; the streams of new requests."""
+        events = self.server.receive_data(bytes(self.transport.written))
+        self.transport.written.clear()
+        if data := self.server.data_to_send():
+            self.connection.data_received(data)
+        return [event.stream_id for event in events if isinstance(event, RequestReceived)]
+
+    def request(self, body: bytes = b"{}") -> asyncio.Task[Http2Response]:
+        headers = [(":method", "POST"), (":scheme", "https"), (":authority", "x"), (":path", "/")]
+        return asyncio.create_task(self.connection.request(headers, body))
+
+    def respond(self, streams: list[int]) -> bytes:
+        for stream in streams:
+            self.server.send_headers(stream, [(":status", "200")], end_stream=True)
+        return self.server.data_to_send()
+
+
+async def test_many_responses_in_one_read_are_processed_in_slices_and_in_order(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    pair = InMemory()
+    requests = [pair.request() for _ in range(10)]
+    await asyncio.sleep(0)
+    data = pair.respond(pair.exchange())
+    monkeypatch.setattr(Budget, "exhausted", lambda _: True)  # one frame in each slice
+    pair.connection.data_received(data)
+    was_reading = pair.transport.reading
+    await asyncio.wait(requests, return_when=asyncio.FIRST_COMPLETED)
+    done = [request.done() for request in requests]
+    assert done[0]
+    assert not done[-1]
+    assert done == sorted(done, reverse=True)
+    await asyncio.gather(*requests)
+    await asyncio.sleep(0)
+    assert (was_reading, pair.transport.reading) == (False, True)
+    pair.connection.connection_lost(None)
+
+
+async def test_responses_that_came_before_the_connection_was_lost_count(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    pair = InMemory()
+    requests = [pair.request() for _ in range(3)]
+    await asyncio.sleep(0)
+    data = pair.respond(pair.exchange()[:2])
+    monkeypatch.setattr(Budget, "exhausted", lambda _: True)
+    pair.connection.data_received(data)
+    pair.connection.connection_lost(ConnectionResetError())
+    first, second, third = await asyncio.gather(*requests, return_exceptions=True)
+    assert isinstance(first, Http2Response)
+    assert isinstance(second, Http2Response)
+    assert isinstance(third, Http2Error)
+
+
+async def test_a_server_that_does_not_read_gets_no_further_requests() -> None:
+    pair = InMemory()
+    rooms = [pair.connection.has_room]
+    pair.transport.stuck = True
+    pair.transport._high = 1000
+    request = pair.request(b"x" * 5000)
+    await asyncio.sleep(0)
+    rooms.append(pair.connection.has_room)
+    pair.transport.unstick()
+    rooms.append(pair.connection.has_room)
+    assert rooms == [True, False, True]
+    (stream,) = pair.exchange()
+    pair.connection.data_received(pair.respond([stream]))
+    assert (await request).status == 200
+    pair.connection.connection_lost(None)
+
+
 def frame(last: int) -> bytes:
     return GoAwayFrame(0, last_stream_id=last, additional_data=b"why").serialize()
 
@@ -444,7 +536,8 @@ def test_goaway_frames_are_found_however_the_bytes_are_cut(
     others = b""
     while left:
         size = data.draw(st.integers(1, len(left)))
-        for part in splitter.split(left[:size]):
+        splitter.feed(left[:size])
+        while (part := splitter.next()) is not None:
             if isinstance(part, bytes):
                 others += part
             else:
@@ -455,8 +548,10 @@ def test_goaway_frames_are_found_however_the_bytes_are_cut(
 
 
 def test_a_frame_that_is_too_long_is_refused_before_it_is_kept() -> None:
+    splitter = FrameSplitter()
+    splitter.feed(b"\x00\x40\x01" + bytes(6))
     with pytest.raises(FrameTooLargeError):
-        list(FrameSplitter().split(b"\x00\x40\x01" + bytes(6)))
+        splitter.next()
 
 
 @contextlib.asynccontextmanager

@@ -10,6 +10,7 @@ for `PING_INTERVAL`, is dropped when that is not answered, and is closed when it
 
 import asyncio
 import contextlib
+import time
 from collections.abc import Sequence
 from typing import Final, Protocol, cast
 
@@ -22,6 +23,7 @@ from h2.settings import SettingCodes
 from msgspec import Struct
 
 from autopush.net.http2_frames import FrameSplitter
+from autopush.net.timers import Budget
 
 MAX_BODY: Final = 65_536
 """Bytes of a response's body."""
@@ -103,7 +105,8 @@ class Http2Connection(asyncio.Protocol):
         self._timer: asyncio.TimerHandle | None = None
         self._received_at = self._used_at = self._loop.time()
         self._ping_sent_at: float | None = None
-        self._is_paused = self._is_draining = False
+        self._continuation: asyncio.Handle | None = None
+        self._is_paused = self._is_reading_paused = self._is_draining = False
         self._reason = "the server closed the connection"
         self.ready: asyncio.Future[None] = self._loop.create_future()
         self.ready.add_done_callback(_retrieve)
@@ -184,6 +187,11 @@ class Http2Connection(asyncio.Protocol):
         self._transport = None
         if self._timer is not None:
             self._timer.cancel()
+        if self._continuation is not None:
+            self._continuation.cancel()
+            with contextlib.suppress(h2.exceptions.ProtocolError):
+                while self._process_frame():
+                    """Responses that came before the end."""
         if not self.ready.done():
             self.ready.set_exception(Http2Error(self._reason, processed=False, is_connection=True))
         streams, self._streams = self._streams, {}
@@ -202,18 +210,47 @@ class Http2Connection(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         self._received_at = self._loop.time()
         self._ping_sent_at = None
+        self._frames.feed(data)
+        if self._continuation is None:
+            self._process_frames()
+
+    def _process_frames(self) -> None:
+        """Process what was received for one time slice; the rest after other connections."""
+        self._continuation = None
+        budget = Budget(time.perf_counter)
         try:
-            for part in self._frames.split(data):
-                if isinstance(part, bytes):
-                    for event in self._h2.receive_data(part):
-                        self._on_event(event)
-                else:
-                    self._on_goaway(part)
+            while self._process_frame():
+                if budget.exhausted():
+                    self._pause_reading()
+                    self._continuation = self._loop.call_soon(self._process_frames)
+                    break
+            else:
+                self._resume_reading()
         except h2.exceptions.ProtocolError:
             self._flush()  # the GOAWAY that says why
             self.abort("the server does not follow HTTP/2")
             return
         self._flush()
+
+    def _process_frame(self) -> bool:
+        """Process the next frame; False if no whole one is there."""
+        frame = self._frames.next()
+        if isinstance(frame, bytes):
+            for event in self._h2.receive_data(frame):
+                self._on_event(event)
+        elif frame is not None:
+            self._on_goaway(frame)
+        return frame is not None
+
+    def _pause_reading(self) -> None:
+        if self._transport is not None and not self._is_reading_paused:
+            self._is_reading_paused = True
+            self._transport.pause_reading()
+
+    def _resume_reading(self) -> None:
+        if self._transport is not None and self._is_reading_paused:
+            self._is_reading_paused = False
+            self._transport.resume_reading()
 
     # --- events ---------------------------------------------------------------------------------
 

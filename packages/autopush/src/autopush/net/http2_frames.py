@@ -1,6 +1,5 @@
 """Frames of HTTP/2 (RFC 9113, section 4), as far as `h2` does not get them."""
 
-from collections.abc import Iterator
 from typing import Final
 
 from h2.exceptions import FrameTooLargeError
@@ -21,29 +20,31 @@ class FrameSplitter:
 
     def __init__(self) -> None:
         self._buffer = bytearray()
+        self._start = 0  # of what was not returned yet
 
-    def split(self, data: bytes) -> Iterator[bytes | int]:
-        """Whole frames, as many as follow each other; for a GOAWAY the last stream it names.
+    def feed(self, data: bytes) -> None:
+        """Add what was received."""
+        if self._start:
+            del self._buffer[: self._start]
+            self._start = 0
+        self._buffer += data
+
+    def next(self) -> bytes | int | None:
+        """The next whole frame; for a GOAWAY the last stream it names; None: there is none yet.
 
         :raises FrameTooLargeError: a frame that is too long
         """
-        self._buffer += data
-        start = end = 0
-        while len(self._buffer) - end >= _HEAD_LENGTH:
-            length = int.from_bytes(self._buffer[end : end + 3], "big")
-            if length > MAX_FRAME:
-                raise FrameTooLargeError
-            following = end + _HEAD_LENGTH + length
-            if following > len(self._buffer):
-                break
-            if self._buffer[end + 3] == _GOAWAY and length >= 8:
-                if end > start:
-                    yield bytes(self._buffer[start:end])
-                last = self._buffer[end + _HEAD_LENGTH : end + _HEAD_LENGTH + 4]
-                yield int.from_bytes(last, "big") & 0x7FFF_FFFF
-                start = following
-            end = following
-        whole = bytes(self._buffer[start:end])
-        del self._buffer[:end]
-        if whole:
-            yield whole
+        start, buffer = self._start, self._buffer
+        if len(buffer) - start < _HEAD_LENGTH:
+            return None
+        length = int.from_bytes(buffer[start : start + 3], "big")
+        if length > MAX_FRAME:
+            raise FrameTooLargeError
+        end = start + _HEAD_LENGTH + length
+        if end > len(buffer):
+            return None
+        self._start = end
+        if buffer[start + 3] == _GOAWAY and length >= 8:
+            last = buffer[start + _HEAD_LENGTH : start + _HEAD_LENGTH + 4]
+            return int.from_bytes(last, "big") & 0x7FFF_FFFF
+        return bytes(buffer[start:end])
