@@ -93,7 +93,9 @@ class ApnsServer:
         self._process.ask(do="change", settings=settings)
 
     def requests(self) -> Sequence[Mapping[str, Any]]:
-        """`path`, `headers`, `payload` (parsed JSON) and `connection` of all requests so far."""
+        """`path`, `headers`, `payload` (parsed JSON), `connection` and `answer` of all requests so
+        far.
+        """
         found: Sequence[Mapping[str, Any]] = self._ask("requests")
         return found
 
@@ -160,15 +162,15 @@ class FakeApns:
 
     async def handle(self, exchange: ProviderExchange) -> None:
         request = exchange.request
+        record: dict[str, object] = {}
         with contextlib.suppress(ValueError):
-            self.requests.append(
-                {
-                    "path": request.path,
-                    "headers": request.headers,
-                    "payload": json.loads(request.body),
-                    "connection": request.connection,
-                }
-            )
+            record |= {
+                "path": request.path,
+                "headers": request.headers,
+                "payload": json.loads(request.body),
+                "connection": request.connection,
+            }
+            self.requests.append(record)
         async with self._came:
             self._came.notify_all()
         try:
@@ -178,6 +180,7 @@ class FakeApns:
             answer = script.popleft() if script else {"status": 200}
         except RefusedRequest as refused:
             answer = refused.answer
+        record["answer"] = answer
         await self._answer(exchange, answer)
 
     async def _answer(self, exchange: ProviderExchange, answer: Answer) -> None:

@@ -22,7 +22,9 @@ def tls_pair(folder: Path, name: str = "127.0.0.1") -> tuple[ssl.SSLContext, ssl
 def self_signed(path: Path, name: str = "127.0.0.1") -> Path:
     """A file with a key and its certificate, for one host name or address."""
     key = ec.generate_private_key(ec.SECP256R1())
-    subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "made by a test")])
+    number = x509.random_serial_number()
+    # A name of its own: who trusts several finds the one that signed by its name.
+    subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, f"made by a test, {number:x}")])
     today = datetime.datetime.now(datetime.UTC)
     alternative: x509.GeneralName
     try:
@@ -34,7 +36,7 @@ def self_signed(path: Path, name: str = "127.0.0.1") -> Path:
         .subject_name(subject)
         .issuer_name(subject)
         .public_key(key.public_key())
-        .serial_number(x509.random_serial_number())
+        .serial_number(number)
         .not_valid_before(today - datetime.timedelta(days=1))
         .not_valid_after(today + datetime.timedelta(days=1))
         .add_extension(x509.SubjectAlternativeName([alternative]), critical=False)

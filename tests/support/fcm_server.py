@@ -243,8 +243,8 @@ class FakeGoogle:
         form = parse_qs(exchange.request.body.decode())
         if self._held is not None:
             await self._held.wait()
-        if answer := self._scripted(TOKEN_ENDPOINT):
-            await answer(exchange)
+        if name := self._scripted(TOKEN_ENDPOINT):
+            await ANSWERS[name](exchange)
             return
         try:
             assert form["grant_type"] == [GRANT_TYPE], "grant type"
@@ -291,17 +291,19 @@ class FakeGoogle:
             refused = fcm_error(400, "INVALID_ARGUMENT", field=str(problem) or "message")
             await exchange.respond_json(400, refused)
             return
-        answer = self._scripted(token, ANSWERS.get(token.partition(".")[0]))
+        name = self._scripted(token, token.partition(".")[0])
+        answer = ANSWERS.get(name)
+        record["answer"] = name if answer else ""
         if answer is not None:
             await answer(exchange)
             return
         name = "fake_message_id" if document.get("validate_only") else secrets.token_hex(8)
         await exchange.respond_json(200, {"name": f"projects/{project}/messages/{name}"})
 
-    def _scripted(self, target: str, otherwise: Answer | None = None) -> Answer | None:
-        if answers := self._scripts.get(target):
-            return ANSWERS.get(answers.popleft())
-        return otherwise
+    def _scripted(self, target: str, otherwise: str = "") -> str:
+        """The name of the next answer."""
+        answers = self._scripts.get(target)
+        return answers.popleft() if answers else otherwise
 
     def _now(self) -> float:
         return time.time() + self._ahead
