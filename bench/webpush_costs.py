@@ -17,7 +17,8 @@ from autopush.webpush.endpoint_token import EndpointTokens
 from autopush.webpush.headers import check_content
 from autopush.webpush.identifiers import IdFactory, new_message_id, parse_message_id
 from autopush.webpush.keyring import KeyRing, new_key
-from autopush.webpush.notification import Notification, from_node
+from autopush.webpush.node_payload import from_node
+from autopush.webpush.notification import Notification
 from autopush.webpush.syntax import encode_base64url
 from autopush.webpush.vapid import Verifier, check_access, parse_credentials
 

@@ -11,6 +11,7 @@ from autopush.routing.webpush import WebPushRouter
 from autopush.web.app import CommonHeaders, EndpointApp
 from autopush.web.push import DeleteHandler, PushHandler
 from autopush.web.registration import RegistrationHandler
+from autopush.web.simplepush import SimplePushHandler
 from autopush.web.start_page import StartPage
 from autopush.webpush.endpoint_token import EndpointTokens
 from autopush.webpush.registration_secret import RegistrationSecrets
@@ -85,6 +86,13 @@ class Endpoint:
                 max_ttl=MAX_TTL,
                 max_data=MAX_DATA,
                 block=headers.push,
+            ),
+            simplepush=SimplePushHandler(
+                tokens=self.tokens,
+                router=router,
+                clock=harness.clock,
+                max_data=MAX_DATA,
+                block=headers.simplepush,
             ),
             delete=DeleteHandler(harness.store, harness.ring, headers.delete),
             registration=RegistrationHandler(

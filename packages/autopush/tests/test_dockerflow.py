@@ -53,7 +53,11 @@ async def test_health_names_every_table_and_the_number_of_clients(
 @pytest.mark.parametrize("error", [Throttled("full"), Unavailable("gone")], ids=["full", "gone"])
 @pytest.mark.parametrize(
     ("call", "table", "other"),
-    [("get router", "router", "storage"), ("get message", "storage", "router")],
+    [
+        ("get router", "router", "storage"),
+        ("get message", "storage", "router"),
+        ("get storage", "storage", "router"),
+    ],
 )
 async def test_health_is_503_and_names_the_table_that_fails(
     harness: Harness, path: str, error: Exception, call: str, table: str, other: str
@@ -98,7 +102,7 @@ async def test_only_health_touches_the_store(harness: Harness, path: str) -> Non
 @HEALTH
 async def test_health_asks_each_table_once_and_writes_nothing(harness: Harness, path: str) -> None:
     await ask(harness, path)
-    assert harness.engine.calls == ["get router", "get message"]
+    assert harness.engine.calls == ["get router", "get message", "get storage"]
 
 
 @pytest.mark.parametrize("path", ["/health", "/status"])

@@ -81,12 +81,16 @@ def test_hello_is_answered_with_the_five_members_and_env() -> None:
 @pytest.mark.parametrize("uaid", ["", None, 7, [], UAID.upper(), f"{UAID}0", "é" * 32, True])
 def test_a_uaid_of_the_wrong_form_or_type_counts_as_none(uaid: object) -> None:
     session = Session(Rules(), connected_at=1)
-    assert session.receive(frame(messageType="hello", uaid=uaid), NOW) == [Identify(None)]
+    assert session.receive(frame(messageType="hello", use_webpush=True, uaid=uaid), NOW) == [
+        Identify(None)
+    ]
 
 
 def test_a_known_user_gets_the_reply_before_storage_is_read() -> None:
     session = Session(Rules(), connected_at=1)
-    request = request_in(session.receive(frame(messageType="hello", uaid=UAID), NOW))
+    request = request_in(
+        session.receive(frame(messageType="hello", use_webpush=True, uaid=UAID), NOW)
+    )
     reply, read = session.on_result(request, Identified(UAID, 5, new=False), NOW)
     assert isinstance(reply, Send)
     assert read == ReadStored(after=None)
@@ -94,14 +98,16 @@ def test_a_known_user_gets_the_reply_before_storage_is_read() -> None:
 
 def test_the_hello_reply_has_the_ping_interval_if_there_is_one() -> None:
     session = Session(Rules(auto_ping_interval=300), connected_at=1)
-    request = request_in(session.receive(frame(messageType="hello"), NOW))
+    request = request_in(session.receive(frame(messageType="hello", use_webpush=True), NOW))
     assert sent(session.on_result(request, Identified(UAID, 5, new=True), NOW))[0]["ping"] == 300
 
 
 def test_the_hello_reply_lists_every_wanted_broadcast_as_not_found() -> None:
     session = Session(Rules(), connected_at=1)
     request = request_in(
-        session.receive(frame(messageType="hello", broadcasts={"a/b": '"1"'}), NOW)
+        session.receive(
+            frame(messageType="hello", use_webpush=True, broadcasts={"a/b": '"1"'}), NOW
+        )
     )
     reply = sent(session.on_result(request, Identified(UAID, 5, new=True), NOW))[0]
     assert reply["broadcasts"] == {"errors": {"a/b": "Broadcast not found"}}
@@ -110,7 +116,9 @@ def test_the_hello_reply_lists_every_wanted_broadcast_as_not_found() -> None:
 @pytest.mark.parametrize("broadcasts", [None, {}, [], "x", 3])
 def test_without_wanted_broadcasts_the_reply_has_an_empty_object(broadcasts: object) -> None:
     session = Session(Rules(), connected_at=1)
-    request = request_in(session.receive(frame(messageType="hello", broadcasts=broadcasts), NOW))
+    request = request_in(
+        session.receive(frame(messageType="hello", use_webpush=True, broadcasts=broadcasts), NOW)
+    )
     assert (
         sent(session.on_result(request, Identified(UAID, 5, new=True), NOW))[0]["broadcasts"] == {}
     )
@@ -118,7 +126,7 @@ def test_without_wanted_broadcasts_the_reply_has_an_empty_object(broadcasts: obj
 
 def test_a_second_hello_is_refused_with_the_uaid_and_the_session_goes_on() -> None:
     session = identified()
-    (reply,) = sent(session.receive(frame(messageType="hello", uaid=""), NOW))
+    (reply,) = sent(session.receive(frame(messageType="hello", use_webpush=True, uaid=""), NOW))
     assert (reply["status"], reply["uaid"], reply["reason"]) == (401, UAID, "duplicate hello")
     assert session.state is State.ACTIVE
 
@@ -135,18 +143,18 @@ def test_anything_before_hello_closes(payload: bytes) -> None:
 
 def test_a_failed_hello_closes_without_a_reply() -> None:
     session = Session(Rules(), connected_at=1)
-    request = request_in(session.receive(frame(messageType="hello"), NOW))
+    request = request_in(session.receive(frame(messageType="hello", use_webpush=True), NOW))
     assert session.on_failure(request, StoreFailure.BROKEN) == [Close(1011, "try again")]
 
 
 def test_a_hello_in_an_overload_closes_without_a_reply_after_a_pause_of_4_to_8_s() -> None:
     session = Session(Rules(), connected_at=1)
-    request = request_in(session.receive(frame(messageType="hello"), NOW))
+    request = request_in(session.receive(frame(messageType="hello", use_webpush=True), NOW))
     assert session.on_failure(request, StoreFailure.OVERLOADED) == [
         SetTimer((4, 8), TimerReason.CLOSE)
     ]
     assert session.state is State.IDENTIFYING
-    assert session.on_timer(TimerReason.CLOSE) == [Close(1013, "try again")]
+    assert session.on_timer(TimerReason.CLOSE, NOW) == [Close(1013, "try again")]
 
 
 # ── frames that cannot be understood ────────────────────────────────────────────────────────────
@@ -342,13 +350,13 @@ def test_a_message_with_ttl_0_is_not_tracked() -> None:
 
 def test_nothing_is_accepted_before_the_hello_reply() -> None:
     session = Session(Rules(), connected_at=1)
-    session.receive(frame(messageType="hello"), NOW)
+    session.receive(frame(messageType="hello", use_webpush=True), NOW)
     assert not session.accept(message(1), None)
 
 
 def test_a_message_refused_before_the_hello_reply_is_read_from_storage_after_it() -> None:
     session = Session(Rules(), connected_at=1)
-    request = request_in(session.receive(frame(messageType="hello"), NOW))
+    request = request_in(session.receive(frame(messageType="hello", use_webpush=True), NOW))
     assert session.check_storage() == ()
     assert not session.accept(message(1), None)
     effects = session.on_result(request, Identified(UAID, 1, new=False), NOW)
@@ -577,7 +585,7 @@ def test_a_read_in_an_overload_is_retried_after_5_to_59_s() -> None:
         SetTimer((5, 59), TimerReason.RETRY_READ)
     ]
     assert session.check_storage() == ()
-    assert session.on_timer(TimerReason.RETRY_READ) == [request]
+    assert session.on_timer(TimerReason.RETRY_READ, NOW) == [request]
     assert read_pages(session, FIRST, StoredPage([stored(1)], None))
 
 
@@ -589,7 +597,7 @@ def test_while_a_read_waits_for_its_retry_messages_flow_and_none_is_sent_twice()
     for direct in (acked, unacked):
         assert session.accept(direct.notification, direct.row)
     assert session.receive(ack(1), NOW) == [DeleteMessages([acked.row])]
-    request = request_in(session.on_timer(TimerReason.RETRY_READ))
+    request = request_in(session.on_timer(TimerReason.RETRY_READ, NOW))
     page = StoredPage([unacked, stored(3)], None)
     effects = session.on_result(request, page, NOW)
     assert [m["version"] for m in sent(effects)] == ["version-3"]
@@ -601,7 +609,7 @@ def test_a_message_table_that_is_gone_drops_the_user() -> None:
         DropUser(),
         Close(1000, ""),
     ]
-    assert session.on_timer(TimerReason.RETRY_READ) == ()
+    assert session.on_timer(TimerReason.RETRY_READ, NOW) == ()
 
 
 # ── the end ─────────────────────────────────────────────────────────────────────────────────────

@@ -71,7 +71,9 @@ class SessionMachine(RuleBasedStateMachine):
         self.seen: set[str] = set()
         self.requests = []
         self.timers = []
-        assert self.session.receive(b'{"messageType":"hello"}', NOW) == [Identify(None)]
+        assert self.session.receive(b'{"messageType":"hello","use_webpush":true}', NOW) == [
+            Identify(None)
+        ]
         old_table = self.users_month < self.this_month
         result = Identified(UAID, 1, new=False, old_table=old_table)
         self._carry_out(self.session.on_result(Identify(None), result, NOW))
@@ -157,7 +159,7 @@ class SessionMachine(RuleBasedStateMachine):
     @precondition(lambda self: self.timers)
     @rule()
     def a_timer_fires(self) -> None:
-        self._carry_out(self.session.on_timer(self.timers.pop(0)))
+        self._carry_out(self.session.on_timer(self.timers.pop(0), NOW))
 
     @rule()
     def a_month_begins(self) -> None:

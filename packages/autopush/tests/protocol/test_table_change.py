@@ -40,7 +40,9 @@ RETRY = SetTimer((1, 1799), TimerReason.ROTATE)
 def identified(*, old_table: bool = True, reset: bool = False) -> Session:
     """A session whose first read of storage is not answered yet."""
     session = Session(Rules(), connected_at=1)
-    request = request_in(session.receive(frame(messageType="hello", uaid=UAID), NOW))
+    request = request_in(
+        session.receive(frame(messageType="hello", use_webpush=True, uaid=UAID), NOW)
+    )
     result = Identified(UAID, 1, new=False, reset=reset, old_table=old_table)
     reply, read = session.on_result(request, result, NOW)
     assert isinstance(reply, Send)
@@ -171,7 +173,7 @@ def test_a_change_in_an_overload_is_retried_later_and_the_session_keeps_the_old_
     assert session.state is State.ACTIVE
     assert session.accept(message(1), None)
     assert session.receive(ack(1), NOW) == []
-    assert session.on_timer(TimerReason.ROTATE) == [FIRST]
+    assert session.on_timer(TimerReason.ROTATE, NOW) == [FIRST]
     assert page(session) == [CHANGE]
 
 
@@ -185,7 +187,7 @@ def test_a_retry_during_a_pass_changes_tables_after_the_pass() -> None:
     session = changing()
     session.on_failure(CHANGE, StoreFailure.OVERLOADED)
     assert session.check_storage() == [FIRST]
-    assert session.on_timer(TimerReason.ROTATE) == ()
+    assert session.on_timer(TimerReason.ROTATE, NOW) == ()
     assert page(session) == [CHANGE]
 
 
@@ -193,7 +195,7 @@ def test_a_retry_waits_for_the_acks_of_unacked_messages() -> None:
     session = changing()
     session.on_failure(CHANGE, StoreFailure.OVERLOADED)
     session.accept(message(1), None)
-    assert session.on_timer(TimerReason.ROTATE) == [FIRST]
+    assert session.on_timer(TimerReason.ROTATE, NOW) == [FIRST]
     assert page(session) == []
     assert session.receive(ack(1), NOW) == [CHANGE]
 
@@ -219,7 +221,7 @@ def test_a_connection_that_outlives_its_month_changes_tables_at_a_random_time() 
     session.on_result(CHANGE, True, NOW)
     page(session)
     assert session.schedule_table_change() == [RETRY]
-    assert session.on_timer(TimerReason.ROTATE) == [FIRST]
+    assert session.on_timer(TimerReason.ROTATE, NOW) == [FIRST]
     assert page(session) == [CHANGE]
 
 

@@ -22,7 +22,7 @@ CALLS = {
     "batch_write": "BatchWriteItem",
 }
 USED = [
-    *((call, "storage") for call in ("put", "query", "delete")),
+    *((call, "storage") for call in ("put", "query", "get", "delete", "batch_write")),
     *((call, MONTH) for call in ("put", "update", "get", "query", "delete", "batch_write")),
     *((call, "router") for call in ("update", "get", "batch_get", "query_index", "delete")),
 ]

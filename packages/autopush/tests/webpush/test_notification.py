@@ -4,7 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from autopush.webpush.notification import Notification, from_node
+from autopush.webpush.node_payload import from_node
+from autopush.webpush.notification import Notification
 
 UAID = "deadbeef00000000deadbeef00000001"
 CHID = "12345678-aaaa-bbbb-cccc-1234567890ab"
@@ -111,7 +112,10 @@ def test_null_counts_as_absent(member: str) -> None:
         ("channelID", None),
         ("channelID", CHID.upper()),
         ("channelID", CHID.replace("-", "")),
-        ("version", 12),
+        ("version", -1),
+        ("version", 2**63),
+        ("version", 1.5),
+        ("version", True),
         ("version", ""),
         ("version", 'a"b'),
         ("version", "a\\b"),

@@ -8,18 +8,29 @@ function `create(configuration)` as an entry point of the group `autopush.router
 from collections.abc import Callable, Mapping
 from importlib import import_module
 from importlib.metadata import entry_points
-from typing import Final, cast
+from types import ModuleType
+from typing import Final, Protocol, cast
 
 from autopush.clock import Clock
 from autopush.routing.router import Router
 from autopush.settings import OPTIONS, Settings, StartupError
-from autopush.store.users import CONNECTING
+from autopush.store.users import CONNECTING, UserRecord
 
 ENTRY_POINTS: Final = "autopush.routers"
 LIBRARIES: Final = frozenset({"google", "h2", "httpx"})
 """What the extra `bridges` installs."""
 
 Create = Callable[[Settings, Clock], Router]
+
+
+class Waker(Protocol):
+    """Wakes the devices of SimplePush users that cannot be reached."""
+
+    def wake(self, record: UserRecord) -> None:
+        """Have the device of that user woken, in the background."""
+
+    async def close(self) -> None:
+        """Close what is open."""
 
 
 def load_routers(settings: Settings, clock: Clock) -> dict[str, Router]:
@@ -37,14 +48,29 @@ def load_routers(settings: Settings, clock: Clock) -> dict[str, Router]:
     return routers
 
 
+def load_waker(settings: Settings) -> Waker | None:
+    """The waker of devices, if one is configured.
+
+    :raises StartupError: what it needs is not installed, or its configuration is wrong
+    """
+    if not settings.wake_pem or not settings.wake_timeout:
+        return None
+    create = cast(Callable[[Settings], Waker], _module("udp_wake", "option wake_pem").create_waker)
+    return create(settings)
+
+
 def _create(name: str) -> Create:
+    return cast(Create, _module(name, f"bridge {name}").create)
+
+
+def _module(name: str, what: str) -> ModuleType:
     try:
-        return cast(Create, import_module(f"autopush.bridges.{name}").create)
+        return import_module(f"autopush.bridges.{name}")
     except ModuleNotFoundError as error:
         if error.name is None or error.name.partition(".")[0] not in LIBRARIES:
             raise
         raise StartupError(
-            f"the bridge {name} needs {error.name}: pip install 'autopush-server[bridges]'"
+            f"the {what} needs {error.name}: pip install 'autopush-server[bridges]'"
         ) from None
 
 

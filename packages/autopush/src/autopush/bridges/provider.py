@@ -4,6 +4,7 @@ Rule: whatever a provider does, a request ends in a reply that was read to its e
 `RouterError`, within its timeout. Nothing of a request or a reply is logged or put into an error.
 """
 
+import ssl
 from collections.abc import Mapping
 from datetime import UTC
 from email.utils import parsedate_to_datetime
@@ -45,7 +46,8 @@ class Provider:
 
     `timeout`: seconds for each step of a request; `max_connections`: of the pool. `reconnect`: send
     a request once more where the connection broke before the response began, as it does when the
-    provider closes one that was kept open. What was sent may then arrive twice.
+    provider closes one that was kept open. What was sent may then arrive twice. `tls`: with a
+    certificate where the provider wants one.
     """
 
     def __init__(
@@ -54,10 +56,12 @@ class Provider:
         timeout: float = 3.0,
         max_connections: int = MAX_CONNECTIONS,
         reconnect: bool = False,
+        tls: ssl.SSLContext | None = None,
     ) -> None:
         self._attempts = 2 if reconnect else 1
         self._client = httpx.AsyncClient(
             http2=True,
+            verify=tls or True,
             timeout=timeout,
             follow_redirects=False,
             limits=httpx.Limits(

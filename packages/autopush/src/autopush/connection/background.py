@@ -16,9 +16,8 @@ from autopush.net.timers import TimerWheel
 from autopush.protocol.effects import Row, Undelivered
 from autopush.routing.nodes import Nodes
 from autopush.store import PushStore, UserRecord
-from autopush.store.messages import Messages, row_of
+from autopush.store.messages import UserMessages, row_of
 from autopush.store.rotation import follow
-from autopush.store.users import WEBPUSH
 from autopush.telemetry import logs
 from keytables import TableNotFound, Throttled, Unavailable
 
@@ -49,7 +48,7 @@ class BackgroundWrites:
 
     # --- acked rows -------------------------------------------------------------------------------
 
-    def delete_acked(self, messages: Messages, uaid: str, rows: Sequence[Row]) -> None:
+    def delete_acked(self, messages: UserMessages, uaid: str, rows: Sequence[Row]) -> None:
         """Delete rows that were acked, or need not be delivered any more."""
         acked = self._acked.get(uaid)
         if acked is None:
@@ -85,7 +84,7 @@ class BackgroundWrites:
     # --- users ------------------------------------------------------------------------------------
 
     def save_undelivered(
-        self, messages: Messages, uaid: str, connected_at: int, undelivered: Undelivered
+        self, messages: UserMessages, uaid: str, connected_at: int, undelivered: Undelivered
     ) -> None:
         """Save what was accepted and not acked by a connection that was opened at `connected_at`
         (ms), and have the node that has the user by now read it.
@@ -106,6 +105,7 @@ class BackgroundWrites:
                 raise error
             record = await self._store.users.get(uaid)
             if record is None:
+                await messages.delete_all(uaid, rows)  # versions would stay forever
                 return
             await follow(self._store, record, rows, messages)
             if record.node_id is not None and record.connected_at != connected_at:
@@ -113,9 +113,9 @@ class BackgroundWrites:
 
         self._start(save)
 
-    def drop_user(self, messages: Messages, uaid: str, connected_at: int) -> None:
+    def drop_user(self, messages: UserMessages, uaid: str, connected_at: int) -> None:
         """Delete the user, unless it has another connection; its next hello gets a new UAID."""
-        record = UserRecord(uaid, WEBPUSH, connected_at, current_month=messages.name)
+        record = UserRecord(uaid, messages.router_type, connected_at, current_month=messages.name)
         self._start(partial(self._store.drop_user, record))
 
     def refresh_last_connect(self, uaid: str, connected_at: int) -> None:

@@ -17,9 +17,11 @@ from autopush.net.http_messages import Answer, Request, Response, Upgrade
 from autopush.protocol.rules import NORMAL_CLOSURE
 from autopush.routing.connected import Registry
 from autopush.store.messages import row_of
+from autopush.store.users import SIMPLEPUSH
 from autopush.webpush.identifiers import canonical_uaid, sort_time_of
 from autopush.webpush.keyring import KeyRing
-from autopush.webpush.notification import from_node
+from autopush.webpush.node_payload import from_node
+from autopush.webpush.version_update import VersionUpdate
 from keytables import KeytablesError
 
 SUBPROTOCOL: Final = "push-notification"
@@ -107,6 +109,8 @@ class NodeApi:
                 notification.sort_time = sort_time_of(self._ring, notification.version)
         except ValueError as error:
             return responses.text(400, str(error))
+        if isinstance(notification, VersionUpdate) is not (user.messages.router_type == SIMPLEPUSH):
+            return responses.text(400, "The user agent is of another router type.")
         row = row_of(notification) if notification.stored else None
         try:
             delivered = await user.deliver_from_peer(notification, row)

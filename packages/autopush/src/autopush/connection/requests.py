@@ -24,9 +24,9 @@ from autopush.protocol.rules import NORMAL_CLOSURE
 from autopush.routing.connected import ConnectedUser, Registry
 from autopush.routing.nodes import Nodes
 from autopush.store import PushStore, UserRecord
-from autopush.store.messages import Messages
+from autopush.store.messages import Messages, UserMessages
 from autopush.store.rotation import end_move, move_late_messages, move_user
-from autopush.store.users import CONNECTING, RECORD_VERSION, WEBPUSH
+from autopush.store.users import CONNECTING, RECORD_VERSION, SIMPLEPUSH
 from autopush.webpush.endpoint_token import EndpointTokens
 from autopush.webpush.identifiers import new_uaid
 from keytables import TableNotFound, Throttled, Unavailable
@@ -62,7 +62,7 @@ class StoreRequests:
                 case ReadStored():
                     return await self._read(user, request.after)
                 case Identify():
-                    return await self._identify(user, request.uaid)
+                    return await self._identify(user, request)
                 case Subscribe():
                     return await self._subscribe(user, request)
                 case Unsubscribe():
@@ -77,57 +77,64 @@ class StoreRequests:
 
     # --- hello ------------------------------------------------------------------------------------
 
-    async def _identify(self, user: ConnectedUser, uaid: str | None) -> Identified:
+    async def _identify(self, user: ConnectedUser, request: Identify) -> Identified:
         """Record the connection of a user agent that says hello with that UAID.
 
         :raises Throttled: it connects in too many places at once
         """
-        superseded: list[UserRecord] = []
+        uaid, superseded = request.uaid, list[UserRecord]()
+        table = self._store.versions if request.is_simplepush else self._store.current
         for _ in range(CONNECT_ATTEMPTS):
-            known = await self._find_user(uaid) if uaid else None
+            known = await self._find_user(uaid, table.router_type) if uaid else None
             if known is None:
-                return self._new_user(user)
+                return self._new_user(user, table)
             record, messages = known
             uaid = record.uaid
             if not self._claim(user, uaid):  # its successor's record is not ours to write
                 break
             superseded.append(record)
             connected_at = max(user.connected_at, record.connected_at + 1)
-            replaced = await self._store.users.connect(record, self._nodes.own_id, connected_at)
+            replaced = await self._store.users.connect(
+                record, self._nodes.own_id, connected_at, request.wake_data
+            )
             if replaced is not None:
                 # Where the reply to the first try got lost, `replaced` is what that try wrote.
                 await self._end_duplicates([*superseded, replaced])
                 return await self._known_user(user, replaced, messages, connected_at)
         raise Throttled("the user connects in too many places at once")
 
-    async def _find_user(self, uaid: str) -> tuple[UserRecord, Messages] | None:
-        """The record and message table of a Web Push user; one that has no table is dropped."""
+    async def _find_user(
+        self, uaid: str, router_type: str
+    ) -> tuple[UserRecord, UserMessages] | None:
+        """The record and message table of a user. One that has no table is dropped, and one that
+        connected as the other router type before.
+        """
         record = await self._store.users.get(uaid)
         if record is None or record.router_type not in CONNECTING:
             return None
-        if record.router_type == WEBPUSH:
+        if record.router_type == router_type:
             messages = await self._store.messages_of(record)
             if messages is not None:
                 return record, messages
         await self._store.drop_user(record)
         return None
 
-    def _new_user(self, user: ConnectedUser) -> Identified:
+    def _new_user(self, user: ConnectedUser, table: UserMessages) -> Identified:
         self._registry.release(user)
         user.is_recorded = False
-        user.messages = self._store.current
+        user.messages = table
         uaid = new_uaid()
         self._claim(user, uaid)
         return Identified(uaid, user.connected_at, new=True)
 
     async def _known_user(
-        self, user: ConnectedUser, record: UserRecord, messages: Messages, connected_at: int
+        self, user: ConnectedUser, record: UserRecord, messages: UserMessages, connected_at: int
     ) -> Identified:
         if record.current_month != messages.name:  # it changed tables a moment ago
             changed = await self._store.messages_of(record)
             if changed is None:
                 await self._store.drop_user(record)
-                return self._new_user(user)
+                return self._new_user(user, self._store.current)
             messages = changed
         user.messages = messages
         if record.moved_from is not None:
@@ -175,6 +182,8 @@ class StoreRequests:
 
     async def _subscribe(self, user: ConnectedUser, request: Subscribe) -> str:
         uaid = user.uaid or ""
+        if user.messages.router_type == SIMPLEPUSH:
+            return await self._subscribe_simplepush(user, uaid, request)
         endpoint = self._tokens.url(uaid, request.channel_id, request.key)
         if user.is_recorded:
             await user.messages.add_channel(uaid, request.channel_id)
@@ -189,9 +198,20 @@ class StoreRequests:
         user.is_recorded = True
         return endpoint
 
+    async def _subscribe_simplepush(
+        self, user: ConnectedUser, uaid: str, request: Subscribe
+    ) -> str:
+        """Nothing is stored of the channel; whoever has its endpoint may send."""
+        if not user.is_recorded:
+            await self._store.users.create_simplepush(
+                uaid, self._nodes.own_id, user.connected_at, request.wake_data
+            )
+            user.is_recorded = True
+        return self._tokens.simplepush_url(uaid, request.channel_id)
+
     async def _change_table(self, user: ConnectedUser) -> bool:
         uaid, old = user.uaid or "", user.messages
-        if not self._store.is_behind(old):
+        if not isinstance(old, Messages) or not self._store.is_behind(old):
             return True
         new = await move_user(
             self._store, uaid, old, node_id=self._nodes.own_id, connected_at=user.connected_at

@@ -30,6 +30,7 @@ from autopush.protocol.effects import (
 from autopush.protocol.rules import PROTOCOL_VIOLATION
 from autopush.protocol.session import Session
 from autopush.protocol.states import BLOCKED_STATES, State
+from autopush.store.messages import UserMessages
 from autopush.telemetry import logs
 from autopush.webpush.notification import Notification
 from keytables import KeytablesError, TableNotFound, Throttled
@@ -48,7 +49,7 @@ class UserAgentConnection(WebSocketProtocol):
         self._timer: Timer | None = None
         self._session_timers: tuple[Timer, ...] = ()
         self.session = Session(node.rules, int(node.clock() * 1000))
-        self.messages = node.store.current
+        self.messages: UserMessages = node.store.current
         self.is_recorded = True
 
     @property
@@ -111,10 +112,15 @@ class UserAgentConnection(WebSocketProtocol):
         return channels is not None and channel_id in channels
 
     def deliver(self, notification: Notification, row: Row | None) -> bool:
-        """Send now, or return False: busy. A message that is unacked already is not sent again."""
-        if notification.version in self.session.unacked:
+        """Send now, or return False: busy. A message that is unacked already is not sent again, nor
+        an outdated version.
+        """
+        session = self.session
+        if notification.version in session.unacked:
             return True
-        if not self.session.accept(notification, row):
+        if session.simplepush is not None and session.is_outdated(notification):
+            return True
+        if not session.accept(notification, row):
             return False
         self.send_text(notification.to_client())
         return True
@@ -246,7 +252,7 @@ class UserAgentConnection(WebSocketProtocol):
         self._session_timers = (*(timer for timer in self._session_timers if timer.pending), timer)
 
     def _on_session_timer(self, wanted: SetTimer) -> None:
-        self._carry_out(self.session.on_timer(wanted.reason))
+        self._carry_out(self.session.on_timer(wanted.reason, self._node.clock()))
 
     def _on_hello_timeout(self) -> None:
         self.disconnect(PROTOCOL_VIOLATION, "no hello in time")

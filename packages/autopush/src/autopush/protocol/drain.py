@@ -11,7 +11,7 @@ from collections.abc import Set as AbstractSet
 
 from msgspec import Struct
 
-from autopush.protocol.effects import DeleteMessages, Effect, ReadStored, Row, Send, StoredPage
+from autopush.protocol.effects import ReadStored, Row, StoredPage
 from autopush.webpush.identifiers import TIMESTAMPED_ROWS, sort_key_after
 from autopush.webpush.notification import Notification
 
@@ -75,12 +75,12 @@ class Drain:
         channels: Collection[str],
         now: float,
         limit: int,
-    ) -> list[Effect]:
-        """Send the page's messages that are alive and for one of the channels, and add them to
-        `unacked`; delete the rest. More than `limit` of them are too many.
+    ) -> tuple[list[Notification], list[Row]]:
+        """The page's messages to send, which are alive and for one of the channels, added to
+        `unacked`; and the rows of the rest, to delete. More than `limit` of them are too many.
         """
         completed = self.page_read(page)
-        effects: list[Effect] = []
+        sending: list[Notification] = []
         dead: list[Row] = []
         for stored in page.messages:
             row, notification = stored.row, stored.notification
@@ -97,13 +97,11 @@ class Drain:
                 continue
             if self.waiting >= limit:
                 self.too_many = True
-                return effects
+                return sending, []
             unacked[version] = Unacked(channel_id, None, row, of_page=True)
             self.waiting += 1
-            effects.append(Send(notification.to_client()))
-        if dead:
-            effects.append(DeleteMessages(dead))
-        return effects
+            sending.append(notification)
+        return sending, dead
 
     def complete(self, version: str, *, of_page: bool) -> None:
         """A message was acked, or its channel unsubscribed; a read under way may still find it."""

@@ -4,7 +4,7 @@ Rule: each `StoreRequest` is answered exactly once, by `Session.on_result` or `S
 all other effects are carried out and need no answer.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from enum import Enum
 from typing import NamedTuple
 
@@ -59,6 +59,7 @@ class DropUser(Struct, frozen=True):
 class TimerReason(Enum):
     """What a session does when its timer fires."""
 
+    IDLE = "the device may have to be woken to be reached: close if it was silent for so long"
     CLOSE = "the hello could not be looked up: close"
     RETRY_READ = "a page of stored messages could not be read: read it again"
     ROTATE = "the user has an old message table: read it to its end, then change tables"
@@ -75,16 +76,25 @@ class SetTimer(Struct, frozen=True):
 
 
 class Identify(Struct, frozen=True):
-    """Look the user agent up and record its connection. Result: `Identified`."""
+    """Look the user agent up and record its connection. Result: `Identified`.
+
+    `is_simplepush`: it takes versions, not messages. `wake_data`: how its device can be woken.
+    """
 
     uaid: str | None
+    is_simplepush: bool = False
+    wake_data: Mapping[str, str] | None = None
 
 
 class Subscribe(Struct, frozen=True):
-    """Add the channel and make its endpoint. Result: the endpoint URL (str)."""
+    """Add the channel and make its endpoint. Result: the endpoint URL (str).
+
+    `wake_data`: for the record of a user that has none yet.
+    """
 
     channel_id: str
     key: bytes | None
+    wake_data: Mapping[str, str] | None = None
 
 
 class Unsubscribe(Struct, frozen=True):

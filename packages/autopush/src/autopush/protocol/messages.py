@@ -37,7 +37,10 @@ class ClientMessage(msgspec.Struct, frozen=True, rename="camel"):
 
     message_type: object = None
     uaid: object = None
+    use_webpush: object = msgspec.field(name="use_webpush", default=None)
     broadcasts: object = None
+    wakeup_host: object = msgspec.field(name="wakeup_host", default=None)
+    mobilenetwork: object = None
     channel_id: object = msgspec.field(name="channelID", default=msgspec.UNSET)
     key: object = None
     updates: object = None
@@ -91,33 +94,32 @@ def acks(updates: object) -> Iterator[tuple[str, object]]:
                 yield version, update.get("channelID")
 
 
-def hello(uaid: str, *, env: str, ping: float, broadcasts: object) -> bytes:
+def hello(
+    uaid: str, *, env: str, ping: float, broadcasts: object, is_simplepush: bool = False
+) -> bytes:
     """The reply to a hello (`ping`: seconds between server pings, left out when 0)."""
-    reply: dict[str, object] = {
-        "messageType": "hello",
-        "uaid": uaid,
-        "status": 200,
-        "use_webpush": True,
-        "broadcasts": unknown_broadcasts(broadcasts),
-        "env": env,
-    }
+    reply: dict[str, object] = {"messageType": "hello", "uaid": uaid, "status": 200}
+    if not is_simplepush:
+        reply["use_webpush"] = True
+        reply["broadcasts"] = unknown_broadcasts(broadcasts)
+    reply["env"] = env
     if ping:
         reply["ping"] = ping
     return orjson.dumps(reply)
 
 
-def duplicate_hello(uaid: str) -> bytes:
+def duplicate_hello(uaid: str, *, is_simplepush: bool = False) -> bytes:
     """The reply to a second hello: the session goes on, so it names the UAID the session has."""
-    return orjson.dumps(
-        {
-            "messageType": "hello",
-            "uaid": uaid,
-            "status": 401,
-            "reason": "duplicate hello",
-            "use_webpush": True,
-            "more_info": MORE_INFO,
-        }
-    )
+    reply: dict[str, object] = {
+        "messageType": "hello",
+        "uaid": uaid,
+        "status": 401,
+        "reason": "duplicate hello",
+        "more_info": MORE_INFO,
+    }
+    if not is_simplepush:
+        reply["use_webpush"] = True
+    return orjson.dumps(reply)
 
 
 def registered(channel_id: str, endpoint: str) -> bytes:

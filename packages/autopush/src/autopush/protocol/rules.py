@@ -12,6 +12,8 @@ INTERNAL_ERROR: Final = 1011
 TRY_AGAIN_LATER: Final = 1013
 PINGED_TOO_OFTEN: Final = 4774
 """Firefox does not reconnect after this code until it has a new channel to register."""
+IDLE: Final = 4774
+"""A device that can be woken need not keep its connection; it does not reconnect by itself."""
 
 CLOSE_DELAY: Final = (4.0, 8.0)
 READ_RETRY_DELAY: Final = (5.0, 59.0)
@@ -20,7 +22,7 @@ TABLE_CHANGE_DELAY: Final = (1.0, 1799.0)
 
 
 class Rules(Struct, frozen=True):
-    """What an operator may set. Counts of messages; seconds."""
+    """What an operator may set. Counts of messages; seconds; whether SimplePush is spoken."""
 
     max_unacked: int = 128
     msg_limit: int = 100
@@ -28,3 +30,5 @@ class Rules(Struct, frozen=True):
     min_ping_gap: float = 55.0
     auto_ping_interval: float = 0.0
     env: str = "development"
+    simplepush: bool = True
+    wake_timeout: float = 0.0

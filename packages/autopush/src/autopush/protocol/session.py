@@ -6,13 +6,14 @@ Rule: a message that was accepted stays in `unacked` until the user agent acks i
 ends, and `on_closed` returns what is in it at the end: nothing accepted is lost.
 """
 
+import sys
 from collections.abc import Iterable, Sequence
 from enum import Enum
 from typing import Final
 
 from msgspec import UNSET
 
-from autopush.protocol import messages
+from autopush.protocol import messages, simplepush
 from autopush.protocol.drain import Drain, Unacked
 from autopush.protocol.effects import (
     ChangeTable,
@@ -38,6 +39,7 @@ from autopush.protocol.effects import (
 from autopush.protocol.messages import ClientMessage
 from autopush.protocol.rules import (
     CLOSE_DELAY,
+    IDLE,
     INTERNAL_ERROR,
     NORMAL_CLOSURE,
     PINGED_TOO_OFTEN,
@@ -48,10 +50,12 @@ from autopush.protocol.rules import (
     UNSUPPORTED_DATA,
     Rules,
 )
+from autopush.protocol.simplepush import ANY_CHANNEL, SimplePushState
 from autopush.protocol.states import IDENTIFIED_STATES, TRANSITIONS, Event, State
 from autopush.webpush.endpoint_token import decode_key
 from autopush.webpush.identifiers import canonical_uuid, is_channel_id, is_uaid
 from autopush.webpush.notification import Notification
+from autopush.webpush.version_update import updates_message
 
 _NONE_UNACKED: Final[dict[str, Unacked]] = {}
 """Shared by all idle sessions, as there are many of them; a session that sends makes its own."""
@@ -79,6 +83,7 @@ class Session:
         "channels",
         "connected_at",
         "output_paused",
+        "simplepush",
         "state",
         "uaid",
         "unacked",
@@ -94,6 +99,8 @@ class Session:
         """The subscriptions, None until they were read. A tuple, as most users have few."""
         self.unacked = _NONE_UNACKED
         """By version (message id)."""
+        self.simplepush: SimplePushState | None = None
+        """Only of a user agent that takes versions, not messages."""
         self.output_paused = False
         self._drain: Drain | None = None
         self._recheck = False
@@ -113,11 +120,13 @@ class Session:
         event = messages.event_of(message, payload)
         if not self._step(event):
             return self.close(PROTOCOL_VIOLATION, self._complaint(event))
+        if self.simplepush is not None:
+            self.simplepush.last_message = now
         match event:
             case Event.ACK:
                 return self._complete(self._acked(message.updates))
             case Event.HELLO:
-                return self._hello(message)
+                return self._hello(message, now)
             case Event.PING:
                 return self._ping(now)
             case Event.REGISTER:
@@ -134,11 +143,29 @@ class Session:
         """A binary frame: the protocol has none."""
         return self.close(UNSUPPORTED_DATA, "text frames only")
 
-    def _hello(self, message: ClientMessage) -> Sequence[Effect]:
+    def _hello(self, message: ClientMessage, now: float) -> Sequence[Effect]:
+        is_simplepush = not message.use_webpush
         if self.state is State.ACTIVE and self.uaid is not None:
-            return [Send(messages.duplicate_hello(self.uaid))]
-        self._wanted_broadcasts = message.broadcasts
-        return [Identify(message.uaid if is_uaid(message.uaid) else None)]
+            is_simplepush = self.simplepush is not None
+            return [Send(messages.duplicate_hello(self.uaid, is_simplepush=is_simplepush))]
+        uaid = message.uaid if is_uaid(message.uaid) else None
+        if not is_simplepush:
+            self._wanted_broadcasts = message.broadcasts
+            return [Identify(uaid)]
+        wake_data = simplepush.read_wake_data(message.wakeup_host, message.mobilenetwork)
+        self.simplepush = SimplePushState(wake_data, now)
+        if not self._rules.simplepush:
+            refusal = self._refuse_hello(401, "Simplepush not supported")
+            return [*refusal, *self.close(NORMAL_CLOSURE)]
+        return [Identify(uaid, is_simplepush=True, wake_data=wake_data)]
+
+    def _refuse_hello(self, status: int, reason: str) -> list[Effect]:
+        """The reply to a hello that failed, for SimplePush only: after one without a UAID Firefox
+        does not reconnect by itself.
+        """
+        if self.simplepush is None or self.state is not State.IDENTIFYING:
+            return []
+        return [Send(messages.refused("hello", None, status, reason))]
 
     def _ping(self, now: float) -> Sequence[Effect]:
         if 0 <= now - self._last_ping < self._rules.min_ping_gap:
@@ -155,8 +182,9 @@ class Session:
             return self._refuse("register", channel, 401, reason)
         if len(channels) >= self._rules.max_channels and channel not in channels:
             return self._refuse("register", channel, 400, "too many channels")
+        wake_data = self.simplepush.wake_data if self.simplepush is not None else None
         try:
-            return [Subscribe(channel, decode_key(message.key))]
+            return [Subscribe(channel, decode_key(message.key), wake_data)]
         except ValueError as error:
             return self._refuse("register", channel, 400, str(error))
 
@@ -178,6 +206,8 @@ class Session:
     def _acked(self, updates: object) -> list[str]:
         """The unacked versions that an ack names; entries that name nothing are passed over."""
         unacked = self.unacked
+        if self.simplepush is not None:
+            return simplepush.acked(unacked, updates)
         return [
             version
             for version, channel_id in messages.acks(updates)
@@ -209,6 +239,10 @@ class Session:
                 notification.channel_id, None if row else notification, row, of_page=False
             )
         return True
+
+    def is_outdated(self, update: Notification) -> bool:
+        """Whether that version of its channel, or a newer one, is unacked: SimplePush only."""
+        return simplepush.is_outdated(self.unacked, update)
 
     def check_storage(self) -> Sequence[Effect]:
         """Read the stored messages now, or as soon as that is possible."""
@@ -247,19 +281,30 @@ class Session:
         self.output_paused = False
         return self._continue()
 
-    def on_timer(self, reason: TimerReason) -> Sequence[Effect]:
+    def on_timer(self, reason: TimerReason, now: float) -> Sequence[Effect]:
         """The time of a `SetTimer` is over."""
         if self.state is State.CLOSED:
             return ()
         match reason:
             case TimerReason.CLOSE:
-                return self.close(TRY_AGAIN_LATER, "try again")
+                refusal = self._refuse_hello(503, "error - overloaded")
+                return [*refusal, *self.close(TRY_AGAIN_LATER, "try again")]
+            case TimerReason.IDLE:
+                return self._on_idle(now)
             case TimerReason.RETRY_READ:
                 request = self._drain.retry_read() if self._drain else None
                 return [request] if request else ()
             case TimerReason.ROTATE:
                 self._table = TableState.OLD
                 return self.check_storage()
+
+    def _on_idle(self, now: float) -> Sequence[Effect]:
+        if self.simplepush is None or self.simplepush.wake_data is None:
+            return ()
+        left = self.simplepush.last_message + self._rules.wake_timeout - now
+        if left <= 0:
+            return self.close(IDLE, "UDP Idle")
+        return [SetTimer((left, left), TimerReason.IDLE)]
 
     def close(self, code: int, reason: str = "") -> Sequence[Effect]:
         """End the session from the server's side (a newer connection, shutdown, a timeout)."""
@@ -287,7 +332,7 @@ class Session:
             return ()
         match request, result:
             case Identify(), Identified():
-                return self._identified(result)
+                return self._identified(result, now)
             case Subscribe(), str():
                 return self._subscribed(request, result)
             case Unsubscribe(), None:
@@ -318,11 +363,10 @@ class Session:
                 self._table = TableState.CURRENT
                 return [SetTimer(TABLE_CHANGE_DELAY, TimerReason.ROTATE), *self._continue()]
             case Identify() if overloaded:
-                # No hello reply: one without a UAID keeps Firefox from reconnecting by itself.
                 return [SetTimer(CLOSE_DELAY, TimerReason.CLOSE)]
-        return self.close(INTERNAL_ERROR, "try again")
+        return [*self._refuse_hello(503, "error"), *self.close(INTERNAL_ERROR, "try again")]
 
-    def _identified(self, result: Identified) -> Sequence[Effect]:
+    def _identified(self, result: Identified, now: float) -> Sequence[Effect]:
         self._step(Event.IDENTIFIED)
         self.uaid = result.uaid
         self.connected_at = result.connected_at
@@ -333,12 +377,17 @@ class Session:
             env=self._rules.env,
             ping=self._rules.auto_ping_interval,
             broadcasts=self._wanted_broadcasts,
+            is_simplepush=self.simplepush is not None,
         )
         self._wanted_broadcasts = None
+        effects: list[Effect] = [Send(reply)]
         if result.new:
             self.channels = ()
-            return [Send(reply)]
-        return [Send(reply), *self.check_storage()]
+        if self.simplepush is not None:
+            self.channels = ANY_CHANNEL
+            if self._rules.wake_timeout:
+                effects += self._on_idle(now)
+        return effects if result.new else [*effects, *self.check_storage()]
 
     def _subscribed(self, request: Subscribe, endpoint: str) -> Sequence[Effect]:
         self._step(Event.DONE)
@@ -350,7 +399,7 @@ class Session:
     def _unsubscribed(self, request: Unsubscribe) -> Sequence[Effect]:
         self._step(Event.DONE)
         channel_id = request.channel_id
-        if self.channels is not None:
+        if self.channels is not None and self.simplepush is None:
             self.channels = tuple(other for other in self.channels if other != channel_id)
         unacked = self.unacked.items()
         dropped = [version for version, sent in unacked if sent.channel_id == channel_id]
@@ -370,11 +419,22 @@ class Session:
         if page.channels is not None:
             self.channels = tuple(page.channels)
         unacked = self.unacked or {}
-        effects = drain.send(page, unacked, self.channels or (), now, self._rules.msg_limit)
+        channels: tuple[str, ...] = () if self.channels is None else self.channels
+        limit = self._rules.msg_limit if self.simplepush is None else sys.maxsize
+        sending, dead = drain.send(page, unacked, channels, now, limit)
         self.unacked = unacked or _NONE_UNACKED
+        effects = self._stored_frames(sending)
         if drain.too_many:
             return [*effects, *self._reset_user()]
+        if dead:
+            effects.append(DeleteMessages(dead))
         return effects if drain.waiting else [*effects, *self._next_page(drain)]
+
+    def _stored_frames(self, sending: Sequence[Notification]) -> list[Effect]:
+        if self.simplepush is None:
+            return [Send(notification.to_client()) for notification in sending]
+        updates = simplepush.newest(self.unacked, sending)
+        return [Send(updates_message(updates))] if updates else []
 
     def _complete(self, versions: Iterable[str]) -> Sequence[Effect]:
         """Remove messages from the unacked ones, delete their rows, and continue with what waited

@@ -3,7 +3,7 @@
 from typing import Protocol
 
 from autopush.protocol.effects import Row
-from autopush.store.messages import Messages
+from autopush.store.messages import UserMessages
 from autopush.webpush.notification import Notification
 
 
@@ -12,8 +12,8 @@ class ConnectedUser(Protocol):
 
     uaid: str | None
     """Its UAID; None before its hello."""
-    messages: Messages
-    """The user's message table."""
+    messages: UserMessages
+    """The user's message table, or the versions."""
     is_recorded: bool
     """Whether the user is in the router table; a new one is not before its first register."""
 

@@ -1,4 +1,4 @@
-"""The way of a Web Push message from the endpoint to its user agent.
+"""The way of a notification from the endpoint to a user agent that connects to this service.
 
     connected to this worker?  → its session takes it
     otherwise router record    → the node on record takes it
@@ -6,13 +6,19 @@
                                  is put into the table that is on it by now, and the
                                  node reads storage
 
+Messages of Web Push and versions of SimplePush take the same way; what differs is the table that
+stores them. A version has no TTL: what is said of messages with one holds for it.
+
 Rule: with `store-first` a message is committed before it is answered, in any case; with `bypass`
 only a message that no session takes is stored. A TTL of 0 never touches storage. The second read of
 the record closes the race with a user agent that reconnects, or changes to the table of another
 month, while its message is being stored.
+
+Rule: no push drops a user because it is of another router type: a hello of its own does.
 """
 
 import asyncio
+from collections.abc import Callable
 from enum import Enum
 
 from msgspec import Struct
@@ -22,9 +28,9 @@ from autopush.routing.bridged import BridgedUser, Bridges
 from autopush.routing.connected import ConnectedUser, Registry
 from autopush.routing.nodes import NodeAnswer, Nodes
 from autopush.store import PushStore, UserRecord
-from autopush.store.messages import Messages, row_of
+from autopush.store.messages import UserMessages, row_of
 from autopush.store.rotation import follow
-from autopush.store.users import CONNECTING, WEBPUSH
+from autopush.store.users import CONNECTING, SIMPLEPUSH, WEBPUSH
 from autopush.telemetry import logs
 from autopush.webpush.errors import Errno, PushError
 from autopush.webpush.notification import Notification
@@ -45,15 +51,21 @@ class UserOnRecord(Struct, frozen=True):
     """A user that is not connected to this worker: its router record and its message table."""
 
     record: UserRecord
-    messages: Messages
+    messages: UserMessages
 
 
 Recipient = ConnectedUser | UserOnRecord
 """A user that this router serves."""
 
 
+Wake = Callable[[UserRecord], None]
+
+
 class WebPushRouter:
-    """Finds recipients and routes messages to them."""
+    """Finds recipients and routes messages to them.
+
+    `wake` is called with the record of a user that could not be reached and has wake data.
+    """
 
     def __init__(
         self,
@@ -63,29 +75,34 @@ class WebPushRouter:
         bridges: Bridges,
         *,
         store_first: bool,
+        wake: Wake | None = None,
     ) -> None:
         self._store = store
         self._registry = registry
         self._nodes = nodes
         self._bridges = bridges
         self._store_first = store_first
+        self._wake = wake
 
     async def find(self, uaid: str, channel_id: str) -> Recipient | BridgedUser:
         """The user a subscription belongs to. Of a user behind a bridge the channel is not checked:
         the application on the device knows its channels.
 
-        :raises PushError: 410/103, no such user; 410/106, no such subscription
+        :raises PushError: 410/103, no such user; 410/106, no such subscription; 400/108, it is a
+            user of SimplePush
         """
         user = self._registry.find(uaid)
         if user is not None and user.is_subscribed(channel_id):
+            if user.messages.router_type != WEBPUSH:
+                raise _wrong_url()
             return user
-        record = await self._store.users.get(uaid)
-        if record is None:
-            raise PushError(Errno.EXPIRED_ENDPOINT, "UAID not found")
+        record = await self._record(uaid)
         if record.router_type not in CONNECTING:
             return self._bridges.find(record)
+        if record.router_type != WEBPUSH:
+            raise _wrong_url()
         messages = await self._store.messages_of(record)
-        if record.router_type != WEBPUSH or messages is None:
+        if messages is None:
             raise await self._drop_user(record)
         try:
             channels = await messages.channels(uaid)
@@ -94,6 +111,25 @@ class WebPushRouter:
         if channel_id not in channels:
             raise PushError(Errno.INVALID_SUBSCRIPTION, "No such subscription")
         return UserOnRecord(record, messages)
+
+    async def find_simplepush(self, uaid: str) -> Recipient:
+        """The user an endpoint of SimplePush belongs to; every channel of it counts as subscribed.
+
+        :raises PushError: 410/103, no such user; 400/108, it is none of SimplePush
+        """
+        user = self._registry.find(uaid)
+        if user is not None and user.is_recorded and user.messages is self._store.versions:
+            return user
+        record = await self._record(uaid)
+        if record.router_type != SIMPLEPUSH:
+            raise _wrong_url()
+        return UserOnRecord(record, self._store.versions)
+
+    async def _record(self, uaid: str) -> UserRecord:
+        record = await self._store.users.get(uaid)
+        if record is None:
+            raise PushError(Errno.EXPIRED_ENDPOINT, "UAID not found")
+        return record
 
     async def route(self, recipient: Recipient, notification: Notification) -> DeliveryResult:
         """Deliver or store.
@@ -112,14 +148,14 @@ class WebPushRouter:
             else:
                 record = UserRecord(
                     notification.uaid,
-                    WEBPUSH,
+                    messages.router_type,
                     recipient.connected_at,
                     current_month=messages.name,
                 )
             raise await self._on_table_not_found(record, messages, error) from error
 
     async def _route_to_socket(
-        self, user: ConnectedUser, messages: Messages, notification: Notification
+        self, user: ConnectedUser, messages: UserMessages, notification: Notification
     ) -> DeliveryResult:
         if not notification.ttl:
             delivered = user.deliver(notification, None)
@@ -157,9 +193,12 @@ class WebPushRouter:
             await messages.store(notification)
         return await self._notify_node(notification, messages)
 
-    async def _notify_node(self, notification: Notification, messages: Messages) -> DeliveryResult:
+    async def _notify_node(
+        self, notification: Notification, messages: UserMessages
+    ) -> DeliveryResult:
         """The message is stored: whichever node has the user agent by now has to read it. If the
-        user has changed to another table meanwhile, the message is carried there.
+        user has changed to another table meanwhile, the message is carried there. A device that
+        is on no node is woken.
         """
         try:
             record = await self._store.users.get(notification.uaid)
@@ -168,15 +207,19 @@ class WebPushRouter:
                 raise
             return DeliveryResult.STORED
         if record is None:
+            if messages.router_type == SIMPLEPUSH:  # what is stored now would stay forever
+                await messages.delete(notification.uaid, row_of(notification))
             raise PushError(Errno.ENDPOINT_UNAVAILABLE, "Invalid UAID")
         await follow(self._store, record, [row_of(notification)], messages)
-        if record.node_id is None:
-            return DeliveryResult.STORED
-        answer = await self._nodes.check(record.node_id, notification.uaid)
-        if answer.means_gone:
-            await self._clear_node(record)
-        done = answer is NodeAnswer.DONE
-        return DeliveryResult.DELIVERED if done else DeliveryResult.STORED
+        if record.node_id is not None:
+            answer = await self._nodes.check(record.node_id, notification.uaid)
+            if answer is NodeAnswer.DONE:
+                return DeliveryResult.DELIVERED
+            if answer.means_gone:
+                await self._clear_node(record)
+        if record.wake_data is not None and self._wake is not None:
+            self._wake(record)
+        return DeliveryResult.STORED
 
     async def _clear_node(self, record: UserRecord) -> None:
         try:
@@ -194,7 +237,7 @@ class WebPushRouter:
         return Unavailable("the user has connected or changed tables meanwhile")
 
     async def _on_table_not_found(
-        self, record: UserRecord, messages: Messages, error: TableNotFound
+        self, record: UserRecord, messages: UserMessages, error: TableNotFound
     ) -> PushError | KeytablesError:
         """If the missing table is the user's message table, the user is gone with it."""
         if error.table != messages.name or not await self._store.is_gone(messages.name):
@@ -203,3 +246,7 @@ class WebPushRouter:
         if user is not None and user.messages is messages:
             user.disconnect(NORMAL_CLOSURE)
         return await self._drop_user(record)
+
+
+def _wrong_url() -> PushError:
+    return PushError(Errno.INVALID_ROUTER_TYPE, "Wrong URL for user")

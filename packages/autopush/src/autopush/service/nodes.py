@@ -11,7 +11,7 @@ from functools import partial
 from typing import Final
 
 from autopush import responses
-from autopush.bridges.discovery import load_routers
+from autopush.bridges.discovery import load_routers, load_waker
 from autopush.clock import Clock
 from autopush.connection.handlers import NodeApi, UpgradeHandler
 from autopush.connection.node import ConnectionNode
@@ -34,6 +34,7 @@ from autopush.telemetry import logs
 from autopush.web.app import CommonHeaders, EndpointApp
 from autopush.web.push import DeleteHandler, PushHandler
 from autopush.web.registration import RegistrationHandler
+from autopush.web.simplepush import SimplePushHandler
 from autopush.web.start_page import StartPage
 from autopush.webpush.endpoint_token import EndpointTokens
 from autopush.webpush.identifiers import IdFactory
@@ -103,6 +104,8 @@ class ConnectionService:
                 msg_limit=settings.msg_limit,
                 auto_ping_interval=settings.auto_ping_interval,
                 env=settings.env,
+                simplepush=not settings.disable_simplepush,
+                wake_timeout=settings.wake_timeout,
             ),
             wheel=shared.wheel,
             clock=shared.clock,
@@ -154,12 +157,14 @@ class EndpointService:
             shared.store,
             max_under_way=max(1, settings.max_requests // 2),
         )
+        self._waker = load_waker(settings)
         router = WebPushRouter(
             shared.store,
             shared.registry,
             shared.nodes,
             self._bridges,
             store_first=settings.store_first,
+            wake=self._waker.wake if self._waker is not None else None,
         )
         push = PushHandler(
             tokens=shared.tokens,
@@ -173,8 +178,16 @@ class EndpointService:
             max_data=settings.max_data,
             block=headers.push,
         )
+        simplepush = SimplePushHandler(
+            tokens=shared.tokens,
+            router=router,
+            clock=shared.clock,
+            max_data=settings.max_data,
+            block=headers.simplepush,
+        )
         app = EndpointApp(
             push=push,
+            simplepush=simplepush,
             delete=DeleteHandler(shared.store, shared.ring, headers.delete),
             registration=RegistrationHandler(
                 routers=self._bridges.routers,
@@ -203,6 +216,8 @@ class EndpointService:
         """Answer the requests in progress."""
         await self._http.shutdown(REQUESTS_TIMEOUT)
         await self._bridges.close()
+        if self._waker is not None:
+            await self._waker.close()
 
 
 def _log_crash(error: Exception, request: Request) -> None:

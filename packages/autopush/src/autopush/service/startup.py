@@ -10,7 +10,7 @@ import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from autopush.bridges.discovery import load_routers
+from autopush.bridges.discovery import load_routers, load_waker
 from autopush.keys import ServiceKeys, service_keys
 from autopush.routing.router import Router
 from autopush.service.listeners import Sockets, bind, close
@@ -44,6 +44,7 @@ def run(settings: Settings) -> int:
     if settings.has_endpoint:
         # What is wrong with one is reported here, once.
         announce_routers(load_routers(settings, time.time))
+        load_waker(settings)
     asyncio.run(check_store(settings, time.time))
     if settings.workers == 1:
         logs.start_background()

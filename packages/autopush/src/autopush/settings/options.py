@@ -213,6 +213,12 @@ class Settings:
         commands=NODES,
     )
 
+    disable_simplepush: bool = DELIVERY.option(
+        False,
+        "refuse user agents that speak SimplePush, which do not say use_webpush in their hello",
+        commands=NODES,
+    )
+
     max_connections: Annotated[int, whole_number(0)] = LIMITS.option(
         0, "user agents connected to one worker at once; 0 sets no limit", commands=NODES
     )
@@ -238,6 +244,21 @@ class Settings:
     )
     connection_timeout: PositiveSeconds = TIMERS.option(
         1.0, "time to connect to another node", commands=DAEMONS
+    )
+
+    wake_timeout: Seconds = TIMERS.option(
+        0.0,
+        "time without a message after which a SimplePush device is disconnected that sent where "
+        "it can be woken; 0 sets no limit, and wakes none",
+        commands=DAEMONS,
+    )
+    wake_pem: str = BRIDGES.option(
+        "",
+        "PEM file with the certificate and key for the server that wakes SimplePush devices",
+        default_text="none: no device is woken",
+    )
+    wake_server: HttpUrl = BRIDGES.option(
+        "", "URL of the server that wakes SimplePush devices", default_text="none"
     )
 
     apns_creds: Objects = BRIDGES.option(

@@ -7,10 +7,9 @@ from collections.abc import Mapping
 from typing import Final
 
 _OBSOLETE: Final = """
-    _no_sslcontext_cache apns_cert_file apns_enabled apns_key_file apns_sandbox disable_simplepush
-    external_router fcm_enabled fcm_project_id fcm_service_cred_path
-    gcm_enabled max_message_size proxy_protocol s3_bucket senderid_expry use_cryptography wake_pem
-    wake_server wake_timeout
+    _no_sslcontext_cache apns_cert_file apns_enabled apns_key_file apns_sandbox external_router
+    fcm_enabled fcm_project_id fcm_service_cred_path gcm_enabled max_message_size proxy_protocol
+    s3_bucket senderid_expry use_cryptography
 """
 OBSOLETE: Final = frozenset(_OBSOLETE.split())
 """Options that have no meaning any more; in a file they are accepted."""

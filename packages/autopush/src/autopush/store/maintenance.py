@@ -1,16 +1,17 @@
 """Removal of user agents: by UAID, or of all that have not connected for months.
 
-A removal deletes the router record and the channels row; messages are left to their expiry.
+A removal deletes the router record and the channels row, or all versions of a user of SimplePush;
+messages are left to their expiry.
 
 Rule: a removal that is interrupted anywhere is completed by the next one, and two at once do no
 harm: all progress is in the tables.
 
 Old user agents are found by the index of the router table, whose key is the hour of the month's
 first connect; nothing is scanned. The index lags, so each delete has the condition that
-`last_connect` is still the one found there. Where the message table still exists, the channels row
-has to be deleted too, which is a second write. So first the record is marked: it loses the
-attributes that make it valid (everyone else treats it as absent) and keeps its place in the index,
-where the next run finds it if this one gets no further.
+`last_connect` is still the one found there. Where the channels row or versions have to be deleted
+too, that is a second write. So first the record is marked: it loses the attributes that make it
+valid (everyone else treats it as absent) and keeps its place in the index, where the next run finds
+it if this one gets no further.
 """
 
 import asyncio
@@ -29,9 +30,11 @@ from autopush.store.tables import (
     TablePlan,
     message_table,
     router_table,
+    storage_table,
     uaid_hasher,
 )
-from autopush.store.users import CONNECTING, WEBPUSH, connect_keys
+from autopush.store.users import CONNECTING, SIMPLEPUSH, WEBPUSH, connect_keys
+from autopush.store.versions import delete_versions
 from autopush.webpush.identifiers import CHANNELS_ROW
 from keytables import (
     Attr,
@@ -67,7 +70,7 @@ class RemovalStep(NamedTuple):
 
 
 class UserSummary(Struct, frozen=True):
-    """What the tables hold about a user agent."""
+    """What the tables hold about a user agent. `table`: that of its messages, or versions."""
 
     router_type: str
     table: str | None
@@ -79,11 +82,17 @@ class UserRemover:
     """Removes user agents from the tables that exist."""
 
     def __init__(
-        self, engine: Engine, hash_uaid: Hasher, router: TableHandle, names: frozenset[str]
+        self,
+        engine: Engine,
+        hash_uaid: Hasher,
+        router: TableHandle,
+        versions: TableHandle | None,
+        names: frozenset[str],
     ) -> None:
         self._engine = engine
         self._hash = hash_uaid
         self._names = names
+        self._versions = versions
         self._messages: dict[str, TableHandle] = {}
         self.router = router
         self.dropped = 0
@@ -99,7 +108,10 @@ class UserRemover:
         messages = frozenset(
             name for name in names if name == plan.message or Month.parse(plan.message, name)
         )
-        return cls(engine, uaid_hasher(key_hash), router, messages)
+        versions = None
+        if plan.storage in names:
+            versions = await engine.open_table(storage_table(plan.storage))
+        return cls(engine, uaid_hasher(key_hash), router, versions, messages)
 
     async def drop_unless_connected(self, found: Sequence[Item]) -> None:
         """Drop the user agents of these items of the index, unless they have connected since."""
@@ -117,9 +129,11 @@ class UserRemover:
     async def _drop_old(self, record: Item, messages: TableHandle | None) -> None:
         key, seen = _key(record), {"last_connect": record["last_connect"]}
         try:
-            if messages is not None:
+            if messages is not None or _may_have_versions(record):
                 await self.router.update(key, MARK, seen, condition=HAS_NOT_CONNECTED)
+            if messages is not None:
                 await _drop_channels(messages, [record])
+            await self._drop_versions(record)
             await self.router.delete(key, condition=HAS_NOT_CONNECTED, values=seen)
         except ConditionFailed:
             return
@@ -138,6 +152,7 @@ class UserRemover:
                 of_table.setdefault(messages, []).append(record)
         # The records last: they name the tables of the channels rows.
         await _settle_all(_drop_channels(table, users) for table, users in of_table.items())
+        await _settle_all(self._drop_versions(record) for record in records)
         await self.router.batch_write(deletes=[_key(record) for record in records])
         self.dropped += len(records)
 
@@ -154,6 +169,11 @@ class UserRemover:
                 seen if isinstance(seen, int) else None,
             )
         return None
+
+    async def _drop_versions(self, record: Item) -> None:
+        if self._versions is not None and _may_have_versions(record):
+            with suppress(TableNotFound):
+                await delete_versions(self._versions, *_key(record))
 
     async def _messages_of(self, record: Item) -> TableHandle | None:
         """The message table of that user agent, None when it does not exist."""
@@ -258,6 +278,12 @@ async def _index_pages(
 
 def _key(item: Item) -> tuple[str]:
     return (str(item["uaid"]),)
+
+
+def _may_have_versions(record: Item) -> bool:
+    """Whether the user agent is, or was before it was marked, one of SimplePush."""
+    has_table = "current_month" in record or "curmonth" in record
+    return record.get("router_type", WEBPUSH if has_table else SIMPLEPUSH) == SIMPLEPUSH
 
 
 async def _drop_channels(messages: TableHandle, records: Sequence[Item]) -> None:

@@ -8,8 +8,8 @@ seconds, `updateid` the message id, `expiry` epoch seconds. A row that cannot be
 """
 
 import asyncio
-from collections.abc import Awaitable, Sequence
-from typing import Final
+from collections.abc import Awaitable, Container, Iterable, Sequence
+from typing import Final, Protocol
 
 from autopush.protocol.effects import Row, StoredMessage, StoredPage
 from autopush.store.tables import (
@@ -22,6 +22,7 @@ from autopush.store.tables import (
     Hasher,
     Month,
 )
+from autopush.store.users import WEBPUSH
 from autopush.webpush.identifiers import CHANNELS_ROW, parse_sort_key
 from autopush.webpush.notification import Notification
 from keytables import ConditionFailed, Item, Range, Returning, TableHandle
@@ -40,11 +41,57 @@ def _channels(item: Item | None) -> frozenset[str]:
     return chids if isinstance(chids, frozenset) else frozenset()
 
 
+class UserMessages(Protocol):
+    """What waits for the users of one router type, in a message table or in that of versions."""
+
+    name: str
+
+    @property
+    def router_type(self) -> str:
+        """The router type of these users."""
+
+    @property
+    def month(self) -> Month:
+        """The month of the table."""
+
+    async def channels(self, uaid: str) -> Container[str]:
+        """The user's subscriptions."""
+
+    def add_channel(self, uaid: str, channel_id: str) -> Awaitable[object]:
+        """Subscribe."""
+
+    async def remove_channel(self, uaid: str, channel_id: str) -> bool:
+        """Unsubscribe. True only if the channel was subscribed."""
+
+    def drop_channels(self, uaid: str) -> Awaitable[object]:
+        """Delete what would otherwise stay of a user that is dropped."""
+
+    def store(self, notification: Notification) -> Awaitable[None]:
+        """Write a notification."""
+
+    async def save(self, notification: Notification) -> None:
+        """Write a notification that was sent and not acked, unless a newer one replaces it."""
+
+    async def find(self, uaid: str, row: Row) -> Notification | None:
+        """What that row stands for, None when it is not stored or was replaced."""
+
+    async def delete(self, uaid: str, row: Row) -> bool:
+        """Delete one row. False when it was replaced."""
+
+    def delete_all(self, uaid: str, acked: Sequence[Row]) -> Awaitable[object]:
+        """Delete these rows of one user; submitted at once, done when the future is."""
+
+    async def read(self, uaid: str, after: str | None) -> StoredPage:
+        """The next page behind the sort key `after`, None for the first one."""
+
+
 class Messages:
     """One message table. `name` is what a router record's `current_month` says.
 
     `month`: that of the table; `NO_MONTH` where tables do not rotate.
     """
+
+    router_type: Final = WEBPUSH
 
     def __init__(self, table: TableHandle, hasher: Hasher, month: Month = NO_MONTH) -> None:
         self._table = table
@@ -132,7 +179,7 @@ class Messages:
 
     async def delete(self, uaid: str, row: Row) -> bool:
         """Delete one message. False when another version of it is stored by now."""
-        return await _condition_held(self._delete(self._hash(uaid), row))
+        return await condition_held(self._delete(self._hash(uaid), row))
 
     def _delete(self, user: str, row: Row) -> Awaitable[object]:
         key = (user, row.sort_key)
@@ -147,12 +194,10 @@ class Messages:
         plain = [(user, row.sort_key) for row in acked if row.update_id is None]
         if len(plain) == len(acked) == 1:
             return self._table.delete(plain[0])
-        writes: list[Awaitable[object]] = [
-            _condition_held(self._delete(user, row)) for row in acked if row.update_id is not None
-        ]
-        if plain:
-            writes.append(self._table.batch_write(deletes=plain))
-        return asyncio.gather(*writes)
+        conditional = (self._delete(user, row) for row in acked if row.update_id is not None)
+        if not plain:
+            return delete_each(conditional)
+        return asyncio.gather(delete_each(conditional), self._table.batch_write(deletes=plain))
 
     async def read(self, uaid: str, after: str | None) -> StoredPage:
         """The next page of messages behind the sort key `after`, None for the first one.
@@ -179,13 +224,18 @@ class Messages:
         return StoredPage(messages, last, channels, read_to)
 
 
-async def _condition_held(deleted: Awaitable[object]) -> bool:
-    """Wait for a submitted delete; False when its condition did not hold."""
+async def condition_held(written: Awaitable[object]) -> bool:
+    """Wait for a submitted write; False when its condition did not hold."""
     try:
-        await deleted
+        await written
     except ConditionFailed:
         return False
     return True
+
+
+def delete_each(deletes: Iterable[Awaitable[object]]) -> Awaitable[object]:
+    """Wait for submitted deletes; those whose condition did not hold have nothing to delete."""
+    return asyncio.gather(*map(condition_held, deletes))
 
 
 def _item(user_key: str, notification: Notification) -> Item:

@@ -21,17 +21,15 @@ from autopush.store.tables import (
     uaid_hasher,
 )
 from autopush.store.users import RECORD_VERSION, WEBPUSH, UserRecord, Users, make_connect_key
+from autopush.store.versions import Versions
 from autopush.webpush.identifiers import CHANNELS_ROW
 from autopush.webpush.notification import Notification
+from autopush.webpush.version_update import VersionUpdate
 from keytables import (
     AccessRefused,
-    Attr,
     Engine,
-    Item,
     KeytablesError,
     KeyTuple,
-    Param,
-    Range,
     Returning,
     TableHandle,
     Update,
@@ -46,8 +44,6 @@ VERSION: Final = 12
 LIFETIME: Final = 600
 
 _REGISTER: Final = Update(set=(*CREATE.assigned, "expiry"))
-_IS_NEWER: Final = Attr("version").absent() | (Attr("version") < Param("version"))
-_IS_THAT_VERSION: Final = Attr("version") == Param("version")
 
 
 class PreflightFailed(Exception):  # noqa: N818 - named for what happened
@@ -109,16 +105,20 @@ class _Check:
     async def try_storage(self) -> None:
         """A version of a SimplePush channel is saved, read, and deleted."""
         table, _, _ = self._tables
-        name, key = self._plan.storage, (self._key, CHANNEL)
-        version = {"version": VERSION}
-        row: Item = {"uaid": self._key, "chid": CHANNEL, "version": VERSION}
-        self._written = [(table, [key])]
+        versions, name = Versions(table, self._hash), self._plan.storage
+        update = VersionUpdate.of(self._uaid, CHANNEL, VERSION)
+        self._written = [(table, [(self._key, CHANNEL)])]
         self._step("save a version", "PutItem", name)
-        await table.put(row, condition=_IS_NEWER, values=version)
+        await versions.store(update)
         self._step("read versions", "Query", name)
-        self._expect((await table.query(self._key, sort=Range(gt=" "))).items, [row])
+        found = (await versions.read(self._uaid, None)).messages
+        self._expect([stored.row for stored in found], [row_of(update)])
+        self._step("read a version", "GetItem", name)
+        self._expect(await versions.find(self._uaid, row_of(update)), update)
         self._step("delete a version", "DeleteItem", name)
-        await table.delete(key, condition=_IS_THAT_VERSION, values=version)
+        self._expect(await versions.delete(self._uaid, row_of(update)), True)
+        self._step("delete versions", "BatchWriteItem", name)
+        await table.batch_write(deletes=[(self._key, CHANNEL)])
 
     async def try_messages(self) -> None:
         """Channels are written and read; messages are stored, read, and deleted."""

@@ -12,7 +12,7 @@ from typing import Final, Self
 
 from autopush.clock import Clock
 from autopush.protocol.effects import Row
-from autopush.store.messages import Messages
+from autopush.store.messages import Messages, UserMessages
 from autopush.store.tables import (
     NO_MONTH,
     Hasher,
@@ -24,7 +24,9 @@ from autopush.store.tables import (
     storage_table,
     uaid_hasher,
 )
-from autopush.store.users import UserRecord, Users
+from autopush.store.users import SIMPLEPUSH, UserRecord, Users
+from autopush.store.versions import Versions
+from autopush.webpush.identifiers import CHANNELS_ROW
 from keytables import Engine, KeytablesError, TableNotFound
 
 UNUSED_UAID: Final = "0" * 32
@@ -43,6 +45,8 @@ class PushStore:
 
     current: Messages
     """The message table of new users, and the one that all others are moved to."""
+    versions: Versions
+    """What waits for users of SimplePush."""
 
     def __init__(
         self, engine: Engine, plan: TablePlan, users: Users, hash_uaid: Hasher, clock: Clock
@@ -63,8 +67,8 @@ class PushStore:
         """Create the tables that are missing and open the rest."""
         hash_uaid = uaid_hasher(key_hash)
         router = await engine.ensure_table(router_table(plan.router), capacity=plan.router_capacity)
-        await engine.ensure_table(storage_table(plan.storage), capacity=plan.storage_capacity)
         store = cls(engine, plan, Users(router, hash_uaid, clock), hash_uaid, clock)
+        await store._open_versions()
         if plan.rotating:
             await store._ensure(Month.at(clock()).previous.table(plan.message))
         else:
@@ -106,11 +110,11 @@ class PushStore:
         """Call that a day before each month begins, when its table exists."""
         self._listeners.append(listener)
 
-    def is_behind(self, messages: Messages) -> bool:
+    def is_behind(self, messages: UserMessages) -> bool:
         """Whether users of that table have to be moved to the current one."""
         return messages.month < self.current.month
 
-    def is_expiring(self, messages: Messages) -> bool:
+    def is_expiring(self, messages: UserMessages) -> bool:
         """Whether that table may be dropped tomorrow: it is older than the predecessor of the month
         announced last.
         """
@@ -122,14 +126,18 @@ class PushStore:
         """
         return Month.at(connected_at / 1000) < self._announced.previous
 
-    def is_superseded(self, messages: Messages) -> bool:
+    def is_superseded(self, messages: UserMessages) -> bool:
         """Whether any node may move users of that table to a newer one."""
         return any(other.month > messages.month for other in self._tables.values())
 
     # ── tables ───────────────────────────────────────────────────────────────────────────────────
 
-    async def messages_of(self, record: UserRecord) -> Messages | None:
-        """The message table of that user, None when the record names none that is live."""
+    async def messages_of(self, record: UserRecord) -> UserMessages | None:
+        """What holds the messages of that user: the versions if it is one of SimplePush, else its
+        message table; None when the record names none that is live.
+        """
+        if record.router_type == SIMPLEPUSH:
+            return self.versions
         name = record.current_month
         if name is None:
             return None
@@ -145,7 +153,12 @@ class PushStore:
         return sorted(self._tables.values(), key=lambda messages: messages.month)
 
     async def is_gone(self, name: str) -> bool:
-        """After TableNotFound for that message table: whether it was dropped."""
+        """After TableNotFound for that table: whether it was dropped, and with it what its users
+        had subscribed.
+        """
+        if name == self.versions.name:
+            await self._open_versions()
+            return False
         self._tables.pop(name, None)
         if name in await self._names():
             return False  # it was created again; the next one to ask gets it
@@ -172,6 +185,11 @@ class PushStore:
             self._absent.clear()
         self._absent[name] = self._clock()
 
+    async def _open_versions(self) -> None:
+        capacity = self.plan.storage_capacity
+        table = await self._engine.ensure_table(storage_table(self.plan.storage), capacity=capacity)
+        self.versions = Versions(table, self._hash)
+
     async def _names(self) -> list[str]:
         """The names of all existing tables; concurrent callers share one listing."""
         if self._listing is None or self._listing.done():
@@ -193,8 +211,12 @@ class PushStore:
         """By table: `{"status": "OK"}` or `{"status": "NOT OK", "error": …}`."""
         return {
             self.users.name: await _state(self.users.get(UNUSED_UAID)),
-            "storage": await _state(self.current.channels(UNUSED_UAID)),
+            "storage": await _state(self._read_storage()),
         }
+
+    async def _read_storage(self) -> None:
+        await self.current.channels(UNUSED_UAID)
+        await self.versions.find(UNUSED_UAID, Row(CHANNELS_ROW, None))
 
     async def remove(self, uaid: str, row: Row) -> None:
         """Delete that message wherever it is stored."""
@@ -208,8 +230,8 @@ class PushStore:
                 await messages.delete(uaid, row)
 
     async def drop_user(self, record: UserRecord) -> bool:
-        """Delete a user whose record is still that one, and then its subscriptions: in the other
-        order a failure would leave a connected user without subscriptions.
+        """Delete a user whose record is still that one, and then its subscriptions, or versions: in
+        the other order a failure would leave a connected user without subscriptions.
 
         False when it has connected again meanwhile, or was moved: it is another node's.
         """

@@ -35,10 +35,10 @@ from typing import Final, NamedTuple
 
 from autopush.protocol.drain import Drain
 from autopush.protocol.effects import Row
-from autopush.store.messages import Messages
+from autopush.store.messages import Messages, UserMessages
 from autopush.store.push_store import PushStore
 from autopush.store.tables import Month, TablePlan, message_table
-from autopush.store.users import UserRecord
+from autopush.store.users import SIMPLEPUSH, UserRecord
 from keytables import Capacity, Engine, TableNotFound, Throttled
 
 # ── tables ───────────────────────────────────────────────────────────────────────────────────────
@@ -160,7 +160,7 @@ async def move_user(
 
 
 async def move_late_messages(
-    uaid: str, old: Messages, new: Messages, acked: Collection[Row] = ()
+    uaid: str, old: UserMessages, new: UserMessages, acked: Collection[Row] = ()
 ) -> None:
     """Step 3: move what is in the old table, except what was read; `acked` are rows that are about
     to be deleted there.
@@ -197,22 +197,26 @@ async def end_move(
 
 
 async def follow(
-    store: PushStore, record: UserRecord, rows: Iterable[Row], stored_in: Messages
+    store: PushStore, record: UserRecord, rows: Iterable[Row], stored_in: UserMessages
 ) -> None:
-    """Move messages that were stored, if the record, read afterwards, names another table."""
-    if record.current_month == stored_in.name:
+    """Move messages that were stored, if the record, read afterwards, names another table. For
+    versions there is no other one.
+    """
+    if record.current_month == stored_in.name or record.router_type == SIMPLEPUSH:
         return
     new = await store.messages_of(record)
     if new is not None:
         await move_messages(record.uaid, rows, stored_in, new)
 
 
-async def move_messages(uaid: str, rows: Iterable[Row], old: Messages, new: Messages) -> None:
+async def move_messages(
+    uaid: str, rows: Iterable[Row], old: UserMessages, new: UserMessages
+) -> None:
     """Move messages from one table to the other, as far as they are still in the old one."""
     await asyncio.gather(*(_move_message(uaid, row, old, new) for row in rows))
 
 
-async def _move_message(uaid: str, row: Row, old: Messages, new: Messages) -> None:
+async def _move_message(uaid: str, row: Row, old: UserMessages, new: UserMessages) -> None:
     message = await old.find(uaid, row)
     if message is not None:
         await new.save(message)

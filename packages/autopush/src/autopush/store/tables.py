@@ -54,7 +54,7 @@ def message_table(name: str) -> Table:
 
 
 def storage_table(name: str) -> Table:
-    """The versions of SimplePush channels. Nothing is stored in it yet."""
+    """The versions of SimplePush channels."""
     return Table(name, partition=Key("uaid"), sort=Key("chid"))
 
 
@@ -143,29 +143,30 @@ IS_USER_OF_TABLE: Final = (Attr("router_type") == Param("router_type")) & (
 IS_THAT_CONNECTION: Final = (Attr("node_id") == Param("node_id")) & (
     Attr("connected_at") == Param("connected_at")
 )
-IS_AS_IT_WAS: Final = (
-    Attr("connected_at").absent() | (Attr("connected_at") == Param("connected_at"))
-) & (Attr("current_month").absent() | (Attr("current_month") == Param("current_month")))
+HAS_NOT_RECONNECTED: Final = Attr("connected_at").absent() | (
+    Attr("connected_at") == Param("connected_at")
+)
+IS_AS_IT_WAS: Final = HAS_NOT_RECONNECTED & (
+    Attr("current_month").absent() | (Attr("current_month") == Param("current_month"))
+)
 """A user may be dropped if it has neither connected nor been moved since its record was read."""
 IS_THAT_UPDATE: Final = Attr("updateid") == Param("updateid")
 IS_MOVED_FROM: Final = IS_THAT_CONNECTION & (Attr("moved_from") == Param("moved_from"))
 IS_NO_NEWER_COPY: Final = Attr("copied_at").absent() | (Attr("copied_at") <= Param("copied_at"))
 """Channels may be copied over what the same connection or an older one copied."""
 
+IS_LOWER_VERSION: Final = Attr("version").absent() | (Attr("version") < Param("version"))
+IS_THAT_VERSION: Final = Attr("version") == Param("version")
+
 IS_OLDER: Final = Attr("timestamp").absent() | (Attr("timestamp") < Param("timestamp"))
 
 CONNECT: Final = Update(set=("node_id", "connected_at", "router_type"))
 CONNECT_THIS_MONTH: Final = Update(set=("node_id", "connected_at", "router_type", "last_connect"))
-CREATE: Final = Update(
-    set=(
-        "node_id",
-        "connected_at",
-        "router_type",
-        "last_connect",
-        "record_version",
-        "current_month",
-    )
-)
+CONNECT_DEVICE: Final = Update(set=(*CONNECT.assigned, "wake_data"))
+CONNECT_DEVICE_THIS_MONTH: Final = Update(set=(*CONNECT_THIS_MONTH.assigned, "wake_data"))
+CREATE: Final = Update(set=(*CONNECT_THIS_MONTH.assigned, "record_version", "current_month"))
+CREATE_SIMPLEPUSH: Final = Update(set=(*CONNECT_THIS_MONTH.assigned, "record_version"))
+CREATE_DEVICE: Final = Update(set=(*CREATE_SIMPLEPUSH.assigned, "wake_data"))
 REGISTER: Final = Update(
     set=(
         "router_type",

@@ -16,9 +16,14 @@ from autopush.clock import Clock
 from autopush.store.tables import (
     CLEAR_NODE,
     CONNECT,
+    CONNECT_DEVICE,
+    CONNECT_DEVICE_THIS_MONTH,
     CONNECT_THIS_MONTH,
     CREATE,
+    CREATE_DEVICE,
+    CREATE_SIMPLEPUSH,
     END_MOVE,
+    HAS_NOT_RECONNECTED,
     IS_AS_IT_WAS,
     IS_MOVED_FROM,
     IS_NEWEST,
@@ -49,7 +54,8 @@ from keytables import (
 
 RECORD_VERSION: Final = 1
 WEBPUSH: Final = "webpush"
-CONNECTING: Final = frozenset({WEBPUSH, "simplepush"})
+SIMPLEPUSH: Final = "simplepush"
+CONNECTING: Final = frozenset({WEBPUSH, SIMPLEPUSH})
 """Router types of users that connect. Those of other types are reached through bridges of another
 service: their records are not changed.
 """
@@ -64,7 +70,8 @@ class UserRecord(Struct, frozen=True):
     `connected_at`: ms; `node_id`: base URL of the node that holds the connection; `last_connect`:
     the garbage-collection key (:func:`make_connect_key`); `moved_from`: the message table it had
     before, until that has been read to its end. `router_data`: what its bridge needs, and
-    `critical_failure`: why the bridge can never reach it.
+    `critical_failure`: why the bridge can never reach it. `wake_data`: where the device of a
+    SimplePush user can be woken.
     """
 
     uaid: str
@@ -77,6 +84,7 @@ class UserRecord(Struct, frozen=True):
     moved_from: str | None = None
     router_data: Mapping[str, Value] | None = None
     critical_failure: str | None = None
+    wake_data: Mapping[str, Value] | None = None
 
 
 def make_connect_key(now: float) -> int:
@@ -116,7 +124,8 @@ def _record(uaid: str, item: Item) -> UserRecord | None:
     month = item.get("current_month", item.get("curmonth"))
     access, version = item.get("last_connect"), item.get("record_version")
     moved_from, router_data = item.get("moved_from"), item.get("router_data")
-    failure = item.get("critical_failure")
+    failure, wake_data = item.get("critical_failure"), item.get("wake_data")
+    wake = wake_data.get("data") if isinstance(wake_data, Mapping) else None
     return UserRecord(
         uaid,
         router_type,
@@ -128,6 +137,7 @@ def _record(uaid: str, item: Item) -> UserRecord | None:
         moved_from if isinstance(moved_from, str) else None,
         router_data if isinstance(router_data, Mapping) else None,
         failure if isinstance(failure, str) else None,
+        wake if isinstance(wake, Mapping) and router_type == SIMPLEPUSH else None,
     )
 
 
@@ -153,22 +163,30 @@ class Users:
         return record
 
     async def connect(
-        self, record: UserRecord, node_id: str, connected_at: int
+        self,
+        record: UserRecord,
+        node_id: str,
+        connected_at: int,
+        wake_data: Mapping[str, str] | None = None,
     ) -> UserRecord | None:
-        """Note that a known user is connected here; returns the record as it was before.
+        """Note that a known user is connected here; returns the record as it was before. Without
+        `wake_data` what the record has of it stays.
 
         None when a newer connection is on record, or the user was dropped.
         """
         now = self._clock()
-        update = CONNECT
         values: dict[str, Value] = {
             "node_id": node_id,
             "connected_at": connected_at,
             "router_type": record.router_type,
         }
-        if not is_connect_key_of_month(record.last_connect, now):
-            update = CONNECT_THIS_MONTH
+        is_first = not is_connect_key_of_month(record.last_connect, now)
+        if is_first:
             values["last_connect"] = make_connect_key(now)
+        update = CONNECT_THIS_MONTH if is_first else CONNECT
+        if wake_data is not None:
+            values["wake_data"] = {"data": dict(wake_data)}
+            update = CONNECT_DEVICE_THIS_MONTH if is_first else CONNECT_DEVICE
         try:
             old = await self._table.update(
                 (self._hash(record.uaid),),
@@ -186,18 +204,27 @@ class Users:
 
         Repeating it changes nothing but the garbage-collection key.
         """
-        return self._table.update(
-            (self._hash(uaid),),
-            CREATE,
-            {
-                "node_id": node_id,
-                "connected_at": connected_at,
-                "router_type": WEBPUSH,
-                "last_connect": make_connect_key(self._clock()),
-                "record_version": RECORD_VERSION,
-                "current_month": month,
-            },
-        )
+        values = self._new(WEBPUSH, node_id, connected_at) | {"current_month": month}
+        return self._table.update((self._hash(uaid),), CREATE, values)
+
+    def create_simplepush(
+        self, uaid: str, node_id: str, connected_at: int, wake_data: Mapping[str, str] | None
+    ) -> Awaitable[object]:
+        """Write a new SimplePush user, which has no message table; repeating it is as harmless."""
+        values, update = self._new(SIMPLEPUSH, node_id, connected_at), CREATE_SIMPLEPUSH
+        if wake_data is not None:
+            values["wake_data"] = {"data": dict(wake_data)}
+            update = CREATE_DEVICE
+        return self._table.update((self._hash(uaid),), update, values)
+
+    def _new(self, router_type: str, node_id: str, connected_at: int) -> dict[str, Value]:
+        return {
+            "node_id": node_id,
+            "connected_at": connected_at,
+            "router_type": router_type,
+            "last_connect": make_connect_key(self._clock()),
+            "record_version": RECORD_VERSION,
+        }
 
     async def register(
         self, uaid: str, router_type: str, router_data: Mapping[str, Value], month: str
@@ -310,13 +337,14 @@ class Users:
         """Delete the user's record if it still is this one. False when the user has connected again
         or was moved since.
         """
-        values: Values = {
-            "connected_at": record.connected_at,
-            "current_month": record.current_month or "",
-        }
+        values: dict[str, Value] = {"connected_at": record.connected_at}
+        condition = HAS_NOT_RECONNECTED  # of SimplePush a month says nothing
+        if record.router_type != SIMPLEPUSH:
+            values["current_month"] = record.current_month or ""
+            condition = IS_AS_IT_WAS
         key = (self._hash(record.uaid),)
         try:
-            await self._table.delete(key, condition=IS_AS_IT_WAS, values=values)
+            await self._table.delete(key, condition=condition, values=values)
         except ConditionFailed:
             return False
         return True

@@ -13,6 +13,7 @@ from autopush.net.http_messages import HeaderBlock, Request, Response, header_bl
 from autopush.telemetry import logs
 from autopush.web.push import DeleteHandler, PushHandler
 from autopush.web.registration import METHODS, RegistrationHandler
+from autopush.web.simplepush import SimplePushHandler
 from autopush.web.start_page import StartPage
 from autopush.webpush.errors import Errno, PushError
 
@@ -36,6 +37,7 @@ class CommonHeaders:
         self._cors = cors
         self._hsts = hsts_max_age
         self.push = self._block("POST", PUSH_HEADERS, "location,www-authenticate")
+        self.simplepush = self._block("PUT", "", "")
         self.delete = self._block("DELETE", "", "location")
         self.registration = [self._block(methods.replace(" ", ""), "", "") for methods in METHODS]
         """By the number of parts behind `registration`."""
@@ -45,6 +47,8 @@ class CommonHeaders:
         """The block for that path."""
         if path.startswith("/wpush/"):
             return self.push
+        if path.startswith("/spush/"):
+            return self.simplepush
         if path.startswith("/v1/"):
             rest = path.partition("/registration")[2].strip("/")
             parts = rest.count("/") + 1 if rest else 0
@@ -76,6 +80,7 @@ class EndpointApp:
         self,
         *,
         push: PushHandler,
+        simplepush: SimplePushHandler,
         delete: DeleteHandler,
         registration: RegistrationHandler,
         dockerflow: Dockerflow,
@@ -84,6 +89,7 @@ class EndpointApp:
         max_requests: int,
     ) -> None:
         self._push = push
+        self._simplepush = simplepush
         self._delete = delete
         self._registration = registration
         self._dockerflow = dockerflow
@@ -115,6 +121,8 @@ class EndpointApp:
                 return await self._push(request, version, token)
             case "POST", "wpush", token if token:
                 return await self._push(request, None, token)
+            case ("PUT", "spush", _, token) | ("PUT", "spush", token) if token:
+                return await self._simplepush(request, token)
             case "DELETE", "m", message_id if message_id:
                 return await self._delete(message_id)
             case "OPTIONS", *_:
@@ -132,6 +140,8 @@ class EndpointApp:
                 return await self._registration(request, kind, app_id, rest)
             case (_, "wpush", _, token) | (_, "wpush", token) if token:
                 return responses.method_not_allowed("POST")
+            case (_, "spush", _, token) | (_, "spush", token) if token:
+                return responses.method_not_allowed("PUT")
             case _, "m", message_id if message_id:
                 return responses.method_not_allowed("DELETE")
         page = await self._dockerflow.respond(request) or self._start_page.respond(request)

@@ -5,7 +5,8 @@ The token of a URL is the Fernet text, without padding, of
     v1   UAID, 16 bytes | channel id, 16 bytes
     v2   the same | SHA-256 of the application server's public key as sent, 32 bytes
 
-Its URL names the version, ``/wpush/v1/`` or ``/wpush/v2/``; none counts as v1. Which sender may use
+Its URL names the version, ``/wpush/v1/`` or ``/wpush/v2/``; none counts as v1. Endpoints of
+SimplePush, ``/spush/v1/``, have tokens of v1. Which sender may use
 which endpoint is for :func:`~autopush.webpush.vapid.check_access`.
 """
 
@@ -55,6 +56,10 @@ class EndpointTokens:
         """
         token = self._token(uaid, channel_id, key)
         return f"{self.endpoint_url}/wpush/{'v1' if key is None else 'v2'}/{token}"
+
+    def simplepush_url(self, uaid: str, channel_id: str) -> str:
+        """The endpoint of a channel of SimplePush."""
+        return f"{self.endpoint_url}/spush/v1/{self._token(uaid, channel_id, None)}"
 
     def _decrypt(self, token: str) -> Endpoint:
         try:

@@ -7,7 +7,7 @@ base64url and ids are plain ASCII, so they go into JSON as they are.
 import msgspec
 import orjson
 
-from autopush.webpush.identifiers import is_channel_id, sort_key
+from autopush.webpush.identifiers import sort_key
 
 
 class Notification(msgspec.Struct, gc=False, kw_only=True):
@@ -71,58 +71,8 @@ class Notification(msgspec.Struct, gc=False, kw_only=True):
         return f'{head},"data":"{self.data}","headers":{_headers_json(self.headers)}}}'.encode()
 
 
-class _NodePayload(msgspec.Struct, gc=False):
-    channel_id: str = msgspec.field(name="channelID")
-    version: str
-    ttl: int | None = None
-    topic: str | None = None
-    timestamp: int | None = None
-    data: str | None = None
-    headers: dict[str, str] | None = None
-    stored: str | None = None
-
-
 _COMMON_HEADERS = {"encoding": "aes128gcm"}
 _COMMON_JSON = '{"encoding":"aes128gcm"}'
-_node_payload = msgspec.json.Decoder(_NodePayload)
-
-
-def from_node(uaid: str, body: bytes) -> Notification:
-    """The notification in the body of ``PUT /push/{uaid}``; unknown members are ignored.
-
-    :raises ValueError: not JSON, a member missing or of another type, an impossible value
-    """
-    try:
-        sent = _node_payload.decode(body)
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-        raise ValueError(f"node payload: {error}") from None
-    if not is_channel_id(sent.channel_id):
-        raise ValueError("node payload: channelID is not a lower-case dashed UUID")
-    if not sent.version:
-        raise ValueError("node payload: version is empty")
-    # JSON strings hold quotes and control characters only escaped. Without a backslash in the
-    # body, then, no text in it can break the messages that are put together from it.
-    if b"\\" in body and not all(
-        map(_is_plain, (sent.version, sent.topic, sent.data, sent.stored))
-    ):
-        raise ValueError("node payload: a text in it holds a character it cannot have")
-    if (sent.ttl or 0) < 0 or (sent.timestamp or 0) < 0:
-        raise ValueError("node payload: ttl or timestamp is negative")
-    return Notification(
-        uaid=uaid,
-        channel_id=sent.channel_id,
-        version=sent.version,
-        ttl=sent.ttl or 0,
-        timestamp=sent.timestamp or 0,
-        topic=sent.topic,
-        data=sent.data or None,
-        headers=(sent.headers or {}) if sent.data else None,
-        stored=sent.stored or None,
-    )
-
-
-def _is_plain(text: str | None) -> bool:
-    return text is None or not ('"' in text or "\\" in text or not text.isprintable())
 
 
 def _headers_json(headers: dict[str, str] | None) -> str:

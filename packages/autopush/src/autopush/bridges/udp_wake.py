@@ -1,0 +1,86 @@
+"""Waking devices whose network keeps no idle connections: a request to the operator's wake server,
+which sends them a UDP packet. Then they connect, and read what is stored for them.
+
+Rule: no sender waits for the wake server, and no version depends on it.
+"""
+
+import asyncio
+import ssl
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
+
+from autopush.bridges.provider import Provider
+from autopush.routing.router import RouterError
+from autopush.settings import Settings, StartupError
+from autopush.store.users import UserRecord
+from autopush.telemetry import logs
+from keytables import Value
+
+TIMEOUT: Final = 3.0
+"""Seconds for one request."""
+MAX_UNDER_WAY: Final = 64
+"""Requests at the same time; further devices are not woken, as they connect by themselves later."""
+FIELDS: Final = ("ip", "port", "mcc", "mnc", "netid")
+
+_log = logs.get(__name__)
+
+
+class UdpWaker:
+    """Asks the wake server at `url`. `tls` has the certificate that the server knows us by."""
+
+    def __init__(self, url: str, tls: ssl.SSLContext) -> None:
+        self._url = url
+        self._provider = Provider(timeout=TIMEOUT, max_connections=MAX_UNDER_WAY, tls=tls)
+        self._running: set[asyncio.Task[None]] = set()
+        self._is_failing = False
+
+    def wake(self, record: UserRecord) -> None:
+        """Have the device of that user woken, in the background."""
+        if record.wake_data is None or len(self._running) >= MAX_UNDER_WAY:
+            return
+        task = asyncio.get_running_loop().create_task(self._ask(_form(record.wake_data)))
+        self._running.add(task)
+        task.add_done_callback(self._running.discard)
+
+    async def close(self) -> None:
+        """Give up what is under way, and close the connections."""
+        for task in self._running:
+            task.cancel()
+        await asyncio.gather(*self._running, return_exceptions=True)
+        await self._provider.close()
+
+    async def _ask(self, form: Mapping[str, str]) -> None:
+        try:
+            async with asyncio.timeout(TIMEOUT):
+                reply = await self._provider.post(self._url, headers={}, form=form)
+            failure = f"status {reply.status}" if reply.status >= 300 else ""
+        except (RouterError, TimeoutError):
+            failure = "no answer"
+        if failure and not self._is_failing:
+            _log.warning("The wake server does not wake devices", reason=failure)
+        elif self._is_failing and not failure:
+            _log.info("The wake server wakes devices again")
+        self._is_failing = bool(failure)
+
+
+def create_waker(settings: Settings) -> UdpWaker:
+    """The waker that the settings describe.
+
+    :raises StartupError: they are incomplete, or the certificate cannot be read
+    """
+    if not settings.wake_server:
+        raise StartupError("wake_pem needs wake_server, the URL of the server that wakes devices")
+    try:
+        tls = ssl.create_default_context()
+        tls.load_cert_chain(Path(settings.wake_pem))
+    except (OSError, ssl.SSLError):
+        raise StartupError(
+            f"wake_pem: {settings.wake_pem} is no PEM file with a certificate and its key"
+        ) from None
+    return UdpWaker(settings.wake_server, tls)
+
+
+def _form(wake_data: Mapping[str, Value]) -> dict[str, str]:
+    # The record may be the original's, whose values were not checked.
+    return {name: str(wake_data.get(name, "")) for name in FIELDS}

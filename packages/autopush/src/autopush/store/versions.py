@@ -1,0 +1,115 @@
+"""The table of SimplePush: the newest version of each channel that waits for its user agent.
+
+Rule: a version is replaced by a higher one only, and deleted only if it is still the one that was
+acked.
+
+Attribute names and types are the original's: `version`, a number. Which channels a user has is not
+stored, so every channel counts as subscribed. Nothing in it expires, and it belongs to no month.
+"""
+
+from collections.abc import Awaitable, Container, Sequence
+from typing import Final
+
+from autopush.protocol.effects import Row, StoredMessage, StoredPage
+from autopush.protocol.simplepush import ANY_CHANNEL
+from autopush.store.messages import condition_held, delete_each, row_of
+from autopush.store.tables import IS_LOWER_VERSION, IS_THAT_VERSION, Hasher, Month
+from autopush.store.users import SIMPLEPUSH
+from autopush.webpush.identifiers import CHANNELS_ROW, is_channel_id
+from autopush.webpush.notification import Notification
+from autopush.webpush.version_update import VersionUpdate, number_of
+from keytables import Item, Range, TableHandle
+
+PAGE: Final = 500
+"""Versions read at once, and sent in one message, which stays below 64 KiB with so many."""
+
+
+class Versions:
+    """The one table of versions. Its rows are named by channel and version."""
+
+    router_type: Final = SIMPLEPUSH
+    month: Final = Month(9999, 12)
+
+    def __init__(self, table: TableHandle, hasher: Hasher) -> None:
+        self._table = table
+        self._hash = hasher
+        self.name = table.table.name
+
+    # ── channels ─────────────────────────────────────────────────────────────────────────────────
+
+    async def channels(self, uaid: str) -> Container[str]:  # noqa: ARG002 - as of message tables
+        """Every channel: the server does not know them."""
+        return ANY_CHANNEL
+
+    async def add_channel(self, uaid: str, channel_id: str) -> None:
+        """Nothing is stored of a channel before it has a version."""
+
+    async def remove_channel(self, uaid: str, channel_id: str) -> bool:
+        """Delete what waits for the channel. True: it was subscribed, as every channel is."""
+        await self._table.delete((self._hash(uaid), channel_id))
+        return True
+
+    async def drop_channels(self, uaid: str) -> None:
+        """Delete all versions of a user that is dropped, as they do not expire."""
+        await delete_versions(self._table, self._hash(uaid))
+
+    # ── versions ─────────────────────────────────────────────────────────────────────────────────
+
+    async def store(self, notification: Notification) -> None:
+        """Write a version, unless it or a higher one is stored."""
+        number = number_of(notification.version)
+        row: Item = {
+            "uaid": self._hash(notification.uaid),
+            "chid": notification.channel_id,
+            "version": number,
+        }
+        put = self._table.put(row, condition=IS_LOWER_VERSION, values={"version": number})
+        await condition_held(put)
+
+    async def save(self, notification: Notification) -> None:
+        """Write a version that was sent and not acked."""
+        await self.store(notification)
+
+    async def find(self, uaid: str, row: Row) -> Notification | None:
+        """That version, None when it is not stored or another one is."""
+        item = await self._table.get((self._hash(uaid), row.sort_key))
+        stored = _stored(uaid, item) if item is not None else None
+        return stored.notification if stored is not None and stored.row == row else None
+
+    async def delete(self, uaid: str, row: Row) -> bool:
+        """Delete one version. False when another one is stored by now."""
+        return await condition_held(self._delete(self._hash(uaid), row))
+
+    def delete_all(self, uaid: str, acked: Sequence[Row]) -> Awaitable[object]:
+        """Delete these versions of one user; submitted at once, done when the future is."""
+        user = self._hash(uaid)
+        return delete_each(self._delete(user, row) for row in acked)
+
+    def _delete(self, user: str, row: Row) -> Awaitable[object]:
+        values = {"version": number_of(row.update_id or "")}
+        return self._table.delete((user, row.sort_key), condition=IS_THAT_VERSION, values=values)
+
+    async def read(self, uaid: str, after: str | None) -> StoredPage:
+        """The next page of versions behind the channel `after`, None for the first one."""
+        user, sort = self._hash(uaid), Range(gt=after or CHANNELS_ROW)
+        page = await self._table.query(user, sort=sort, limit=PAGE)
+        while page.cursor is not None and not page.items:
+            page = await self._table.query(user, sort=sort, limit=PAGE, after=page.cursor)
+        stored = [found for item in page.items if (found := _stored(uaid, item)) is not None]
+        last = str(page.items[-1]["chid"]) if page.cursor is not None else None
+        return StoredPage(stored, last)
+
+
+async def delete_versions(table: TableHandle, user: str) -> None:
+    """Delete all versions of the user with that storage key."""
+    while items := (await table.query(user, sort=Range(gt=CHANNELS_ROW), limit=PAGE)).items:
+        await table.batch_write(deletes=[(user, str(item["chid"])) for item in items])
+
+
+def _stored(uaid: str, item: Item) -> StoredMessage | None:
+    """The version in a row, None when it cannot be read (wrong types)."""
+    channel_id, number = item.get("chid"), item.get("version")
+    if not is_channel_id(channel_id) or not isinstance(number, int):
+        return None
+    update = VersionUpdate.of(uaid, channel_id, number)
+    return StoredMessage(row_of(update), update)
