@@ -16,7 +16,13 @@ from autopush.store.maintenance import (
     months_ago,
 )
 from autopush.store.rate_limiter import RateLimiter
-from autopush.store.tables import Month, message_table, router_table, uaid_hasher
+from autopush.store.tables import (
+    Month,
+    message_table,
+    router_table,
+    storage_table,
+    uaid_hasher,
+)
 from autopush.store.users import connect_keys
 from autopush.webpush.identifiers import CHANNELS_ROW
 from keytables import Engine, Item, Throttled
@@ -155,6 +161,45 @@ async def test_users_of_bridges_are_kept(engine: Engine) -> None:
     await add_user(engine, 2, router_type="simplepush")
     assert await drop_october(engine) == [RemovalStep(2, 1)]
     assert await users(engine) == {uaid(1)}
+
+
+async def add_version(engine: Engine, number: int) -> None:
+    versions = await engine.ensure_table(storage_table("storage"))
+    await versions.put({"uaid": uaid(number), "chid": CHANNEL, "version": 12})
+
+
+async def with_versions(engine: Engine) -> set[str]:
+    versions = await engine.ensure_table(storage_table("storage"))
+    return {str(row["uaid"]) for row in (await versions.scan()).items}
+
+
+async def test_with_an_old_user_of_simplepush_its_versions_are_deleted(engine: Engine) -> None:
+    for number in (1, 2):
+        await add_version(engine, number)
+    await add_user(engine, 1, month=None, router_type="simplepush")
+    await add_user(engine, 2, 202701_13_0007, month=None, router_type="simplepush")
+    assert await drop_october(engine) == [RemovalStep(1, 1)]
+    assert await users(engine) == await with_versions(engine) == {uaid(2)}
+
+
+async def test_a_removal_of_versions_that_was_interrupted_is_completed(engine: Engine) -> None:
+    await add_version(engine, 1)
+    await add_user(engine, 1, month=None, router_type="simplepush")
+    router = await engine.ensure_table(router_table("router"))
+    [record] = (await router.scan()).items
+    await router.put({name: record[name] for name in record if name != "router_type"})  # marked
+    assert await drop_october(engine) == [RemovalStep(1, 1)]
+    assert await users(engine) == await with_versions(engine) == set()
+
+
+async def test_with_a_named_user_of_simplepush_its_versions_are_deleted(engine: Engine) -> None:
+    for number in (1, 2):
+        await add_version(engine, number)
+        await add_user(engine, number, month=None, router_type="simplepush")
+    remover = await opened(engine)
+    steps = [step async for step in delete_uaids(remover, [uaid(1)], limiter=limiter())]
+    assert steps == [RemovalStep(1, 1)]
+    assert await users(engine) == await with_versions(engine) == {uaid(2)}
 
 
 async def test_a_user_of_a_dropped_table_is_dropped(engine: Engine) -> None:

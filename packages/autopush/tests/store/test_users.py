@@ -46,6 +46,42 @@ async def test_a_new_user_has_every_attribute_of_the_schema(
     }
 
 
+WAKE_DATA = {"ip": "192.0.2.7", "port": "4711", "mcc": "", "mnc": "", "netid": "home"}
+
+
+@pytest.mark.parametrize("wake_data", [None, WAKE_DATA])
+async def test_a_new_user_of_simplepush_has_no_month_and_its_wake_data_if_it_sent_some(
+    store: PushStore, router: TableHandle, wake_data: dict[str, str] | None
+) -> None:
+    await store.users.create_simplepush(UAID, NODE, 5, wake_data)
+    item = await router.get((UAID,))
+    assert item is not None
+    assert str(item.pop("last_connect")).startswith("202701")
+    assert item.pop("wake_data", None) == ({"data": wake_data} if wake_data else None)
+    assert item == {
+        "uaid": UAID,
+        "node_id": NODE,
+        "connected_at": 5,
+        "router_type": "simplepush",
+        "record_version": 1,
+    }
+    assert (await known(store)).wake_data == wake_data
+
+
+@pytest.mark.parametrize("seen", [None, 202601010001], ids=["this month", "last year"])
+async def test_wake_data_is_written_at_each_connect_that_has_some_and_else_stays(
+    store: PushStore, router: TableHandle, seen: int | None
+) -> None:
+    await store.users.create_simplepush(UAID, NODE, 5, None)
+    if seen is not None:
+        await router.put({**(await router.get((UAID,)) or {}), "last_connect": seen})
+    await store.users.connect(await known(store), NODE, 6, WAKE_DATA)
+    assert (await known(store)).wake_data == WAKE_DATA
+    assert str((await known(store)).last_connect).startswith("202701")
+    await store.users.connect(await known(store), NODE, 7)
+    assert (await known(store)).wake_data == WAKE_DATA
+
+
 async def test_a_newer_connection_takes_over(store: PushStore) -> None:
     await store.users.create(UAID, NODE, 5, "message")
     replaced = await store.users.connect(await known(store), OTHER_NODE, 6)

@@ -61,9 +61,10 @@ def read_wake_data(wakeup_host: object, mobilenetwork: object) -> WakeData | Non
         ipaddress.ip_address(data["ip"])
     except ValueError:
         return None
+    is_address = "%" not in data["ip"]  # a zone means something on its own machine only
     is_port = _PORT.fullmatch(data["port"]) is not None and int(data["port"]) < 65536
     is_network = all(_NETWORK_NAME.fullmatch(data[name]) for name in _NETWORK)
-    return data if is_port and is_network else None
+    return data if is_address and is_port and is_network else None
 
 
 def _text(value: object) -> str:

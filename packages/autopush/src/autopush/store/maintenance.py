@@ -70,7 +70,7 @@ class RemovalStep(NamedTuple):
 
 
 class UserSummary(Struct, frozen=True):
-    """What the tables hold about a user agent. `table`: that of its messages, or versions."""
+    """What the tables hold about a user agent."""
 
     router_type: str
     table: str | None

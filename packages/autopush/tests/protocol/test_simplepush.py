@@ -1,0 +1,375 @@
+"""The rules of a SimplePush session: frames and store results in, effects out."""
+
+from collections.abc import Sequence
+
+import pytest
+
+from autopush.protocol.effects import (
+    Close,
+    DeleteMessages,
+    Effect,
+    Identified,
+    Identify,
+    ReadStored,
+    Row,
+    SetTimer,
+    StoredMessage,
+    StoredPage,
+    StoreFailure,
+    Subscribe,
+    TimerReason,
+    Unsubscribe,
+)
+from autopush.protocol.rules import Rules
+from autopush.protocol.session import Session
+from autopush.protocol.simplepush import read_wake_data
+from autopush.protocol.states import State
+from autopush.webpush.version_update import VersionUpdate
+from support.session_frames import CHANNEL, NOW, OTHER, UAID, frame, request_in, sent
+
+HOST = {"ip": "192.0.2.7", "port": 4711}
+NETWORK = {"mcc": "310", "mnc": "26", "netid": "home"}
+WAKE_DATA = {"ip": "192.0.2.7", "port": "4711", **NETWORK}
+FIRST_READ = ReadStored(None)
+
+
+def update(number: int, channel: str = CHANNEL, data: str | None = None) -> VersionUpdate:
+    return VersionUpdate.of(UAID, channel, number, data)
+
+
+def row(number: int, channel: str = CHANNEL) -> Row:
+    return Row(channel, f"{channel}:{number}")
+
+
+def page(*updates: VersionUpdate, last: str | None = None) -> StoredPage:
+    messages = [StoredMessage(Row(each.channel_id, each.version), each) for each in updates]
+    return StoredPage(messages, last)
+
+
+def ack(*versions: object, channel: object = CHANNEL) -> bytes:
+    updates = [{"channelID": channel, "version": version} for version in versions]
+    return frame(messageType="ack", updates=updates)
+
+
+def hello(rules: Rules | None = None, **members: object) -> tuple[Session, Sequence[Effect]]:
+    session = Session(rules or Rules(), connected_at=1)
+    return session, session.receive(frame(messageType="hello", uaid=UAID, **members), NOW)
+
+
+def identified(rules: Rules | None = None, *, new: bool = True, **members: object) -> Session:
+    session, effects = hello(rules, **members)
+    session.on_result(request_in(effects), Identified(UAID, 5, new=new), NOW)
+    return session
+
+
+def reading(*updates: VersionUpdate, last: str | None = None) -> tuple[Session, Sequence[Effect]]:
+    """A session that has read that page first, and the effects."""
+    session = identified(new=False)
+    return session, session.on_result(FIRST_READ, page(*updates, last=last), NOW)
+
+
+def accept(session: Session, *numbers: int) -> None:
+    for number in numbers:
+        assert session.accept(update(number), None)
+
+
+# ── hello ───────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize("value", [False, None, 0, ""])
+def test_a_hello_with_a_false_use_webpush_is_one_of_simplepush(value: object) -> None:
+    session, effects = hello(use_webpush=value)
+    assert effects == [Identify(UAID, is_simplepush=True)]
+    assert session.simplepush is not None
+
+
+def test_a_hello_without_use_webpush_is_one_of_simplepush() -> None:
+    session, effects = hello()
+    assert effects == [Identify(UAID, is_simplepush=True)]
+    assert session.simplepush is not None
+
+
+@pytest.mark.parametrize("value", [True, 1, "yes"])
+def test_any_true_use_webpush_is_web_push(value: object) -> None:
+    session, effects = hello(use_webpush=value)
+    assert effects == [Identify(UAID)]
+    assert session.simplepush is None
+
+
+def test_the_reply_has_neither_use_webpush_nor_broadcasts() -> None:
+    session, effects = hello(Rules(auto_ping_interval=300), broadcasts={"a": "1"})
+    (reply,) = sent(session.on_result(request_in(effects), Identified(UAID, 5, new=True), NOW))
+    assert reply == {
+        "messageType": "hello",
+        "uaid": UAID,
+        "status": 200,
+        "env": "development",
+        "ping": 300,
+    }
+
+
+def test_a_known_user_gets_its_stored_versions_a_new_one_reads_nothing() -> None:
+    session, effects = hello()
+    effects = session.on_result(request_in(effects), Identified(UAID, 5, new=False), NOW)
+    assert effects[1:] == [FIRST_READ]
+    session, effects = hello()
+    assert len(session.on_result(request_in(effects), Identified(UAID, 5, new=True), NOW)) == 1
+
+
+def test_a_second_hello_is_refused_without_use_webpush_and_the_session_goes_on() -> None:
+    session = identified()
+    (reply,) = sent(session.receive(frame(messageType="hello", use_webpush=True), NOW))
+    assert (reply["status"], reply["uaid"], reply["reason"]) == (401, UAID, "duplicate hello")
+    assert "use_webpush" not in reply
+    assert session.state is State.ACTIVE
+
+
+def test_with_simplepush_disabled_the_hello_is_refused_and_the_socket_closed() -> None:
+    session, effects = hello(Rules(simplepush=False))
+    (reply,) = sent(effects)
+    assert (reply["messageType"], reply["status"]) == ("hello", 401)
+    assert reply["reason"] == "Simplepush not supported"
+    assert "uaid" not in reply
+    assert effects[1:] == [Close(1000)]
+    assert session.state is State.CLOSED
+    _, effects = hello(Rules(simplepush=False), use_webpush=True)
+    assert effects == [Identify(UAID)]
+
+
+def test_a_failed_hello_is_told_before_the_close() -> None:
+    session, effects = hello()
+    effects = session.on_failure(request_in(effects), StoreFailure.BROKEN)
+    (reply,) = sent(effects)
+    assert (reply["status"], reply["reason"]) == (503, "error")
+    assert effects[1:] == [Close(1011, "try again")]
+
+
+def test_a_hello_in_an_overload_is_told_after_a_pause() -> None:
+    session, effects = hello()
+    wait = session.on_failure(request_in(effects), StoreFailure.OVERLOADED)
+    assert wait == [SetTimer((4, 8), TimerReason.CLOSE)]
+    effects = session.on_timer(TimerReason.CLOSE, NOW)
+    (reply,) = sent(effects)
+    assert (reply["status"], reply["reason"]) == (503, "error - overloaded")
+    assert effects[1:] == [Close(1013, "try again")]
+
+
+# ── channels ────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize("new", [True, False])
+def test_every_channel_counts_as_subscribed_also_after_an_unregister(new: bool) -> None:
+    session = identified(new=new)
+    unregister = frame(messageType="unregister", channelID=CHANNEL)
+    request = request_in(session.receive(unregister, NOW))
+    assert request == Unsubscribe(CHANNEL, CHANNEL)
+    session.on_result(request, None, NOW)
+    assert session.channels is not None
+    assert CHANNEL in session.channels
+
+
+def test_register_asks_for_an_endpoint_and_has_no_limit() -> None:
+    session = identified(Rules(max_channels=1))
+    for channel in (CHANNEL, OTHER):
+        register = frame(messageType="register", channelID=channel)
+        request = request_in(session.receive(register, NOW))
+        assert request == Subscribe(channel, None)
+        (reply,) = sent(session.on_result(request, "https://e", NOW))
+        assert (reply["status"], reply["pushEndpoint"]) == (200, "https://e")
+
+
+def test_an_unregister_forgets_what_was_sent_for_the_channel() -> None:
+    session, _ = reading(update(3), update(4, OTHER))
+    request = request_in(session.receive(frame(messageType="unregister", channelID=CHANNEL), NOW))
+    effects = session.on_result(request, None, NOW)
+    assert effects[1:] == [DeleteMessages([row(3)])]
+    assert list(session.unacked) == [f"{OTHER}:4"]
+
+
+# ── delivery and acks ───────────────────────────────────────────────────────────────────────────
+
+
+def test_all_stored_versions_are_sent_in_one_notification() -> None:
+    _, effects = reading(update(3), update(2**60, OTHER))
+    assert sent(effects) == [
+        {
+            "messageType": "notification",
+            "updates": [
+                {"channelID": CHANNEL, "version": 3},
+                {"channelID": OTHER, "version": 2**60},
+            ],
+        }
+    ]
+
+
+def test_msg_limit_does_not_apply() -> None:
+    session = identified(Rules(msg_limit=1), new=False)
+    effects = session.on_result(FIRST_READ, page(update(3), update(4, OTHER)), NOW)
+    assert len(effects) == 1
+    assert len(session.unacked) == 2
+
+
+def test_the_next_page_is_read_when_all_of_this_one_are_acked() -> None:
+    session, _ = reading(update(3), update(4, OTHER), last=OTHER)
+    assert session.receive(ack(3), NOW) == [DeleteMessages([row(3)])]
+    effects = session.receive(ack(4, channel=OTHER), NOW)
+    assert effects == [DeleteMessages([row(4, OTHER)]), ReadStored(OTHER)]
+
+
+def test_a_stored_version_is_not_sent_when_a_newer_one_was_and_is_deleted_with_its_ack() -> None:
+    session = identified(new=False)
+    accept(session, 7)
+    effects = session.on_result(FIRST_READ, page(update(5)), NOW)
+    assert effects == []
+    assert session.receive(ack(7), NOW) == [DeleteMessages([row(5)])]
+    assert not session.unacked
+
+
+def test_a_stored_version_that_was_sent_directly_is_not_sent_again_but_deleted_with_its_ack() -> (
+    None
+):
+    session = identified(new=False)
+    accept(session, 7)
+    assert sent(session.on_result(FIRST_READ, page(update(7)), NOW)) == []
+    assert session.receive(ack(7), NOW) == [DeleteMessages([row(7)])]
+
+
+def test_a_version_is_outdated_by_an_unacked_one_that_is_not_lower() -> None:
+    session = identified()
+    accept(session, 7)
+    assert session.is_outdated(update(7))
+    assert session.is_outdated(update(6))
+    assert not session.is_outdated(update(8))
+    assert not session.is_outdated(update(6, OTHER))
+    session.receive(ack(7), NOW)
+    assert not session.is_outdated(update(6))
+
+
+def test_an_ack_covers_all_lower_versions_of_its_channel_only() -> None:
+    session = identified()
+    accept(session, 5, 6, 9)
+    assert session.accept(update(6, OTHER), row(6, OTHER))
+    assert session.receive(ack(8), NOW) == []
+    assert list(session.unacked) == [f"{CHANNEL}:9", f"{OTHER}:6"]
+    assert session.receive(ack(2**70, channel=OTHER), NOW) == [DeleteMessages([row(6, OTHER)])]
+
+
+@pytest.mark.parametrize("updates", [3, None, {}, [], [None], ["x"], [{}], [[]]])
+def test_an_ack_without_entries_is_passed_over(updates: object) -> None:
+    session = identified()
+    accept(session, 5)
+    assert session.receive(frame(messageType="ack", updates=updates), NOW) == []
+    assert session.unacked
+
+
+@pytest.mark.parametrize("version", ["5", 5.0, True, None, [5], {}, 4, -5])
+def test_an_ack_of_no_number_or_a_lower_one_is_passed_over(version: object) -> None:
+    session = identified()
+    accept(session, 5)
+    assert session.receive(ack(version), NOW) == []
+    assert session.unacked
+
+
+@pytest.mark.parametrize("channel", [None, 3, [], {}, CHANNEL.replace("-", ""), OTHER])
+def test_an_ack_of_another_channel_is_passed_over(channel: object) -> None:
+    session = identified()
+    accept(session, 5)
+    assert session.receive(ack(5, channel=channel), NOW) == []
+    assert session.unacked
+
+
+def test_an_ack_with_broken_entries_covers_what_the_others_name() -> None:
+    session = identified()
+    accept(session, 5)
+    updates = [None, {"version": 5}, {"channelID": CHANNEL, "version": 5}]
+    session.receive(frame(messageType="ack", updates=updates), NOW)
+    assert not session.unacked
+
+
+def test_of_what_is_unacked_at_the_end_only_the_newest_version_has_to_be_saved() -> None:
+    session = identified()
+    accept(session, 5, 6)
+    assert session.accept(update(1, OTHER), row(1, OTHER))
+    undelivered = session.on_closed()
+    assert undelivered.unsaved == [update(6)]
+    assert undelivered.stored == [row(1, OTHER)]
+
+
+def test_a_busy_session_takes_no_version_and_reads_when_it_can() -> None:
+    session = identified(Rules(max_unacked=1))
+    accept(session, 5)
+    assert not session.accept(update(6), None)
+    assert session.receive(ack(5), NOW) == [FIRST_READ]
+
+
+def test_a_ping_is_answered() -> None:
+    (reply,) = sent(identified().receive(b"{}", NOW))
+    assert reply == {}
+
+
+# ── waking ──────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_wake_data_is_passed_on_with_the_hello_and_the_first_register() -> None:
+    session, effects = hello(wakeup_host=HOST, mobilenetwork=NETWORK)
+    assert effects == [Identify(UAID, is_simplepush=True, wake_data=WAKE_DATA)]
+    session.on_result(request_in(effects), Identified(UAID, 5, new=True), NOW)
+    request = request_in(session.receive(frame(messageType="register", channelID=CHANNEL), NOW))
+    assert request == Subscribe(CHANNEL, None, WAKE_DATA)
+
+
+@pytest.mark.parametrize(
+    ("host", "network", "data"),
+    [
+        (HOST, NETWORK, WAKE_DATA),
+        (HOST, None, {**WAKE_DATA, "mcc": "", "mnc": "", "netid": ""}),
+        (HOST, {"mcc": 310, "other": 1}, {**WAKE_DATA, "mcc": "310", "mnc": "", "netid": ""}),
+        (
+            {"ip": "2001:db8::1", "port": "80"},
+            NETWORK,
+            {**WAKE_DATA, "ip": "2001:db8::1", "port": "80"},
+        ),
+        (None, NETWORK, None),
+        ("192.0.2.7:4711", NETWORK, None),
+        ({"ip": "192.0.2.7"}, NETWORK, None),
+        ({"port": 4711}, NETWORK, None),
+        ({"ip": "example.com", "port": 4711}, NETWORK, None),
+        ({"ip": 3221225991, "port": 4711}, NETWORK, None),
+        ({"ip": ["192.0.2.7"], "port": 4711}, NETWORK, None),
+        ({"ip": "fe80::1%eth0\n" + "x" * 999, "port": 4711}, NETWORK, None),
+        ({"ip": "192.0.2.7", "port": 0}, NETWORK, None),
+        ({"ip": "192.0.2.7", "port": 65536}, NETWORK, None),
+        ({"ip": "192.0.2.7", "port": -1}, NETWORK, None),
+        ({"ip": "192.0.2.7", "port": True}, NETWORK, None),
+        ({"ip": "192.0.2.7", "port": "80 "}, NETWORK, None),
+        (HOST, {"netid": "x" * 65}, None),
+        (HOST, {"netid": "a\nb"}, None),
+    ],
+)
+def test_wake_data_is_what_a_device_can_have_or_nothing(
+    host: object, network: object, data: dict[str, str] | None
+) -> None:
+    assert read_wake_data(host, network) == data
+
+
+def waking(seconds: float = 30.0) -> tuple[Session, Sequence[Effect]]:
+    session, effects = hello(Rules(wake_timeout=seconds), wakeup_host=HOST)
+    result = Identified(UAID, 5, new=True)
+    return session, session.on_result(request_in(effects), result, NOW + 1)
+
+
+def test_an_idle_device_is_disconnected_after_the_timeout() -> None:
+    session, effects = waking()
+    assert effects[1:] == [SetTimer((29, 29), TimerReason.IDLE)]
+    session.receive(b"{}", NOW + 20)
+    assert session.on_timer(TimerReason.IDLE, NOW + 30) == [SetTimer((20, 20), TimerReason.IDLE)]
+    assert session.on_timer(TimerReason.IDLE, NOW + 50) == [Close(4774, "UDP Idle")]
+
+
+def test_without_timeout_or_wake_data_no_one_is_disconnected() -> None:
+    _, effects = waking(0)
+    assert len(effects) == 1
+    session, effects = hello(Rules(wake_timeout=30))
+    assert len(session.on_result(request_in(effects), Identified(UAID, 5, new=True), NOW)) == 1
+    session, effects = hello(Rules(wake_timeout=30), use_webpush=True, wakeup_host=HOST)
+    assert len(session.on_result(request_in(effects), Identified(UAID, 5, new=True), NOW)) == 1
