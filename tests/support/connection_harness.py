@@ -127,8 +127,10 @@ class UserAgent:
             self._unread += wire.text(json.dumps(message).encode())
         self.flow()
 
-    def hello(self, uaid: str | None = None) -> None:
-        self.send_json(messageType="hello", use_webpush=True, **({"uaid": uaid} if uaid else {}))
+    def hello(self, uaid: str | None = None, **members: object) -> None:
+        """Say hello, as a user agent of Web Push unless `members` say otherwise."""
+        message: dict[str, object] = {"messageType": "hello", "use_webpush": True, "uaid": uaid}
+        self.send_json(**{name: value for name, value in (message | members).items() if value})
 
     def register(self, channel: str = CHANNEL) -> None:
         self.send_json(messageType="register", channelID=channel)
@@ -259,23 +261,23 @@ class Harness:
         self.agents.append(agent)
         return agent
 
-    async def hello(self, uaid: str | None = UAID) -> UserAgent:
+    async def hello(self, uaid: str | None = UAID, **members: object) -> UserAgent:
         """A user agent whose hello was carried out; what it was sent is not read yet."""
         agent = self.connect()
-        agent.hello(uaid)
+        agent.hello(uaid, **members)
         await self.run_until_idle()
         return agent
 
-    async def identified(self, uaid: str | None = None) -> UserAgent:
+    async def identified(self, uaid: str | None = None, **members: object) -> UserAgent:
         """A user agent that has received its hello reply, and has no stored messages."""
-        agent = await self.hello(uaid)
+        agent = await self.hello(uaid, **members)
         reply = agent.reply()
         assert (reply["messageType"], reply["status"]) == ("hello", 200)
         return agent
 
-    async def subscribed(self) -> UserAgent:
+    async def subscribed(self, **members: object) -> UserAgent:
         """A new user agent with one channel."""
-        agent = await self.identified()
+        agent = await self.identified(None, **members)
         agent.register()
         await self.run_until_idle()
         assert agent.reply()["status"] == 200
@@ -328,6 +330,13 @@ class Harness:
 
     def stored_versions(self) -> list[object]:
         return [row["updateid"] for row in self.rows()]
+
+    def stored_updates(self) -> dict[str, int]:
+        """The stored versions of SimplePush, by channel."""
+        table = self.engine.tables["storage"].items.values()
+        return {
+            str(row["chid"]): row["version"] for row in table if isinstance(row["version"], int)
+        }
 
     async def store_message(
         self, uaid: str = UAID, *, ttl: int = 60, topic: str | None = None

@@ -174,16 +174,16 @@ class Cluster:
 
     # ── user agents ─────────────────────────────────────────────────────────────────────────────
 
-    def connect(self, node: Node, uaid: str | None = UAID) -> UserAgent:
+    def connect(self, node: Node, uaid: str | None = UAID, **members: object) -> UserAgent:
         """A user agent that sends a hello."""
         agent = UserAgent(node.node, self.loop)
         self.agents.append(agent)
-        agent.hello(uaid)
+        agent.hello(uaid, **members)
         return agent
 
-    async def hello(self, node: Node, uaid: str | None = UAID) -> UserAgent:
+    async def hello(self, node: Node, uaid: str | None = UAID, **members: object) -> UserAgent:
         """A user agent whose hello was carried out as far as nothing is held."""
-        agent = self.connect(node, uaid)
+        agent = self.connect(node, uaid, **members)
         await self.run_until_idle()
         return agent
 

@@ -1,0 +1,348 @@
+"""Connections of SimplePush: their records, versions that are sent, acked and saved, node calls."""
+
+import pytest
+
+from autopush.connection.handlers import NodeApi
+from autopush.dockerflow import Dockerflow
+from autopush.net.http_messages import Request, Response
+from autopush.protocol.rules import Rules
+from autopush.store.messages import row_of
+from autopush.store.users import SIMPLEPUSH, WEBPUSH
+from autopush.webpush.notification import Notification
+from autopush.webpush.version_update import VersionUpdate
+from keytables import TableNotFound, Throttled, Unavailable
+from support.connection_harness import (
+    CHANNEL,
+    ENDPOINT,
+    NODE,
+    OTHER,
+    OTHER_NODE,
+    UAID,
+    Harness,
+    UserAgent,
+)
+
+OLD = {"use_webpush": False}
+HOST = {"ip": "192.0.2.7", "port": 4711}
+WAKE_DATA = {"ip": "192.0.2.7", "port": "4711", "mcc": "", "mnc": "", "netid": ""}
+
+
+def update(number: int, uaid: str = UAID, channel: str = CHANNEL) -> VersionUpdate:
+    return VersionUpdate.of(uaid, channel, number)
+
+
+async def known_user(harness: Harness, *, connected_at: int = 5) -> None:
+    """Add a user of SimplePush that was connected to another node."""
+    await harness.store.users.create_simplepush(UAID, OTHER_NODE, connected_at, None)
+    harness.engine.calls.clear()
+
+
+def versions(agent: UserAgent) -> list[int]:
+    """The versions of all updates received; every other message is discarded."""
+    return [
+        each["version"]
+        for message in agent.received()
+        if isinstance(message, dict) and message["messageType"] == "notification"
+        for each in message["updates"]
+    ]
+
+
+def ack(agent: UserAgent, *numbers: int, channel: str = CHANNEL) -> None:
+    updates = [{"channelID": channel, "version": number} for number in numbers]
+    agent.send_json(messageType="ack", updates=updates)
+
+
+# ── records ─────────────────────────────────────────────────────────────────────────────────────
+
+
+async def test_only_the_first_register_writes_and_it_writes_the_user_only(harness: Harness) -> None:
+    agent = await harness.identified(None, **OLD)
+    assert harness.engine.calls == []
+    for channel in (CHANNEL, OTHER):
+        agent.register(channel)
+        await harness.run_until_idle()
+        reply = agent.reply()
+        assert reply["status"] == 200
+        assert reply["pushEndpoint"].startswith(f"{ENDPOINT}/spush/v1/")
+    assert harness.engine.calls == ["update router"]
+    record = await harness.record(agent.uaid)
+    assert (record.router_type, record.current_month) == (SIMPLEPUSH, None)
+    assert (record.node_id, record.connected_at) == (NODE, agent.connection.connected_at)
+
+
+async def test_a_register_that_could_not_write_the_user_is_refused_and_repeatable(
+    harness: Harness,
+) -> None:
+    agent = await harness.identified(None, **OLD)
+    harness.engine.fail("update router", Throttled("full"))
+    for status in (503, 200):
+        agent.register()
+        await harness.run_until_idle()
+        assert agent.reply()["status"] == status
+
+
+async def test_a_known_user_keeps_its_uaid_at_the_cost_of_three_storage_calls(
+    harness: Harness,
+) -> None:
+    await known_user(harness)
+    agent = await harness.identified(UAID, **OLD)
+    assert agent.uaid == UAID
+    assert harness.engine.calls == ["get router", "update router", "query storage"]
+    assert harness.nodes.calls == [("end", OTHER_NODE, UAID, 5)]
+
+
+async def test_wake_data_is_written_with_the_record(harness: Harness) -> None:
+    agent = await harness.subscribed(**OLD, wakeup_host=HOST)
+    assert (await harness.record(agent.uaid)).wake_data == WAKE_DATA
+    await known_user(harness)
+    await harness.identified(UAID, **OLD, wakeup_host=HOST)
+    assert (await harness.record()).wake_data == WAKE_DATA
+
+
+@pytest.mark.parametrize("use_webpush", [True, False])
+async def test_a_hello_of_the_other_protocol_drops_the_record_and_all_of_the_user(
+    harness: Harness, use_webpush: bool
+) -> None:
+    if use_webpush:
+        await known_user(harness)
+        await harness.store.versions.store(update(3))
+    else:
+        await harness.known_user()
+    agent = await harness.identified(UAID, use_webpush=use_webpush)
+    assert agent.uaid != UAID
+    assert harness.users() == []
+    assert harness.stored_updates() == {}
+    assert await harness.store.current.channels(UAID) == frozenset()
+    agent.register()
+    await harness.run_until_idle()
+    record = await harness.record(agent.uaid)
+    assert record.router_type == (WEBPUSH if use_webpush else SIMPLEPUSH)
+
+
+@pytest.mark.parametrize("use_webpush", [True, False])
+async def test_a_record_of_a_bridge_is_not_dropped_by_a_hello(
+    harness: Harness, use_webpush: bool
+) -> None:
+    await harness.known_user()
+    harness.change_record(router_type="fcm")
+    agent = await harness.identified(UAID, use_webpush=use_webpush)
+    assert agent.uaid != UAID
+    assert harness.users() == [UAID]
+
+
+async def test_with_simplepush_disabled_no_record_is_touched() -> None:
+    harness = await Harness.open(Rules(simplepush=False))
+    await known_user(harness)
+    agent = await harness.hello(UAID, **OLD)
+    reply, close = agent.received()
+    assert isinstance(reply, dict)
+    assert (reply["status"], close) == (401, ("close", 1000, ""))
+    assert harness.engine.calls == []
+
+
+async def test_a_record_of_an_old_version_is_reset_once_its_versions_are_acked(
+    harness: Harness,
+) -> None:
+    await known_user(harness)
+    harness.change_record(record_version=None)
+    await harness.store.versions.store(update(3))
+    agent = await harness.hello(UAID, **OLD)
+    assert versions(agent) == [3]
+    assert harness.users() == [UAID]
+    ack(agent, 3)
+    await harness.run_until_idle()
+    assert agent.close_code() == 1000
+    assert harness.users() == []
+
+
+async def test_a_second_connection_closes_the_first_and_gets_what_it_has_not_acked(
+    harness: Harness,
+) -> None:
+    first = await harness.subscribed(**OLD)
+    first.connection.deliver(update(3, first.uaid), None)
+    second = await harness.hello(first.uaid, **OLD)
+    assert first.close_code() == 1000
+    assert versions(second) == [3]
+
+
+async def test_a_dropped_table_ends_the_connection_but_no_user(harness: Harness) -> None:
+    await known_user(harness)
+    harness.engine.fail("query storage", TableNotFound("storage"))
+    agent = await harness.hello(UAID, **OLD)
+    assert agent.close_code() == 1011
+    assert (await harness.identified(UAID, **OLD)).uaid == UAID
+
+
+async def test_an_idle_device_that_can_be_woken_is_disconnected() -> None:
+    harness = await Harness.open(Rules(wake_timeout=30))
+    agent = await harness.identified(None, **OLD, wakeup_host=HOST)
+    await harness.pass_time(20)
+    agent.send_json({})
+    await harness.pass_time(20)
+    assert agent.received() == [{}]
+    await harness.pass_time(11)
+    assert agent.received() == [("close", 4774, "UDP Idle")]
+
+
+# ── versions ────────────────────────────────────────────────────────────────────────────────────
+
+
+async def test_acked_rows_are_deleted(harness: Harness) -> None:
+    await known_user(harness)
+    for number, channel in ((3, CHANNEL), (4, OTHER)):
+        await harness.store.versions.store(update(number, channel=channel))
+    agent = await harness.hello(UAID, **OLD)
+    assert versions(agent) == [3, 4]
+    ack(agent, 3)
+    await harness.run_until_idle()
+    assert harness.stored_updates() == {OTHER: 4}
+
+
+async def test_an_ack_does_not_delete_a_newer_version_that_was_stored_meanwhile(
+    harness: Harness,
+) -> None:
+    await known_user(harness)
+    await harness.store.versions.store(update(3))
+    agent = await harness.hello(UAID, **OLD)
+    await harness.store.versions.store(update(4))
+    ack(agent, 3)
+    await harness.run_until_idle()
+    assert harness.stored_updates() == {CHANNEL: 4}
+
+
+async def test_a_notice_has_stored_versions_sent(harness: Harness) -> None:
+    agent = await harness.subscribed(**OLD)
+    await harness.store.versions.store(update(3, agent.uaid))
+    assert agent.connection.check_storage()
+    await harness.run_until_idle()
+    assert versions(agent) == [3]
+
+
+async def test_an_outdated_version_counts_as_delivered_and_is_not_sent(harness: Harness) -> None:
+    agent = await harness.subscribed(**OLD)
+    for number in (3, 2, 3, 4):
+        assert agent.connection.deliver(update(number, agent.uaid), None)
+    assert versions(agent) == [3, 4]
+
+
+async def test_unacked_versions_are_saved_at_the_end_the_newest_of_each_channel(
+    harness: Harness,
+) -> None:
+    agent = await harness.subscribed(**OLD)
+    for number, channel in ((3, CHANNEL), (4, CHANNEL), (1, OTHER)):
+        agent.connection.deliver(update(number, agent.uaid, channel), None)
+    ack(agent, 1, channel=OTHER)
+    agent.disconnect()
+    await harness.run_until_idle()
+    assert harness.stored_updates() == {CHANNEL: 4}
+
+
+async def test_a_saved_version_never_replaces_a_higher_one(harness: Harness) -> None:
+    agent = await harness.subscribed(**OLD)
+    agent.connection.deliver(update(3, agent.uaid), None)
+    await harness.store.versions.store(update(9, agent.uaid))
+    agent.disconnect()
+    await harness.run_until_idle()
+    assert harness.stored_updates() == {CHANNEL: 9}
+
+
+async def test_saving_is_repeated_until_it_is_done_and_the_new_node_is_notified(
+    harness: Harness,
+) -> None:
+    agent = await harness.subscribed(**OLD)
+    agent.connection.deliver(update(3, agent.uaid), None)
+    record = await harness.record(agent.uaid)
+    assert await harness.store.users.connect(record, OTHER_NODE, record.connected_at + 1)
+    harness.engine.fail("put storage", Throttled("full"), Unavailable("gone"))
+    agent.disconnect()
+    await harness.run_until_idle()
+    assert harness.stored_updates() == {}
+    for _ in range(2):
+        await harness.pass_time(2)
+    assert harness.stored_updates() == {CHANNEL: 3}
+    assert harness.nodes.calls == [("check", OTHER_NODE, agent.uaid)]
+
+
+async def test_nothing_is_left_of_a_user_that_was_dropped_while_connected(
+    harness: Harness,
+) -> None:
+    agent = await harness.subscribed(**OLD)
+    agent.connection.deliver(update(3, agent.uaid), None)
+    assert await harness.store.drop_user(await harness.record(agent.uaid))
+    agent.disconnect()
+    await harness.run_until_idle()
+    assert harness.stored_updates() == {}
+
+
+async def test_an_unregister_deletes_the_stored_version(harness: Harness) -> None:
+    agent = await harness.subscribed(**OLD)
+    await harness.store.versions.store(update(3, agent.uaid))
+    agent.send_json(messageType="unregister", channelID=CHANNEL)
+    await harness.run_until_idle()
+    assert agent.reply()["status"] == 200
+    assert harness.stored_updates() == {}
+
+
+# ── calls of other nodes ────────────────────────────────────────────────────────────────────────
+
+
+async def push(harness: Harness, message: Notification) -> Response:
+    dockerflow = Dockerflow(harness.store, lambda: 0)
+    api = NodeApi(harness.registry, harness.node.background, harness.ring, dockerflow)
+    path = f"/push/{message.uaid}"
+    return await api(Request("PUT", path, "", {}, "127.0.0.1", body=message.to_node()))
+
+
+async def test_a_version_of_another_node_is_sent_with_its_data(harness: Harness) -> None:
+    agent = await harness.subscribed(**OLD)
+    message = VersionUpdate.of(agent.uaid, CHANNEL, 3, 'da"ta')
+    assert (await push(harness, message)).status == 200
+    [update_sent] = agent.reply()["updates"]
+    assert update_sent == {"channelID": CHANNEL, "version": 3, "data": 'da"ta'}
+
+
+async def test_a_busy_user_agent_takes_no_version_of_another_node(harness: Harness) -> None:
+    agent = await harness.subscribed(**OLD)
+    agent.connection.output_paused()
+    assert (await push(harness, update(3, agent.uaid))).status == 503
+
+
+async def test_a_version_that_another_node_stored_is_sent_and_its_ack_deletes_it(
+    harness: Harness,
+) -> None:
+    agent = await harness.subscribed(**OLD)
+    message = update(3, agent.uaid)
+    await harness.store.versions.store(message)
+    message.stored = "storage"
+    assert (await push(harness, message)).status == 200
+    assert versions(agent) == [3]
+    ack(agent, 3)
+    await harness.run_until_idle()
+    assert harness.stored_updates() == {}
+
+
+async def test_a_stored_version_that_was_acked_meanwhile_is_not_sent(harness: Harness) -> None:
+    agent = await harness.subscribed(**OLD)
+    message = update(3, agent.uaid)
+    message.stored = "storage"
+    assert (await push(harness, message)).status == 200
+    assert agent.received() == []
+
+
+async def test_a_notification_of_the_other_protocol_is_400_and_not_sent(harness: Harness) -> None:
+    old, modern = await harness.subscribed(**OLD), await harness.subscribed()
+    assert (await push(harness, harness.message(old.uaid))).status == 400
+    assert (await push(harness, update(3, modern.uaid))).status == 400
+    assert old.received() == modern.received() == []
+
+
+async def test_stored_versions_are_not_stored_again(harness: Harness) -> None:
+    agent = await harness.subscribed(**OLD)
+    message = update(3, agent.uaid)
+    await harness.store.versions.store(message)
+    agent.connection.deliver(message, row_of(message))
+    agent.disconnect()
+    harness.engine.calls.clear()
+    await harness.run_until_idle()
+    assert "put storage" not in harness.engine.calls
+    assert harness.stored_updates() == {CHANNEL: 3}
