@@ -47,6 +47,7 @@ PUBLIC: Final = Group("Public URLs")
 KEYS: Final = Group("Keys")
 DELIVERY: Final = Group("Delivery")
 LIMITS: Final = Group("Limits")
+SIMPLEPUSH: Final = Group("SimplePush")
 BRIDGES: Final = Group("Bridges", ENDPOINTS)
 TIMERS: Final = Group("Timers", NODES)
 STORAGE: Final = Group("Storage", ALL_COMMANDS)
@@ -213,12 +214,6 @@ class Settings:
         commands=NODES,
     )
 
-    disable_simplepush: bool = DELIVERY.option(
-        False,
-        "refuse user agents that speak SimplePush, which do not say use_webpush in their hello",
-        commands=NODES,
-    )
-
     max_connections: Annotated[int, whole_number(0)] = LIMITS.option(
         0, "user agents connected to one worker at once; 0 sets no limit", commands=NODES
     )
@@ -246,19 +241,24 @@ class Settings:
         1.0, "time to connect to another node", commands=DAEMONS
     )
 
-    wake_timeout: Seconds = TIMERS.option(
+    disable_simplepush: bool = SIMPLEPUSH.option(
+        False,
+        "refuse user agents that speak SimplePush, which do not say use_webpush in their hello",
+        commands=NODES,
+    )
+    wake_timeout: Seconds = SIMPLEPUSH.option(
         0.0,
-        "time without a message after which a SimplePush device is disconnected that sent where "
-        "it can be woken; 0 sets no limit, and wakes none",
-        commands=DAEMONS,
+        "time without a message after which a device is disconnected that sent where it can be "
+        "woken; 0 sets no limit, and wakes none",
     )
-    wake_pem: str = BRIDGES.option(
+    wake_pem: str = SIMPLEPUSH.option(
         "",
-        "PEM file with the certificate and key for the server that wakes SimplePush devices",
+        "PEM file with the certificate and key for the server that wakes devices",
         default_text="none: no device is woken",
+        commands=ENDPOINTS,
     )
-    wake_server: HttpUrl = BRIDGES.option(
-        "", "URL of the server that wakes SimplePush devices", default_text="none"
+    wake_server: HttpUrl = SIMPLEPUSH.option(
+        "", "URL of the server that wakes devices", default_text="none", commands=ENDPOINTS
     )
 
     apns_creds: Objects = BRIDGES.option(

@@ -143,8 +143,12 @@ class PushStore:
             return None
         return self._tables.get(name) or await self._find_table(name)
 
-    async def table(self, name: str) -> Messages | None:
-        """The message table of that name; an unknown one may have been created meanwhile."""
+    async def table(self, name: str | None) -> Messages | None:
+        """The message table of that name, None when it is not live; an unknown one may have been
+        created meanwhile. Of a record without a table the name is None.
+        """
+        if name is None:
+            return None
         return self._tables.get(name) or await self._find_table(name)
 
     @property

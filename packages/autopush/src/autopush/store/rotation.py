@@ -240,7 +240,7 @@ async def table_of_bridged_user(store: PushStore, record: UserRecord) -> Message
     for _ in range(MOVE_ATTEMPTS):
         if found is None:
             return None
-        old = await store.messages_of(found)
+        old = await store.table(found.current_month)
         if old is not None and not store.is_behind(old):
             return old
         new = store.current

@@ -158,7 +158,7 @@ class RegistrationHandler:
         if record.router_type != router_type:
             raise PushError(Errno.INVALID_ROUTER_TYPE, "Wrong URL for user")
         if router is None:
-            messages = await self._store.messages_of(record)  # it moves when it connects
+            messages = await self._store.table(record.current_month)  # it moves when it connects
         else:
             with report_defects(router):
                 application = router.application(record.router_data or {})
@@ -244,7 +244,7 @@ class RegistrationHandler:
         if record is None:
             raise _gone()
         if record.current_month != user.messages.name:
-            table = await self._store.messages_of(record)
+            table = await self._store.table(record.current_month)
             if table is not None and table is not user.messages:
                 result = await write(table) or result
         return result
