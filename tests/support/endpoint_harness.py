@@ -7,7 +7,7 @@ from autopush.dockerflow import Dockerflow
 from autopush.net.http_messages import Request, Response
 from autopush.routing.bridged import Bridges
 from autopush.routing.router import Router
-from autopush.routing.webpush import WebPushRouter
+from autopush.routing.user_agents import UserAgentRouter
 from autopush.web.app import CommonHeaders, EndpointApp
 from autopush.web.push import DeleteHandler, PushHandler
 from autopush.web.registration import RegistrationHandler
@@ -71,7 +71,7 @@ class Endpoint:
         self.tokens = EndpointTokens(harness.ring, ENDPOINT)
         headers = CommonHeaders(cors=cors, hsts_max_age=hsts_max_age)
         bridges = Bridges(routers or {}, harness.store)
-        router = WebPushRouter(
+        router = UserAgentRouter(
             harness.store, harness.registry, harness.nodes, bridges, store_first=store_first
         )
         self.app = EndpointApp(

@@ -21,7 +21,7 @@ from autopush.protocol.rules import Rules
 from autopush.routing.bridged import BridgedUser, Bridges
 from autopush.routing.connected import Registry
 from autopush.routing.nodes import NodeAnswer, Nodes
-from autopush.routing.webpush import DeliveryResult, WebPushRouter
+from autopush.routing.user_agents import DeliveryResult, UserAgentRouter
 from autopush.store import PushStore, TablePlan, UserRecord
 from autopush.store.tables import message_table, router_table
 from autopush.webpush.endpoint_token import EndpointTokens
@@ -101,7 +101,7 @@ class Node:
             uniform=lambda least, most: (least + most) / 2,
         )
         bridges = Bridges({}, store)
-        self.router = WebPushRouter(
+        self.router = UserAgentRouter(
             store, self.registry, self.nodes, bridges, store_first=store_first
         )
         dockerflow = Dockerflow(store, lambda: 0)

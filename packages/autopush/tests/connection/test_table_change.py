@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from autopush.routing.webpush import DeliveryResult
+from autopush.routing.user_agents import DeliveryResult
 from autopush.store import TablePlan
 from autopush.store.tables import message_table
 from keytables import Throttled, Unavailable

@@ -9,7 +9,7 @@ import asyncio
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from autopush.routing.webpush import DeliveryResult
+from autopush.routing.user_agents import DeliveryResult
 from autopush.webpush.notification import Notification
 from support.clocks import ManualClock
 from support.connection_harness import CHANNEL, UserAgent

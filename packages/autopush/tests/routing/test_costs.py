@@ -5,7 +5,7 @@ A change of one of these lists is a change of that page.
 
 import pytest
 
-from autopush.routing.webpush import DeliveryResult
+from autopush.routing.user_agents import DeliveryResult
 from autopush.store.messages import row_of
 from support.clocks import ManualClock
 from support.connection_harness import OTHER, UAID, UserAgent

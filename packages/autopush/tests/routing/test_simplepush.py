@@ -6,7 +6,7 @@ import pytest
 
 from autopush.routing.bridged import Bridges
 from autopush.routing.nodes import NodeAnswer
-from autopush.routing.webpush import DeliveryResult, UserOnRecord, WebPushRouter
+from autopush.routing.user_agents import DeliveryResult, UserAgentRouter, UserOnRecord
 from autopush.store import UserRecord
 from autopush.store.users import SIMPLEPUSH
 from autopush.webpush.errors import PushError
@@ -29,7 +29,7 @@ class Endpoint:
 
     def __init__(self, harness: Harness, *, store_first: bool = True) -> None:
         self.woken: list[UserRecord] = []
-        self.router = WebPushRouter(
+        self.router = UserAgentRouter(
             harness.store,
             harness.registry,
             harness.nodes,

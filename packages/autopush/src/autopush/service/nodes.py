@@ -25,7 +25,7 @@ from autopush.protocol.rules import Rules
 from autopush.routing.bridged import Bridges
 from autopush.routing.connected import Registry
 from autopush.routing.nodes import Nodes
-from autopush.routing.webpush import WebPushRouter
+from autopush.routing.user_agents import UserAgentRouter
 from autopush.service.listeners import Sockets
 from autopush.settings import Settings
 from autopush.store import PushStore
@@ -158,7 +158,7 @@ class EndpointService:
             max_under_way=max(1, settings.max_requests // 2),
         )
         self._waker = load_waker(settings)
-        router = WebPushRouter(
+        router = UserAgentRouter(
             shared.store,
             shared.registry,
             shared.nodes,

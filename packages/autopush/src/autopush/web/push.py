@@ -17,7 +17,7 @@ from autopush.net.http_messages import HeaderBlock, Request, Response
 from autopush.protocol.effects import Row
 from autopush.routing.bridged import BridgedUser, Bridges
 from autopush.routing.router import RouterResponse
-from autopush.routing.webpush import WebPushRouter
+from autopush.routing.user_agents import UserAgentRouter
 from autopush.store import PushStore
 from autopush.webpush.endpoint_token import EndpointTokens
 from autopush.webpush.errors import Errno, Header, PushError
@@ -42,7 +42,7 @@ class PushHandler:
         *,
         tokens: EndpointTokens,
         verifier: Verifier,
-        router: WebPushRouter,
+        router: UserAgentRouter,
         bridges: Bridges,
         ring: KeyRing,
         ids: IdFactory,

@@ -10,7 +10,7 @@ from urllib.parse import parse_qsl
 from autopush import responses
 from autopush.clock import Clock
 from autopush.net.http_messages import HeaderBlock, Request, Response
-from autopush.routing.webpush import DeliveryResult, WebPushRouter
+from autopush.routing.user_agents import DeliveryResult, UserAgentRouter
 from autopush.webpush.endpoint_token import Endpoint, EndpointTokens
 from autopush.webpush.errors import Errno, PushError
 from autopush.webpush.version_update import MAX_VERSION, VersionUpdate
@@ -26,7 +26,7 @@ class SimplePushHandler:
         self,
         *,
         tokens: EndpointTokens,
-        router: WebPushRouter,
+        router: UserAgentRouter,
         clock: Clock,
         max_data: int,
         block: HeaderBlock,

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from autopush.routing.webpush import DeliveryResult
+from autopush.routing.user_agents import DeliveryResult
 from autopush.store.tables import message_table
 from autopush.webpush.errors import PushError
 from keytables import KeytablesError, Throttled, Unavailable

@@ -7,7 +7,7 @@
                                  node reads storage
 
 Messages of Web Push and versions of SimplePush take the same way; what differs is the table that
-stores them. A version has no TTL: what is said of messages with one holds for it.
+stores them. A version does not expire, so it counts as a message with a TTL.
 
 Rule: with `store-first` a message is committed before it is answered, in any case; with `bypass`
 only a message that no session takes is stored. A TTL of 0 never touches storage. The second read of
@@ -61,7 +61,7 @@ Recipient = ConnectedUser | UserOnRecord
 Wake = Callable[[UserRecord], None]
 
 
-class WebPushRouter:
+class UserAgentRouter:
     """Finds recipients and routes messages to them.
 
     `wake` is called with the record of a user that could not be reached and has wake data.

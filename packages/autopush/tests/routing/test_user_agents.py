@@ -5,7 +5,7 @@ import pytest
 from autopush.protocol.effects import Row
 from autopush.routing.bridged import BridgedUser, Bridges
 from autopush.routing.nodes import NodeAnswer
-from autopush.routing.webpush import DeliveryResult, UserOnRecord, WebPushRouter
+from autopush.routing.user_agents import DeliveryResult, UserAgentRouter, UserOnRecord
 from autopush.webpush.errors import PushError
 from autopush.webpush.notification import Notification
 from keytables import Throttled
@@ -17,9 +17,9 @@ THIRD_NODE = "http://three:8081"
 BOTH = pytest.mark.parametrize("store_first", [True, False], ids=["store-first", "bypass"])
 
 
-def router(harness: Harness, *, store_first: bool = True) -> WebPushRouter:
+def router(harness: Harness, *, store_first: bool = True) -> UserAgentRouter:
     bridges = Bridges({}, harness.store)
-    return WebPushRouter(
+    return UserAgentRouter(
         harness.store, harness.registry, harness.nodes, bridges, store_first=store_first
     )
 
