@@ -1,5 +1,7 @@
 """Connections of SimplePush: their records, versions that are sent, acked and saved, node calls."""
 
+import asyncio
+
 import pytest
 
 from autopush.connection.handlers import NodeApi
@@ -117,6 +119,40 @@ async def test_a_hello_of_the_other_protocol_drops_the_record_and_all_of_the_use
     await harness.run_until_idle()
     record = await harness.record(agent.uaid)
     assert record.router_type == (WEBPUSH if use_webpush else SIMPLEPUSH)
+
+
+@pytest.mark.parametrize("use_webpush", [True, False])
+async def test_with_the_record_the_connection_of_the_other_protocol_ends(
+    harness: Harness, use_webpush: bool
+) -> None:
+    agent = await harness.subscribed(use_webpush=not use_webpush)
+    assert (await harness.identified(agent.uaid, use_webpush=use_webpush)).uaid != agent.uaid
+    assert agent.close_code() == 1000
+    elsewhere = await harness.subscribed(use_webpush=not use_webpush)
+    elsewhere.disconnect()
+    record = await harness.record(elsewhere.uaid)
+    await harness.store.users.connect(record, OTHER_NODE, record.connected_at + 1)
+    await harness.identified(elsewhere.uaid, use_webpush=use_webpush)
+    ended = ("end", OTHER_NODE, elsewhere.uaid, record.connected_at + 1)
+    assert harness.nodes.calls == [ended]
+
+
+async def test_a_version_that_comes_while_the_hello_is_carried_out_is_read_afterwards(
+    harness: Harness,
+) -> None:
+    await known_user(harness)
+    answers: list[Response] = []
+
+    async def push_now() -> None:
+        await harness.store.versions.store(update(3))
+        answers.append(await push(harness, update(3)))
+
+    harness.engine.before("update router", lambda: pushes.append(asyncio.ensure_future(push_now())))
+    pushes: list[asyncio.Future[None]] = []
+    agent = await harness.hello(UAID, **OLD)
+    await harness.run_until_idle()
+    assert [answer.status for answer in answers] == [503]
+    assert versions(agent) == [3]
 
 
 @pytest.mark.parametrize("use_webpush", [True, False])

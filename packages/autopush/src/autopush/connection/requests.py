@@ -84,6 +84,7 @@ class StoreRequests:
         """
         uaid, superseded = request.uaid, list[UserRecord]()
         table = self._store.versions if request.is_simplepush else self._store.current
+        user.messages = table
         for _ in range(CONNECT_ATTEMPTS):
             known = await self._find_user(uaid, table.router_type) if uaid else None
             if known is None:
@@ -107,7 +108,7 @@ class StoreRequests:
         self, uaid: str, router_type: str
     ) -> tuple[UserRecord, UserMessages] | None:
         """The record and message table of a user. One that has no table is dropped, and one that
-        connected as the other router type before.
+        connected as the other router type before: its connection ends too.
         """
         record = await self._store.users.get(uaid)
         if record is None or record.router_type not in CONNECTING:
@@ -116,7 +117,11 @@ class StoreRequests:
             messages = await self._store.messages_of(record)
             if messages is not None:
                 return record, messages
-        await self._store.drop_user(record)
+        if await self._store.drop_user(record) and record.router_type != router_type:
+            previous = self._registry.find(uaid)
+            if previous is not None:
+                previous.disconnect(NORMAL_CLOSURE)
+            await self._end_duplicates([record])
         return None
 
     def _new_user(self, user: ConnectedUser, table: UserMessages) -> Identified:
