@@ -171,7 +171,7 @@ def test_help_has_every_option_of_the_command_with_its_default_and_variables(
         about = f"{option.help}[default:{option.default_shown}][env:{variables}]"
         has_it = about.replace(" ", "") in text.replace(" ", "")
         assert has_it == (command in option.commands), option.name
-        assert option.group in text
+        assert not has_it or option.group in text
 
 
 @pytest.mark.parametrize("words", [[], ["--port", "7"], ["-p7", "--debug"]])
