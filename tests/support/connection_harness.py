@@ -130,7 +130,9 @@ class UserAgent:
     def hello(self, uaid: str | None = None, **members: object) -> None:
         """Say hello, as a user agent of Web Push unless `members` say otherwise."""
         message: dict[str, object] = {"messageType": "hello", "use_webpush": True, "uaid": uaid}
-        self.send_json(**{name: value for name, value in (message | members).items() if value})
+        self.send_json(
+            **{name: value for name, value in (message | members).items() if value is not None}
+        )
 
     def register(self, channel: str = CHANNEL) -> None:
         self.send_json(messageType="register", channelID=channel)

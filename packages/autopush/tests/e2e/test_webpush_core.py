@@ -80,6 +80,22 @@ async def test_a_push_outside_wpush_is_404_in_json(
     assert answer.document["code"] == 404
 
 
+async def test_a_client_that_never_says_use_webpush_gets_messages_as_kdes_distributor_does(
+    open_connection: Connect, sender: ApplicationServer
+) -> None:
+    agent = await open_connection()
+    await agent.send(messageType="hello")
+    hello = await agent.reply()
+    _, endpoint = await agent.register()
+    await sender.push(endpoint, BYTES)
+    assert (await agent.notification())["data"]
+    await agent.close()
+    again = await open_connection()
+    await again.send(messageType="hello", uaid=hello["uaid"])
+    assert (await again.reply())["uaid"] == hello["uaid"]
+    assert (await again.notification())["data"]
+
+
 @pytest.mark.parametrize("online", [True, False])
 async def test_a_push_is_201_with_location_ttl_and_message_id(
     running: Service, connect: Connect, sender: ApplicationServer, online: bool

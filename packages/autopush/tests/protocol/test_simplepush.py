@@ -53,7 +53,8 @@ def ack(*versions: object, channel: object = CHANNEL) -> bytes:
 
 def hello(rules: Rules | None = None, **members: object) -> tuple[Session, Sequence[Effect]]:
     session = Session(rules or Rules(), connected_at=1)
-    return session, session.receive(frame(messageType="hello", uaid=UAID, **members), NOW)
+    message = frame(messageType="hello", uaid=UAID, channelIDs=[], **members)
+    return session, session.receive(message, NOW)
 
 
 def identified(rules: Rules | None = None, *, new: bool = True, **members: object) -> Session:
@@ -76,17 +77,33 @@ def accept(session: Session, *numbers: int) -> None:
 # ── hello ───────────────────────────────────────────────────────────────────────────────────────
 
 
-@pytest.mark.parametrize("value", [False, None, 0, ""])
+@pytest.mark.parametrize("value", [False, 0, ""])
 def test_a_hello_with_a_false_use_webpush_is_one_of_simplepush(value: object) -> None:
-    session, effects = hello(use_webpush=value)
+    session = Session(Rules(), 5)
+    effects = session.receive(frame(messageType="hello", uaid=UAID, use_webpush=value), NOW)
     assert effects == [Identify(UAID, is_simplepush=True)]
     assert session.simplepush is not None
 
 
-def test_a_hello_without_use_webpush_is_one_of_simplepush() -> None:
-    session, effects = hello()
+@pytest.mark.parametrize("channels", [[], [CHANNEL], "anything"])
+def test_a_hello_that_lists_channels_and_has_no_use_webpush_is_one_of_simplepush(
+    channels: object,
+) -> None:
+    session = Session(Rules(), 5)
+    effects = session.receive(frame(messageType="hello", uaid=UAID, channelIDs=channels), NOW)
     assert effects == [Identify(UAID, is_simplepush=True)]
     assert session.simplepush is not None
+
+
+@pytest.mark.parametrize("members", [{}, {"use_webpush": None}, {"channelIDs": None}])
+@pytest.mark.parametrize("rules", [Rules(), Rules(simplepush=False)])
+def test_a_hello_with_neither_use_webpush_nor_channels_is_web_push_as_kde_sends_it(
+    rules: Rules, members: dict[str, object]
+) -> None:
+    session = Session(rules, 5)
+    effects = session.receive(frame(messageType="hello", uaid=UAID, **members), NOW)
+    assert effects == [Identify(UAID)]
+    assert session.simplepush is None
 
 
 @pytest.mark.parametrize("value", [True, 1, "yes"])

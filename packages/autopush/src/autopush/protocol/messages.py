@@ -38,6 +38,7 @@ class ClientMessage(msgspec.Struct, frozen=True, rename="camel"):
     message_type: object = None
     uaid: object = None
     use_webpush: object = msgspec.field(name="use_webpush", default=None)
+    channel_ids: object = msgspec.field(name="channelIDs", default=None)
     broadcasts: object = None
     wakeup_host: object = msgspec.field(name="wakeup_host", default=None)
     mobilenetwork: object = None

@@ -144,7 +144,7 @@ class Session:
         return self.close(UNSUPPORTED_DATA, "text frames only")
 
     def _hello(self, message: ClientMessage, now: float) -> Sequence[Effect]:
-        is_simplepush = not message.use_webpush
+        is_simplepush = simplepush.is_spoken(message)
         if self.state is State.ACTIVE and self.uaid is not None:
             is_simplepush = self.simplepush is not None
             return [Send(messages.duplicate_hello(self.uaid, is_simplepush=is_simplepush))]

@@ -12,6 +12,7 @@ from typing import Final
 from msgspec import Struct
 
 from autopush.protocol.drain import Unacked
+from autopush.protocol.messages import ClientMessage
 from autopush.webpush.identifiers import is_channel_id
 from autopush.webpush.notification import Notification
 from autopush.webpush.version_update import number_of
@@ -46,6 +47,17 @@ class AnyChannel(tuple[str, ...]):
 
 
 ANY_CHANNEL: Final = AnyChannel()
+
+
+def is_spoken(hello: ClientMessage) -> bool:
+    """Whether a user agent that says hello so takes versions.
+
+    One that says nothing of `use_webpush` does if it lists its channels, as the protocol of
+    SimplePush demands. Others of today leave out both, and take messages: KDE's for example.
+    """
+    if hello.use_webpush is None:
+        return hello.channel_ids is not None
+    return not hello.use_webpush
 
 
 def read_wake_data(wakeup_host: object, mobilenetwork: object) -> WakeData | None:
