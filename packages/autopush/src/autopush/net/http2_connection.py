@@ -280,6 +280,8 @@ class Http2Connection(asyncio.Protocol):
             case h2.events.RemoteSettingsChanged():
                 if not self.ready.done():
                     self.ready.set_result(None)
+                    self._used_at = self._loop.time()
+                    self._set_timer()
                 self._send_bodies()
                 self._pool.room_changed(self)
             case h2.events.WindowUpdated():
@@ -358,6 +360,10 @@ class Http2Connection(asyncio.Protocol):
             self._h2.ping(bytes(8))
             self._set_timer()
 
+    @property
+    def _is_idle(self) -> bool:
+        return self.ready.done() and not self._streams
+
     def _set_timer(self) -> None:
         if self._timer is not None:
             self._timer.cancel()
@@ -365,7 +371,7 @@ class Http2Connection(asyncio.Protocol):
             due = self._ping_sent_at + self._ping_timeout
         else:
             due = self._received_at + self._ping_interval
-            if not self._streams:
+            if self._is_idle:
                 due = min(due, self._used_at + self._idle_timeout)
         self._timer = self._loop.call_at(due, self._on_timer)
 
@@ -375,7 +381,7 @@ class Http2Connection(asyncio.Protocol):
             if now >= self._ping_sent_at + self._ping_timeout:
                 self.abort("the server does not answer")
                 return
-        elif not self._streams and now >= self._used_at + self._idle_timeout:
+        elif self._is_idle and now >= self._used_at + self._idle_timeout:
             self._drain()
             return
         elif now >= self._received_at + self._ping_interval:
