@@ -24,6 +24,7 @@ from urllib.parse import parse_qs
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import padding, rsa
+from h2.errors import ErrorCodes
 
 from support.certificates import tls_pair
 from support.http2_server import ProviderExchange, ProviderServer, ServerProcess, run
@@ -101,6 +102,16 @@ async def reset(exchange: ProviderExchange) -> None:
     await exchange.reset_stream()
 
 
+async def refused(exchange: ProviderExchange) -> None:
+    """Certainly not processed."""
+    await exchange.reset_stream(ErrorCodes.REFUSED_STREAM)
+
+
+async def gone_away(exchange: ProviderExchange) -> None:
+    """Certainly not processed, and the connection takes no more."""
+    await exchange.go_away()
+
+
 async def silent(exchange: ProviderExchange) -> None:
     """Never answers; the client has to give up."""
 
@@ -153,6 +164,8 @@ ANSWERS: Final[Mapping[str, Answer]] = {
     "HALF": half,
     "STALLED": stalled,
     "RESET": reset,
+    "REFUSED": refused,
+    "GONE_AWAY": gone_away,
     "SILENT": silent,
 }
 
@@ -185,10 +198,6 @@ class FakeGoogle:
         """Answer requests for that device's token, or of the token endpoint, in this order; the
         empty name is success."""
         self._scripts[target] = deque(answers)
-        return {}
-
-    def do_offer(self, has_http2: bool) -> Document:
-        self.server.offer(has_http2=has_http2)
         return {}
 
     def do_set(self, lifetime: int | None = None, ahead: float | None = None) -> Document:

@@ -14,7 +14,6 @@ import pytest
 
 from autopush.bridges import fcm
 from autopush.bridges.discovery import load_routers
-from autopush.bridges.provider import Provider
 from autopush.routing.bridged import BridgedUser, Bridges
 from autopush.routing.router import Router, RouterError, RouterResponse
 from autopush.settings import Settings, StartupError
@@ -51,7 +50,6 @@ def google(process: FakeGoogleProcess, monkeypatch: pytest.MonkeyPatch) -> FakeG
     """The process, as it is at its start."""
     monkeypatch.setenv("SSL_CERT_FILE", str(process.certificate))
     process.ask(do="script", target=TOKEN_ENDPOINT, answers=[])
-    process.ask(do="offer", has_http2=True)
     process.requests()
     return process
 
@@ -332,19 +330,6 @@ async def test_many_pushes_at_once_share_one_access_token_and_one_http2_connecti
     }
 
 
-@pytest.mark.parametrize("answer", ["NOTHING", "HALF", "GARBAGE", "HTML_502"])
-async def test_a_proxy_that_speaks_http_1_1_only_is_used_likewise(
-    google: FakeGoogleProcess, sender: Sender, answer: str
-) -> None:
-    google.ask(do="offer", has_http2=False)
-    assert (await sender.push()).status_code == 201
-    error = await sender.refusal(f"{answer}.device")
-    assert (error.status, error.errno) == (502, 902)
-    responses = await asyncio.gather(*(sender.push(f"device-{n:04}") for n in range(40)))
-    assert {response.status_code for response in responses} == {201}
-    assert {each["version"] for each in google.requests()} == {"1.1"}
-
-
 async def test_the_application_of_a_record_of_1_33_is_its_sender_id(
     google: FakeGoogleProcess, sender: Sender
 ) -> None:
@@ -463,15 +448,14 @@ async def test_an_overloaded_fcm_says_when_to_try_again(
 
 @pytest.mark.parametrize("answer", ["SILENT", "STALLED"])
 async def test_an_fcm_that_takes_too_long_is_a_timeout(
-    make_router: MakeRouter, settings: Settings, monkeypatch: pytest.MonkeyPatch, answer: str
+    harness: Harness, sender: Sender, answer: str
 ) -> None:
-    monkeypatch.setattr(
-        "autopush.bridges.fcm.Provider", lambda **given: Provider(**{**given, "timeout": 0.3})
-    )
-    sender = Sender(make_router(settings))
     await sender.push()
-    error = await sender.refusal(f"{answer}.device")
-    assert (error.status, error.errno, error.is_outage) == (502, 903, True)
+    sender.router.timeout = 0.3
+    error = await push_to_record(harness, sender.router, f"{answer}.device")
+    assert error is not None
+    assert (error.status, error.errno) == (502, 903)
+    assert (await sender.push()).status_code == 201
 
 
 async def test_an_fcm_that_cannot_be_reached_is_an_outage(
@@ -482,23 +466,48 @@ async def test_an_fcm_that_cannot_be_reached_is_an_outage(
     assert (error.status, error.errno, error.is_outage) == (502, 902, True)
 
 
-async def test_a_push_whose_connection_was_closed_is_sent_again_on_a_new_one(
-    google: FakeGoogleProcess, sender: Sender
+@pytest.mark.parametrize("answer", ["REFUSED", "GONE_AWAY"])
+async def test_a_push_that_was_certainly_not_processed_is_sent_again_once(
+    google: FakeGoogleProcess, sender: Sender, answer: str
 ) -> None:
-    google.ask(do="script", target=DEVICE, answers=["NOTHING", "", "RESET", ""])
+    google.ask(do="script", target=DEVICE, answers=[answer, "", answer, answer])
     assert (await sender.push()).status_code == 201
-    assert (await sender.push()).status_code == 201
-    sends = google.requests(":send")
-    assert len(sends) == 4
-    assert sends[0]["connection"] != sends[1]["connection"]
+    error = await sender.refusal()
+    assert (error.status, error.errno) == (502, 902)
+    assert len(google.requests(":send")) == 4
 
 
-@pytest.mark.parametrize(("answer", "times"), [("NOTHING", 2), ("HALF", 1), ("HTML_502", 1)])
-async def test_a_push_is_sent_again_once_and_only_while_there_is_no_response(
-    google: FakeGoogleProcess, sender: Sender, answer: str, times: int
+@pytest.mark.parametrize("answer", ["NOTHING", "HALF", "RESET", "HTML_502"])
+async def test_a_push_that_may_have_been_processed_is_sent_once(
+    google: FakeGoogleProcess, sender: Sender, answer: str
 ) -> None:
     await sender.refusal(f"{answer}.device")
-    assert len(google.requests(":send")) == times
+    assert len(google.requests(":send")) == 1
+    assert (await sender.push()).status_code == 201
+
+
+async def test_a_push_that_finds_no_room_on_any_connection_is_refused(
+    google: FakeGoogleProcess,
+    make_router: MakeRouter,
+    settings: Settings,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(fcm, "MAX_CONNECTIONS", 1)
+    sender = Sender(make_router(settings))
+    await sender.push()
+    google.requests()
+    silent = [asyncio.ensure_future(sender.push("SILENT.device")) for _ in range(100)]
+    received = 0
+    while received < len(silent):
+        received += len(await asyncio.to_thread(google.requests, ":send"))
+    error = await sender.refusal()
+    assert (error.status, error.errno) == (503, 201)
+    assert error.headers == (("Retry-After", "5"),)
+    assert not error.is_outage
+    for push in silent:
+        push.cancel()
+    await asyncio.gather(*silent, return_exceptions=True)
+    assert (await sender.push()).status_code == 201
 
 
 async def test_a_certificate_that_is_not_trusted_is_an_outage(
@@ -733,6 +742,11 @@ async def test_the_project_is_that_of_the_key_where_none_is_named(
     await Sender(make_router(replace(settings, fcm_creds=creds))).push()
     [request] = google.requests(":send")
     assert request["path"] == "/v1/projects/app-1-project/messages:send"
+
+
+def test_http_v1_does_not_start_without_https(settings: Settings, clock: ManualClock) -> None:
+    with pytest.raises(StartupError, match="fcm_endpoint: HTTP v1 needs"):
+        fcm.create(replace(settings, fcm_endpoint="http://127.0.0.1:1"), clock)
 
 
 def test_http_v1_does_not_start_without_a_service_account(clock: ManualClock) -> None:

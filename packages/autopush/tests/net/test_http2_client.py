@@ -354,7 +354,7 @@ async def test_a_connection_without_requests_is_closed_after_a_while(
     server: ApnsServer, certificate: Path
 ) -> None:
     async with (
-        open_connection(server.port, certificate, idle_timeout=0.02) as connection,
+        open_connection(server.port, certificate, idle_timeout=0.5) as connection,
         asyncio.timeout(10),
     ):
         await connection.lost
@@ -458,14 +458,27 @@ class InMemory:
             self.connection.data_received(data)
         return [event.stream_id for event in events if isinstance(event, RequestReceived)]
 
-    def request(self, body: bytes = b"{}") -> asyncio.Task[Http2Response]:
-        headers = [(":method", "POST"), (":scheme", "https"), (":authority", "x"), (":path", "/")]
-        return asyncio.create_task(self.connection.request(headers, body))
+    def request(self, body: bytes = b"{}", **headers: str) -> asyncio.Task[Http2Response]:
+        pseudo = [(":method", "POST"), (":scheme", "https"), (":authority", "x"), (":path", "/")]
+        return asyncio.create_task(self.connection.request([*pseudo, *headers.items()], body))
 
     def respond(self, streams: list[int]) -> bytes:
         for stream in streams:
             self.server.send_headers(stream, [(":status", "200")], end_stream=True)
         return self.server.data_to_send()
+
+
+async def test_an_access_token_is_encoded_once_for_a_connection() -> None:
+    pair = InMemory()
+    sizes = []
+    for _ in range(2):
+        request = pair.request(authorization="Bearer " + "aB3_-xYz" * 125)
+        await asyncio.sleep(0)
+        sizes.append(len(pair.transport.written))
+        pair.connection.data_received(pair.respond(pair.exchange()))
+        assert (await request).status == 200
+    assert sizes[0] > 800
+    assert sizes[1] < 100
 
 
 async def test_many_responses_in_one_read_are_processed_in_slices_and_in_order(

@@ -19,12 +19,11 @@ from urllib.parse import quote
 
 import orjson
 
-from autopush.bridges.apns_credentials import ReleaseChannel, release_channels
+from autopush.bridges.apns_credentials import ProviderToken, ReleaseChannel, release_channels
+from autopush.bridges.http2_provider import BUSY_RETRY, Http2Provider
 from autopush.bridges.payload import MAX_TTL, check_size, check_token, device_token, message_data
-from autopush.bridges.provider import retry_after
+from autopush.bridges.provider import Reply, retry_after
 from autopush.clock import Clock
-from autopush.net.http2_connection import Http2Error, Http2Response
-from autopush.net.http2_pool import Http2Pool, PoolBusyError
 from autopush.routing.router import Router, RouterData, RouterError, RouterResponse
 from autopush.settings import Settings
 from autopush.store.users import UserRecord
@@ -38,7 +37,6 @@ MAX_PAYLOAD: Final = 4096
 MAX_DEPTH: Final = 16
 """Objects and arrays within each other in `aps`."""
 TIMEOUT: Final = 20.0
-BUSY_RETRY: Final = 5
 MAX_TOKEN: Final = 400
 """Characters. Apple's have up to 200; a path too long for Apple would end a shared connection."""
 
@@ -124,13 +122,14 @@ class ApnsRouter(Router):
     def __init__(self, channels: Mapping[str, ReleaseChannel], clock: Clock) -> None:
         self._channels = channels
         self._clock = clock
-        self._pools = {
-            name: Http2Pool(
-                channel.host,
-                channel.port,
+        self._providers = {
+            name: Http2Provider(
+                "APNS",
+                channel.url,
                 channel.context,
                 max_connections=channel.max_connections,
                 max_retry=channel.max_retry,
+                idempotent=True,
             )
             for name, channel in channels.items()
         }
@@ -170,23 +169,16 @@ class ApnsRouter(Router):
         body = orjson.dumps(payload)
         check_size(len(body), MAX_PAYLOAD)
         ttl = min(notification.ttl, MAX_TTL)
-        headers = {
-            ":method": "POST",
-            ":scheme": "https",
-            ":authority": channel.authority,
-            # Whoever registers chooses the token: it must not end the path.
-            ":path": f"{channel.path}/3/device/{quote(token, safe='')}",
-            "content-type": "application/json",
-            "content-length": str(len(body)),
-            **self._notification_headers(notification, aps, ttl, channel.topic),
-        }
-        response = await self._send(name, channel, headers, body)
-        if response.status != 200:
-            raise self._refusal(name, response, record)
+        # Whoever registers chooses the token: it must not end the path.
+        path = f"/3/device/{quote(token, safe='')}"
+        headers = self._notification_headers(notification, aps, ttl, channel.topic)
+        reply = await self._send(name, channel.token, path, headers, body)
+        if reply.status != 200:
+            raise self._refusal(name, reply, record)
         return RouterResponse(headers=(("TTL", str(ttl)),))
 
     async def close(self) -> None:
-        await asyncio.gather(*(pool.close() for pool in self._pools.values()))
+        await asyncio.gather(*(each.close() for each in self._providers.values()))
 
     def _notification_headers(
         self, notification: Notification, aps: Mapping[str, object], ttl: int, topic: str
@@ -209,38 +201,31 @@ class ApnsRouter(Router):
         return headers
 
     async def _send(
-        self, name: str, channel: ReleaseChannel, headers: Mapping[str, str], body: bytes
-    ) -> Http2Response:
-        if channel.token is None:
-            return await self._request(name, headers, body)
-        token = channel.token.current()
-        response = await self._request(name, {**headers, "authorization": f"bearer {token}"}, body)
-        if response.status == 403 and _document(response).get("reason") == "ExpiredProviderToken":
-            other = channel.token.replacement(token)
+        self,
+        name: str,
+        tokens: ProviderToken | None,
+        path: str,
+        headers: Mapping[str, str],
+        body: bytes,
+    ) -> Reply:
+        post = self._providers[name].post
+        if tokens is None:
+            return await post(path, headers=headers, body=body, application=name)
+        token = tokens.current()
+        sent = {**headers, "authorization": f"bearer {token}"}
+        reply = await post(path, headers=sent, body=body, application=name)
+        if reply.status == 403 and reply.document.get("reason") == "ExpiredProviderToken":
+            other = tokens.replacement(token)
             if other is not None:
-                authorized = {**headers, "authorization": f"bearer {other}"}
-                return await self._request(name, authorized, body)
-        return response
+                sent = {**headers, "authorization": f"bearer {other}"}
+                return await post(path, headers=sent, body=body, application=name)
+        return reply
 
-    async def _request(self, name: str, headers: Mapping[str, str], body: bytes) -> Http2Response:
-        try:
-            return await self._pools[name].request([*headers.items()], body, idempotent=True)
-        except PoolBusyError:
-            raise RouterError.retry_after(BUSY_RETRY, "APNS busy, please retry") from None
-        except Http2Error as error:
-            _log.warning("No response of APNs", application=name, reason=str(error))
-            raise RouterError(
-                Errno.BRIDGE_UNREACHABLE,
-                "The bridge of this device cannot be reached",
-                is_outage=True,
-            ) from None
-
-    def _refusal(self, name: str, response: Http2Response, record: UserRecord) -> RouterError:
-        document = _document(response)
-        reason = document.get("reason")
+    def _refusal(self, name: str, reply: Reply, record: UserRecord) -> RouterError:
+        reason = reply.document.get("reason")
         if not isinstance(reason, str) or reason not in _KNOWN:
             reason = ""
-        status = response.status
+        status = reply.status
         if reason not in EXPECTED:
             _log.warning(
                 "APNs did not take a message",
@@ -249,7 +234,7 @@ class ApnsRouter(Router):
                 reason=reason or "not documented",
             )
         if status == 410 or reason in GONE:
-            since = document.get("timestamp")
+            since = reply.document.get("timestamp")
             if isinstance(since, int) and record.connected_at > since:
                 return RouterError.retry_after(BUSY_RETRY, "The device has registered again")
             return RouterError.unregistered()
@@ -262,7 +247,7 @@ class ApnsRouter(Router):
                 is_outage=True,
             )
         if status in (429, 500, 503) or reason in OVERLOADED:
-            seconds = retry_after(response.headers, self._clock())
+            seconds = retry_after(reply.headers, self._clock())
             return RouterError(
                 Errno.BACK_OFF,
                 "The bridge of this device wants fewer messages",
@@ -276,15 +261,6 @@ class ApnsRouter(Router):
             # Not with 4xx: a token that somebody made up can cause those.
             is_outage=not 400 <= status < 500,
         )
-
-
-def _document(response: Http2Response) -> Mapping[str, object]:
-    """The JSON object of a response, empty if it is something else."""
-    try:
-        document = orjson.loads(response.body)
-    except orjson.JSONDecodeError:
-        return {}
-    return document if isinstance(document, dict) else {}
 
 
 def _parsed_aps(value: object) -> Mapping[str, object] | None:

@@ -18,7 +18,6 @@ import ssl
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
-from urllib.parse import urlsplit
 
 from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives.asymmetric.ec import SECP256R1, EllipticCurvePrivateKey
@@ -26,9 +25,10 @@ from cryptography.hazmat.primitives.serialization import load_pem_private_key
 from cryptography.x509 import load_pem_x509_certificates
 from msgspec import Struct
 
+from autopush.bridges.http2_provider import tls_context
 from autopush.clock import Clock
 from autopush.settings import StartupError
-from autopush.settings.value_types import url, url_host
+from autopush.settings.value_types import join_url, url
 from autopush.webpush import jwt
 
 HOST: Final = "api.push.apple.com"
@@ -93,23 +93,16 @@ class ProviderToken:
 
 
 class ReleaseChannel(Struct, frozen=True, kw_only=True):
-    """One release channel. `token` is None where a client certificate is used; `path`: before
-    Apple's own paths.
+    """One release channel. `token` is None where a client certificate is used; `url`: what Apple's
+    paths follow.
     """
 
     topic: str
-    host: str
-    port: int
-    path: str
+    url: str
     context: ssl.SSLContext
     token: ProviderToken | None
     max_connections: int
     max_retry: int
-
-    @property
-    def authority(self) -> str:
-        """The server, as requests name it."""
-        return url_host(self.host) if self.port == 443 else f"{url_host(self.host)}:{self.port}"
 
 
 def release_channels(
@@ -142,35 +135,29 @@ class _Reader:
                 raise StartupError(f"apns_creds: {self._channel}: unknown member: {shown}")
             # bool is a kind of int, so not isinstance.
             self._check(name, type(value) is _MEMBERS[name][0] and value != "")
-        context = ssl.create_default_context()
-        context.minimum_version = ssl.TLSVersion.TLSv1_2
-        context.set_alpn_protocols(["h2"])
+        context = tls_context()
         token = None
         if "key_id" in self._members or "team_id" in self._members:
             token = self._token(clock)
         else:
             self._load_certificate(context)
-        host, port, path = self._server()
         return ReleaseChannel(
             topic=self._text("topic", _TOPIC, f"com.mozilla.org.{self._channel}"),
-            host=host,
-            port=port,
-            path=path,
+            url=self._url(),
             context=context,
             token=token,
             max_connections=self._number("max_connections", 20, range(1, 1001)),
             max_retry=self._number("max_retry", 2, range(11)),
         )
 
-    def _server(self) -> tuple[str, int, str]:
+    def _url(self) -> str:
         port = self._number("port", PORTS[0], PORTS)
         if "endpoint" not in self._members:
-            return (SANDBOX_HOST if self._members.get("sandbox") else HOST), port, ""
+            return join_url("https", SANDBOX_HOST if self._members.get("sandbox") else HOST, port)
         try:
-            parts = urlsplit(str(url("https").parse(str(self._members["endpoint"]))))
+            return str(url("https").parse(str(self._members["endpoint"])))
         except ValueError:
             raise self._error("endpoint", f"expected {_MEMBERS['endpoint'][1]}") from None
-        return parts.hostname or "", parts.port or PORTS[0], parts.path
 
     def _token(self, clock: Clock) -> ProviderToken:
         for name in ("key", "key_id", "team_id"):

@@ -15,10 +15,12 @@ answers, and what becomes of it; `errorCode` in `error.details`, else `error.sta
     INVALID_ARGUMENT otherwise, 4xx      502/999: not a fault of the device or of FCM
     INTERNAL, 5xx, 3xx, what is no JSON  502/902
     no connection, no whole answer       502/902, and 502/903 when it takes too long
+    no room on any connection            503/201
 
 Rule: a user is dropped only where FCM itself says in its own form that the device is gone. A 404
 page of something else, as behind a wrong `fcm_endpoint`, drops no one; neither does a sender id
-that does not match, since a wrong project in the settings looks the same for every user.
+that does not match, since a wrong project in the settings looks the same for every user. A
+message is sent again only if FCM has certainly not processed it: the device would get it twice.
 
 Source: firebase.google.com/docs/reference/fcm/rest/v1, the pages "Method: projects.messages.send"
 and "ErrorCode".
@@ -33,6 +35,7 @@ from msgspec import Struct
 
 from autopush.bridges.access_token import TokenCache
 from autopush.bridges.fcm_legacy import legacy_router
+from autopush.bridges.http2_provider import Http2Provider, tls_context
 from autopush.bridges.payload import (
     bridge_ttl,
     check_size,
@@ -54,6 +57,11 @@ from keytables import Value
 SCOPE: Final = "https://www.googleapis.com/auth/firebase.messaging"
 MAX_DATA: Final = 4096
 """Bytes of the JSON of `data`."""
+MAX_CONNECTIONS: Final = 10
+"""Of all applications together. Another one is opened only when all are at FCM's limit, which is
+about 100 messages at the same time.
+"""
+MAX_RETRY: Final = 1
 
 _PRIORITIES: Final = {"very-low": "NORMAL", "low": "NORMAL", "high": "HIGH"}
 _KNOWN: Final = frozenset(
@@ -71,9 +79,9 @@ _log = logs.get(__name__)
 
 
 class FcmApplication(Struct, frozen=True):
-    """An application and where its messages are sent."""
+    """An application, and the path that its messages are sent to."""
 
-    url: str
+    path: str
     tokens: TokenCache
 
 
@@ -85,7 +93,7 @@ class FcmRouter(Router):
     def __init__(
         self,
         applications: Mapping[str, FcmApplication],
-        messages: Provider,
+        messages: Http2Provider,
         oauth: Provider,
         clock: Clock,
         *,
@@ -146,24 +154,26 @@ class FcmRouter(Router):
         message: dict[str, object] = {"message": {"token": token, "android": android}}
         if self._dry_run:
             message["validate_only"] = True
-        reply = await self._send(application, message)
+        reply = await self._send(app_id, application, orjson.dumps(message))
         if reply.status == 200 and isinstance(reply.document.get("name"), str):
             return RouterResponse(headers=(("TTL", str(ttl)),))
         raise self._refusal(app_id, reply)
 
-    async def _send(self, application: FcmApplication, message: dict[str, object]) -> Reply:
+    async def _send(self, app_id: str, application: FcmApplication, body: bytes) -> Reply:
         token = await application.tokens.get()
-        reply = await self._post(application, token, message)
+        reply = await self._post(app_id, application, token, body)
         if reply.status == 401 and _reason(reply) != "THIRD_PARTY_AUTH_ERROR":
             token = await application.tokens.get(refused=token)
-            reply = await self._post(application, token, message)
+            reply = await self._post(app_id, application, token, body)
         return reply
 
     async def _post(
-        self, application: FcmApplication, token: str, message: dict[str, object]
+        self, app_id: str, application: FcmApplication, token: str, body: bytes
     ) -> Reply:
-        headers = {"Authorization": f"Bearer {token}"}
-        return await self._messages.post(application.url, headers=headers, json=message)
+        headers = {"authorization": f"Bearer {token}"}
+        return await self._messages.post(
+            application.path, headers=headers, body=body, application=app_id
+        )
 
     def _refusal(self, app_id: str, reply: Reply) -> RouterError:
         reason, status = _reason(reply), reply.status
@@ -217,7 +227,16 @@ def create(settings: Settings, clock: Clock) -> Router:
         return legacy_router(settings, clock)
     if not settings.fcm_creds:
         raise StartupError("fcm_creds: HTTP v1, the API of fcm_version 1, needs a service account")
-    messages, oauth = Provider(reconnect=True), Provider(max_connections=4)
+    if not settings.fcm_endpoint.startswith("https://"):
+        raise StartupError("fcm_endpoint: HTTP v1 needs a URL that starts with https://")
+    messages = Http2Provider(
+        "FCM",
+        settings.fcm_endpoint,
+        tls_context(),
+        max_connections=MAX_CONNECTIONS,
+        max_retry=MAX_RETRY,
+    )
+    oauth = Provider(max_connections=4)
     applications = {}
     for app_id, members in settings.fcm_creds.items():
         try:
@@ -228,8 +247,8 @@ def create(settings: Settings, clock: Clock) -> Router:
             account = ServiceAccount(key, SCOPE, oauth, clock)
         except ValueError as error:
             raise StartupError(f"fcm_creds: {app_id}: {error}") from None
-        url = f"{settings.fcm_endpoint}/v1/projects/{quote(project, safe='')}/messages:send"
-        applications[app_id] = FcmApplication(url, TokenCache(project, account.fetch, clock))
+        path = f"/v1/projects/{quote(project, safe='')}/messages:send"
+        applications[app_id] = FcmApplication(path, TokenCache(project, account.fetch, clock))
     return FcmRouter(
         applications,
         messages,

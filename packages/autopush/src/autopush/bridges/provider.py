@@ -1,4 +1,5 @@
-"""HTTP requests to the providers of bridges.
+"""HTTP requests to the providers of bridges: for access tokens, and of bridges with few messages.
+Those with many use `http2_provider`.
 
 Rule: whatever a provider does, a request ends in a reply that was read to its end or in a
 `RouterError`, within its timeout. Nothing of a request or a reply is logged or put into an error.
@@ -27,10 +28,6 @@ its notifications this way has no more of them under way.
 DEFAULT_RETRY: Final = 60
 """Seconds, where a provider is overloaded and does not say how long it will be."""
 LONGEST_RETRY: Final = 3600
-IDLE_TIMEOUT: Final = 60.0
-"""Seconds that an idle connection is kept, where requests are sent again."""
-
-_BROKEN: Final = (httpx.ReadError, httpx.WriteError, httpx.RemoteProtocolError)
 
 
 class Reply(Struct, frozen=True):
@@ -44,9 +41,7 @@ class Reply(Struct, frozen=True):
 class Provider:
     """One provider's API, over a pool of connections that is kept open.
 
-    `timeout`: seconds for each step of a request; `max_connections`: of the pool. `reconnect`: send
-    a request once more where the connection broke before the response began, as it does when the
-    provider closes one that was kept open. What was sent may then arrive twice. `tls`: with a
+    `timeout`: seconds for each step of a request; `max_connections`: of the pool; `tls`: with a
     certificate where the provider wants one.
     """
 
@@ -55,19 +50,15 @@ class Provider:
         *,
         timeout: float = 3.0,
         max_connections: int = MAX_CONNECTIONS,
-        reconnect: bool = False,
         tls: ssl.SSLContext | None = None,
     ) -> None:
-        self._attempts = 2 if reconnect else 1
         self._client = httpx.AsyncClient(
             http2=True,
             verify=tls or True,
             timeout=timeout,
             follow_redirects=False,
             limits=httpx.Limits(
-                max_connections=max_connections,
-                max_keepalive_connections=max_connections,
-                keepalive_expiry=IDLE_TIMEOUT if reconnect else 5.0,
+                max_connections=max_connections, max_keepalive_connections=max_connections
             ),
         )
 
@@ -87,30 +78,25 @@ class Provider:
         sent = dict(headers)
         if content is not None:
             sent["Content-Type"] = "application/json"
-        attempts_left = self._attempts
-        while True:
-            attempts_left -= 1
-            body, has_begun = bytearray(), False
-            try:
-                async with self._client.stream(
-                    "POST", url, headers=sent, content=content, data=form
-                ) as response:
-                    has_begun = True
-                    async for piece in response.aiter_bytes():
-                        body += piece
-                        if len(body) > MAX_REPLY:
-                            body.clear()
-                            break
-                return Reply(response.status_code, response.headers, _document(bytes(body)))
-            except httpx.ConnectTimeout:
-                raise _unreachable() from None
-            except httpx.TimeoutException:
-                raise RouterError(
-                    Errno.BRIDGE_TIMEOUT, "The bridge did not answer in time", is_outage=True
-                ) from None
-            except (httpx.HTTPError, httpx.InvalidURL) as error:
-                if has_begun or not attempts_left or not isinstance(error, _BROKEN):
-                    raise _unreachable() from None
+        body = bytearray()
+        try:
+            async with self._client.stream(
+                "POST", url, headers=sent, content=content, data=form
+            ) as response:
+                async for piece in response.aiter_bytes():
+                    body += piece
+                    if len(body) > MAX_REPLY:
+                        body.clear()
+                        break
+        except httpx.ConnectTimeout:
+            raise unreachable() from None
+        except httpx.TimeoutException:
+            raise RouterError(
+                Errno.BRIDGE_TIMEOUT, "The bridge did not answer in time", is_outage=True
+            ) from None
+        except (httpx.HTTPError, httpx.InvalidURL):
+            raise unreachable() from None
+        return Reply(response.status_code, response.headers, json_object(bytes(body)))
 
     async def close(self) -> None:
         """Close all connections."""
@@ -134,7 +120,8 @@ def retry_after(headers: Mapping[str, str], now: float) -> int:
     return max(1, min(seconds, LONGEST_RETRY))
 
 
-def _document(body: bytes) -> Mapping[str, object]:
+def json_object(body: bytes) -> Mapping[str, object]:
+    """The JSON object of a reply, empty if it is something else."""
     try:
         document = orjson.loads(body)
     except orjson.JSONDecodeError:
@@ -142,7 +129,8 @@ def _document(body: bytes) -> Mapping[str, object]:
     return document if isinstance(document, dict) else {}
 
 
-def _unreachable() -> RouterError:
+def unreachable() -> RouterError:
+    """The error of a request without a whole reply."""
     return RouterError(
         Errno.BRIDGE_UNREACHABLE, "The bridge of this device cannot be reached", is_outage=True
     )

@@ -98,7 +98,11 @@ class Http2Connection(asyncio.Protocol):
         self._ping_interval = ping_interval
         self._ping_timeout = ping_timeout
         self._idle_timeout = idle_timeout
-        self._h2 = h2.connection.H2Connection(h2.config.H2Configuration(header_encoding="latin-1"))
+        # `h2` would otherwise keep Authorization out of HPACK's table: an access token would be
+        # encoded for each request, which costs as much as all else.
+        self._h2 = h2.connection.H2Connection(
+            h2.config.H2Configuration(header_encoding="latin-1", normalize_outbound_headers=False)
+        )
         self._frames = FrameSplitter()
         self._streams: dict[int, _Stream] = {}
         self._transport: asyncio.Transport | None = None
@@ -127,7 +131,8 @@ class Http2Connection(asyncio.Protocol):
         )
 
     async def request(self, headers: HeaderList, body: bytes) -> Http2Response:
-        """Send a request; only while there is room. `headers`: those with a colon first.
+        """Send a request; only while there is room. `headers`: those with a colon first, and the
+        names in lower case.
 
         :raises Http2Error: no whole response
         """
