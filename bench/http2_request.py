@@ -26,7 +26,7 @@ import uvloop
 from autopush.net.http2_pool import Http2Pool
 from bench.machine import cpu_ns
 from support.certificates import self_signed
-from support.http2_server import ProviderExchange, ProviderServer
+from support.provider_server import ProviderExchange, ProviderServer
 
 PATH = "/v1/projects/example-1a2b3/messages:send"
 BODY = (

@@ -6,7 +6,7 @@ import json
 from itertools import count
 from urllib.parse import parse_qs, unquote
 
-from support.provider_process import Answer, Asked, serve
+from support.scripted_provider import Answer, Asked, serve
 
 TYPES = {
     "x-amzn-type-version": "com.amazon.device.messaging.ADMMessage@1.0",

@@ -26,8 +26,8 @@ from cryptography.hazmat.primitives.serialization import load_pem_public_key
 from hyperframe.frame import GoAwayFrame
 
 from autopush.webpush.syntax import decode_base64url
-from support import http2_server
-from support.http2_server import ProviderExchange, ProviderRequest, ProviderServer, ServerProcess
+from support import provider_server
+from support.provider_server import ProviderExchange, ProviderRequest, ProviderServer, ServerProcess
 
 MAX_AGE = 3600
 """Seconds that Apple takes a provider token."""
@@ -293,7 +293,7 @@ class FakeApns:
         if max_streams is not None:
             self.server.max_streams = max_streams
             for connection in self.server.open:
-                assert not isinstance(connection, http2_server._Http1)
+                assert not isinstance(connection, provider_server._Http1)
                 await connection.set_max_streams(max_streams)
 
 
@@ -323,7 +323,7 @@ async def main() -> None:
         context.load_verify_locations(settings["client_ca"])
         # With token keys a client may also come without a certificate.
         context.verify_mode = ssl.CERT_OPTIONAL if fake.token_keys else ssl.CERT_REQUIRED
-    await http2_server.run(fake.server, context, fake.command)
+    await provider_server.run(fake.server, context, fake.command)
 
 
 if __name__ == "__main__":

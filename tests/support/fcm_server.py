@@ -27,7 +27,7 @@ from cryptography.hazmat.primitives.asymmetric import padding, rsa
 from h2.errors import ErrorCodes
 
 from support.certificates import tls_pair
-from support.http2_server import ProviderExchange, ProviderServer, ServerProcess, run
+from support.provider_server import ProviderExchange, ProviderServer, ServerProcess, run
 
 GRANT_TYPE: Final = "urn:ietf:params:oauth:grant-type:jwt-bearer"
 SCOPE: Final = "https://www.googleapis.com/auth/firebase.messaging"

@@ -2,7 +2,7 @@
 
 import json
 
-from support.provider_process import Answer, Asked, serve
+from support.scripted_provider import Answer, Asked, serve
 
 KEY_PREFIX = "key=AIza"
 """Begins the Authorization of every sender that has a key."""

@@ -22,7 +22,7 @@ from support.clocks import ManualClock
 from support.connection_harness import CHANNEL, UAID
 from support.endpoint_harness import headers_of
 from support.http_shell import serving
-from support.provider_process import (
+from support.scripted_provider import (
     HALF,
     HTML,
     NOTHING,
@@ -30,7 +30,7 @@ from support.provider_process import (
     SILENCE,
     TOO_LONG,
     Answer,
-    ProviderProcess,
+    ScriptedProvider,
 )
 from support.sockets import unused_port
 
@@ -46,8 +46,8 @@ AESGCM = {
 
 
 @pytest.fixture(scope="module")
-def amazon() -> Iterator[ProviderProcess]:
-    with ProviderProcess("adm_server") as process:
+def amazon() -> Iterator[ScriptedProvider]:
+    with ScriptedProvider("adm_server") as process:
         yield process
 
 
@@ -64,7 +64,7 @@ def client_id(request: pytest.FixtureRequest) -> str:
 
 
 @pytest.fixture
-def settings(amazon: ProviderProcess, client_id: str) -> Settings:
+def settings(amazon: ScriptedProvider, client_id: str) -> Settings:
     profile = {"client_id": client_id, "client_secret": secret_of(client_id)}
     return Settings(adm_creds={PROFILE: profile}, adm_endpoint=amazon.url)
 
@@ -145,7 +145,7 @@ async def test_row_85_an_update_of_the_token_keeps_the_profile(device: BridgedDe
 
 
 async def test_rows_77_and_85_a_registration_a_push_and_a_new_token_over_http(
-    amazon: ProviderProcess, device: BridgedDevice, token: str
+    amazon: ScriptedProvider, device: BridgedDevice, token: str
 ) -> None:
     registration = f"{PROFILE}/registration"
     status, reply = await device.call("POST", registration, {"token": token})
@@ -167,7 +167,7 @@ async def test_rows_77_and_85_a_registration_a_push_and_a_new_token_over_http(
 
 
 async def test_row_77_a_push_arrives_whole(
-    amazon: ProviderProcess, registered: BridgedDevice, token: str
+    amazon: ScriptedProvider, registered: BridgedDevice, token: str
 ) -> None:
     response = await registered.push(AESGCM, b"encrypted")
     assert (response.status, headers_of(response)["ttl"]) == (201, "60")
@@ -184,7 +184,7 @@ async def test_row_77_a_push_arrives_whole(
 
 
 async def test_the_topic_is_the_consolidation_key(
-    amazon: ProviderProcess, registered: BridgedDevice, token: str
+    amazon: ScriptedProvider, registered: BridgedDevice, token: str
 ) -> None:
     assert (await registered.push({"ttl": "600", "topic": "news"})).status == 201
     assert amazon.message(token) == {
@@ -195,7 +195,7 @@ async def test_the_topic_is_the_consolidation_key(
 
 
 async def test_a_message_that_is_too_long_after_base64_is_413_104(
-    amazon: ProviderProcess, device: BridgedDevice, token: str, monkeypatch: pytest.MonkeyPatch
+    amazon: ScriptedProvider, device: BridgedDevice, token: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(adm, "MAX_DATA", 1000)
     await device.register(PROFILE, token)
@@ -218,7 +218,7 @@ async def test_a_profile_that_is_not_configured_is_500_900(device: BridgedDevice
 
 
 async def test_an_access_token_serves_many_messages_until_it_nears_its_expiry(
-    amazon: ProviderProcess, registered: BridgedDevice, client_id: str, clock: ManualClock
+    amazon: ScriptedProvider, registered: BridgedDevice, client_id: str, clock: ManualClock
 ) -> None:
     for _ in range(3):
         assert (await registered.push()).status == 201
@@ -229,7 +229,7 @@ async def test_an_access_token_serves_many_messages_until_it_nears_its_expiry(
 
 
 async def test_messages_that_wait_for_a_token_share_one_request(
-    amazon: ProviderProcess, registered: BridgedDevice, client_id: str
+    amazon: ScriptedProvider, registered: BridgedDevice, client_id: str
 ) -> None:
     amazon.script(client_id, SILENCE)
     pushes = [asyncio.ensure_future(registered.push()) for _ in range(5)]
@@ -240,7 +240,7 @@ async def test_messages_that_wait_for_a_token_share_one_request(
 
 
 async def test_a_token_that_is_refused_early_is_replaced_and_the_message_arrives(
-    amazon: ProviderProcess, registered: BridgedDevice, client_id: str, token: str
+    amazon: ScriptedProvider, registered: BridgedDevice, client_id: str, token: str
 ) -> None:
     amazon.script(token, refusal(401, "AccessTokenExpired"))
     assert await registered.result() == (201, None, "")
@@ -250,7 +250,7 @@ async def test_a_token_that_is_refused_early_is_replaced_and_the_message_arrives
 
 
 async def test_a_token_that_is_refused_twice_is_502_901(
-    amazon: ProviderProcess, registered: BridgedDevice, token: str
+    amazon: ScriptedProvider, registered: BridgedDevice, token: str
 ) -> None:
     amazon.script(token, *[refusal(401, "AccessTokenExpired")] * 2)
     assert (await registered.result())[:2] == (502, 901)
@@ -273,7 +273,7 @@ async def test_a_token_that_is_refused_twice_is_502_901(
     ids=["400", "500", "html", "too-long", "redirect", "forever", "never", "lines", "number"],
 )
 async def test_row_88_a_token_that_is_not_issued_is_502_901(
-    amazon: ProviderProcess, registered: BridgedDevice, client_id: str, token: str, answer: Answer
+    amazon: ScriptedProvider, registered: BridgedDevice, client_id: str, token: str, answer: Answer
 ) -> None:
     amazon.script(client_id, answer)
     assert (await registered.result())[:2] == (502, 901)
@@ -282,7 +282,7 @@ async def test_row_88_a_token_that_is_not_issued_is_502_901(
 
 
 async def test_row_88_a_wrong_client_secret_is_502_901(
-    amazon: ProviderProcess, settings: Settings, client_id: str
+    amazon: ScriptedProvider, settings: Settings, client_id: str
 ) -> None:
     creds = {PROFILE: {"client_id": client_id, "client_secret": "wrong"}}
     device = await BridgedDevice.open(
@@ -308,7 +308,7 @@ async def test_row_88_a_wrong_client_secret_is_502_901(
     ids=["400", "400-id", "500", "404", "redirect"],
 )
 async def test_row_89_an_error_of_a_message_is_500_and_the_user_stays(
-    amazon: ProviderProcess, registered: BridgedDevice, token: str, answer: Answer
+    amazon: ScriptedProvider, registered: BridgedDevice, token: str, answer: Answer
 ) -> None:
     amazon.script(token, answer)
     assert (await registered.result())[:2] == (500, 999)
@@ -317,7 +317,7 @@ async def test_row_89_an_error_of_a_message_is_500_and_the_user_stays(
 
 @pytest.mark.parametrize("answer", [NOTHING, HALF], ids=["nothing", "half"])
 async def test_row_89_a_connection_that_ends_early_is_502_902(
-    amazon: ProviderProcess, registered: BridgedDevice, token: str, answer: Answer
+    amazon: ScriptedProvider, registered: BridgedDevice, token: str, answer: Answer
 ) -> None:
     amazon.script(token, answer)
     assert (await registered.result())[:2] == (502, 902)
@@ -334,7 +334,7 @@ async def test_row_89_no_connection_is_502_902(settings: Settings) -> None:
 
 @pytest.mark.parametrize("what", ["token", "message"])
 async def test_row_89_an_answer_that_does_not_come_is_502_902(
-    amazon: ProviderProcess, client_id: str, token: str, what: str
+    amazon: ScriptedProvider, client_id: str, token: str, what: str
 ) -> None:
     profiles = {PROFILE: Profile(client_id, secret_of(client_id))}
     router = AdmRouter(amazon.url, profiles, ManualClock(), patience=0.2)
@@ -348,7 +348,7 @@ async def test_row_89_an_answer_that_does_not_come_is_502_902(
 
 
 async def test_row_89_a_provider_that_is_silent_within_the_whole_time_is_502_902(
-    amazon: ProviderProcess, registered: BridgedDevice, token: str, monkeypatch: pytest.MonkeyPatch
+    amazon: ScriptedProvider, registered: BridgedDevice, token: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     provider = Provider(timeout=0.2)
     monkeypatch.setattr(registered.router, "_provider", provider)
@@ -373,7 +373,7 @@ async def test_row_89_any_other_exception_is_500(
 
 
 async def test_a_device_that_is_unregistered_drops_the_user_with_410_106(
-    amazon: ProviderProcess, registered: BridgedDevice, token: str
+    amazon: ScriptedProvider, registered: BridgedDevice, token: str
 ) -> None:
     amazon.script(token, refusal(400, "Unregistered"))
     assert (await registered.result())[:2] == (410, 106)
@@ -381,7 +381,7 @@ async def test_a_device_that_is_unregistered_drops_the_user_with_410_106(
 
 
 async def test_a_message_that_amazon_finds_too_large_is_413_104(
-    amazon: ProviderProcess, registered: BridgedDevice, token: str
+    amazon: ScriptedProvider, registered: BridgedDevice, token: str
 ) -> None:
     amazon.script(token, refusal(413, "MessageTooLarge"))
     assert (await registered.result())[:2] == (413, 104)
@@ -389,7 +389,7 @@ async def test_a_message_that_amazon_finds_too_large_is_413_104(
 
 @pytest.mark.parametrize("status", [429, 503])
 async def test_overload_is_503_201_with_the_retry_after_of_amazon(
-    amazon: ProviderProcess, registered: BridgedDevice, token: str, status: int
+    amazon: ScriptedProvider, registered: BridgedDevice, token: str, status: int
 ) -> None:
     answer = refusal(status, "MaxRateExceeded")
     amazon.script(token, {**answer, "headers": {"Retry-After": "17"}}, answer)
@@ -400,7 +400,7 @@ async def test_overload_is_503_201_with_the_retry_after_of_amazon(
 
 
 async def test_another_registration_id_replaces_the_token_and_nothing_else(
-    amazon: ProviderProcess, registered: BridgedDevice, token: str
+    amazon: ScriptedProvider, registered: BridgedDevice, token: str
 ) -> None:
     amazon.script(token, {"document": {"registrationID": f"{token}-new"}})
     assert await registered.result() == (201, None, "")
@@ -411,7 +411,7 @@ async def test_another_registration_id_replaces_the_token_and_nothing_else(
 
 
 async def test_no_secret_reaches_the_logs_or_the_sender(
-    amazon: ProviderProcess,
+    amazon: ScriptedProvider,
     registered: BridgedDevice,
     client_id: str,
     token: str,

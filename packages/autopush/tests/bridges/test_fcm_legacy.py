@@ -17,7 +17,7 @@ from support.clocks import ManualClock
 from support.connection_harness import CHANNEL, UAID
 from support.endpoint_harness import headers_of
 from support.gcm_server import result
-from support.provider_process import HALF, HTML, NOTHING, REDIRECT, Answer, ProviderProcess
+from support.scripted_provider import HALF, HTML, NOTHING, REDIRECT, Answer, ScriptedProvider
 from support.sockets import unused_port
 
 APP, KEY = "33clienttoken33", "AIza-a-key-of-fcm"
@@ -35,8 +35,8 @@ CRITICAL = [
 
 
 @pytest.fixture(scope="module")
-def google() -> Iterator[ProviderProcess]:
-    with ProviderProcess("gcm_server") as process:
+def google() -> Iterator[ScriptedProvider]:
+    with ScriptedProvider("gcm_server") as process:
         yield process
 
 
@@ -47,7 +47,7 @@ def token(request: pytest.FixtureRequest) -> str:
 
 
 @pytest.fixture
-def settings(google: ProviderProcess) -> Settings:
+def settings(google: ScriptedProvider) -> Settings:
     return Settings(fcm_auth=KEY, fcm_senderid=APP, fcm_endpoint=google.url)
 
 
@@ -141,7 +141,7 @@ async def test_a_wrong_registration_is_refused(
 
 
 async def test_rows_77_and_85_a_registration_a_push_and_a_new_token_over_http(
-    google: ProviderProcess, device: BridgedDevice, token: str
+    google: ScriptedProvider, device: BridgedDevice, token: str
 ) -> None:
     registration = f"{APP}/registration"
     status, reply = await device.call("POST", registration, {"token": token})
@@ -163,7 +163,7 @@ async def test_rows_77_and_85_a_registration_a_push_and_a_new_token_over_http(
 
 
 async def test_row_77_a_push_arrives_at_the_path_of_the_legacy_api(
-    google: ProviderProcess, registered: BridgedDevice, token: str
+    google: ScriptedProvider, registered: BridgedDevice, token: str
 ) -> None:
     response = await registered.push(body=b"encrypted")
     assert (response.status, headers_of(response)["ttl"]) == (201, "60")
@@ -179,7 +179,7 @@ async def test_row_77_a_push_arrives_at_the_path_of_the_legacy_api(
 
 
 async def test_its_own_options_change_what_is_sent(
-    google: ProviderProcess, settings: Settings, token: str
+    google: ScriptedProvider, settings: Settings, token: str
 ) -> None:
     settings = replace(settings, fcm_ttl=300, fcm_dryrun=True, fcm_collapsekey="simplepush")
     device = await BridgedDevice.open("fcm", legacy_router(settings, ManualClock()))
@@ -214,7 +214,7 @@ async def test_an_app_id_without_a_configured_key_is_500_900(
     ("error", "status", "errno"), [("InvalidRegistration", 410, 105), ("NotRegistered", 410, 103)]
 )
 async def test_a_token_that_is_no_longer_valid_drops_the_user(
-    google: ProviderProcess,
+    google: ScriptedProvider,
     registered: BridgedDevice,
     token: str,
     error: str,
@@ -238,7 +238,7 @@ async def test_a_token_that_is_no_longer_valid_drops_the_user(
     ],
 )
 async def test_an_error_that_says_nothing_of_the_token_leaves_the_user(
-    google: ProviderProcess,
+    google: ScriptedProvider,
     registered: BridgedDevice,
     token: str,
     error: str,
@@ -252,7 +252,7 @@ async def test_an_error_that_says_nothing_of_the_token_leaves_the_user(
 
 @pytest.mark.parametrize(("error", "status", "errno"), CRITICAL)
 async def test_a_critical_error_is_logged_and_leaves_the_user(
-    google: ProviderProcess,
+    google: ScriptedProvider,
     registered: BridgedDevice,
     token: str,
     caplog: pytest.LogCaptureFixture,
@@ -270,7 +270,7 @@ async def test_a_critical_error_is_logged_and_leaves_the_user(
 
 @pytest.mark.parametrize("error", ["Unavailable", "DeviceMessageRateExceeded"])
 async def test_retry_after_of_a_result_is_handed_on(
-    google: ProviderProcess, registered: BridgedDevice, token: str, error: str
+    google: ScriptedProvider, registered: BridgedDevice, token: str, error: str
 ) -> None:
     google.script(token, {**result(error=error), "headers": {"Retry-After": "17"}})
     response = await registered.push()
@@ -278,7 +278,7 @@ async def test_retry_after_of_a_result_is_handed_on(
 
 
 async def test_a_canonical_id_replaces_the_token_and_keeps_the_app_id(
-    google: ProviderProcess, registered: BridgedDevice, token: str
+    google: ScriptedProvider, registered: BridgedDevice, token: str
 ) -> None:
     google.script(token, result(message_id="0:1", registration_id=f"{token}-new"))
     assert await registered.result() == (503, 202, "Please try request again.")
@@ -300,7 +300,7 @@ async def test_a_canonical_id_replaces_the_token_and_keeps_the_app_id(
     ids=["401", "400", "500", "503", "html", "redirect", "nothing", "half"],
 )
 async def test_an_answer_without_a_result_leaves_the_user(
-    google: ProviderProcess,
+    google: ScriptedProvider,
     registered: BridgedDevice,
     token: str,
     answer: Answer,

@@ -20,7 +20,7 @@ from support.clocks import ManualClock
 from support.connection_harness import CHANNEL, ENDPOINT, UAID
 from support.endpoint_harness import headers_of
 from support.gcm_server import result
-from support.provider_process import (
+from support.scripted_provider import (
     HALF,
     HTML,
     NOTHING,
@@ -28,7 +28,7 @@ from support.provider_process import (
     SILENCE,
     TOO_LONG,
     Answer,
-    ProviderProcess,
+    ScriptedProvider,
 )
 from support.sockets import unused_port
 
@@ -44,8 +44,8 @@ LATER = "Please try request later."
 
 
 @pytest.fixture(scope="module")
-def google() -> Iterator[ProviderProcess]:
-    with ProviderProcess("gcm_server") as process:
+def google() -> Iterator[ScriptedProvider]:
+    with ScriptedProvider("gcm_server") as process:
         yield process
 
 
@@ -56,7 +56,7 @@ def token(request: pytest.FixtureRequest) -> str:
 
 
 @pytest.fixture
-def settings(google: ProviderProcess) -> Settings:
+def settings(google: ScriptedProvider) -> Settings:
     return Settings(senderid_list={SENDER: {"auth": KEY}}, gcm_endpoint=f"{google.url}/gcm/send")
 
 
@@ -129,7 +129,7 @@ def test_the_operator_is_warned_that_google_has_shut_it_down(settings: Settings)
 
 
 async def test_row_77_a_registration_a_push_and_a_new_token_over_http(
-    google: ProviderProcess, device: BridgedDevice, token: str
+    google: ScriptedProvider, device: BridgedDevice, token: str
 ) -> None:
     registration = f"{SENDER}/registration"
     status, reply = await device.call("POST", registration, {"token": token})
@@ -151,7 +151,7 @@ async def test_row_77_a_registration_a_push_and_a_new_token_over_http(
 
 
 async def test_row_77_an_aesgcm_push_arrives_whole(
-    google: ProviderProcess, registered: BridgedDevice, token: str
+    google: ScriptedProvider, registered: BridgedDevice, token: str
 ) -> None:
     response = await registered.push(AESGCM, b"\xff\xfe encrypted")
     assert response.status == 201
@@ -173,14 +173,14 @@ async def test_row_77_an_aesgcm_push_arrives_whole(
 
 
 async def test_row_78_aes128gcm_needs_no_crypto_headers(
-    google: ProviderProcess, registered: BridgedDevice, token: str
+    google: ScriptedProvider, registered: BridgedDevice, token: str
 ) -> None:
     assert (await registered.push(body=b"encrypted")).status == 201
     assert google.message(token)["data"].keys() == {"chid", "con", "body"}
 
 
 async def test_without_a_payload_only_the_channel_is_sent(
-    google: ProviderProcess, registered: BridgedDevice, token: str
+    google: ScriptedProvider, registered: BridgedDevice, token: str
 ) -> None:
     assert (await registered.push()).status == 201
     assert google.message(token)["data"] == {"chid": CHANNEL}
@@ -188,7 +188,7 @@ async def test_without_a_payload_only_the_channel_is_sent(
 
 @pytest.mark.parametrize(("ttl", "sent"), [(0, 60), (60, 60), (61, 61), (2_592_000, 2_419_200)])
 async def test_the_ttl_is_kept_within_bounds_and_told_to_the_sender(
-    google: ProviderProcess, registered: BridgedDevice, token: str, ttl: int, sent: int
+    google: ScriptedProvider, registered: BridgedDevice, token: str, ttl: int, sent: int
 ) -> None:
     response = await registered.push({"ttl": str(ttl)})
     headers = headers_of(response)
@@ -198,7 +198,7 @@ async def test_the_ttl_is_kept_within_bounds_and_told_to_the_sender(
 
 
 async def test_a_message_of_more_than_4096_bytes_after_base64_is_413_104(
-    google: ProviderProcess, registered: BridgedDevice, token: str
+    google: ScriptedProvider, registered: BridgedDevice, token: str
 ) -> None:
     status, errno, message = await registered.result(b"x" * 3100)
     assert (status, errno) == (413, 104)
@@ -221,7 +221,7 @@ async def test_2744_bytes_with_crypto_headers_fit(registered: BridgedDevice) -> 
     ],
 )
 async def test_options_and_the_record_change_what_is_sent(
-    google: ProviderProcess,
+    google: ScriptedProvider,
     settings: Settings,
     token: str,
     changes: dict[str, Any],
@@ -241,7 +241,7 @@ async def test_options_and_the_record_change_what_is_sent(
 
 
 async def test_a_record_of_the_original_with_the_key_in_it_is_served(
-    google: ProviderProcess, device: BridgedDevice, token: str
+    google: ScriptedProvider, device: BridgedDevice, token: str
 ) -> None:
     await device.store({"token": token, "creds": {"senderID": SENDER, "auth": "key-of-the-record"}})
     assert (await device.push()).status == 201
@@ -283,7 +283,7 @@ async def test_message_id_is_201(registered: BridgedDevice) -> None:
 
 
 async def test_a_canonical_id_replaces_the_token_and_nothing_else(
-    google: ProviderProcess, device: BridgedDevice, token: str
+    google: ScriptedProvider, device: BridgedDevice, token: str
 ) -> None:
     await device.store(
         {"token": token, "dryrun": True, "creds": {"senderID": SENDER, "auth": "key-of-the-record"}}
@@ -297,14 +297,14 @@ async def test_a_canonical_id_replaces_the_token_and_nothing_else(
 
 
 async def test_the_same_token_as_canonical_id_is_201(
-    google: ProviderProcess, registered: BridgedDevice, token: str
+    google: ScriptedProvider, registered: BridgedDevice, token: str
 ) -> None:
     google.script(token, result(message_id="0:1", registration_id=token))
     assert await registered.result() == (201, None, "")
 
 
 async def test_not_registered_drops_the_user_with_410(
-    google: ProviderProcess, registered: BridgedDevice, token: str
+    google: ScriptedProvider, registered: BridgedDevice, token: str
 ) -> None:
     google.script(token, result(error="NotRegistered"))
     assert await registered.result() == (410, 106, "Endpoint requires client update")
@@ -322,7 +322,7 @@ async def test_not_registered_drops_the_user_with_410(
     ],
 )
 async def test_an_error_that_passes_is_503_201_and_the_user_stays(
-    google: ProviderProcess, registered: BridgedDevice, token: str, error: str
+    google: ScriptedProvider, registered: BridgedDevice, token: str, error: str
 ) -> None:
     google.script(token, result(error=error))
     assert await registered.result() == (503, 201, LATER)
@@ -330,7 +330,7 @@ async def test_an_error_that_passes_is_503_201_and_the_user_stays(
 
 
 async def test_an_error_that_passes_is_answered_with_the_retry_after_of_gcm(
-    google: ProviderProcess, registered: BridgedDevice, token: str
+    google: ScriptedProvider, registered: BridgedDevice, token: str
 ) -> None:
     google.script(token, {**result(error="Unavailable"), "headers": {"Retry-After": "17"}})
     response = await registered.push()
@@ -339,7 +339,7 @@ async def test_an_error_that_passes_is_answered_with_the_retry_after_of_gcm(
 
 @pytest.mark.parametrize("error", ["InvalidRegistration", "MismatchSenderId", "of-tomorrow"])
 async def test_another_error_is_410_and_the_user_stays(
-    google: ProviderProcess, registered: BridgedDevice, token: str, error: str
+    google: ScriptedProvider, registered: BridgedDevice, token: str, error: str
 ) -> None:
     google.script(token, result(error=error))
     assert await registered.result() == (410, 105, "GCM recipient not available.")
@@ -348,7 +348,7 @@ async def test_another_error_is_410_and_the_user_stays(
 
 @pytest.mark.parametrize("status", [500, 502, 503, 429])
 async def test_retry_after_is_handed_on_with_503_201(
-    google: ProviderProcess, registered: BridgedDevice, token: str, status: int
+    google: ScriptedProvider, registered: BridgedDevice, token: str, status: int
 ) -> None:
     google.script(token, {"status": status, "headers": {"Retry-After": "17"}})
     response = await registered.push()
@@ -360,14 +360,14 @@ async def test_retry_after_is_handed_on_with_503_201(
 
 @pytest.mark.parametrize("status", [500, 503, 599])
 async def test_a_5xx_without_retry_after_is_503_201_and_never_a_success(
-    google: ProviderProcess, registered: BridgedDevice, token: str, status: int
+    google: ScriptedProvider, registered: BridgedDevice, token: str, status: int
 ) -> None:
     google.script(token, {**result(message_id="0:1"), "status": status})
     assert await registered.result() == (503, 201, LATER)
 
 
 async def test_401_is_500_901(
-    google: ProviderProcess, registered: BridgedDevice, token: str
+    google: ScriptedProvider, registered: BridgedDevice, token: str
 ) -> None:
     google.script(token, {"status": 401, **HTML})
     assert (await registered.result())[:2] == (500, 901)
@@ -375,7 +375,7 @@ async def test_401_is_500_901(
 
 @pytest.mark.parametrize("status", [400, 404, 418])
 async def test_400_and_404_are_500_and_the_user_stays(
-    google: ProviderProcess, registered: BridgedDevice, token: str, status: int
+    google: ScriptedProvider, registered: BridgedDevice, token: str, status: int
 ) -> None:
     google.script(token, {"status": status, **HTML})
     assert (await registered.result())[:2] == (500, 999)
@@ -397,7 +397,7 @@ async def test_400_and_404_are_500_and_the_user_stays(
     ids=["html", "too-long", "redirect", "empty", "list", "no-result", "text", "says-nothing"],
 )
 async def test_an_answer_that_cannot_be_understood_is_500_and_no_success(
-    google: ProviderProcess, registered: BridgedDevice, token: str, answer: Answer
+    google: ScriptedProvider, registered: BridgedDevice, token: str, answer: Answer
 ) -> None:
     google.script(token, answer)
     assert await registered.result() == (500, 999, LATER)
@@ -407,7 +407,7 @@ async def test_an_answer_that_cannot_be_understood_is_500_and_no_success(
 
 @pytest.mark.parametrize("answer", [NOTHING, HALF], ids=["nothing", "half"])
 async def test_a_connection_that_ends_early_is_502_902(
-    google: ProviderProcess, registered: BridgedDevice, token: str, answer: Answer
+    google: ScriptedProvider, registered: BridgedDevice, token: str, answer: Answer
 ) -> None:
     google.script(token, answer)
     assert (await registered.result())[:2] == (502, 902)
@@ -422,7 +422,7 @@ async def test_no_connection_is_502_902(settings: Settings, token: str) -> None:
 
 
 async def test_an_answer_that_does_not_come_is_502_903(
-    google: ProviderProcess, registered: BridgedDevice, token: str
+    google: ScriptedProvider, registered: BridgedDevice, token: str
 ) -> None:
     registered.router.timeout = 0.2
     google.script(token, SILENCE)
@@ -432,7 +432,7 @@ async def test_an_answer_that_does_not_come_is_502_903(
 
 
 async def test_no_secret_reaches_the_logs_or_the_sender(
-    google: ProviderProcess, registered: BridgedDevice, token: str, tmp_path: Path
+    google: ScriptedProvider, registered: BridgedDevice, token: str, tmp_path: Path
 ) -> None:
     log = tmp_path / "log"
     logs.configure(output=str(log), level="debug")

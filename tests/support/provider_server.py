@@ -1,4 +1,4 @@
-"""HTTP over TLS for fakes of providers: HTTP/2 where the client offers it by ALPN, else HTTP/1.1.
+"""HTTP for fakes of providers: over TLS, HTTP/2 where the client offers it by ALPN; else HTTP/1.1.
 
 A fake is a process of its own: a module whose `main` calls `run`, started by `ServerProcess` in
 the test. Over its standard input and output the test controls it, one JSON object a line each way;
@@ -87,6 +87,10 @@ class ProviderExchange:
         assert isinstance(self.connection, _Http2)
         await self.connection.go_away(code, last_stream, data)
 
+    def close(self) -> None:
+        """Close the connection, when what was written is sent."""
+        self.connection.writer.close()
+
     def abort(self) -> None:
         """Reset the TCP connection."""
         self.connection.writer.transport.abort()
@@ -112,22 +116,20 @@ class ProviderServer:
     max_streams: int = 100
     is_silent: bool = False
 
-    async def start(self, context: ssl.SSLContext, port: int = 0) -> int:
-        """Listen on loopback; returns the port. `context` gets its ALPN protocols here."""
-        self._context = context
-        self.offer(has_http2=True)
-        self._server = await asyncio.start_server(self._serve, "127.0.0.1", port, ssl=context)
+    async def start(self, context: ssl.SSLContext | None) -> int:
+        """Listen on loopback; returns the port. `context` gets its ALPN protocols here; None: no
+        TLS.
+        """
+        if context is not None:
+            context.set_alpn_protocols(["h2", "http/1.1"])
+        self._server = await asyncio.start_server(self._serve, "127.0.0.1", 0, ssl=context)
         self.port = int(self._server.sockets[0].getsockname()[1])
         return self.port
-
-    def offer(self, *, has_http2: bool) -> None:
-        """What connections from now on may speak."""
-        self._context.set_alpn_protocols(["h2", "http/1.1"] if has_http2 else ["http/1.1"])
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         number, self.connections = self.connections, self.connections + 1
         tls = writer.get_extra_info("ssl_object")
-        is_http2 = tls.selected_alpn_protocol() == "h2"
+        is_http2 = tls is not None and tls.selected_alpn_protocol() == "h2"
         connection = (_Http2 if is_http2 else _Http1)(self, reader, writer, number)
         self.open.add(connection)
         try:
@@ -307,8 +309,8 @@ class _Http1:
 
 
 def _client_certificate(writer: asyncio.StreamWriter) -> bytes | None:
-    certificate: bytes | None = writer.get_extra_info("ssl_object").getpeercert(binary_form=True)
-    return certificate
+    tls: ssl.SSLObject | None = writer.get_extra_info("ssl_object")
+    return tls.getpeercert(binary_form=True) if tls is not None else None
 
 
 # ── The process of a fake, from inside and from the test ──────────────────────────────────────────
@@ -316,7 +318,7 @@ def _client_certificate(writer: asyncio.StreamWriter) -> bytes | None:
 Commands = Callable[[dict[str, object]], Awaitable[object]]
 
 
-async def run(server: ProviderServer, context: ssl.SSLContext, commands: Commands) -> None:
+async def run(server: ProviderServer, context: ssl.SSLContext | None, commands: Commands) -> None:
     """Serve until the standard input ends; `commands` answers each of its lines."""
     port = await server.start(context)
     loop = asyncio.get_running_loop()
@@ -332,13 +334,14 @@ class ServerProcess:
     """A fake in a process of its own. `module`: its name; `arguments`: of its command line."""
 
     module: str
-    arguments: tuple[str, ...]
-    log: Path
-    """Takes its standard error."""
+    arguments: tuple[str, ...] = ()
+    log: Path | None = None
+    """Takes its standard error; otherwise that of the test does."""
     port: int = 0
+    scheme: str = "https"
 
     def __enter__(self) -> Self:
-        with self.log.open("wb") as log:
+        with self.log.open("wb") if self.log else contextlib.nullcontext() as log:
             self._process = subprocess.Popen(
                 [sys.executable, "-m", self.module, *self.arguments],
                 stdin=subprocess.PIPE,
@@ -353,7 +356,7 @@ class ServerProcess:
 
     @property
     def url(self) -> str:
-        return f"https://127.0.0.1:{self.port}"
+        return f"{self.scheme}://127.0.0.1:{self.port}"
 
     def ask(self, **command: object) -> dict[str, object]:
         """Have it carry out a command; its answer."""
@@ -366,7 +369,8 @@ class ServerProcess:
         assert self._process.stdout is not None
         line = self._process.stdout.readline()
         if not line:
-            raise RuntimeError(f"{self.module} ended: {self.log.read_text(errors='replace')}")
+            problem = self.log.read_text(errors="replace") if self.log else "see standard error"
+            raise RuntimeError(f"{self.module} ended: {problem}")
         document: dict[str, object] = json.loads(line)
         return document
 
