@@ -1,0 +1,66 @@
+"""Requests over HTTP/2: what is sent, and what becomes of the reply."""
+
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+
+import pytest
+
+from autopush.bridges.http2_provider import Http2Provider, tls_context
+from autopush.routing.router import RouterError
+from support.apns_server import ApnsServer
+from support.certificates import self_signed
+
+
+@pytest.fixture
+def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[ApnsServer]:
+    certificate = self_signed(tmp_path / "server.pem")
+    monkeypatch.setenv("SSL_CERT_FILE", str(certificate))
+    with ApnsServer(tmp_path, certificate, checks=False) as server:
+        yield server
+
+
+@pytest.fixture
+async def provider(server: ApnsServer) -> AsyncIterator[Http2Provider]:
+    provider = Http2Provider(
+        "X", f"{server.url}/base", tls_context(), max_connections=1, max_retry=1
+    )
+    yield provider
+    await provider.close()
+
+
+async def test_the_path_follows_that_of_the_url(
+    server: ApnsServer, provider: Http2Provider
+) -> None:
+    headers = {"authorization": "Bearer x"}
+    reply = await provider.post("/a?b", headers=headers, body=b'{"x":1}', application="app")
+    assert (reply.status, reply.document) == (200, {})
+    (request,) = server.requests()
+    assert (request["path"], request["payload"]) == ("/base/a?b", {"x": 1})
+    sent = {"content-type": "application/json", "content-length": "7", **headers}
+    assert request["headers"] == sent
+
+
+@pytest.mark.parametrize(
+    ("text", "document"), [('{"a": 1}', {"a": 1}), ("[1]", {}), ("<html>", {}), ("", {})]
+)
+async def test_the_document_of_a_reply_is_its_json_object_or_empty(
+    server: ApnsServer, provider: Http2Provider, text: str, document: dict[str, object]
+) -> None:
+    server.script("a", {"status": 418, "text": text, "headers": {"retry-after": "7"}})
+    reply = await provider.post("/a", headers={}, body=b"{}", application="app")
+    assert (reply.status, reply.document) == (418, document)
+    assert reply.headers["retry-after"] == "7"
+
+
+async def test_no_reply_is_an_error_that_names_the_provider_in_the_log_only(
+    server: ApnsServer, provider: Http2Provider, caplog: pytest.LogCaptureFixture
+) -> None:
+    server.script("device-secret", {"do": "abort"})
+    with pytest.raises(RouterError) as caught:
+        await provider.post("/device-secret", headers={}, body=b"{}", application="app")
+    assert (caught.value.status, caught.value.errno, caught.value.is_outage) == (502, 902, True)
+    (logged,) = caplog.records
+    fields = vars(logged)["fields"]
+    assert (fields["provider"], fields["application"]) == ("X", "app")
+    assert "device-secret" not in f"{logged.getMessage()}{fields}{caught.value!r}"
+    assert len(server.requests()) == 1
