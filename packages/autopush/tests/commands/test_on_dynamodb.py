@@ -59,6 +59,7 @@ def test_months_are_maintained_and_old_users_are_dropped(tables: DataStore, run:
     assert run("maintain", "--up-to", "3")[1].startswith("tables: nothing to do\nusers: dropped 0 ")
 
 
+@pytest.mark.slow
 def test_a_dry_run_does_not_change_the_settings_of_tables_either(
     tables: DataStore, run: Run
 ) -> None:

@@ -16,6 +16,7 @@ from support.application_server import ApplicationServer
 from support.cluster import cluster
 from support.service import Service, running_service, service
 from support.simplepush_agent import SimplePushAgent, put
+from support.soak import slow
 from support.user_agent import UserAgent
 from support.wake_server import wake_server
 
@@ -26,7 +27,7 @@ WAKE_TIMEOUT = 0.6
 HOST = {"ip": "127.0.0.1", "port": 9}
 
 
-@pytest.fixture(scope="module", params=["store-first", "bypass"])
+@pytest.fixture(scope="module", params=["store-first", slow("bypass")])
 def running(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Service]:

@@ -18,8 +18,9 @@ from support.channelstats.boards import (
     people_of,
     random_board,
 )
+from support.soak import slow_after
 
-SEEDS = range(100, 102)
+SEEDS = slow_after(1, range(100, 102))
 
 
 @pytest.fixture(scope="module", params=SEEDS)

@@ -4,13 +4,14 @@ from typing import Any
 
 import msgspec
 import polars as pl
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from channelstats.stats.amounts import BEFORE, Amount, Figure, before, changes, quotient, shown
 from channelstats.stats.compare import change
 from channelstats.stats.json_text import objects
 from channelstats.stats.quantities import shown as shown_alone
+from support.soak import times
 
 NUMBERS = st.one_of(st.integers(0, 12), st.integers(0, 10**6), st.integers(0, 10**11))
 FIGURES = (
@@ -50,6 +51,7 @@ def test_a_column_shows_what_each_entry_shows(entries: list[Entry]) -> None:
         assert [row["of"] for row in found] == [shown_alone(figure(entry)) for entry in entries]
 
 
+@settings(max_examples=times(30, 300))
 @given(st.lists(st.tuples(ENTRIES, st.none() | ENTRIES), min_size=1, max_size=8))
 def test_a_column_changes_as_each_entry_changes(rows: list[tuple[Entry, Entry | None]]) -> None:
     now, then = columns([now for now, _ in rows]), [then or Entry(0, 0, 0) for _, then in rows]

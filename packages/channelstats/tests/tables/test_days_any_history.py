@@ -13,6 +13,7 @@ from channelstats.tables.message_row import MessageRow
 from support.channelstats.dated import opened, read, row, there
 from support.gated_engine import GatedEngine
 from support.memory_engine import MemoryEngine
+from support.soak import times
 
 ZONES = ("UTC", "Asia/Tokyo", "America/Los_Angeles")
 HOURS = (-11.5, 0, 11.5, 12.5)
@@ -133,7 +134,7 @@ async def happens(history: History, step: Any) -> None:
             await history.read_while(number, meanwhile)
 
 
-@settings(max_examples=40)
+@settings(max_examples=times(15, 200))
 @given(st.lists(steps, max_size=10))
 def test_what_is_read_is_what_is_there(taken: list[Any]) -> None:
     async def play() -> None:

@@ -3,15 +3,17 @@
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from keytables import MAX_ITEM_SIZE, Item, ItemTooLarge
 from keytables.checks import item_size
 from keytables.sqlite.codec import pack, unpack
+from support.soak import times
 from support.table_values import items, texts
 
 
+@settings(max_examples=times(30, 1000))
 @given(items)
 def test_every_item_is_read_as_it_was_written(item: Any) -> None:
     assert strict(unpack(pack(item))) == strict(item)
