@@ -151,7 +151,6 @@ async def test_the_record_of_a_registration_never_expires(client: Client, harnes
         "connected_at": int(harness.clock() * 1000),
         "record_version": 1,
         "current_month": "message",
-        "expiry": 0,
     }
 
 

@@ -175,10 +175,10 @@ REGISTER: Final = Update(
         "last_connect",
         "record_version",
         "current_month",
-        "expiry",
     ),
-    remove=("critical_failure",),
+    remove=("critical_failure", "expiry"),
 )
+"""A user of a bridge never expires, as it does not connect again."""
 SET_ROUTER_DATA: Final = Update(set=("router_data", "connected_at"))
 UPDATE_REGISTRATION: Final = Update(
     set=("router_data", "connected_at", "last_connect"), remove=("critical_failure",)

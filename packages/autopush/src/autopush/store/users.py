@@ -241,7 +241,6 @@ class Users:
             "last_connect": make_connect_key(now),
             "record_version": RECORD_VERSION,
             "current_month": month,
-            "expiry": 0,  # never: it does not connect again
         }
         return await self._change(uaid, REGISTER, values, IS_NEWEST)
 
