@@ -91,7 +91,7 @@ async def registered(device: BridgedDevice, token: str) -> BridgedDevice:
 
 
 @pytest.mark.parametrize("missing", ["client_id", "client_secret"])
-def test_row_86_a_profile_without_a_member_stops_the_start(missing: str) -> None:
+def test_a_profile_without_a_member_stops_the_start(missing: str) -> None:
     members = {"client_id": "the-id", "client_secret": "the-secret"}
     for value in (None, "", 5):
         creds = {PROFILE: {**members, missing: value}}
@@ -112,7 +112,7 @@ def test_row_86_a_profile_without_a_member_stops_the_start(missing: str) -> None
         ({"token": 5}, PROFILE, 400, 108),
     ],
 )
-async def test_row_87_a_wrong_registration_is_refused(
+async def test_a_wrong_registration_is_refused(
     device: BridgedDevice, body: dict[str, Value], app_id: str, status: int, errno: int
 ) -> None:
     with pytest.raises(RouterError) as caught:
@@ -128,7 +128,7 @@ async def test_row_87_a_wrong_registration_is_refused(
         ({"token": TOKEN_START + "short"}, PROFILE, 400),
     ],
 )
-async def test_row_87_a_wrong_registration_over_http(
+async def test_a_wrong_registration_over_http(
     device: BridgedDevice, body: dict[str, str], profile: str, status: int
 ) -> None:
     answer, _ = await device.call("POST", f"{profile}/registration", body)
@@ -136,7 +136,7 @@ async def test_row_87_a_wrong_registration_over_http(
     assert device.harness.users() == []
 
 
-async def test_row_85_an_update_of_the_token_keeps_the_profile(device: BridgedDevice) -> None:
+async def test_an_update_of_the_token_keeps_the_profile(device: BridgedDevice) -> None:
     stored = await device.register(PROFILE, TOKEN, creds={"profile": "of another"})
     assert stored == {"token": TOKEN, "creds": {"profile": PROFILE}}
     stored["token"] = f"{TOKEN}2"
@@ -144,7 +144,7 @@ async def test_row_85_an_update_of_the_token_keeps_the_profile(device: BridgedDe
     assert stored == {"token": f"{TOKEN}2", "creds": {"profile": PROFILE}}
 
 
-async def test_rows_77_and_85_a_registration_a_push_and_a_new_token_over_http(
+async def test_a_registration_a_push_and_a_new_token_over_http(
     amazon: ScriptedProvider, device: BridgedDevice, token: str
 ) -> None:
     registration = f"{PROFILE}/registration"
@@ -166,7 +166,7 @@ async def test_rows_77_and_85_a_registration_a_push_and_a_new_token_over_http(
 # ── What is sent ────────────────────────────────────────────────────────────────────────────────
 
 
-async def test_row_77_a_push_arrives_whole(
+async def test_a_push_arrives_whole(
     amazon: ScriptedProvider, registered: BridgedDevice, token: str
 ) -> None:
     response = await registered.push(AESGCM, b"encrypted")
@@ -272,7 +272,7 @@ async def test_a_token_that_is_refused_twice_is_502_901(
     ],
     ids=["400", "500", "html", "too-long", "redirect", "forever", "never", "lines", "number"],
 )
-async def test_row_88_a_token_that_is_not_issued_is_502_901(
+async def test_a_token_that_is_not_issued_is_502_901(
     amazon: ScriptedProvider, registered: BridgedDevice, client_id: str, token: str, answer: Answer
 ) -> None:
     amazon.script(client_id, answer)
@@ -281,7 +281,7 @@ async def test_row_88_a_token_that_is_not_issued_is_502_901(
     assert await registered.result() == (201, None, "")
 
 
-async def test_row_88_a_wrong_client_secret_is_502_901(
+async def test_a_wrong_client_secret_is_502_901(
     amazon: ScriptedProvider, settings: Settings, client_id: str
 ) -> None:
     creds = {PROFILE: {"client_id": client_id, "client_secret": "wrong"}}
@@ -307,7 +307,7 @@ async def test_row_88_a_wrong_client_secret_is_502_901(
     ],
     ids=["400", "400-id", "500", "404", "redirect"],
 )
-async def test_row_89_an_error_of_a_message_is_500_and_the_user_stays(
+async def test_an_error_of_a_message_is_500_and_the_user_stays(
     amazon: ScriptedProvider, registered: BridgedDevice, token: str, answer: Answer
 ) -> None:
     amazon.script(token, answer)
@@ -316,7 +316,7 @@ async def test_row_89_an_error_of_a_message_is_500_and_the_user_stays(
 
 
 @pytest.mark.parametrize("answer", [NOTHING, HALF], ids=["nothing", "half"])
-async def test_row_89_a_connection_that_ends_early_is_502_902(
+async def test_a_connection_that_ends_early_is_502_902(
     amazon: ScriptedProvider, registered: BridgedDevice, token: str, answer: Answer
 ) -> None:
     amazon.script(token, answer)
@@ -324,7 +324,7 @@ async def test_row_89_a_connection_that_ends_early_is_502_902(
     assert await registered.router_data() is not None
 
 
-async def test_row_89_no_connection_is_502_902(settings: Settings) -> None:
+async def test_no_connection_is_502_902(settings: Settings) -> None:
     settings = replace(settings, adm_endpoint=f"http://127.0.0.1:{unused_port()}")
     device = await BridgedDevice.open("adm", adm.create(settings, ManualClock()))
     await device.register(PROFILE, TOKEN)
@@ -333,7 +333,7 @@ async def test_row_89_no_connection_is_502_902(settings: Settings) -> None:
 
 
 @pytest.mark.parametrize("what", ["token", "message"])
-async def test_row_89_an_answer_that_does_not_come_is_502_902(
+async def test_an_answer_that_does_not_come_is_502_902(
     amazon: ScriptedProvider, client_id: str, token: str, what: str
 ) -> None:
     profiles = {PROFILE: Profile(client_id, secret_of(client_id))}
@@ -347,7 +347,7 @@ async def test_row_89_an_answer_that_does_not_come_is_502_902(
     amazon.release(whom)
 
 
-async def test_row_89_a_provider_that_is_silent_within_the_whole_time_is_502_902(
+async def test_a_provider_that_is_silent_within_the_whole_time_is_502_902(
     amazon: ScriptedProvider, registered: BridgedDevice, token: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     provider = Provider(timeout=0.2)
@@ -357,7 +357,7 @@ async def test_row_89_a_provider_that_is_silent_within_the_whole_time_is_502_902
     amazon.release(token)
 
 
-async def test_row_89_any_other_exception_is_500(
+async def test_any_other_exception_is_500(
     registered: BridgedDevice, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def fail(*_: object, **__: object) -> None:

@@ -142,7 +142,7 @@ async def bridge(
 # ── Requests ─────────────────────────────────────────────────────────────────────────────────────
 
 
-async def test_row_77_a_message_reaches_apple_with_its_payload(bridge: Bridge) -> None:
+async def test_a_message_reaches_apple_with_its_payload(bridge: Bridge) -> None:
     assert await bridge.push(AESGCM, b"encrypted") == 201
     payload = bridge.sent["payload"]
     version = headers_of(bridge.response)["location"].rpartition("/m/")[2]
@@ -163,21 +163,19 @@ async def test_row_77_a_message_reaches_apple_with_its_payload(bridge: Bridge) -
     }
 
 
-async def test_row_78_aes128gcm_needs_no_crypto_headers(bridge: Bridge) -> None:
+async def test_aes128gcm_needs_no_crypto_headers(bridge: Bridge) -> None:
     assert await bridge.push(AES128GCM) == 201
     assert bridge.sent["payload"].keys() == {"chid", "body", "con", "ver", "aps"}
 
 
-async def test_row_82_aesgcm_without_encryption_header_is_400(bridge: Bridge) -> None:
+async def test_aesgcm_without_encryption_header_is_400(bridge: Bridge) -> None:
     headers = {name: value for name, value in AESGCM.items() if name != "encryption"}
     assert await bridge.push(headers) == 400
     assert not bridge.server.requests()
 
 
 @pytest.mark.parametrize("form", ["object", "text"])
-async def test_row_83_aps_of_the_registration_replaces_the_default(
-    bridge: Bridge, form: str
-) -> None:
+async def test_aps_of_the_registration_replaces_the_default(bridge: Bridge, form: str) -> None:
     aps: dict[str, Value] = {"alert": {"title": "Mail"}, "badge": 3.0, "sound": {"volume": 0.5}}
     await bridge.register(aps=json.dumps(aps) if form == "text" else aps)
     assert await bridge.push() == 201
@@ -333,7 +331,7 @@ async def test_an_unknown_release_channel_is_400(bridge: Bridge) -> None:
     assert refused.value.status == 400
 
 
-async def test_row_85_an_update_replaces_the_token_and_keeps_the_channel(
+async def test_an_update_replaces_the_token_and_keeps_the_channel(
     harness: Harness, server: ApnsServer, p8: ec.EllipticCurvePrivateKey
 ) -> None:
     clock = harness.clock
@@ -356,7 +354,7 @@ async def test_a_channel_that_nobody_configured_cannot_be_registered_in_the_body
 # ── Answers ──────────────────────────────────────────────────────────────────────────────────────
 
 
-async def test_row_84_an_unregistered_device_is_410_and_its_record_is_dropped(
+async def test_an_unregistered_device_is_410_and_its_record_is_dropped(
     bridge: Bridge,
 ) -> None:
     bridge.server.script(DEVICE, {"status": 410, "reason": "Unregistered"})

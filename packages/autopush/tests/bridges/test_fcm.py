@@ -141,7 +141,7 @@ def test_a_registration_keeps_the_token_and_the_application(sender: Sender) -> N
     assert response == {"senderid": "app-1"}
 
 
-async def test_row_85_a_token_update_changes_the_token_and_leaves_the_application(
+async def test_a_token_update_changes_the_token_and_leaves_the_application(
     google: FakeGoogleProcess, sender: Sender
 ) -> None:
     stored: dict[str, Value] = {"token": "old-token", "app_id": "app-1", "creds": {"senderID": "s"}}
@@ -182,7 +182,7 @@ def test_a_registration_that_cannot_be_served_is_refused(
 # ── What is sent ──────────────────────────────────────────────────────────────────────────────────
 
 
-async def test_row_77_an_aesgcm_push_carries_channel_encoding_keys_and_body(
+async def test_an_aesgcm_push_carries_channel_encoding_keys_and_body(
     google: FakeGoogleProcess, sender: Sender
 ) -> None:
     response = await sender.push(headers=AESGCM)

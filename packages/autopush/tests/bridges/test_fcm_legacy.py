@@ -121,7 +121,7 @@ async def test_the_app_id_is_stored_and_in_the_reply(device: BridgedDevice) -> N
     assert reply == {"senderid": APP}
 
 
-async def test_row_85_an_update_of_the_token_keeps_the_app_id(device: BridgedDevice) -> None:
+async def test_an_update_of_the_token_keeps_the_app_id(device: BridgedDevice) -> None:
     stored = await device.register(APP, TOKEN)
     stored["token"] = "22-instance-id-22"
     device.router.register(UAID, stored, APP)
@@ -140,7 +140,7 @@ async def test_a_wrong_registration_is_refused(
     assert (caught.value.status, caught.value.errno) == (status, errno)
 
 
-async def test_rows_77_and_85_a_registration_a_push_and_a_new_token_over_http(
+async def test_a_registration_a_push_and_a_new_token_over_http(
     google: ScriptedProvider, device: BridgedDevice, token: str
 ) -> None:
     registration = f"{APP}/registration"
@@ -162,7 +162,7 @@ async def test_rows_77_and_85_a_registration_a_push_and_a_new_token_over_http(
 # ── What is sent ────────────────────────────────────────────────────────────────────────────────
 
 
-async def test_row_77_a_push_arrives_at_the_path_of_the_legacy_api(
+async def test_a_push_arrives_at_the_path_of_the_legacy_api(
     google: ScriptedProvider, registered: BridgedDevice, token: str
 ) -> None:
     response = await registered.push(body=b"encrypted")

@@ -128,7 +128,7 @@ def test_the_operator_is_warned_that_google_has_shut_it_down(settings: Settings)
     assert "shut down" in gcm.create(settings, ManualClock()).start_warning
 
 
-async def test_row_77_a_registration_a_push_and_a_new_token_over_http(
+async def test_a_registration_a_push_and_a_new_token_over_http(
     google: ScriptedProvider, device: BridgedDevice, token: str
 ) -> None:
     registration = f"{SENDER}/registration"
@@ -150,7 +150,7 @@ async def test_row_77_a_registration_a_push_and_a_new_token_over_http(
 # ── What is sent ────────────────────────────────────────────────────────────────────────────────
 
 
-async def test_row_77_an_aesgcm_push_arrives_whole(
+async def test_an_aesgcm_push_arrives_whole(
     google: ScriptedProvider, registered: BridgedDevice, token: str
 ) -> None:
     response = await registered.push(AESGCM, b"\xff\xfe encrypted")
@@ -172,7 +172,7 @@ async def test_row_77_an_aesgcm_push_arrives_whole(
     assert asked["headers"]["authorization"] == f"key={KEY}"
 
 
-async def test_row_78_aes128gcm_needs_no_crypto_headers(
+async def test_aes128gcm_needs_no_crypto_headers(
     google: ScriptedProvider, registered: BridgedDevice, token: str
 ) -> None:
     assert (await registered.push(body=b"encrypted")).status == 201

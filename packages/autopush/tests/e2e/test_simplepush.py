@@ -156,7 +156,7 @@ async def test_with_disable_simplepush_the_hello_is_refused_with_401_and_closed(
         await modern.close()
 
 
-# ── the original's tests (rows 58 to 66 of the specification) ───────────────────────────────────
+# ── what the original's tests assert ────────────────────────────────────────────────────────────
 
 
 async def test_a_push_while_disconnected_is_202_and_comes_at_the_next_connect(
