@@ -17,9 +17,10 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 COMMANDS = {
     "keytables": {},
     "autopush": {
-        "autopush": ["serve", "connection", "endpoint", "maintain"],
+        "autopush": ["serve", "connection", "endpoint", "maintain", "diagnose", "send", "keys"],
         "autoendpoint": [],
         "autokey": [],
+        "endpoint_diagnostic": [],
     },
     "channelstats": {"channelstats": ["import-export", "report", "serve", "demo"]},
 }

@@ -82,6 +82,7 @@ def commands() -> str:
     rows = ["| command | what it does |", "|---|---|"]
     rows += [f"| `autopush {command.name}` | {command.summary} |" for command in cli.COMMANDS]
     rows.append("| `autoendpoint` | the same as `autopush endpoint` |")
+    rows.append("| `endpoint_diagnostic` | the same as `autopush diagnose` |")
     rows.append("| `autokey` | print a new key, for the options `crypto_key` and `auth_key` |")
     return "\n".join(rows)
 

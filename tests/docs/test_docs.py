@@ -74,7 +74,13 @@ def test_every_error_number_has_one_anchor_and_its_help(kind: ErrorKind) -> None
 
 
 @pytest.mark.parametrize(
-    "command", [*(f"autopush {c.name}" for c in cli.COMMANDS), "autoendpoint", "autokey"]
+    "command",
+    [
+        *(f"autopush {c.name}" for c in cli.COMMANDS),
+        "autoendpoint",
+        "autokey",
+        "endpoint_diagnostic",
+    ],
 )
 def test_every_command_is_in_the_operations_page(command: str) -> None:
     assert f"| `{command}` |" in PAGES["operations"]

@@ -1,4 +1,4 @@
-"""The command line: `autopush <command>`, `autoendpoint` and `autokey`.
+"""The command line: `autopush <command>`, `autoendpoint`, `autokey` and `endpoint_diagnostic`.
 
 Exit codes: 2 for wrong usage, 3 when the start failed, which is one line on standard error.
 """
@@ -11,7 +11,7 @@ from difflib import get_close_matches
 from functools import partial
 from typing import Final, NoReturn
 
-from autopush.commands import STORE_COMMANDS, Command
+from autopush.commands import SHELL_COMMANDS, STORE_COMMANDS, Command
 from autopush.settings import OPTIONS, Settings, StartupError
 from autopush.settings.declaration import IniFile
 from autopush.settings.original import reason_for_absence
@@ -47,6 +47,7 @@ COMMANDS: Final = (
         (IniFile.SHARED, IniFile.ENDPOINT),
     ),
     *STORE_COMMANDS,
+    *SHELL_COMMANDS,
 )
 
 _DEFAULT_COMMAND: Final = "connection"
@@ -154,6 +155,11 @@ def start_logs(settings: Settings) -> None:
 def autoendpoint(argv: Sequence[str] | None = None) -> int:
     """Run an endpoint node, under the name of the original's script."""
     return main(["endpoint", *(sys.argv[1:] if argv is None else argv)])
+
+
+def endpoint_diagnostic(argv: Sequence[str] | None = None) -> int:
+    """Diagnose an endpoint, under the name of the original's script."""
+    return main(["diagnose", *(sys.argv[1:] if argv is None else argv)])
 
 
 def autokey(argv: Sequence[str] | None = None) -> int:

@@ -1,14 +1,17 @@
 """The service's keys: the configured ones, else keys created at the first start and kept in files.
 
-A file holds one key per line, newest first; `#` starts a comment.
+A file holds one key per line, newest first; `#` starts a comment. All its keys are accepted, and
+the first is used for what is new.
 
-Rule: a key file appears whole or not at all, also when processes start at the same time, and no
-message shows what is in it.
+Rule: a key file appears and changes as a whole or not at all, also when several processes do so at
+the same time; no key in it is ever lost, and no message shows one.
 """
 
+import fcntl
 import os
 import secrets
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -21,10 +24,16 @@ _PRIVATE_FILE: Final = 0o600
 _PRIVATE_FOLDER: Final = 0o700
 _OTHERS: Final = 0o077
 
-_PURPOSE: Final = {
+PURPOSES: Final = {
     "crypto_key": "encrypts endpoint URLs: without it every subscription is lost",
     "auth_key": "signs the secrets of the registration API",
 }
+"""The kinds of key, which are the names of their options and files."""
+_VALID: Final = {"crypto_key": is_fernet_key, "auth_key": is_auth_key}
+_PREPARED: Final = (
+    "# The next key is accepted, but not used yet: `autopush keys rotate` puts it first."
+)
+"""Comment before a key that all nodes are to know before one of them uses it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,36 +71,65 @@ def service_keys(
     made: list[Path] = []
     warnings: list[str] = []
     if not crypto:
-        crypto = _load_or_create(data / "keys" / "crypto_key", is_fernet_key, make, made, warnings)
+        crypto = _load_or_create(key_file(data, "crypto_key"), make, made, warnings)
     if not auth and auth_needed:
-        auth = _load_or_create(data / "keys" / "auth_key", is_auth_key, make, made, warnings)
+        auth = _load_or_create(key_file(data, "auth_key"), make, made, warnings)
     return ServiceKeys(crypto, auth, tuple(made), tuple(warnings))
 
 
+def existing_crypto_keys(crypto_key: Sequence[str], data: Path) -> tuple[str, ...]:
+    """The configured keys, or those of the file under `data`/keys; none is created.
+
+    Raises:
+        StartupError: there is neither, or the file cannot be read, or a line of it is no key.
+    """
+    if crypto_key:
+        return tuple(crypto_key)
+    path = key_file(data, "crypto_key")
+    with _named(path):
+        return _parse(path, _read(path, []))
+
+
+def key_file(data: Path, name: str) -> Path:
+    """Where the keys of that kind are kept: `name` is one of `PURPOSES`."""
+    return data / "keys" / name
+
+
 def _load_or_create(
-    path: Path,
-    is_valid: Callable[[str], bool],
-    make: Callable[[], str],
-    made: list[Path],
-    warnings: list[str],
+    path: Path, make: Callable[[], str], made: list[Path], warnings: list[str]
 ) -> tuple[str, ...]:
-    try:
+    with _named(path):
         if not path.exists() and _create(path, make()):
             made.append(path)
-        with path.open("rb") as file:
-            mode = os.fstat(file.fileno()).st_mode & 0o777
-            text = file.read().decode("utf-8", "replace")
+        return _parse(path, _read(path, warnings))
+
+
+@contextmanager
+def _named(path: Path) -> Iterator[None]:
+    """Report what the operating system refuses with the name of the key file."""
+    try:
+        yield
     except OSError as error:
         where = error.filename if isinstance(error.filename, str) else path
         raise StartupError(f"cannot keep keys in {path}: {where}: {error.strerror}") from None
+
+
+def _read(path: Path, warnings: list[str]) -> str:
+    with path.open("rb") as file:
+        mode = os.fstat(file.fileno()).st_mode & 0o777
+        text = file.read().decode("utf-8", "replace")
     if mode & _OTHERS:
         warnings.append(f"{path} is open to other users (mode {mode:o}): chmod 600 {path}")
+    return text
+
+
+def _parse(path: Path, text: str) -> tuple[str, ...]:
     keys = []
     for number, line in enumerate(text.splitlines(), 1):
         key = line.strip()
         if not key or key.startswith("#"):
             continue
-        if not is_valid(key):
+        if not _VALID[path.name](key):
             raise StartupError(f"{path}:{number}: not a key such as `autokey` makes")
         keys.append(key)
     if not keys:
@@ -103,9 +141,22 @@ def _create(path: Path, key: str) -> bool:
     """Create the file unless there is one; returns whether this call did."""
     path.parent.parent.mkdir(mode=_PRIVATE_FOLDER, parents=True, exist_ok=True)
     path.parent.mkdir(mode=_PRIVATE_FOLDER, exist_ok=True)
-    about = f"# {path.name} {_PURPOSE[path.name]}. Secret; back it up. Newest key first."
+    about = f"# {path.name} {PURPOSES[path.name]}. Secret; back it up. Newest key first."
     text = f"{about}\n{key}\n"
     # Written under another name and linked: other processes see no file or a whole one.
+    with _draft(path, text) as draft:
+        try:
+            os.link(draft, path)
+        except FileExistsError:
+            return False
+    for folder in (path.parent, path.parent.parent):
+        _sync_folder(folder)
+    return True
+
+
+@contextmanager
+def _draft(path: Path, text: str) -> Iterator[Path]:
+    """A file with that text beside `path`, on disk; removed at the end unless it was renamed."""
     draft = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
     descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, _PRIVATE_FILE)
     try:
@@ -113,20 +164,104 @@ def _create(path: Path, key: str) -> bool:
             file.write(text)
             file.flush()
             os.fsync(file.fileno())
-        try:
-            os.link(draft, path)
-        except FileExistsError:
-            return False
+        yield draft
     finally:
-        draft.unlink()
-    for folder in (path.parent, path.parent.parent):
-        _sync_folder(folder)
-    return True
+        draft.unlink(missing_ok=True)
 
 
 def _sync_folder(folder: Path) -> None:
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+# ── Rotation ──────────────────────────────────────────────────────────────────────────────────────
+
+
+@dataclass(frozen=True, slots=True)
+class Rotation:
+    """What a rotation does to a key file."""
+
+    path: Path
+    before: int
+    """How many keys it held; all of them stay accepted."""
+    was_prepared: bool
+    """Whether the new first key was in the file already, accepted and not used."""
+
+
+def rotate_key(
+    data: Path,
+    name: str,
+    *,
+    prepare: bool = False,
+    dry_run: bool = False,
+    make: Callable[[], str] = new_key,
+) -> Rotation:
+    """Put a new key first in the file of that kind: the prepared one, or one that is made now.
+
+    With `prepare` it is put last instead, where it is accepted and not used; the next rotation puts
+    it first. Rotations at the same time take place one after the other. Owner, mode and comments of
+    the file stay.
+
+    Raises:
+        StartupError: there is no file, or it is not what a service would start with, or it may not
+            be written; or a key is prepared already. Nothing was changed.
+    """
+    path = key_file(data, name)
+    with _named(path), _locked(path.parent):
+        text = _read(path, [])
+        keys = _parse(path, text)
+        lines = text.splitlines()
+        prepared = _find_prepared(lines)
+        if prepare and prepared is not None:
+            raise StartupError(f"{path} has a prepared key already; rotate without --prepare")
+        if prepare:
+            lines += [_PREPARED, make()]
+        elif prepared is None:
+            lines.insert(_first_key(lines), make())
+        else:
+            key = lines.pop(prepared)
+            del lines[prepared - 1]
+            lines.insert(_first_key(lines), key)
+        if not dry_run:
+            _replace(path, "\n".join(lines) + "\n", must_hold=keys)
+        return Rotation(path, len(keys), prepared is not None)
+
+
+def _find_prepared(lines: Sequence[str]) -> int | None:
+    """The line of the prepared key, if it is one, and not the first key of the file."""
+    for number, line in enumerate(lines[1:], 1):
+        if lines[number - 1].strip() == _PREPARED and line.strip() and line.strip()[0] != "#":
+            return number if number > _first_key(lines) else None
+    return None
+
+
+def _first_key(lines: Sequence[str]) -> int:
+    return next(n for n, line in enumerate(lines) if line.strip() and line.strip()[0] != "#")
+
+
+def _replace(path: Path, text: str, *, must_hold: Sequence[str]) -> None:
+    if not set(must_hold) <= set(_parse(path, text)):
+        raise AssertionError("a rotation would lose a key")
+    path_itself = path.resolve()  # a link stays a link
+    before = path_itself.stat()
+    with _draft(path_itself, text) as draft:
+        # The service may run as another user than the one who rotates.
+        if (os.geteuid(), os.getegid()) != (before.st_uid, before.st_gid):
+            os.chown(draft, before.st_uid, before.st_gid)
+        draft.chmod(before.st_mode & 0o777)
+        draft.replace(path_itself)
+    _sync_folder(path_itself.parent)
+
+
+@contextmanager
+def _locked(folder: Path) -> Iterator[None]:
+    """Wait until no other process changes keys in the folder; the lock ends with the process."""
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
     finally:
         os.close(descriptor)

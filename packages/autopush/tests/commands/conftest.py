@@ -1,4 +1,6 @@
 import os
+import subprocess
+import sysconfig
 from pathlib import Path
 
 import pytest
@@ -27,5 +29,19 @@ def run(store: DataStore, capfd: pytest.CaptureFixture[str]) -> Run:
     def run(*words: str) -> tuple[int, str, str]:
         code = cli.main(words)
         return code, *capfd.readouterr()
+
+    return run
+
+
+@pytest.fixture
+def installed(store: DataStore) -> Run:
+    """Runs a program that the distribution installs, in a process of its own."""
+
+    def run(program: str, *words: str, stdin: bytes = b"") -> tuple[int, str, str]:
+        path = Path(sysconfig.get_path("scripts"), program)
+        ended = subprocess.run(
+            [path, *words], input=stdin, capture_output=True, timeout=60, check=False
+        )
+        return ended.returncode, ended.stdout.decode(), ended.stderr.decode()
 
     return run

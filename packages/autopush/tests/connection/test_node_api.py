@@ -337,6 +337,26 @@ async def test_unacked_messages_of_an_ended_duplicate_are_saved(harness: Harness
     assert harness.stored_versions() == [message.version]
 
 
+# ── GET /notif ──────────────────────────────────────────────────────────────────────────────────
+
+
+async def test_whether_a_user_agent_is_connected_can_be_asked_and_nothing_is_sent(
+    harness: Harness,
+) -> None:
+    agent = await harness.subscribed()
+    await harness.store.current.store(harness.message(agent.uaid))
+    for spelling in (agent.uaid, dashed(agent.uaid)):
+        answer = await call(harness, "GET", f"/notif/{spelling}")
+        assert status_and_text(answer) == (200, "Client connected.")
+    assert agent.received() == []
+
+
+@pytest.mark.parametrize("uaid", [UNKNOWN, "nonsense"])
+async def test_an_absent_user_agent_is_not_connected(harness: Harness, uaid: str) -> None:
+    answer = await call(harness, "GET", f"/notif/{uaid}")
+    assert status_and_text(answer) == (404, "Client not connected.")
+
+
 # ── the rest ────────────────────────────────────────────────────────────────────────────────────
 
 

@@ -10,7 +10,7 @@ from typing import Union
 import pytest
 
 from autopush.settings import OPTIONS, Option, Settings
-from autopush.settings.declaration import ALL_COMMANDS, DAEMONS
+from autopush.settings.declaration import ALL_COMMANDS, DAEMONS, SHELL_TOOLS
 from autopush.settings.original import OBSOLETE
 from autopush.settings.value_types import BOOLEAN
 from keytables.stores import parse_store
@@ -29,7 +29,7 @@ def test_an_option_has_help_a_default_and_commands(option: Option) -> None:
     assert option.value_type.expected
     assert option.group
     assert option.default_text or option.default not in ("", None, ())
-    assert set(option.commands) <= set(ALL_COMMANDS)
+    assert set(option.commands) <= {*ALL_COMMANDS, *SHELL_TOOLS}
     assert set(option.commands) & set(DAEMONS)
 
 

@@ -3,16 +3,18 @@ import contextlib
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
+from cryptography.hazmat.primitives.asymmetric import ec
 from hypothesis import given
 from hypothesis import strategies as st
 from py_vapid import Vapid01, Vapid02
 from pywebpush import WebPusher
 from requests import Response
 
+from autopush.webpush import jwt
 from autopush.webpush.endpoint_token import key_hash
 from autopush.webpush.errors import PushError
 from autopush.webpush.headers import check_content
-from autopush.webpush.vapid import Claims, Credentials, Verifier
+from autopush.webpush.vapid import Claims, Credentials, Verifier, make_authorization
 from support.senders import Sender
 
 ORIGIN = "https://push.example"
@@ -354,3 +356,15 @@ def test_what_pywebpush_sends_is_accepted(vapid_class: type[Vapid01], encoding: 
     assert content.headers is not None
     assert content.headers["encoding"] == encoding
     assert ("salt=" in content.headers.get("encryption", "")) == (encoding == "aesgcm")
+
+
+@pytest.mark.parametrize("subject", [None, "mailto:ops@a.example"])
+def test_the_header_made_for_a_sender_is_verified(subject: str | None) -> None:
+    key = ec.generate_private_key(ec.SECP256R1())
+    header = make_authorization(
+        f"{ORIGIN}/wpush/v2/token", key, expires=int(NOW) + 60, subject=subject
+    )
+    assert verify(header) == Claims(NOW + 60, (ORIGIN,))
+    claims = jwt.parse(parse(header).token).claims
+    assert claims.get("sub") == subject
+    assert ("sub" in claims) is (subject is not None)

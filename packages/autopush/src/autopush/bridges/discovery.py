@@ -33,6 +33,12 @@ class Waker(Protocol):
         """Close what is open."""
 
 
+def configured_routers(settings: Settings) -> frozenset[str]:
+    """The router types of `load_routers`, without creating a router."""
+    own = {row.bridge for row in OPTIONS if row.bridge and getattr(settings, row.name)}
+    return frozenset(own | (settings.routers or {}).keys())
+
+
 def load_routers(settings: Settings, clock: Clock) -> dict[str, Router]:
     """The configured routers by router type.
 

@@ -1,4 +1,4 @@
-"""The commands that work on the store and end: `maintain`, `drop-user`, `delete-uaids`.
+"""The commands that end: those that work on the store, and those of the shell that have none.
 
 They are declared here; what they run is imported when it runs, so that `--help` is fast.
 
@@ -51,6 +51,24 @@ def _delete_uaids(settings: Settings, arguments: argparse.Namespace) -> int:
     return delete_uaids(settings, arguments)
 
 
+def _diagnose(settings: Settings, arguments: argparse.Namespace) -> int:
+    from autopush.commands.diagnose import diagnose  # noqa: PLC0415
+
+    return diagnose(settings, arguments)
+
+
+def _send(settings: Settings, arguments: argparse.Namespace) -> int:
+    from autopush.commands.send import send  # noqa: PLC0415
+
+    return send(settings, arguments)
+
+
+def _keys(settings: Settings, arguments: argparse.Namespace) -> int:
+    from autopush.commands.rotate_keys import rotate  # noqa: PLC0415
+
+    return rotate(settings, arguments)
+
+
 def _add_maintain_arguments(parser: argparse.ArgumentParser) -> None:
     group = _add_dry_run(parser)
     group.add_argument("--only", choices=("tables", "users"), help="do one of the two parts")
@@ -82,6 +100,47 @@ def _add_delete_uaids_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("file", metavar="FILE", help=about)
     _add_dry_run(parser)
     _add_rate(parser)
+
+
+def _add_diagnose_arguments(parser: argparse.ArgumentParser) -> None:
+    about = "an endpoint URL of this service; its host does not matter"
+    parser.add_argument("url", metavar="URL", help=about)
+    parser.add_argument("--json", action="store_true", help="print one JSON object")
+
+
+def _add_send_arguments(parser: argparse.ArgumentParser) -> None:
+    about = "the endpoint URL of a subscription, of any push service"
+    parser.add_argument("endpoint", metavar="ENDPOINT", nargs="?", help=about)
+    group = parser.add_argument_group("The message", "Without one, the push is empty.")
+    message = group.add_mutually_exclusive_group()
+    message.add_argument("--data", metavar="TEXT", help="the message")
+    message.add_argument("--file", metavar="FILE", help="a file with it; - reads standard input")
+    about = "seconds that it may be kept for a user agent that is not connected"
+    _add_number(group, "--ttl", 60, (0, 2**31), about, "SECONDS")
+    group.add_argument("--topic", help="replaces the message of this topic that still waits")
+    urgencies = ("very-low", "low", "normal", "high")
+    group.add_argument("--urgency", choices=urgencies, help="how urgent it is")
+    group = parser.add_argument_group("The subscription", "A message is encrypted with its keys.")
+    about = "JSON of it, as JSON.stringify(subscription) gives; it may name the endpoint too"
+    group.add_argument("--subscription", metavar="FILE", help=about)
+    group.add_argument("--p256dh", metavar="KEY", help="its public key, base64url")
+    group.add_argument("--auth", metavar="SECRET", help="its shared secret, base64url")
+    group = parser.add_argument_group("The sender", "VAPID, which v2 endpoints require.")
+    about = "private key: PEM, or 32 bytes in base64url"
+    group.add_argument("--vapid-key", metavar="FILE", help=about)
+    about = "contact of the sender: a mailto: or https: URL; some push services require it"
+    group.add_argument("--vapid-sub", metavar="URL", help=about)
+
+
+def _add_keys_arguments(parser: argparse.ArgumentParser) -> None:
+    about = "put a new key first; the old ones stay accepted"
+    parser.add_argument("action", choices=("rotate",), metavar="rotate", help=about)
+    names = ("crypto_key", "auth_key")
+    about = "which key [default: crypto_key]"
+    parser.add_argument("name", nargs="?", choices=names, default=names[0], help=about)
+    group = _add_dry_run(parser)
+    about = "put the new key last: nodes accept it, and use it after the next rotation"
+    group.add_argument("--prepare", action="store_true", help=about)
 
 
 def _add_dry_run(parser: argparse.ArgumentParser) -> argparse._ArgumentGroup:
@@ -148,5 +207,31 @@ STORE_COMMANDS: Final = (
         _delete_uaids,
         add_arguments=_add_delete_uaids_arguments,
         usage="FILE",
+    ),
+    Command(
+        "diagnose",
+        "print what is known of an endpoint, and why a push would not arrive; "
+        "`endpoint_diagnostic` does so too",
+        _diagnose,
+        add_arguments=_add_diagnose_arguments,
+        usage="URL",
+    ),
+)
+
+SHELL_COMMANDS: Final = (
+    Command(
+        "send",
+        "send one push, signed and encrypted",
+        _send,
+        (),
+        add_arguments=_add_send_arguments,
+        usage="ENDPOINT",
+    ),
+    Command(
+        "keys",
+        "rotate a key that is kept in the data folder",
+        _keys,
+        add_arguments=_add_keys_arguments,
+        usage="rotate [crypto_key|auth_key]",
     ),
 )

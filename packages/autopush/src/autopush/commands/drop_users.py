@@ -7,10 +7,10 @@ import argparse
 import sys
 import time
 from collections.abc import Iterable
-from typing import Final
 
 from autopush.commands.running import (
     INCOMPLETE,
+    STANDARD_INPUT,
     Output,
     open_removal,
     opened_engine,
@@ -22,8 +22,6 @@ from autopush.store import maintenance
 from autopush.store.rate_limiter import RateLimiter
 from autopush.webpush.identifiers import canonical_uaid
 from keytables import KeytablesError
-
-STANDARD_INPUT: Final = "-"
 
 
 def drop_user(settings: Settings, arguments: argparse.Namespace) -> int:

@@ -24,6 +24,8 @@ from keytables.stores import SqliteUrl, parse_store
 
 INCOMPLETE: Final = 1
 """Exit code when something is left to do, or could not be done."""
+STANDARD_INPUT: Final = "-"
+"""What names standard input where a file is expected."""
 
 
 # ── Signals ───────────────────────────────────────────────────────────────────────────────────────

@@ -29,6 +29,7 @@ EXPLANATION: Final = (
     "This is the WebSocket port of a push service. User agents connect to it; set Firefox's\n"
     "dom.push.serverURL to {url} and see {page} for the rest.\n"
 )
+CONNECTED: Final = "Client connected."
 NOT_CONNECTED: Final = "Client not connected."
 ACKS_TIMEOUT: Final = 2.5
 """Seconds; the node that asks waits for three."""
@@ -71,7 +72,8 @@ class UpgradeHandler:
 
 
 class NodeApi:
-    """What other nodes may ask: `PUT /push`, `PUT /notif`, `DELETE /notif`.
+    """What other nodes may ask: `PUT /push`, `PUT /notif`, `DELETE /notif`; and `GET /notif`, which
+    the command `diagnose` asks.
 
     User agents are named by UAID, dashed or not.
     """
@@ -95,6 +97,11 @@ class NodeApi:
                 return await self._push(canonical_uaid(uaid), request.body)
             case "PUT", "notif", uaid:
                 return self._check(canonical_uaid(uaid))
+            case "GET", "notif", uaid:
+                user = self._registry.find(canonical_uaid(uaid) or "")
+                return (
+                    responses.text(200, CONNECTED) if user else responses.text(404, NOT_CONNECTED)
+                )
             case "DELETE", "notif", uaid, connected_at:
                 return await self._end_duplicate(canonical_uaid(uaid), connected_at)
         return await self._dockerflow.respond(request) or responses.not_found()

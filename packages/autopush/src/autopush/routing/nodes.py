@@ -96,6 +96,13 @@ class Nodes:
         user.check_storage()
         return NodeAnswer.DONE
 
+    async def is_connected(self, node_id: str, uaid: str) -> NodeAnswer:
+        """Ask the node whether that user agent is connected to it; nothing else happens there.
+
+        A node of the original cannot be asked: it is BUSY or UNRESPONSIVE to that.
+        """
+        return await self._call(node_id, "GET", f"/notif/{uaid}")
+
     async def end_duplicate(self, node_id: str, uaid: str, connected_at: int) -> None:
         """Have the node close an older connection of that user agent.
 

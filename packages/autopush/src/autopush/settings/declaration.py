@@ -15,9 +15,12 @@ NODES: Final = ("serve", "connection")
 """Commands that accept WebSockets."""
 ENDPOINTS: Final = ("serve", "endpoint")
 """Commands that accept messages from application servers."""
-TOOLS: Final = ("maintain", "drop-user", "delete-uaids")
+TOOLS: Final = ("maintain", "drop-user", "delete-uaids", "diagnose")
 """Commands that work on the store and end."""
 ALL_COMMANDS: Final = (*DAEMONS, *TOOLS)
+"""Commands that have a store."""
+SHELL_TOOLS: Final = ("send", "keys")
+"""Commands that have none."""
 
 _VALUE_TYPES: Final = {bool: BOOLEAN, bool | None: BOOLEAN, str: TEXT, Path: FOLDER}
 """The types of fields that are not annotated with a `ValueType`."""
@@ -40,7 +43,7 @@ class IniFile(StrEnum):
 
 
 _FILES: Final = {NODES: IniFile.CONNECTION, ENDPOINTS: IniFile.ENDPOINT}
-"""The sample file of options of one kind of daemon."""
+"""The sample file of options of one kind of daemon, by the daemons that have the option."""
 
 
 class Details(TypedDict, total=False):
@@ -130,7 +133,8 @@ def declared_options(settings: type) -> tuple[Option, ...]:
         if not (details := dict(declared.metadata)):
             continue
         hint = hints[declared.name]
-        details.setdefault("file", _FILES.get(details["commands"], IniFile.SHARED))
+        daemons = tuple(name for name in details["commands"] if name in DAEMONS)
+        details.setdefault("file", _FILES.get(daemons, IniFile.SHARED))
         rows.append(
             Option(
                 name=declared.name,

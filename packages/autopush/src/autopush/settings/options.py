@@ -10,7 +10,7 @@ Values that depend on other options when they are not given are computed here.
 
 import socket
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Annotated, Final, Self
 from urllib.parse import quote
@@ -20,6 +20,7 @@ from autopush.settings.declaration import (
     DAEMONS,
     ENDPOINTS,
     NODES,
+    SHELL_TOOLS,
     Group,
     IniFile,
     declared_options,
@@ -48,10 +49,10 @@ KEYS: Final = Group("Keys")
 DELIVERY: Final = Group("Delivery")
 LIMITS: Final = Group("Limits")
 SIMPLEPUSH: Final = Group("SimplePush")
-BRIDGES: Final = Group("Bridges", ENDPOINTS)
+BRIDGES: Final = Group("Bridges", (*ENDPOINTS, "diagnose"))
 TIMERS: Final = Group("Timers", NODES)
 STORAGE: Final = Group("Storage", ALL_COMMANDS)
-LOGS: Final = Group("Logs", ALL_COMMANDS)
+LOGS: Final = Group("Logs", (*ALL_COMMANDS, *SHELL_TOOLS))
 
 WEBSOCKET_PORT: Final = 8080
 ENDPOINT_PORT: Final = 8082
@@ -96,6 +97,8 @@ class Settings:
 
     command: str = "serve"
     """The command that was started."""
+    places: Mapping[str, str] = field(default_factory=dict, repr=False, compare=False)
+    """Where each given option was given, as messages name the place; the strongest one only."""
 
     host: HostName = ADDRESSES.option(
         "127.0.0.1", "address the ports listen on; 0.0.0.0 or :: for every interface"
@@ -168,6 +171,7 @@ class Settings:
         (),
         "key that encrypts endpoint URLs and message ids; may be given several times, newest first",
         default_text=_KEPT,
+        commands=(*DAEMONS, "diagnose"),
         secret=True,
     )
     auth_key: SecretTexts = KEYS.option(
@@ -238,7 +242,7 @@ class Settings:
         "0 does not wait",
     )
     connection_timeout: PositiveSeconds = TIMERS.option(
-        1.0, "time to connect to another node", commands=DAEMONS
+        1.0, "time to connect to another node", commands=(*DAEMONS, "diagnose")
     )
 
     disable_simplepush: bool = SIMPLEPUSH.option(
@@ -364,6 +368,7 @@ class Settings:
         NO_FOLDER,
         "folder of the embedded store and of the keys created at the first start",
         default_text="$XDG_DATA_HOME/autopush, or ~/.local/share/autopush",
+        commands=(*ALL_COMMANDS, "keys"),
     )
     store: StoreUrl = STORAGE.option(
         "",

@@ -85,25 +85,28 @@ def load(
     environ = os.environ if environ is None else environ
     warnings: list[str] = []
     values: dict[str, Value] = {"data": default_data_folder(environ)}
+    places: dict[str, str] = {}
     for file in files:
         paths = [os.path.expanduser(path.format(file.file_name)) for path in search_paths]
         named = getattr(arguments, f"config_{file}")
         for path in [*paths, named] if named else paths:
             text = _read_text(path, must_exist=path is named)
-            values |= _parse(_from_file(path, text, command, file, warnings))
-    values |= _parse(_from_environment(environ, command, warnings))
-    values |= _parse(_from_flags(arguments))
+            values |= _parse(_from_file(path, text, command, file, warnings), places)
+    values |= _parse(_from_environment(environ, command, warnings), places)
+    values |= _parse(_from_flags(arguments), places)
     if command == "endpoint":
         values.setdefault("port", ENDPOINT_PORT)
         values.setdefault("endpoint_port", values["port"])
     # Every value comes from the parser of its own field, which the tests hold to the field's type.
-    settings = Settings(command=command, **cast(dict[str, Any], values))
+    settings = Settings(command=command, places=places, **cast(dict[str, Any], values))
     _check_together(settings)
     return Loaded(settings, tuple(warnings))
 
 
-def _parse(given: _Given) -> dict[str, Value]:
-    """The values of one source; a list has the members of all places that give it."""
+def _parse(given: _Given, places: dict[str, str]) -> dict[str, Value]:
+    """The values of one source; a list has the members of all places that give it. `places` gets
+    the place of each value that counts.
+    """
     values: dict[str, Value] = {}
     for option, text, where in given:
         text = text.strip()
@@ -121,7 +124,7 @@ def _parse(given: _Given) -> dict[str, Value]:
         if isinstance(value, tuple):
             value = (*cast(tuple[str, ...], values.get(option.name, ())), *value)
         if value != ():
-            values[option.name] = value
+            values[option.name], places[option.name] = value, where
     return values
 
 

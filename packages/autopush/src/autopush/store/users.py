@@ -116,7 +116,8 @@ def _year_and_month(hour: int) -> str:
     return datetime.fromtimestamp(hour * 3600, UTC).strftime("%Y%m")
 
 
-def _record(uaid: str, item: Item) -> UserRecord | None:
+def parse_record(uaid: str, item: Item) -> UserRecord | None:
+    """The record in a row, None when it lacks what every record must have."""
     router_type, connected_at = item.get("router_type"), item.get("connected_at")
     if not isinstance(router_type, str) or not isinstance(connected_at, int):
         return None
@@ -157,7 +158,7 @@ class Users:
         item = await self._table.get((self._hash(uaid),))
         if item is None:
             return None
-        record = _record(uaid, item)
+        record = parse_record(uaid, item)
         if record is None:
             await self.drop(uaid)
         return record
@@ -197,7 +198,7 @@ class Users:
             )
         except ConditionFailed:
             return None
-        return (_record(record.uaid, old) if old else None) or record
+        return (parse_record(record.uaid, old) if old else None) or record
 
     def create(self, uaid: str, node_id: str, connected_at: int, month: str) -> Awaitable[object]:
         """Write a new Web Push user.

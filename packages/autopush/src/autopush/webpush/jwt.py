@@ -85,9 +85,14 @@ def verify(token: SignedToken, key: EllipticCurvePublicKey) -> bool:
     return True
 
 
-def sign(claims: Mapping[str, object], key: EllipticCurvePrivateKey, key_id: str) -> str:
-    """A compact token with these claims; `key_id` tells its reader which key has signed it."""
-    parts = ({"alg": "ES256", "kid": key_id}, claims)
+def sign(
+    claims: Mapping[str, object], key: EllipticCurvePrivateKey, key_id: str | None = None
+) -> str:
+    """A compact token with these claims; `key_id` tells its reader which key has signed it, where
+    that is not told otherwise.
+    """
+    header = {"alg": "ES256", "typ": "JWT"} if key_id is None else {"alg": "ES256", "kid": key_id}
+    parts = (header, claims)
     signed = ".".join(encode_base64url(msgspec.json.encode(part)) for part in parts)
     r, s = decode_dss_signature(key.sign(signed.encode(), _ES256))
     return f"{signed}.{encode_base64url(r.to_bytes(32, 'big') + s.to_bytes(32, 'big'))}"

@@ -20,12 +20,14 @@ from functools import lru_cache
 from typing import Final, Literal
 
 import msgspec
+from cryptography.hazmat.primitives.asymmetric.ec import EllipticCurvePrivateKey
+from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
 from autopush.webpush import jwt
 from autopush.webpush.endpoint_token import Endpoint, key_hash
 from autopush.webpush.errors import Errno, PushError
 from autopush.webpush.headers import parse_crypto_key
-from autopush.webpush.syntax import decode_any_base64, origin_of
+from autopush.webpush.syntax import decode_any_base64, encode_base64url, origin_of
 
 Draft = Literal[1, 2]
 
@@ -124,6 +126,22 @@ def parse_credentials(authorization: str, crypto_key: Mapping[str, str]) -> Cred
         if not parameters.get(label):
             raise _unauthorized(f"missing authorization header: vapid without {label}=")
     return Credentials(authorization, 2, parameters["t"], parameters["k"])
+
+
+def make_authorization(
+    endpoint_url: str, key: EllipticCurvePrivateKey, *, expires: int, subject: str | None
+) -> str:
+    """The Authorization header of a sender (draft 2) for the push service of that endpoint.
+
+    `expires`: seconds since the epoch; `subject`: a mailto: or https: URL of the sender.
+
+    :raises ValueError: not an absolute URL
+    """
+    claims: dict[str, object] = {"aud": origin_of(endpoint_url), "exp": expires}
+    if subject is not None:
+        claims["sub"] = subject
+    point = key.public_key().public_bytes(Encoding.X962, PublicFormat.UncompressedPoint)
+    return f"vapid t={jwt.sign(claims, key)},k={encode_base64url(point)}"
 
 
 class Verifier:

@@ -1,0 +1,70 @@
+"""`autopush keys rotate`: a new first key, with the old ones still accepted."""
+
+import argparse
+from collections.abc import Sequence
+from typing import Final
+
+from autopush.keys import Rotation, key_file, rotate_key
+from autopush.settings import Settings, StartupError
+
+ROTATED: Final = {
+    "crypto_key": "Restart the service. From then on new endpoint URLs are made with the new key; "
+    "those made before stay valid while the old keys are in the file.",
+    "auth_key": "Restart the service. From then on new secrets are signed with the new key; those "
+    "signed before stay valid while the old keys are in the file.",
+}
+SEVERAL_NODES: Final = {
+    "crypto_key": "Several nodes: all of them must accept the key before one of them uses it, or a "
+    "node refuses endpoints that another one has just made (404, and senders delete the "
+    "subscription).",
+    "auth_key": "Several endpoint nodes: all of them must accept the key before one of them uses "
+    "it, or one refuses secrets that another one has just signed (401).",
+}
+
+
+def rotate(settings: Settings, arguments: argparse.Namespace) -> int:
+    """Rotate a key file of the data folder, and print what is left to do.
+
+    Raises:
+        StartupError: the key is not kept in the data folder, or cannot be rotated.
+    """
+    name: str = arguments.name
+    configured: Sequence[str] = getattr(settings, name)
+    if configured:
+        raise StartupError(
+            f"{name} is not kept in the data folder but given by {settings.places[name]}: change "
+            f"it there. First append a new key (from autokey) to the list on every node and "
+            f"restart them, then move it to the front on every node and restart them again"
+        )
+    path = key_file(settings.data, name)
+    if not path.exists():
+        raise StartupError(f"there is no {path}: the first start of the service creates it")
+    rotation = rotate_key(settings.data, name, prepare=arguments.prepare, dry_run=arguments.dry_run)
+    print("\n".join(_describe(name, rotation, arguments)))
+    return 0
+
+
+def _describe(name: str, rotation: Rotation, arguments: argparse.Namespace) -> list[str]:
+    verb = "would put" if arguments.dry_run else "put"
+    which = "the prepared key" if rotation.was_prepared else "a new key"
+    place = "last" if arguments.prepare else "first"
+    others = rotation.before - rotation.was_prepared
+    kept = "1 other key stays" if others == 1 else f"{others} other keys stay"
+    lines = [f"{verb} {which} {place} in {rotation.path}; {kept} accepted"]
+    if arguments.dry_run:
+        return lines
+    if arguments.prepare:
+        lines.append(
+            "Give every node this file, and restart all of them: they accept the new key and do "
+            f"not use it. Then run `autopush keys rotate {name}`."
+        )
+        return lines
+    lines.append(ROTATED[name])
+    if rotation.was_prepared:
+        lines.append("Give every node this file; they may be restarted in any order.")
+    else:
+        lines.append(
+            f"{SEVERAL_NODES[name]} So stop all, give them this file, and start them. To keep them "
+            "running instead, begin with `autopush keys rotate --prepare`."
+        )
+    return [*lines, f"Back up {rotation.path}."]

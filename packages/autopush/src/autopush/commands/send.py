@@ -1,0 +1,261 @@
+"""`autopush send ENDPOINT`: one push from the shell, to any push service of RFC 8030.
+
+It needs nothing of the service's settings: it is an application server.
+"""
+
+import argparse
+import http.client
+import ssl
+import sys
+import time
+from collections.abc import Mapping
+from typing import Final, NamedTuple
+from urllib.parse import SplitResult, urlsplit
+
+import msgspec
+from cryptography.hazmat.primitives.asymmetric.ec import (
+    SECP256R1,
+    EllipticCurvePrivateKey,
+    derive_private_key,
+)
+from cryptography.hazmat.primitives.serialization import load_pem_private_key
+
+from autopush.clock import Clock
+from autopush.commands.running import INCOMPLETE, STANDARD_INPUT, print_error
+from autopush.settings import Settings, StartupError
+from autopush.webpush.encryption import CONTENT_ENCODING, SubscriptionKeys, encrypt
+from autopush.webpush.errors import ERRORS, reason_phrase
+from autopush.webpush.syntax import decode_base64url
+from autopush.webpush.vapid import make_authorization
+
+TIMEOUT: Final = 15.0
+"""Seconds that connecting, or a wait for the next bytes of the answer, may take."""
+TOKEN_LIFETIME: Final = 600
+"""Seconds that the VAPID token is valid, which allows for clocks that differ by some minutes."""
+MAX_ANSWER: Final = 65_536
+MAX_FILE: Final = 65_536
+SHOWN_HEADERS: Final = ("Location", "TTL", "Retry-After")
+
+
+class _Keys(msgspec.Struct):
+    p256dh: str
+    auth: str
+
+
+class _Subscription(msgspec.Struct):
+    """What `JSON.stringify(subscription)` gives in a browser."""
+
+    endpoint: str
+    keys: _Keys | None = None
+
+
+class PushRequest(NamedTuple):
+    """A push, ready to be sent."""
+
+    url: SplitResult
+    headers: Mapping[str, str]
+    body: bytes
+
+
+class PushAnswer(NamedTuple):
+    """What the push service has answered."""
+
+    status: int
+    headers: Mapping[str, str]
+    body: bytes
+
+
+class _ErrorDocument(msgspec.Struct):
+    errno: int | None = None
+    message: str = ""
+
+
+def send(_: Settings, arguments: argparse.Namespace) -> int:
+    """Send the push and print the answer; exit code 1: it was refused, or there was no answer.
+
+    Raises:
+        StartupError: a file cannot be read, or a key or the endpoint is malformed.
+    """
+    request = build(arguments, time.time)
+    try:
+        answer = post(request)
+    except TimeoutError:
+        print_error(f"no answer from {request.url.netloc} in {TIMEOUT:g} seconds")
+    except (OSError, http.client.HTTPException) as error:
+        why = getattr(error, "strerror", None) or str(error) or type(error).__name__
+        print_error(f"cannot send to {request.url.netloc}: {why}")
+    else:
+        for line in describe(answer):
+            # The answer may be anyone's: nothing in it is to control the terminal.
+            print(
+                "".join(
+                    char if char.isprintable() else "\N{REPLACEMENT CHARACTER}" for char in line
+                )
+            )
+        return 0 if 200 <= answer.status < 300 else INCOMPLETE
+    return INCOMPLETE
+
+
+# ── The request ───────────────────────────────────────────────────────────────────────────────────
+
+
+def build(arguments: argparse.Namespace, clock: Clock) -> PushRequest:
+    """The push that these arguments ask for; without keys of the subscription it is empty.
+
+    Raises:
+        StartupError: as `send`.
+    """
+    endpoint, keys = _recipient(arguments)
+    url = _parse_endpoint(endpoint)
+    headers = {"TTL": str(arguments.ttl)}
+    for name in ("topic", "urgency"):
+        if (value := getattr(arguments, name)) is not None:
+            headers[name.capitalize()] = value
+    if arguments.vapid_key is not None:
+        headers["Authorization"] = make_authorization(
+            endpoint,
+            read_vapid_key(arguments.vapid_key),
+            expires=int(clock()) + TOKEN_LIFETIME,
+            subject=arguments.vapid_sub,
+        )
+    body = b""
+    message = arguments.data.encode() if arguments.data is not None else None
+    if arguments.file is not None:
+        message = _read(arguments.file)
+    if message is not None:
+        if keys is None:
+            raise StartupError(
+                "a message is encrypted for its subscription: give --subscription, or --p256dh and "
+                "--auth; without a message, an empty one is sent"
+            )
+        try:
+            body = encrypt(message, keys)
+        except ValueError as error:
+            raise StartupError(str(error)) from None
+        headers["Content-Encoding"] = CONTENT_ENCODING
+    return PushRequest(url, headers, body)
+
+
+def _recipient(arguments: argparse.Namespace) -> tuple[str, SubscriptionKeys | None]:
+    """The endpoint, and the keys of the subscription if they were given."""
+    endpoint, p256dh, auth = arguments.endpoint, arguments.p256dh, arguments.auth
+    if arguments.subscription is not None:
+        file = arguments.subscription
+        try:
+            subscription = msgspec.json.decode(_read(file), type=_Subscription)
+        except msgspec.MsgspecError as error:
+            raise StartupError(
+                f"{file}: not the JSON of a subscription, with endpoint and keys: {error}"
+            ) from None
+        endpoint = endpoint or subscription.endpoint
+        if subscription.keys is not None:
+            p256dh = p256dh or subscription.keys.p256dh
+            auth = auth or subscription.keys.auth
+    if endpoint is None:
+        raise StartupError("there is no endpoint: give its URL, or --subscription FILE")
+    if (p256dh is None) is not (auth is None):
+        raise StartupError("--p256dh and --auth belong together")
+    if p256dh is None:
+        return endpoint, None
+    try:
+        return endpoint, SubscriptionKeys(p256dh, auth)
+    except ValueError as error:
+        raise StartupError(str(error)) from None
+
+
+def _parse_endpoint(endpoint: str) -> SplitResult:
+    try:
+        url = urlsplit(endpoint)
+        is_url = url.scheme in ("http", "https") and bool(url.hostname) and url.port != 0
+    except ValueError:
+        is_url = False
+    if not is_url or not endpoint.isascii() or not endpoint.isprintable() or " " in endpoint:
+        raise StartupError(
+            f"the endpoint is no http or https URL: text of {len(endpoint)} characters"
+        )
+    return url
+
+
+def read_vapid_key(file: str) -> EllipticCurvePrivateKey:
+    """The private key in a file: PEM, or 32 bytes as base64url.
+
+    Raises:
+        StartupError: the file cannot be read, or holds no such key.
+    """
+    raw = _read(file)
+    try:
+        if b"-----BEGIN" in raw:
+            key = load_pem_private_key(raw, password=None)
+            if isinstance(key, EllipticCurvePrivateKey) and isinstance(key.curve, SECP256R1):
+                return key
+        else:
+            number = decode_base64url(raw.decode("ascii").strip())
+            if len(number) == 32:
+                return derive_private_key(int.from_bytes(number, "big"), SECP256R1())
+    except (ValueError, TypeError):  # TypeError: it has a password
+        pass
+    raise StartupError(
+        f"{file}: expected a P-256 private key, as PEM without password or 32 bytes as base64url"
+    )
+
+
+def _read(file: str) -> bytes:
+    try:
+        if file == STANDARD_INPUT:
+            raw = sys.stdin.buffer.read(MAX_FILE + 1)
+        else:
+            with open(file, "rb") as source:
+                raw = source.read(MAX_FILE + 1)
+    except OSError as error:
+        raise StartupError(f"cannot read {file}: {error.strerror}") from None
+    if len(raw) > MAX_FILE:
+        raise StartupError(f"{file} is longer than {MAX_FILE:,} bytes")
+    return raw
+
+
+# ── The answer ────────────────────────────────────────────────────────────────────────────────────
+
+
+def post(request: PushRequest) -> PushAnswer:
+    """Send it.
+
+    Raises:
+        OSError: no connection, or no answer in time.
+        http.client.HTTPException: the answer is not HTTP.
+    """
+    url = request.url
+    host = url.hostname or ""
+    connection: http.client.HTTPConnection
+    if url.scheme == "https":
+        context = ssl.create_default_context()
+        connection = http.client.HTTPSConnection(host, url.port, timeout=TIMEOUT, context=context)
+    else:
+        connection = http.client.HTTPConnection(host, url.port, timeout=TIMEOUT)
+    target = (url.path or "/") + (f"?{url.query}" if url.query else "")
+    try:
+        connection.request("POST", target, request.body, dict(request.headers))
+        response = connection.getresponse()
+        headers = {name: value for name in SHOWN_HEADERS if (value := response.headers.get(name))}
+        return PushAnswer(response.status, headers, response.read(MAX_ANSWER))
+    finally:
+        connection.close()
+
+
+def describe(answer: PushAnswer) -> list[str]:
+    """The answer in lines: status, headers, and of a refusal its errno with what to do."""
+    lines = [f"{answer.status} {reason_phrase(answer.status)}"]
+    lines += [f"{name}: {value}" for name, value in answer.headers.items()]
+    if 200 <= answer.status < 300:
+        return lines
+    try:
+        document = msgspec.json.decode(answer.body, type=_ErrorDocument)
+    except (msgspec.MsgspecError, RecursionError):
+        return lines
+    kind = ERRORS.get(document.errno) if document.errno is not None else None
+    if document.errno is not None:
+        lines.append(f"errno {document.errno}" + (f": {kind.title}" if kind else ""))
+    if document.message:
+        lines.append(document.message)
+    if kind is not None:
+        lines.append(kind.help)
+    return lines

@@ -1,0 +1,141 @@
+"""What the tables hold for one user, for the operator's eyes.
+
+Rule: it only reads. What the service would repair or drop on sight (a record that lacks what every
+record must have, a user whose table is gone) stays as it is.
+"""
+
+from typing import Final
+
+from msgspec import Struct
+
+from autopush.protocol.drain import Drain
+from autopush.store.messages import Messages, UserMessages
+from autopush.store.tables import (
+    Hasher,
+    Month,
+    TablePlan,
+    live_tables,
+    message_table,
+    router_table,
+    storage_table,
+    uaid_hasher,
+)
+from autopush.store.users import SIMPLEPUSH, UserRecord, parse_record
+from autopush.store.versions import Versions
+from keytables import Engine, Item, TableNotFound
+
+MAX_COUNTED: Final = 10_000
+"""Rows of a user that are counted; there may be more."""
+
+
+class PendingMessages(Struct, kw_only=True):
+    """The messages that wait for a user in one table.
+
+    `count`: those it would be sent, of all its channels; `of_channel`: of the inspected one;
+    `size`: bytes of payload; `oldest` and `newest`: when they were stored, seconds since the epoch,
+    None where nothing says so (versions). `expired` ones and those of channels it has left are not
+    in the count. `has_more`: only the first `MAX_COUNTED` were read.
+    """
+
+    count: int = 0
+    of_channel: int = 0
+    size: int = 0
+    oldest: int | None = None
+    newest: int | None = None
+    expired: int = 0
+    has_more: bool = False
+
+
+class UserTable(Struct, frozen=True):
+    """A table that holds messages of the user. `channels`: None where no table says which it has
+    (versions).
+    """
+
+    name: str
+    channels: frozenset[str] | None
+    pending: PendingMessages
+
+
+class UserInspection(Struct, frozen=True):
+    """What was found. `record`: None when the row lacks what every record must have.
+
+    `tables`: the one of the record first, then the one it is being moved from. `missing_table`: the
+    name of the first where no table of that name is in use, empty where the record names none.
+    """
+
+    row: Item
+    record: UserRecord | None
+    tables: tuple[UserTable, ...] = ()
+    missing_table: str | None = None
+
+
+async def inspect_user(
+    engine: Engine, plan: TablePlan, uaid: str, channel_id: str, *, key_hash: str, now: float
+) -> UserInspection | None:
+    """What the tables hold for that user, None when it has no record. `now`: epoch seconds.
+
+    :raises TableNotFound: there is no router table
+    """
+    hash_uaid = uaid_hasher(key_hash)
+    router = await engine.open_table(router_table(plan.router))
+    row = await router.get((hash_uaid(uaid),))
+    if row is None:
+        return None
+    record = parse_record(uaid, row)
+    if record is None:
+        return UserInspection(row, None)
+    if record.router_type == SIMPLEPUSH:
+        names = [plan.storage]
+    else:
+        names = [record.current_month or "", *filter(None, [record.moved_from])]
+    found = []
+    missing: str | None = None
+    for name in names:
+        messages = await _open(engine, plan, name, record.router_type, hash_uaid, now)
+        if messages is not None:
+            found.append(await _read(messages, uaid, channel_id, now))
+        elif name == names[0]:
+            missing = name
+    return UserInspection(row, record, tuple(found), missing)
+
+
+async def _open(
+    engine: Engine, plan: TablePlan, name: str, router_type: str, hash_uaid: Hasher, now: float
+) -> UserMessages | None:
+    """That table, None when the service would not read it: it is gone, or too old."""
+    try:
+        if router_type == SIMPLEPUSH:
+            return Versions(await engine.open_table(storage_table(name)), hash_uaid)
+        this = Month.at(now) if plan.rotating else None
+        if name not in live_tables(plan.message, await engine.table_names(), this):
+            return None
+        return Messages(await engine.open_table(message_table(name)), hash_uaid)
+    except TableNotFound:
+        return None
+
+
+async def _read(messages: UserMessages, uaid: str, channel_id: str, now: float) -> UserTable:
+    channels = await messages.channels(uaid)
+    drain, pending, rows = Drain(), PendingMessages(), 0
+    while (step := drain.next_page()) is not None:
+        if rows >= MAX_COUNTED:
+            pending.has_more = True
+            break
+        page = await messages.read(uaid, step.after)
+        drain.page_read(page)
+        rows += len(page.messages)
+        for stored in page.messages:
+            message = stored.notification
+            if drain.is_read(message.sort_time) or message.channel_id not in channels:
+                continue
+            if message.expired(now):
+                pending.expired += 1
+                continue
+            pending.count += 1
+            pending.of_channel += message.channel_id == channel_id
+            pending.size += len(message.data or "") * 3 // 4
+            if messages.router_type != SIMPLEPUSH:
+                pending.oldest = min(message.timestamp, pending.oldest or message.timestamp)
+                pending.newest = max(message.timestamp, pending.newest or message.timestamp)
+    known = channels if isinstance(channels, frozenset) else None
+    return UserTable(messages.name, known, pending)
