@@ -5,8 +5,10 @@ import re
 
 import pytest
 
-from autopush.commands import STORE_COMMANDS, Command
+from autopush.commands import SHELL_COMMANDS, STORE_COMMANDS, Command
+from autopush.commands.diagnosis import Rule
 from autopush.store.rotation import MIN_KEEP, QUIET_FROM_DAY
+from autopush.webpush.encryption import MAX_PLAINTEXT
 from support.paths import ROOT
 
 PAGE = (ROOT / "docs" / "maintenance.md").read_text("utf-8")
@@ -31,9 +33,26 @@ def test_every_flag_is_explained_with_its_default(name: str, default: object) ->
         assert re.search(rf"\| {default} \||\({default}\b", text), text
 
 
-@pytest.mark.parametrize("command", STORE_COMMANDS, ids=lambda command: command.name)
-def test_every_command_on_the_store_is_shown(command: Command) -> None:
+@pytest.mark.parametrize(
+    "command", [*STORE_COMMANDS, *SHELL_COMMANDS], ids=lambda command: command.name
+)
+def test_every_command_is_shown_and_its_flags_are_explained(command: Command) -> None:
     assert f"$ autopush {command.name} " in PAGE
+    parser = argparse.ArgumentParser(add_help=False)
+    assert command.add_arguments is not None
+    command.add_arguments(parser)
+    for flag in parser._option_string_actions:
+        assert re.search(rf"`(autopush [a-z ]+)?{flag}\b", PAGE), flag
+
+
+@pytest.mark.parametrize("rule", Rule, ids=lambda rule: rule.name)
+def test_every_rule_of_a_diagnosis_is_explained(rule: Rule) -> None:
+    [row] = [line for line in PAGE.splitlines() if line.startswith(f"| {rule.title} |")]
+    assert len(row.split("|")) == 5
+
+
+def test_the_longest_message_of_send_is_that_of_the_code() -> None:
+    assert f"up to {MAX_PLAINTEXT:,} bytes" in PAGE
 
 
 def test_the_day_from_which_capacity_is_lowered_is_that_of_the_code() -> None:

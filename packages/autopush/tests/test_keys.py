@@ -1,13 +1,15 @@
 import os
+import stat
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-from autopush.keys import ServiceKeys, service_keys
+from autopush.keys import ServiceKeys, existing_crypto_keys, rotate_key, service_keys
 from autopush.settings import StartupError
 from autopush.settings.value_types import is_fernet_key
+from autopush.webpush.keyring import InvalidToken, KeyRing
 
 KEY = "HJVPy4ZwF4Yz_JdvXTL8hRcwIhv742vC60Tg5Ycrvw8="
 OTHER_KEY = "u5YfTbTTG8xyAtVLTxAUo4ReHgOLUGCh0vJGqZ5ZcIA="
@@ -178,3 +180,177 @@ def test_a_key_that_another_process_wrote_first_is_used(tmp_path: Path) -> None:
     keys = service_keys((), ("auth",), tmp_path, make=make_late)
     assert keys.crypto == (OTHER_KEY,)
     assert keys.made == ()
+
+
+# ── Without creating any ─────────────────────────────────────────────────────────────────────────
+
+
+def test_a_tool_uses_the_keys_that_are_there_and_creates_none(tmp_path: Path) -> None:
+    assert existing_crypto_keys((KEY,), tmp_path) == (KEY,)
+    with pytest.raises(StartupError, match="crypto_key: No such file"):
+        existing_crypto_keys((), tmp_path)
+    assert list(tmp_path.iterdir()) == []
+    write_key(tmp_path, f"{KEY}\n{OTHER_KEY}\n")
+    assert existing_crypto_keys((), tmp_path) == (KEY, OTHER_KEY)
+
+
+# ── Rotation ─────────────────────────────────────────────────────────────────────────────────────
+
+NEW_KEY = "AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA="
+
+
+def rotate(data: Path, name: str = "crypto_key", **options: bool) -> None:
+    rotate_key(data, name, make=lambda: NEW_KEY, **options)
+
+
+def test_a_rotation_puts_a_new_key_first_and_keeps_all_others(tmp_path: Path) -> None:
+    path = write_key(tmp_path, f"# of 2026\n{KEY}\n\n  # older\n  {OTHER_KEY}  \r\n")
+    rotation = rotate_key(tmp_path, "crypto_key", make=lambda: NEW_KEY)
+    assert (rotation.path, rotation.before, rotation.was_prepared) == (path, 2, False)
+    assert load_keys(tmp_path).crypto == (NEW_KEY, KEY, OTHER_KEY)
+    assert path.read_text().splitlines()[:3] == ["# of 2026", NEW_KEY, KEY]
+    assert "  # older" in path.read_text()
+    assert [entry.name for entry in path.parent.iterdir() if entry.name[0] == "."] == []
+
+
+def test_a_rotation_of_one_kind_leaves_the_other(tmp_path: Path) -> None:
+    before = load_keys(tmp_path)
+    rotate_key(tmp_path, "auth_key")
+    after = load_keys(tmp_path)
+    assert after.crypto == before.crypto
+    assert after.auth[1:] == before.auth
+    assert after.auth[0] not in (*before.auth, *before.crypto)
+
+
+def test_a_prepared_key_is_last_until_the_next_rotation_puts_it_first(tmp_path: Path) -> None:
+    path = write_key(tmp_path, f"# of 2026\n{KEY}\n{OTHER_KEY}")
+    rotate(tmp_path, prepare=True)
+    assert load_keys(tmp_path).crypto == (KEY, OTHER_KEY, NEW_KEY)
+    with pytest.raises(StartupError, match="has a prepared key already"):
+        rotate(tmp_path, prepare=True)
+    rotation = rotate_key(tmp_path, "crypto_key", make=lambda: "not used")
+    assert (rotation.before, rotation.was_prepared) == (3, True)
+    assert load_keys(tmp_path).crypto == (NEW_KEY, KEY, OTHER_KEY)
+    assert path.read_text() == f"# of 2026\n{NEW_KEY}\n{KEY}\n{OTHER_KEY}\n"
+    # The next one is a new key again.
+    assert rotate_key(tmp_path, "crypto_key").was_prepared is False
+    assert load_keys(tmp_path).crypto[1:] == (NEW_KEY, KEY, OTHER_KEY)
+
+
+def test_nodes_restarted_one_by_one_read_each_others_tokens_if_the_key_was_prepared(
+    tmp_path: Path,
+) -> None:
+    def ring() -> KeyRing:
+        return KeyRing(load_keys(tmp_path).crypto)
+
+    write_key(tmp_path, f"{KEY}\n")
+    before = ring()
+    rotate(tmp_path, prepare=True)
+    prepared = ring()
+    rotate(tmp_path)
+    after = ring()
+    for one, other in ((before, prepared), (prepared, after)):
+        assert one.decrypt(other.encrypt(b"text")) == b"text"
+        assert other.decrypt(one.encrypt(b"text")) == b"text"
+    with pytest.raises(InvalidToken):  # so it takes both steps
+        before.decrypt(after.encrypt(b"text"))
+
+
+@pytest.mark.parametrize("prepare", [False, True])
+def test_a_dry_run_of_a_rotation_changes_nothing(tmp_path: Path, prepare: bool) -> None:
+    path = write_key(tmp_path, f"{KEY}\n")
+    before = path.stat()
+    rotate(tmp_path, dry_run=True, prepare=prepare)
+    assert path.read_text() == f"{KEY}\n"
+    assert path.stat().st_ino == before.st_ino
+
+
+def test_a_rotated_file_keeps_its_mode(tmp_path: Path) -> None:
+    path = write_key(tmp_path, f"{KEY}\n", mode=0o640)
+    rotate(tmp_path)
+    assert stat.S_IMODE(path.stat().st_mode) == 0o640
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root may give files to other users")
+def test_a_rotated_file_keeps_its_owner(tmp_path: Path) -> None:
+    path = write_key(tmp_path, f"{KEY}\n")
+    os.chown(path, 12345, 12346)
+    rotate(tmp_path)
+    assert (path.stat().st_uid, path.stat().st_gid) == (12345, 12346)
+
+
+def test_a_link_to_a_key_file_stays_a_link(tmp_path: Path) -> None:
+    elsewhere = write_key(tmp_path / "elsewhere", f"{KEY}\n")
+    path = tmp_path / "keys" / "crypto_key"
+    path.parent.mkdir()
+    path.symlink_to(elsewhere)
+    rotate(tmp_path)
+    assert path.is_symlink()
+    assert elsewhere.read_text() == f"{NEW_KEY}\n{KEY}\n"
+
+
+@pytest.mark.parametrize("text", ["", "# nothing\n", f"{KEY}\nsecret\n"])
+def test_a_file_that_no_service_would_start_with_is_not_rotated(tmp_path: Path, text: str) -> None:
+    path = write_key(tmp_path, text)
+    with pytest.raises(StartupError) as caught:
+        rotate(tmp_path)
+    assert "secret" not in str(caught.value)
+    assert path.read_text() == text
+
+
+@pytest.mark.parametrize("call", ["fsync", "replace"])
+def test_a_rotation_that_fails_leaves_the_old_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, call: str
+) -> None:
+    path = write_key(tmp_path, f"{KEY}\n")
+
+    def fail(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os if call == "fsync" else Path, call, fail)
+    with pytest.raises(StartupError, match="No space left"):
+        rotate(tmp_path)
+    assert path.read_text() == f"{KEY}\n"
+    assert [entry.name for entry in path.parent.iterdir()] == ["crypto_key"]
+
+
+ROTATOR = """
+import sys
+from pathlib import Path
+from autopush.keys import rotate_key
+print("up", flush=True)
+sys.stdin.readline()
+for _ in range(10):
+    rotate_key(Path(sys.argv[1]), "crypto_key")
+"""
+
+
+def test_rotations_at_the_same_time_lose_no_key(tmp_path: Path) -> None:
+    write_key(tmp_path, f"{KEY}\n")
+    rotators = [
+        subprocess.Popen(
+            [sys.executable, "-c", ROTATOR, str(tmp_path)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        for _ in range(3)
+    ]
+    try:
+        for rotator in rotators:
+            assert rotator.stdout
+            assert rotator.stdout.readline() == "up\n"
+        for rotator in rotators:
+            assert rotator.stdin
+            rotator.stdin.write("\n")
+            rotator.stdin.flush()
+        while any(rotator.poll() is None for rotator in rotators):
+            # A service that starts meanwhile finds a whole file.
+            assert load_keys(tmp_path).crypto[-1] == KEY
+        assert [rotator.returncode for rotator in rotators] == [0, 0, 0]
+    finally:
+        for rotator in rotators:
+            rotator.kill()
+            rotator.communicate()
+    keys = load_keys(tmp_path).crypto
+    assert len(set(keys)) == len(keys) == 31

@@ -10,7 +10,7 @@ import pytest
 
 from autopush import bridges
 from autopush.bridges import discovery
-from autopush.bridges.discovery import load_routers
+from autopush.bridges.discovery import configured_routers, load_routers
 from autopush.settings import OPTIONS, Settings, StartupError
 from support.clocks import ManualClock
 
@@ -200,6 +200,15 @@ def test_an_option_with_a_bridge_puts_the_module_of_that_name_into_service(
     routers = load_routers(settings, clock)
     assert list(routers) == ["own"]
     assert vars(routers["own"]) == {"arguments": (settings, clock)}
+
+
+def test_the_configured_router_types_are_known_without_creating_a_router(
+    own: Callable[[str], None],
+) -> None:
+    own("raise RuntimeError('imported')")
+    found = configured_routers(Settings(env="test", routers={"relay": {}}))
+    assert found == {"own", "relay"}
+    assert configured_routers(Settings(env="")) == frozenset()
 
 
 def test_a_bridge_whose_option_has_no_value_is_not_imported(own: Callable[[str], None]) -> None:

@@ -48,8 +48,9 @@ async def until(condition: Callable[[], bool]) -> None:
 CALLS: list[Callable[[Nodes, str], Coroutine[None, None, NodeAnswer]]] = [
     lambda nodes, node_id: nodes.push(node_id, message(), None),
     lambda nodes, node_id: nodes.check(node_id, UAID),
+    lambda nodes, node_id: nodes.is_connected(node_id, UAID),
 ]
-PUSH_AND_CHECK = pytest.mark.parametrize("call", CALLS, ids=["push", "check"])
+EACH_CALL = pytest.mark.parametrize("call", CALLS, ids=["push", "check", "is_connected"])
 Call = Callable[[Nodes, str], Awaitable[NodeAnswer]]
 
 # ── the own node ────────────────────────────────────────────────────────────────────────────────
@@ -73,9 +74,18 @@ async def test_a_busy_user_agent_of_the_own_node_is_busy(nodes: Nodes, harness: 
     assert await nodes.push(OWN, harness.message(agent.uaid), None) is NodeAnswer.BUSY
 
 
-@PUSH_AND_CHECK
+@EACH_CALL
 async def test_an_absent_user_agent_of_the_own_node_is_absent(nodes: Nodes, call: Call) -> None:
     assert await call(nodes, OWN) is NodeAnswer.ABSENT
+
+
+async def test_whether_a_user_agent_is_connected_can_be_asked_of_the_own_node(
+    nodes: Nodes, harness: Harness
+) -> None:
+    agent = await harness.subscribed()
+    await harness.store_message(agent.uaid)
+    assert await nodes.is_connected(OWN, agent.uaid) is NodeAnswer.DONE
+    assert agent.received() == []
 
 
 @pytest.mark.parametrize("busy", [True, False])
@@ -124,7 +134,7 @@ async def test_the_requests_to_another_node(nodes: Nodes) -> None:
     assert end == ("DELETE", f"/notif/{UAID}/1234", b"")
 
 
-@PUSH_AND_CHECK
+@EACH_CALL
 @pytest.mark.parametrize(
     ("status", "answer"),
     [
@@ -157,12 +167,12 @@ async def test_calls_to_one_node_share_one_connection(nodes: Nodes) -> None:
 # ── a node that does not answer ─────────────────────────────────────────────────────────────────
 
 
-@PUSH_AND_CHECK
+@EACH_CALL
 async def test_a_node_that_refuses_is_unreachable(nodes: Nodes, call: Call) -> None:
     assert await call(nodes, at(unused_port())) is NodeAnswer.UNREACHABLE
 
 
-@PUSH_AND_CHECK
+@EACH_CALL
 async def test_a_node_that_does_not_answer_in_time_is_silent(
     nodes: Nodes, call: Call, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -171,7 +181,7 @@ async def test_a_node_that_does_not_answer_in_time_is_silent(
         assert await call(nodes, at(port)) is NodeAnswer.UNRESPONSIVE
 
 
-@PUSH_AND_CHECK
+@EACH_CALL
 async def test_a_node_that_cannot_be_connected_to_in_time_is_silent(
     harness: Harness, call: Call
 ) -> None:
@@ -194,7 +204,7 @@ async def test_a_silent_node_costs_one_timeout_whatever_is_called(
             assert at_once(make_call(nodes, at(port))) is NodeAnswer.UNRESPONSIVE
 
 
-@PUSH_AND_CHECK
+@EACH_CALL
 async def test_only_calls_that_were_refused_report_a_node_as_unreachable(
     nodes: Nodes, call: Call
 ) -> None:
@@ -326,7 +336,7 @@ async def test_ending_a_duplicate_on_a_node_that_is_gone_is_no_error(nodes: Node
     await nodes.end_duplicate(at(unused_port()), UAID, 5)
 
 
-@PUSH_AND_CHECK
+@EACH_CALL
 @pytest.mark.parametrize(
     "node_id",
     [

@@ -138,6 +138,20 @@ def test_a_later_source_replaces_an_earlier_one(sources: SettingSources) -> None
     assert sources.load({"max_data": ["1008"]}, environ, named).settings.max_data == 1008
 
 
+def test_the_place_of_each_given_option_is_kept(sources: SettingSources) -> None:
+    assert sources.load().settings.places == {}
+    sources.write("weak", "max_data = 1001\nmsg_limit = 5")
+    strong = sources.write("strong", "\nmax_data = 1002")
+    weak = strong.parent.parent / "weak" / strong.name
+    places = sources.load({"port": ["1"]}, {"MSG_LIMIT": "6", "DEBUG": ""}).settings.places
+    assert places == {
+        "max_data": f"{strong}:2: max_data",
+        "msg_limit": "environment variable MSG_LIMIT",
+        "port": "--port",
+    }
+    assert sources.load().settings.places["msg_limit"] == f"{weak}:2: msg_limit"
+
+
 def test_keys_of_a_stronger_source_replace_the_others_and_keep_their_order(
     sources: SettingSources,
 ) -> None:

@@ -101,7 +101,9 @@ class Nodes:
 
         A node of the original cannot be asked: it is BUSY or UNRESPONSIVE to that.
         """
-        return await self._call(node_id, "GET", f"/notif/{uaid}")
+        if node_id != self.own_id:
+            return await self._call(node_id, "GET", f"/notif/{uaid}")
+        return NodeAnswer.DONE if self._registry.find(uaid) else NodeAnswer.ABSENT
 
     async def end_duplicate(self, node_id: str, uaid: str, connected_at: int) -> None:
         """Have the node close an older connection of that user agent.
