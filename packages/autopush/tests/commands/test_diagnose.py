@@ -10,7 +10,7 @@ import pytest
 
 from autopush import cli
 from autopush.keys import service_keys
-from autopush.store.tables import message_table, router_table
+from autopush.store.tables import message_table, router_table, storage_table
 from autopush.webpush.endpoint_token import EndpointTokens, key_hash
 from autopush.webpush.identifiers import CHANNELS_ROW
 from autopush.webpush.keyring import KeyRing, new_key
@@ -231,6 +231,21 @@ def test_a_channel_that_is_not_subscribed(
     assert code == 0
     assert last_lines(out)[0] == "A push would not arrive: channel not subscribed"
     assert "(this endpoint)" not in out
+
+
+def test_an_endpoint_of_simplepush(store: DataStore, run: Run, url: str) -> None:
+    store.add_users(range(1, 2))
+    change_record(store, router_type="simplepush")
+
+    async def add(engine: Engine) -> None:
+        table = await engine.ensure_table(storage_table("storage"))
+        await table.put({"uaid": UAID, "chid": CHANNEL, "version": 7})
+
+    store.use(add)
+    code, out, _ = run("diagnose", url.replace("/wpush/", "/spush/"))
+    assert code == 0
+    assert "\nVersions in table storage:\nPending: 1, of this channel 1\n" in out
+    assert last_lines(out)[0] == "A push would arrive later: not connected"
 
 
 def test_a_node_where_nothing_listens(store: DataStore, run: Run, url: str) -> None:

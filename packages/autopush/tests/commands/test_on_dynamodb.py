@@ -10,14 +10,17 @@ import boto3
 import pytest
 
 from autopush.store.tables import router_table
+from autopush.webpush.endpoint_token import EndpointTokens
+from autopush.webpush.keyring import KeyRing, new_key
 from keytables import Capacity, Engine, Table
 from keytables.stores import DynamoUrl, parse_store
 from support import dynamo_servers
-from support.data_store import DataStore, Run, month_table, next_month, uaid
+from support.data_store import CHANNEL, DataStore, Run, month_table, next_month, uaid
 
 if TYPE_CHECKING:
     from types_boto3_dynamodb import DynamoDBClient
 
+KEY = new_key()
 _numbers = itertools.count()
 
 
@@ -75,7 +78,9 @@ def test_a_dry_run_does_not_change_the_settings_of_tables_either(
         await engine.ensure_table(old)
 
     tables.use(make)
-    for command in (("maintain", "--dry-run"), ("drop-user", "--dry-run", uaid(0))):
+    token = EndpointTokens(KeyRing([KEY]), "http://a").url(uaid(0), CHANNEL, None)
+    diagnose = ("diagnose", token, "--crypto-key", KEY)
+    for command in (("maintain", "--dry-run"), ("drop-user", "--dry-run", uaid(0)), diagnose):
         run(*command)
         place = parse_store(tables.url)
         assert isinstance(place, DynamoUrl)
@@ -102,6 +107,17 @@ def test_users_are_dropped_by_name(tables: DataStore, run: Run, tmp_path: Path) 
     assert run("delete-uaids", str(tmp_path / "list"))[1] == "dropped 59 of 60; 1 had no record\n"
     left = {uaid(number) for number in range(60, 70)}
     assert tables.users() == tables.subscribed(month_table(0)) == left
+
+
+def test_an_endpoint_is_diagnosed(tables: DataStore, run: Run) -> None:
+    tables.add_users(range(1), 0, month_table(0))
+    endpoints = EndpointTokens(KeyRing([KEY]), "http://a")
+    before = tables.tables()
+    code, out, err = run("diagnose", endpoints.url(uaid(0), CHANNEL, None), "--crypto-key", KEY)
+    assert (code, err) == (0, "")
+    assert f"Channels in message table {month_table(0)}: 1\n  {CHANNEL} (this endpoint)\n" in out
+    assert "A push would arrive later: not connected" in out
+    assert tables.tables() == before
 
 
 def test_a_database_that_cannot_be_reached_is_one_line(
