@@ -273,6 +273,20 @@ def test_no_answer_is_one_line(run: Run, monkeypatch: pytest.MonkeyPatch) -> Non
     assert err == f"autopush: cannot send to 127.0.0.1:{port}: Connection refused\n"
 
 
+def test_a_host_name_that_cannot_be_is_one_line(run: Run) -> None:
+    code, out, err = run("send", f"http://{'a' * 64}.example/p")
+    assert (code, out) == (1, "")
+    assert err.startswith("autopush: cannot send to ")
+    assert err.count("\n") == 1
+
+
+def test_a_message_may_be_any_bytes(run: Run, subscriber: Subscriber) -> None:
+    with push_service() as other:
+        words = ("--p256dh", subscriber.p256dh, "--auth", subscriber.auth)
+        assert run("send", other.origin, "--data", os.fsdecode(b"\xff\xfe"), *words)[0] == 0
+    assert subscriber.decrypt(other.requests[0][2]) == b"\xff\xfe"
+
+
 def test_a_service_that_is_silent_is_given_up(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(send_module, "TIMEOUT", 0.05)
     with socket.create_server(("127.0.0.1", 0)) as silent:
@@ -331,7 +345,16 @@ def test_a_file_that_is_no_subscription_is_named(run: Run, tmp_path: Path, text:
 
 
 @pytest.mark.parametrize(
-    "words", [("--data", "x", "--file", "y"), ("--ttl", "-1"), ("--urgency", "now"), ("--topic",)]
+    "words",
+    [
+        ("--data", "x", "--file", "y"),
+        ("--ttl", "-1"),
+        ("--urgency", "now"),
+        ("--topic",),
+        ("--topic", "a\r\nX: y"),
+        ("--topic", "ü"),
+        ("--vapid-sub", "mailto:\udc80"),
+    ],
 )
 def test_flags_that_make_no_sense_are_wrong_usage(run: Run, words: tuple[str, ...]) -> None:
     assert run("send", ENDPOINT, *words)[0] == 2

@@ -117,7 +117,8 @@ def _add_send_arguments(parser: argparse.ArgumentParser) -> None:
     message.add_argument("--file", metavar="FILE", help="a file with it; - reads standard input")
     about = "seconds that it may be kept for a user agent that is not connected"
     _add_number(group, "--ttl", 60, (0, 2**31), about, "SECONDS")
-    group.add_argument("--topic", help="replaces the message of this topic that still waits")
+    about = "replaces the message of this topic that still waits"
+    group.add_argument("--topic", type=_parse_ascii, help=about)
     urgencies = ("very-low", "low", "normal", "high")
     group.add_argument("--urgency", choices=urgencies, help="how urgent it is")
     group = parser.add_argument_group("The subscription", "A message is encrypted with its keys.")
@@ -129,7 +130,7 @@ def _add_send_arguments(parser: argparse.ArgumentParser) -> None:
     about = "private key: PEM, or 32 bytes in base64url"
     group.add_argument("--vapid-key", metavar="FILE", help=about)
     about = "contact of the sender: a mailto: or https: URL; some push services require it"
-    group.add_argument("--vapid-sub", metavar="URL", help=about)
+    group.add_argument("--vapid-sub", metavar="URL", type=_parse_ascii, help=about)
 
 
 def _add_keys_arguments(parser: argparse.ArgumentParser) -> None:
@@ -185,6 +186,12 @@ def _parse_uaid(text: str) -> str:
             f"expected 32 hex digits, with or without dashes, got {len(text)} characters"
         )
     return uaid
+
+
+def _parse_ascii(text: str) -> str:
+    if not text.isascii() or not text.isprintable():
+        raise argparse.ArgumentTypeError("expected printable ASCII characters")
+    return text
 
 
 STORE_COMMANDS: Final = (

@@ -5,6 +5,7 @@ It needs nothing of the service's settings: it is an application server.
 
 import argparse
 import http.client
+import os
 import ssl
 import sys
 import time
@@ -81,7 +82,7 @@ def send(_: Settings, arguments: argparse.Namespace) -> int:
         answer = post(request)
     except TimeoutError:
         print_error(f"no answer from {request.url.netloc} in {TIMEOUT:g} seconds")
-    except (OSError, http.client.HTTPException) as error:
+    except (OSError, UnicodeError, http.client.HTTPException) as error:
         why = getattr(error, "strerror", None) or str(error) or type(error).__name__
         print_error(f"cannot send to {request.url.netloc}: {why}")
     else:
@@ -119,7 +120,7 @@ def build(arguments: argparse.Namespace, clock: Clock) -> PushRequest:
             subject=arguments.vapid_sub,
         )
     body = b""
-    message = arguments.data.encode() if arguments.data is not None else None
+    message = os.fsencode(arguments.data) if arguments.data is not None else None
     if arguments.file is not None:
         message = _read(arguments.file)
     if message is not None:
@@ -221,6 +222,7 @@ def post(request: PushRequest) -> PushAnswer:
 
     Raises:
         OSError: no connection, or no answer in time.
+        UnicodeError: no host can have that name.
         http.client.HTTPException: the answer is not HTTP.
     """
     url = request.url
