@@ -105,7 +105,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run a command; returns the exit code: 0 done, 2 wrong usage, 3 the start failed."""
     parser = make_parser()
     try:
-        words = with_dashes(sys.argv[1:] if argv is None else argv)
+        argv = sys.argv[1:] if argv is None else argv
+        flags = [command.text_flags for command in COMMANDS if command.name in argv[:1]]
+        words = with_dashes(argv, *flags)
         if not words or (words[0].startswith("-") and words[0] not in _WITHOUT_COMMAND):
             words = [_DEFAULT_COMMAND, *words]
         arguments, unknown = parser.parse_known_args(words)

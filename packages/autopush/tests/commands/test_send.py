@@ -42,11 +42,14 @@ class Subscriber:
 
     def __init__(self) -> None:
         self._private = ec.generate_private_key(ec.SECP256R1())
-        self._auth = os.urandom(16)
         point = self._private.public_key().public_bytes(
             Encoding.X962, PublicFormat.UncompressedPoint
         )
-        self.p256dh, self.auth = encode_base64url(point), encode_base64url(self._auth)
+        self.p256dh = encode_base64url(point)
+        self.change_secret(os.urandom(16))
+
+    def change_secret(self, secret: bytes) -> None:
+        self._auth, self.auth = secret, encode_base64url(secret)
 
     def file(self, folder: Path, endpoint: str) -> str:
         path = folder / "subscription.json"
@@ -278,6 +281,17 @@ def test_a_host_name_that_cannot_be_is_one_line(run: Run) -> None:
     assert (code, out) == (1, "")
     assert err.startswith("autopush: cannot send to ")
     assert err.count("\n") == 1
+
+
+def test_texts_and_keys_may_begin_with_a_dash(run: Run, subscriber: Subscriber) -> None:
+    subscriber.change_secret(b"\xfb" + bytes(15))
+    assert subscriber.auth.startswith("-")
+    with push_service() as other:
+        words = ("--p256dh", subscriber.p256dh, "--auth", subscriber.auth, "--topic", "-a")
+        assert run("send", other.origin, "--data", "--dry_run=x", *words)[0] == 0
+    [(_, headers, body)] = other.requests
+    assert headers["Topic"] == "-a"
+    assert subscriber.decrypt(body) == b"--dry_run=x"
 
 
 def test_a_message_may_be_any_bytes(run: Run, subscriber: Subscriber) -> None:

@@ -31,6 +31,8 @@ class Command:
     """Adds arguments and flags that are no settings."""
     usage: str = ""
     """How its arguments are written, such as `UAID…`."""
+    text_flags: tuple[str, ...] = ()
+    """Those of its own flags whose values may begin with a dash."""
 
 
 def _maintain(settings: Settings, arguments: argparse.Namespace) -> int:
@@ -233,6 +235,7 @@ SHELL_COMMANDS: Final = (
         (),
         add_arguments=_add_send_arguments,
         usage="ENDPOINT",
+        text_flags=("--data", "--topic", "--p256dh", "--auth"),
     ),
     Command(
         "keys",

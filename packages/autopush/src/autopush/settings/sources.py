@@ -284,19 +284,20 @@ def _from_flags(arguments: argparse.Namespace) -> _Given:
             yield option, text, option.flag
 
 
-def with_dashes(argv: Sequence[str]) -> list[str]:
+def with_dashes(argv: Sequence[str], text_flags: Iterable[str] = ()) -> list[str]:
     """`--max_data=1` as `--max-data=1`: option names may be written as in the files.
 
     A key may begin with a dash, which argparse would take for a flag: it is joined to its own flag.
+    So are the values of `text_flags`.
     """
-    secret_flags = {option.flag for option in OPTIONS if option.secret}
+    joined = {option.flag for option in OPTIONS if option.secret} | {*text_flags}
     words: list[str] = []
     rest = iter(argv)
     for word in rest:
         if word.startswith("--"):
             name, equals, value = word.partition("=")
             word = name.replace("_", "-") + equals + value
-            if word in secret_flags and (key := next(rest, None)) is not None:
+            if word in joined and (key := next(rest, None)) is not None:
                 word = f"{word}={key}"
         words.append(word)
     return words
