@@ -8,7 +8,7 @@ seconds, `updateid` the message id, `expiry` epoch seconds. A row that cannot be
 """
 
 import asyncio
-from collections.abc import Awaitable, Container, Iterable, Sequence
+from collections.abc import Awaitable, Container, Sequence
 from typing import Final, Protocol
 
 from autopush.protocol.effects import Row, StoredMessage, StoredPage
@@ -194,10 +194,12 @@ class Messages:
         plain = [(user, row.sort_key) for row in acked if row.update_id is None]
         if len(plain) == len(acked) == 1:
             return self._table.delete(plain[0])
-        conditional = (self._delete(user, row) for row in acked if row.update_id is not None)
-        if not plain:
-            return delete_each(conditional)
-        return asyncio.gather(delete_each(conditional), self._table.batch_write(deletes=plain))
+        writes: list[Awaitable[object]] = [
+            condition_held(self._delete(user, row)) for row in acked if row.update_id is not None
+        ]
+        if plain:
+            writes.append(self._table.batch_write(deletes=plain))
+        return asyncio.gather(*writes)
 
     async def read(self, uaid: str, after: str | None) -> StoredPage:
         """The next page of messages behind the sort key `after`, None for the first one.
@@ -231,11 +233,6 @@ async def condition_held(written: Awaitable[object]) -> bool:
     except ConditionFailed:
         return False
     return True
-
-
-def delete_each(deletes: Iterable[Awaitable[object]]) -> Awaitable[object]:
-    """Wait for submitted deletes; those whose condition did not hold have nothing to delete."""
-    return asyncio.gather(*map(condition_held, deletes))
 
 
 def _item(user_key: str, notification: Notification) -> Item:

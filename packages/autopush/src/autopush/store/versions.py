@@ -7,12 +7,13 @@ Attribute names and types are the original's: `version`, a number. Which channel
 stored, so every channel counts as subscribed. Nothing in it expires, and it belongs to no month.
 """
 
+import asyncio
 from collections.abc import Awaitable, Container, Sequence
 from typing import Final
 
 from autopush.protocol.effects import Row, StoredMessage, StoredPage
 from autopush.protocol.simplepush import ANY_CHANNEL
-from autopush.store.messages import condition_held, delete_each, row_of
+from autopush.store.messages import condition_held, row_of
 from autopush.store.tables import IS_LOWER_VERSION, IS_THAT_VERSION, Hasher, Month
 from autopush.store.users import SIMPLEPUSH
 from autopush.webpush.identifiers import CHANNELS_ROW, is_channel_id
@@ -83,7 +84,7 @@ class Versions:
     def delete_all(self, uaid: str, acked: Sequence[Row]) -> Awaitable[object]:
         """Delete these versions of one user; submitted at once, done when the future is."""
         user = self._hash(uaid)
-        return delete_each(self._delete(user, row) for row in acked)
+        return asyncio.gather(*(condition_held(self._delete(user, row)) for row in acked))
 
     def _delete(self, user: str, row: Row) -> Awaitable[object]:
         values = {"version": number_of(row.update_id or "")}
