@@ -3,7 +3,7 @@
 Pushes through a bridge come at a steady rate beside the others. Their provider, a server of the
 load's own, works, takes requests and stays silent, or ends every connection. The figure is the
 99th percentile of the other pushes, as a ratio to the rounds in which the provider works: an
-outage must cost them nothing.
+outage must cost them nothing. In further rounds nothing goes to a bridge.
 """
 
 import asyncio
@@ -11,6 +11,7 @@ import gc
 import json
 import statistics
 from collections import Counter
+from collections.abc import Mapping
 from itertools import repeat
 from typing import Final, cast
 from urllib.parse import urlsplit
@@ -29,6 +30,8 @@ from bench.run import AGENTS, POSTERS, Run
 
 BEHAVIOURS: Final = ("works", "silent", "ends")
 """Of the provider; each is an application of its own, told apart by its key."""
+UNUSED: Final = "unused"
+"""Rounds in which nothing goes to a bridge."""
 SHARE_OF_FULL_LOAD: Final = 4
 BRIDGED_PER_SECOND: Final = 100
 BRIDGE_POSTERS: Final = 400
@@ -94,8 +97,9 @@ async def bridge_outage(run: Run) -> list[Row]:
         "--senderid-list": json.dumps({name: {"auth": name} for name in BEHAVIOURS}),
         "--gcm-endpoint": f"http://127.0.0.1:{port}/gcm/send",
     }
-    p99s: dict[str, list[float]] = {name: [] for name in BEHAVIOURS}
-    answers: dict[str, Counter[bytes]] = {name: Counter() for name in BEHAVIOURS}
+    rounds = (UNUSED, *BEHAVIOURS)
+    p99s: dict[str, list[float]] = {name: [] for name in rounds}
+    answers: dict[str, Counter[bytes]] = {name: Counter() for name in rounds}
     async with run.server("store-first", **options) as server:
         ledger = TimedLedger()
         fleet = Fleet(server, ledger, AGENTS)
@@ -105,7 +109,8 @@ async def bridge_outage(run: Run) -> list[Row]:
         await push_round(run, fleet, posters, repeat(token), sizes.warm_up)
         full = (await push_round(run, fleet, posters, repeat(token), sizes.pushes)).rate
         endpoints = {name: await _register(fleet.origin, name) for name in BEHAVIOURS}
-        for name in BEHAVIOURS * sizes.rounds:
+        endpoints[UNUSED] = endpoints["works"]
+        for name in rounds * sizes.rounds:
             request = PushRequest(
                 endpoints[name], fleet.sender.key, fleet.identities[0].body[:2048]
             )
@@ -117,7 +122,8 @@ async def bridge_outage(run: Run) -> list[Row]:
             times = poisson(full / SHARE_OF_FULL_LOAD, seconds)
             ledger.begin(len(times))
             traffic = OpenLoop(posters, fleet, ledger, token)
-            beats = Metronome(poisson(BRIDGED_PER_SECOND, seconds), bridged.send)
+            due = [] if name == UNUSED else poisson(BRIDGED_PER_SECOND, seconds)
+            beats = Metronome(due, bridged.send)
             await Metronome(times, traffic.send).done
             await beats.done
             await ledger.all_answered(sizes.limit)
@@ -136,14 +142,12 @@ async def bridge_outage(run: Run) -> list[Row]:
     provider.close()
     if set(answers["works"]) != {b"201"}:
         raise MismatchError(f"the working bridge answered {dict(answers['works'])}")
-    works = statistics.median(p99s["works"])
-    return [
-        _row(name, statistics.median(p99s[name]), works, answers[name])
-        for name in ("silent", "ends")
-    ]
+    medians = {name: statistics.median(p99s[name]) for name in rounds}
+    return [_row(name, medians, answers[name]) for name in ("silent", "ends")]
 
 
-def _row(name: str, p99: float, works: float, answers: Counter[bytes]) -> Row:
+def _row(name: str, p99s: Mapping[str, float], answers: Counter[bytes]) -> Row:
+    p99, works, unused = p99s[name], p99s["works"], p99s[UNUSED]
     times = p99 / works
     said = ", ".join(
         f"{count} times {status.decode()}" for status, count in sorted(answers.items())
@@ -154,8 +158,16 @@ def _row(name: str, p99: float, works: float, answers: Counter[bytes]) -> Row:
         "",
         f"≤ {MOST_TIMES:g} times that with a working bridge",
         times <= MOST_TIMES,
-        note=f"{times:.2f} times; the bridge's own pushes: {said}",
-        values={"p99_ms": p99, "times": times, "p99_ms_bridge_works": works},
+        note=(
+            f"{times:.2f} times {works:.2f} ms; {unused:.2f} ms without a bridge;"
+            f" its own pushes: {said}"
+        ),
+        values={
+            "p99_ms": p99,
+            "times": times,
+            "p99_ms_bridge_works": works,
+            "p99_ms_without_bridge": unused,
+        },
     )
 
 
