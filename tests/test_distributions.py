@@ -95,7 +95,8 @@ def test_what_a_distribution_installs_runs_and_says_what_is_missing(
             done = run(program, *words)
             assert (done.returncode, done.stderr) == (0, ""), (program, words)
             assert done.stdout.startswith("usage:"), (program, words)
-    assert run("python", "-c", "import botocore").returncode != 0
+    for library in ("botocore", "h2", "httpx"):
+        assert run("python", "-c", f"import {library}").returncode != 0
     refused = run(
         "python",
         "-c",
