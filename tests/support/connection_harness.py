@@ -34,6 +34,7 @@ CHANNEL = "11111111-2222-3333-4444-555555555555"
 OTHER = "99999999-2222-3333-4444-555555555555"
 NODE, OTHER_NODE = "http://one:8081", "http://two:8081"
 ENDPOINT = "https://push.example"
+ERRORS = f"{ENDPOINT}/errors"
 
 TURNS = 24
 """Enough turns of the loop for every chain of answers in these tests."""

@@ -5,10 +5,12 @@ from collections.abc import Mapping, Sequence
 
 from autopush.dockerflow import Dockerflow
 from autopush.net.http_messages import Request, Response
+from autopush.responses import ErrorResponses
 from autopush.routing.bridged import Bridges
 from autopush.routing.router import Router
 from autopush.routing.user_agents import UserAgentRouter
 from autopush.web.app import CommonHeaders, EndpointApp
+from autopush.web.errors_page import ErrorsPage
 from autopush.web.push import DeleteHandler, PushHandler
 from autopush.web.registration import RegistrationHandler
 from autopush.web.simplepush import SimplePushHandler
@@ -16,7 +18,7 @@ from autopush.web.start_page import StartPage
 from autopush.webpush.endpoint_token import EndpointTokens
 from autopush.webpush.registration_secret import RegistrationSecrets
 from autopush.webpush.vapid import Verifier
-from support.connection_harness import CHANNEL, ENDPOINT, UAID, Harness
+from support.connection_harness import CHANNEL, ENDPOINT, ERRORS, UAID, Harness
 
 MAX_TTL, MAX_DATA = 2_592_000, 4096
 AES128GCM = {"ttl": "60", "content-encoding": "aes128gcm"}
@@ -47,7 +49,8 @@ def refusal(response: Response) -> tuple[int, int]:
     assert document["code"] == response.status
     assert document.keys() - {"errors"} == {"code", "errno", "error", "message", "more_info"}
     assert isinstance(document["errno"], int)
-    assert all(document[name] for name in ("error", "message", "more_info"))
+    assert all(document[name] for name in ("error", "message"))
+    assert document["more_info"] == f"{ERRORS}#errno-{document['errno']}"
     for status, (name, value) in IMPLIED.items():
         assert headers.get(name) == (value if response.status == status else None)
     return response.status, document["errno"]
@@ -104,6 +107,8 @@ class Endpoint:
             ),
             dockerflow=Dockerflow(harness.store, lambda: len(harness.registry.sockets)),
             start_page=StartPage(endpoint_url=ENDPOINT, websocket_url="wss://push.example/"),
+            errors_page=ErrorsPage(),
+            errors=ErrorResponses(ERRORS),
             headers=headers,
             max_requests=max_requests,
         )

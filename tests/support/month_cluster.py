@@ -18,6 +18,7 @@ from autopush.net.http_messages import Request
 from autopush.net.timers import TimerWheel
 from autopush.protocol.effects import Row
 from autopush.protocol.rules import Rules
+from autopush.responses import ErrorResponses
 from autopush.routing.bridged import BridgedUser, Bridges
 from autopush.routing.connected import Registry
 from autopush.routing.nodes import NodeAnswer, Nodes
@@ -31,7 +32,7 @@ from autopush.webpush.notification import Notification
 from keytables import Engine, Item, Param, Table, TableHandle, Update, Value
 from support import engines
 from support.clocks import ManualClock
-from support.connection_harness import CHANNEL, ENDPOINT, UAID, UserAgent
+from support.connection_harness import CHANNEL, ENDPOINT, ERRORS, UAID, UserAgent
 from support.fake_loop import FakeLoop
 from support.gated_engine import GatedEngine
 
@@ -105,7 +106,9 @@ class Node:
             store, self.registry, self.nodes, bridges, store_first=store_first
         )
         dockerflow = Dockerflow(store, lambda: 0)
-        self.api = NodeApi(self.registry, self.node.background, cluster.ring, dockerflow)
+        self.api = NodeApi(
+            self.registry, self.node.background, cluster.ring, dockerflow, ErrorResponses(ERRORS)
+        )
         self.dead = False
         self.cut_off = False
         """No other node reaches it."""

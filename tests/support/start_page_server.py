@@ -18,6 +18,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
 from autopush.net.http_messages import Request
+from autopush.web.errors_page import ErrorsPage
 from autopush.web.start_page import StartPage
 from autopush.webpush.syntax import encode_base64url
 from support.chromium import Chromium, Page
@@ -173,6 +174,8 @@ async def start_page_site(*, push_origin: str | None = None) -> AsyncIterator[Si
         if request.path == "/health":
             return web.json_response({"status": "OK"})
         page = start_page.respond(Request(request.method, request.path, "", {}, ""))
+        if request.path == "/errors":
+            page = ErrorsPage().response()
         if page is None:
             return web.Response(status=404)
         headers = [*page.headers, ("Content-Type", page.content_type or "")]

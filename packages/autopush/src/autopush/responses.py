@@ -1,6 +1,6 @@
 """HTTP responses: JSON, plain text, and the one shape of all errors.
 
-Rule: every error that reaches a client is made here, so that all have one shape.
+Rule: every error that reaches a client is made by `ErrorResponses`, so that all have one shape.
 """
 
 from collections.abc import Sequence
@@ -11,6 +11,9 @@ import orjson
 from autopush.net.http_messages import Response
 from autopush.webpush.errors import Errno, PushError, error_members
 from keytables import ItemTooLarge, KeytablesError, Throttled
+
+NOT_HTTP_ANCHOR: Final = "errors-http"
+"""The fragment, in the page of errors, of requests that are refused without an errno."""
 
 Headers = Sequence[tuple[str, str]]
 
@@ -32,11 +35,6 @@ def text(status: int, content: str, headers: Headers = ()) -> Response:
     return Response(status, content.encode(), headers, "text/plain; charset=utf-8")
 
 
-def error(refusal: PushError) -> Response:
-    """A refused request, in the documented JSON shape."""
-    return json(refusal.status, error_members(refusal), refusal.headers)
-
-
 def storage_refusal(failure: KeytablesError) -> PushError:
     """The error for a sender when the store failed."""
     if isinstance(failure, Throttled):
@@ -46,21 +44,33 @@ def storage_refusal(failure: KeytablesError) -> PushError:
     return PushError(Errno.RETRY, "Communication error, please retry")
 
 
-def protocol_error(status: int, reason: str) -> Response:
-    """What the HTTP server itself responds to a bad request, in the documented JSON shape."""
-    errno = _ERRNO_OF_STATUS.get(status)
-    if errno is not None:
-        return error(PushError(errno, reason, status=status))
-    return json(status, {"code": status, "errno": None, "error": reason, "message": reason})
+def not_found() -> PushError:
+    """No page has this path. Its `error` is the original's text, not that of the status."""
+    return PushError(Errno.INVALID_ENDPOINT, "No page has this path", phrase="Page not found")
 
 
-def not_found() -> Response:
-    """No page has this path. `error` is the original's text, not that of the status."""
-    document = error_members(PushError(Errno.INVALID_ENDPOINT, "No page has this path"))
-    return json(404, document | {"error": "Page not found"})
-
-
-def method_not_allowed(allowed: str) -> Response:
+def method_not_allowed(allowed: str) -> PushError:
     """The path exists, but not for this method."""
     allow = ("Allow", f"{allowed}, OPTIONS, HEAD")
-    return error(PushError(Errno.INVALID_ENDPOINT, f"Use {allowed}", headers=(allow,), status=405))
+    return PushError(Errno.INVALID_ENDPOINT, f"Use {allowed}", headers=(allow,), status=405)
+
+
+class ErrorResponses:
+    """The documented JSON document of each error. `page`: the URL that explains them, for the
+    member `more_info`.
+    """
+
+    def __init__(self, page: str) -> None:
+        self._page = page
+
+    def of(self, refusal: PushError) -> Response:
+        """A refused request."""
+        return json(refusal.status, error_members(refusal, self._page), refusal.headers)
+
+    def of_protocol(self, status: int, reason: str) -> Response:
+        """What the HTTP server itself responds to a bad request."""
+        errno = _ERRNO_OF_STATUS.get(status)
+        if errno is not None:
+            return self.of(PushError(errno, reason, status=status))
+        document = {"code": status, "errno": None, "error": reason, "message": reason}
+        return json(status, document | {"more_info": f"{self._page}#{NOT_HTTP_ANCHOR}"})

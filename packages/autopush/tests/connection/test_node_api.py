@@ -10,17 +10,20 @@ from autopush.connection.handlers import NodeApi
 from autopush.dockerflow import Dockerflow
 from autopush.net.http_messages import Request, Response
 from autopush.protocol.rules import Rules
+from autopush.responses import ErrorResponses
 from autopush.webpush.identifiers import dashed
 from autopush.webpush.notification import Notification
 from keytables import Throttled
-from support.connection_harness import CHANNEL, UAID, Harness, UserAgent
+from support.connection_harness import CHANNEL, ERRORS, UAID, Harness, UserAgent
 
 UNKNOWN = "f" * 32
 
 
 async def call(harness: Harness, method: str, path: str, body: bytes = b"") -> Response:
     dockerflow = Dockerflow(harness.store, lambda: len(harness.registry.sockets))
-    api = NodeApi(harness.registry, harness.node.background, harness.ring, dockerflow)
+    api = NodeApi(
+        harness.registry, harness.node.background, harness.ring, dockerflow, ErrorResponses(ERRORS)
+    )
     return await api(Request(method, path, "", {}, "127.0.0.1", body=body))
 
 

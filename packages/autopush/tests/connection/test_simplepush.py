@@ -8,6 +8,7 @@ from autopush.connection.handlers import NodeApi
 from autopush.dockerflow import Dockerflow
 from autopush.net.http_messages import Request, Response
 from autopush.protocol.rules import Rules
+from autopush.responses import ErrorResponses
 from autopush.store.messages import row_of
 from autopush.store.users import SIMPLEPUSH, WEBPUSH
 from autopush.webpush.notification import Notification
@@ -16,6 +17,7 @@ from keytables import TableNotFound, Throttled, Unavailable
 from support.connection_harness import (
     CHANNEL,
     ENDPOINT,
+    ERRORS,
     NODE,
     OTHER,
     OTHER_NODE,
@@ -324,7 +326,9 @@ async def test_an_unregister_deletes_the_stored_version(harness: Harness) -> Non
 
 async def push(harness: Harness, message: Notification) -> Response:
     dockerflow = Dockerflow(harness.store, lambda: 0)
-    api = NodeApi(harness.registry, harness.node.background, harness.ring, dockerflow)
+    api = NodeApi(
+        harness.registry, harness.node.background, harness.ring, dockerflow, ErrorResponses(ERRORS)
+    )
     path = f"/push/{message.uaid}"
     return await api(Request("PUT", path, "", {}, "127.0.0.1", body=message.to_node()))
 

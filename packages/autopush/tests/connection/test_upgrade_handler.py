@@ -8,8 +8,9 @@ from autopush.connection.handlers import UpgradeHandler
 from autopush.connection.user_agent import UserAgentConnection
 from autopush.dockerflow import Dockerflow
 from autopush.net.http_messages import Request, Response, Upgrade
+from autopush.responses import ErrorResponses
 from keytables import Unavailable
-from support.connection_harness import UAID, Harness
+from support.connection_harness import ERRORS, UAID, Harness
 
 URL, PAGE = "wss://push.example/", "https://updates.example/"
 UPGRADE = {
@@ -29,7 +30,7 @@ async def call(
     http10: bool = False,
 ) -> Response | Upgrade:
     dockerflow = Dockerflow(harness.store, lambda: len(harness.registry.sockets))
-    handler = UpgradeHandler(harness.node, dockerflow, URL, PAGE)
+    handler = UpgradeHandler(harness.node, dockerflow, ErrorResponses(ERRORS), URL, PAGE)
     answer = handler(Request(method, path, "", headers or {}, "127.0.0.1", http10=http10))
     return answer if isinstance(answer, Response | Upgrade) else await answer
 

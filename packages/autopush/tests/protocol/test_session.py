@@ -132,6 +132,23 @@ def test_a_second_hello_is_refused_with_the_uaid_and_the_session_goes_on() -> No
 
 
 @pytest.mark.parametrize(
+    "refused",
+    [
+        frame(messageType="hello", use_webpush=True),
+        frame(messageType="register"),
+        frame(messageType="register", channelID=CHANNEL, key="?"),
+        frame(messageType="unregister", channelID="x"),
+    ],
+)
+def test_every_refusal_leads_to_its_explanation(refused: bytes) -> None:
+    page = "https://push.example/errors#errors-websocket"
+    session = identified(Rules(more_info=page))
+    (reply,) = sent(session.receive(refused, NOW))
+    assert reply["status"] in (400, 401)
+    assert reply["more_info"] == page
+
+
+@pytest.mark.parametrize(
     "payload",
     [b"{}", frame(messageType="ping"), frame(messageType="register", channelID=CHANNEL)],
 )

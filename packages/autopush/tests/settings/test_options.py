@@ -109,6 +109,12 @@ def test_every_command_can_choose_the_store_and_the_log_output(command: str) -> 
     assert {"store", "data", "router_tablename", "key_hash", "log_output"} <= names
 
 
+def test_errors_are_explained_by_the_endpoint_unless_there_is_another_page() -> None:
+    assert Settings(endpoint_url="https://p.example").errors_page == "https://p.example/errors"
+    docs = "https://docs.example/errors.html"
+    assert Settings(endpoint_url="https://p.example", errors_url=docs).errors_page == docs
+
+
 def test_secrets_are_not_in_the_repr() -> None:
     shown = repr(Settings(crypto_key=(KEY,), auth_key=(KEY,), key_hash="geheim"))
     assert KEY not in shown

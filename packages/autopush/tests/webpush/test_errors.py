@@ -33,18 +33,18 @@ def test_every_row_says_what_to_do_and_where_to_read_on(errno: int) -> None:
 
 def test_an_error_has_the_documented_members() -> None:
     error = PushError.invalid(Errno.INVALID_ENDPOINT, "invalid token")
-    assert error_members(error) == {
+    assert error_members(error, "https://push.example/errors") == {
         "code": 404,
         "errno": 102,
         "error": "Not Found",
         "message": "Request did not validate invalid token",
-        "more_info": "http://autopush.readthedocs.io/en/latest/http.html#error-codes",
+        "more_info": "https://push.example/errors#errno-102",
     }
 
 
 def test_an_error_with_fields_lists_them() -> None:
     error = PushError(Errno.MISSING_HEADER, "x", errors={"encryption": ("Missing.",)})
-    assert error_members(error)["errors"] == {"encryption": ["Missing."]}
+    assert error_members(error, "")["errors"] == {"encryption": ["Missing."]}
 
 
 @pytest.mark.parametrize(
@@ -75,7 +75,7 @@ def test_a_header_of_its_own_replaces_the_implied_one() -> None:
 
 def test_a_status_of_its_own_decides_code_phrase_and_headers() -> None:
     error = PushError(Errno.INVALID_ENDPOINT, "x", status=410)
-    document = error_members(error)
+    document = error_members(error, "")
     assert (document["code"], document["error"]) == (410, "Gone")
     assert error.headers == (("Cache-Control", "max-age=86400"),)
 

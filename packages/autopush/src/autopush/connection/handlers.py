@@ -15,6 +15,7 @@ from autopush.dockerflow import Dockerflow
 from autopush.net.handshake import HandshakeRefused, accept
 from autopush.net.http_messages import Answer, Request, Response, Upgrade
 from autopush.protocol.rules import NORMAL_CLOSURE
+from autopush.responses import ErrorResponses
 from autopush.routing.connected import Registry
 from autopush.store.messages import row_of
 from autopush.store.users import SIMPLEPUSH
@@ -42,10 +43,16 @@ class UpgradeHandler:
     """
 
     def __init__(
-        self, node: ConnectionNode, dockerflow: Dockerflow, websocket_url: str, start_page: str
+        self,
+        node: ConnectionNode,
+        dockerflow: Dockerflow,
+        errors: ErrorResponses,
+        websocket_url: str,
+        start_page: str,
     ) -> None:
         self._node = node
         self._dockerflow = dockerflow
+        self._errors = errors
         self._explanation = EXPLANATION.format(url=websocket_url, page=start_page)
 
     def __call__(self, request: Request) -> Answer | Coroutine[Any, Any, Answer]:
@@ -67,7 +74,7 @@ class UpgradeHandler:
         if request.method in ("GET", "HEAD"):
             return responses.text(200, self._explanation)
         if request.path != "/":
-            return responses.not_found()
+            return self._errors.of(responses.not_found())
         return responses.text(405, self._explanation, headers=(("Allow", "GET, HEAD"),))
 
 
@@ -84,11 +91,13 @@ class NodeApi:
         background: BackgroundWrites,
         ring: KeyRing,
         dockerflow: Dockerflow,
+        errors: ErrorResponses,
     ) -> None:
         self._registry = registry
         self._background = background
         self._ring = ring
         self._dockerflow = dockerflow
+        self._errors = errors
 
     async def __call__(self, request: Request) -> Response:
         """Answer one request."""
@@ -104,7 +113,8 @@ class NodeApi:
                 )
             case "DELETE", "notif", uaid, connected_at:
                 return await self._end_duplicate(canonical_uaid(uaid), connected_at)
-        return await self._dockerflow.respond(request) or responses.not_found()
+        page = await self._dockerflow.respond(request)
+        return page or self._errors.of(responses.not_found())
 
     async def _push(self, uaid: str | None, body: bytes) -> Response:
         user = self._registry.find(uaid) if uaid else None

@@ -12,9 +12,8 @@ import orjson
 
 from autopush.protocol.states import Event
 
-MORE_INFO: Final = (
-    "http://autopush.readthedocs.io/en/latest/api/websocket.html#private-http-endpoint"
-)
+WEBSOCKET_ANCHOR: Final = "errors-websocket"
+"""The fragment, in the page of errors, of refusals on the WebSocket."""
 BAD_UUID_FORMAT: Final = "Bad UUID format, use lower case, dashed format"
 INVALID_UUID: Final = "Invalid UUID specified"
 PONG: Final = b"{}"
@@ -109,14 +108,14 @@ def hello(
     return orjson.dumps(reply)
 
 
-def duplicate_hello(uaid: str, *, is_simplepush: bool = False) -> bytes:
+def duplicate_hello(uaid: str, more_info: str, *, is_simplepush: bool = False) -> bytes:
     """The reply to a second hello: the session goes on, so it names the UAID the session has."""
     reply: dict[str, object] = {
         "messageType": "hello",
         "uaid": uaid,
         "status": 401,
         "reason": "duplicate hello",
-        "more_info": MORE_INFO,
+        "more_info": more_info,
     }
     if not is_simplepush:
         reply["use_webpush"] = True
@@ -140,16 +139,18 @@ def unregistered(channel_id: str) -> bytes:
     return orjson.dumps({"messageType": "unregister", "channelID": channel_id, "status": 200})
 
 
-def refused(message_type: str, channel_id: object, status: int, reason: str | None) -> bytes:
+def refused(
+    message_type: str, channel_id: object, status: int, reason: str | None, more_info: str
+) -> bytes:
     """A reply that says no; the channel is echoed when it is text, so that the user agent can
-    match it.
+    match it. `more_info`: the URL that explains it.
     """
     reply: dict[str, object] = {"messageType": message_type, "status": status}
     if isinstance(channel_id, str):
         reply["channelID"] = channel_id
     if reason is not None:
         reply["reason"] = reason
-    reply["more_info"] = MORE_INFO
+    reply["more_info"] = more_info
     return orjson.dumps(reply)
 
 

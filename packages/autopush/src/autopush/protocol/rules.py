@@ -22,7 +22,9 @@ TABLE_CHANGE_DELAY: Final = (1.0, 1799.0)
 
 
 class Rules(Struct, frozen=True):
-    """What an operator may set. Counts of messages; seconds; whether SimplePush is spoken."""
+    """What an operator may set. Counts of messages; seconds; whether SimplePush is spoken; the URL
+    that explains refusals.
+    """
 
     max_unacked: int = 128
     msg_limit: int = 100
@@ -32,3 +34,4 @@ class Rules(Struct, frozen=True):
     env: str = "development"
     simplepush: bool = True
     wake_timeout: float = 0.0
+    more_info: str = ""

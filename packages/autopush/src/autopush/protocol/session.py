@@ -147,7 +147,9 @@ class Session:
         is_simplepush = simplepush.is_spoken(message)
         if self.state is State.ACTIVE and self.uaid is not None:
             is_simplepush = self.simplepush is not None
-            return [Send(messages.duplicate_hello(self.uaid, is_simplepush=is_simplepush))]
+            more_info = self._rules.more_info
+            reply = messages.duplicate_hello(self.uaid, more_info, is_simplepush=is_simplepush)
+            return [Send(reply)]
         uaid = message.uaid if is_uaid(message.uaid) else None
         if not is_simplepush:
             self._wanted_broadcasts = message.broadcasts
@@ -165,7 +167,7 @@ class Session:
         """
         if self.simplepush is None or self.state is not State.IDENTIFYING:
             return []
-        return [Send(messages.refused("hello", None, status, reason))]
+        return [Send(messages.refused("hello", None, status, reason, self._rules.more_info))]
 
     def _ping(self, now: float) -> Sequence[Effect]:
         if 0 <= now - self._last_ping < self._rules.min_ping_gap:
@@ -201,7 +203,8 @@ class Session:
         self, message_type: str, channel: object, status: int, reason: str | None
     ) -> list[Effect]:
         self._step(Event.FAILED)
-        return [Send(messages.refused(message_type, channel, status, reason))]
+        more_info = self._rules.more_info
+        return [Send(messages.refused(message_type, channel, status, reason, more_info))]
 
     def _acked(self, updates: object) -> list[str]:
         """The unacked versions that an ack names; entries that name nothing are passed over."""

@@ -10,7 +10,6 @@ import socket
 from functools import partial
 from typing import Final
 
-from autopush import responses
 from autopush.bridges.discovery import load_routers, load_waker
 from autopush.clock import Clock
 from autopush.connection.handlers import NodeApi, UpgradeHandler
@@ -21,7 +20,9 @@ from autopush.keys import ServiceKeys
 from autopush.net.http_messages import Handler, Limits, Request
 from autopush.net.http_server import HttpServer
 from autopush.net.timers import TimerWheel
+from autopush.protocol.messages import WEBSOCKET_ANCHOR
 from autopush.protocol.rules import Rules
+from autopush.responses import ErrorResponses
 from autopush.routing.bridged import Bridges
 from autopush.routing.connected import Registry
 from autopush.routing.nodes import Nodes
@@ -32,6 +33,7 @@ from autopush.store import PushStore
 from autopush.store.push_store import UNUSED_UAID
 from autopush.telemetry import logs
 from autopush.web.app import CommonHeaders, EndpointApp
+from autopush.web.errors_page import ErrorsPage
 from autopush.web.push import DeleteHandler, PushHandler
 from autopush.web.registration import RegistrationHandler
 from autopush.web.simplepush import SimplePushHandler
@@ -71,6 +73,7 @@ class WorkerContext:
         self.nodes = Nodes(own_id, self.registry, self.wheel, settings.connection_timeout)
         self.ring = KeyRing(keys.crypto)
         self.tokens = EndpointTokens(self.ring, settings.public_endpoint_url, CACHED_TOKENS)
+        self.errors = ErrorResponses(settings.errors_page)
         self.dockerflow = Dockerflow(store, lambda: len(self.registry.sockets))
 
     def http(self, handler: Handler, limits: Limits) -> HttpServer:
@@ -79,7 +82,7 @@ class WorkerContext:
             handler,
             limits=limits,
             wheel=self.wheel,
-            error_response=responses.protocol_error,
+            error_response=self.errors.of_protocol,
             on_crash=_log_crash,
         )
 
@@ -106,6 +109,7 @@ class ConnectionService:
                 env=settings.env,
                 simplepush=not settings.disable_simplepush,
                 wake_timeout=settings.wake_timeout,
+                more_info=f"{settings.errors_page}#{WEBSOCKET_ANCHOR}",
             ),
             wheel=shared.wheel,
             clock=shared.clock,
@@ -117,12 +121,19 @@ class ConnectionService:
         upgrades = UpgradeHandler(
             self._connections,
             shared.dockerflow,
+            shared.errors,
             settings.public_websocket_url,
             f"{settings.public_endpoint_url}/",
         )
         self._websocket_http = shared.http(upgrades, Limits(max_body=4096))
         self._node_api = shared.http(
-            NodeApi(shared.registry, self._connections.background, shared.ring, shared.dockerflow),
+            NodeApi(
+                shared.registry,
+                self._connections.background,
+                shared.ring,
+                shared.dockerflow,
+                shared.errors,
+            ),
             Limits(max_body=MAX_NODE_BODY, idle_timeout=3600),
         )
         self._sockets = sockets
@@ -201,6 +212,8 @@ class EndpointService:
                 endpoint_url=settings.public_endpoint_url,
                 websocket_url=settings.public_websocket_url,
             ),
+            errors_page=ErrorsPage(),
+            errors=shared.errors,
             headers=headers,
             max_requests=settings.max_requests,
         )

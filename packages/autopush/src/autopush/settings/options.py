@@ -157,6 +157,12 @@ class Settings:
         "WebSocket URL as the outside sees it, for use behind a proxy; shown on the start page",
         default_text=f"follows from host and port; with `autopush endpoint` from {WEBSOCKET_PORT}",
     )
+    errors_url: HttpUrl = PUBLIC.option(
+        "",
+        "page that explains errors, to which more_info of every refusal leads; fragments such as "
+        "#errno-102 are added",
+        default_text="/errors of the endpoint",
+    )
     no_cors: bool = PUBLIC.option(
         False, "do not let web pages of other origins call the endpoints", commands=ENDPOINTS
     )
@@ -444,6 +450,11 @@ class Settings:
         port = self.port if self.has_sockets else WEBSOCKET_PORT
         address = self.websocket_url or join_url("ws", self.reachable_host, port)
         return address if address.count("/") > 2 else address + "/"
+
+    @property
+    def errors_page(self) -> str:
+        """The page that explains errors, without fragment."""
+        return self.errors_url or f"{self.public_endpoint_url}/errors"
 
     @property
     def reachable_host(self) -> str:

@@ -10,7 +10,9 @@ from urllib.parse import unquote
 from autopush import responses
 from autopush.dockerflow import Dockerflow
 from autopush.net.http_messages import HeaderBlock, Request, Response, header_block
+from autopush.responses import ErrorResponses
 from autopush.telemetry import logs
+from autopush.web.errors_page import ErrorsPage
 from autopush.web.push import DeleteHandler, PushHandler
 from autopush.web.registration import METHODS, RegistrationHandler
 from autopush.web.simplepush import SimplePushHandler
@@ -85,6 +87,8 @@ class EndpointApp:
         registration: RegistrationHandler,
         dockerflow: Dockerflow,
         start_page: StartPage,
+        errors_page: ErrorsPage,
+        errors: ErrorResponses,
         headers: CommonHeaders,
         max_requests: int,
     ) -> None:
@@ -94,6 +98,8 @@ class EndpointApp:
         self._registration = registration
         self._dockerflow = dockerflow
         self._start_page = start_page
+        self._errors_page = errors_page
+        self._errors = errors
         self._headers = headers
         self._max_requests = max_requests
         self._in_progress = 0
@@ -101,13 +107,14 @@ class EndpointApp:
     async def __call__(self, request: Request) -> Response:
         """Respond to one request."""
         if self._in_progress >= self._max_requests:
-            response = responses.error(PushError(Errno.BACK_OFF, "Too many requests in progress"))
+            busy = PushError(Errno.BACK_OFF, "Too many requests in progress")
+            response = self._errors.of(busy)
         else:
             self._in_progress += 1
             try:
                 response = await self._respond(request)
             except PushError as refusal:
-                response = responses.error(refusal)
+                response = self._errors.of(refusal)
             finally:
                 self._in_progress -= 1
         if not response.block:
@@ -130,6 +137,8 @@ class EndpointApp:
             case "HEAD", *_:
                 # Of the status pages the status counts; every other path is 200.
                 return await self._dockerflow.respond(request) or Response(200)
+            case "GET", "errors":
+                return self._errors_page.response()
             case "GET", "v1", "err":
                 return log_check("")
             case "GET", "v1", "err", kind:
@@ -139,13 +148,15 @@ class EndpointApp:
             case _, "v1", kind, app_id, "registration", *rest if kind and app_id:
                 return await self._registration(request, kind, app_id, rest)
             case (_, "wpush", _, token) | (_, "wpush", token) if token:
-                return responses.method_not_allowed("POST")
+                raise responses.method_not_allowed("POST")
             case (_, "spush", _, token) | (_, "spush", token) if token:
-                return responses.method_not_allowed("PUT")
+                raise responses.method_not_allowed("PUT")
             case _, "m", message_id if message_id:
-                return responses.method_not_allowed("DELETE")
+                raise responses.method_not_allowed("DELETE")
         page = await self._dockerflow.respond(request) or self._start_page.respond(request)
-        return page or responses.not_found()
+        if page is None:
+            raise responses.not_found()
+        return page
 
 
 class LogCheckError(Exception):
@@ -157,6 +168,8 @@ def log_check(kind: str) -> Response:
 
     Logs exactly one error (`kind` contains "error" or is empty) or exception ("crit") and responds
     418, so that log and response can be matched.
+
+    :raises PushError: any other kind
     """
     kind = kind.lower()
     if not kind or "error" in kind:
@@ -168,7 +181,7 @@ def log_check(kind: str) -> Response:
         except LogCheckError as error:
             _log.exception("Test Critical Message", error=error, status_code=TEAPOT, errno=0)
         return _teapot("Test Failure", "FAILURE:Success")
-    return responses.error(PushError(Errno.NOTHING_HERE, "the log check knows error and crit"))
+    raise PushError(Errno.NOTHING_HERE, "the log check knows error and crit")
 
 
 def _teapot(error: str, message: str) -> Response:

@@ -85,9 +85,9 @@ class RegistrationHandler:
         """
         parts = rest[:-1] if len(rest) > 1 and not rest[-1] else rest
         if len(parts) >= len(METHODS) or not all(parts) or parts[1:2] not in ([], ["subscription"]):
-            return responses.not_found()
+            raise responses.not_found()
         if request.method not in METHODS[len(parts)].split(", "):
-            return responses.method_not_allowed(METHODS[len(parts)])
+            raise responses.method_not_allowed(METHODS[len(parts)])
         if router_type != WEBPUSH and router_type not in self._routers:
             raise PushError(Errno.INVALID_ROUTER_TYPE, "Invalid router")
         router = None if router_type == WEBPUSH else self._routers[router_type]
@@ -106,7 +106,7 @@ class RegistrationHandler:
                     return await self._subscribe(user, request)
                 case _, _, channel_id:
                     return await self._unsubscribe(user, _id_in_path(canonical_uuid(channel_id)))
-            return responses.not_found()
+            raise responses.not_found()
         except KeytablesError as error:
             if isinstance(error, TableNotFound):  # the next request is to look for another
                 with suppress(KeytablesError):

@@ -4,6 +4,7 @@ Rule: its files are read once, at the start, and served with a policy that forbi
 other origins.
 """
 
+from collections.abc import Mapping
 from html import escape
 from importlib.resources import files
 from typing import Final
@@ -12,6 +13,7 @@ from autopush.net.http_messages import Request, Response
 from autopush.version import VERSION
 from autopush.webpush.syntax import origin_of
 
+STATIC: Final = files("autopush.web") / "static"
 _TYPES: Final = {
     "html": "text/html; charset=utf-8",
     "css": "text/css; charset=utf-8",
@@ -54,19 +56,13 @@ class StartPage:
             "websocket_url": websocket_url,
             "version": VERSION,
         }
-        headers = (
-            ("Content-Security-Policy", _policy(origin_of(endpoint_url))),
-            ("X-Content-Type-Options", "nosniff"),
-            ("Referrer-Policy", "no-referrer"),
-            ("Cache-Control", "no-cache"),
-        )
-        folder = files("autopush.web") / "static"
+        headers = page_headers(_policy(origin_of(endpoint_url)))
         self._pages = {}
         for path, name in _FILES.items():
-            body = (folder / name).read_bytes()
+            body = (STATIC / name).read_bytes()
             kind = name.rpartition(".")[2]
             if kind == "html":
-                body = _filled(body.decode(), values).encode()
+                body = fill_page(body.decode(), values).encode()
             self._pages[path] = Response(200, body, headers, _TYPES[kind])
 
     def respond(self, request: Request) -> Response | None:
@@ -86,7 +82,18 @@ def _policy(endpoint: str) -> str:
     )
 
 
-def _filled(text: str, values: dict[str, str]) -> str:
+def page_headers(policy: str) -> tuple[tuple[str, str], ...]:
+    """The headers of a page for people; `policy` is its Content-Security-Policy."""
+    return (
+        ("Content-Security-Policy", policy),
+        ("X-Content-Type-Options", "nosniff"),
+        ("Referrer-Policy", "no-referrer"),
+        ("Cache-Control", "no-cache"),
+    )
+
+
+def fill_page(text: str, values: Mapping[str, str]) -> str:
+    """Replace each `{{name}}` by its value, escaped."""
     for name, value in values.items():
         text = text.replace(f"{{{{{name}}}}}", escape(value))
     return text

@@ -10,9 +10,6 @@ from http import HTTPStatus
 from types import MappingProxyType
 from typing import Final
 
-DOCS_URL: Final = "http://autopush.readthedocs.io/en/latest/http.html#error-codes"
-"""The member ``more_info`` of every error."""
-
 INVALID_PREFIX: Final = "Request did not validate "
 
 Header = tuple[str, str]
@@ -61,7 +58,7 @@ class ErrorKind:
 
     @property
     def anchor(self) -> str:
-        """The fragment of this error in the documentation, for example ``errno-102``."""
+        """The fragment of this error in the page of errors, for example ``errno-102``."""
         return f"errno-{int(self.errno)}"
 
 
@@ -253,7 +250,8 @@ class PushError(Exception):
 
     ``status`` defaults to the one of the table. ``headers`` win over the ones the status implies
     (401 ``WWW-Authenticate: vapid``, 410 ``Cache-Control``, 503 ``Retry-After``). ``errors`` maps
-    a field to its complaints where the request lacks something by its shape.
+    a field to its complaints where the request lacks something by its shape. ``phrase`` replaces
+    the name of the status.
     """
 
     def __init__(
@@ -264,6 +262,7 @@ class PushError(Exception):
         headers: Iterable[Header] = (),
         errors: Mapping[str, Sequence[str]] | None = None,
         status: int | None = None,
+        phrase: str = "",
     ) -> None:
         super().__init__(message)
         self.kind: Final = ERRORS[errno]
@@ -271,6 +270,7 @@ class PushError(Exception):
         self.message: Final = message
         self.status: Final = self.kind.status if status is None else status
         self.errors: Final = errors
+        self.phrase: Final = phrase or reason_phrase(self.status)
         self._own_headers = tuple(headers)
 
     @classmethod
@@ -303,14 +303,17 @@ def reason_phrase(status: int) -> str:
         return "Error"
 
 
-def error_members(error: PushError) -> dict[str, object]:
-    """The members of the JSON object in the response to ``error``."""
+def error_members(error: PushError, errors_page: str) -> dict[str, object]:
+    """The members of the JSON object in the response to ``error``.
+
+    ``errors_page``: the URL of the page that explains all errors, without fragment.
+    """
     document: dict[str, object] = {
         "code": error.status,
         "errno": error.errno,
-        "error": reason_phrase(error.status),
+        "error": error.phrase,
         "message": error.message,
-        "more_info": DOCS_URL,
+        "more_info": f"{errors_page}#{error.kind.anchor}",
     }
     if error.errors is not None:
         document["errors"] = {field: list(said) for field, said in error.errors.items()}

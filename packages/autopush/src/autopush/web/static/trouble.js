@@ -144,7 +144,7 @@ export function refused(status, document) {
     {
       text: ADVICE[status] ?? "The log of the server tells more.",
       href: document?.more_info?.match(/^https?:\/\//) && document.more_info,
-      link: "All error numbers",
+      link: "What this error means",
     },
   );
 }

@@ -1,0 +1,111 @@
+"""The page of errors in a real browser."""
+
+import asyncio
+from collections.abc import AsyncIterator
+
+import pytest
+
+from autopush.webpush.errors import ERRORS
+from support.chromium import Chromium, Page, running_chromium
+from support.start_page_server import Site, start_page_site
+
+pytestmark = pytest.mark.browser
+
+
+@pytest.fixture
+async def browser() -> AsyncIterator[Chromium]:
+    async with running_chromium() as started:
+        yield started
+
+
+@pytest.fixture
+async def site() -> AsyncIterator[Site]:
+    async with start_page_site() as started:
+        yield started
+
+
+async def open_errors(
+    browser: Chromium, site: Site, fragment: str = ""
+) -> tuple[Page, asyncio.Queue[str]]:
+    """A tab with the page, and what its console complains about."""
+    complaints: asyncio.Queue[str] = asyncio.Queue()
+    page = await browser.open()
+    page.on("Log.entryAdded", lambda event: complaints.put_nowait(event["entry"]["text"]))
+    await page.goto(f"{site.url}errors{fragment}")
+    return page, complaints
+
+
+async def test_more_info_scrolls_to_the_error_and_marks_it(browser: Chromium, site: Site) -> None:
+    page, complaints = await open_errors(browser, site, "#errno-109")
+    await page.until("scrollY > 0")
+    shown, marked, title = await page.evaluate(
+        """(() => { const error = document.querySelector(":target");
+          const { top, bottom } = error.getBoundingClientRect();
+          return [top >= 0 && bottom <= innerHeight, getComputedStyle(error).outlineStyle,
+                  error.querySelector("h2").innerText]; })()"""
+    )
+    assert (shown, marked, title) == (True, "solid", "109: Invalid authentication")
+    assert complaints.empty()
+
+
+@pytest.mark.parametrize("dark", [False, True])
+async def test_it_follows_the_colour_scheme(browser: Chromium, site: Site, dark: bool) -> None:
+    page, _ = await open_errors(browser, site)
+    await page.emulate(dark=dark)
+    colours = await page.evaluate(
+        """[getComputedStyle(document.body).backgroundColor,
+            getComputedStyle(document.querySelector(".error")).backgroundColor]"""
+    )
+    expected = [
+        ["rgb(246, 245, 242)", "rgb(255, 255, 255)"],
+        ["rgb(19, 18, 24)", "rgb(28, 27, 35)"],
+    ]
+    assert colours == expected[dark]
+
+
+@pytest.mark.parametrize("width", [1280, 360, 320])
+async def test_no_window_scrolls_sideways(browser: Chromium, site: Site, width: int) -> None:
+    page, _ = await open_errors(browser, site)
+    await page.emulate(width=width, height=780)
+    assert await page.evaluate("document.documentElement.scrollWidth") == width
+
+
+async def test_the_keyboard_reaches_the_content_and_every_error(
+    browser: Chromium, site: Site
+) -> None:
+    page, _ = await open_errors(browser, site)
+    focused = []
+    for _ in range(4):
+        for kind in ("keyDown", "keyUp"):
+            await page.command(
+                "Input.dispatchKeyEvent", type=kind, key="Tab", code="Tab", windowsVirtualKeyCode=9
+            )
+        focused.append(
+            await page.evaluate("document.activeElement.innerText.split('\\n')[0].trim()")
+        )
+    assert focused[:2] == ["Skip to the content", "start page"]
+    assert focused[3] == str(int(next(iter(ERRORS))))
+
+
+async def test_screen_readers_find_its_structure(browser: Chromium, site: Site) -> None:
+    page, _ = await open_errors(browser, site)
+    tree = await page.command("Accessibility.getFullAXTree")
+    names: dict[str, list[str]] = {}
+    for node in tree["nodes"]:
+        if not node["ignored"]:
+            role = node["role"]["value"]
+            names.setdefault(role, []).append(node.get("name", {}).get("value", ""))
+    for role in ("link", "heading", "region", "navigation", "columnheader"):
+        assert all(names.get(role, ())), f"a {role} without a name: {names[role]}"
+    for kind in ERRORS.values():
+        assert f"{kind.errno:d}: {kind.title}" in names["heading"]
+    assert len(names["main"]) == len(names["banner"]) == len(names["contentinfo"]) == 1
+
+
+async def test_it_needs_no_script(browser: Chromium, site: Site) -> None:
+    page = await browser.open()
+    await page.command("Emulation.setScriptExecutionDisabled", value=True)
+    await page.goto(f"{site.url}errors")
+    document = await page.command("DOM.getDocument", depth=-1)
+    html = await page.command("DOM.getOuterHTML", nodeId=document["root"]["nodeId"])
+    assert all(f'id="{kind.anchor}"' in html["outerHTML"] for kind in ERRORS.values())
