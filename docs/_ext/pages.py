@@ -15,7 +15,13 @@ from autopush.protocol.states import TRANSITIONS, Event, State
 from autopush.settings import OPTIONS
 from autopush.settings.declaration import IniFile
 from autopush.settings.original import OBSOLETE, VARIABLES
-from autopush.settings.reference import option_anchor, render_reference, render_sample
+from autopush.settings.reference import (
+    option_anchor,
+    render_reference,
+    render_sample,
+    render_toml_sample,
+)
+from autopush.settings.sources import TOML_FILE
 from autopush.webpush.errors import ERRORS, reason_phrase
 
 from . import channelstats_parts, month_picture, state_diagram
@@ -70,10 +76,12 @@ def bridge_table() -> str:
     return "\n".join(rows)
 
 
-def ini_samples() -> str:
-    """The three ini files, every option commented out."""
+def sample_files() -> str:
+    """The TOML file and the three ini files, every option commented out."""
+    samples = [(TOML_FILE, render_toml_sample())]
+    samples += [(file.file_name, render_sample(file)) for file in IniFile]
     return "\n\n".join(
-        f"### {file.file_name}\n\n```ini\n{render_sample(file)}```" for file in IniFile
+        f"### {name}\n\n```{name.rpartition('.')[2]}\n{text}```" for name, text in samples
     )
 
 
@@ -132,9 +140,9 @@ PARTS: Final[Mapping[str, Callable[[], str]]] = {
     "commands": commands,
     "errors": errors,
     "events": events,
-    "ini-samples": ini_samples,
     "missing-options": missing_options,
     "month-picture": month,
+    "sample-files": sample_files,
     "settings": render_reference,
     "state-picture": state_picture,
     "states": states,

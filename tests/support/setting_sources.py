@@ -8,7 +8,7 @@ import pytest
 
 from autopush.settings import OPTIONS, StartupError
 from autopush.settings.declaration import IniFile
-from autopush.settings.sources import Loaded, add_flags, load
+from autopush.settings.sources import TOML_FILE, Loaded, add_flags, load
 
 
 def _flag(name: str, text: str) -> str:
@@ -19,13 +19,19 @@ def _flag(name: str, text: str) -> str:
 
 
 class SettingSources:
-    """Ini files in two search paths, of which `strong` is read after `weak`."""
+    """Files in two search paths, of which `strong` is read after `weak`."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
 
     def write(self, place: str, text: str, file: IniFile = IniFile.SHARED) -> Path:
-        path = self.folder / place / file.file_name
+        return self._write(place, text, file.file_name)
+
+    def write_toml(self, place: str, text: str) -> Path:
+        return self._write(place, text, TOML_FILE)
+
+    def _write(self, place: str, text: str, file_name: str) -> Path:
+        path = self.folder / place / file_name
         path.parent.mkdir(exist_ok=True)
         path.write_text(text, encoding="utf-8")
         return path
@@ -37,12 +43,14 @@ class SettingSources:
         named: Mapping[IniFile, Path] | None = None,
         command: str = "serve",
         files: Sequence[IniFile] = tuple(IniFile),
+        toml: Path | None = None,
     ) -> Loaded:
         """Load from these flags (option → texts), variables, and files named with a flag."""
         words = [_flag(name, text) for name, texts in (flags or {}).items() for text in texts]
         words += [f"--config-{file}={path}" for file, path in (named or {}).items()]
+        words += [f"--config={toml}"] if toml else []
         parser = argparse.ArgumentParser(allow_abbrev=False)
-        add_flags(parser, command, files)
+        add_flags(parser, command, files=files)
         return load(
             parser.parse_args(words),
             {"XDG_DATA_HOME": str(self.folder), **(environ or {})},

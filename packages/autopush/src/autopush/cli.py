@@ -13,7 +13,7 @@ from typing import Final, NoReturn
 
 from autopush.commands import SHELL_COMMANDS, STORE_COMMANDS, Command
 from autopush.settings import OPTIONS, Settings, StartupError
-from autopush.settings.declaration import IniFile
+from autopush.settings.declaration import DAEMONS, IniFile
 from autopush.settings.original import reason_for_absence
 from autopush.settings.sources import add_flags, load, with_dashes
 from autopush.telemetry import logs
@@ -32,7 +32,29 @@ def _run(settings: Settings, _: argparse.Namespace) -> int:
     return service.run(settings)
 
 
-COMMANDS: Final = (
+def _show_settings(_: Settings, arguments: argparse.Namespace) -> int:
+    from autopush.commands import show_settings  # noqa: PLC0415
+
+    return show_settings.run(arguments, {command.name: command.files for command in _DAEMONS})
+
+
+def _add_settings_arguments(parser: argparse.ArgumentParser) -> None:
+    group = parser.add_argument_group("What to print")
+    about = "the command whose settings they are [default: serve]"
+    group.add_argument("--for", dest="daemon", choices=DAEMONS, help=about)
+    group.add_argument("--json", action="store_true", help="print JSON")
+    group.add_argument(
+        "--sample",
+        metavar="FOLDER",
+        nargs="?",
+        const="-",
+        help="instead, write sample files into FOLDER, or print them: every option commented out",
+    )
+    about = "which sample files: autopush.toml, or the three of the original [default: all]"
+    group.add_argument("--format", choices=("toml", "ini"), help=about)
+
+
+_DAEMONS: Final = (
     Command("serve", "run the whole push service on this machine", _run),
     Command(
         "connection",
@@ -46,8 +68,19 @@ COMMANDS: Final = (
         _run,
         (IniFile.SHARED, IniFile.ENDPOINT),
     ),
+)
+
+COMMANDS: Final = (
+    *_DAEMONS,
     *STORE_COMMANDS,
     *SHELL_COMMANDS,
+    Command(
+        "settings",
+        "print the settings that a command would have and where each comes from, or sample files",
+        _show_settings,
+        add_arguments=_add_settings_arguments,
+        of_commands=DAEMONS,
+    ),
 )
 
 _DEFAULT_COMMAND: Final = "connection"
@@ -97,7 +130,7 @@ def make_parser() -> argparse.ArgumentParser:
         sub.add_argument("--version", action="version", version=f"autopush {VERSION}")
         if command.add_arguments is not None:
             command.add_arguments(sub)
-        add_flags(sub, command.name, command.files)
+        add_flags(sub, *(command.of_commands or [command.name]), files=command.files)
     return parser
 
 
@@ -120,6 +153,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         parser.print_help()
         return 0
     try:
+        if command.of_commands:
+            return command.run(Settings(), arguments)
         loaded = load(arguments, command=command.name, files=command.files)
         start_logs(loaded.settings)
         log = logs.get("settings")

@@ -74,7 +74,7 @@ def test_a_dry_run_changes_nothing(store: DataStore, run: Run, keys: list[str]) 
     assert key_lines(store) == keys
 
 
-@pytest.mark.parametrize("source", ["variable", "file"])
+@pytest.mark.parametrize("source", ["variable", "ini", "toml"])
 @pytest.mark.parametrize("name", ["crypto_key", "auth_key"])
 def test_a_key_that_is_given_elsewhere_is_refused_and_the_place_named(
     store: DataStore,
@@ -89,6 +89,9 @@ def test_a_key_that_is_given_elsewhere_is_refused_and_the_place_named(
     if source == "variable":
         monkeypatch.setenv(name.upper(), given)
         place = f"environment variable {name.upper()}"
+    elif source == "toml":
+        (tmp_path / ".autopush.toml").write_text(f'\n{name} = ["{given}"]\n')
+        place = f"./.autopush.toml:2: {name}"
     else:
         (tmp_path / ".autopush_shared.ini").write_text(f"\n{name} = {given}\n")
         place = f"./.autopush_shared.ini:2: {name}"

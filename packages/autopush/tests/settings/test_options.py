@@ -1,6 +1,7 @@
 """The table of options, and what `Settings` computes from them."""
 
 import itertools
+import json
 import socket
 import typing
 from dataclasses import fields
@@ -75,7 +76,10 @@ def test_every_source_sets_every_option_to_a_value_of_the_fields_type(
     text = SAMPLES_BY_NAME.get(option.name) or SAMPLES.get(metavar) or metavar.rpartition("|")[2]
     given = [sources.load({option.name: [text]})]
     given += [sources.load({}, {variable: text}) for variable in option.env]
-    sources.write("weak", f"{option.name} = {text}\n")
+    path = sources.write("weak", f"{option.name} = {text}\n")
+    given.append(sources.load())
+    path.unlink()
+    sources.write_toml("weak", f"{option.name} = {json.dumps(text)}\n")
     given.append(sources.load())
     hint = typing.get_type_hints(Settings)[option.name]
     for loaded in given:

@@ -1,10 +1,17 @@
 """The sample files and the reference table."""
 
+import re
+
 import pytest
 
 from autopush.settings import OPTIONS, Option, Settings
 from autopush.settings.declaration import IniFile
-from autopush.settings.reference import option_anchor, render_reference, render_sample
+from autopush.settings.reference import (
+    option_anchor,
+    render_reference,
+    render_sample,
+    render_toml_sample,
+)
 from autopush.settings.sources import Loaded
 from support.setting_sources import SettingSources
 
@@ -43,6 +50,7 @@ def defaults(sources: SettingSources) -> Loaded:
 def test_sample_files_as_they_are_change_nothing(sources: SettingSources) -> None:
     for file, text in SAMPLES.items():
         sources.write("weak", text, file)
+    sources.write_toml("weak", render_toml_sample())
     assert sources.load() == defaults(sources)
 
 
@@ -55,3 +63,23 @@ def test_a_line_of_a_sample_file_without_its_comment_sign_states_the_default(
     sources.write("weak", SAMPLES[file].replace(f"\n#{line}\n", f"\n{line}\n"), file)
     assert f"\n{line}\n" in (sources.folder / "weak" / file.file_name).read_text()
     assert sources.load() == defaults(sources)
+
+
+@pytest.mark.parametrize("option", OPTIONS, ids=lambda option: option.name)
+def test_a_line_of_the_toml_sample_without_its_comment_sign_states_the_default(
+    sources: SettingSources, option: Option
+) -> None:
+    text, changed = re.subn(rf"(?m)^#{option.name} = ", f"{option.name} = ", render_toml_sample())
+    assert changed == 1
+    sources.write_toml("weak", text)
+    assert sources.load() == defaults(sources)
+
+
+def test_the_whole_toml_sample_without_comment_signs_states_the_defaults(
+    sources: SettingSources,
+) -> None:
+    sources.write_toml("weak", re.sub(r"(?m)^#(?=[a-z])", "", render_toml_sample()))
+    loaded = sources.load()
+    assert loaded == defaults(sources)
+    given = {option.name for option in OPTIONS if not option.default_text}
+    assert loaded.settings.sources.keys() >= given

@@ -139,17 +139,20 @@ def test_a_later_source_replaces_an_earlier_one(sources: SettingSources) -> None
 
 
 def test_the_place_of_each_given_option_is_kept(sources: SettingSources) -> None:
-    assert sources.load().settings.places == {}
+    def places(**variables: str) -> dict[str, str]:
+        settings = sources.load({"port": ["1"]}, variables).settings
+        return {name: source.of(name) for name, source in settings.sources.items()}
+
+    assert places() == {"port": "--port"}
     sources.write("weak", "max_data = 1001\nmsg_limit = 5")
     strong = sources.write("strong", "\nmax_data = 1002")
     weak = strong.parent.parent / "weak" / strong.name
-    places = sources.load({"port": ["1"]}, {"MSG_LIMIT": "6", "DEBUG": ""}).settings.places
-    assert places == {
+    assert places(MSG_LIMIT="6", DEBUG="") == {
         "max_data": f"{strong}:2: max_data",
         "msg_limit": "environment variable MSG_LIMIT",
         "port": "--port",
     }
-    assert sources.load().settings.places["msg_limit"] == f"{weak}:2: msg_limit"
+    assert places()["msg_limit"] == f"{weak}:2: msg_limit"
 
 
 def test_keys_of_a_stronger_source_replace_the_others_and_keep_their_order(
@@ -227,10 +230,11 @@ def test_options_keep_their_order_across_sections(sources: SettingSources) -> No
         ("[main]\n  maxdata=3 # x\n", 2, "unknown option 'maxdata'; did you mean 'max_data'?"),
         ("max_data = 1\n  prot = 2\n", 2, "unknown option 'prot'; did you mean 'port'?"),
         ("debug\nquux = 1\n", 2, "unknown option 'quux'"),
-        ("port 8080\n", 1, "expected `option = value`"),
+        ("port 8080\n", 1, "expected `option = value`; did you mean `port = PORT`?"),
+        ("quux 1\n", 1, "expected `option = value`"),
         ("debug\n= 8080\n", 2, "expected `option = value`"),
         ("[main] port = 1\n", 1, "expected `option = value`"),
-        ("port\n", 1, "port needs a value: port = PORT"),
+        ("port\n", 1, "port: expected `port = PORT`"),
         (f"{KEY}\n", 1, "unknown option"),
     ],
 )

@@ -33,6 +33,10 @@ class Command:
     """How its arguments are written, such as `UAID…`."""
     text_flags: tuple[str, ...] = ()
     """Those of its own flags whose values may begin with a dash."""
+    of_commands: tuple[str, ...] = ()
+    """The commands whose options it takes, where it has none of its own. It loads the settings
+    itself, and is run with the defaults.
+    """
 
 
 def _maintain(settings: Settings, arguments: argparse.Namespace) -> int:

@@ -31,8 +31,9 @@ def rotate(settings: Settings, arguments: argparse.Namespace) -> int:
     name: str = arguments.name
     configured: Sequence[str] = getattr(settings, name)
     if configured:
+        place = settings.sources[name].of(name)
         raise StartupError(
-            f"{name} is not kept in the data folder but given by {settings.places[name]}: change "
+            f"{name} is not kept in the data folder but given by {place}: change "
             f"it there. First append a new key (from autokey) to the list on every node and "
             f"restart them, then move it to the front on every node and restart them again"
         )

@@ -3,7 +3,8 @@
 options        the table: every option is one row of the dataclass `Settings`
 declaration    what a row says of an option
 value_types    how the text of a value is parsed
-sources        reads ini files, environment variables and flags, and merges them
+files          the syntax of ini and TOML files
+sources        reads files, environment variables and flags, and merges them
 reference      the table written out: sample files and the page of the documentation
 """
 

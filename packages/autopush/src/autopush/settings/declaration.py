@@ -1,9 +1,12 @@
 """What a row of the table of options says."""
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
 from enum import StrEnum
 from pathlib import Path
-from typing import Final, TypedDict, TypeVar, Unpack, get_type_hints
+from typing import Any, Final, NamedTuple, TypedDict, TypeVar, Unpack, get_type_hints
+
+import orjson
 
 from autopush.settings.original import VARIABLES
 from autopush.settings.value_types import BOOLEAN, FOLDER, TEXT, Value, ValueType
@@ -46,11 +49,28 @@ _FILES: Final = {NODES: IniFile.CONNECTION, ENDPOINTS: IniFile.ENDPOINT}
 """The sample file of options of one kind of daemon, by the daemons that have the option."""
 
 
+class Source(NamedTuple):
+    """Where a value comes from. `kind`: default, file, environment or flag; `place`: PATH:LINE, the
+    name of a variable, or a flag.
+    """
+
+    kind: str = "default"
+    place: str = ""
+
+    def of(self, option: str) -> str:
+        """The option's place as messages name it."""
+        if self.kind == "file":
+            return f"{self.place}: {option}"
+        return f"environment variable {self.place}" if self.kind == "environment" else self.place
+
+
 class Details(TypedDict, total=False):
     """What only some options need to say."""
 
     default_text: str
     """Describes a default that is computed, where the value itself would not help."""
+    effective: Callable[[Any], Value]
+    """What the `Settings` make of the option, where the default is computed."""
     commands: tuple[str, ...]
     """The commands that have the option, where they are not those of the group."""
     file: IniFile
@@ -78,6 +98,7 @@ class Option:
     bare_env: tuple[str, ...]
     """Variables without the prefix AUTOPUSH_, as in the original."""
     default_text: str = ""
+    effective: Callable[[Any], Value] | None = None
     short: str = ""
     daemon_env: str = ""
     secret: bool = False
@@ -104,11 +125,18 @@ class Option:
     @property
     def default_shown(self) -> str:
         """The default as an operator would write it, or in words where it is computed."""
-        if self.default_text:
-            return self.default_text
-        if isinstance(self.default, bool):
-            return "on" if self.default else "off"
-        return f"{self.default:g}" if isinstance(self.default, float) else str(self.default)
+        return self.default_text or show_value(self.default)
+
+
+def show_value(value: Value) -> str:
+    """A value as an operator would write it."""
+    if isinstance(value, bool):
+        return "on" if value else "off"
+    if isinstance(value, tuple):
+        return ", ".join(value)
+    if isinstance(value, Mapping):
+        return orjson.dumps(value).decode()
+    return f"{value:g}" if isinstance(value, float) else str(value)
 
 
 @dataclass(frozen=True, slots=True)

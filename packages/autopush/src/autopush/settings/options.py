@@ -23,6 +23,7 @@ from autopush.settings.declaration import (
     SHELL_TOOLS,
     Group,
     IniFile,
+    Source,
     declared_options,
 )
 from autopush.settings.value_types import (
@@ -97,8 +98,8 @@ class Settings:
 
     command: str = "serve"
     """The command that was started."""
-    places: Mapping[str, str] = field(default_factory=dict, repr=False, compare=False)
-    """Where each given option was given, as messages name the place; the strongest one only."""
+    sources: Mapping[str, Source] = field(default_factory=dict, repr=False, compare=False)
+    """Where each given option was given; the strongest place only, of a list the first line."""
 
     host: HostName = ADDRESSES.option(
         "127.0.0.1", "address the ports listen on; 0.0.0.0 or :: for every interface"
@@ -108,6 +109,7 @@ class Settings:
         "public port: for the WebSockets of user agents, and with `autopush endpoint` for the HTTP "
         "requests of application servers; 0 takes any free port",
         default_text=f"{WEBSOCKET_PORT}, with `autopush endpoint` {ENDPOINT_PORT}",
+        effective=lambda settings: settings.port,
         file=IniFile.CONNECTION,
         short="-p",
         daemon_env="PORT",
@@ -117,6 +119,7 @@ class Settings:
         "port in the endpoint URLs; with `autopush serve` also the HTTP port for application "
         "servers, where 0 takes any free port",
         default_text=f"{ENDPOINT_PORT}, with `autopush endpoint` its own port",
+        effective=lambda settings: settings.endpoint_port,
         short="-e",
     )
     router_port: Port = ADDRESSES.option(
@@ -129,6 +132,7 @@ class Settings:
         "",
         "name under which other nodes reach the internal port",
         default_text=_REACHABLE,
+        effective=lambda settings: settings.router_hostname or settings.reachable_host,
         commands=NODES,
     )
     workers: Annotated[int, whole_number(1, 1024)] = ADDRESSES.option(
@@ -144,24 +148,30 @@ class Settings:
         "http", "scheme of the endpoint URLs"
     )
     endpoint_hostname: HostName = PUBLIC.option(
-        "", "host name in the endpoint URLs", default_text=_REACHABLE
+        "",
+        "host name in the endpoint URLs",
+        default_text=_REACHABLE,
+        effective=lambda settings: settings.endpoint_hostname or settings.reachable_host,
     )
     endpoint_url: HttpUrl = PUBLIC.option(
         "",
         "start of the endpoint URLs as the outside sees it, for use behind a proxy; "
         "overrides scheme, host and port",
         default_text="follows from endpoint_scheme, endpoint_hostname and endpoint_port",
+        effective=lambda settings: settings.public_endpoint_url,
     )
     websocket_url: Annotated[str, url("ws", "wss")] = PUBLIC.option(
         "",
         "WebSocket URL as the outside sees it, for use behind a proxy; shown on the start page",
         default_text=f"follows from host and port; with `autopush endpoint` from {WEBSOCKET_PORT}",
+        effective=lambda settings: settings.public_websocket_url,
     )
     errors_url: HttpUrl = PUBLIC.option(
         "",
         "page that explains errors, to which more_info of every refusal leads; fragments such as "
         "#errno-102 are added",
         default_text="/errors of the endpoint",
+        effective=lambda settings: settings.errors_page,
     )
     no_cors: bool = PUBLIC.option(
         False, "do not let web pages of other origins call the endpoints", commands=ENDPOINTS
@@ -170,6 +180,7 @@ class Settings:
         None,
         "max-age of the Strict-Transport-Security header in seconds; 0 sends none",
         default_text=f"{ONE_YEAR} when the endpoint URLs are https, else 0",
+        effective=lambda settings: settings.hsts_max_age,
         commands=ENDPOINTS,
     )
 
@@ -202,6 +213,7 @@ class Settings:
         "store-first commits every message before it is answered; "
         "bypass passes messages to connected user agents without storing them",
         default_text="store-first on the embedded store, bypass on DynamoDB",
+        effective=lambda settings: "store-first" if settings.store_first else "bypass",
         commands=ENDPOINTS,
     )
     max_data: Annotated[int, whole_number(1, 65536, "BYTES")] = DELIVERY.option(
@@ -375,12 +387,14 @@ class Settings:
         "folder of the embedded store and of the keys created at the first start",
         default_text="$XDG_DATA_HOME/autopush, or ~/.local/share/autopush",
         commands=(*ALL_COMMANDS, "keys"),
+        effective=lambda settings: settings.data,
     )
     store: StoreUrl = STORAGE.option(
         "",
         "where the tables are: sqlite:///PATH, or dynamodb://REGION with ?endpoint=URL for "
         "another server than that of AWS and &prefix=TEXT for the names of the tables",
         default_text=f"the embedded store, {STORE_FILE} in the data folder",
+        effective=lambda settings: settings.store_url,
     )
     aws_ddb_endpoint: HttpUrl = STORAGE.option(
         "",
@@ -400,6 +414,7 @@ class Settings:
         None,
         "keep one message table, instead of creating one each month",
         default_text="on for the embedded store, off on DynamoDB",
+        effective=lambda settings: not settings.rotates,
     )
     capacity: Annotated[str, choice("on-demand", "provisioned")] = STORAGE.option(
         "",
@@ -414,7 +429,10 @@ class Settings:
     message_write_throughput: Units = _throughput("message", "write")
 
     log_level: LogLevel = LOGS.option(
-        "", "lowest level that is logged", default_text="info, or debug with the option debug"
+        "",
+        "lowest level that is logged",
+        default_text="info, or debug with the option debug",
+        effective=lambda settings: settings.effective_log_level,
     )
     log_output: str = LOGS.option(
         "stdout", "stdout, stderr, none, or the name of a file to append to"

@@ -1,16 +1,14 @@
-"""The table written out: the page of the documentation, and the sample ini files.
+"""The table written out: the page of the documentation, and the sample files."""
 
-`python -m autopush.settings.reference [shared|connection|endpoint]` prints them.
-"""
-
-import sys
+import json
+from collections.abc import Callable, Iterable
 from itertools import groupby
 from textwrap import wrap
 
 from autopush.settings.declaration import DAEMONS, IniFile, Option
 from autopush.settings.options import OPTIONS
 from autopush.settings.original import OBSOLETE
-from autopush.settings.sources import FILE_ALIASES, SEARCH_PATHS
+from autopush.settings.sources import FILE_ALIASES, SEARCH_PATHS, TOML_FILE
 from autopush.settings.value_types import BOOLEAN, TEXT
 
 
@@ -66,27 +64,58 @@ def render_sample(file: IniFile) -> str:
     A line without its comment sign states the default; where that is computed, or there is none,
     the value is empty, which counts as not given.
     """
-    paths = ", ".join(path.format(file.file_name) for path in SEARCH_PATHS)
-    lines = [
-        f"# {file.file_name}",
-        "#",
-        f"# Looked for as {paths};",
-        f"# or named with --config-{file}. Environment variables and flags are stronger.",
-        "# An empty value counts as not given.",
-    ]
     aliases = {name for _, other, name in FILE_ALIASES if other is file}
-    mine = [option for option in OPTIONS if option.file is file or option.name in aliases]
-    for title, options in groupby(mine, key=lambda option: option.group):
+    return _render_sample(
+        file.file_name,
+        f"--config-{file}",
+        [option for option in OPTIONS if option.file is file or option.name in aliases],
+        lambda option: "" if option.default_text else option.default_shown,
+    )
+
+
+def render_toml_sample() -> str:
+    """The TOML file with every option, as `render_sample` does it."""
+    return _render_sample(
+        TOML_FILE,
+        "--config",
+        OPTIONS,
+        _toml_default,
+        "Texts are written in quotes. An option of JSON may be a table behind all other options,",
+        "such as [fcm_creds.APPLICATION] with a line for each member.",
+    )
+
+
+def _render_sample(
+    file_name: str,
+    flag: str,
+    options: Iterable[Option],
+    default: Callable[[Option], str],
+    *more: str,
+) -> str:
+    paths = ", ".join(path.format(file_name) for path in SEARCH_PATHS)
+    head = [
+        file_name,
+        "",
+        f"Looked for as {paths};",
+        f"or named with {flag}. Environment variables and flags are stronger.",
+        "An empty value counts as not given.",
+        *more,
+    ]
+    lines = [f"# {line}".rstrip() for line in head]
+    for title, members in groupby(options, key=lambda option: option.group):
         lines += ["", f"## {title}"]
-        for option in options:
+        for option in members:
             about = f"{_about(option)}."
-            value = "" if option.default_text else option.default_shown
             if option.default_text:
                 about += f" Default: {option.default_text}."
             lines += ["", *(f"# {line}" for line in wrap(about, 90))]
-            lines.append(f"#{option.name} = {value}".rstrip())
+            lines.append(f"#{option.name} = {default(option)}".rstrip())
     return "\n".join(lines) + "\n"
 
 
-if __name__ == "__main__":
-    print(render_sample(IniFile(sys.argv[1])) if len(sys.argv) > 1 else render_reference())
+def _toml_default(option: Option) -> str:
+    if isinstance(option.default, bool) and not option.default_text:
+        return str(option.default).lower()
+    if isinstance(option.default, int | float) and not option.default_text:
+        return option.default_shown
+    return json.dumps("" if option.default_text else option.default_shown)

@@ -1,4 +1,4 @@
-"""Where settings come from: built-in defaults, ini files, environment variables, flags.
+"""Where settings come from: built-in defaults, files, environment variables, flags.
 
 Rule: a later source replaces an earlier one, an empty text counts as not given, and a value that
 cannot be used stops the start with one line that names its place and shows no secret.
@@ -8,13 +8,20 @@ import argparse
 import os
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from configparser import ConfigParser, ParsingError
 from difflib import get_close_matches
 from functools import partial
 from itertools import groupby
 from typing import Any, Final, NamedTuple, cast
 
-from autopush.settings.declaration import DAEMONS, IniFile, Option, StartupError
+from autopush.settings.declaration import DAEMONS, IniFile, Option, Source, StartupError
+from autopush.settings.files import (
+    NO_OPTION,
+    FileEntry,
+    ini_entries,
+    option_texts,
+    read_text,
+    toml_entries,
+)
 from autopush.settings.options import (
     ENDPOINT_PORT,
     NO_FOLDER,
@@ -26,7 +33,9 @@ from autopush.settings.original import OBSOLETE, VARIABLES, reason_for_absence
 from autopush.settings.value_types import Value
 
 SEARCH_PATHS: Final = ("/etc/{}", "configs/{}", "~/.{}", "./.{}")
-"""Where each ini file is looked for; every one that exists is read, later ones are stronger."""
+"""Where each file is looked for; every one that exists is read, later ones are stronger."""
+TOML_FILE: Final = "autopush.toml"
+"""The file of newcomers, read by every command and after the ini files."""
 
 FILE_ALIASES: Final = {("serve", IniFile.ENDPOINT, "port"): "endpoint_port"}
 """Names that mean something else to a command that reads them in that file: both daemons of the
@@ -41,18 +50,14 @@ _WITHOUT_OPTION: Final = {
 }
 """Variables of the original → the option they belong to, which is none here."""
 _NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-_NO_OPTION: Final = "expected `option = value`"
 _HARMLESS: Final = re.compile(r"[a-z_][a-z0-9_]{0,31}")
 """A name that may be repeated in a message: a key that was put in its place does not match."""
-_COMMENT: Final = re.compile(r"""((?>"[^"]*"|'[^']*'|.)*?)\s+[#;].*""")
-"""A line with a comment at its end, which begins outside of quotes."""
-_QUOTED: Final = re.compile(r"""(?P<quote>["'])(?P<text>((?!(?P=quote)).)*)(?P=quote)""")
 _DESTINATION: Final = "option "
 """Begins the names of options in a namespace of argparse: those of arguments cannot clash."""
 
 
-_Given = Iterator[tuple[Option, str, str]]
-"""What a source gives: the option, the text of its value, and the place for messages."""
+_Given = Iterator[tuple[Option, str, Source]]
+"""What a source gives: the option, the text of its value, and where it stands."""
 
 
 class Loaded(NamedTuple):
@@ -84,31 +89,29 @@ def load(
     """
     environ = os.environ if environ is None else environ
     warnings: list[str] = []
+    parsed: dict[str, tuple[Value, Source]] = {}
+    for given in (
+        *_from_files(arguments, command, files, search_paths, warnings),
+        _from_environment(environ, command, warnings),
+        _from_flags(arguments, command),
+    ):
+        parsed |= _parse(given)
     values: dict[str, Value] = {"data": default_data_folder(environ)}
-    places: dict[str, str] = {}
-    for file in files:
-        paths = [os.path.expanduser(path.format(file.file_name)) for path in search_paths]
-        named = getattr(arguments, f"config_{file}")
-        for path in [*paths, named] if named else paths:
-            text = _read_text(path, must_exist=path is named)
-            values |= _parse(_from_file(path, text, command, file, warnings), places)
-    values |= _parse(_from_environment(environ, command, warnings), places)
-    values |= _parse(_from_flags(arguments), places)
+    values |= {name: value for name, (value, _) in parsed.items()}
+    sources = {name: source for name, (_, source) in parsed.items()}
     if command == "endpoint":
         values.setdefault("port", ENDPOINT_PORT)
         values.setdefault("endpoint_port", values["port"])
     # Every value comes from the parser of its own field, which the tests hold to the field's type.
-    settings = Settings(command=command, places=places, **cast(dict[str, Any], values))
+    settings = Settings(command=command, sources=sources, **cast(dict[str, Any], values))
     _check_together(settings)
     return Loaded(settings, tuple(warnings))
 
 
-def _parse(given: _Given, places: dict[str, str]) -> dict[str, Value]:
-    """The values of one source; a list has the members of all places that give it. `places` gets
-    the place of each value that counts.
-    """
-    values: dict[str, Value] = {}
-    for option, text, where in given:
+def _parse(given: _Given) -> dict[str, tuple[Value, Source]]:
+    """The values of one source; a list has the members of all places that give it."""
+    values: dict[str, tuple[Value, Source]] = {}
+    for option, text, source in given:
         text = text.strip()
         if not text:
             continue
@@ -120,99 +123,89 @@ def _parse(given: _Given, places: dict[str, str]) -> dict[str, Value]:
             if option.value_type.explains:
                 why = str(error)
             # The ValueError may quote the text, so it must not be chained.
-            raise StartupError(f"{where}: {why}") from None
-        if isinstance(value, tuple):
-            value = (*cast(tuple[str, ...], values.get(option.name, ())), *value)
+            raise StartupError(f"{source.of(option.name)}: {why}") from None
+        if isinstance(value, tuple) and option.name in values:
+            members, source = values[option.name]
+            value = (*cast(tuple[str, ...], members), *value)
         if value != ():
-            values[option.name], places[option.name] = value, where
+            values[option.name] = value, source
     return values
 
 
-# ── Ini files ─────────────────────────────────────────────────────────────────────────────────────
+# ── Files ─────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _read_text(path: str, *, must_exist: bool) -> str:
-    try:
-        with open(path, encoding="utf-8-sig") as file:
-            return file.read()
-    except UnicodeDecodeError:
-        raise StartupError(f"cannot read {path}: it is not UTF-8 text") from None
-    except OSError as error:
-        # A folder that may not be searched is not passed over: there could be a file in it.
-        if isinstance(error, (FileNotFoundError, NotADirectoryError)) and not must_exist:
-            return ""
-        raise StartupError(f"cannot read {path}: {error.strerror}") from None
+def _from_files(
+    arguments: argparse.Namespace,
+    command: str,
+    files: Sequence[IniFile],
+    search_paths: Sequence[str],
+    warnings: list[str],
+) -> Iterator[_Given]:
+    """Each file that there is, weakest first."""
+
+    def texts(file_name: str, named: str | None) -> Iterator[tuple[str, str]]:
+        for path in search_paths:
+            path = os.path.expanduser(path.format(file_name))
+            yield path, read_text(path, must_exist=False)
+        if named:
+            yield named, read_text(named, must_exist=True)
+
+    for file in IniFile:
+        named = getattr(arguments, f"config_{file}", None)
+        if file in files:
+            aliases = {
+                old: new for (*of, old), new in FILE_ALIASES.items() if of == [command, file]
+            }
+            for path, text in texts(file.file_name, named):
+                yield _from_file(path, ini_entries(path, text), aliases, warnings)
+        elif named:
+            raise StartupError(f"--config-{file} is not a flag of `autopush {command}`")
+    for path, text in texts(TOML_FILE, arguments.config):
+        yield _from_file(path, toml_entries(path, text), {}, warnings)
 
 
-def _from_file(path: str, text: str, command: str, file: IniFile, warnings: list[str]) -> _Given:
+def _from_file(
+    path: str, entries: Sequence[FileEntry], aliases: Mapping[str, str], warnings: list[str]
+) -> _Given:
     seen: set[str] = set()
-    for number, name, value in _ini_lines(path, text):
-        where = f"{path}:{number}"
-        name = FILE_ALIASES.get((command, file, name), name)
+    for line, name, value in entries:
+        where = f"{path}:{line}"
+        name = aliases.get(name, name)
         option = _BY_NAME.get(name)
         if option is None:
             if name not in OBSOLETE:
-                raise StartupError(f"{where}: {_unknown_option(name)}")
+                raise StartupError(f"{where}: {_unknown_option(name, value)}")
             warnings.append(f"{where}: {name} {reason_for_absence(name)}")
             continue
-        if value is None and not option.value_type.is_flag:
-            metavar = option.value_type.metavar
-            raise StartupError(f"{where}: {name} needs a value: {name} = {metavar}")
-        value = "true" if value is None else value.strip()
-        if value and not option.value_type.is_list:
+        try:
+            texts = option_texts(option, value)
+        except ValueError as error:
+            raise StartupError(f"{where}: {name}: {error}") from None
+        if any(texts) and not option.value_type.is_list:
             if name in seen:
                 warnings.append(f"{where}: {name} was given before in this file; this line counts")
             seen.add(name)
-        yield option, value, f"{where}: {name}"
+        for text in texts:
+            yield option, text, Source("file", where)
 
 
-class _IniParser(ConfigParser):
-    """Keeps line numbers and repeated options, which `ConfigParser` drops: keys are `LINE NAME`."""
-
-    SECTCRE = re.compile(r"\[(?P<header>.+)\]$")
-
-    def __init__(self) -> None:
-        super().__init__(interpolation=None, allow_no_value=True, strict=False, default_section="")
-        self.line = 0
-
-    def optionxform(self, optionstr: str) -> str:
-        return f"{self.line} {optionstr}"
-
-
-def _ini_lines(path: str, text: str) -> list[tuple[int, str, str | None]]:
-    """Line number, name and text of each option; the text of a bare name is None."""
-    parser = _IniParser()
-
-    def lines() -> Iterator[str]:
-        yield "[options]"  # configparser wants a section, which the original's files do not have
-        for parser.line, line in enumerate(text.splitlines(), 1):
-            line = line.strip()  # so that an indented line does not continue the one before
-            yield comment[1] if (comment := _COMMENT.fullmatch(line)) else line
-
-    try:
-        parser.read_file(lines(), path)
-    except ParsingError as error:
-        raise StartupError(f"{path}:{error.errors[0][0] - 1}: {_NO_OPTION}") from None
-    found = []
-    for section in parser.sections():
-        for key, value in cast(list[tuple[str, str | None]], parser.items(section)):
-            number, _, name = key.partition(" ")
-            name = name.lstrip("-").replace("-", "_")
-            if not _NAME.fullmatch(name):
-                raise StartupError(f"{path}:{number}: {_NO_OPTION}")
-            quoted = _QUOTED.fullmatch(value or "")
-            found.append((int(number), name, quoted["text"] if quoted else value))
-    return sorted(found, key=lambda line: line[0])
-
-
-def _unknown_option(name: str) -> str:
+def _unknown_option(name: str, value: object) -> str:
+    if not _NAME.fullmatch(name):
+        word = re.match(r"\w*", name)
+        near = _closest(word[0].lower() if word else "", _BY_NAME)
+        metavar = _BY_NAME[near].value_type.metavar if near else ""
+        return NO_OPTION + (f"; did you mean `{near} = {metavar}`?" if near else "")
     reason = reason_for_absence(name)
     if reason is not None:
         return f"{name} {reason}"
+    kind = "table" if isinstance(value, dict) else "option"
     if not _HARMLESS.fullmatch(name):
-        return "unknown option"
-    near = _closest(name.lower(), _BY_NAME)
-    return f"unknown option {name!r}" + (f"; did you mean {near!r}?" if near else "")
+        return f"unknown {kind}"
+    if near := _closest(name.lower(), _BY_NAME):
+        return f"unknown {kind} {name!r}; did you mean {near!r}?"
+    place = "; options are written before the first table" if kind == "table" else ""
+    return f"unknown {kind} {name!r}{place}"
 
 
 def _closest(name: str, known: Iterable[str], similarity: float = 0.6) -> str:
@@ -231,7 +224,7 @@ def _from_environment(environ: Mapping[str, str], command: str, warnings: list[s
             elif text:
                 if variable == "ALLOW_CORS":
                     warnings.append("ALLOW_CORS switches CORS off, as it always did; use NO_CORS")
-                yield option, text, f"environment variable {variable}"
+                yield option, text, Source("environment", variable)
                 break
     known = {variable for option in OPTIONS for variable in option.env}
     for variable in sorted(environ.keys() - known):
@@ -247,18 +240,20 @@ def _from_environment(environ: Mapping[str, str], command: str, warnings: list[s
 
 
 def add_flags(
-    parser: argparse.ArgumentParser, command: str, files: Sequence[IniFile] = tuple(IniFile)
+    parser: argparse.ArgumentParser,
+    *commands: str,
+    files: Sequence[IniFile] = tuple(IniFile),
 ) -> None:
-    """Add a flag for each option of `command`, and one for each ini file it reads.
+    """Add a flag for each option of one of the `commands`, and one for each file it reads.
 
     Values stay text here and are parsed together with those of the other sources.
     """
-    mine = [option for option in OPTIONS if command in option.commands]
+    mine = [option for option in OPTIONS if not set(commands).isdisjoint(option.commands)]
     for title, options in groupby(mine, key=lambda option: option.group):
         group = parser.add_argument_group(title)
         for option in options:
             names = [option.short, option.flag] if option.short else [option.flag]
-            variables = ", ".join(option.variables(command))
+            variables = ", ".join(option.variables(commands[-1]))
             about = f"{option.help} [default: {option.default_shown}] [env: {variables}]"
             about, target = about.replace("%", "%%"), _DESTINATION + option.name
             if option.value_type.is_flag:
@@ -271,17 +266,23 @@ def add_flags(
                     *names, dest=target, action="append", metavar=metavar, help=about
                 )
     group = parser.add_argument_group(
-        "Files", "An ini file holds lines `option = value`; environment and flags are stronger."
+        "Files",
+        "A file holds lines `option = value`; environment and flags are stronger. "
+        "`autopush settings --sample` writes some.",
     )
+    about = f"read the TOML file FILE too, after every {TOML_FILE} that is found"
+    group.add_argument("--config", metavar="FILE", help=about)
     for file in files:
         about = f"read FILE too, after every {file.file_name} that is found"
         group.add_argument(f"--config-{file}", metavar="FILE", help=about)
 
 
-def _from_flags(arguments: argparse.Namespace) -> _Given:
+def _from_flags(arguments: argparse.Namespace, command: str) -> _Given:
     for option in OPTIONS:
         for text in getattr(arguments, _DESTINATION + option.name, None) or ():
-            yield option, text, option.flag
+            if command not in option.commands:
+                raise StartupError(f"{option.flag} is not an option of `autopush {command}`")
+            yield option, text, Source("flag", option.flag)
 
 
 def with_dashes(argv: Sequence[str], text_flags: Iterable[str] = ()) -> list[str]:

@@ -1,0 +1,152 @@
+"""`autopush settings`: the settings that a command would have, and where each comes from.
+
+It stops at what would stop the start: an unknown option, a value that cannot be used.
+
+Rule: no secret is printed, not even its length.
+"""
+
+import argparse
+import json
+import os
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from pathlib import Path
+from typing import Final
+
+from autopush.settings import OPTIONS, Option, Settings, StartupError
+from autopush.settings.declaration import IniFile, Source, show_value
+from autopush.settings.reference import render_sample, render_toml_sample
+from autopush.settings.sources import TOML_FILE, load
+from autopush.settings.value_types import Value
+
+SECRET: Final = "(secret)"  # noqa: S105
+VALUE_WIDTH: Final = 44
+"""Columns for values; longer ones move only their own source."""
+
+
+def run(arguments: argparse.Namespace, files: Mapping[str, Sequence[IniFile]]) -> int:
+    """Print the settings, or write the samples. `files`: the ini files that each command reads.
+
+    Raises:
+        StartupError: the command could not start with these settings, a sample file cannot be
+            written, or the flags contradict each other.
+    """
+    if arguments.sample is not None:
+        if arguments.json or arguments.daemon:
+            raise StartupError("--sample writes every option of every command: give no other flag")
+        write_samples(arguments.sample, sample_files(arguments.format))
+        return 0
+    if arguments.format:
+        raise StartupError("--format is for --sample; for the settings there is --json")
+    daemon = arguments.daemon or "serve"
+    loaded = load(arguments, command=daemon, files=files[daemon])
+    for warning in loaded.warnings:
+        print(f"autopush: warning: {warning}", file=sys.stderr)
+    _print((render_json if arguments.json else render_text)(loaded.settings))
+    return 0
+
+
+def _print(text: str) -> None:
+    """Print, also for a reader such as `head` that closes its end early."""
+    try:
+        print(text, flush=True)
+    except BrokenPipeError:
+        # Python would report it once more when it flushes standard output at the exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+# ── Effective values ──────────────────────────────────────────────────────────────────────────────
+
+
+@dataclass(frozen=True, slots=True)
+class EffectiveValue:
+    """What an option is worth. `value`: None where it cannot be known before the start; then the
+    default in words says what it will be.
+    """
+
+    option: Option
+    value: Value
+    source: Source
+
+
+def effective_values(settings: Settings) -> Iterator[EffectiveValue]:
+    """The options of the command of `settings`, in the order of the table."""
+    for option in OPTIONS:
+        if settings.command in option.commands:
+            source = settings.sources.get(option.name, Source())
+            yield EffectiveValue(option, _value(option, source, settings), source)
+
+
+def _value(option: Option, source: Source, settings: Settings) -> Value:
+    if source.kind == "default" and option.default_text:
+        return option.effective(settings) if option.effective is not None else None
+    value: Value = getattr(settings, option.name)
+    return SECRET if option.secret else value
+
+
+def render_text(settings: Settings) -> str:
+    """Three columns: option, value, and `default` or the place."""
+    values = list(effective_values(settings))
+    given = sum(value.source.kind != "default" for value in values)
+    width = max(len(value.option.name) for value in values)
+    lines = [f"# autopush {settings.command}: {given} of {len(values)} options are set"]
+    for title, members in groupby(values, key=lambda value: value.option.group):
+        lines += ["", f"# {title}"]
+        for member in members:
+            shown = f"({member.option.default_text})"
+            if member.value is not None:
+                shown = show_value(member.value)
+            source = member.source.place or member.source.kind
+            lines.append(f"{member.option.name:{width}}  {shown:{VALUE_WIDTH}}  {source}")
+    return "\n".join(lines)
+
+
+def render_json(settings: Settings) -> str:
+    """An object with a member for each option: `value`, `source` and `place`, and `default` in
+    words where the value is null.
+    """
+    options = {}
+    for member in effective_values(settings):
+        document = {
+            "value": member.value,
+            "source": member.source.kind,
+            "place": member.source.place or None,
+        }
+        if member.value is None:
+            document["default"] = member.option.default_text
+        options[member.option.name] = document
+    return json.dumps({"command": settings.command, "options": options}, indent=2, default=str)
+
+
+# ── Sample files ──────────────────────────────────────────────────────────────────────────────────
+
+
+def sample_files(only: str | None) -> dict[str, str]:
+    """The sample files by name; `only`: those of one format."""
+    ini = {file.file_name: render_sample(file) for file in IniFile} if only != "toml" else {}
+    return ini | ({TOML_FILE: render_toml_sample()} if only != "ini" else {})
+
+
+def write_samples(folder: str, samples: Mapping[str, str]) -> None:
+    """Write them into the folder, or print them when it is `-`. No file is overwritten.
+
+    Raises:
+        StartupError: one of the files exists, or cannot be written.
+    """
+    if folder == "-":
+        _print("\n".join(samples.values()).rstrip())
+        return
+    paths = {Path(folder) / name: text for name, text in samples.items()}
+    for path in paths:
+        if path.exists():
+            raise StartupError(f"{path} exists; nothing was written")
+    for path, text in paths.items():
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            with path.open("x", encoding="utf-8") as file:
+                file.write(text)
+        except OSError as error:
+            raise StartupError(f"cannot write {path}: {error.strerror}") from None
+        print(f"wrote {path}")

@@ -1,0 +1,219 @@
+"""`autopush settings`."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+import tomllib
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from autopush import cli
+from autopush.settings import OPTIONS, Option, Settings
+from autopush.settings.declaration import DAEMONS, IniFile
+from autopush.settings.reference import render_sample, render_toml_sample
+
+KEY = "HJVPy4ZwF4Yz_JdvXTL8hRcwIhv742vC60Tg5Ycrvw8="
+Show = Callable[..., str]
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "share"))
+    return tmp_path
+
+
+@pytest.fixture
+def show(capsys: pytest.CaptureFixture[str]) -> Show:
+    def run(*words: str) -> str:
+        assert cli.main(["settings", *words]) == 0
+        return capsys.readouterr().out
+
+    return run
+
+
+def row(text: str, name: str) -> tuple[str, str]:
+    """Value and source of an option."""
+    [line] = [line for line in text.splitlines() if line.split(" ")[0] == name]
+    value, source = re.split(r"  +", line.removeprefix(name).strip())
+    return value, source
+
+
+def options(show: Show, *words: str) -> dict[str, dict[str, Any]]:
+    document = json.loads(show("--json", *words))
+    members = document["options"]
+    assert isinstance(members, dict)
+    return members
+
+
+@pytest.mark.parametrize("daemon", DAEMONS)
+def test_it_prints_every_option_of_the_command_and_no_other(show: Show, daemon: str) -> None:
+    mine = [option.name for option in OPTIONS if daemon in option.commands]
+    assert list(options(show, "--for", daemon)) == mine
+    text = show("--for", daemon)
+    assert [line.split(" ")[0] for line in text.splitlines() if line[:1] not in ("", "#")] == mine
+    assert text.startswith(f"# autopush {daemon}: 0 of {len(mine)} options are set\n")
+
+
+def test_each_value_has_its_source(
+    show: Show, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (folder / ".autopush_shared.ini").write_text("\nmax_data = 1001\nmsg_limit = 2\n")
+    (folder / ".autopush.toml").write_text("workers = 3\nno_cors = true\n")
+    monkeypatch.setenv("MSG_LIMIT", "4")
+    text = show("--port", "9000", "--no-debug")
+    assert row(text, "max_data") == ("1001", "./.autopush_shared.ini:2")
+    assert row(text, "msg_limit") == ("4", "MSG_LIMIT")
+    assert row(text, "workers") == ("3", "./.autopush.toml:1")
+    assert row(text, "no_cors") == ("on", "./.autopush.toml:2")
+    assert row(text, "port") == ("9000", "--port")
+    assert row(text, "debug") == ("off", "--debug")
+    assert row(text, "router_port") == ("8081", "default")
+    given = options(show, "--port", "9000")
+    assert given["port"] == {"value": 9000, "source": "flag", "place": "--port"}
+    assert given["msg_limit"] == {"value": 4, "source": "environment", "place": "MSG_LIMIT"}
+    place = "./.autopush_shared.ini:2"
+    assert given["max_data"] == {"value": 1001, "source": "file", "place": place}
+    assert given["router_port"] == {"value": 8081, "source": "default", "place": None}
+
+
+def test_a_computed_default_is_shown_as_what_it_comes_to(show: Show, folder: Path) -> None:
+    text = show("--endpoint-scheme=https", "--endpoint-hostname=p.example", "--port=1")
+    assert row(text, "endpoint_url") == ("https://p.example:8082", "default")
+    assert row(text, "websocket_url") == ("ws://127.0.0.1:1/", "default")
+    assert row(text, "sts_max_age") == ("31536000", "default")
+    assert row(text, "data") == (str(folder / "share" / "autopush"), "default")
+    assert row(text, "direct_delivery") == ("store-first", "default")
+    endpoint = options(show, "--for", "endpoint", "--store", "dynamodb://")
+    assert endpoint["direct_delivery"]["value"] == "bypass"
+    assert endpoint["no_table_rotation"]["value"] is False
+    assert (endpoint["port"]["value"], endpoint["endpoint_port"]["value"]) == (8082, 8082)
+
+
+def test_a_default_that_is_not_known_yet_is_said_in_words(show: Show) -> None:
+    key = next(option for option in OPTIONS if option.name == "crypto_key")
+    assert row(show(), "crypto_key") == (f"({key.default_text})", "default")
+    shown = options(show)["crypto_key"]
+    assert (shown["value"], shown["default"]) == (None, key.default_text)
+
+
+@pytest.mark.parametrize(
+    "option", [option for option in OPTIONS if option.effective], ids=lambda option: option.name
+)
+def test_what_a_computed_default_comes_to_is_a_value(option: Option) -> None:
+    assert option.default_text
+    assert option.effective is not None
+    assert option.effective(Settings(data=Path("/x"))) not in (None, "")
+
+
+def test_no_secret_is_shown(show: Show, folder: Path) -> None:
+    lines = []
+    for option in OPTIONS:
+        if option.secret:
+            is_json = option.value_type.metavar == "JSON"
+            lines.append(f"{option.name} = " + ('{"geheim": {}}' if is_json else KEY))
+    (folder / ".autopush_shared.ini").write_text("\n".join(lines))
+    for words in ([], ["--json"], ["--for", "endpoint"]):
+        text = show(*words)
+        assert KEY not in text
+        assert "geheim" not in text
+        assert "(secret)" in text
+    assert row(show(), "crypto_key")[0] == "(secret)"
+
+
+@pytest.mark.parametrize(
+    ("words", "refusal"),
+    [
+        (["--for", "endpoint", "--router-port", "1"], "--router-port is not an option of"),
+        (["--for", "endpoint", "--config-connection", "x"], "--config-connection is not a flag of"),
+        (["--port", "x"], "--port: expected a whole number from 0 to 65535, got 'x'"),
+        (["--port", "8082"], "endpoint_port and port are both 8082"),
+        (["--sample", "--json"], "--sample writes every option"),
+        (["--sample", "--for", "serve"], "--sample writes every option"),
+        (["--format", "ini"], "--format is for --sample"),
+    ],
+)
+def test_what_would_stop_the_start_or_makes_no_sense_is_exit_code_3(
+    capsys: pytest.CaptureFixture[str], words: list[str], refusal: str
+) -> None:
+    assert cli.main(["settings", *words]) == 3
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err.startswith(f"autopush: {refusal}")
+
+
+def test_warnings_go_to_standard_error_and_no_log_is_opened(
+    capsys: pytest.CaptureFixture[str], folder: Path
+) -> None:
+    (folder / ".autopush.toml").write_text("external_router = 1\n")
+    assert cli.main(["settings", "--json", "--log-output", str(folder / "log")]) == 0
+    out, err = capsys.readouterr()
+    assert json.loads(out)["options"]["log_output"]["value"] == str(folder / "log")
+    assert "external_router is obsolete" in err
+    assert not (folder / "log").exists()
+
+
+def test_a_reader_that_closes_early_is_no_error() -> None:
+    program = "import sys; from autopush.cli import main; sys.exit(main(['settings']))"
+    reading, writing = os.pipe()
+    os.close(reading)
+    with os.fdopen(writing, "w") as closed:
+        ended = subprocess.run(
+            [sys.executable, "-c", program], stdout=closed, stderr=subprocess.PIPE, check=False
+        )
+    assert (ended.returncode, ended.stderr) == (0, b"")
+
+
+# ── Sample files ──────────────────────────────────────────────────────────────────────────────────
+
+SAMPLES = {file.file_name: render_sample(file) for file in IniFile}
+SAMPLES["autopush.toml"] = render_toml_sample()
+
+
+def test_samples_are_printed_all_or_those_of_one_format(show: Show) -> None:
+    assert show("--sample") == "\n".join(SAMPLES.values())
+    assert show("--sample", "--format", "toml") == SAMPLES["autopush.toml"]
+    assert "autopush.toml" not in show("--sample", "--format", "ini")
+
+
+def test_a_printed_toml_sample_can_be_edited_and_used(show: Show, folder: Path) -> None:
+    text = show("--sample", "--format", "toml").replace("\n#port = ", "\nport = 9000 # ")
+    assert tomllib.loads(text) == {"port": 9000}
+    (folder / "mine.toml").write_text(text)
+    assert row(show("--config", "mine.toml"), "port")[0] == "9000"
+
+
+def test_samples_are_written_into_a_folder_and_overwrite_nothing(
+    show: Show, capsys: pytest.CaptureFixture[str], folder: Path
+) -> None:
+    target = folder / "new" / "samples"
+    out = show("--sample", str(target))
+    assert out.splitlines() == [f"wrote {target / name}" for name in SAMPLES]
+    assert {path.name: path.read_text() for path in target.iterdir()} == SAMPLES
+    (target / "autopush_shared.ini").unlink()
+    (target / "autopush.toml").write_text("mine")
+    assert cli.main(["settings", "--sample", str(target)]) == 3
+    assert "exists; nothing was written" in capsys.readouterr().err
+    assert (target / "autopush.toml").read_text() == "mine"
+    assert not (target / "autopush_shared.ini").exists()
+
+
+def test_a_folder_that_cannot_be_written_is_one_line(
+    capsys: pytest.CaptureFixture[str], folder: Path
+) -> None:
+    (folder / "file").write_text("")
+    assert cli.main(["settings", "--sample", str(folder / "file" / "x")]) == 3
+    err = capsys.readouterr().err
+    assert err.startswith("autopush: cannot write ")
+    assert err.count("\n") == 1
+
+
+def test_samples_are_written_also_when_the_settings_are_wrong(show: Show, folder: Path) -> None:
+    (folder / ".autopush.toml").write_text("port = 'x'")
+    assert show("--sample", "--format", "toml") == SAMPLES["autopush.toml"]
