@@ -9,7 +9,7 @@ from typing import Final
 import orjson
 
 from autopush.net.http_messages import Response
-from autopush.webpush.errors import Errno, PushError, error_members
+from autopush.webpush.errors import ERRORS, Errno, PushError, error_members
 from keytables import ItemTooLarge, KeytablesError, Throttled
 
 NOT_HTTP_ANCHOR: Final = "errors-http"
@@ -61,11 +61,13 @@ class ErrorResponses:
     """
 
     def __init__(self, page: str) -> None:
-        self._page = page
+        self._more_info = {errno: f"{page}#{kind.anchor}" for errno, kind in ERRORS.items()}
+        self._not_http = f"{page}#{NOT_HTTP_ANCHOR}"
 
     def of(self, refusal: PushError) -> Response:
         """A refused request."""
-        return json(refusal.status, error_members(refusal, self._page), refusal.headers)
+        document = error_members(refusal, self._more_info[refusal.errno])
+        return json(refusal.status, document, refusal.headers)
 
     def of_protocol(self, status: int, reason: str) -> Response:
         """What the HTTP server itself responds to a bad request."""
@@ -73,4 +75,4 @@ class ErrorResponses:
         if errno is not None:
             return self.of(PushError(errno, reason, status=status))
         document = {"code": status, "errno": None, "error": reason, "message": reason}
-        return json(status, document | {"more_info": f"{self._page}#{NOT_HTTP_ANCHOR}"})
+        return json(status, document | {"more_info": self._not_http})

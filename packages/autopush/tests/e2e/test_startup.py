@@ -1,6 +1,7 @@
 """Starting and stopping, as an operator sees it."""
 
 import asyncio
+import json
 import os
 import shutil
 import signal
@@ -18,6 +19,7 @@ from autopush.settings.value_types import is_auth_key, is_fernet_key
 from autopush.webpush.keyring import new_key
 from support.application_server import application_server
 from support.service import READY, Service, clean_environment, running_service, service
+from support.user_agent import UserAgent
 
 TIMEOUT = 30
 STARTUP_FAILED = 3
@@ -196,6 +198,47 @@ def test_an_unknown_flag_is_wrong_usage_and_the_near_one_is_named(tmp_path: Path
 
 
 # ── a good start ─────────────────────────────────────────────────────────────────────────────────
+
+
+async def test_more_info_of_every_refusal_is_a_page_of_the_service_with_that_anchor(
+    tmp_path: Path,
+) -> None:
+    async with service(tmp_path) as running, application_server() as http:
+        websocket_port = running.websocket.replace("ws://", "http://")
+        refusals = [
+            (await http.push(f"{running.endpoint}/wpush/v1/x")).document,
+            (await http.request("GET", f"{running.endpoint}/nowhere")).document,
+            (await http.request("POST", f"{websocket_port}nowhere")).document,
+            (await http.request("GET", f"{running.node_api}/nowhere")).document,
+        ]
+        reader, writer = await asyncio.open_connection(*running.endpoint[7:].split(":"))
+        writer.write(b"this is not HTTP\r\n\r\n")
+        refusals.append(json.loads((await reader.read()).partition(b"\r\n\r\n")[2]))
+        writer.close()
+        assert refusals[-1]["errno"] is None
+        agent = await running.connect()
+        await agent.send(messageType="register", channelID="x")
+        refusals.append(await agent.reply())
+        await agent.close()
+        for refusal in refusals:
+            url, _, anchor = refusal["more_info"].partition("#")
+            assert url == f"{running.endpoint}/errors"
+            page = await http.request("GET", url)
+            assert page.status == 200
+            assert f'id="{anchor}"'.encode() in page.body
+
+
+async def test_a_toml_file_starts_the_service_and_another_page_explains_errors(
+    tmp_path: Path,
+) -> None:
+    file = tmp_path / "mine.toml"
+    file.write_text('env = "from-toml"\nerrors_url = "https://docs.example/errors.html"\n')
+    async with service(tmp_path, "--config", str(file)) as running, application_server() as http:
+        refusal = await http.push(f"{running.endpoint}/wpush/v1/x")
+        assert refusal.document["more_info"] == "https://docs.example/errors.html#errno-102"
+        agent = await UserAgent.connect(running.websocket)
+        assert (await agent.hello())["env"] == "from-toml"
+        await agent.close()
 
 
 @some_workers

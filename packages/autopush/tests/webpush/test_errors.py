@@ -33,7 +33,7 @@ def test_every_row_says_what_to_do_and_where_to_read_on(errno: int) -> None:
 
 def test_an_error_has_the_documented_members() -> None:
     error = PushError.invalid(Errno.INVALID_ENDPOINT, "invalid token")
-    assert error_members(error, "https://push.example/errors") == {
+    assert error_members(error, "https://push.example/errors#errno-102") == {
         "code": 404,
         "errno": 102,
         "error": "Not Found",

@@ -6,6 +6,7 @@ Rule: messages describe the *shape* of a wrong value, never a token, a key or a 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
+from functools import lru_cache
 from http import HTTPStatus
 from types import MappingProxyType
 from typing import Final
@@ -295,6 +296,7 @@ class PushError(Exception):
         return (*self._own_headers, implied)
 
 
+@lru_cache(64)
 def reason_phrase(status: int) -> str:
     """The phrase of an HTTP status, for example ``Not Found``."""
     try:
@@ -303,17 +305,17 @@ def reason_phrase(status: int) -> str:
         return "Error"
 
 
-def error_members(error: PushError, errors_page: str) -> dict[str, object]:
+def error_members(error: PushError, more_info: str) -> dict[str, object]:
     """The members of the JSON object in the response to ``error``.
 
-    ``errors_page``: the URL of the page that explains all errors, without fragment.
+    ``more_info``: the URL that explains it.
     """
     document: dict[str, object] = {
         "code": error.status,
         "errno": error.errno,
         "error": error.phrase,
         "message": error.message,
-        "more_info": f"{errors_page}#{error.kind.anchor}",
+        "more_info": more_info,
     }
     if error.errors is not None:
         document["errors"] = {field: list(said) for field, said in error.errors.items()}
