@@ -160,9 +160,9 @@ def test_a_secret_in_the_wrong_place_is_not_shown(sources: SettingSources, text:
 
 def test_the_lines_of_all_kinds_of_statements_are_found() -> None:
     text = '# x\na = 1\n\nb = [\n  1,\n]\nc.d = """\n[e]\n"""\n[f.g]\na = 2\n[[h]]\n'
-    text = text.replace("\n", "\r\n")
+    text = text.replace("\n", "\r\n") + "\"i j\" . k = 3\r\n   [ 'l' ]\r\n"
     lines = {entry.name: entry.line for entry in toml_entries("x", text)}
-    assert lines == {"a": 2, "b": 4, "c": 7, "f": 10, "h": 12}
+    assert lines == {"a": 2, "b": 4, "c": 7, "f": 10, "h": 12, "l": 14}
 
 
 def test_the_source_of_each_value_is_its_line_its_variable_or_its_flag(

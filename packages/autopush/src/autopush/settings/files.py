@@ -7,6 +7,7 @@ import re
 import tomllib
 from collections.abc import Iterator, Mapping
 from configparser import ConfigParser, ParsingError
+from itertools import pairwise
 from typing import Final, NamedTuple, cast
 
 import orjson
@@ -18,6 +19,8 @@ _COMMENT: Final = re.compile(r"""((?>"[^"]*"|'[^']*'|.)*?)\s+[#;].*""")
 """A line with a comment at its end, which begins outside of quotes."""
 _QUOTED: Final = re.compile(r"""(?P<quote>["'])(?P<text>((?!(?P=quote)).)*)(?P=quote)""")
 _TOML_ERROR: Final = re.compile(r"(?P<what>.*) \(at (line (?P<line>\d+), .*|end of document)\)")
+_BEGIN: Final = re.compile(r"""($|\#|\[|([\w\s.-]|"[^"]*"|'[^']*')+=)""")
+"""What a line between statements of TOML looks like: empty, a comment, a table, or `key =`."""
 _KINDS: Final[Mapping[type, str]] = {dict: "a table", list: "an array"}
 
 
@@ -133,8 +136,11 @@ def _toml_lines(text: str) -> dict[str, int]:
     lines: dict[str, int] = {}
     table = statement = ""
     begin = 1
-    for number, line in enumerate(text.replace("\r\n", "\n").split("\n"), 1):
+    text_lines = text.replace("\r\n", "\n").split("\n")
+    for number, (line, following) in enumerate(pairwise([*text_lines, ""]), 1):
         statement += line + "\n"
+        if not _BEGIN.match(following.strip()):  # each try costs as much as the statement is long
+            continue
         try:
             found = tomllib.loads(statement)
         except tomllib.TOMLDecodeError:
