@@ -72,6 +72,7 @@ class Service:
         self.websocket = ""
         self.node_api = ""
         self.output: list[str] = []
+        self._line = threading.Condition()
         self._process: subprocess.Popen[bytes] | None = None
         self._reader: threading.Thread | None = None
 
@@ -129,7 +130,9 @@ class Service:
         with process.stdout:
             for raw in process.stdout:
                 line = raw.decode()
-                self.output.append(line)
+                with self._line:
+                    self.output.append(line)
+                    self._line.notify_all()
                 match = READY.search(line)
                 if match and not ready.done():
                     ready.set_result(match)
@@ -160,6 +163,17 @@ class Service:
     async def kill(self) -> None:
         """End the process without warning."""
         await self.stop(signal.SIGKILL)
+
+    async def logged(self, text: str, times: int = 1) -> None:
+        """Wait until so many lines of the output hold that text."""
+
+        def wait() -> bool:
+            with self._line:
+                return self._line.wait_for(
+                    lambda: sum(text in line for line in self.output) >= times, STOP_TIMEOUT
+                )
+
+        assert await asyncio.to_thread(wait), f"{times} times {text!r}: not in the output"
 
     async def connect(self, uaid: str | None = None) -> UserAgent:
         """An identified user agent."""

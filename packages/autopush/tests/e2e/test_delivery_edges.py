@@ -34,7 +34,10 @@ MODES = ("store-first", "bypass")
 LESS_APART = {("1", "store-first"), ("2", "bypass")}
 """Numbers of workers with modes that each are also part of another pair; left to `make slow`."""
 either_delivery = pytest.mark.parametrize(
-    "running", [("--direct-delivery", mode) for mode in MODES], indirect=True, ids=MODES
+    "running",
+    [("--direct-delivery", MODES[0]), slow(("--direct-delivery", MODES[1]))],
+    indirect=True,
+    ids=MODES,
 )
 
 

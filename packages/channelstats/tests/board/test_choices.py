@@ -76,6 +76,7 @@ SUMMED = {
 }
 
 
+@pytest.mark.slow
 def test_what_all_persons_did_adds_up_to_the_whole(data: BoardData) -> None:
     people = people_of(data)
     for channel in ("", *channels_of(data)):

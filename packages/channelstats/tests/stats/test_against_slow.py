@@ -45,7 +45,7 @@ def check(found: Any, expected: Any, place: str = "") -> None:
         assert (type(found), found) == (type(expected), expected), place
 
 
-@pytest.mark.parametrize("seed", slow_after(20, range(150)))
+@pytest.mark.parametrize("seed", slow_after(8, range(150)))
 def test_the_report_is_that_of_the_definitions(seed: int) -> None:
     rng = random.Random(seed)
     of = settings(rng)

@@ -15,6 +15,7 @@ from channelstats.stats.volume import authors_of_half, half, median
 from channelstats.tables.columns import MESSAGES
 from channelstats.tables.directory import User
 from support.channelstats.house import UTC
+from support.soak import times
 
 PERIOD = Period(date(2024, 3, 3), 7, UTC)
 BEGIN = PERIOD.begin * 1_000_000
@@ -58,7 +59,7 @@ def by_number(found: dict[str, int]) -> list[str]:
     return sorted(found, key=lambda name: (-found[name], name))
 
 
-@settings(max_examples=30)
+@settings(max_examples=times(10, 300))
 @given(ROWS)
 def test_ranked_things_are_in_the_order_of_the_specification(rows: list[dict[str, Any]]) -> None:
     found = document(rows)

@@ -99,6 +99,7 @@ async def expected(house: House, name: str, choice: Choice = CHOICE) -> View:
 # ── pages ────────────────────────────────────────────────────────────────────────────────────────
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", VIEWS)
 async def test_every_view_has_a_page_that_needs_nothing_from_elsewhere(
     board: Dashboard, name: str

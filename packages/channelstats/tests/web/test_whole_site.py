@@ -172,6 +172,7 @@ async def test_no_name_is_ever_more_than_text(hostile: House, tmp_path: Path) ->
         assert not [line for line in answer.headers if line.lower().startswith("set-cookie")]
 
 
+@pytest.mark.slow
 async def test_under_pseudonyms_no_answer_has_a_name_or_an_id(
     hostile: House, tmp_path: Path
 ) -> None:
