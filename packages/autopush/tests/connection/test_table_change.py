@@ -22,6 +22,7 @@ from support.month_cluster import (
     Node,
     at,
 )
+from support.soak import slow
 
 CALLS = [
     "get router",
@@ -180,7 +181,7 @@ async def test_a_message_sent_through_the_changing_node_itself_is_delivered_once
 
 @BOTH
 @pytest.mark.parametrize("step", range(8))
-@pytest.mark.parametrize("topic", [None, "news"])
+@pytest.mark.parametrize("topic", [None, slow("news", name="news")])
 @EVERY_ENGINE
 async def test_a_message_whose_endpoint_is_slow_is_delivered_once(
     cluster: Cluster, step: int, store_first: bool, topic: str | None

@@ -20,11 +20,12 @@ from support.channelstats.house import EXAMPLE, MODERN, House, house
 from support.channelstats.inputs import inputs_of, wanted
 from support.channelstats.random_workspace import Maker, settings
 from support.channelstats.workspace import write_zip
+from support.soak import slow_after
 
 FIRST = date(2024, 3, 10)
 
 
-@pytest.mark.parametrize("seed", range(300, 306))
+@pytest.mark.parametrize("seed", slow_after(2, range(300, 306)))
 async def test_views_of_what_was_read_are_those_of_everything(seed: int, tmp_path: Path) -> None:
     rng = random.Random(seed)
     of = settings(rng)

@@ -22,6 +22,7 @@ from support.channelstats.house import COMPAT, EXAMPLE, MODERN, NOW, House, hous
 from support.channelstats.random_workspace import Maker, settings
 from support.channelstats.workspace import Raw, Workspace, read_folder, write_zip
 from support.clocks import ManualClock
+from support.soak import slow_after
 
 A, B, C = "UALICE", "UBOB", "UCARA"
 
@@ -102,7 +103,7 @@ async def test_a_second_time_changes_nothing(empty: House) -> None:
     assert await empty.everything() == before
 
 
-@pytest.mark.parametrize("stop_after", range(12))
+@pytest.mark.parametrize("stop_after", slow_after(4, range(12)))
 async def test_an_interrupted_import_goes_on(
     empty: House, tmp_path: Path, stop_after: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:

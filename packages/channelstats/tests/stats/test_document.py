@@ -45,6 +45,7 @@ async def test_its_keys_are_those_of_the_specification(empty: House) -> None:
     assert (document["start_date"], document["end_date"]) == ("2024-03-10", "2024-03-16")
 
 
+@pytest.mark.slow
 async def test_the_fingerprint_is_of_the_messages_of_both_periods(empty: House) -> None:
     await empty.take_in(EXAMPLE)
     messages = (await gather(empty.tables, W2, Options(COMPAT))).messages

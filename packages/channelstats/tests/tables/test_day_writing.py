@@ -26,6 +26,7 @@ from support.channelstats.dated import (
 from support.clocks import ManualClock
 from support.gated_engine import GatedEngine
 from support.memory_engine import MemoryEngine
+from support.soak import slow_after
 
 ROW, NEXT_DAY = row(0), row(24)
 DAY = "2024-03-09"
@@ -264,7 +265,7 @@ async def test_blocks_of_what_rows_were_before_are_dropped(engine: Engine) -> No
 # ── runs that die ────────────────────────────────────────────────────────────────────────────────
 
 
-@pytest.mark.parametrize("before", range(8))
+@pytest.mark.parametrize("before", slow_after(3, range(8)))
 async def test_wherever_a_run_dies_what_is_read_is_what_is_there(
     engine: Engine, before: int
 ) -> None:

@@ -115,6 +115,7 @@ async def test_every_view_has_a_page_that_needs_nothing_from_elsewhere(
         )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", VIEWS)
 async def test_every_picture_says_what_it_shows(board: Dashboard, name: str) -> None:
     view = await expected(board.house, name)
