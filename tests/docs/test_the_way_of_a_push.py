@@ -19,6 +19,7 @@ from autopush.settings import Settings
 from autopush.webpush.keyring import new_key
 from support.application_server import application_server
 from support.paths import PACKAGES, ROOT
+from support.recorded import new_metrics
 from support.user_agent import UserAgent
 
 PAGE = (ROOT / "docs" / "architecture.md").read_text("utf-8")
@@ -67,9 +68,8 @@ async def flows(tmp_path: Path) -> dict[str, list[Step]]:
     settings = Settings(data=tmp_path, port=0, endpoint_port=0, router_port=0)
     settings, (sockets,) = bind(settings)
     store = await open_store(settings, time.time)
-    worker = Worker(
-        settings, ServiceKeys((new_key(),), (new_key(),)), sockets, store, clock=time.time
-    )
+    keys = ServiceKeys((new_key(),), (new_key(),))
+    worker = Worker(settings, keys, sockets, store, new_metrics(), clock=time.time)
     await worker.start()
     agent = await UserAgent.connect(f"ws://127.0.0.1:{settings.port}/")
     await agent.hello()

@@ -18,6 +18,7 @@ from autopush.protocol.rules import Rules
 from autopush.routing.connected import Registry
 from autopush.routing.nodes import NodeAnswer, Nodes
 from autopush.store import PushStore, TablePlan, UserRecord
+from autopush.telemetry.metrics import Metrics
 from autopush.webpush.endpoint_token import EndpointTokens
 from autopush.webpush.identifiers import IdFactory, new_message_id
 from autopush.webpush.keyring import KeyRing, new_key
@@ -28,6 +29,7 @@ from support.clocks import ManualClock
 from support.fake_loop import FakeLoop
 from support.fake_transport import FakeTransport
 from support.memory_engine import MemoryEngine
+from support.recorded import new_metrics
 
 UAID = "0123456789abcdef0123456789abcdef"
 CHANNEL = "11111111-2222-3333-4444-555555555555"
@@ -211,6 +213,7 @@ class Harness:
     engine: FaultyEngine
     store: PushStore
     node: ConnectionNode
+    metrics: Metrics
 
     def __init__(self) -> None:
         self.clock = ManualClock()
@@ -241,8 +244,10 @@ class Harness:
             key_hash="",
             clock=harness.clock,
         )
+        harness.metrics = new_metrics()
         harness.node = ConnectionNode(
             store=harness.store,
+            metrics=harness.metrics,
             nodes=harness.nodes,
             registry=harness.registry,
             tokens=EndpointTokens(harness.ring, ENDPOINT),

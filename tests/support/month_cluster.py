@@ -35,6 +35,7 @@ from support.clocks import ManualClock
 from support.connection_harness import CHANNEL, ENDPOINT, ERRORS, UAID, UserAgent
 from support.fake_loop import FakeLoop
 from support.gated_engine import GatedEngine
+from support.recorded import new_metrics
 
 ONE, TWO, THREE = "http://one:8081", "http://two:8081", "http://three:8081"
 OCTOBER, NOVEMBER, DECEMBER = "message_2026_10", "message_2026_11", "message_2026_12"
@@ -89,6 +90,7 @@ class Node:
         self.nodes = LinkedNodes(cluster, name, self.registry)
         self.node = ConnectionNode(
             store=store,
+            metrics=new_metrics(),
             nodes=self.nodes,
             registry=self.registry,
             tokens=EndpointTokens(cluster.ring, ENDPOINT),

@@ -16,6 +16,7 @@ from autopush.store import PushStore, TablePlan
 from autopush.webpush.keyring import new_key
 from support.clocks import ManualClock
 from support.memory_engine import MemoryEngine
+from support.recorded import new_metrics
 
 SECRET = "0123456789abcdef0123456789abcdef"
 
@@ -58,7 +59,8 @@ async def test_a_worker_of_every_kind_rotates_its_tables_while_it_runs(
     store = await PushStore.open(MemoryEngine(clock), plan, key_hash="", clock=clock)
     settings = Settings(data=tmp_path, command=command, port=0, endpoint_port=0, router_port=0)
     settings, (sockets,) = bind(settings)
-    running = Worker(settings, ServiceKeys((new_key(),), (new_key(),)), sockets, store, clock=clock)
+    keys = ServiceKeys((new_key(),), (new_key(),))
+    running = Worker(settings, keys, sockets, store, new_metrics(), clock=clock)
     await running.start()
     await asyncio.sleep(0)
     assert states == ["started"]

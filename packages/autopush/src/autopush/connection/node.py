@@ -13,6 +13,8 @@ from autopush.protocol.rules import GOING_AWAY, Rules
 from autopush.routing.connected import ConnectedUser, Registry
 from autopush.routing.nodes import Nodes
 from autopush.store import PushStore
+from autopush.telemetry.metric_table import CONNECTIONS
+from autopush.telemetry.metrics import Metrics
 from autopush.webpush.endpoint_token import EndpointTokens
 
 REFRESH_WITHIN: Final = 3600.0
@@ -32,6 +34,7 @@ class ConnectionNode:
         self,
         *,
         store: PushStore,
+        metrics: Metrics,
         nodes: Nodes,
         registry: Registry,
         tokens: EndpointTokens,
@@ -53,6 +56,7 @@ class ConnectionNode:
         self.auto_ping_timeout = auto_ping_timeout
         self.close_timeout = close_timeout
         self.uniform = uniform
+        self.connections = metrics.gauge(CONNECTIONS)
         self.background = BackgroundWrites(store, nodes, wheel)
         self.requests = StoreRequests(store, nodes, registry, tokens, self.background)
         self._max_connections = max_connections

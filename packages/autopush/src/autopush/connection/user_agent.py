@@ -62,6 +62,7 @@ class UserAgentConnection(WebSocketProtocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         super().connection_made(transport)
         self._node.registry.sockets[self] = None
+        self._node.connections.add(1)
         if self._node.hello_timeout:
             self._timer = self._node.wheel.after(self._node.hello_timeout, self._on_hello_timeout)
 
@@ -83,6 +84,7 @@ class UserAgentConnection(WebSocketProtocol):
 
     def connection_closed(self, code: int | None, reason: str) -> None:  # noqa: ARG002
         self._node.registry.sockets.pop(self, None)
+        self._node.connections.add(-1)
         self._detach()
 
     # --- what routing asks ------------------------------------------------------------------------

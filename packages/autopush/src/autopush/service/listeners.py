@@ -17,7 +17,9 @@ BACKLOG: Final = 4096
 """Connections that may wait to be accepted, on each socket."""
 
 Sockets = dict[str, socket.socket]
-"""What one worker listens on, by purpose: `websocket`, `endpoint`, `router`."""
+"""What one worker listens on, by purpose: see `Settings.listeners`."""
+
+_LOOPBACK: Final = "127.0.0.1"
 
 
 def bind(settings: Settings) -> tuple[Settings, list[Sockets]]:
@@ -29,23 +31,23 @@ def bind(settings: Settings) -> tuple[Settings, list[Sockets]]:
     :raises StartupError: a port is in use or not allowed
     """
     taken: dict[str, list[socket.socket]] = {}
-    ports = {name: getattr(settings, name) for name in ("port", "endpoint_port", "router_port")}
+    ports: dict[str, int] = {}
     with ExitStack() as undo:
-        if settings.has_sockets:
-            taken["websocket"] = _bind_shared(settings, "port", settings.port, undo)
-            ports["port"] = _port(taken["websocket"][0])
-        if settings.has_endpoint:
-            option = "endpoint_port" if settings.has_sockets else "port"
-            taken["endpoint"] = _bind_shared(settings, option, ports[option], undo)
-            ports[option] = _port(taken["endpoint"][0])
-        if settings.has_sockets:
-            taken["router"] = [
-                undo.enter_context(_bind(settings.host, port, "router_port"))
-                for port in (settings.router_port, *[0] * (settings.workers - 1))
-            ]
-            ports["router_port"] = _port(taken["router"][0])
+        for purpose, option in settings.listeners.items():
+            port = getattr(settings, option)
+            if purpose == "router":
+                taken[purpose] = [
+                    undo.enter_context(_bind(settings.host, number, option))
+                    for number in (port, *[0] * (settings.workers - 1))
+                ]
+            else:
+                # What is read there is for debugging alone.
+                host = _LOOPBACK if purpose == "memory" else settings.host
+                taken[purpose] = _bind_shared(host, settings.workers, option, port, undo)
+            ports[option] = _port(taken[purpose][0])
         undo.pop_all()
-    ports["endpoint_port"] = ports["endpoint_port"] or ports["port"]
+    if not (settings.endpoint_port or "endpoint_port" in ports):
+        ports["endpoint_port"] = ports["port"]
     workers = [
         {name: sockets[index] for name, sockets in taken.items()}
         for index in range(settings.workers)
@@ -60,9 +62,8 @@ def close(sockets: Sockets) -> None:
 
 
 def _bind_shared(
-    settings: Settings, option: str, port: int, undo: ExitStack
+    host: str, workers: int, option: str, port: int, undo: ExitStack
 ) -> list[socket.socket]:
-    host, workers = settings.host, settings.workers
     if workers == 1:
         return [undo.enter_context(_bind(host, port, option))]
     # First without SO_REUSEPORT: it fails where another program listens, which the rest would not.

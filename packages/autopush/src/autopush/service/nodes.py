@@ -32,6 +32,7 @@ from autopush.settings import Settings
 from autopush.store import PushStore
 from autopush.store.push_store import UNUSED_UAID
 from autopush.telemetry import logs
+from autopush.telemetry.metrics import Metrics
 from autopush.web.app import CommonHeaders, EndpointApp
 from autopush.web.errors_page import ErrorsPage
 from autopush.web.push import DeleteHandler, PushHandler
@@ -62,11 +63,18 @@ class WorkerContext:
     """
 
     def __init__(
-        self, settings: Settings, keys: ServiceKeys, store: PushStore, clock: Clock, own_id: str
+        self,
+        settings: Settings,
+        keys: ServiceKeys,
+        store: PushStore,
+        metrics: Metrics,
+        clock: Clock,
+        own_id: str,
     ) -> None:
         self.settings = settings
         self.keys = keys
         self.store = store
+        self.metrics = metrics
         self.clock = clock
         self.wheel = TimerWheel(asyncio.get_running_loop())
         self.registry = Registry()
@@ -99,6 +107,7 @@ class ConnectionService:
         settings = shared.settings
         self._connections = ConnectionNode(
             store=shared.store,
+            metrics=shared.metrics,
             nodes=shared.nodes,
             registry=shared.registry,
             tokens=shared.tokens,

@@ -20,6 +20,8 @@ from autopush.service.worker import run_worker
 from autopush.settings import Settings, StartupError
 from autopush.settings.value_types import url_host
 from autopush.telemetry import logs
+from autopush.telemetry.metric_table import METRICS
+from autopush.telemetry.metrics import SharedMetrics
 
 _log = logs.get(__name__)
 
@@ -46,9 +48,12 @@ def run(settings: Settings) -> int:
         announce_routers(load_routers(settings, time.time))
         load_waker(settings)
     asyncio.run(check_store(settings, time.time))
+    metrics = SharedMetrics(METRICS, settings.workers)
     if settings.workers == 1:
         logs.start_background()
-        return run_worker(settings, keys, sockets[0], on_ready=lambda: announce(settings))
+        return run_worker(
+            settings, keys, sockets[0], metrics.of_worker(0), on_ready=lambda: announce(settings)
+        )
 
     def start(slot: WorkerSlot) -> int:
         _close_all_but(sockets, slot.index)
@@ -57,6 +62,7 @@ def run(settings: Settings) -> int:
                 settings,
                 keys,
                 sockets[slot.index],
+                metrics.of_worker(slot.index),
                 parent_pipe=slot.parent_pipe,
                 on_ready=slot.report_ready,
             )
@@ -64,7 +70,12 @@ def run(settings: Settings) -> int:
             print(f"autopush: {error}", file=sys.stderr, flush=True)
             return STARTUP_FAILED
 
-    return supervise(start, settings.workers, on_ready=lambda: announce(settings))
+    return supervise(
+        start,
+        settings.workers,
+        on_ready=lambda: announce(settings),
+        on_ended=metrics.clear_gauges,
+    )
 
 
 def prepare_data_folder(folder: Path) -> None:

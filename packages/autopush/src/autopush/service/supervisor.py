@@ -92,13 +92,15 @@ def supervise(
     workers: int,
     *,
     on_ready: Callable[[], None],
+    on_ended: Callable[[int], None] = lambda _: None,
     grace_period: float = GRACE_PERIOD,
 ) -> int:
     """Run `workers` processes of `run_worker` until SIGTERM or SIGINT; returns the exit code.
 
     Call it in the main thread, before any other thread or event loop exists. `run_worker` runs in
     the child, with SIGTERM at its default and SIGINT ignored; what it returns is the child's exit
-    code. `on_ready` is called once, when all workers are ready.
+    code. `on_ready` is called once, when all workers are ready; `on_ended` with the index of each
+    worker that has ended.
 
     On a signal every worker gets SIGTERM, and SIGKILL after `grace_period` seconds; the result is
     0. It is 3 when a worker ends with that code before all were ready; then the others are stopped.
@@ -106,7 +108,9 @@ def supervise(
     parent_pipe = os.pipe()
     try:
         with _stop_signals() as signals:
-            supervisor = _Supervisor(run_worker, workers, on_ready, grace_period, parent_pipe)
+            supervisor = _Supervisor(
+                run_worker, workers, on_ready, on_ended, grace_period, parent_pipe
+            )
             return supervisor.run(signals)
     finally:
         for descriptor in parent_pipe:
@@ -119,12 +123,14 @@ class _Supervisor:
         run_worker: Callable[[WorkerSlot], int],
         workers: int,
         on_ready: Callable[[], None],
+        on_ended: Callable[[int], None],
         grace_period: float,
         parent_pipe: tuple[int, int],
     ) -> None:
         self._run_worker = run_worker
         self._workers = [_Worker(index) for index in range(workers)]
         self._on_ready = on_ready
+        self._on_ended = on_ended
         self._grace_period = grace_period
         self._parent_pipe = parent_pipe
         self._all_were_ready = False
@@ -219,6 +225,7 @@ class _Supervisor:
         pid = process.pid
         process.close()
         worker.process, worker.is_ready = None, False
+        self._on_ended(worker.index)
         if worker.ready_pipe is not None:
             worker.ready_pipe.close()
             worker.ready_pipe = None

@@ -18,6 +18,8 @@ from autopush.service.storage import open_store, rotate_monthly
 from autopush.settings import Settings
 from autopush.store import PushStore
 from autopush.telemetry import logs
+from autopush.telemetry.metric_table import WORKER_READY
+from autopush.telemetry.metrics import Metrics
 
 CHECKS_TIMEOUT: Final = 5.0
 """Seconds in which a shutdown repeats pending checks of unresponsive nodes."""
@@ -29,6 +31,7 @@ def run_worker(
     settings: Settings,
     keys: ServiceKeys,
     sockets: Sockets,
+    metrics: Metrics,
     *,
     on_ready: Callable[[], None],
     parent_pipe: int | None = None,
@@ -36,13 +39,14 @@ def run_worker(
     """Serve until SIGTERM, SIGINT or the end of `parent_pipe`; returns the exit code."""
     _raise_open_file_limit()
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        return runner.run(_serve(settings, keys, sockets, on_ready, parent_pipe))
+        return runner.run(_serve(settings, keys, sockets, metrics, on_ready, parent_pipe))
 
 
 async def _serve(
     settings: Settings,
     keys: ServiceKeys,
     sockets: Sockets,
+    metrics: Metrics,
     on_ready: Callable[[], None],
     parent_pipe: int | None,
 ) -> int:
@@ -55,14 +59,17 @@ async def _serve(
         loop.add_reader(parent_pipe, stop.set)
     clock = time.time
     store = await open_store(settings, clock)
-    worker = Worker(settings, keys, sockets, store, clock=clock)
+    worker = Worker(settings, keys, sockets, store, metrics, clock=clock)
     await worker.start()
     # What exists now lives until the end: the garbage collector need not scan it again.
     gc.collect()
     gc.freeze()
     gc.set_threshold(50_000, 20, 100)
+    ready = metrics.gauge(WORKER_READY)
+    ready.set(1)
     on_ready()
     await stop.wait()
+    ready.set(0)
     await worker.stop()
     await store.close()
     return 0
@@ -77,13 +84,14 @@ class Worker:
         keys: ServiceKeys,
         sockets: Sockets,
         store: PushStore,
+        metrics: Metrics,
         *,
         clock: Clock,
     ) -> None:
         own_id = ""
         if settings.has_sockets:
             own_id = settings.node_url(sockets["router"].getsockname()[1])
-        self._shared = WorkerContext(settings, keys, store, clock, own_id)
+        self._shared = WorkerContext(settings, keys, store, metrics, clock, own_id)
         # In the order of shutdown: what the endpoint still delivers, the connection node saves.
         self._services: list[EndpointService | ConnectionService] = []
         if settings.has_endpoint:

@@ -28,9 +28,11 @@ from autopush.settings.declaration import (
 )
 from autopush.settings.value_types import (
     FernetKeys,
+    Fingerprints,
     HostName,
     HttpUrl,
     Objects,
+    OptionalPort,
     Port,
     PositiveSeconds,
     Seconds,
@@ -46,13 +48,16 @@ from autopush.settings.value_types import (
 
 ADDRESSES: Final = Group("Addresses and processes")
 PUBLIC: Final = Group("Public URLs")
+TLS: Final = Group("TLS")
 KEYS: Final = Group("Keys")
 DELIVERY: Final = Group("Delivery")
 LIMITS: Final = Group("Limits")
 SIMPLEPUSH: Final = Group("SimplePush")
 BRIDGES: Final = Group("Bridges", (*ENDPOINTS, "diagnose"))
 TIMERS: Final = Group("Timers", NODES)
+BROADCASTS: Final = Group("Broadcasts", NODES)
 STORAGE: Final = Group("Storage", ALL_COMMANDS)
+METRICS: Final = Group("Metrics")
 LOGS: Final = Group("Logs", (*ALL_COMMANDS, *SHELL_TOOLS))
 
 WEBSOCKET_PORT: Final = 8080
@@ -67,6 +72,13 @@ NO_FOLDER: Final = Path("/nonexistent")
 _REACHABLE: Final = "the host, or the machine's name when it listens on every interface"
 _KEPT: Final = "created at the first start and kept in the data folder"
 _ALL_INTERFACES: Final = frozenset({"0.0.0.0", "::", "0:0:0:0:0:0:0:0"})  # noqa: S104
+
+_OPTIONAL_LISTENERS: Final = {
+    "proxied": "proxy_protocol_port",
+    "metrics": "metrics_port",
+    "memory": "memusage_port",
+}
+"""What is listened on only where its option has a port."""
 
 Units = Annotated[int | None, whole_number(1, 1_000_000, "UNITS")]
 LogLevel = Annotated[str, choice("debug", "info", "warning", "error", "critical")]
@@ -135,6 +147,31 @@ class Settings:
         effective=lambda settings: settings.router_hostname or settings.reachable_host,
         commands=NODES,
     )
+    router_scheme: Annotated[str, choice("http", "https")] = ADDRESSES.option(
+        "",
+        "scheme under which other nodes reach the internal port",
+        default_text="https with router_ssl_key, else http",
+        effective=lambda settings: settings.node_scheme,
+        commands=NODES,
+    )
+    proxy_protocol_port: OptionalPort = ADDRESSES.option(
+        None,
+        "another port of the endpoint, for a load balancer that speaks the PROXY protocol: it says "
+        "before each connection who the client is",
+        default_text="none",
+        commands=ENDPOINTS,
+    )
+    metrics_port: OptionalPort = ADDRESSES.option(
+        None,
+        "port for /metrics and the status pages, which must not be public; nodes answer them on "
+        "the internal port too",
+        default_text="none",
+    )
+    memusage_port: OptionalPort = ADDRESSES.option(
+        None,
+        "port, of this machine only, for /_memusage: what the memory is used for",
+        default_text="none",
+    )
     workers: Annotated[int, whole_number(1, 1024)] = ADDRESSES.option(
         1, "processes that share the public ports"
     )
@@ -181,6 +218,46 @@ class Settings:
         "max-age of the Strict-Transport-Security header in seconds; 0 sends none",
         default_text=f"{ONE_YEAR} when the endpoint URLs are https, else 0",
         effective=lambda settings: settings.hsts_max_age,
+        commands=ENDPOINTS,
+    )
+
+    ssl_key: str = TLS.option(
+        "",
+        "PEM file with the private key of ssl_cert; with both the public ports speak TLS",
+        default_text="none: the public ports do not speak TLS",
+    )
+    ssl_cert: str = TLS.option(
+        "",
+        "PEM file with the certificate of the public ports, and those that lead to its CA",
+        default_text="none",
+    )
+    ssl_dh_param: str = TLS.option(
+        "",
+        "PEM file with Diffie-Hellman parameters, for TLS 1.2 with old clients",
+        default_text="none: such clients use elliptic curves",
+    )
+    router_ssl_key: str = TLS.option(
+        "",
+        "PEM file with the private key of router_ssl_cert; with both the internal port speaks TLS",
+        default_text="none: the internal port does not speak TLS",
+        commands=NODES,
+    )
+    router_ssl_cert: str = TLS.option(
+        "",
+        "PEM file with the certificate of the internal port",
+        default_text="none",
+        commands=NODES,
+    )
+    router_ssl_ca: str = TLS.option(
+        "",
+        "PEM file with the certificates that other nodes' are checked against",
+        default_text="the CAs of the system",
+    )
+    client_certs: Fingerprints = TLS.option(
+        None,
+        "clients that may use the endpoint, each with the SHA-256 fingerprints of its "
+        'certificates: {"NAME": ["AA:BB:…"]}; needs ssl_key',
+        default_text="everybody",
         commands=ENDPOINTS,
     )
 
@@ -261,6 +338,29 @@ class Settings:
     )
     connection_timeout: PositiveSeconds = TIMERS.option(
         1.0, "time to connect to another node", commands=(*DAEMONS, "diagnose")
+    )
+
+    request_timeout: PositiveSeconds = TIMERS.option(
+        3.0, "time in which another node has to answer", commands=(*DAEMONS, "diagnose")
+    )
+    open_handshake_timeout: PositiveSeconds = TIMERS.option(
+        10.0, "time in which a client has to send the whole head of a request", commands=DAEMONS
+    )
+
+    megaphone_api_url: HttpUrl = BROADCASTS.option(
+        "",
+        "URL of the broadcasts and their versions, as JSON; they are pushed to the user agents "
+        "that subscribe to them",
+        default_text="none: there are no broadcasts",
+    )
+    megaphone_api_token: str = BROADCASTS.option(
+        "",
+        "sent to that URL as the header Authorization",
+        default_text="none is sent",
+        secret=True,
+    )
+    megaphone_poll_interval: PositiveSeconds = BROADCASTS.option(
+        30.0, "time between two requests for the broadcasts"
     )
 
     disable_simplepush: bool = SIMPLEPUSH.option(
@@ -443,6 +543,49 @@ class Settings:
         default_text="on when the output is a terminal",
     )
     debug: bool = LOGS.option(False, "log everything, unless log_level says otherwise")
+    log_queue: Annotated[int, whole_number(1, 10_000_000)] = LOGS.option(
+        20_000, "log lines that may wait for a slow output before further ones are dropped"
+    )
+    ami_id: str = LOGS.option(
+        "", "image of this machine, for the log lines of requests", default_text="none"
+    )
+    sentry_dsn: str = LOGS.option(
+        "",
+        "project of Sentry that errors with a traceback are sent to",
+        default_text="none: nothing is sent",
+        commands=DAEMONS,
+        secret=True,
+    )
+    firehose_stream_name: str = LOGS.option(
+        "",
+        "delivery stream of Amazon Data Firehose that log lines are sent to as well",
+        default_text="none: nothing is sent",
+        commands=DAEMONS,
+    )
+
+    statsd_host: str = METRICS.option(
+        "",
+        "host of a statsd server that metrics are sent to",
+        default_text="none: nothing is sent",
+    )
+    statsd_port: Annotated[int, whole_number(1, 65535, "PORT")] = METRICS.option(
+        8125, "UDP port of the statsd server"
+    )
+    datadog_api_key: str = METRICS.option(
+        "",
+        "API key of Datadog, which metrics are then sent to in place of statsd",
+        default_text="none: nothing is sent",
+        secret=True,
+    )
+    datadog_app_key: str = METRICS.option(
+        "",
+        "application key of Datadog, which sending does not need",
+        default_text="none",
+        secret=True,
+    )
+    datadog_flush_interval: PositiveSeconds = METRICS.option(
+        10.0, "time between two requests to Datadog"
+    )
 
     # ── What follows from the options ─────────────────────────────────────────────────────────────
 
@@ -455,6 +598,19 @@ class Settings:
     def has_endpoint(self) -> bool:
         """Whether application servers send to this process."""
         return self.command in ENDPOINTS
+
+    @property
+    def listeners(self) -> dict[str, str]:
+        """What this process listens on, and the option that has its port."""
+        purposes: dict[str, str] = {}
+        if self.has_sockets:
+            purposes |= {"websocket": "port", "router": "router_port"}
+        if self.has_endpoint:
+            purposes["endpoint"] = "endpoint_port" if self.has_sockets else "port"
+        for purpose, option in _OPTIONAL_LISTENERS.items():
+            if getattr(self, option) is not None:
+                purposes[purpose] = option
+        return purposes
 
     @property
     def public_endpoint_url(self) -> str:
@@ -486,7 +642,12 @@ class Settings:
 
     def node_url(self, port: int) -> str:
         """The internal URL of the worker with that router port; it always names the port."""
-        return f"http://{self.node_host}:{port}"
+        return f"{self.node_scheme}://{self.node_host}:{port}"
+
+    @property
+    def node_scheme(self) -> str:
+        """`router_scheme` with its default."""
+        return self.router_scheme or ("https" if self.router_ssl_key else "http")
 
     @property
     def hsts_max_age(self) -> int:
@@ -549,9 +710,9 @@ class Settings:
     def effective_log_level(self) -> str:
         return self.log_level or ("debug" if self.debug else "info")
 
-    def with_ports(self, *, port: int, endpoint_port: int, router_port: int) -> Self:
+    def with_ports(self, **ports: int) -> Self:
         """The same settings with the ports that were bound, for when some were 0."""
-        return replace(self, port=port, endpoint_port=endpoint_port, router_port=router_port)
+        return replace(self, **ports)  # type: ignore[arg-type]  # names of ports only
 
 
 OPTIONS: Final = declared_options(Settings)

@@ -315,11 +315,8 @@ def _check_together(settings: Settings) -> None:
     """
     if settings.data is NO_FOLDER and settings.needs_data_folder:
         raise StartupError("no home folder to keep data in; name a folder with --data")
-    names = ["port"] * (settings.has_sockets or settings.has_endpoint)
-    names += ["endpoint_port"] * (settings.has_sockets and settings.has_endpoint)
-    names += ["router_port"] * settings.has_sockets
     ports: dict[int, str] = {}
-    for name in names:
+    for name in settings.listeners.values():
         number = getattr(settings, name)
         if number and number in ports:
             raise StartupError(f"{name} and {ports[number]} are both {number}; each needs its own")

@@ -15,7 +15,10 @@ import orjson
 NamedObjects = Mapping[str, Mapping[str, object]]
 """Objects by name, as a JSON object has them: for example credentials by application."""
 
-Value = str | int | float | bool | Path | tuple[str, ...] | NamedObjects | None
+NamedTexts = Mapping[str, tuple[str, ...]]
+"""Lists of texts by name."""
+
+Value = str | int | float | bool | Path | tuple[str, ...] | NamedObjects | NamedTexts | None
 """What a parsed value can be."""
 
 _TRUE: Final = frozenset({"true", "yes", "on", "1"})
@@ -26,6 +29,7 @@ _HOST: Final = re.compile(
 _TABLE: Final = re.compile(r"[A-Za-z0-9_.-]{3,200}")
 _SECONDS: Final = re.compile(r"[0-9]{1,9}(\.[0-9]{0,9})?|\.[0-9]{1,9}")
 _FERNET_KEY: Final = re.compile(r"[A-Za-z0-9_-]{43}=")
+_FINGERPRINT: Final = re.compile(r"[0-9A-F]{2}(:[0-9A-F]{2}){31}")
 _STORES: Final = "sqlite:///PATH or dynamodb://REGION?endpoint=URL&prefix=TEXT"
 _DEFAULT_PORTS: Final = {"http": 80, "ws": 80, "https": 443, "wss": 443}
 
@@ -115,17 +119,43 @@ def _parse_boolean(text: str) -> bool:
     return _valid(text.lower(), text.lower() in _TRUE | _FALSE) in _TRUE
 
 
-def _parse_named_objects(text: str) -> NamedObjects:
+def _parse_object(text: str) -> dict[str, object]:
     try:
         document = orjson.loads(text)
     except orjson.JSONDecodeError as error:
         raise ValueError(f"not JSON: {error}") from None
     if not isinstance(document, dict):
         raise ValueError("not a JSON object")  # noqa: TRY004 - one error for callers
-    for name, members in document.items():
+    return document
+
+
+def _parse_named_objects(text: str) -> NamedObjects:
+    document: dict[str, dict[str, object]] = {}
+    for name, members in _parse_object(text).items():
         if not isinstance(members, dict):
             raise ValueError(f"the value of {name!r} is not a JSON object")  # noqa: TRY004
+        document[name] = members
     return document
+
+
+def _parse_fingerprints(text: str) -> NamedTexts:
+    fingerprints: dict[str, tuple[str, ...]] = {}
+    owners: dict[str, str] = {}
+    for name, listed in _parse_object(text).items():
+        if not isinstance(listed, list):
+            raise ValueError(f"the value of {name!r} is not a list")  # noqa: TRY004
+        for fingerprint in listed:
+            if not isinstance(fingerprint, str) or not _FINGERPRINT.fullmatch(fingerprint):
+                raise ValueError(
+                    f"a fingerprint of {name!r} is not that of a SHA-256: 32 bytes as upper-case "
+                    "hex digits, with colons between them"
+                )
+            if (owner := owners.setdefault(fingerprint, name)) != name:
+                raise ValueError(f"{owner!r} and {name!r} have the same fingerprint")
+        if len(set(listed)) != len(listed):
+            raise ValueError(f"{name!r} has the same fingerprint twice")
+        fingerprints[name] = tuple(listed)
+    return fingerprints
 
 
 def _parse_store(text: str) -> str:
@@ -169,6 +199,7 @@ BOOLEAN: Final = ValueType("BOOLEAN", "true or false", _parse_boolean, is_flag=T
 FOLDER: Final = ValueType("DIR", "a folder", lambda text: Path(text).expanduser())
 
 Port = Annotated[int, whole_number(0, 65535, "PORT")]
+OptionalPort = Annotated[int | None, whole_number(0, 65535, "PORT")]
 Seconds = Annotated[float, _seconds("a number of seconds, such as 30 or 0.5", lowest=0)]
 PositiveSeconds = Annotated[
     float, _seconds("a number of seconds above 0, such as 4 or 0.5", lowest=1e-9)
@@ -181,6 +212,9 @@ TableName = Annotated[
 StoreUrl = Annotated[str, ValueType("URL", _STORES, _parse_store, explains=True)]
 Objects = Annotated[
     NamedObjects | None, ValueType("JSON", "a JSON object", _parse_named_objects, explains=True)
+]
+Fingerprints = Annotated[
+    NamedTexts | None, ValueType("JSON", "a JSON object", _parse_fingerprints, explains=True)
 ]
 FernetKeys = Annotated[
     tuple[str, ...],

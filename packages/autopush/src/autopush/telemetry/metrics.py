@@ -1,0 +1,195 @@
+"""Counters, gauges and histograms of a service, in memory that its workers share.
+
+Each worker writes cells of its own, and any worker reads those of all: what an exporter says is
+true of the whole service. The cells are laid out once, from the table of metrics, before the first
+worker starts; so every label has a closed set of values.
+
+Rule: recording is a memory access. It does not lock, allocate, wait or fail, so it may stand on the
+way of a message and in code without I/O.
+"""
+
+import mmap
+from bisect import bisect_left
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from itertools import product
+from math import prod
+from typing import Final
+
+OTHER: Final = "other"
+"""A label's value for what is in none of its other values, where the metric declares it."""
+
+_CELL: Final = 8
+"""Bytes of a cell, which is a C double."""
+
+Labels = Mapping[str, str]
+
+
+class Kind(StrEnum):
+    """What a metric is, in the words of Prometheus."""
+
+    COUNTER = "counter"
+    GAUGE = "gauge"
+    HISTOGRAM = "histogram"
+
+
+@dataclass(frozen=True, slots=True)
+class Metric:
+    """A row of the table of metrics.
+
+    `name`: as statsd and Datadog know it, without the namespace. `labels`: each with its values.
+    `buckets`: upper bounds of a histogram, in the metric's unit.
+    """
+
+    name: str
+    kind: Kind
+    help: str
+    labels: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    buckets: tuple[float, ...] = ()
+    unit: str = ""
+
+    @property
+    def width(self) -> int:
+        """Cells of one series: a histogram has one for each bucket, one for what is above, and the
+        sum.
+        """
+        return len(self.buckets) + 2 if self.kind is Kind.HISTOGRAM else 1
+
+    @property
+    def size(self) -> int:
+        """Cells of all series."""
+        return self.width * prod(map(len, self.labels.values()))
+
+    def place(self, labels: Labels) -> int:
+        """The first cell of a series, from the metric's first one.
+
+        :raises KeyError: these are not its labels, or a value is unknown and there is no `OTHER`
+        """
+        if labels.keys() != self.labels.keys():
+            raise KeyError(f"{self.name} has the labels {list(self.labels)}, not {list(labels)}")
+        place = 0
+        for name, values in self.labels.items():
+            value = labels[name] if labels[name] in values else OTHER
+            if value not in values:
+                raise KeyError(f"{self.name}: {labels[name]!r} is no value of {name}")
+            place = place * len(values) + values.index(value)
+        return place * self.width
+
+    def series(self) -> Iterator[dict[str, str]]:
+        """The labels of every series, in the order of their cells."""
+        for values in product(*self.labels.values()):
+            yield dict(zip(self.labels, values, strict=True))
+
+
+class SharedMetrics:
+    """The cells of all workers of a service. Made before they are forked."""
+
+    def __init__(self, table: Sequence[Metric], workers: int) -> None:
+        self.table = table
+        self.workers = workers
+        self._places: dict[str, int] = {}
+        size = 0
+        for metric in table:
+            self._places[metric.name] = size
+            size += metric.size
+        self._size = size
+        memory = mmap.mmap(-1, max(1, size * workers) * _CELL)
+        self._cells = memoryview(memory).cast("B").cast("d")
+
+    def of_worker(self, index: int) -> "Metrics":
+        """What the worker of that index records with."""
+        return Metrics(self, self._cells[index * self._size : (index + 1) * self._size], index)
+
+    def place(self, metric: Metric) -> int:
+        """The metric's first cell, from the first one of a worker."""
+        return self._places[metric.name]
+
+    def per_worker(self, metric: Metric) -> list[float]:
+        """The value of a metric without labels in each worker, by index."""
+        start = self.place(metric)
+        return [self._cells[start + worker * self._size] for worker in range(self.workers)]
+
+    def total(self, metric: Metric) -> list[float]:
+        """All cells of a metric, in the order of `Metric.series`, summed over the workers."""
+        start, size = self.place(metric), metric.size
+        slices = [
+            self._cells[start + worker * self._size :][:size] for worker in range(self.workers)
+        ]
+        return [sum(cells) for cells in zip(*slices, strict=True)]
+
+    def clear_gauges(self, worker: int) -> None:
+        """The worker has ended: what its gauges say is not true any more. Counters stay."""
+        for metric in self.table:
+            if metric.kind is Kind.GAUGE:
+                start = self.place(metric) + worker * self._size
+                for cell in range(start, start + metric.size):
+                    self._cells[cell] = 0.0
+
+
+class Metrics:
+    """What one worker records. A series is looked up once, and recorded to often."""
+
+    def __init__(self, shared: SharedMetrics, cells: "memoryview[float]", worker: int) -> None:
+        self.shared = shared
+        self.cells = cells
+        """This worker's, in the order of the table."""
+        self.worker = worker
+
+    def counter(self, metric: Metric, **labels: str) -> "Counter":
+        """A series of a counter."""
+        return Counter(self.cells, self._place(metric, Kind.COUNTER, labels))
+
+    def gauge(self, metric: Metric, **labels: str) -> "Gauge":
+        """A series of a gauge."""
+        return Gauge(self.cells, self._place(metric, Kind.GAUGE, labels))
+
+    def histogram(self, metric: Metric, **labels: str) -> "Histogram":
+        """A series of a histogram."""
+        return Histogram(self.cells, self._place(metric, Kind.HISTOGRAM, labels), metric.buckets)
+
+    def _place(self, metric: Metric, kind: Kind, labels: Labels) -> int:
+        if metric.kind is not kind:
+            raise TypeError(f"{metric.name} is a {metric.kind}")
+        return self.shared.place(metric) + metric.place(labels)
+
+
+class Counter:
+    """A number that only grows."""
+
+    __slots__ = ("_cells", "_index")
+
+    def __init__(self, cells: "memoryview[float]", index: int) -> None:
+        self._cells = cells
+        self._index = index
+
+    def add(self, number: float = 1.0) -> None:
+        """Count so many more."""
+        self._cells[self._index] += number
+
+
+class Gauge(Counter):
+    """A number that is what it is now; `add` takes negative ones too."""
+
+    __slots__ = ()
+
+    def set(self, number: float) -> None:
+        self._cells[self._index] = number
+
+
+class Histogram:
+    """How often values fell into each bucket, and their sum."""
+
+    __slots__ = ("_buckets", "_cells", "_index", "_sum")
+
+    def __init__(self, cells: "memoryview[float]", index: int, buckets: Sequence[float]) -> None:
+        self._cells = cells
+        self._index = index
+        self._buckets = buckets
+        self._sum = index + len(buckets) + 1
+
+    def observe(self, value: float) -> None:
+        """Record one value, in the metric's unit."""
+        cells = self._cells
+        cells[self._index + bisect_left(self._buckets, value)] += 1.0
+        cells[self._sum] += value
