@@ -12,6 +12,7 @@ from enum import IntEnum
 from xml.etree import ElementTree
 
 import pytest
+import yaml
 from bench import report
 from bench.measures import MEASURES
 from docs._ext import pages, state_diagram
@@ -39,6 +40,7 @@ SOURCES = {
     path.relative_to(DOCS).with_suffix("").as_posix(): path.read_text("utf-8")
     for path in DOCS.rglob("*.md")
 }
+OPENAPI = yaml.safe_load((ROOT / "docs" / "openapi.yaml").read_text("utf-8"))
 PAGES = {page: pages.fill(text) for page, text in SOURCES.items()}
 README = (ROOT / "README.md").read_text("utf-8")
 CHANGELOG = (ROOT / "CHANGELOG.md").read_text("utf-8")
@@ -121,6 +123,7 @@ def routes() -> Iterator[str]:
 @pytest.mark.parametrize("route", sorted(set(routes())))
 def test_every_route_of_the_endpoint_is_documented(route: str) -> None:
     assert re.search(rf"[` ]{re.escape(route)}[`/]", PAGES["http-api"]), route
+    assert any(f"{path}/".startswith(f"{route}/") for path in OPENAPI["paths"]), route
 
 
 @pytest.mark.parametrize("measure", MEASURES)

@@ -1,0 +1,247 @@
+"""docs/openapi.yaml describes the service: a running one gives each of its responses."""
+
+import json
+import re
+import time
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+from uuid import uuid4
+
+import jsonschema
+import yaml
+
+from autopush.webpush.endpoint_token import EndpointTokens
+from autopush.webpush.keyring import KeyRing, new_key
+from support.application_server import Answer, ApplicationServer, application_server, claims
+from support.paths import ROOT
+from support.senders import Sender
+from support.service import Service, service
+from support.simplepush_agent import SimplePushAgent
+from support.user_agent import UserAgent
+
+DOCUMENT: dict[str, Any] = yaml.safe_load((ROOT / "docs" / "openapi.yaml").read_text("utf-8"))
+METHODS = {"get", "put", "post", "delete"}
+KEY = new_key()
+NOBODY = "0" * 31 + "1"
+
+FAILING_STORE = {
+    ("put", "/spush/{version}/{token}", "503"),
+    ("put", "/spush/{token}", "503"),
+    ("delete", "/m/{message_id}", "503"),
+    ("get", "/health", "503"),
+    ("get", "/__heartbeat__", "503"),
+    *(
+        (method, f"/v1/{{type}}/{{app_id}}/registration{rest}", "503")
+        for rest, methods in {
+            "": ["post"],
+            "/{uaid}": ["get", "put", "post", "delete"],
+            "/{uaid}/subscription": ["post"],
+            "/{uaid}/subscription/{channel_id}": ["delete"],
+        }.items()
+        for method in methods
+    ),
+}
+"""What only a store that fails, or an overload, brings about: tests of their own do."""
+
+
+def resolved(node: Any) -> Any:
+    """The node, or what it refers to."""
+    while "$ref" in node:
+        target: Any = DOCUMENT
+        for name in node["$ref"].removeprefix("#/").split("/"):
+            target = target[name]
+        node = target
+    return node
+
+
+def with_definitions(schema: Any) -> dict[str, Any]:
+    """A schema that stands by itself."""
+    return {**schema, "components": {"schemas": DOCUMENT["components"]["schemas"]}}
+
+
+def documented() -> Iterator[tuple[str, str, str]]:
+    for path, item in DOCUMENT["paths"].items():
+        for method in METHODS & item.keys():
+            for status in item[method]["responses"]:
+                yield method, path, status
+
+
+class Checked:
+    """Sends requests, and holds each response against the document."""
+
+    def __init__(self, server: ApplicationServer, running: Service) -> None:
+        self._server = server
+        self._running = running
+        self.seen: set[tuple[str, str, str]] = set()
+
+    async def __call__(
+        self, method: str, path: str, status: int, body: bytes = b"", **headers: str
+    ) -> Answer:
+        template = matching(path)
+        item = DOCUMENT["paths"][template]
+        base = self._running.node_api if "servers" in item else self._running.endpoint
+        answer = await self._server.request(
+            method.upper(),
+            base + path,
+            headers={name.replace("_", "-"): value for name, value in headers.items()},
+            body=body,
+        )
+        where = f"{method} {template} {answer.status}"
+        assert answer.status == status, (where, answer.body)
+        response = resolved(item[method]["responses"][str(status)])
+        for name, header in response.get("headers", {}).items():
+            if header["required"]:
+                jsonschema.validate(answer.headers[name], header["schema"])
+        content = response.get("content", {})
+        given = answer.headers.get("Content-Type", "").partition(";")[0]
+        assert (given in content) if content else not answer.body, where
+        if given == "application/json":
+            schema = with_definitions(resolved(content[given]["schema"]))
+            jsonschema.validate(answer.document, schema)
+        self.seen.add((method, template, str(status)))
+        return answer
+
+
+def matching(path: str) -> str:
+    """The template with the fewest parameters that the path is one of."""
+    templates: list[str] = [
+        template
+        for template in DOCUMENT["paths"]
+        if re.fullmatch(re.sub(r"\\{\w+\\}", "[^/]+", re.escape(template)), path)
+    ]
+    return min(templates, key=lambda template: template.count("{"))
+
+
+@asynccontextmanager
+async def checked(data: Path) -> AsyncIterator[tuple[Checked, Service]]:
+    options = ("--stub-router", "--max-unacked", "1", "--crypto-key", KEY)
+    async with service(data, *options) as running, application_server() as server:
+        yield Checked(server, running), running
+
+
+async def pushes(request: Checked, running: Service) -> None:
+    agent = await UserAgent.connect(running.websocket)
+    await agent.hello()
+    channel, endpoint = await agent.register()
+    path = urlsplit(endpoint).path
+    sender = Sender()
+    key = await agent.register(key=sender.key_text)
+    signed = urlsplit(key[1]).path
+    for each in (path, path.replace("/v1/", "/")):
+        await request("post", each, 201, TTL="60")
+        await request("post", each, 400)
+        await request("post", each, 401, TTL="60", Authorization="vapid t=a.b.c,k=x")
+        await request("post", each, 413, b"x" * 5000, TTL="60", Content_Encoding="aes128gcm")
+        parts = each.split("/")
+        await request("post", "/".join([*parts[:-1], "nonsense"]), 404, TTL="60")
+    await request("post", signed, 401, TTL="60")
+    token = sender.vapid(claims(key[1]))
+    pushed = await request("post", signed, 201, TTL="60", Authorization=token)
+    await request("delete", f"/m/{pushed.message_id}", 204)
+    await request("delete", "/m/nonsense", 400)
+    await agent.unregister(channel)
+    for each in (path, path.replace("/v1/", "/")):
+        await request("post", each, 410, TTL="60")
+    await agent.close()
+
+
+async def versions(request: Checked, running: Service) -> None:
+    agent = await SimplePushAgent.connect(running.websocket)
+    await agent.hello()
+    _, endpoint = await agent.register()
+    path = urlsplit(endpoint).path
+    both = (path, path.replace("/v1/", "/"))
+    for each in both:
+        await request("put", each, 200, b"version=1")
+        await request("put", each, 400, b"version=x")
+        await request("put", each, 413, b"version=2&data=" + b"x" * 5000)
+    await agent.close()
+    for each in both:
+        await request("put", each, 202, b"version=3")
+    tokens = EndpointTokens(KeyRing([KEY]), running.endpoint)
+    unknown = urlsplit(tokens.url(NOBODY, str(uuid4()), None)).path
+    for each in (unknown.replace("wpush", "spush"), unknown.replace("wpush/v1", "spush")):
+        await request("put", each, 410, b"version=1")
+
+
+async def registrations(request: Checked) -> None:
+    base = "/v1/stub/app/registration"
+
+    def body(**members: str) -> bytes:
+        return json.dumps(members).encode()
+
+    registered = (await request("post", base, 200, body(token="success-1"))).document
+    await request("post", base, 400, b"{")
+    await request("post", base, 413, b" " * 20_000)
+    bearer = {"Authorization": f"Bearer {registered['secret']}"}
+    user = f"{base}/{registered['uaid']}"
+    subscribed = await request("post", f"{user}/subscription", 200, b"{}", **bearer)
+    channel = f"{user}/subscription/{subscribed.document['channelID']}"
+    await request("get", user, 200, b"", **bearer)
+    await request("put", user, 200, body(token="success-1"), **bearer)
+    await request("post", user, 200, body(token="busy-001"), **bearer)
+    endpoint = urlsplit(registered["endpoint"]).path
+    for each in (endpoint, endpoint.replace("/v1/", "/")):
+        await request("post", each, 503, TTL="60")
+    operations = [
+        ("get", user),
+        ("put", user),
+        ("post", user),
+        ("post", f"{user}/subscription"),
+        ("delete", channel),
+        ("delete", user),
+    ]
+    for method, path in operations:
+        await request(method, path, 401, b"{}")
+        await request(method, path.replace(registered["uaid"], "nobody"), 404, b"{}", **bearer)
+        await request(method, path.replace("/stub/", "/none/"), 400, b"{}", **bearer)
+    await request("delete", channel, 200, b"", **bearer)
+    await request("delete", user, 200, b"", **bearer)
+    for method, path in operations:
+        await request(method, path, 410, b"{}", **bearer)
+
+
+async def status_pages(request: Checked) -> None:
+    for path in ("/status", "/health", "/__heartbeat__", "/__lbheartbeat__", "/__version__"):
+        await request("get", path, 200)
+    for path in ("/", "/errors"):
+        await request("get", path, 200)
+    for path in ("/v1/err", "/v1/err/crit", "/__error__"):
+        await request("get", path, 418)
+    await request("get", "/v1/err/other", 404)
+
+
+async def calls_of_nodes(request: Checked, running: Service) -> None:
+    agent = await UserAgent.connect(running.websocket)
+    uaid = (await agent.hello())["uaid"]
+    channel, endpoint = await agent.register()
+    document = {"channelID": channel, "version": "1", "ttl": 0, "timestamp": int(time.time())}
+    body = json.dumps(document).encode()
+    await request("put", f"/push/{uaid}", 200, body)
+    await request("put", f"/push/{uaid}", 400, b"{")
+    await request("put", f"/push/{NOBODY}", 404, b"{}")
+    await request("get", f"/notif/{uaid}", 200)
+    await request("get", f"/notif/{NOBODY}", 404)
+    await request("put", f"/notif/{NOBODY}", 404)
+    await request("put", f"/notif/{uaid}", 200)
+    await request("post", urlsplit(endpoint).path, 201, TTL="60")
+    # Its one message is not acked: it takes no more.
+    await request("put", f"/notif/{uaid}", 202)
+    await request("put", f"/push/{uaid}", 503, body)
+    await request("delete", f"/notif/{uaid}/1", 200)
+    await agent.close()
+
+
+async def test_a_running_service_gives_every_documented_response_in_its_documented_form(
+    tmp_path: Path,
+) -> None:
+    async with checked(tmp_path) as (request, running):
+        await pushes(request, running)
+        await versions(request, running)
+        await registrations(request)
+        await status_pages(request)
+        await calls_of_nodes(request, running)
+    assert set(documented()) - FAILING_STORE - request.seen == set()
