@@ -14,7 +14,6 @@ from autopush import bridges, cli
 from autopush.protocol.states import TRANSITIONS, Event, State
 from autopush.settings import OPTIONS
 from autopush.settings.declaration import IniFile
-from autopush.settings.original import OBSOLETE, VARIABLES
 from autopush.settings.reference import (
     option_anchor,
     render_reference,
@@ -95,17 +94,6 @@ def commands() -> str:
     return "\n".join(rows)
 
 
-def missing_options() -> str:
-    """The options of the original that this version neither has nor accepts as obsolete."""
-    known = {option.name for option in OPTIONS} | OBSOLETE
-    rows = ["| option of the original | environment variable |", "|---|---|"]
-    rows += [
-        f"| `{name}` | {', '.join(f'`{variable}`' for variable in VARIABLES[name])} |"
-        for name in sorted(VARIABLES.keys() - known)
-    ]
-    return "\n".join(rows)
-
-
 def state_picture() -> str:
     """The state diagram of a session."""
     svg = state_diagram.draw(tuple(State), TRANSITIONS)
@@ -140,7 +128,6 @@ PARTS: Final[Mapping[str, Callable[[], str]]] = {
     "commands": commands,
     "errors": errors,
     "events": events,
-    "missing-options": missing_options,
     "month-picture": month,
     "sample-files": sample_files,
     "settings": render_reference,

@@ -188,7 +188,8 @@ def test_each_daemon_reads_its_own_ini_file(
     ini = {
         IniFile.SHARED: f"endpoint_port = 443\nendpoint_scheme = https\ndata = {tmp_path}\n",
         IniFile.CONNECTION: f"host = localhost\nport = {websocket}\nrouter_port = {router}\n",
-        IniFile.ENDPOINT: f"port = {port}\nwebsocket_url = wss://push.example\n",
+        IniFile.ENDPOINT: f"port = {port}\nwebsocket_url = wss://push.example\n"
+        "hostname = push.example\n",
     }
     for file, text in ini.items():
         Path(f".{file.file_name}").write_text(text)
@@ -202,7 +203,7 @@ def test_each_daemon_reads_its_own_ini_file(
         running.launch()
         assert running.end() == 0
         lines[command] = next(line for line in running.output if " ready: " in line)
-    assert f"start page https://127.0.0.1/ · HTTP 127.0.0.1:{port} · " in lines["endpoint"]
+    assert f"start page https://push.example/ · HTTP 0.0.0.0:{port} · " in lines["endpoint"]
     node = f"WebSocket ws://localhost:{websocket}/ · node API localhost:{router} · "
     assert node in lines["connection"]
     assert (tmp_path / "keys" / "auth_key").exists()  # made by the endpoint alone

@@ -23,9 +23,15 @@ ROW = Row("02:1:x", None)
 
 
 @pytest.fixture
-async def nodes(harness: Harness) -> AsyncIterator[Nodes]:
+def request_timeout() -> float:
+    """Seconds that other nodes have to answer; a test may set another."""
+    return 5
+
+
+@pytest.fixture
+async def nodes(harness: Harness, request_timeout: float) -> AsyncIterator[Nodes]:
     wheel = TimerWheel(asyncio.get_running_loop(), 0.01)
-    opened = Nodes(OWN, harness.registry, wheel, connect_timeout=5)
+    opened = Nodes(OWN, harness.registry, wheel, 5, request_timeout)
     yield opened
     opened.close()
     wheel.close()
@@ -173,10 +179,8 @@ async def test_a_node_that_refuses_is_unreachable(nodes: Nodes, call: Call) -> N
 
 
 @EACH_CALL
-async def test_a_node_that_does_not_answer_in_time_is_silent(
-    nodes: Nodes, call: Call, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(nodes_module, "TOTAL_TIMEOUT", 0.02)
+@pytest.mark.parametrize("request_timeout", [0.02])
+async def test_a_node_that_does_not_answer_in_time_is_silent(nodes: Nodes, call: Call) -> None:
     with silent_port() as port:
         assert await call(nodes, at(port)) is NodeAnswer.UNRESPONSIVE
 
@@ -194,10 +198,8 @@ async def test_a_node_that_cannot_be_connected_to_in_time_is_silent(
     wheel.close()
 
 
-async def test_a_silent_node_costs_one_timeout_whatever_is_called(
-    nodes: Nodes, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(nodes_module, "TOTAL_TIMEOUT", 0.05)
+@pytest.mark.parametrize("request_timeout", [0.05])
+async def test_a_silent_node_costs_one_timeout_whatever_is_called(nodes: Nodes) -> None:
     with silent_port() as port:
         assert await nodes.check(at(port), UAID) is NodeAnswer.UNRESPONSIVE
         for make_call in CALLS * 100:
@@ -356,9 +358,8 @@ async def test_ending_a_duplicate_on_a_node_that_is_gone_is_no_error(nodes: Node
     ],
 )
 async def test_a_node_id_that_names_no_node_is_unreachable(
-    nodes: Nodes, call: Call, node_id: str, monkeypatch: pytest.MonkeyPatch
+    nodes: Nodes, call: Call, node_id: str
 ) -> None:
-    monkeypatch.setattr(nodes_module, "TOTAL_TIMEOUT", 5)
     async with asyncio.timeout(2):
         assert await call(nodes, node_id) is NodeAnswer.UNREACHABLE
 

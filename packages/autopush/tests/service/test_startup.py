@@ -10,7 +10,13 @@ import pytest
 from autopush.bridges.discovery import load_routers
 from autopush.keys import ServiceKeys
 from autopush.service import startup
-from autopush.service.startup import announce, announce_keys, announce_routers, prepare_data_folder
+from autopush.service.startup import (
+    announce,
+    announce_addresses,
+    announce_keys,
+    announce_routers,
+    prepare_data_folder,
+)
 from autopush.settings import Settings, StartupError
 from support.clocks import ManualClock
 
@@ -237,3 +243,48 @@ def test_without_bridges_nothing_is_logged_of_them(caplog: pytest.LogCaptureFixt
     caplog.set_level("INFO")
     announce_routers({})
     assert caplog.records == []
+
+
+# Addresses
+
+
+@pytest.mark.parametrize(
+    ("settings", "line"),
+    [
+        (Settings(), "Listening on 127.0.0.1; port 8081 must not be public"),
+        (Settings(host="::"), "Listening on every interface; port 8081 must not be public"),
+        (Settings(command="endpoint", host="0.0.0.0"), "Listening on every interface"),
+    ],
+)
+def test_where_the_ports_listen_is_logged(
+    caplog: pytest.LogCaptureFixture, settings: Settings, line: str
+) -> None:
+    caplog.set_level("INFO")
+    announce_addresses(settings)
+    assert caplog.messages[0] == line
+
+
+CLUSTER = "dynamodb://"
+
+
+@pytest.mark.parametrize(
+    ("settings", "warned"),
+    [
+        (Settings(), False),
+        (Settings(store=CLUSTER), True),
+        (Settings(command="connection"), True),
+        (Settings(command="connection", store=CLUSTER), True),
+        (Settings(command="connection", hostname="192.0.2.7"), False),
+        (Settings(router_hostname="192.0.2.7", store=CLUSTER), False),
+        (Settings(hostname="192.0.2.7", router_hostname="localhost", store=CLUSTER), True),
+        (Settings(command="endpoint", store=CLUSTER), False),
+    ],
+)
+def test_a_node_of_a_cluster_that_other_machines_cannot_reach_is_a_warning(
+    caplog: pytest.LogCaptureFixture, settings: Settings, warned: bool
+) -> None:
+    announce_addresses(settings)
+    lines = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
+    assert [line.startswith("Nodes on other machines cannot reach this") for line in lines] == (
+        [True] if warned else []
+    )

@@ -9,13 +9,17 @@ from hypothesis import strategies as st
 
 from autopush.settings import OPTIONS, Settings, StartupError
 from autopush.settings.declaration import IniFile
-from autopush.settings.original import OBSOLETE, VARIABLES, reason_for_absence
+from autopush.settings.original import (
+    NEVER_OPTIONS,
+    OBSOLETE,
+    SUCCESSOR,
+    VARIABLES,
+    reason_for_absence,
+)
 from support.setting_sources import SettingSources
 
 KEY = "HJVPy4ZwF4Yz_JdvXTL8hRcwIhv742vC60Tg5Ycrvw8="
 OTHER_KEY = "u5YfTbTTG8xyAtVLTxAUo4ReHgOLUGCh0vJGqZ5ZcIA="
-MISSING = sorted(VARIABLES.keys() - {option.name for option in OPTIONS})
-"""Options of the original that are no options here."""
 
 
 def test_variables_without_prefix_that_other_programs_use_are_not_read(
@@ -250,7 +254,8 @@ def test_an_obsolete_option_is_a_warning(sources: SettingSources, name: str) -> 
     path = sources.write("weak", f"\n{name} = 3\n")
     loaded = sources.load()
     assert loaded.settings == Settings(data=loaded.settings.data)
-    assert loaded.warnings == (f"{path}:2: {name} is obsolete and does nothing",)
+    assert loaded.warnings == (f"{path}:2: {name} {reason_for_absence(name)}",)
+    assert "is obsolete and does nothing" in loaded.warnings[0]
 
 
 def test_an_option_given_twice_in_a_file_is_a_warning(sources: SettingSources) -> None:
@@ -385,8 +390,8 @@ def test_variables_of_the_original_are_known() -> None:
     assert known >= {variable for option in OPTIONS for variable in option.bare_env}
 
 
-@pytest.mark.parametrize("name", MISSING)
-def test_a_variable_of_the_original_that_is_not_read_is_a_warning_that_names_it(
+@pytest.mark.parametrize("name", sorted(VARIABLES.keys() & OBSOLETE.keys()))
+def test_the_variable_of_an_obsolete_option_is_a_warning_that_names_it(
     sources: SettingSources, name: str
 ) -> None:
     for variable in (*VARIABLES[name], f"AUTOPUSH_{name.upper()}"):
@@ -398,13 +403,47 @@ def test_a_variable_of_the_original_that_is_not_read_is_a_warning_that_names_it(
         assert sources.load({}, {variable: "x"}, command="maintain").warnings == ()
 
 
-def test_an_option_of_the_original_that_is_missing_stops_the_start_and_is_said_to_be_missing(
-    sources: SettingSources,
+def test_every_option_of_the_original_is_an_option_or_obsolete() -> None:
+    assert VARIABLES.keys() <= {option.name for option in OPTIONS} | OBSOLETE.keys()
+
+
+@pytest.mark.parametrize("name", sorted(NEVER_OPTIONS))
+def test_a_name_of_the_documentation_that_never_was_an_option_says_what_to_write(
+    sources: SettingSources, name: str
 ) -> None:
-    for name in set(MISSING) - OBSOLETE:
-        path = sources.write("weak", f"\n{name} = x\n")
-        reason = "is an option of the original that this version does not have"
-        assert sources.refusal() == f"{path}:2: {name} {reason}"
+    path = sources.write("weak", f"\n{name} = geheim\n", IniFile.ENDPOINT)
+    assert sources.refusal() == f"{path}:2: {name} is no option: {NEVER_OPTIONS[name]}"
+
+
+@pytest.mark.parametrize(
+    ("variable", "instead"),
+    [
+        ("AUTOCONNECT__DB_DSN", "; its option here is store"),
+        ("AUTOEND__MAX_DATA_BYTES", "; its option here is max_data"),
+        ("AUTOCONNECT__ROUTER_PORT", "; its option here is router_port"),
+        ("AUTOEND__TRACKING_KEYS", ""),
+    ],
+)
+def test_a_variable_of_autopush_rs_is_a_warning_that_names_the_option(
+    sources: SettingSources, variable: str, instead: str
+) -> None:
+    warning = f"environment variable {variable} of autopush-rs is ignored{instead}"
+    assert sources.load({}, {variable: "1"}).warnings == (warning,)
+    assert sources.load({}, {variable: "1"}, command="maintain").warnings == ()
+
+
+def test_the_options_of_autopush_rs_are_matched_with_options() -> None:
+    names = {option.name for option in OPTIONS}
+    assert {name.partition(" ")[0] for name in SUCCESSOR.values()} <= names
+
+
+@pytest.mark.parametrize("command", DAEMON_FILES)
+def test_debug_is_read_by_the_daemons_of_the_original_only(
+    sources: SettingSources, command: str
+) -> None:
+    assert sources.load({}, {"DEBUG": "1"}, command=command).settings.debug
+    for other in ("serve", "maintain"):
+        assert not sources.load({}, {"DEBUG": "1"}, command=other).settings.debug
 
 
 def test_what_kubernetes_puts_into_a_port_variable_is_ignored(sources: SettingSources) -> None:

@@ -129,11 +129,17 @@ async def _inspect(settings: Settings, endpoint: Endpoint, now: float) -> UserIn
 
 
 async def _ask_node(settings: Settings, user: UserInspection) -> NodeAnswer | None:
-    """What the node on record says; waits three seconds at most."""
+    """What the node on record says; waits `request_timeout` seconds at most."""
     if user.record is None or user.record.node_id is None:
         return None
     wheel = TimerWheel(asyncio.get_running_loop())
-    nodes = Nodes("", Registry(), wheel, settings.connection_timeout)
+    nodes = Nodes(
+        "",
+        Registry(),
+        wheel,
+        connect_timeout=settings.connection_timeout,
+        request_timeout=settings.request_timeout,
+    )
     try:
         return await nodes.is_connected(user.record.node_id, user.record.uaid)
     finally:

@@ -21,7 +21,6 @@ from autopush.routing.connected import Registry
 from autopush.telemetry import logs
 from autopush.webpush.notification import Notification
 
-TOTAL_TIMEOUT: Final = 3.0
 MAX_LINKS: Final = 4096
 SLOW_LANES: Final = 8
 """Links to one node for calls that take it a while, as answers come in order."""
@@ -54,15 +53,24 @@ class NodeAnswer(Enum):
 
 
 class Nodes:
-    """All nodes of the service as seen from one of them; calls to itself need no network."""
+    """All nodes of the service as seen from one of them; calls to itself need no network.
+
+    `connect_timeout` and `request_timeout`: seconds for the connection, and for the whole call.
+    """
 
     def __init__(
-        self, own_id: str, registry: Registry, wheel: TimerWheel, connect_timeout: float
+        self,
+        own_id: str,
+        registry: Registry,
+        wheel: TimerWheel,
+        connect_timeout: float,
+        request_timeout: float = 3.0,
     ) -> None:
         self.own_id = own_id
         self._registry = registry
         self._wheel = wheel
         self._connect_timeout = connect_timeout
+        self._request_timeout = request_timeout
         self._links: dict[tuple[str, int], Link] = {}
         self._pending = PendingChecks(self._check)
 
@@ -162,7 +170,7 @@ class Nodes:
                 host,
                 port,
                 connect_timeout=self._connect_timeout,
-                timeout=TOTAL_TIMEOUT,
+                timeout=self._request_timeout,
                 wheel=self._wheel,
             )
         return link

@@ -7,6 +7,7 @@ reaches a user agent of the same worker through the registry, any other as from 
 
 import asyncio
 import socket
+from dataclasses import replace
 from functools import partial
 from typing import Final
 
@@ -78,7 +79,13 @@ class WorkerContext:
         self.clock = clock
         self.wheel = TimerWheel(asyncio.get_running_loop())
         self.registry = Registry()
-        self.nodes = Nodes(own_id, self.registry, self.wheel, settings.connection_timeout)
+        self.nodes = Nodes(
+            own_id,
+            self.registry,
+            self.wheel,
+            connect_timeout=settings.connection_timeout,
+            request_timeout=settings.request_timeout,
+        )
         self.ring = KeyRing(keys.crypto)
         self.tokens = EndpointTokens(self.ring, settings.public_endpoint_url, CACHED_TOKENS)
         self.errors = ErrorResponses(settings.errors_page)
@@ -88,7 +95,7 @@ class WorkerContext:
         """A server for one port."""
         return HttpServer(
             handler,
-            limits=limits,
+            limits=replace(limits, head_timeout=self.settings.open_handshake_timeout),
             wheel=self.wheel,
             error_response=self.errors.of_protocol,
             on_crash=_log_crash,

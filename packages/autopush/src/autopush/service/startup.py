@@ -42,6 +42,7 @@ def run(settings: Settings) -> int:
         auth_needed=settings.has_endpoint,
     )
     settings, sockets = bind(settings)
+    announce_addresses(settings)
     announce_keys(settings, keys)
     if settings.has_endpoint:
         # What is wrong with one is reported here, once.
@@ -111,6 +112,21 @@ def announce(settings: Settings) -> None:
             words = ["autopush ready: " + page, websocket, node_api, store]
     workers = "" if settings.workers == 1 else f" workers={settings.workers}"
     print(" · ".join(words) + workers, flush=True)
+
+
+def announce_addresses(settings: Settings) -> None:
+    """Log where the ports listen, and a node ID that other machines cannot use."""
+    ports = {purpose: getattr(settings, name) for purpose, name in settings.listeners.items()}
+    router = f"; port {settings.router_port} must not be public" if settings.has_sockets else ""
+    where = "every interface" if settings.on_every_interface else settings.host
+    _log.info(f"Listening on {where}{router}", host=settings.host, **ports)
+    in_cluster = settings.command == "connection" or not settings.is_embedded
+    if settings.has_sockets and in_cluster and settings.node_is_local:
+        _log.warning(
+            "Nodes on other machines cannot reach this one: give router_hostname or hostname a "
+            "name or address that they reach, and host one to listen on",
+            node_id=settings.node_url(settings.router_port),
+        )
 
 
 def announce_keys(settings: Settings, keys: ServiceKeys) -> None:

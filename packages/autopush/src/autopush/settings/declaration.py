@@ -14,6 +14,8 @@ from autopush.settings.value_types import BOOLEAN, FOLDER, TEXT, Value, ValueTyp
 T = TypeVar("T")
 
 DAEMONS: Final = ("serve", "connection", "endpoint")
+ORIGINAL_DAEMONS: Final = ("connection", "endpoint")
+"""Those that the original has too."""
 NODES: Final = ("serve", "connection")
 """Commands that accept WebSockets."""
 ENDPOINTS: Final = ("serve", "endpoint")
@@ -77,7 +79,7 @@ class Details(TypedDict, total=False):
     """The sample file that shows it; follows from `commands` when not given."""
     short: str
     daemon_env: str
-    """A variable that `serve` does not read, since other programs use it too."""
+    """A variable that only the daemons of the original read, since other programs use it too."""
     secret: bool
     """Its value is never shown."""
     bridge: str
@@ -120,7 +122,8 @@ class Option:
 
     def variables(self, command: str) -> tuple[str, ...]:
         """The environment variables that this command reads, strongest first."""
-        return (*self.env, *([self.daemon_env] if self.daemon_env and command != "serve" else ()))
+        is_read = self.daemon_env and command in ORIGINAL_DAEMONS
+        return (*self.env, *([self.daemon_env] if is_read else ()))
 
     @property
     def default_shown(self) -> str:

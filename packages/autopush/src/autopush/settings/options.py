@@ -11,10 +11,12 @@ Values that depend on other options when they are not given are computed here.
 import socket
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Final, Self
 from urllib.parse import quote
 
+from autopush.settings.addresses import ALL_INTERFACES, LOOPBACK, ipv4_address, is_loopback
 from autopush.settings.declaration import (
     ALL_COMMANDS,
     DAEMONS,
@@ -69,10 +71,8 @@ DEFAULT_UNITS: Final = 5
 NO_FOLDER: Final = Path("/nonexistent")
 """The data folder where none is given and there is no home folder."""
 
-_REACHABLE: Final = "the host, or the machine's name when it listens on every interface"
+_REACHABLE: Final = "the hostname"
 _KEPT: Final = "created at the first start and kept in the data folder"
-_ALL_INTERFACES: Final = frozenset({"0.0.0.0", "::", "0:0:0:0:0:0:0:0"})  # noqa: S104
-
 _OPTIONAL_LISTENERS: Final = {
     "proxied": "proxy_protocol_port",
     "metrics": "metrics_port",
@@ -114,7 +114,22 @@ class Settings:
     """Where each given option was given; the strongest place only, of a list the first line."""
 
     host: HostName = ADDRESSES.option(
-        "127.0.0.1", "address the ports listen on; 0.0.0.0 or :: for every interface"
+        LOOPBACK,
+        "address the ports listen on; 0.0.0.0 for every interface, :: for every interface with "
+        "IPv6 too",
+        default_text=f"{LOOPBACK}; with `autopush connection` and `autopush endpoint` every "
+        "interface, if an ini file of the original is read",
+        effective=lambda settings: settings.host,
+    )
+    hostname: HostName = ADDRESSES.option(
+        "",
+        "name of this machine in the URLs that are made from its address; the default of "
+        "endpoint_hostname and router_hostname",
+        default_text="the host, or the machine's name when it listens on every interface",
+        effective=lambda settings: settings.reachable_host,
+    )
+    resolve_hostname: bool = ADDRESSES.option(
+        False, "announce the IPv4 address of the hostname in its place"
     )
     port: Port = ADDRESSES.option(
         WEBSOCKET_PORT,
@@ -542,7 +557,9 @@ class Settings:
         "log text for people instead of JSON lines",
         default_text="on when the output is a terminal",
     )
-    debug: bool = LOGS.option(False, "log everything, unless log_level says otherwise")
+    debug: bool = LOGS.option(
+        False, "log everything, unless log_level says otherwise", daemon_env="DEBUG"
+    )
     log_queue: Annotated[int, whole_number(1, 10_000_000)] = LOGS.option(
         20_000, "log lines that may wait for a slow output before further ones are dropped"
     )
@@ -631,14 +648,29 @@ class Settings:
         return self.errors_url or f"{self.public_endpoint_url}/errors"
 
     @property
+    def on_every_interface(self) -> bool:
+        """Whether the ports listen on all addresses of this machine."""
+        return self.host in ALL_INTERFACES
+
+    @cached_property
     def reachable_host(self) -> str:
-        """The host, or the machine's name when it listens on every interface."""
-        return socket.gethostname() if self.host in _ALL_INTERFACES else self.host
+        """`hostname` with its default, as an IPv4 address with `resolve_hostname`.
+
+        Raises:
+            StartupError: it is to be resolved, and has no IPv4 address.
+        """
+        host = self.hostname or (socket.gethostname() if self.on_every_interface else self.host)
+        return ipv4_address(host) if self.resolve_hostname else host
 
     @property
     def node_host(self) -> str:
         """The host part of this node's internal URL."""
         return url_host(self.router_hostname or self.reachable_host)
+
+    @property
+    def node_is_local(self) -> bool:
+        """Whether this node's internal URL means another machine on every other machine."""
+        return is_loopback(self.router_hostname or self.reachable_host)
 
     def node_url(self, port: int) -> str:
         """The internal URL of the worker with that router port; it always names the port."""

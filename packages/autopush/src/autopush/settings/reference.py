@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable
 from itertools import groupby
 from textwrap import wrap
 
-from autopush.settings.declaration import DAEMONS, IniFile, Option
+from autopush.settings.declaration import DAEMONS, ORIGINAL_DAEMONS, IniFile, Option
 from autopush.settings.options import OPTIONS
 from autopush.settings.original import OBSOLETE
 from autopush.settings.sources import FILE_ALIASES, SEARCH_PATHS, TOML_FILE
@@ -39,7 +39,8 @@ def _row(option: Option) -> str:
     if lacking:
         about.append(f"Not with {' and '.join(lacking)}")
     if option.daemon_env:
-        about.append(f"Also `{option.daemon_env}`, but not with `autopush serve`")
+        readers = " and ".join(f"`autopush {command}`" for command in ORIGINAL_DAEMONS)
+        about.append(f"Also `{option.daemon_env}`, but only with {readers}")
     cells = (
         "<br>".join(
             [f"[**`{option.name}`**]{{#{option_anchor(option.name)}}}"]

@@ -13,7 +13,16 @@ from functools import partial
 from itertools import groupby
 from typing import Any, Final, NamedTuple, cast
 
-from autopush.settings.declaration import DAEMONS, IniFile, Option, Source, StartupError
+from autopush.settings.addresses import EVERY_INTERFACE
+from autopush.settings.combinations import check_together, store_warnings, warnings_together
+from autopush.settings.declaration import (
+    DAEMONS,
+    ORIGINAL_DAEMONS,
+    IniFile,
+    Option,
+    Source,
+    StartupError,
+)
 from autopush.settings.files import (
     NO_OPTION,
     FileEntry,
@@ -24,12 +33,11 @@ from autopush.settings.files import (
 )
 from autopush.settings.options import (
     ENDPOINT_PORT,
-    NO_FOLDER,
     OPTIONS,
     Settings,
     default_data_folder,
 )
-from autopush.settings.original import OBSOLETE, VARIABLES, reason_for_absence
+from autopush.settings.original import OBSOLETE, SUCCESSOR, VARIABLES, reason_for_absence
 from autopush.settings.value_types import Value
 
 SEARCH_PATHS: Final = ("/etc/{}", "configs/{}", "~/.{}", "./.{}")
@@ -49,6 +57,8 @@ _WITHOUT_OPTION: Final = {
     for variable in (f"AUTOPUSH_{name.upper()}", *VARIABLES[name])
 }
 """Variables of the original → the option they belong to, which is none here."""
+_SUCCESSOR: Final = re.compile(r"AUTO(CONNECT|END)__(?P<name>[A-Z0-9_]+)")
+"""Variables of autopush-rs."""
 _NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _HARMLESS: Final = re.compile(r"[a-z_][a-z0-9_]{0,31}")
 """A name that may be repeated in a message: a key that was put in its place does not match."""
@@ -90,8 +100,9 @@ def load(
     environ = os.environ if environ is None else environ
     warnings: list[str] = []
     parsed: dict[str, tuple[Value, Source]] = {}
+    original_files: list[str] = []
     for given in (
-        *_from_files(arguments, command, files, search_paths, warnings),
+        *_from_files(arguments, command, files, search_paths, original_files, warnings),
         _from_environment(environ, command, warnings),
         _from_flags(arguments, command),
     ):
@@ -102,9 +113,14 @@ def load(
     if command == "endpoint":
         values.setdefault("port", ENDPOINT_PORT)
         values.setdefault("endpoint_port", values["port"])
+    if original_files and command in ORIGINAL_DAEMONS:
+        values.setdefault("host", EVERY_INTERFACE)
     # Every value comes from the parser of its own field, which the tests hold to the field's type.
     settings = Settings(command=command, sources=sources, **cast(dict[str, Any], values))
-    _check_together(settings)
+    check_together(settings)
+    warnings += warnings_together(settings)
+    if command in ORIGINAL_DAEMONS:
+        warnings += store_warnings(settings, original_files, environ)
     return Loaded(settings, tuple(warnings))
 
 
@@ -140,9 +156,10 @@ def _from_files(
     command: str,
     files: Sequence[IniFile],
     search_paths: Sequence[str],
+    original_files: list[str],
     warnings: list[str],
 ) -> Iterator[_Given]:
-    """Each file that there is, weakest first."""
+    """Each file that there is, weakest first. `original_files` gets the paths of the ini files."""
 
     def texts(file_name: str, named: str | None) -> Iterator[tuple[str, str]]:
         for path in search_paths:
@@ -158,6 +175,7 @@ def _from_files(
                 old: new for (*of, old), new in FILE_ALIASES.items() if of == [command, file]
             }
             for path, text in texts(file.file_name, named):
+                original_files += [path] if text else []
                 yield _from_file(path, ini_entries(path, text), aliases, warnings)
         elif named:
             raise StartupError(f"--config-{file} is not a flag of `autopush {command}`")
@@ -228,7 +246,11 @@ def _from_environment(environ: Mapping[str, str], command: str, warnings: list[s
                 break
     known = {variable for option in OPTIONS for variable in option.env}
     for variable in sorted(environ.keys() - known):
-        if (name := _WITHOUT_OPTION.get(variable)) is not None:
+        if (found := _SUCCESSOR.fullmatch(variable)) is not None and command in DAEMONS:
+            same = SUCCESSOR.get(found["name"].lower())
+            instead = f"; its option here is {same}" if same else ""
+            warnings.append(f"environment variable {variable} of autopush-rs is ignored{instead}")
+        elif (name := _WITHOUT_OPTION.get(variable)) is not None:
             if environ[variable].strip() and command in DAEMONS:
                 reason = reason_for_absence(name)
                 warnings.append(f"environment variable {variable} is ignored: {name} {reason}")
@@ -302,24 +324,3 @@ def with_dashes(argv: Sequence[str], text_flags: Iterable[str] = ()) -> list[str
                 word = f"{word}={key}"
         words.append(word)
     return words
-
-
-# ── All together ──────────────────────────────────────────────────────────────────────────────────
-
-
-def _check_together(settings: Settings) -> None:
-    """What no option can be wrong about by itself.
-
-    Raises:
-        StartupError: no folder for data, two listeners on one port, or no port for endpoint URLs.
-    """
-    if settings.data is NO_FOLDER and settings.needs_data_folder:
-        raise StartupError("no home folder to keep data in; name a folder with --data")
-    ports: dict[int, str] = {}
-    for name in settings.listeners.values():
-        number = getattr(settings, name)
-        if number and number in ports:
-            raise StartupError(f"{name} and {ports[number]} are both {number}; each needs its own")
-        ports[number] = name
-    if settings.command == "connection" and not (settings.endpoint_url or settings.endpoint_port):
-        raise StartupError("endpoint_port: a connection node must know the port of the endpoints")

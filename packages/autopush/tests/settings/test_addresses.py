@@ -1,0 +1,134 @@
+"""Which addresses a machine announces, and which of them only itself can reach."""
+
+import socket
+
+import pytest
+
+from autopush.settings import Settings, StartupError
+from autopush.settings.addresses import ipv4_address, is_loopback
+from autopush.settings.declaration import IniFile
+from support.setting_sources import SettingSources
+
+KNOWN = {"box": ["192.0.2.7", "2001:db8::7"], "debian": ["127.0.1.1"], "six": ["2001:db8::6"]}
+
+
+@pytest.fixture(autouse=True)
+def name_service(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Knows the hosts of `KNOWN`; the machine's own name is `box`."""
+
+    def getaddrinfo(host: str, port: object, family: int = 0, *_: object, **__: object) -> object:
+        found = [
+            address
+            for address in KNOWN.get(host, [])
+            if family != socket.AF_INET or ":" not in address
+        ]
+        if not found:
+            raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
+        return [(family, socket.SOCK_STREAM, 6, "", (address, port)) for address in found]
+
+    monkeypatch.setattr(socket, "getaddrinfo", getaddrinfo)
+    monkeypatch.setattr(socket, "gethostname", lambda: "box")
+
+
+@pytest.mark.parametrize(
+    ("host", "only_itself"),
+    [
+        *(("127.0.0.1", True), ("127.9.9.9", True), ("::1", True), ("[::1]", True)),
+        *(("debian", True), ("box", False), ("192.0.2.7", False), ("unknown", False)),
+        *(("fe80::1%eth0", False), ("a" * 64 + ".example", False)),
+    ],
+)
+def test_a_loopback_address_or_a_name_of_one_is_recognised(host: str, only_itself: bool) -> None:
+    assert is_loopback(host) is only_itself
+
+
+def test_a_name_is_resolved_to_its_ipv4_address_and_an_address_stays() -> None:
+    assert ipv4_address("box") == "192.0.2.7"
+    assert ipv4_address("192.0.2.9") == "192.0.2.9"
+    assert ipv4_address("::1") == "::1"
+
+
+@pytest.mark.parametrize("host", ["unknown", "six"])
+def test_a_hostname_without_ipv4_address_stops_the_start(
+    sources: SettingSources, host: str
+) -> None:
+    with pytest.raises(StartupError, match=host):
+        ipv4_address(host)
+    refusal = sources.refusal({"hostname": [host], "resolve_hostname": ["true"]})
+    assert refusal.startswith(f"resolve_hostname: {host} has no IPv4 address")
+    # A tool announces nothing, so it does not ask the name server.
+    flags = {"HOSTNAME": host, "AUTOPUSH_RESOLVE_HOSTNAME": "1", "LOCAL_HOSTNAME": host}
+    assert sources.load({}, flags, command="maintain").settings.resolve_hostname
+
+
+@pytest.mark.parametrize(
+    ("settings", "host"),
+    [
+        (Settings(), "127.0.0.1"),
+        (Settings(host="0.0.0.0"), "box"),
+        (Settings(host="::"), "box"),
+        (Settings(hostname="Push.example"), "push.example"),
+        (Settings(host="0.0.0.0", hostname="other"), "other"),
+        (Settings(host="0.0.0.0", resolve_hostname=True), "192.0.2.7"),
+        (Settings(hostname="box", resolve_hostname=True), "192.0.2.7"),
+    ],
+)
+def test_the_hostname_is_in_every_url_unless_one_has_its_own(settings: Settings, host: str) -> None:
+    assert settings.public_endpoint_url == f"http://{host}:8082"
+    assert settings.public_websocket_url == f"ws://{host}:8080/"
+    assert settings.node_url(8081) == f"http://{host}:8081"
+
+
+def test_endpoint_hostname_and_router_hostname_override_the_hostname() -> None:
+    settings = Settings(hostname="box", router_hostname="node", endpoint_hostname="push")
+    assert settings.node_url(1) == "http://node:1"
+    assert settings.public_endpoint_url == "http://push:8082"
+    assert settings.public_websocket_url == "ws://box:8080/"
+
+
+@pytest.mark.parametrize(
+    ("settings", "local"),
+    [
+        (Settings(), True),
+        (Settings(hostname="debian"), True),
+        (Settings(hostname="box"), False),
+        (Settings(host="0.0.0.0"), False),
+        (Settings(hostname="box", router_hostname="localhost.example"), False),
+        (Settings(hostname="box", router_hostname="::1"), True),
+    ],
+)
+def test_a_node_is_local_when_its_url_means_another_machine_elsewhere(
+    settings: Settings, local: bool
+) -> None:
+    assert settings.node_is_local is local
+
+
+# ── Where it listens ──────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize("file", IniFile)
+@pytest.mark.parametrize("command", ["connection", "endpoint"])
+def test_with_an_ini_file_of_the_original_its_daemons_listen_on_every_interface(
+    sources: SettingSources, command: str, file: IniFile
+) -> None:
+    path = sources.write("weak", "max_data = 4096\n", file)
+    files = (IniFile.SHARED, IniFile(command))
+    expected = "0.0.0.0" if file in files else "127.0.0.1"
+    assert sources.load(command=command, files=files).settings.host == expected
+    for command_of_ours in ("serve", "maintain"):
+        assert sources.load(command=command_of_ours).settings.host == "127.0.0.1"
+    path.write_text("host = 192.0.2.7\n")
+    if file in files:
+        assert sources.load(command=command, files=files).settings.host == "192.0.2.7"
+
+
+@pytest.mark.parametrize("command", ["connection", "endpoint"])
+def test_without_one_they_listen_on_loopback_also_with_a_toml_file(
+    sources: SettingSources, command: str
+) -> None:
+    assert sources.load(command=command).settings.host == "127.0.0.1"
+    sources.write_toml("weak", "max_data = 4096\n")
+    assert sources.load(command=command).settings.host == "127.0.0.1"
+    sources.write("weak", "max_data = 4096\n")
+    sources.write_toml("weak", 'host = "::1"\n')
+    assert sources.load(command=command).settings.host == "::1"
