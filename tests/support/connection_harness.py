@@ -82,8 +82,8 @@ class FaultyEngine(MemoryEngine):
 class RecordingNodes(Nodes):
     """Records every call; the own node carries it out, others give the answers set here."""
 
-    def __init__(self, registry: Registry, wheel: TimerWheel) -> None:
-        super().__init__(NODE, registry, wheel, connect_timeout=1)
+    def __init__(self, registry: Registry, wheel: TimerWheel, metrics: Metrics) -> None:
+        super().__init__(NODE, registry, wheel, metrics, connect_timeout=1)
         self.calls: list[tuple[object, ...]] = []
         self.pushed: list[Notification] = []
         self.push_answer = NodeAnswer.ABSENT
@@ -213,14 +213,14 @@ class Harness:
     engine: FaultyEngine
     store: PushStore
     node: ConnectionNode
-    metrics: Metrics
 
     def __init__(self) -> None:
+        self.metrics = new_metrics()
         self.clock = ManualClock()
         self.loop = FakeLoop()
         self.wheel = TimerWheel(self.loop.loop)
         self.registry = Registry()
-        self.nodes = RecordingNodes(self.registry, self.wheel)
+        self.nodes = RecordingNodes(self.registry, self.wheel, self.metrics)
         self.ring = KeyRing([new_key()])
         self.ids = IdFactory(self.clock)
         self.agents: list[UserAgent] = []
@@ -243,8 +243,8 @@ class Harness:
             TablePlan(),
             key_hash="",
             clock=harness.clock,
+            metrics=harness.metrics,
         )
-        harness.metrics = new_metrics()
         harness.node = ConnectionNode(
             store=harness.store,
             metrics=harness.metrics,

@@ -12,6 +12,7 @@ from autopush.routing.user_agents import UserAgentRouter
 from autopush.web.app import CommonHeaders, EndpointApp
 from autopush.web.errors_page import ErrorsPage
 from autopush.web.push import DeleteHandler, PushHandler
+from autopush.web.push_metrics import PushMetrics
 from autopush.web.registration import RegistrationHandler
 from autopush.web.simplepush import SimplePushHandler
 from autopush.web.start_page import StartPage
@@ -73,10 +74,16 @@ class Endpoint:
         self.harness = harness
         self.tokens = EndpointTokens(harness.ring, ENDPOINT)
         headers = CommonHeaders(cors=cors, hsts_max_age=hsts_max_age)
-        bridges = Bridges(routers or {}, harness.store)
+        bridges = Bridges(routers or {}, harness.store, harness.metrics)
         router = UserAgentRouter(
-            harness.store, harness.registry, harness.nodes, bridges, store_first=store_first
+            harness.store,
+            harness.registry,
+            harness.nodes,
+            bridges,
+            harness.metrics,
+            store_first=store_first,
         )
+        metrics = PushMetrics(harness.metrics)
         self.app = EndpointApp(
             push=PushHandler(
                 tokens=self.tokens,
@@ -86,6 +93,7 @@ class Endpoint:
                 ring=harness.ring,
                 ids=harness.ids,
                 clock=harness.clock,
+                metrics=metrics,
                 max_ttl=MAX_TTL,
                 max_data=MAX_DATA,
                 block=headers.push,
@@ -94,6 +102,7 @@ class Endpoint:
                 tokens=self.tokens,
                 router=router,
                 clock=harness.clock,
+                metrics=metrics,
                 max_data=MAX_DATA,
                 block=headers.simplepush,
             ),
@@ -104,6 +113,7 @@ class Endpoint:
                 nodes=harness.nodes,
                 tokens=self.tokens,
                 secrets=RegistrationSecrets(auth_keys),
+                metrics=harness.metrics,
             ),
             dockerflow=Dockerflow(harness.store, lambda: len(harness.registry.sockets)),
             start_page=StartPage(endpoint_url=ENDPOINT, websocket_url="wss://push.example/"),

@@ -14,6 +14,7 @@ import pytest
 from autopush.connection.handlers import NodeApi
 from autopush.connection.node import ConnectionNode
 from autopush.dockerflow import Dockerflow
+from autopush.internal_pages import InternalPages
 from autopush.net.http_messages import Request
 from autopush.net.timers import TimerWheel
 from autopush.protocol.effects import Row
@@ -25,6 +26,7 @@ from autopush.routing.nodes import NodeAnswer, Nodes
 from autopush.routing.user_agents import DeliveryResult, UserAgentRouter
 from autopush.store import PushStore, TablePlan, UserRecord
 from autopush.store.tables import message_table, router_table
+from autopush.telemetry.metrics import Metrics
 from autopush.webpush.endpoint_token import EndpointTokens
 from autopush.webpush.identifiers import IdFactory, new_message_id
 from autopush.webpush.keyring import KeyRing, new_key
@@ -55,8 +57,10 @@ def at(year: int, month: int, day: int, hour: int = 0, minute: int = 0) -> float
 class LinkedNodes(Nodes):
     """Calls the other nodes of a cluster. One that has to wait for its held engine is silent."""
 
-    def __init__(self, cluster: "Cluster", own_id: str, registry: Registry) -> None:
-        super().__init__(own_id, registry, cluster.wheel, connect_timeout=1)
+    def __init__(
+        self, cluster: "Cluster", own_id: str, registry: Registry, metrics: Metrics
+    ) -> None:
+        super().__init__(own_id, registry, cluster.wheel, metrics, connect_timeout=1)
         self._cluster = cluster
 
     async def push(self, node_id: str, notification: Notification, row: Row | None) -> NodeAnswer:
@@ -87,10 +91,11 @@ class Node:
         self.gate = gate
         self.store = store
         self.registry = Registry()
-        self.nodes = LinkedNodes(cluster, name, self.registry)
+        metrics = new_metrics()
+        self.nodes = LinkedNodes(cluster, name, self.registry, metrics)
         self.node = ConnectionNode(
             store=store,
-            metrics=new_metrics(),
+            metrics=metrics,
             nodes=self.nodes,
             registry=self.registry,
             tokens=EndpointTokens(cluster.ring, ENDPOINT),
@@ -103,14 +108,13 @@ class Node:
             max_connections=0,
             uniform=lambda least, most: (least + most) / 2,
         )
-        bridges = Bridges({}, store)
+        bridges = Bridges({}, store, metrics)
         self.router = UserAgentRouter(
-            store, self.registry, self.nodes, bridges, store_first=store_first
+            store, self.registry, self.nodes, bridges, metrics, store_first=store_first
         )
-        dockerflow = Dockerflow(store, lambda: 0)
-        self.api = NodeApi(
-            self.registry, self.node.background, cluster.ring, dockerflow, ErrorResponses(ERRORS)
-        )
+        errors = ErrorResponses(ERRORS)
+        pages = InternalPages(Dockerflow(store, lambda: 0), metrics.shared, errors)
+        self.api = NodeApi(self.registry, self.node.background, cluster.ring, pages, errors)
         self.dead = False
         self.cut_off = False
         """No other node reaches it."""

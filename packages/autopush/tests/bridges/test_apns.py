@@ -772,7 +772,7 @@ async def test_each_of_many_pushes_with_injected_errors_ends_in_one_documented_w
         failure = [failures[number % 50]] if number % 50 in failures else []
         # More than once: what was sent when a connection ended is sent again.
         bridge.server.script(device, *failure, *[answers[number % len(answers)][0]] * 3)
-    bridges = Bridges({"apns": bridge.router}, bridge.harness.store)
+    bridges = Bridges({"apns": bridge.router}, bridge.harness.store, bridge.harness.metrics)
 
     async def push(device: str) -> int:
         data: dict[str, Value] = {"token": device, "rel_channel": "beta"}

@@ -573,7 +573,7 @@ async def push_to_record(
     assert user is not None
     notification = Notification(uaid=UAID, channel_id=CHANNEL, version="v")
     try:
-        bridges = Bridges({"fcm": router}, harness.store)
+        bridges = Bridges({"fcm": router}, harness.store, harness.metrics)
         await bridges.route(BridgedUser(user, router), notification)
     except PushError as error:
         return error

@@ -6,6 +6,7 @@ import pytest
 
 from autopush.connection.handlers import NodeApi
 from autopush.dockerflow import Dockerflow
+from autopush.internal_pages import InternalPages
 from autopush.net.http_messages import Request, Response
 from autopush.protocol.rules import Rules
 from autopush.responses import ErrorResponses
@@ -325,10 +326,10 @@ async def test_an_unregister_deletes_the_stored_version(harness: Harness) -> Non
 
 
 async def push(harness: Harness, message: Notification) -> Response:
+    errors = ErrorResponses(ERRORS)
     dockerflow = Dockerflow(harness.store, lambda: 0)
-    api = NodeApi(
-        harness.registry, harness.node.background, harness.ring, dockerflow, ErrorResponses(ERRORS)
-    )
+    pages = InternalPages(dockerflow, harness.metrics.shared, errors)
+    api = NodeApi(harness.registry, harness.node.background, harness.ring, pages, errors)
     path = f"/push/{message.uaid}"
     return await api(Request("PUT", path, "", {}, "127.0.0.1", body=message.to_node()))
 

@@ -28,7 +28,8 @@ class Device:
             harness.store,
             harness.registry,
             harness.nodes,
-            Bridges({}, harness.store),
+            Bridges({}, harness.store, harness.metrics),
+            harness.metrics,
             store_first=store_first,
         )
         self.agent: UserAgent | None = None

@@ -60,7 +60,7 @@ def apns() -> ScriptedRouter:
 
 @pytest.fixture
 def bridges(harness: Harness, fcm: ScriptedRouter, apns: ScriptedRouter) -> Bridges:
-    return Bridges({"fcm": fcm, "apns": apns}, harness.store)
+    return Bridges({"fcm": fcm, "apns": apns}, harness.store, harness.metrics)
 
 
 @pytest.fixture
@@ -297,7 +297,7 @@ async def test_all_bridges_together_have_a_limited_number_of_messages_under_way(
     harness: Harness, fcm: ScriptedRouter, user: UserRecord
 ) -> None:
     other = ScriptedRouter()
-    few = Bridges({"fcm": fcm, "apns": other}, harness.store, max_under_way=3)
+    few = Bridges({"fcm": fcm, "apns": other}, harness.store, harness.metrics, max_under_way=3)
     fcm.outcome = None
     waiting = under_way(few, harness, user, 3)
     await turns()

@@ -31,7 +31,14 @@ def request_timeout() -> float:
 @pytest.fixture
 async def nodes(harness: Harness, request_timeout: float) -> AsyncIterator[Nodes]:
     wheel = TimerWheel(asyncio.get_running_loop(), 0.01)
-    opened = Nodes(OWN, harness.registry, wheel, 5, request_timeout)
+    opened = Nodes(
+        OWN,
+        harness.registry,
+        wheel,
+        harness.metrics,
+        connect_timeout=5,
+        request_timeout=request_timeout,
+    )
     yield opened
     opened.close()
     wheel.close()
@@ -191,7 +198,7 @@ async def test_a_node_that_cannot_be_connected_to_in_time_is_silent(
 ) -> None:
     """Its user agents may still be connected to it."""
     wheel = TimerWheel(asyncio.get_running_loop(), 0.01)
-    nodes = Nodes(OWN, harness.registry, wheel, connect_timeout=0.02)
+    nodes = Nodes(OWN, harness.registry, wheel, harness.metrics, connect_timeout=0.02)
     with full_port() as port:
         assert await call(nodes, at(port)) is NodeAnswer.UNRESPONSIVE
     nodes.close()

@@ -239,7 +239,7 @@ async def test_a_router_that_does_not_close_does_not_keep_the_others_from_it(
     logs.configure(output=str(tmp_path / "log"))
     last = ScriptedRouter(never)
     routers = {"failing": FailingRouter(never), "hanging": HangingRouter(never), "last": last}
-    await Bridges(routers, harness.store).close()
+    await Bridges(routers, harness.store, harness.metrics).close()
     assert last.closed
     logs.shutdown()
     logged = [json.loads(line)["Fields"] for line in (tmp_path / "log").read_text().splitlines()]

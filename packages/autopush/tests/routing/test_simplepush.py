@@ -33,7 +33,8 @@ class Endpoint:
             harness.store,
             harness.registry,
             harness.nodes,
-            Bridges({}, harness.store),
+            Bridges({}, harness.store, harness.metrics),
+            harness.metrics,
             store_first=store_first,
             wake=self.woken.append,
         )

@@ -18,9 +18,13 @@ BOTH = pytest.mark.parametrize("store_first", [True, False], ids=["store-first",
 
 
 def router(harness: Harness, *, store_first: bool = True) -> UserAgentRouter:
-    bridges = Bridges({}, harness.store)
     return UserAgentRouter(
-        harness.store, harness.registry, harness.nodes, bridges, store_first=store_first
+        harness.store,
+        harness.registry,
+        harness.nodes,
+        Bridges({}, harness.store, harness.metrics),
+        harness.metrics,
+        store_first=store_first,
     )
 
 

@@ -32,6 +32,8 @@ from autopush.routing.nodes import NodeAnswer, Nodes
 from autopush.service.storage import table_plan
 from autopush.settings import Settings, StartupError
 from autopush.store.inspection import UserInspection, UserTable, inspect_user
+from autopush.telemetry.metric_table import METRICS
+from autopush.telemetry.metrics import unshared_metrics
 from autopush.webpush.endpoint_token import Endpoint, EndpointTokens
 from autopush.webpush.errors import PushError
 from autopush.webpush.identifiers import undashed
@@ -137,6 +139,7 @@ async def _ask_node(settings: Settings, user: UserInspection) -> NodeAnswer | No
         "",
         Registry(),
         wheel,
+        unshared_metrics(METRICS),
         connect_timeout=settings.connection_timeout,
         request_timeout=settings.request_timeout,
     )

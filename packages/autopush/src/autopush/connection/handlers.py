@@ -12,6 +12,7 @@ from autopush.connection.background import BackgroundWrites
 from autopush.connection.node import ConnectionNode
 from autopush.connection.user_agent import UserAgentConnection
 from autopush.dockerflow import Dockerflow
+from autopush.internal_pages import InternalPages
 from autopush.net.handshake import HandshakeRefused, accept
 from autopush.net.http_messages import Answer, Request, Response, Upgrade
 from autopush.protocol.rules import NORMAL_CLOSURE
@@ -90,13 +91,13 @@ class NodeApi:
         registry: Registry,
         background: BackgroundWrites,
         ring: KeyRing,
-        dockerflow: Dockerflow,
+        pages: InternalPages,
         errors: ErrorResponses,
     ) -> None:
         self._registry = registry
         self._background = background
         self._ring = ring
-        self._dockerflow = dockerflow
+        self._pages = pages
         self._errors = errors
 
     async def __call__(self, request: Request) -> Response:
@@ -113,7 +114,7 @@ class NodeApi:
                 )
             case "DELETE", "notif", uaid, connected_at:
                 return await self._end_duplicate(canonical_uaid(uaid), connected_at)
-        page = await self._dockerflow.respond(request)
+        page = await self._pages.respond(request)
         return page or self._errors.of(responses.not_found())
 
     async def _push(self, uaid: str | None, body: bytes) -> Response:

@@ -17,9 +17,11 @@ from typing import Final
 
 from msgspec import Struct
 
+from autopush.routing.metrics import BridgeMetrics
 from autopush.routing.router import Router, RouterData, RouterError, RouterResponse
 from autopush.store import PushStore, UserRecord
 from autopush.telemetry import logs
+from autopush.telemetry.metrics import Metrics
 from autopush.webpush.errors import ERRORS, Errno, PushError
 from autopush.webpush.notification import Notification
 from keytables import KeytablesError
@@ -56,11 +58,13 @@ class Bridges:
         self,
         routers: Mapping[str, Router],
         store: PushStore,
+        metrics: Metrics,
         *,
         max_under_way: int = MAX_UNDER_WAY,
     ) -> None:
         self.routers = routers
         self._store = store
+        self._metrics = BridgeMetrics(metrics)
         self._max_under_way = max_under_way
         self._under_way = 0
         self._circuits: dict[CircuitKey, Circuit] = {}
@@ -84,6 +88,15 @@ class Bridges:
 
         :raises PushError: it was not delivered
         """
+        try:
+            response = await self._route(user, notification)
+        except PushError as refusal:
+            self._metrics.refused(user.record.router_type, refusal)
+            raise
+        self._metrics.sent(user.record.router_type)
+        return response
+
+    async def _route(self, user: BridgedUser, notification: Notification) -> RouterResponse:
         record, router = user.record, user.router
         with report_defects(router):
             key = record.router_type, router.application(record.router_data or {})
@@ -130,18 +143,19 @@ class Bridges:
     ) -> None:
         if router_data:
             await self._change(key, self._store.users.set_router_data(record, router_data))
-        elif router_data is not None:
-            await self._change(key, self._store.drop_user(record))
+        elif router_data is not None and await self._change(key, self._store.drop_user(record)):
+            self._metrics.dropped.add()
 
-    async def _change(self, key: CircuitKey, write: Awaitable[bool]) -> None:
+    async def _change(self, key: CircuitKey, write: Awaitable[bool]) -> bool:
         """Change a record. What became of the message is known by then: a failure does not change
         what its sender is answered, and the bridge says the same of the next message.
         """
         try:
-            await write
+            return await write
         except KeytablesError as error:
             kind = type(error).__name__
             _log.warning("Bridge user not changed", bridge=key[0], application=key[1], error=kind)
+            return False
 
 
 class Circuit:

@@ -18,7 +18,9 @@ from autopush.net.link import Link, LinkError, LinkRefused
 from autopush.net.timers import TimerWheel
 from autopush.protocol.effects import Row
 from autopush.routing.connected import Registry
+from autopush.routing.metrics import NodeMetrics
 from autopush.telemetry import logs
+from autopush.telemetry.metrics import Metrics
 from autopush.webpush.notification import Notification
 
 MAX_LINKS: Final = 4096
@@ -51,6 +53,11 @@ class NodeAnswer(Enum):
         """Whether the router record may stop naming this node."""
         return self in (NodeAnswer.ABSENT, NodeAnswer.UNREACHABLE)
 
+    @property
+    def is_failure(self) -> bool:
+        """Whether the node did not take part: it is gone, or nobody knows."""
+        return self in (NodeAnswer.UNREACHABLE, NodeAnswer.UNRESPONSIVE)
+
 
 class Nodes:
     """All nodes of the service as seen from one of them; calls to itself need no network.
@@ -63,12 +70,15 @@ class Nodes:
         own_id: str,
         registry: Registry,
         wheel: TimerWheel,
+        metrics: Metrics,
+        *,
         connect_timeout: float,
         request_timeout: float = 3.0,
     ) -> None:
         self.own_id = own_id
         self._registry = registry
         self._wheel = wheel
+        self._metrics = NodeMetrics(metrics)
         self._connect_timeout = connect_timeout
         self._request_timeout = request_timeout
         self._links: dict[tuple[str, int], Link] = {}
@@ -140,12 +150,15 @@ class Nodes:
     ) -> NodeAnswer:
         link = self._link(node_id, lane)
         if link is None:
+            self._metrics.unreachable.add()
             return NodeAnswer.UNREACHABLE
         try:
             response = await link.request(method, path, body)
         except (LinkRefused, ValueError):  # ValueError: no host can have that name
+            self._metrics.unreachable.add()
             return NodeAnswer.UNREACHABLE
         except LinkError:
+            self._metrics.unanswered.add()
             return NodeAnswer.UNRESPONSIVE
         if response.status in (200, 202):
             return NodeAnswer.DONE

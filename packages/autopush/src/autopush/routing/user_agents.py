@@ -20,18 +20,21 @@ Rule: no push drops a user because it is of another router type: a hello of its 
 import asyncio
 from collections.abc import Callable
 from enum import Enum
+from time import perf_counter
 
 from msgspec import Struct
 
 from autopush.protocol.rules import NORMAL_CLOSURE
 from autopush.routing.bridged import BridgedUser, Bridges
 from autopush.routing.connected import ConnectedUser, Registry
+from autopush.routing.metrics import RouteMetrics
 from autopush.routing.nodes import NodeAnswer, Nodes
 from autopush.store import PushStore, UserRecord
 from autopush.store.messages import UserMessages, row_of
 from autopush.store.rotation import follow
 from autopush.store.users import CONNECTING, SIMPLEPUSH, WEBPUSH
 from autopush.telemetry import logs
+from autopush.telemetry.metrics import Metrics
 from autopush.webpush.errors import Errno, PushError
 from autopush.webpush.notification import Notification
 from keytables import KeytablesError, TableNotFound, Unavailable
@@ -73,6 +76,7 @@ class UserAgentRouter:
         registry: Registry,
         nodes: Nodes,
         bridges: Bridges,
+        metrics: Metrics,
         *,
         store_first: bool,
         wake: Wake | None = None,
@@ -81,6 +85,7 @@ class UserAgentRouter:
         self._registry = registry
         self._nodes = nodes
         self._bridges = bridges
+        self._metrics = RouteMetrics(metrics)
         self._store_first = store_first
         self._wake = wake
 
@@ -163,11 +168,13 @@ class UserAgentRouter:
         if not self._store_first and user.deliver(notification, None):
             return DeliveryResult.DELIVERED
         # Submitted first and delivered at once: the ack's delete is queued behind this write.
+        began = perf_counter()
         committed = asyncio.ensure_future(messages.store(notification))
         if committed.done():  # refused at once: the store is too busy
             await committed
         delivered = self._store_first and user.deliver(notification, row_of(notification))
         await committed
+        self._metrics.save_time.observe(perf_counter() - began)
         if delivered and user.is_connected:
             return DeliveryResult.DELIVERED
         return await self._notify_node(notification, messages)
@@ -178,19 +185,18 @@ class UserAgentRouter:
         record, messages = user.record, user.messages
         row = None
         if self._store_first and notification.ttl:
-            await messages.store(notification)
+            await self._store_message(messages, notification)
             notification.stored = messages.name
             row = row_of(notification)
         if record.node_id is not None:
             answer = await self._nodes.push(record.node_id, notification, row)
             if answer is NodeAnswer.DONE:
                 return DeliveryResult.DELIVERED
-            if answer.means_gone:
-                await self._clear_node(record)
+            await self._note_failure(answer, record)
         if not notification.ttl:
             return DeliveryResult.DISCARDED
         if row is None:
-            await messages.store(notification)
+            await self._store_message(messages, notification)
         return await self._notify_node(notification, messages)
 
     async def _notify_node(
@@ -207,6 +213,7 @@ class UserAgentRouter:
                 raise
             return DeliveryResult.STORED
         if record is None:
+            self._metrics.deleted.add()
             if messages.router_type == SIMPLEPUSH:  # what is stored now would stay forever
                 await messages.delete(notification.uaid, row_of(notification))
             raise PushError(Errno.ENDPOINT_UNAVAILABLE, "Invalid UAID")
@@ -215,13 +222,22 @@ class UserAgentRouter:
             answer = await self._nodes.check(record.node_id, notification.uaid)
             if answer is NodeAnswer.DONE:
                 return DeliveryResult.DELIVERED
-            if answer.means_gone:
-                await self._clear_node(record)
+            await self._note_failure(answer, record)
         if record.wake_data is not None and self._wake is not None:
             self._wake(record)
         return DeliveryResult.STORED
 
-    async def _clear_node(self, record: UserRecord) -> None:
+    async def _store_message(self, messages: UserMessages, notification: Notification) -> None:
+        began = perf_counter()
+        await messages.store(notification)
+        self._metrics.save_time.observe(perf_counter() - began)
+
+    async def _note_failure(self, answer: NodeAnswer, record: UserRecord) -> None:
+        """The node on record did not take a message: if it is gone, the record forgets it."""
+        if answer.is_failure:
+            self._metrics.host_gone.add()
+        if not answer.means_gone:
+            return
         try:
             await self._store.users.clear_node(record)
         except KeytablesError as error:
@@ -233,6 +249,8 @@ class UserAgentRouter:
         sender is answered.
         """
         if await self._store.drop_user(record):
+            known = record.current_month is not None
+            (self._metrics.table_gone if known else self._metrics.without_table).add()
             return PushError(Errno.INVALID_SUBSCRIPTION, "No such subscription")
         return Unavailable("the user has connected or changed tables meanwhile")
 

@@ -17,6 +17,7 @@ from autopush.connection.handlers import NodeApi, UpgradeHandler
 from autopush.connection.node import ConnectionNode
 from autopush.connection.outage import OutageRecovery
 from autopush.dockerflow import Dockerflow
+from autopush.internal_pages import InternalPages
 from autopush.keys import ServiceKeys
 from autopush.net.http_messages import Handler, Limits, Request
 from autopush.net.http_server import HttpServer
@@ -37,6 +38,7 @@ from autopush.telemetry.metrics import Metrics
 from autopush.web.app import CommonHeaders, EndpointApp
 from autopush.web.errors_page import ErrorsPage
 from autopush.web.push import DeleteHandler, PushHandler
+from autopush.web.push_metrics import PushMetrics
 from autopush.web.registration import RegistrationHandler
 from autopush.web.simplepush import SimplePushHandler
 from autopush.web.start_page import StartPage
@@ -83,6 +85,7 @@ class WorkerContext:
             own_id,
             self.registry,
             self.wheel,
+            metrics,
             connect_timeout=settings.connection_timeout,
             request_timeout=settings.request_timeout,
         )
@@ -90,6 +93,7 @@ class WorkerContext:
         self.tokens = EndpointTokens(self.ring, settings.public_endpoint_url, CACHED_TOKENS)
         self.errors = ErrorResponses(settings.errors_page)
         self.dockerflow = Dockerflow(store, lambda: len(self.registry.sockets))
+        self.internal_pages = InternalPages(self.dockerflow, metrics.shared, self.errors)
 
     def http(self, handler: Handler, limits: Limits) -> HttpServer:
         """A server for one port."""
@@ -147,7 +151,7 @@ class ConnectionService:
                 shared.registry,
                 self._connections.background,
                 shared.ring,
-                shared.dockerflow,
+                shared.internal_pages,
                 shared.errors,
             ),
             Limits(max_body=MAX_NODE_BODY, idle_timeout=3600),
@@ -182,6 +186,7 @@ class EndpointService:
         self._bridges = Bridges(
             load_routers(settings, shared.clock),
             shared.store,
+            shared.metrics,
             max_under_way=max(1, settings.max_requests // 2),
         )
         self._waker = load_waker(settings)
@@ -190,9 +195,11 @@ class EndpointService:
             shared.registry,
             shared.nodes,
             self._bridges,
+            shared.metrics,
             store_first=settings.store_first,
             wake=self._waker.wake if self._waker is not None else None,
         )
+        push_metrics = PushMetrics(shared.metrics)
         push = PushHandler(
             tokens=shared.tokens,
             verifier=Verifier(settings.public_endpoint_url),
@@ -201,6 +208,7 @@ class EndpointService:
             ring=shared.ring,
             ids=IdFactory(shared.clock),
             clock=shared.clock,
+            metrics=push_metrics,
             max_ttl=settings.max_notification_ttl,
             max_data=settings.max_data,
             block=headers.push,
@@ -209,10 +217,11 @@ class EndpointService:
             tokens=shared.tokens,
             router=router,
             clock=shared.clock,
+            metrics=push_metrics,
             max_data=settings.max_data,
             block=headers.simplepush,
         )
-        app = EndpointApp(
+        self.app = EndpointApp(
             push=push,
             simplepush=simplepush,
             delete=DeleteHandler(shared.store, shared.ring, headers.delete),
@@ -222,6 +231,7 @@ class EndpointService:
                 nodes=shared.nodes,
                 tokens=shared.tokens,
                 secrets=RegistrationSecrets(shared.keys.auth),
+                metrics=shared.metrics,
             ),
             dockerflow=shared.dockerflow,
             start_page=StartPage(
@@ -233,7 +243,7 @@ class EndpointService:
             headers=headers,
             max_requests=settings.max_requests,
         )
-        self._http = shared.http(app, Limits(max_body=max(65_536, 2 * settings.max_data)))
+        self._http = shared.http(self.app, Limits(max_body=max(65_536, 2 * settings.max_data)))
         self._socket = sockets["endpoint"]
 
     @property
@@ -247,6 +257,23 @@ class EndpointService:
         await self._bridges.close()
         if self._waker is not None:
             await self._waker.close()
+
+
+class MetricsService:
+    """The port for metrics; no user agent, application server or other node uses it."""
+
+    def __init__(self, shared: WorkerContext, sockets: Sockets) -> None:
+        self._http = shared.http(shared.internal_pages, Limits(max_body=4096))
+        self._socket = sockets["metrics"]
+
+    @property
+    def servers(self) -> list[tuple[HttpServer, socket.socket]]:
+        """What is served on which listening socket."""
+        return [(self._http, self._socket)]
+
+    async def shutdown(self) -> None:
+        """Answer the requests in progress."""
+        await self._http.shutdown(REQUESTS_TIMEOUT)
 
 
 def _log_crash(error: Exception, request: Request) -> None:

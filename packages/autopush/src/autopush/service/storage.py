@@ -12,6 +12,7 @@ from autopush.settings import Settings, StartupError
 from autopush.store import PushStore, TablePlan
 from autopush.store.preflight import PreflightFailed, preflight
 from autopush.telemetry import logs
+from autopush.telemetry.metrics import Metrics
 from keytables import Capacity, Engine, KeytablesError
 from keytables.stores import open_engine
 
@@ -47,14 +48,14 @@ async def open_tables(settings: Settings, clock: Clock) -> Engine:
         raise _startup_error(settings, error) from error
 
 
-async def open_store(settings: Settings, clock: Clock) -> PushStore:
-    """Open the store, and make the tables that are missing.
+async def open_store(settings: Settings, clock: Clock, metrics: Metrics | None = None) -> PushStore:
+    """Open the store, and make the tables that are missing. `metrics`: those of a worker.
 
     :raises StartupError: it cannot be opened
     """
     engine = await open_tables(settings, clock)
     try:
-        return await _open_push_store(engine, settings, clock)
+        return await _open_push_store(engine, settings, clock, metrics)
     except BaseException:
         await engine.close()
         raise
@@ -98,10 +99,16 @@ async def rotate_monthly(
             _log.exception("Unexpected error", error=error, where="rotate_monthly")
 
 
-async def _open_push_store(engine: Engine, settings: Settings, clock: Clock) -> PushStore:
+async def _open_push_store(
+    engine: Engine, settings: Settings, clock: Clock, metrics: Metrics | None = None
+) -> PushStore:
     try:
         return await PushStore.open(
-            engine, table_plan(settings), key_hash=settings.key_hash, clock=clock
+            engine,
+            table_plan(settings),
+            key_hash=settings.key_hash,
+            clock=clock,
+            metrics=metrics,
         )
     except KeytablesError as error:
         raise _startup_error(settings, error) from error

@@ -13,13 +13,19 @@ import uvloop
 from autopush.clock import Clock
 from autopush.keys import ServiceKeys
 from autopush.service.listeners import BACKLOG, Sockets
-from autopush.service.nodes import ConnectionService, EndpointService, WorkerContext
+from autopush.service.nodes import (
+    ConnectionService,
+    EndpointService,
+    MetricsService,
+    WorkerContext,
+)
 from autopush.service.storage import open_store, rotate_monthly
 from autopush.settings import Settings
 from autopush.store import PushStore
 from autopush.telemetry import logs
-from autopush.telemetry.metric_table import WORKER_READY
-from autopush.telemetry.metrics import Metrics
+from autopush.telemetry.metric_table import REQUESTS_IN_FLIGHT, WORKER_READY
+from autopush.telemetry.metrics import Metric, Metrics
+from autopush.telemetry.process import ProcessMetrics
 
 CHECKS_TIMEOUT: Final = 5.0
 """Seconds in which a shutdown repeats pending checks of unresponsive nodes."""
@@ -58,7 +64,7 @@ async def _serve(
     if parent_pipe is not None:
         loop.add_reader(parent_pipe, stop.set)
     clock = time.time
-    store = await open_store(settings, clock)
+    store = await open_store(settings, clock, metrics)
     worker = Worker(settings, keys, sockets, store, metrics, clock=clock)
     await worker.start()
     # What exists now lives until the end: the garbage collector need not scan it again.
@@ -93,17 +99,24 @@ class Worker:
             own_id = settings.node_url(sockets["router"].getsockname()[1])
         self._shared = WorkerContext(settings, keys, store, metrics, clock, own_id)
         # In the order of shutdown: what the endpoint still delivers, the connection node saves.
-        self._services: list[EndpointService | ConnectionService] = []
+        self._services: list[EndpointService | ConnectionService | MetricsService] = []
+        sampled: list[tuple[Metric, Callable[[], float]]] = []
         if settings.has_endpoint:
-            self._services.append(EndpointService(self._shared, sockets))
+            endpoint = EndpointService(self._shared, sockets)
+            self._services.append(endpoint)
+            sampled.append((REQUESTS_IN_FLIGHT, lambda: endpoint.app.in_progress))
         if settings.has_sockets:
             self._services.append(ConnectionService(self._shared, sockets))
+        if "metrics" in sockets:
+            self._services.append(MetricsService(self._shared, sockets))
+        self._process = ProcessMetrics(metrics, asyncio.get_running_loop(), sampled)
         self._servers: list[asyncio.Server] = []
         self._rotation: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
         """Accept connections on all ports."""
         loop = asyncio.get_running_loop()
+        self._process.start()
         self._rotation = loop.create_task(rotate_monthly(self._shared.store.rotate))
         for service in self._services:
             for http, sock in service.servers:
@@ -114,6 +127,7 @@ class Worker:
         """Stop accepting, answer what is in progress, close the sockets, save what is unacked."""
         for server in self._servers:
             server.close()
+        self._process.close()
         if self._rotation is not None:
             self._rotation.cancel()
         for service in self._services:

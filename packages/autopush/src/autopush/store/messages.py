@@ -23,6 +23,13 @@ from autopush.store.tables import (
     Month,
 )
 from autopush.store.users import WEBPUSH
+from autopush.telemetry.metric_table import (
+    MESSAGE_DELETED,
+    MESSAGE_RETRIEVED,
+    MESSAGE_STORED,
+    METRICS,
+)
+from autopush.telemetry.metrics import Metrics, unshared_metrics
 from autopush.webpush.identifiers import CHANNELS_ROW, parse_sort_key
 from autopush.webpush.notification import Notification
 from keytables import ConditionFailed, Item, Range, Returning, TableHandle
@@ -85,19 +92,40 @@ class UserMessages(Protocol):
         """The next page behind the sort key `after`, None for the first one."""
 
 
+class MessageMetrics:
+    """What message tables record. Topics are counted apart."""
+
+    __slots__ = ("deleted", "retrieved", "retrieved_topics", "stored", "stored_topics")
+
+    def __init__(self, metrics: Metrics) -> None:
+        self.stored = metrics.counter(MESSAGE_STORED, topic="false")
+        self.stored_topics = metrics.counter(MESSAGE_STORED, topic="true")
+        self.retrieved = metrics.counter(MESSAGE_RETRIEVED, topic="false")
+        self.retrieved_topics = metrics.counter(MESSAGE_RETRIEVED, topic="true")
+        self.deleted = metrics.counter(MESSAGE_DELETED)
+
+
 class Messages:
     """One message table. `name` is what a router record's `current_month` says.
 
-    `month`: that of the table; `NO_MONTH` where tables do not rotate.
+    `month`: that of the table; `NO_MONTH` where tables do not rotate. `metrics`: None for commands,
+    whose reads and writes nobody counts.
     """
 
     router_type: Final = WEBPUSH
 
-    def __init__(self, table: TableHandle, hasher: Hasher, month: Month = NO_MONTH) -> None:
+    def __init__(
+        self,
+        table: TableHandle,
+        hasher: Hasher,
+        month: Month = NO_MONTH,
+        metrics: Metrics | None = None,
+    ) -> None:
         self._table = table
         self._hash = hasher
         self.name = table.table.name
         self.month = month
+        self._metrics = MessageMetrics(metrics or unshared_metrics(METRICS))
 
     # ── channels ─────────────────────────────────────────────────────────────────────────────────
 
@@ -153,6 +181,8 @@ class Messages:
 
     def store(self, notification: Notification) -> Awaitable[None]:
         """Write a message. One of the same topic is replaced."""
+        metrics = self._metrics
+        (metrics.stored if notification.topic is None else metrics.stored_topics).add()
         item = _item(self._hash(notification.uaid), notification)
         return self._table.put(item)
 
@@ -168,6 +198,7 @@ class Messages:
             )
         except ConditionFailed:
             return
+        self._metrics.stored_topics.add()
 
     async def find(self, uaid: str, row: Row) -> Notification | None:
         """That message, None when it is not stored or was replaced by another one."""
@@ -179,7 +210,10 @@ class Messages:
 
     async def delete(self, uaid: str, row: Row) -> bool:
         """Delete one message. False when another version of it is stored by now."""
-        return await condition_held(self._delete(self._hash(uaid), row))
+        is_deleted = await condition_held(self._delete(self._hash(uaid), row))
+        if is_deleted:
+            self._metrics.deleted.add()
+        return is_deleted
 
     def _delete(self, user: str, row: Row) -> Awaitable[object]:
         key = (user, row.sort_key)
@@ -190,6 +224,7 @@ class Messages:
 
     def delete_all(self, uaid: str, acked: Sequence[Row]) -> Awaitable[object]:
         """Delete these messages of one user; submitted at once, done when the future is."""
+        self._metrics.deleted.add(len(acked))
         user = self._hash(uaid)
         plain = [(user, row.sort_key) for row in acked if row.update_id is None]
         if len(plain) == len(acked) == 1:
@@ -222,6 +257,9 @@ class Messages:
                 pointer = head.get("current_timestamp")
                 read_to = pointer if isinstance(pointer, int) else 0
         messages = [m for item in items if (m := _message(uaid, item)) is not None]
+        topics = sum(message.notification.topic is not None for message in messages)
+        self._metrics.retrieved_topics.add(topics)
+        self._metrics.retrieved.add(len(messages) - topics)
         last = str(page.items[-1]["chidmessageid"]) if page.cursor is not None else None
         return StoredPage(messages, last, channels, read_to)
 

@@ -26,6 +26,7 @@ from autopush.store.tables import (
 )
 from autopush.store.users import SIMPLEPUSH, UserRecord, Users
 from autopush.store.versions import Versions
+from autopush.telemetry.metrics import Metrics
 from autopush.webpush.identifiers import CHANNELS_ROW
 from keytables import Engine, KeytablesError, TableNotFound
 
@@ -49,9 +50,16 @@ class PushStore:
     """What waits for users of SimplePush."""
 
     def __init__(
-        self, engine: Engine, plan: TablePlan, users: Users, hash_uaid: Hasher, clock: Clock
+        self,
+        engine: Engine,
+        plan: TablePlan,
+        users: Users,
+        hash_uaid: Hasher,
+        clock: Clock,
+        metrics: Metrics | None,
     ) -> None:
         self._engine = engine
+        self._metrics = metrics
         self._hash = hash_uaid
         self._clock = clock
         self._tables: dict[str, Messages] = {}
@@ -63,11 +71,19 @@ class PushStore:
         self.users = users
 
     @classmethod
-    async def open(cls, engine: Engine, plan: TablePlan, *, key_hash: str, clock: Clock) -> Self:
-        """Create the tables that are missing and open the rest."""
+    async def open(
+        cls,
+        engine: Engine,
+        plan: TablePlan,
+        *,
+        key_hash: str,
+        clock: Clock,
+        metrics: Metrics | None = None,
+    ) -> Self:
+        """Create the tables that are missing and open the rest. `metrics`: those of a worker."""
         hash_uaid = uaid_hasher(key_hash)
         router = await engine.ensure_table(router_table(plan.router), capacity=plan.router_capacity)
-        store = cls(engine, plan, Users(router, hash_uaid, clock), hash_uaid, clock)
+        store = cls(engine, plan, Users(router, hash_uaid, clock), hash_uaid, clock, metrics)
         await store._open_versions()
         if plan.rotating:
             await store._ensure(Month.at(clock()).previous.table(plan.message))
@@ -206,7 +222,8 @@ class PushStore:
             capacity = self.plan.message_capacity
             table = await self._engine.ensure_table(message_table(name), capacity=capacity)
             month = Month.parse(self.plan.message, name) or NO_MONTH
-            messages = self._tables.setdefault(name, Messages(table, self._hash, month))
+            opened = Messages(table, self._hash, month, self._metrics)
+            messages = self._tables.setdefault(name, opened)
         return messages
 
     # ── users ────────────────────────────────────────────────────────────────────────────────────

@@ -6,7 +6,35 @@ that nothing records, or that the documentation does not have, fails the tests.
 
 from typing import Final
 
-from .metrics import Kind, Metric
+from .metrics import OTHER, Kind, Metric
+
+BRIDGES: Final = ("adm", "apns", "fcm", "gcm", "stub", OTHER)
+"""The router types of users behind a bridge; those of other distributions are `OTHER`."""
+PLATFORMS: Final = ("webpush", "simplepush", *BRIDGES)
+"""All router types."""
+NO_ROUTER: Final = "none"
+"""The router of a push that was refused before it was known whose it is."""
+VAPID: Final = ("True", "False")
+"""Whether the sender was identified, in the words of the original."""
+REFUSED_CODES: Final = ("400", "401", "404", "410", "413", "500", "502", "503", OTHER)
+"""HTTP statuses of refused pushes."""
+BRIDGE_REASONS: Final = (
+    "busy",
+    "credentials",
+    "critical",
+    "failed",
+    "misconfigured",
+    "timeout",
+    "too_large",
+    "unreachable",
+    "unregistered",
+    OTHER,
+)
+"""Why a bridge did not take a message; `routing/metrics.py` says which errors have which."""
+DROP_CODES: Final = ("100", "101", "102", "103")
+"""The original's numbers of the reasons why a user is dropped."""
+LATENCIES: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
+"""Upper bounds of buckets, in seconds."""
 
 METRICS: Final[list[Metric]] = []
 """All of them, in the order of the documentation."""
@@ -18,6 +46,10 @@ def _counter(name: str, about: str, unit: str = "", **labels: tuple[str, ...]) -
 
 def _gauge(name: str, about: str, unit: str = "", **labels: tuple[str, ...]) -> Metric:
     return _add(Metric(name, Kind.GAUGE, about, labels, unit=unit))
+
+
+def _of_process(name: str, kind: Kind, about: str, unit: str = "") -> Metric:
+    return _add(Metric(name, kind, about, unit=unit, per_worker=True))
 
 
 def _histogram(
@@ -34,6 +66,22 @@ def _add(metric: Metric) -> Metric:
 # ── The service ───────────────────────────────────────────────────────────────────────────────────
 
 WORKER_READY: Final = _gauge("worker.ready", "workers that serve")
+LOOP_LAG: Final = _of_process(
+    "event_loop.lag",
+    Kind.GAUGE,
+    "how late the event loop was, at most, within the last five seconds",
+    "seconds",
+)
+PROCESS_CPU: Final = _of_process("process.cpu", Kind.COUNTER, "CPU time used", "seconds")
+PROCESS_MEMORY: Final = _of_process(
+    "process.resident_memory", Kind.GAUGE, "memory in RAM, shared pages included", "bytes"
+)
+PROCESS_OPEN_FILES: Final = _of_process(
+    "process.open_fds", Kind.GAUGE, "open file descriptors, sockets included"
+)
+PROCESS_MAX_FILES: Final = _of_process(
+    "process.max_fds", Kind.GAUGE, "the limit on open file descriptors"
+)
 
 # ── User agents: recorded by the connection node ──────────────────────────────────────────────────
 
@@ -41,6 +89,106 @@ CONNECTIONS: Final = _gauge("ua.connections", "WebSockets that are open, identif
 
 # ── Application servers: recorded by the endpoint ─────────────────────────────────────────────────
 
+REQUESTS_IN_FLIGHT: Final = _gauge(
+    "request.in_flight", "requests to the endpoint in progress, looked at every five seconds"
+)
+NOTIFICATION_RECEIVED: Final = _counter(
+    "notification.received", "pushes that application servers sent, accepted or not"
+)
+NOTIFICATION_SUCCESS: Final = _counter(
+    "notification.message.success",
+    "pushes that were accepted: delivered, stored, or discarded, as the TTL was 0 and the user "
+    "agent not connected",
+    destination=("Direct", "Stored", "Discarded"),
+    router=PLATFORMS,
+    vapid=VAPID,
+)
+NOTIFICATION_ERROR: Final = _counter(
+    "notification.message.error",
+    "pushes that were refused, by HTTP status; the router is `none` when it was not known yet",
+    code=REFUSED_CODES,
+    router=(NO_ROUTER, *PLATFORMS),
+    vapid=VAPID,
+)
+NOTIFICATION_DATA: Final = _counter(
+    "notification.message_data",
+    "bytes of body in pushes that were delivered or stored",
+    "bytes",
+    destination=("Direct", "Stored"),
+    platform=PLATFORMS,
+)
+NOTIFICATION_TIME: Final = _histogram(
+    "notification.request_time",
+    "time from a push to the response that accepts it",
+    "seconds",
+    LATENCIES,
+)
+NOTIFICATION_AUTH: Final = _counter(
+    "notification.auth",
+    "accepted pushes of identified senders, by the form of their VAPID credentials",
+    vapid=("draft01", "draft02"),
+    scheme=("bearer", "webpush", "vapid"),
+)
+VAPID_DRAFT_1: Final = _counter("updates.vapid.draft01", "those with the first draft of VAPID")
+VAPID_DRAFT_2: Final = _counter("updates.vapid.draft02", "those with VAPID as of RFC 8292")
+ENCODING_AES128GCM: Final = _counter(
+    "updates.notification.encoding.aes128gcm", "accepted pushes with a body encrypted so"
+)
+ENCODING_AESGCM: Final = _counter(
+    "updates.notification.encoding.aesgcm", "accepted pushes with a body encrypted so"
+)
+ENCODING_AESGCM128: Final = _counter(
+    "updates.notification.encoding.aesgcm128", "accepted pushes with a body encrypted so"
+)
+CLIENT_DELETED: Final = _counter(
+    "updates.client.deleted", "messages whose user was deleted while they were stored"
+)
+DROP_USER: Final = _counter(
+    "updates.drop_user",
+    "users deleted by the endpoint: 100, the bridge does not know the device any more; 101, by the "
+    "registration API; 102, the record names no message table; 103, its message table is gone",
+    errno=DROP_CODES,
+)
+
 # ── Bridges ───────────────────────────────────────────────────────────────────────────────────────
 
+BRIDGE_SENT: Final = _counter(
+    "notification.bridge.sent", "messages that a bridge took", platform=BRIDGES
+)
+BRIDGE_ERROR: Final = _counter(
+    "notification.bridge.error",
+    "messages that a bridge did not take, or was not asked to",
+    platform=BRIDGES,
+    reason=BRIDGE_REASONS,
+)
+
 # ── Between nodes, and the store ──────────────────────────────────────────────────────────────────
+
+HOST_GONE: Final = _counter(
+    "updates.client.host_gone",
+    "calls for a message to the node on record of its user agent that had no answer",
+)
+NODE_CONNECT_ERROR: Final = _counter(
+    "error.node.connect", "calls to nodes that refused the connection, or have no address"
+)
+NODE_TIMEOUT: Final = _counter(
+    "error.node.timeout", "calls to nodes without an answer, for any other cause"
+)
+MESSAGE_STORED: Final = _counter(
+    "notification.message.stored", "messages written to the store", topic=("true", "false")
+)
+MESSAGE_RETRIEVED: Final = _counter(
+    "notification.message.retrieved",
+    "messages read from the store for a user agent",
+    topic=("true", "false"),
+)
+MESSAGE_DELETED: Final = _counter(
+    "notification.message.deleted",
+    "messages deleted from the store: acked, or taken back by the sender",
+)
+SAVE_TIME: Final = _histogram(
+    "notification.storage.save_time",
+    "time in which the store has written a message",
+    "seconds",
+    LATENCIES,
+)

@@ -39,7 +39,9 @@ class Metric:
     """A row of the table of metrics.
 
     `name`: as statsd and Datadog know it, without the namespace. `labels`: each with its values.
-    `buckets`: upper bounds of a histogram, in the metric's unit.
+    `buckets`: upper bounds of a histogram, in the metric's unit. `unit`: `seconds`, `bytes` or
+    none. `per_worker`: what it says is of one process, so exporters show each worker's; such a
+    metric has no labels and is no histogram.
     """
 
     name: str
@@ -48,6 +50,7 @@ class Metric:
     labels: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     buckets: tuple[float, ...] = ()
     unit: str = ""
+    per_worker: bool = False
 
     @property
     def width(self) -> int:
@@ -127,6 +130,11 @@ class SharedMetrics:
                     self._cells[cell] = 0.0
 
 
+def unshared_metrics(table: Sequence[Metric]) -> "Metrics":
+    """Metrics that nobody reads, for a process that is no worker."""
+    return SharedMetrics(table, 1).of_worker(0)
+
+
 class Metrics:
     """What one worker records. A series is looked up once, and recorded to often."""
 
@@ -139,6 +147,12 @@ class Metrics:
     def counter(self, metric: Metric, **labels: str) -> "Counter":
         """A series of a counter."""
         return Counter(self.cells, self._place(metric, Kind.COUNTER, labels))
+
+    def counters(self, metric: Metric) -> dict[tuple[str, ...], "Counter"]:
+        """Every series of a counter, by the values of its labels in the order of the table."""
+        return {
+            tuple(series.values()): self.counter(metric, **series) for series in metric.series()
+        }
 
     def gauge(self, metric: Metric, **labels: str) -> "Gauge":
         """A series of a gauge."""

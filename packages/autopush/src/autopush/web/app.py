@@ -104,6 +104,11 @@ class EndpointApp:
         self._max_requests = max_requests
         self._in_progress = 0
 
+    @property
+    def in_progress(self) -> int:
+        """How many requests are not answered yet."""
+        return self._in_progress
+
     async def __call__(self, request: Request) -> Response:
         """Respond to one request."""
         if self._in_progress >= self._max_requests:

@@ -17,8 +17,9 @@ from autopush.net.http_messages import HeaderBlock, Request, Response
 from autopush.protocol.effects import Row
 from autopush.routing.bridged import BridgedUser, Bridges
 from autopush.routing.router import RouterResponse
-from autopush.routing.user_agents import UserAgentRouter
+from autopush.routing.user_agents import DeliveryResult, UserAgentRouter
 from autopush.store import PushStore
+from autopush.web.push_metrics import PushMetrics, router_type_of
 from autopush.webpush.endpoint_token import EndpointTokens
 from autopush.webpush.errors import Errno, Header, PushError
 from autopush.webpush.headers import check_content
@@ -47,6 +48,7 @@ class PushHandler:
         ring: KeyRing,
         ids: IdFactory,
         clock: Clock,
+        metrics: PushMetrics,
         max_ttl: int,
         max_data: int,
         block: HeaderBlock,
@@ -59,6 +61,7 @@ class PushHandler:
         self._ring = ring
         self._ids = ids
         self._clock = clock
+        self._metrics = metrics
         self._max_ttl = max_ttl
         self._max_data = max_data
         self._block = block
@@ -68,13 +71,15 @@ class PushHandler:
 
         :raises PushError: the message is refused
         """
+        began = self._metrics.received()
         headers = request.headers
-        endpoint = self._tokens.open(token)
-        credentials = self._verifier.credentials(
-            headers.get("authorization"), headers.get("crypto-key")
-        )
-        check_access(endpoint, version, credentials)
+        credentials = recipient = None
         try:
+            endpoint = self._tokens.open(token)
+            credentials = self._verifier.credentials(
+                headers.get("authorization"), headers.get("crypto-key")
+            )
+            check_access(endpoint, version, credentials)
             recipient = await self._router.find(endpoint.uaid, endpoint.channel_id)
             content = check_content(
                 headers, request.body, max_ttl=self._max_ttl, max_data=self._max_data
@@ -101,15 +106,28 @@ class PushHandler:
             )
             if isinstance(recipient, BridgedUser):
                 routed = await self._bridges.route(recipient, notification)
-                return self._response(notification, routed)
-            await self._router.route(recipient, notification)
+                result = DeliveryResult.DELIVERED
+            else:
+                routed = None
+                result = await self._router.route(recipient, notification)
+        except PushError as refusal:
+            self._metrics.refused(refusal, router_type_of(recipient), credentials)
+            raise
         except KeytablesError as error:
-            raise responses.storage_refusal(error) from error
-        return self._response(notification)
+            failure = responses.storage_refusal(error)
+            self._metrics.refused(failure, router_type_of(recipient), credentials)
+            raise failure from error
+        self._metrics.accepted(
+            began,
+            router_type_of(recipient),
+            result,
+            len(request.body),
+            encoding=content.encoding,
+            credentials=credentials,
+        )
+        return self._response(notification, routed)
 
-    def _response(
-        self, notification: Notification, routed: RouterResponse | None = None
-    ) -> Response:
+    def _response(self, notification: Notification, routed: RouterResponse | None) -> Response:
         """201 with the documented headers and body, or what a bridge wants it to be."""
         location = f"{self._tokens.endpoint_url}/m/{notification.version}"
         headers: tuple[Header, ...] = (("Location", location), ("TTL", str(notification.ttl)))

@@ -29,6 +29,8 @@ from autopush.store import PushStore, UserRecord
 from autopush.store.messages import Messages
 from autopush.store.rotation import table_of_bridged_user
 from autopush.store.users import WEBPUSH
+from autopush.telemetry.metric_table import DROP_USER
+from autopush.telemetry.metrics import Metrics
 from autopush.web.registration_body import (
     MAX_BODY,
     RegistrationBody,
@@ -69,12 +71,14 @@ class RegistrationHandler:
         nodes: Nodes,
         tokens: EndpointTokens,
         secrets: RegistrationSecrets,
+        metrics: Metrics,
     ) -> None:
         self._routers = routers
         self._store = store
         self._nodes = nodes
         self._tokens = tokens
         self._secrets = secrets
+        self._dropped = metrics.counter(DROP_USER, errno="101")
 
     async def __call__(
         self, request: Request, router_type: str, app_id: str, rest: Sequence[str]
@@ -195,6 +199,7 @@ class RegistrationHandler:
     async def _drop(self, user: RegisteredUser) -> Response:
         if not await self._store.drop_user(user.record):
             raise _changed()
+        self._dropped.add()
         await self._end_session(user)
         return responses.json(200, {})
 

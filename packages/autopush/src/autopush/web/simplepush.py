@@ -11,6 +11,8 @@ from autopush import responses
 from autopush.clock import Clock
 from autopush.net.http_messages import HeaderBlock, Request, Response
 from autopush.routing.user_agents import DeliveryResult, UserAgentRouter
+from autopush.store.users import SIMPLEPUSH
+from autopush.web.push_metrics import PushMetrics, router_type_of
 from autopush.webpush.endpoint_token import Endpoint, EndpointTokens
 from autopush.webpush.errors import Errno, PushError
 from autopush.webpush.version_update import MAX_VERSION, VersionUpdate
@@ -28,12 +30,14 @@ class SimplePushHandler:
         tokens: EndpointTokens,
         router: UserAgentRouter,
         clock: Clock,
+        metrics: PushMetrics,
         max_data: int,
         block: HeaderBlock,
     ) -> None:
         self._tokens = tokens
         self._router = router
         self._clock = clock
+        self._metrics = metrics
         self._max_data = max_data
         self._block = block
 
@@ -42,8 +46,10 @@ class SimplePushHandler:
 
         :raises PushError: the version is refused
         """
-        endpoint = self._open(token)
+        began = self._metrics.received()
+        recipient = None
         try:
+            endpoint = self._open(token)
             recipient = await self._router.find_simplepush(endpoint.uaid)
             number, data = read_update(request.body or request.query.encode(), self._clock())
             if data is not None and len(data.encode()) > self._max_data:
@@ -52,8 +58,14 @@ class SimplePushHandler:
                 )
             update = VersionUpdate.of(endpoint.uaid, endpoint.channel_id, number, data)
             result = await self._router.route(recipient, update)
+        except PushError as refusal:
+            self._metrics.refused(refusal, router_type_of(recipient))
+            raise
         except KeytablesError as error:
-            raise responses.storage_refusal(error) from error
+            failure = responses.storage_refusal(error)
+            self._metrics.refused(failure, router_type_of(recipient))
+            raise failure from error
+        self._metrics.accepted(began, SIMPLEPUSH, result, len((data or "").encode()))
         if result is DeliveryResult.DELIVERED:
             response = responses.text(200, "Delivered")
         else:

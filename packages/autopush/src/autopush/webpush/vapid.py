@@ -49,13 +49,15 @@ class Claims(msgspec.Struct, frozen=True, gc=False):
 class Credentials(msgspec.Struct, gc=False, eq=False):
     """Authorization and Crypto-Key of a sender, taken apart.
 
-    ``key_text`` is empty if there is no key. ``claims`` is None until the signature was verified.
+    ``key_text`` is empty if there is no key. ``scheme``: of Authorization, in lower case.
+    ``claims`` is None until the signature was verified.
     """
 
     authorization: str
     draft: Draft
     token: str
     key_text: str
+    scheme: str = "vapid"
     claims: Claims | None = None
     _key_hash: bytes | None = None
 
@@ -110,14 +112,15 @@ def parse_credentials(authorization: str, crypto_key: Mapping[str, str]) -> Cred
     :raises PushError: 401/109, an unknown scheme, no token, or ``vapid`` without ``k``
     """
     words = authorization.split(None, 1)
-    draft = _DRAFTS.get(words[0].lower()) if words else None
+    scheme = words[0].lower() if words else ""
+    draft = _DRAFTS.get(scheme)
     if draft is None:
         raise _unauthorized("missing authorization header: expected vapid t=<token>,k=<key>")
     rest = words[1].strip() if len(words) == 2 else ""
     if draft == 1:
         if not rest:
-            raise _unauthorized(f"missing authorization header: no token after {words[0].lower()}")
-        return Credentials(authorization, 1, rest, crypto_key.get("p256ecdsa", ""))
+            raise _unauthorized(f"missing authorization header: no token after {scheme}")
+        return Credentials(authorization, 1, rest, crypto_key.get("p256ecdsa", ""), scheme)
     parameters: dict[str, str] = {}
     for piece in "".join(rest.split()).split(","):
         label, _, value = piece.partition("=")

@@ -1,0 +1,118 @@
+"""What a worker's process uses, and how late its event loop is.
+
+Nothing here is counted where it happens: it is looked at every few seconds.
+"""
+
+import asyncio
+import os
+import resource
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Final
+
+from autopush.telemetry.metric_table import (
+    LOOP_LAG,
+    PROCESS_CPU,
+    PROCESS_MAX_FILES,
+    PROCESS_MEMORY,
+    PROCESS_OPEN_FILES,
+)
+from autopush.telemetry.metrics import Metric, Metrics
+
+INTERVAL: Final = 5.0
+"""Seconds between two looks."""
+LAG_INTERVAL: Final = 0.25
+"""Seconds between two measurements of the loop. A timer wheel could not measure it: its timeouts
+are a quarter of a second late themselves.
+"""
+
+_PROC: Final = Path("/proc/self")
+
+
+class ProcessMetrics:
+    """Records them from `start` to `close`. `sampled`: gauges that are looked at in the same turn,
+    each with the function that says their value.
+    """
+
+    def __init__(
+        self,
+        metrics: Metrics,
+        loop: asyncio.AbstractEventLoop,
+        sampled: Sequence[tuple[Metric, Callable[[], float]]],
+        *,
+        monotonic: Callable[[], float] = time.monotonic,
+        process_time: Callable[[], float] = time.process_time,
+    ) -> None:
+        self._loop = loop
+        self._monotonic = monotonic
+        self._process_time = process_time
+        self._lag = metrics.gauge(LOOP_LAG)
+        self._cpu = metrics.counter(PROCESS_CPU)
+        self._memory = metrics.gauge(PROCESS_MEMORY)
+        self._open_files = metrics.gauge(PROCESS_OPEN_FILES)
+        self._max_files = metrics.gauge(PROCESS_MAX_FILES)
+        self._sampled = [(metrics.gauge(metric), value) for metric, value in sampled]
+        self._cpu_seen = 0.0
+        self._longest_lag = 0.0
+        self._due = self._look_at = 0.0
+        self._timer: asyncio.TimerHandle | None = None
+        self._counting: asyncio.Future[int] | None = None
+
+    def start(self) -> None:
+        """Look for the first time now."""
+        self._look_at = self._monotonic()
+        self._look()
+        self._wait()
+
+    def close(self) -> None:
+        """Stop looking."""
+        if self._timer is not None:
+            self._timer.cancel()
+
+    def _wait(self) -> None:
+        self._due = self._monotonic() + LAG_INTERVAL
+        self._timer = self._loop.call_later(LAG_INTERVAL, self._on_time)
+
+    def _on_time(self) -> None:
+        self._longest_lag = max(self._longest_lag, self._monotonic() - self._due)
+        self._wait()
+        if self._monotonic() >= self._look_at:
+            self._look()
+
+    def _look(self) -> None:
+        self._look_at += INTERVAL
+        self._lag.set(self._longest_lag)
+        self._longest_lag = 0.0
+        cpu = self._process_time()
+        self._cpu.add(cpu - self._cpu_seen)
+        self._cpu_seen = cpu
+        self._memory.set(resident_memory())
+        self._max_files.set(resource.getrlimit(resource.RLIMIT_NOFILE)[0])
+        for gauge, value in self._sampled:
+            gauge.set(value())
+        # In a thread: with many connections it is a long list.
+        if self._counting is None or self._counting.done():
+            self._counting = self._loop.run_in_executor(None, open_files)
+            self._counting.add_done_callback(self._counted)
+
+    def _counted(self, counting: "asyncio.Future[int]") -> None:
+        if not counting.cancelled() and counting.exception() is None:
+            self._open_files.set(counting.result())
+
+
+def resident_memory() -> int:
+    """Bytes of this process in RAM; 0 where the system is not Linux."""
+    try:
+        pages = int((_PROC / "statm").read_text("ascii").split()[1])
+    except FileNotFoundError:
+        return 0
+    return pages * resource.getpagesize()
+
+
+def open_files() -> int:
+    """How many file descriptors this process has open; 0 where the system is not Linux."""
+    try:
+        return len(os.listdir(_PROC / "fd")) - 1  # without that of the listing itself
+    except FileNotFoundError:
+        return 0
