@@ -92,9 +92,12 @@ class HttpServer:
         self._shutting_down = False
         self._drained: asyncio.Event | None = None
 
-    def protocol(self) -> "HttpConnection":
-        """The protocol of one new connection; for `loop.create_server`."""
-        return HttpConnection(self)
+    def protocol(self, peer: str = "") -> "HttpConnection":
+        """The protocol of one new connection; for `loop.create_server`.
+
+        `peer`: the client's address where it is not that of the socket's other end.
+        """
+        return HttpConnection(self, peer)
 
     @property
     def connections(self) -> int:
@@ -167,9 +170,9 @@ class HttpConnection(asyncio.Protocol):
         "_yielded",
     )
 
-    def __init__(self, server: HttpServer) -> None:
+    def __init__(self, server: HttpServer, peer: str) -> None:
         self._server = server
-        self._parser = RequestParser(server.limits, "")
+        self._parser = RequestParser(server.limits, peer)
         self._transport: asyncio.Transport | None = None
         self._request: Request | None = None  # its handler is suspended
         self._buffer: bytes | memoryview | None = None  # read, not yet parsed
@@ -192,9 +195,10 @@ class HttpConnection(asyncio.Protocol):
         if not self._server.add(self):
             self._transport.abort()
             return
-        peer = transport.get_extra_info("peername")
-        if isinstance(peer, tuple):
-            self._parser.peer = str(peer[0])
+        if not self._parser.peer:
+            peer = transport.get_extra_info("peername")
+            if isinstance(peer, tuple):
+                self._parser.peer = str(peer[0])
         self._wait(_FOR_REQUEST, self._server.limits.idle_timeout)
 
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002
