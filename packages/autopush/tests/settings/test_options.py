@@ -10,7 +10,7 @@ from typing import Union
 
 import pytest
 
-from autopush.settings import OPTIONS, Option, Settings
+from autopush.settings import OPTIONS, Option, Settings, StartupError
 from autopush.settings.declaration import ALL_COMMANDS, DAEMONS, SHELL_TOOLS
 from autopush.settings.original import OBSOLETE
 from autopush.settings.value_types import BOOLEAN
@@ -61,6 +61,7 @@ SAMPLES = {
     "SECONDS": "90",
     "NAME": "router_2",
     "KEY": KEY,
+    "NETWORK": "10.0.0.0/8",
     "BOOLEAN": "true",
     "URL": "https://p.example",
     "JSON": '{"one": {"number": 1}}',
@@ -135,6 +136,30 @@ def test_every_field_that_is_a_key_is_declared_secret() -> None:
     for field in fields(Settings):
         if "key" in field.name and "collapsekey" not in field.name and "ssl" not in field.name:
             assert not field.repr, field.name
+
+
+# ── Trusted proxies ───────────────────────────────────────────────────────────────────────────────
+
+
+def test_a_proxy_on_the_same_machine_is_trusted_unless_others_or_none_are_named(
+    sources: SettingSources,
+) -> None:
+    def trusted(*texts: str) -> tuple[str, ...]:
+        return sources.load({"trusted_proxies": list(texts)}).settings.trusted_networks
+
+    assert trusted() == ("127.0.0.0/8", "::1/128")
+    assert trusted("none") == ()
+    assert trusted("10.0.0.0/8, 2001:db8::/32", "192.0.2.1") == (
+        "10.0.0.0/8",
+        "2001:db8::/32",
+        "192.0.2.1",
+    )
+
+
+@pytest.mark.parametrize("text", ["10.0.0.1/8", "10.0.0.0/33", "proxy.example", "::/129", "10/8"])
+def test_what_is_no_network_is_refused(sources: SettingSources, text: str) -> None:
+    with pytest.raises(StartupError, match=f"expected networks such as .*, got '{text}'"):
+        sources.load({"trusted_proxies": [text]})
 
 
 # ── Public URLs ───────────────────────────────────────────────────────────────────────────────────

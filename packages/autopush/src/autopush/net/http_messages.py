@@ -15,6 +15,8 @@ from typing import Any, Final, NewType
 
 import msgspec
 
+from autopush.net.client_address import TrustedProxies
+
 HeaderBlock = NewType("HeaderBlock", str)
 """Header lines rendered in advance by `header_block`, for headers that every response has."""
 
@@ -26,8 +28,9 @@ class Request(msgspec.Struct, gc=False, eq=False):
 
     `method` is upper case; `path` is raw (neither decoded nor normalised) and without the query;
     `query` has no `?`. `headers` has lower-case names, and the lines of a repeated name joined by
-    ", " (RFC 9110 section 5.3); values are latin-1. `peer` is the client's address, "" on a Unix
-    socket. `upgrade`: an `Upgrade` is a possible answer.
+    ", " (RFC 9110 section 5.3); values are latin-1. `peer` is the address of the connection's other
+    end, behind the PROXY protocol that of the client; "" on a Unix socket. `upgrade`: an `Upgrade`
+    is a possible answer. `proxies`: None for a server that believes no proxy.
     """
 
     method: str
@@ -39,6 +42,15 @@ class Request(msgspec.Struct, gc=False, eq=False):
     body: bytes = b""
     upgrade: bool = False
     http10: bool = False
+    proxies: TrustedProxies | None = None
+
+    @property
+    def client_address(self) -> str:
+        """The address of the client; that of `peer`, or what trusted proxies say of it."""
+        forwarded = self.headers.get("x-forwarded-for")
+        if forwarded is None or self.proxies is None:
+            return self.peer
+        return self.proxies.client(self.peer, forwarded)
 
     @property
     def http_version(self) -> str:

@@ -11,6 +11,7 @@ from typing import Final, Never
 
 from httptools import HttpParserError, HttpParserUpgrade, HttpRequestParser
 
+from autopush.net.client_address import TrustedProxies
 from autopush.net.http_messages import Limits, Request
 
 IDLE, HEAD, BODY, AWAITING_CONTINUE = range(4)
@@ -103,14 +104,16 @@ class RequestParser:
         "error",
         "peer",
         "phase",
+        "proxies",
         "ready",
         "stopped",
         "unparsed",
     )
 
-    def __init__(self, limits: Limits, peer: str) -> None:
+    def __init__(self, limits: Limits, peer: str, proxies: TrustedProxies | None = None) -> None:
         self._limits = limits
         self.peer = peer
+        self.proxies = proxies
         self.ready: list[Request] = []
         self.error: tuple[int, str] | None = None
         self.unparsed: bytes | None = None
@@ -235,7 +238,7 @@ class RequestParser:
                 self._repeating_head = has_body
                 upgrade = not has_body and not http10
         self._request = Request(
-            method, path, query, headers, self.peer, keep_alive, b"", upgrade, http10
+            method, path, query, headers, self.peer, keep_alive, b"", upgrade, http10, self.proxies
         )
 
     def on_body(self, data: bytes) -> None:

@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable, Coroutine
 from typing import Final, cast
 
+from autopush.net.client_address import TrustedProxies, unmapped
 from autopush.net.http_messages import (
     CONTINUE,
     Answer,
@@ -49,7 +50,8 @@ class HttpServer:
     3 µs and a turn of the loop, a tenth of what else this server does for a request; the eager
     tasks of Python 3.12 still 1 µs.)
     `error_response(status, reason)` makes the answers of the server itself; `reason` is a few words
-    about what was wrong. `clock` (seconds since the epoch) is for the Date header.
+    about what was wrong. `proxies` may say who the client is, as in `Request.client_address`.
+    `clock` (seconds since the epoch) is for the Date header.
     """
 
     __slots__ = (
@@ -64,6 +66,7 @@ class HttpServer:
         "limits",
         "now",
         "on_crash",
+        "proxies",
         "slice_size",
         "wheel",
     )
@@ -76,6 +79,7 @@ class HttpServer:
         wheel: TimerWheel,
         error_response: Callable[[int, str], Response],
         on_crash: Callable[[Exception, Request], None],
+        proxies: TrustedProxies | None = None,
         clock: Callable[[], float] = time.time,
     ) -> None:
         self.handler = handler
@@ -83,6 +87,7 @@ class HttpServer:
         self.wheel = wheel
         self.error_response = error_response
         self.on_crash = on_crash
+        self.proxies = proxies
         self.slice_size = slice_size(limits)
         self.now = wheel.loop.time
         self._clock = clock
@@ -172,7 +177,7 @@ class HttpConnection(asyncio.Protocol):
 
     def __init__(self, server: HttpServer, peer: str) -> None:
         self._server = server
-        self._parser = RequestParser(server.limits, peer)
+        self._parser = RequestParser(server.limits, peer, server.proxies)
         self._transport: asyncio.Transport | None = None
         self._request: Request | None = None  # its handler is suspended
         self._buffer: bytes | memoryview | None = None  # read, not yet parsed
@@ -198,7 +203,7 @@ class HttpConnection(asyncio.Protocol):
         if not self._parser.peer:
             peer = transport.get_extra_info("peername")
             if isinstance(peer, tuple):
-                self._parser.peer = str(peer[0])
+                self._parser.peer = unmapped(str(peer[0]))
         self._wait(_FOR_REQUEST, self._server.limits.idle_timeout)
 
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002

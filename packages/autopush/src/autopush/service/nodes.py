@@ -19,8 +19,10 @@ from autopush.connection.outage import OutageRecovery
 from autopush.dockerflow import Dockerflow
 from autopush.internal_pages import InternalPages
 from autopush.keys import ServiceKeys
+from autopush.net.client_address import TrustedProxies
 from autopush.net.http_messages import Handler, Limits, Request
 from autopush.net.http_server import HttpServer
+from autopush.net.proxied_listener import ProxiedListener
 from autopush.net.timers import TimerWheel
 from autopush.protocol.messages import WEBSOCKET_ANCHOR
 from autopush.protocol.rules import Rules
@@ -94,6 +96,7 @@ class WorkerContext:
         self.errors = ErrorResponses(settings.errors_page)
         self.dockerflow = Dockerflow(store, lambda: len(self.registry.sockets))
         self.internal_pages = InternalPages(self.dockerflow, metrics.shared, self.errors)
+        self.proxies = TrustedProxies(settings.trusted_networks)
 
     def http(self, handler: Handler, limits: Limits) -> HttpServer:
         """A server for one port."""
@@ -103,6 +106,7 @@ class WorkerContext:
             wheel=self.wheel,
             error_response=self.errors.of_protocol,
             on_crash=_log_crash,
+            proxies=self.proxies,
         )
 
     def close(self) -> None:
@@ -245,6 +249,16 @@ class EndpointService:
         )
         self._http = shared.http(self.app, Limits(max_body=max(65_536, 2 * settings.max_data)))
         self._socket = sockets["endpoint"]
+        self.proxied: ProxiedListener | None = None
+        """The second listener, behind a load balancer that speaks the PROXY protocol."""
+        if "proxied" in sockets:
+            self.proxied = ProxiedListener(
+                sockets["proxied"],
+                self._http.protocol,
+                shared.wheel,
+                tls=None,
+                on_refused=_log_proxy_refused,
+            )
 
     @property
     def servers(self) -> list[tuple[HttpServer, socket.socket]]:
@@ -280,3 +294,7 @@ def _log_crash(error: Exception, request: Request) -> None:
     # The path may hold an endpoint, which is a secret: only its first segment is logged.
     where = "/".join(request.path.split("/")[:2])
     _log.exception("Request failed", error=error, method=request.method, path=where)
+
+
+def _log_proxy_refused(proxy: str, reason: str, number: int) -> None:
+    _log.warning("Connections without PROXY header", proxy=proxy, reason=reason, number=number)

@@ -12,6 +12,7 @@ import uvloop
 
 from autopush.clock import Clock
 from autopush.keys import ServiceKeys
+from autopush.net.proxied_listener import ProxiedListener
 from autopush.service.listeners import BACKLOG, Sockets
 from autopush.service.nodes import (
     ConnectionService,
@@ -110,7 +111,7 @@ class Worker:
         if "metrics" in sockets:
             self._services.append(MetricsService(self._shared, sockets))
         self._process = ProcessMetrics(metrics, asyncio.get_running_loop(), sampled)
-        self._servers: list[asyncio.Server] = []
+        self._servers: list[asyncio.Server | ProxiedListener] = []
         self._rotation: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
@@ -122,6 +123,9 @@ class Worker:
             for http, sock in service.servers:
                 server = await loop.create_server(http.protocol, sock=sock, backlog=BACKLOG)
                 self._servers.append(server)
+            if isinstance(service, EndpointService) and service.proxied is not None:
+                service.proxied.start()
+                self._servers.append(service.proxied)
 
     async def stop(self) -> None:
         """Stop accepting, answer what is in progress, close the sockets, save what is unacked."""

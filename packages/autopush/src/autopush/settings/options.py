@@ -29,10 +29,12 @@ from autopush.settings.declaration import (
     declared_options,
 )
 from autopush.settings.value_types import (
+    NO_NETWORK,
     FernetKeys,
     Fingerprints,
     HostName,
     HttpUrl,
+    Networks,
     Objects,
     OptionalPort,
     Port,
@@ -73,6 +75,8 @@ NO_FOLDER: Final = Path("/nonexistent")
 
 _REACHABLE: Final = "the hostname"
 _KEPT: Final = "created at the first start and kept in the data folder"
+LOOPBACK_NETWORKS: Final = ("127.0.0.0/8", "::1/128")
+
 _OPTIONAL_LISTENERS: Final = {
     "proxied": "proxy_protocol_port",
     "metrics": "metrics_port",
@@ -172,9 +176,15 @@ class Settings:
     proxy_protocol_port: OptionalPort = ADDRESSES.option(
         None,
         "another port of the endpoint, for a load balancer that speaks the PROXY protocol: it says "
-        "before each connection who the client is",
+        "before each connection who the client is; only the load balancer may reach it",
         default_text="none",
         commands=ENDPOINTS,
+    )
+    trusted_proxies: Networks = ADDRESSES.option(
+        (),
+        "reverse proxies whose X-Forwarded-For says who the client is; may be given several times",
+        default_text=", ".join(LOOPBACK_NETWORKS) + ": a proxy on the same machine",
+        effective=lambda settings: settings.trusted_networks,
     )
     metrics_port: OptionalPort = ADDRESSES.option(
         None,
@@ -628,6 +638,12 @@ class Settings:
             if getattr(self, option) is not None:
                 purposes[purpose] = option
         return purposes
+
+    @property
+    def trusted_networks(self) -> tuple[str, ...]:
+        """`trusted_proxies` with its default, without the word for none."""
+        networks = self.trusted_proxies or LOOPBACK_NETWORKS
+        return tuple(network for network in networks if network != NO_NETWORK)
 
     @property
     def public_endpoint_url(self) -> str:

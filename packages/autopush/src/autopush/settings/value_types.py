@@ -6,6 +6,7 @@ Rule: a parser depends on nothing but its text; it returns the value or raises V
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from ipaddress import ip_network
 from pathlib import Path
 from typing import Annotated, Final
 from urllib.parse import urlsplit
@@ -31,6 +32,7 @@ _SECONDS: Final = re.compile(r"[0-9]{1,9}(\.[0-9]{0,9})?|\.[0-9]{1,9}")
 _FERNET_KEY: Final = re.compile(r"[A-Za-z0-9_-]{43}=")
 _FINGERPRINT: Final = re.compile(r"[0-9A-F]{2}(:[0-9A-F]{2}){31}")
 _STORES: Final = "sqlite:///PATH or dynamodb://REGION?endpoint=URL&prefix=TEXT"
+NO_NETWORK: Final = "none"
 _DEFAULT_PORTS: Final = {"http": 80, "ws": 80, "https": 443, "wss": 443}
 
 
@@ -90,7 +92,7 @@ def url(*schemes: str, assumed: str = "") -> ValueType:
     return ValueType("URL", f"a URL that starts with {beginnings} and has no query", parse)
 
 
-def _list_of(is_valid: Callable[[str], bool], expected: str) -> ValueType:
+def _list_of(is_valid: Callable[[str], bool], expected: str, metavar: str = "KEY") -> ValueType:
     """`[a, b]`, `a, b` or `a`; quotes and spaces around members and empty members are dropped."""
 
     def parse(text: str) -> tuple[str, ...]:
@@ -99,7 +101,7 @@ def _list_of(is_valid: Callable[[str], bool], expected: str) -> ValueType:
         members = [member.strip().strip("\"'") for member in text.split(",")]
         return tuple(_valid(member, is_valid(member)) for member in members if member)
 
-    return ValueType("KEY", expected, parse, is_list=True)
+    return ValueType(metavar, expected, parse, is_list=True)
 
 
 def _text(metavar: str, expected: str, is_valid: Callable[[str], bool]) -> ValueType:
@@ -180,6 +182,14 @@ def is_auth_key(text: str) -> bool:
     return text.isascii() and text.isprintable() and bool(text) and " " not in text
 
 
+def is_network(text: str) -> bool:
+    """An address, a network with the number of its bits, or the word that stands for no network."""
+    try:
+        return text == NO_NETWORK or bool(ip_network(text))
+    except ValueError:
+        return False
+
+
 def join_url(scheme: str, host: str, port: int | None, path: str = "") -> str:
     """A canonical URL: lower-case host, IPv6 in brackets, no default port."""
     suffix = "" if port is None or port == _DEFAULT_PORTS.get(scheme) else f":{port}"
@@ -222,4 +232,12 @@ FernetKeys = Annotated[
 ]
 SecretTexts = Annotated[
     tuple[str, ...], _list_of(is_auth_key, "keys without spaces, such as `autokey` makes")
+]
+Networks = Annotated[
+    tuple[str, ...],
+    _list_of(
+        is_network,
+        "networks such as 10.0.0.0/8, with no bits of the host set, addresses, or `none`",
+        "NETWORK",
+    ),
 ]
