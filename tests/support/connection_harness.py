@@ -12,12 +12,14 @@ from typing import Any, Self
 
 from autopush.connection.node import ConnectionNode
 from autopush.connection.user_agent import UserAgentConnection
+from autopush.dockerflow import Dockerflow
 from autopush.net.timers import TimerWheel
 from autopush.protocol.effects import Row
 from autopush.protocol.rules import Rules
 from autopush.routing.connected import Registry
 from autopush.routing.nodes import NodeAnswer, Nodes
 from autopush.store import PushStore, TablePlan, UserRecord
+from autopush.telemetry.metric_table import WORKER_HEARTBEAT, WORKER_READY
 from autopush.telemetry.metrics import Metrics
 from autopush.webpush.endpoint_token import EndpointTokens
 from autopush.webpush.identifiers import IdFactory, new_message_id
@@ -261,6 +263,12 @@ class Harness:
             uniform=lambda least, most: least + (most - least) * harness.chance,
         )
         return harness
+
+    def status_pages(self, **options: Any) -> Dockerflow:
+        """The status pages of a service of one worker, which serves."""
+        self.metrics.gauge(WORKER_READY).set(1)
+        self.metrics.gauge(WORKER_HEARTBEAT).set(self.loop.time())
+        return Dockerflow(self.store, self.metrics.shared, clock=self.loop.time, **options)
 
     # ── user agents ─────────────────────────────────────────────────────────────────────────────
 

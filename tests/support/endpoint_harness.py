@@ -3,7 +3,6 @@
 import json
 from collections.abc import Mapping, Sequence
 
-from autopush.dockerflow import Dockerflow
 from autopush.net.http_messages import Request, Response
 from autopush.responses import ErrorResponses
 from autopush.routing.bridged import Bridges
@@ -115,7 +114,7 @@ class Endpoint:
                 secrets=RegistrationSecrets(auth_keys),
                 metrics=harness.metrics,
             ),
-            dockerflow=Dockerflow(harness.store, lambda: len(harness.registry.sockets)),
+            dockerflow=harness.status_pages(),
             start_page=StartPage(endpoint_url=ENDPOINT, websocket_url="wss://push.example/"),
             errors_page=ErrorsPage(),
             errors=ErrorResponses(ERRORS),

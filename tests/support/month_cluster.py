@@ -113,7 +113,7 @@ class Node:
             store, self.registry, self.nodes, bridges, metrics, store_first=store_first
         )
         errors = ErrorResponses(ERRORS)
-        pages = InternalPages(Dockerflow(store, lambda: 0), metrics.shared, errors)
+        pages = InternalPages(Dockerflow(store, metrics.shared), metrics.shared, errors)
         self.api = NodeApi(self.registry, self.node.background, cluster.ring, pages, errors)
         self.dead = False
         self.cut_off = False

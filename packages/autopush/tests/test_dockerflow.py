@@ -1,24 +1,47 @@
-"""The status pages: which touch the store and how often, and what they say of a failing store."""
+"""The status pages: which touch the store and how often, what they say of a store that fails, and
+of the workers.
+"""
 
+import asyncio
+import errno
 import json
+import os
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from autopush.dockerflow import Dockerflow
+from autopush.dockerflow import MAX_VERSION_FILE, Dockerflow, version_page
+from autopush.heartbeat import BEAT_INTERVAL, MISSING_AFTER, Heartbeat
 from autopush.net.http_messages import Request, Response
+from autopush.store import PushStore
+from autopush.telemetry.metric_table import CONNECTIONS
+from autopush.telemetry.metrics import SharedMetrics
 from autopush.version import VERSION
 from keytables import TableNotFound, Throttled, Unavailable
 from support.connection_harness import Harness
+from support.gated_engine import GatedEngine
+from support.recorded import new_metrics
 
 HEALTH = pytest.mark.parametrize("path", ["/health", "/__heartbeat__"])
 OK = {"status": "OK"}
 
 
-async def ask(harness: Harness, path: str, method: str = "GET") -> Response | None:
-    pages = Dockerflow(harness.store, lambda: len(harness.registry.sockets))
-    harness.engine.calls.clear()
+async def get(pages: Dockerflow, path: str, method: str = "GET") -> Response | None:
     return await pages.respond(Request(method, path, "", {}, "::1"))
+
+
+async def ask(harness: Harness, path: str, method: str = "GET") -> Response | None:
+    pages = harness.status_pages()
+    harness.engine.calls.clear()
+    return await get(pages, path, method)
+
+
+async def health(pages: Dockerflow) -> tuple[int, dict[str, Any]]:
+    """The status and the document of `/health`."""
+    response = await get(pages, "/health")
+    assert response is not None
+    return response.status, json.loads(response.body)
 
 
 async def document(harness: Harness, path: str, status: int = 200) -> dict[str, Any]:
@@ -46,6 +69,7 @@ async def test_health_names_every_table_and_the_number_of_clients(
         "clients": 2,
         "router": OK,
         "storage": OK,
+        "workers": {"status": "OK", "ready": 1, "expected": 1},
     }
 
 
@@ -75,16 +99,175 @@ async def test_a_missing_table_is_said_to_be_missing(harness: Harness) -> None:
     assert answered["router"] == {"status": "NOT OK", "error": "Nonexistent table"}
 
 
+async def test_an_unexpected_error_is_an_internal_error_and_logged(
+    harness: Harness, caplog: pytest.LogCaptureFixture
+) -> None:
+    harness.engine.fail("get router", RuntimeError("a defect"))
+    answered = await document(harness, "/health", 503)
+    assert answered["router"] == {"status": "NOT OK", "error": "Internal error"}
+    assert "a defect" in caplog.text
+
+
+async def test_a_store_that_does_not_answer_is_not_ok_after_a_bounded_time(
+    harness: Harness,
+) -> None:
+    never = asyncio.Event()
+
+    async def before(_number: int, what: str) -> None:
+        if what == "get router":
+            await never.wait()
+
+    gated = GatedEngine(harness.engine)
+    gated.before = before
+    harness.store = await PushStore.open(
+        gated, harness.store.plan, key_hash="", clock=harness.clock
+    )
+    pages = harness.status_pages(store_timeout=0.05)
+    gated.start_counting()
+    answers = await asyncio.gather(health(pages), health(pages), health(pages))
+    for status, answered in answers:
+        assert status == 503
+        assert answered["router"] == {"status": "NOT OK", "error": "No answer"}
+    assert gated.calls.count("get router") == 1, "requests that wait share one read"
+
+
 async def test_health_is_ok_again_when_the_store_is(harness: Harness) -> None:
     harness.engine.fail("get router", Unavailable("gone"))
     await document(harness, "/health", 503)
     await document(harness, "/health", 200)
 
 
+# ── workers ──────────────────────────────────────────────────────────────────────────────────────
+
+
+class Workers:
+    """Three workers of one service, each with its heartbeat."""
+
+    def __init__(self, harness: Harness) -> None:
+        self.harness = harness
+        first = new_metrics(3)
+        self.shared: SharedMetrics = first.shared
+        self.metrics = [first, self.shared.of_worker(1), self.shared.of_worker(2)]
+        self.pages = [
+            Dockerflow(harness.store, self.shared, clock=harness.loop.time) for _ in self.metrics
+        ]
+        self.beats = [Heartbeat(each, harness.wheel, harness.loop.time) for each in self.metrics]
+
+    def start(self) -> None:
+        for beat in self.beats:
+            beat.start()
+
+    async def said(self) -> dict[str, Any]:
+        """What each of them says, which must be the same."""
+        first, *others = [await health(pages) for pages in self.pages]
+        assert [first, first] == others
+        status, answered = first
+        assert status == (200 if answered["status"] == "OK" else 503)
+        return answered
+
+
+@pytest.fixture
+def workers(harness: Harness) -> Workers:
+    return Workers(harness)
+
+
+def in_service(ready: int) -> dict[str, object]:
+    return {"status": "OK" if ready == 3 else "NOT OK", "ready": ready, "expected": 3}
+
+
+async def test_every_worker_says_whether_all_serve(workers: Workers) -> None:
+    assert (await workers.said())["workers"] == in_service(0)
+    workers.start()
+    answered = await workers.said()
+    assert (answered["status"], answered["workers"]) == ("OK", in_service(3))
+    workers.beats[1].stop()
+    answered = await workers.said()
+    assert (answered["status"], answered["workers"]) == ("NOT OK", in_service(2))
+
+
+async def test_workers_that_beat_stay_in_service(workers: Workers) -> None:
+    workers.start()
+    for _ in range(20):
+        await workers.harness.pass_time(BEAT_INTERVAL)
+        assert (await workers.said())["status"] == "OK"
+
+
+async def test_a_worker_that_misses_its_heartbeats_is_missing_until_the_next_one(
+    workers: Workers,
+) -> None:
+    workers.start()
+    stuck = workers.beats[2]
+    timer = stuck._timer
+    assert timer is not None
+    timer.cancel()
+    await workers.harness.pass_time(MISSING_AFTER - 0.5)
+    assert (await workers.said())["workers"] == in_service(3)
+    await workers.harness.pass_time(1)
+    assert (await workers.said())["workers"] == in_service(2)
+    stuck._on_timer()
+    assert (await workers.said())["workers"] == in_service(3)
+
+
+async def test_a_worker_that_ended_is_missing_at_once_and_its_clients_are_not_counted(
+    workers: Workers,
+) -> None:
+    workers.start()
+    for number, metrics in enumerate(workers.metrics, 1):
+        metrics.gauge(CONNECTIONS).set(10**number)
+    assert (await workers.said())["clients"] == 1110
+    workers.shared.clear_gauges(1)
+    answered = await workers.said()
+    assert (answered["clients"], answered["workers"]) == (1010, in_service(2))
+
+
+async def test_an_endpoint_lists_its_bridges(harness: Harness) -> None:
+    pages = harness.status_pages(routers={"apns": True, "fcm": False})
+    assert (await health(pages))[1]["routers"] == {"apns": True, "fcm": False}
+
+
+# ── version, load balancer ───────────────────────────────────────────────────────────────────────
+
+
 async def test_version_says_what_runs(harness: Harness) -> None:
     answered = await document(harness, "/__version__")
     assert answered.keys() == {"source", "version", "commit", "build"}
     assert answered["version"] == VERSION
+
+
+def test_version_is_what_the_file_says(tmp_path: Path) -> None:
+    file = tmp_path / "version.json"
+    deployed = {
+        "source": "https://git.example/push",
+        "version": "7",
+        "commit": "c0ffee",
+        "build": "",
+    }
+    file.write_text(json.dumps(deployed))
+    page = version_page(file)
+    assert (page.status, page.content_type) == (200, "application/json")
+    assert json.loads(page.body) == deployed
+
+
+@pytest.mark.parametrize(
+    "content",
+    [b"", b"{", b"[1]", b"\xff", b'{"version":"' + b"1" * MAX_VERSION_FILE + b'"}'],
+    ids=["empty", "cut off", "a list", "not UTF-8", "too long"],
+)
+def test_a_version_file_that_is_no_object_is_a_500_and_logged(
+    tmp_path: Path, content: bytes, caplog: pytest.LogCaptureFixture
+) -> None:
+    file = tmp_path / "version.json"
+    file.write_bytes(content)
+    assert version_page(file).status == 500
+    assert vars(caplog.records[0])["fields"]["reason"] == "not a JSON object"
+
+
+def test_a_version_file_that_cannot_be_read_is_a_500_and_logged(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    (tmp_path / "version.json").mkdir()
+    assert version_page(tmp_path / "version.json").status == 500
+    assert vars(caplog.records[0])["fields"]["reason"] == os.strerror(errno.EISDIR)
 
 
 async def test_the_load_balancer_gets_an_empty_200(harness: Harness) -> None:

@@ -7,7 +7,6 @@ import pytest
 
 from autopush.connection import handlers
 from autopush.connection.handlers import NodeApi
-from autopush.dockerflow import Dockerflow
 from autopush.internal_pages import InternalPages
 from autopush.net.http_messages import Request, Response
 from autopush.protocol.rules import Rules
@@ -22,8 +21,7 @@ UNKNOWN = "f" * 32
 
 async def call(harness: Harness, method: str, path: str, body: bytes = b"") -> Response:
     errors = ErrorResponses(ERRORS)
-    dockerflow = Dockerflow(harness.store, lambda: len(harness.registry.sockets))
-    pages = InternalPages(dockerflow, harness.metrics.shared, errors)
+    pages = InternalPages(harness.status_pages(), harness.metrics.shared, errors)
     api = NodeApi(harness.registry, harness.node.background, harness.ring, pages, errors)
     return await api(Request(method, path, "", {}, "127.0.0.1", body=body))
 

@@ -5,7 +5,6 @@ import asyncio
 import pytest
 
 from autopush.connection.handlers import NodeApi
-from autopush.dockerflow import Dockerflow
 from autopush.internal_pages import InternalPages
 from autopush.net.http_messages import Request, Response
 from autopush.protocol.rules import Rules
@@ -327,8 +326,7 @@ async def test_an_unregister_deletes_the_stored_version(harness: Harness) -> Non
 
 async def push(harness: Harness, message: Notification) -> Response:
     errors = ErrorResponses(ERRORS)
-    dockerflow = Dockerflow(harness.store, lambda: 0)
-    pages = InternalPages(dockerflow, harness.metrics.shared, errors)
+    pages = InternalPages(harness.status_pages(), harness.metrics.shared, errors)
     api = NodeApi(harness.registry, harness.node.background, harness.ring, pages, errors)
     path = f"/push/{message.uaid}"
     return await api(Request("PUT", path, "", {}, "127.0.0.1", body=message.to_node()))

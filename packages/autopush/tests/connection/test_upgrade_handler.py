@@ -6,7 +6,6 @@ import pytest
 
 from autopush.connection.handlers import UpgradeHandler
 from autopush.connection.user_agent import UserAgentConnection
-from autopush.dockerflow import Dockerflow
 from autopush.net.http_messages import Request, Response, Upgrade
 from autopush.responses import ErrorResponses
 from keytables import Unavailable
@@ -29,7 +28,7 @@ async def call(
     *,
     http10: bool = False,
 ) -> Response | Upgrade:
-    dockerflow = Dockerflow(harness.store, lambda: len(harness.registry.sockets))
+    dockerflow = harness.status_pages()
     handler = UpgradeHandler(harness.node, dockerflow, ErrorResponses(ERRORS), URL, PAGE)
     answer = handler(Request(method, path, "", headers or {}, "127.0.0.1", http10=http10))
     return answer if isinstance(answer, Response | Upgrade) else await answer

@@ -39,6 +39,13 @@ def configured_routers(settings: Settings) -> frozenset[str]:
     return frozenset(own | (settings.routers or {}).keys())
 
 
+def router_states(settings: Settings) -> dict[str, bool]:
+    """Every router type that this node could have, and whether it has it."""
+    own = {row.bridge for row in OPTIONS if row.bridge}
+    configured = configured_routers(settings)
+    return {name: name in configured for name in sorted(own | configured)}
+
+
 def load_routers(settings: Settings, clock: Clock) -> dict[str, Router]:
     """The configured routers by router type.
 

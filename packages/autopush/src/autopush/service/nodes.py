@@ -11,7 +11,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Final
 
-from autopush.bridges.discovery import load_routers, load_waker
+from autopush.bridges.discovery import load_routers, load_waker, router_states
 from autopush.clock import Clock
 from autopush.connection.handlers import NodeApi, UpgradeHandler
 from autopush.connection.node import ConnectionNode
@@ -94,7 +94,8 @@ class WorkerContext:
         self.ring = KeyRing(keys.crypto)
         self.tokens = EndpointTokens(self.ring, settings.public_endpoint_url, CACHED_TOKENS)
         self.errors = ErrorResponses(settings.errors_page)
-        self.dockerflow = Dockerflow(store, lambda: len(self.registry.sockets))
+        routers = router_states(settings) if settings.has_endpoint else None
+        self.dockerflow = Dockerflow(store, metrics.shared, routers=routers)
         self.internal_pages = InternalPages(self.dockerflow, metrics.shared, self.errors)
         self.proxies = TrustedProxies(settings.trusted_networks)
 

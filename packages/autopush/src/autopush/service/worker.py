@@ -11,6 +11,7 @@ from typing import Any, Final
 import uvloop
 
 from autopush.clock import Clock
+from autopush.heartbeat import Heartbeat
 from autopush.keys import ServiceKeys
 from autopush.net.proxied_listener import ProxiedListener
 from autopush.service.listeners import BACKLOG, Sockets
@@ -24,7 +25,7 @@ from autopush.service.storage import open_store, rotate_monthly
 from autopush.settings import Settings
 from autopush.store import PushStore
 from autopush.telemetry import logs
-from autopush.telemetry.metric_table import REQUESTS_IN_FLIGHT, WORKER_READY
+from autopush.telemetry.metric_table import REQUESTS_IN_FLIGHT
 from autopush.telemetry.metrics import Metric, Metrics
 from autopush.telemetry.process import ProcessMetrics
 
@@ -72,11 +73,10 @@ async def _serve(
     gc.collect()
     gc.freeze()
     gc.set_threshold(50_000, 20, 100)
-    ready = metrics.gauge(WORKER_READY)
-    ready.set(1)
+    worker.heartbeat.start()
     on_ready()
     await stop.wait()
-    ready.set(0)
+    worker.heartbeat.stop()
     await worker.stop()
     await store.close()
     return 0
@@ -99,6 +99,7 @@ class Worker:
         if settings.has_sockets:
             own_id = settings.node_url(sockets["router"].getsockname()[1])
         self._shared = WorkerContext(settings, keys, store, metrics, clock, own_id)
+        self.heartbeat = Heartbeat(metrics, self._shared.wheel)
         # In the order of shutdown: what the endpoint still delivers, the connection node saves.
         self._services: list[EndpointService | ConnectionService | MetricsService] = []
         sampled: list[tuple[Metric, Callable[[], float]]] = []

@@ -26,6 +26,7 @@ from autopush.store.tables import (
 )
 from autopush.store.users import SIMPLEPUSH, UserRecord, Users
 from autopush.store.versions import Versions
+from autopush.telemetry import logs
 from autopush.telemetry.metrics import Metrics
 from autopush.webpush.identifiers import CHANNELS_ROW
 from keytables import Engine, KeytablesError, TableNotFound
@@ -37,6 +38,8 @@ DAY: Final = 86_400.0
 ABSENT_FOR: Final = 60.0
 """Seconds for which a missing table is not looked for again."""
 MAX_ABSENT: Final = 256
+
+_log: Final = logs.get(__name__)
 
 MonthListener = Callable[[], Awaitable[None]]
 
@@ -228,12 +231,14 @@ class PushStore:
 
     # ── users ────────────────────────────────────────────────────────────────────────────────────
 
-    async def health(self) -> dict[str, dict[str, str]]:
-        """By table: `{"status": "OK"}` or `{"status": "NOT OK", "error": …}`."""
-        return {
-            self.users.name: await _state(self.users.get(UNUSED_UAID)),
-            "storage": await _state(self._read_storage()),
-        }
+    async def health(self, seconds: float) -> dict[str, dict[str, str]]:
+        """By table: `{"status": "OK"}` or `{"status": "NOT OK", "error": …}`. A table has so many
+        seconds to answer.
+        """
+        router, storage = await asyncio.gather(
+            _state(self.users.get(UNUSED_UAID), seconds), _state(self._read_storage(), seconds)
+        )
+        return {self.users.name: router, "storage": storage}
 
     async def _read_storage(self) -> None:
         await self.current.channels(UNUSED_UAID)
@@ -269,11 +274,17 @@ class PushStore:
         await self._engine.close()
 
 
-async def _state(read: Awaitable[object]) -> dict[str, str]:
+async def _state(read: Awaitable[object], seconds: float) -> dict[str, str]:
     try:
-        await read
+        async with asyncio.timeout(seconds):
+            await read
     except TableNotFound:
         return {"status": "NOT OK", "error": "Nonexistent table"}
     except KeytablesError:
         return {"status": "NOT OK", "error": "Server error"}
+    except TimeoutError:
+        return {"status": "NOT OK", "error": "No answer"}
+    except Exception as error:  # noqa: BLE001 - the page is to say so, whatever it is
+        _log.exception("Unexpected error", error=error, where="health")
+        return {"status": "NOT OK", "error": "Internal error"}
     return {"status": "OK"}

@@ -66,6 +66,12 @@ def _add(metric: Metric) -> Metric:
 # ── The service ───────────────────────────────────────────────────────────────────────────────────
 
 WORKER_READY: Final = _gauge("worker.ready", "workers that serve")
+WORKER_HEARTBEAT: Final = _of_process(
+    "worker.heartbeat",
+    Kind.GAUGE,
+    "when the worker's event loop last ran, on the machine's monotonic clock",
+    "seconds",
+)
 LOOP_LAG: Final = _of_process(
     "event_loop.lag",
     Kind.GAUGE,

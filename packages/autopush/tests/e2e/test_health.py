@@ -1,0 +1,109 @@
+"""What `/health` of a service with several workers says, whichever of them is asked."""
+
+import asyncio
+import contextlib
+import os
+import signal
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import pytest
+from websockets.exceptions import ConnectionClosed
+
+from support.service import Service, service
+from support.user_agent import UserAgent
+
+WORKERS = 3
+ASKED = 12
+"""Requests of one round, each on a connection of its own: the kernel spreads them over all workers,
+so that all are asked except, in one round of some hundred thousand, one.
+"""
+PATIENCE = 60.0
+
+OK = {"status": "OK", "ready": WORKERS, "expected": WORKERS}
+ONE_MISSING = {"status": "NOT OK", "ready": WORKERS - 1, "expected": WORKERS}
+
+Page = tuple[int, dict[str, Any]]
+
+
+@pytest.fixture
+async def running(tmp_path: Path) -> AsyncIterator[Service]:
+    async with service(tmp_path, "--workers", str(WORKERS)) as running:
+        yield running
+
+
+async def ask(url: str, seconds: float) -> Page | None:
+    """One answer; None if there was none in time."""
+    timeout = aiohttp.ClientTimeout(total=seconds)
+    try:
+        async with (
+            aiohttp.ClientSession(timeout=timeout) as session,
+            session.get(f"{url}/health") as response,
+        ):
+            return response.status, await response.json()
+    except (TimeoutError, aiohttp.ClientError):
+        return None
+
+
+async def ask_all(running: Service, seconds: float = 1.0) -> list[Page | None]:
+    """What the workers answer, on both public ports."""
+    urls = [running.endpoint, f"http://127.0.0.1:{running.websocket_port}"]
+    return list(await asyncio.gather(*(ask(url, seconds) for url in urls * (ASKED // 2))))
+
+
+async def until_all_say(running: Service, workers: dict[str, object]) -> list[Page]:
+    """Ask until every answer is that; a worker that is stopped gives none."""
+    async with asyncio.timeout(PATIENCE):
+        while True:
+            answers = [page for page in await ask_all(running) if page is not None]
+            if answers and all(document["workers"] == workers for _, document in answers):
+                return answers
+            await asyncio.sleep(0.2)
+
+
+async def test_every_worker_says_that_all_serve_and_how_many_clients_they_have(
+    running: Service, agents: list[UserAgent]
+) -> None:
+    for number in range(1, 8):
+        agents.append(await running.connect())
+        for page in await ask_all(running, PATIENCE):
+            assert page is not None
+            status, document = page
+            assert (status, document["status"]) == (200, "OK")
+            assert document["workers"] == OK
+            assert document["clients"] == number
+            assert document["router"] == document["storage"] == {"status": "OK"}
+            assert document["routers"]["fcm"] is False
+
+
+async def test_a_worker_that_does_not_run_is_missing_until_it_does(running: Service) -> None:
+    stopped = running.workers[1]
+    os.kill(stopped, signal.SIGSTOP)
+    try:
+        for status, document in await until_all_say(running, ONE_MISSING):
+            assert (status, document["status"]) == (503, "NOT OK")
+            assert document["router"] == {"status": "OK"}
+    finally:
+        os.kill(stopped, signal.SIGCONT)
+    for status, document in await until_all_say(running, OK):
+        assert (status, document["status"]) == (200, "OK")
+
+
+async def test_a_worker_that_was_killed_is_replaced_and_its_clients_are_not_counted(
+    running: Service, agents: list[UserAgent]
+) -> None:
+    agents += [await running.connect() for _ in range(8)]
+    killed = running.workers[0]
+    os.kill(killed, signal.SIGKILL)
+    await running.logged("A worker ended and is restarted")
+    answers = await until_all_say(running, OK)
+    assert killed not in running.workers
+    connected = 0
+    for agent in agents:
+        with contextlib.suppress(ConnectionClosed):
+            await agent.send(messageType="ping")
+            assert await agent.reply() == {}
+            connected += 1
+    assert {document["clients"] for _, document in answers} == {connected}
