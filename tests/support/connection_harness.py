@@ -14,6 +14,7 @@ from autopush.connection.node import ConnectionNode
 from autopush.connection.user_agent import UserAgentConnection
 from autopush.dockerflow import Dockerflow
 from autopush.net.timers import TimerWheel
+from autopush.protocol.broadcasts import NO_BROADCASTS, Broadcasts
 from autopush.protocol.effects import Row
 from autopush.protocol.rules import Rules
 from autopush.routing.connected import Registry
@@ -237,6 +238,7 @@ class Harness:
         hello_timeout: float = 0,
         auto_ping_timeout: float = 4,
         max_connections: int = 0,
+        broadcasts: Broadcasts = NO_BROADCASTS,
     ) -> Self:
         harness = cls()
         harness.engine = FaultyEngine(harness.clock)
@@ -260,6 +262,7 @@ class Harness:
             auto_ping_timeout=auto_ping_timeout,
             close_timeout=10,
             max_connections=max_connections,
+            broadcasts=broadcasts,
             uniform=lambda least, most: least + (most - least) * harness.chance,
         )
         return harness

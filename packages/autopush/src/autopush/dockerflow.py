@@ -82,8 +82,8 @@ class Dockerflow:
             self._reading = asyncio.ensure_future(self._store.health(self._store_timeout))
         tables = await asyncio.shield(self._reading)
         workers = self._workers()
-        states = [workers["status"], *(table["status"] for table in tables.values())]
-        ok = all(state == "OK" for state in states)
+        parts = [workers["status"], *(table["status"] for table in tables.values())]
+        ok = all(status == "OK" for status in parts)
         document: dict[str, object] = {
             "status": "OK" if ok else "NOT OK",
             "version": VERSION,

@@ -4,6 +4,7 @@ import asyncio
 
 import pytest
 
+from autopush.protocol.broadcasts import Broadcasts
 from autopush.protocol.rules import Rules
 from autopush.store.messages import row_of
 from autopush.telemetry import logs
@@ -318,6 +319,26 @@ async def test_a_user_agent_that_answers_pings_stays_connected() -> None:
         assert agent.received() == [("ping",)]
         agent.send(wire.frame(wire.PONG))
     assert agent.connection.is_open
+
+
+async def test_changed_broadcasts_are_sent_in_place_of_a_ping_after_the_pong() -> None:
+    broadcasts = Broadcasts({"a/b": "1"})
+    harness = await Harness.open(
+        Rules(auto_ping_interval=300), auto_ping_timeout=4, broadcasts=broadcasts
+    )
+    agent = await harness.identified(broadcasts={"a/b": "1"})
+    await harness.pass_time(301)
+    assert agent.received() == [("ping",)]
+    broadcasts.update({"a/b": "2"})
+    agent.send(wire.frame(wire.PONG, b""))
+    await harness.pass_time(299)
+    assert agent.received() == []
+    await harness.pass_time(2)
+    assert agent.received() == [{"messageType": "broadcast", "broadcasts": {"a/b": "2"}}]
+    await harness.pass_time(299)
+    assert agent.received() == [], "no pong is waited for, and the interval begins again"
+    await harness.pass_time(2)
+    assert agent.received() == [("ping",)]
 
 
 async def test_a_user_agent_that_does_not_answer_a_ping_is_dropped_and_its_messages_saved() -> None:

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 import pytest
 
+from autopush.protocol.broadcasts import Broadcasts
 from autopush.protocol.effects import (
     Close,
     DeleteMessages,
@@ -122,6 +123,83 @@ def test_without_wanted_broadcasts_the_reply_has_an_empty_object(broadcasts: obj
     assert (
         sent(session.on_result(request, Identified(UAID, 5, new=True), NOW))[0]["broadcasts"] == {}
     )
+
+
+def with_broadcasts(
+    broadcasts: Broadcasts, wanted: object, **hello: object
+) -> tuple[Session, dict[str, object]]:
+    """An identified session, and its hello reply."""
+    session = Session(Rules(), 1, broadcasts)
+    message = {"messageType": "hello", "use_webpush": True, "broadcasts": wanted} | hello
+    request = request_in(session.receive(frame(**message), NOW))
+    (reply,) = sent(session.on_result(request, Identified(UAID, 5, new=True), NOW))
+    return session, reply
+
+
+def subscribe(session: Session, wanted: object) -> list[dict[str, object]]:
+    """What is answered to a `broadcast_subscribe`."""
+    return sent(session.receive(frame(messageType="broadcast_subscribe", broadcasts=wanted), NOW))
+
+
+def test_the_hello_reply_has_the_broadcasts_that_are_newer_when_it_is_sent() -> None:
+    broadcasts = Broadcasts({"a/b": "1", "c/d": "1"})
+    session = Session(Rules(), 1, broadcasts)
+    hello = frame(messageType="hello", use_webpush=True, broadcasts={"a/b": "1", "c/d": "1"})
+    request = request_in(session.receive(hello, NOW))
+    broadcasts.update({"a/b": "2"})
+    (reply,) = sent(session.on_result(request, Identified(UAID, 5, new=True), NOW))
+    assert reply["broadcasts"] == {"a/b": "2"}
+    assert session.on_ping_due() == ()
+
+
+def test_with_current_versions_the_hello_reply_has_an_empty_object() -> None:
+    assert with_broadcasts(Broadcasts({"a/b": "1"}), {"a/b": "1"})[1]["broadcasts"] == {}
+
+
+def test_changed_broadcasts_are_sent_in_place_of_the_next_ping_only() -> None:
+    broadcasts = Broadcasts({"a/b": "1", "c/d": "1"})
+    session, _ = with_broadcasts(broadcasts, {"a/b": "1"})
+    assert session.on_ping_due() == ()
+    broadcasts.update({"a/b": "2", "c/d": "2"})
+    assert sent(session.on_ping_due()) == [{"messageType": "broadcast", "broadcasts": {"a/b": "2"}}]
+    assert session.on_ping_due() == ()
+
+
+def test_broadcast_subscribe_is_answered_only_if_there_is_something_to_say() -> None:
+    broadcasts = Broadcasts({"a/b": "1", "c/d": "1"})
+    session, _ = with_broadcasts(broadcasts, None)
+    assert subscribe(session, {"a/b": "1"}) == []
+    assert subscribe(session, {"c/d": "0", "x/y": "0"}) == [
+        {
+            "messageType": "broadcast",
+            "broadcasts": {"c/d": "1", "errors": {"x/y": "Broadcast not found"}},
+        }
+    ]
+    broadcasts.update({"a/b": "2", "c/d": "2"})
+    assert subscribe(session, {"c/d": "2"}) == [
+        {"messageType": "broadcast", "broadcasts": {"a/b": "2"}}
+    ]
+    assert session.on_ping_due() == ()
+
+
+def test_broadcasts_wait_while_the_user_agent_does_not_read() -> None:
+    broadcasts = Broadcasts({"a/b": "1"})
+    session, _ = with_broadcasts(broadcasts, {"a/b": "1"})
+    broadcasts.update({"a/b": "2"})
+    session.output_paused = True
+    assert session.on_ping_due() == ()
+    session.output_resumed()
+    assert len(session.on_ping_due()) == 1
+
+
+def test_a_user_agent_of_simplepush_has_no_broadcasts() -> None:
+    broadcasts = Broadcasts({"a/b": "1"})
+    session, reply = with_broadcasts(broadcasts, {"a/b": "0"}, use_webpush=False)
+    assert "broadcasts" not in reply
+    (answer,) = subscribe(session, {"a/b": "0"})
+    assert answer["broadcasts"] == {"errors": {"a/b": "Broadcast not found"}}
+    broadcasts.update({"a/b": "2"})
+    assert session.on_ping_due() == ()
 
 
 def test_a_second_hello_is_refused_with_the_uaid_and_the_session_goes_on() -> None:

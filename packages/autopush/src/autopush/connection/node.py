@@ -9,6 +9,7 @@ from autopush.clock import Clock
 from autopush.connection.background import BackgroundWrites
 from autopush.connection.requests import StoreRequests
 from autopush.net.timers import TimerWheel
+from autopush.protocol.broadcasts import NO_BROADCASTS, Broadcasts
 from autopush.protocol.rules import GOING_AWAY, Rules
 from autopush.routing.connected import ConnectedUser, Registry
 from autopush.routing.nodes import Nodes
@@ -45,11 +46,13 @@ class ConnectionNode:
         auto_ping_timeout: float,
         close_timeout: float,
         max_connections: int,
+        broadcasts: Broadcasts = NO_BROADCASTS,
         uniform: Callable[[float, float], float] = random.uniform,
     ) -> None:
         self.store = store
         self.registry = registry
         self.rules = rules
+        self.broadcasts = broadcasts
         self.wheel = wheel
         self.clock = clock
         self.hello_timeout = hello_timeout

@@ -48,7 +48,7 @@ class UserAgentConnection(WebSocketProtocol):
         self._node = node
         self._timer: Timer | None = None
         self._session_timers: tuple[Timer, ...] = ()
-        self.session = Session(node.rules, int(node.clock() * 1000))
+        self.session = Session(node.rules, int(node.clock() * 1000), node.broadcasts)
         self.messages: UserMessages = node.store.current
         self.is_recorded = True
 
@@ -260,6 +260,10 @@ class UserAgentConnection(WebSocketProtocol):
         self.disconnect(PROTOCOL_VIOLATION, "no hello in time")
 
     def _ping(self) -> None:
+        if broadcasts := self.session.on_ping_due():
+            self._carry_out(broadcasts)
+            self._set_timer(self._node.rules.auto_ping_interval, self._ping)
+            return
         self.ping()
         self._set_timer(self._node.auto_ping_timeout, self._on_pong_timeout)
 

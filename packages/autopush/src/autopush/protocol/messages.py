@@ -95,13 +95,20 @@ def acks(updates: object) -> Iterator[tuple[str, object]]:
 
 
 def hello(
-    uaid: str, *, env: str, ping: float, broadcasts: object, is_simplepush: bool = False
+    uaid: str,
+    *,
+    env: str,
+    ping: float,
+    broadcasts: Mapping[str, object],
+    is_simplepush: bool = False,
 ) -> bytes:
-    """The reply to a hello (`ping`: seconds between server pings, left out when 0)."""
+    """The reply to a hello. `ping`: seconds between server pings, left out when 0; `broadcasts`:
+    what is newer than what the user agent knows.
+    """
     reply: dict[str, object] = {"messageType": "hello", "uaid": uaid, "status": 200}
     if not is_simplepush:
         reply["use_webpush"] = True
-        reply["broadcasts"] = unknown_broadcasts(broadcasts)
+        reply["broadcasts"] = broadcasts
     reply["env"] = env
     if ping:
         reply["ping"] = ping
@@ -154,14 +161,6 @@ def refused(
     return orjson.dumps(reply)
 
 
-def unknown_broadcasts(wanted: object) -> dict[str, dict[str, str]]:
-    """What is said of the broadcasts a user agent asks for: this server has none."""
-    if not isinstance(wanted, Mapping) or not wanted:
-        return {}
-    return {"errors": {str(name): "Broadcast not found" for name in wanted}}
-
-
-def broadcast(wanted: object) -> bytes | None:
-    """The reply to `broadcast_subscribe`, or None where nothing needs saying."""
-    answer = unknown_broadcasts(wanted)
-    return orjson.dumps({"messageType": "broadcast", "broadcasts": answer}) if answer else None
+def broadcast(broadcasts: Mapping[str, object]) -> bytes:
+    """Versions of broadcasts that the user agent is told."""
+    return orjson.dumps({"messageType": "broadcast", "broadcasts": broadcasts})

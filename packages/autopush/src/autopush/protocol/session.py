@@ -14,6 +14,7 @@ from typing import Final
 from msgspec import UNSET
 
 from autopush.protocol import messages, simplepush
+from autopush.protocol.broadcasts import NO_BROADCASTS, Broadcasts
 from autopush.protocol.drain import Drain, Unacked
 from autopush.protocol.effects import (
     ChangeTable,
@@ -73,6 +74,7 @@ class Session:
     """One per connection; an idle one holds a few hundred bytes."""
 
     __slots__ = (
+        "_broadcasts",
         "_drain",
         "_last_ping",
         "_recheck",
@@ -89,7 +91,9 @@ class Session:
         "unacked",
     )
 
-    def __init__(self, rules: Rules, connected_at: int) -> None:
+    def __init__(
+        self, rules: Rules, connected_at: int, broadcasts: Broadcasts = NO_BROADCASTS
+    ) -> None:
         self._rules = rules
         self.state = State.CONNECTED
         self.uaid: str | None = None
@@ -108,6 +112,7 @@ class Session:
         self._table = TableState.CURRENT
         self._last_ping = 0.0
         self._wanted_broadcasts: object = None
+        self._broadcasts = broadcasts.no_subscriptions
 
     # --- from the user agent ----------------------------------------------------------------------
 
@@ -134,8 +139,7 @@ class Session:
             case Event.UNREGISTER:
                 return self._unregister(message)
             case Event.BROADCASTS:
-                reply = messages.broadcast(message.broadcasts)
-                return [Send(reply)] if reply else ()
+                return self._subscribe_to_broadcasts(message.broadcasts)
             case _:
                 return ()
 
@@ -154,6 +158,7 @@ class Session:
         if not is_simplepush:
             self._wanted_broadcasts = message.broadcasts
             return [Identify(uaid)]
+        self._broadcasts = NO_BROADCASTS.no_subscriptions
         wake_data = simplepush.read_wake_data(message.wakeup_host, message.mobilenetwork)
         self.simplepush = SimplePushState(wake_data, now)
         if not self._rules.simplepush:
@@ -174,6 +179,10 @@ class Session:
             return self.close(PINGED_TOO_OFTEN)
         self._last_ping = now
         return [Send(messages.PONG)]
+
+    def _subscribe_to_broadcasts(self, wanted: object) -> Sequence[Effect]:
+        self._broadcasts, news = self._broadcasts.add(wanted)
+        return [Send(messages.broadcast(news))] if news else ()
 
     def _register(self, message: ClientMessage) -> Sequence[Effect]:
         channel, channels = message.channel_id, self.channels or ()
@@ -284,6 +293,13 @@ class Session:
         self.output_paused = False
         return self._continue()
 
+    def on_ping_due(self) -> Sequence[Effect]:
+        """What is sent in place of a ping: the broadcasts that have changed, if any."""
+        if self.output_paused:
+            return ()
+        self._broadcasts, news = self._broadcasts.take_changes()
+        return [Send(messages.broadcast(news))] if news else ()
+
     def on_timer(self, reason: TimerReason, now: float) -> Sequence[Effect]:
         """The time of a `SetTimer` is over."""
         if self.state is State.CLOSED:
@@ -375,11 +391,12 @@ class Session:
         self.connected_at = result.connected_at
         self._reset = result.reset
         self._table = TableState.OLD if result.old_table else TableState.CURRENT
+        self._broadcasts, news = self._broadcasts.add(self._wanted_broadcasts)
         reply = messages.hello(
             result.uaid,
             env=self._rules.env,
             ping=self._rules.auto_ping_interval,
-            broadcasts=self._wanted_broadcasts,
+            broadcasts=news,
             is_simplepush=self.simplepush is not None,
         )
         self._wanted_broadcasts = None

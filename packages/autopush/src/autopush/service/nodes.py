@@ -14,6 +14,7 @@ from typing import Final
 from autopush.bridges.discovery import load_routers, load_waker, router_states
 from autopush.clock import Clock
 from autopush.connection.handlers import NodeApi, UpgradeHandler
+from autopush.connection.megaphone import BroadcastPoller, Megaphone
 from autopush.connection.node import ConnectionNode
 from autopush.connection.outage import OutageRecovery
 from autopush.dockerflow import Dockerflow
@@ -24,6 +25,7 @@ from autopush.net.http_messages import Handler, Limits, Request
 from autopush.net.http_server import HttpServer
 from autopush.net.proxied_listener import ProxiedListener
 from autopush.net.timers import TimerWheel
+from autopush.protocol.broadcasts import Broadcasts
 from autopush.protocol.messages import WEBSOCKET_ANCHOR
 from autopush.protocol.rules import Rules
 from autopush.responses import ErrorResponses
@@ -117,9 +119,12 @@ class WorkerContext:
 
 
 class ConnectionService:
-    """A connection node with its two ports: WebSockets, and requests of other nodes."""
+    """A connection node with its two ports: WebSockets, and requests of other nodes.
 
-    def __init__(self, shared: WorkerContext, sockets: Sockets) -> None:
+    `broadcasts`: as they were at the start of the service.
+    """
+
+    def __init__(self, shared: WorkerContext, sockets: Sockets, broadcasts: Broadcasts) -> None:
         settings = shared.settings
         self._connections = ConnectionNode(
             store=shared.store,
@@ -130,7 +135,7 @@ class ConnectionService:
             rules=Rules(
                 max_unacked=settings.max_unacked,
                 msg_limit=settings.msg_limit,
-                auto_ping_interval=settings.auto_ping_interval,
+                auto_ping_interval=settings.ping_interval,
                 env=settings.env,
                 simplepush=not settings.disable_simplepush,
                 wake_timeout=settings.wake_timeout,
@@ -142,6 +147,7 @@ class ConnectionService:
             auto_ping_timeout=settings.auto_ping_timeout,
             close_timeout=settings.close_handshake_timeout,
             max_connections=settings.max_connections,
+            broadcasts=broadcasts,
         )
         upgrades = UpgradeHandler(
             self._connections,
@@ -164,7 +170,12 @@ class ConnectionService:
         self._sockets = sockets
         # The embedded store cannot be out of reach.
         probe = None if settings.is_embedded else partial(shared.store.users.get, UNUSED_UAID)
-        self._outage_recovery = asyncio.ensure_future(OutageRecovery(shared.registry, probe).run())
+        self._tasks = [asyncio.ensure_future(OutageRecovery(shared.registry, probe).run())]
+        if settings.megaphone_api_url:
+            source = Megaphone(settings.megaphone_api_url, settings.megaphone_api_token)
+            interval = settings.megaphone_poll_interval
+            poller = BroadcastPoller(source, broadcasts, shared.metrics, interval)
+            self._tasks.append(asyncio.ensure_future(poller.run()))
 
     @property
     def servers(self) -> list[tuple[HttpServer, socket.socket]]:
@@ -176,7 +187,8 @@ class ConnectionService:
 
     async def shutdown(self) -> None:
         """Close the sockets, save what is unacked, and answer the nodes that still ask."""
-        self._outage_recovery.cancel()
+        for task in self._tasks:
+            task.cancel()
         await self._connections.shutdown(SOCKETS_TIMEOUT)
         await self._websocket_http.shutdown(0)
         await self._node_api.shutdown(REQUESTS_TIMEOUT)

@@ -11,7 +11,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from autopush.bridges.discovery import load_routers, load_waker
+from autopush.connection.megaphone import Megaphone, PollError
 from autopush.keys import ServiceKeys, service_keys
+from autopush.protocol.broadcasts import Broadcasts
 from autopush.routing.router import Router
 from autopush.service.listeners import Sockets, bind, close
 from autopush.service.storage import check_store
@@ -49,11 +51,17 @@ def run(settings: Settings) -> int:
         announce_routers(load_routers(settings, time.time))
         load_waker(settings)
     asyncio.run(check_store(settings, time.time))
+    broadcasts = Broadcasts(read_broadcasts(settings))
     metrics = SharedMetrics(METRICS, settings.workers)
     if settings.workers == 1:
         logs.start_background()
         return run_worker(
-            settings, keys, sockets[0], metrics.of_worker(0), on_ready=lambda: announce(settings)
+            settings,
+            keys,
+            sockets[0],
+            metrics.of_worker(0),
+            broadcasts,
+            on_ready=lambda: announce(settings),
         )
 
     def start(slot: WorkerSlot) -> int:
@@ -64,6 +72,7 @@ def run(settings: Settings) -> int:
                 keys,
                 sockets[slot.index],
                 metrics.of_worker(slot.index),
+                broadcasts,
                 parent_pipe=slot.parent_pipe,
                 on_ready=slot.report_ready,
             )
@@ -77,6 +86,25 @@ def run(settings: Settings) -> int:
         on_ready=lambda: announce(settings),
         on_ended=metrics.clear_gauges,
     )
+
+
+def read_broadcasts(settings: Settings) -> dict[str, str]:
+    """The broadcasts and their versions, none where the settings name no source.
+
+    :raises StartupError: the source does not say them
+    """
+    url = settings.megaphone_api_url
+    if not (url and settings.has_sockets):
+        return {}
+    if not settings.ping_interval:
+        _log.warning(
+            "auto_ping_interval is 0: user agents are not sent the broadcasts that change while "
+            "they are connected"
+        )
+    try:
+        return asyncio.run(Megaphone(url, settings.megaphone_api_token).fetch())
+    except PollError as error:
+        raise StartupError(f"megaphone_api_url: {url}: {error}") from None
 
 
 def prepare_data_folder(folder: Path) -> None:

@@ -14,6 +14,7 @@ from autopush.clock import Clock
 from autopush.heartbeat import Heartbeat
 from autopush.keys import ServiceKeys
 from autopush.net.proxied_listener import ProxiedListener
+from autopush.protocol.broadcasts import Broadcasts
 from autopush.service.listeners import BACKLOG, Sockets
 from autopush.service.nodes import (
     ConnectionService,
@@ -40,6 +41,7 @@ def run_worker(
     keys: ServiceKeys,
     sockets: Sockets,
     metrics: Metrics,
+    broadcasts: Broadcasts,
     *,
     on_ready: Callable[[], None],
     parent_pipe: int | None = None,
@@ -47,7 +49,9 @@ def run_worker(
     """Serve until SIGTERM, SIGINT or the end of `parent_pipe`; returns the exit code."""
     _raise_open_file_limit()
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        return runner.run(_serve(settings, keys, sockets, metrics, on_ready, parent_pipe))
+        return runner.run(
+            _serve(settings, keys, sockets, metrics, broadcasts, on_ready, parent_pipe)
+        )
 
 
 async def _serve(
@@ -55,6 +59,7 @@ async def _serve(
     keys: ServiceKeys,
     sockets: Sockets,
     metrics: Metrics,
+    broadcasts: Broadcasts,
     on_ready: Callable[[], None],
     parent_pipe: int | None,
 ) -> int:
@@ -67,7 +72,7 @@ async def _serve(
         loop.add_reader(parent_pipe, stop.set)
     clock = time.time
     store = await open_store(settings, clock, metrics)
-    worker = Worker(settings, keys, sockets, store, metrics, clock=clock)
+    worker = Worker(settings, keys, sockets, store, metrics, clock=clock, broadcasts=broadcasts)
     await worker.start()
     # What exists now lives until the end: the garbage collector need not scan it again.
     gc.collect()
@@ -94,6 +99,7 @@ class Worker:
         metrics: Metrics,
         *,
         clock: Clock,
+        broadcasts: Broadcasts | None = None,
     ) -> None:
         own_id = ""
         if settings.has_sockets:
@@ -108,7 +114,9 @@ class Worker:
             self._services.append(endpoint)
             sampled.append((REQUESTS_IN_FLIGHT, lambda: endpoint.app.in_progress))
         if settings.has_sockets:
-            self._services.append(ConnectionService(self._shared, sockets))
+            self._services.append(
+                ConnectionService(self._shared, sockets, broadcasts or Broadcasts())
+            )
         if "metrics" in sockets:
             self._services.append(MetricsService(self._shared, sockets))
         self._process = ProcessMetrics(metrics, asyncio.get_running_loop(), sampled)

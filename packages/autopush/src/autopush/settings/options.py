@@ -32,11 +32,13 @@ from autopush.settings.value_types import (
     NO_NETWORK,
     FernetKeys,
     Fingerprints,
+    HeaderText,
     HostName,
     HttpUrl,
     Networks,
     Objects,
     OptionalPort,
+    OptionalSeconds,
     Port,
     PositiveSeconds,
     Seconds,
@@ -67,6 +69,8 @@ LOGS: Final = Group("Logs", (*ALL_COMMANDS, *SHELL_TOOLS))
 WEBSOCKET_PORT: Final = 8080
 ENDPOINT_PORT: Final = 8082
 ONE_YEAR: Final = 31_536_000
+BROADCAST_INTERVAL: Final = 300.0
+"""`auto_ping_interval` where there are broadcasts."""
 STORE_FILE: Final = "autopush.sqlite"
 DEFAULT_UNITS: Final = 5
 """Capacity of a table that has provisioned capacity and no option that says how much."""
@@ -350,8 +354,12 @@ class Settings:
     hello_timeout: Seconds = TIMERS.option(
         30.0, "time a new connection has for its hello; 0 sets no limit"
     )
-    auto_ping_interval: Seconds = TIMERS.option(
-        0.0, "time between the WebSocket pings the server sends; 0 sends none"
+    auto_ping_interval: OptionalSeconds = TIMERS.option(
+        None,
+        "time between the WebSocket pings the server sends, which broadcasts are sent in place of; "
+        "0 sends none",
+        default_text="300 with megaphone_api_url, otherwise 0",
+        effective=lambda settings: settings.ping_interval,
     )
     auto_ping_timeout: PositiveSeconds = TIMERS.option(
         4.0, "time a user agent has to answer a ping before its connection is dropped"
@@ -378,7 +386,7 @@ class Settings:
         "that subscribe to them",
         default_text="none: there are no broadcasts",
     )
-    megaphone_api_token: str = BROADCASTS.option(
+    megaphone_api_token: HeaderText = BROADCASTS.option(
         "",
         "sent to that URL as the header Authorization",
         default_text="none is sent",
@@ -696,6 +704,13 @@ class Settings:
     def node_scheme(self) -> str:
         """`router_scheme` with its default."""
         return self.router_scheme or ("https" if self.router_ssl_key else "http")
+
+    @property
+    def ping_interval(self) -> float:
+        """`auto_ping_interval` with its default: broadcasts are sent when a ping is due."""
+        if self.auto_ping_interval is not None:
+            return self.auto_ping_interval
+        return BROADCAST_INTERVAL if self.megaphone_api_url else 0.0
 
     @property
     def hsts_max_age(self) -> int:

@@ -214,6 +214,11 @@ Seconds = Annotated[float, _seconds("a number of seconds, such as 30 or 0.5", lo
 PositiveSeconds = Annotated[
     float, _seconds("a number of seconds above 0, such as 4 or 0.5", lowest=1e-9)
 ]
+OptionalSeconds = Annotated[float | None, Seconds.__metadata__[0]]
+HeaderText = Annotated[
+    str,
+    _text("TEXT", "printable ASCII characters", lambda text: text.isascii() and text.isprintable()),
+]
 HostName = Annotated[str, _text("HOST", "a host name or address, without scheme and port", is_host)]
 HttpUrl = Annotated[str, url("http", "https")]
 TableName = Annotated[

@@ -93,6 +93,12 @@ PROCESS_MAX_FILES: Final = _of_process(
 
 CONNECTIONS: Final = _gauge("ua.connections", "WebSockets that are open, identified or not")
 
+MEGAPHONE_OK: Final = _counter("megaphone.updater.ok", "requests for the broadcasts that succeeded")
+POLL_ERRORS: Final = ("timeout", "connect", "io", "unknown")
+MEGAPHONE_ERROR: Final = _counter(
+    "megaphone.updater.error", "requests for the broadcasts that failed", reason=POLL_ERRORS
+)
+
 # ── Application servers: recorded by the endpoint ─────────────────────────────────────────────────
 
 REQUESTS_IN_FLIGHT: Final = _gauge(

@@ -1,0 +1,126 @@
+"""Broadcasts: ids with a version each, the same for all user agents, which subscribe to ids.
+
+Every change gets a number, and a user agent's subscriptions remember the last change it was told
+of; so nothing is kept per user agent and broadcast, and a change costs nothing until the user agent
+is to be told.
+
+Rule: a user agent that knows some version of an id is told the newest one, and each at most once.
+An id is a name like `remote-settings/monitor_changes`; only the source of the broadcasts knows what
+it and its versions mean.
+"""
+
+from collections.abc import Mapping
+from typing import Final
+
+MAX_KNOWN: Final = 10_000
+"""Ids that are remembered. Beyond that, those are forgotten that the source does not name any more.
+"""
+MAX_SUBSCRIBED: Final = 100
+"""Ids one user agent may subscribe to."""
+MAX_SHARED: Final = 1000
+"""Different subscriptions that user agents with the same ones share."""
+NOT_FOUND: Final = "Broadcast not found"
+TOO_MANY: Final = "Too many broadcasts"
+
+Delta = dict[str, object]
+"""What a user agent is told: id → version; and under `errors` what is wrong with ids it named."""
+
+
+class Broadcasts:
+    """The newest version of every broadcast."""
+
+    __slots__ = ("_current", "_shared", "change_count", "no_subscriptions")
+
+    def __init__(self, versions: Mapping[str, str] | None = None) -> None:
+        self.change_count = 0
+        self._current: dict[str, tuple[str, str, int]] = {}
+        self.no_subscriptions = Subscriptions(self, (), 0)
+        """Those of a user agent that has none."""
+        # Most user agents of one kind subscribe to the same ids: those cost no memory of their own.
+        self._shared: dict[tuple[str, ...], Subscriptions] = {}
+        self.update(versions or {})
+
+    def update(self, versions: Mapping[str, str]) -> int:
+        """Take over what the source says; returns how many versions are other ones than before."""
+        changes = 0
+        for name, version in versions.items():
+            before = self._current.get(name)
+            if before is None or before[1] != version:
+                self.change_count += 1
+                text = name if before is None else before[0]
+                self._current[name] = text, version, self.change_count
+                changes += 1
+        if changes:
+            self._shared.clear()
+        if len(self._current) > MAX_KNOWN:
+            for name in [name for name in self._current if name not in versions]:
+                del self._current[name]
+        return changes
+
+    def find(self, name: str) -> tuple[str, str, int] | None:
+        """The id (one text for all subscriptions), its version, and the number of its change."""
+        return self._current.get(name)
+
+    def subscriptions(self, ids: tuple[str, ...]) -> "Subscriptions":
+        """Those of a user agent that has just been told of every change."""
+        found = self._shared.get(ids)
+        if found is None:
+            if len(self._shared) >= MAX_SHARED:
+                self._shared.clear()
+            found = self._shared[ids] = Subscriptions(self, ids, self.change_count)
+        return found
+
+
+class Subscriptions:
+    """What one user agent has subscribed to, and the last change that it knows of.
+
+    It never changes, so that user agents can share it: the methods return what takes its place, and
+    what to tell the user agent.
+    """
+
+    __slots__ = ("_broadcasts", "_ids", "_seen")
+
+    def __init__(self, broadcasts: Broadcasts, ids: tuple[str, ...], seen: int) -> None:
+        self._broadcasts = broadcasts
+        self._ids = ids
+        self._seen = seen
+
+    def add(self, wanted: object) -> tuple["Subscriptions", Delta]:
+        """Subscribe to ids too, and say what is newer than what the user agent knows.
+
+        `wanted`: as it was received, id → version that the user agent has; what is no object has no
+        ids, and what is no text is no version.
+        """
+        if not isinstance(wanted, Mapping) or not wanted:
+            return self.take_changes()
+        delta: Delta = {}
+        errors: dict[str, str] = {}
+        ids = dict.fromkeys(self._ids)
+        for name, known in wanted.items():
+            current = self._broadcasts.find(name)
+            if current is None:
+                errors[name] = NOT_FOUND
+            elif name not in ids and len(ids) >= MAX_SUBSCRIBED:
+                errors[name] = TOO_MANY
+            else:
+                ids[current[0]] = None
+                if current[1] != known:
+                    delta[name] = current[1]
+        delta |= {name: version for name, version in self._changes() if name not in wanted}
+        if errors:
+            delta["errors"] = errors
+        return self._broadcasts.subscriptions(tuple(ids)), delta
+
+    def take_changes(self) -> tuple["Subscriptions", Delta]:
+        """What has changed since the user agent was told last."""
+        if self._seen == self._broadcasts.change_count or not self._ids:
+            return self, {}
+        return self._broadcasts.subscriptions(self._ids), dict(self._changes())
+
+    def _changes(self) -> list[tuple[str, str]]:
+        found = (self._broadcasts.find(name) for name in self._ids)
+        return [each[:2] for each in found if each is not None and each[2] > self._seen]
+
+
+NO_BROADCASTS: Final = Broadcasts()
+"""Where there is no source: no id is found."""

@@ -1,0 +1,225 @@
+"""Broadcasts and subscriptions: who is told which version, and how often."""
+
+from typing import Any
+
+import pytest
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, rule
+
+from autopush.protocol import broadcasts as module
+from autopush.protocol.broadcasts import (
+    MAX_SUBSCRIBED,
+    NO_BROADCASTS,
+    NOT_FOUND,
+    TOO_MANY,
+    Broadcasts,
+    Subscriptions,
+)
+
+
+def subscribed(broadcasts: Broadcasts, **known: str) -> Subscriptions:
+    return broadcasts.no_subscriptions.add(known)[0]
+
+
+def changes(subscriptions: Subscriptions) -> dict[str, object]:
+    return subscriptions.take_changes()[1]
+
+
+def test_what_is_newer_than_what_the_user_agent_knows_is_said_at_once() -> None:
+    broadcasts = Broadcasts({"a": "2", "b": "7"})
+    assert broadcasts.no_subscriptions.add({"a": "1", "b": "7"})[1] == {"a": "2"}
+
+
+def test_an_unknown_id_is_an_error_beside_the_versions_and_is_not_subscribed_to() -> None:
+    broadcasts = Broadcasts({"a": "2"})
+    subscriptions, news = broadcasts.no_subscriptions.add({"a": "1", "x": "1"})
+    assert news == {"a": "2", "errors": {"x": NOT_FOUND}}
+    broadcasts.update({"a": "2", "x": "5"})
+    assert changes(subscriptions) == {}
+
+
+@pytest.mark.parametrize("known", [None, 3, ["2"], {}, True])
+def test_what_is_no_text_is_no_version(known: object) -> None:
+    broadcasts = Broadcasts({"a": "2"})
+    assert broadcasts.no_subscriptions.add({"a": known})[1] == {"a": "2"}
+
+
+@pytest.mark.parametrize("wanted", [None, {}, [], ["a"], "a", 3])
+def test_what_is_no_object_has_no_ids(wanted: object) -> None:
+    broadcasts = Broadcasts({"a": "2"})
+    assert broadcasts.no_subscriptions.add(wanted) == (broadcasts.no_subscriptions, {})
+
+
+def test_a_change_is_told_once_to_those_who_subscribed_to_it() -> None:
+    broadcasts = Broadcasts({"a": "1", "b": "1"})
+    of_a, of_both = subscribed(broadcasts, a="1"), subscribed(broadcasts, a="1", b="1")
+    assert changes(of_a) == changes(of_both) == {}
+    assert broadcasts.update({"a": "1", "b": "2"}) == 1
+    of_a, news_of_a = of_a.take_changes()
+    of_both, news_of_both = of_both.take_changes()
+    assert (news_of_a, news_of_both) == ({}, {"b": "2"})
+    assert changes(of_a) == changes(of_both) == {}
+
+
+def test_only_the_newest_version_is_told() -> None:
+    broadcasts = Broadcasts({"a": "1"})
+    subscriptions = subscribed(broadcasts, a="1")
+    broadcasts.update({"a": "2"})
+    broadcasts.update({"a": "3"})
+    assert changes(subscriptions) == {"a": "3"}
+
+
+def test_a_source_that_says_the_same_changes_nothing() -> None:
+    broadcasts = Broadcasts({"a": "1"})
+    assert broadcasts.update({"a": "1"}) == 0
+    assert broadcasts.change_count == 1
+
+
+def test_an_id_that_the_source_leaves_out_for_a_while_is_no_change() -> None:
+    broadcasts = Broadcasts({"a": "1", "b": "1"})
+    subscriptions = subscribed(broadcasts, a="1", b="1")
+    broadcasts.update({})
+    broadcasts.update({"a": "1", "b": "1"})
+    assert changes(subscriptions) == {}
+
+
+def test_a_further_subscription_brings_what_is_pending_of_earlier_ones() -> None:
+    broadcasts = Broadcasts({"a": "1", "b": "1", "c": "1"})
+    subscriptions = subscribed(broadcasts, a="1", b="1")
+    broadcasts.update({"a": "2", "b": "2", "c": "1"})
+    subscriptions, news = subscriptions.add({"b": "2", "c": "1"})
+    assert news == {"a": "2"}, "the user agent has said that it knows this version of b"
+    assert changes(subscriptions) == {}
+    broadcasts.update({"a": "3", "b": "3", "c": "3"})
+    assert changes(subscriptions) == {"a": "3", "b": "3", "c": "3"}
+
+
+def test_an_empty_subscription_brings_what_is_pending() -> None:
+    broadcasts = Broadcasts({"a": "1"})
+    subscriptions = subscribed(broadcasts, a="1")
+    broadcasts.update({"a": "2"})
+    subscriptions, news = subscriptions.add({})
+    assert news == {"a": "2"}
+    assert changes(subscriptions) == {}
+
+
+def test_a_user_agent_subscribes_to_so_many_ids_and_no_more() -> None:
+    versions = {f"id-{number}": "1" for number in range(MAX_SUBSCRIBED + 2)}
+    broadcasts = Broadcasts(versions)
+    subscriptions, news = broadcasts.no_subscriptions.add(versions)
+    last = dict.fromkeys([f"id-{MAX_SUBSCRIBED}", f"id-{MAX_SUBSCRIBED + 1}"], TOO_MANY)
+    assert news == {"errors": last}
+    broadcasts.update(dict.fromkeys(versions, "2"))
+    assert len(changes(subscriptions)) == MAX_SUBSCRIBED
+    assert subscriptions.add({"id-0": "1"})[1]["id-0"] == "2", (
+        "one that it has is not a further one"
+    )
+
+
+def test_ids_that_the_source_has_left_out_are_forgotten_when_there_are_too_many(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(module, "MAX_KNOWN", 3)
+    broadcasts = Broadcasts({"a": "1", "b": "1"})
+    subscriptions = subscribed(broadcasts, a="1", b="1")
+    broadcasts.update({"b": "1", "c": "1"})
+    assert broadcasts.find("a")
+    broadcasts.update({"b": "2", "d": "1"})
+    assert [bool(broadcasts.find(name)) for name in "abcd"] == [False, True, False, True]
+    assert changes(subscriptions) == {"b": "2"}
+
+
+def test_user_agents_with_the_same_subscriptions_share_them() -> None:
+    broadcasts = Broadcasts({"a": "1"})
+    one, other = subscribed(broadcasts, a="1"), subscribed(broadcasts, a="0")
+    assert one is other
+    broadcasts.update({"a": "2"})
+    assert one.take_changes()[0] is other.take_changes()[0] is not one
+
+
+def test_shared_subscriptions_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "MAX_SHARED", 2)
+    broadcasts = Broadcasts(dict.fromkeys("abcdef", "1"))
+    made = {name: subscribed(broadcasts, **{name: "1"}) for name in "abcdef"}
+    assert len(broadcasts._shared) <= 2
+    broadcasts.update(dict.fromkeys("abcdef", "2"))
+    for name, subscriptions in made.items():
+        assert changes(subscriptions) == {name: "2"}
+
+
+def test_without_a_source_no_id_is_found() -> None:
+    subscriptions, news = NO_BROADCASTS.no_subscriptions.add({"a": "1"})
+    assert news == {"errors": {"a": NOT_FOUND}}
+    assert changes(subscriptions) == {}
+
+
+# ── any order ─────────────────────────────────────────────────────────────────────────────────────
+
+IDS = st.sampled_from("abcd")
+VERSIONS = st.sampled_from("123")
+
+
+class Client:
+    """A user agent: the ids it has subscribed to with the version it knows, and those of them that
+    have changed since it was told last.
+    """
+
+    def __init__(self, broadcasts: Broadcasts) -> None:
+        self.subscriptions = broadcasts.no_subscriptions
+        self.knows: dict[str, object] = {}
+        self.pending: set[str] = set()
+
+
+class AnyOrder(RuleBasedStateMachine):
+    """Changes at the source, polls, ticks and subscriptions of user agents in any order."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.source: dict[str, str] = {}
+        self.broadcasts = Broadcasts()
+        self.known: dict[str, str] = {}
+        self.clients = [Client(self.broadcasts), Client(self.broadcasts)]
+
+    @rule(name=IDS, version=VERSIONS)
+    def change(self, name: str, version: str) -> None:
+        self.source[name] = version
+
+    @rule(name=IDS)
+    def leave_out(self, name: str) -> None:
+        self.source.pop(name, None)
+
+    @rule()
+    def poll(self) -> None:
+        changed = {name for name in self.source if self.known.get(name) != self.source[name]}
+        self.known |= self.source
+        assert self.broadcasts.update(self.source) == len(changed)
+        for client in self.clients:
+            client.pending |= changed & client.knows.keys()
+
+    @rule(number=st.integers(0, 1), wanted=st.dictionaries(IDS, VERSIONS | st.none()))
+    def subscribe(self, number: int, wanted: dict[str, Any]) -> None:
+        client = self.clients[number]
+        client.subscriptions, news = client.subscriptions.add(wanted)
+        unknown = wanted.keys() - self.known.keys()
+        assert news.pop("errors", {}) == dict.fromkeys(unknown, NOT_FOUND)
+        client.knows |= {name: wanted[name] for name in wanted.keys() - unknown}
+        outdated = {name for name in wanted if client.knows.get(name) != self.known.get(name)}
+        self.told(client, news, outdated | client.pending - wanted.keys())
+
+    @rule(number=st.integers(0, 1))
+    def tick(self, number: int) -> None:
+        client = self.clients[number]
+        client.subscriptions, news = client.subscriptions.take_changes()
+        self.told(client, news, client.pending)
+
+    def told(self, client: Client, news: dict[str, object], expected: set[str]) -> None:
+        """Exactly these ids with their newest versions; with them the client knows all it wants."""
+        assert news == {name: self.known[name] for name in expected}
+        client.pending = set()
+        client.knows |= news
+        assert client.knows == {name: self.known[name] for name in client.knows}
+
+
+TestAnyOrder = AnyOrder.TestCase
+TestAnyOrder.settings = settings(max_examples=200, stateful_step_count=30, deadline=None)
