@@ -85,7 +85,7 @@ async def flows(tmp_path: Path) -> dict[str, list[Step]]:
             notification = await agent.notification()
         with traced() as ack:
             await agent.ack([notification])
-            await agent.send(messageType="broadcast_subscribe", broadcasts={"none": "1"})
+            await agent.send(messageType="unregister")  # refused at once
             await agent.reply()
     await agent.close()
     await worker.stop()

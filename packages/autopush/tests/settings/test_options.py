@@ -6,7 +6,7 @@ import socket
 import typing
 from dataclasses import fields
 from types import UnionType
-from typing import Union
+from typing import Any, Union
 
 import pytest
 
@@ -248,6 +248,22 @@ def test_strict_transport_security_is_for_https_unless_configured(
     settings: Settings, seconds: int
 ) -> None:
     assert settings.hsts_max_age == seconds
+
+
+@pytest.mark.parametrize(
+    ("given", "interval"),
+    [
+        ({}, 0),
+        ({"megaphone_api_url": "http://source.example"}, 300),
+        ({"megaphone_api_url": "http://source.example", "auto_ping_interval": 0.0}, 0),
+        ({"megaphone_api_url": "http://source.example", "auto_ping_interval": 60.0}, 60),
+        ({"auto_ping_interval": 60.0}, 60),
+    ],
+)
+def test_the_server_pings_if_there_are_broadcasts_unless_configured(
+    given: dict[str, Any], interval: float
+) -> None:
+    assert Settings(**given).ping_interval == interval
 
 
 def test_bound_ports_replace_the_configured_ones() -> None:

@@ -217,7 +217,9 @@ PositiveSeconds = Annotated[
 OptionalSeconds = Annotated[float | None, Seconds.__metadata__[0]]
 HeaderText = Annotated[
     str,
-    _text("TEXT", "printable ASCII characters", lambda text: text.isascii() and text.isprintable()),
+    _text(
+        "HEADER", "printable ASCII characters", lambda text: text.isascii() and text.isprintable()
+    ),
 ]
 HostName = Annotated[str, _text("HOST", "a host name or address, without scheme and port", is_host)]
 HttpUrl = Annotated[str, url("http", "https")]

@@ -1,0 +1,187 @@
+"""Broadcasts from outside: a source, the service, and user agents."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from support.megaphone_server import MONITOR, MegaphoneServer, megaphone_server
+from support.service import Service, refusal, service
+from support.sockets import unused_port
+from support.user_agent import Message, UserAgent
+
+OTHER = "remote-settings/other"
+UNKNOWN = "kinto:456"
+FAST = ("--megaphone-poll-interval", "0.05")
+TICKING = (*FAST, "--auto-ping-interval", "0.5")
+TOKEN = "Bearer a-secret-of-the-source"
+
+workers = pytest.mark.parametrize("workers", ["1", "2"])
+
+
+@pytest.fixture
+async def source() -> AsyncIterator[MegaphoneServer]:
+    async with megaphone_server() as source:
+        source.versions |= {MONITOR: "1", OTHER: "1"}
+        yield source
+
+
+@pytest.fixture(params=["1", "2"], ids=["a worker", "two workers"])
+async def running(
+    request: pytest.FixtureRequest, source: MegaphoneServer, tmp_path: Path
+) -> AsyncIterator[Service]:
+    options = ("--workers", request.param, "--megaphone-api-url", source.url, *TICKING)
+    async with service(tmp_path, *options, MEGAPHONE_API_TOKEN=TOKEN) as running:
+        yield running
+    assert running.errors == []
+    assert {each.headers["Authorization"] for each in source.requests} == {TOKEN}
+    assert TOKEN not in "".join(running.output)
+
+
+async def connected(
+    running: Service, agents: list[UserAgent], broadcasts: dict[str, str] | None = None
+) -> tuple[UserAgent, object]:
+    """A user agent, and the broadcasts of its hello reply."""
+    agents.append(await UserAgent.connect(running.websocket))
+    return agents[-1], (await agents[-1].hello(broadcasts=broadcasts))["broadcasts"]
+
+
+def broadcast(**versions: str) -> Message:
+    names = {"monitor": MONITOR, "other": OTHER}
+    told = {names[name]: version for name, version in versions.items()}
+    return {"messageType": "broadcast", "broadcasts": told}
+
+
+async def test_an_outdated_version_is_answered_in_the_hello_reply_and_changes_are_pushed(
+    running: Service, source: MegaphoneServer, agents: list[UserAgent]
+) -> None:
+    agent, told = await connected(running, agents, broadcasts={MONITOR: "0"})
+    assert told == {MONITOR: "1"}
+    for version in ("2", "3"):
+        source.versions[MONITOR] = version
+        assert await agent.reply() == broadcast(monitor=version)
+
+
+async def test_an_unknown_id_is_an_error_in_the_hello_reply(
+    running: Service, agents: list[UserAgent]
+) -> None:
+    _, told = await connected(running, agents, broadcasts={MONITOR: "0", UNKNOWN: "0"})
+    assert told == {MONITOR: "1", "errors": {UNKNOWN: "Broadcast not found"}}
+
+
+async def test_a_later_subscription_is_answered_and_its_changes_are_pushed(
+    running: Service, source: MegaphoneServer, agents: list[UserAgent]
+) -> None:
+    agent, told = await connected(running, agents)
+    assert told == {}
+    await agent.send(messageType="broadcast_subscribe", broadcasts={MONITOR: "0"})
+    assert await agent.reply() == broadcast(monitor="1")
+    source.versions[MONITOR] = "2"
+    assert await agent.reply() == broadcast(monitor="2")
+
+
+async def test_a_subscription_to_an_unknown_id_is_answered_with_its_error(
+    running: Service, agents: list[UserAgent]
+) -> None:
+    agent, _ = await connected(running, agents)
+    wanted = {MONITOR: "0", UNKNOWN: "0"}
+    await agent.send(messageType="broadcast_subscribe", broadcasts=wanted)
+    answer = await agent.reply()
+    assert answer["messageType"] == "broadcast"
+    assert answer["broadcasts"] == {MONITOR: "1", "errors": {UNKNOWN: "Broadcast not found"}}
+
+
+async def test_with_the_current_version_nothing_is_said_until_it_changes(
+    running: Service, source: MegaphoneServer, agents: list[UserAgent]
+) -> None:
+    agent, told = await connected(running, agents, broadcasts={MONITOR: "1"})
+    assert told == {}
+    await agent.send(messageType="broadcast_subscribe", broadcasts={OTHER: "1"})
+    await agent.send(messageType="ping")
+    assert await agent.reply() == {}, "a subscription to current versions has no reply"
+    source.versions[OTHER] = "2"
+    assert await agent.reply() == broadcast(other="2")
+    assert [each["messageType"] for each in agent.received if each] == ["hello", "broadcast"]
+
+
+async def test_who_has_not_subscribed_is_pinged_and_told_nothing(
+    running: Service, source: MegaphoneServer, agents: list[UserAgent]
+) -> None:
+    told, _ = await connected(running, agents, broadcasts={MONITOR: "1"})
+    silent, _ = await connected(running, agents)
+    old = await UserAgent.connect(running.websocket)
+    agents.append(old)
+    await old.send(messageType="hello", channelIDs=[], broadcasts={MONITOR: "0"})
+    assert "broadcasts" not in await old.reply()
+    for version in ("2", "3"):
+        source.versions[MONITOR] = version
+        assert await told.reply() == broadcast(monitor=version)
+    for agent in (silent, old):
+        await agent.send(messageType="ping")
+        assert await agent.reply() == {}
+
+
+async def test_a_source_that_fails_changes_nothing_until_it_works_again(
+    running: Service, source: MegaphoneServer, agents: list[UserAgent]
+) -> None:
+    agent, _ = await connected(running, agents, broadcasts={MONITOR: "1"})
+    source.status, source.versions[MONITOR] = 503, "2"
+    await running.logged("The broadcasts cannot be read")
+    _, told = await connected(running, agents, broadcasts={MONITOR: "0"})
+    assert told == {MONITOR: "1"}
+    source.status = 200
+    assert await agent.reply() == broadcast(monitor="2")
+
+
+# ── the start ─────────────────────────────────────────────────────────────────────────────────────
+
+
+async def refused(tmp_path: Path, *options: str, command: str = "serve") -> str:
+    """The one line of a service that must not start."""
+    ports = {"serve": ("--endpoint-port", "0", "--port", "0", "--router-port", "0")}
+    words = (*ports.get(command, ()), *options)
+    return await asyncio.to_thread(refusal, tmp_path, command, *words)
+
+
+@workers
+async def test_without_a_first_answer_nothing_starts(
+    source: MegaphoneServer, tmp_path: Path, workers: str
+) -> None:
+    source.status = 500
+    options = ("--workers", workers, "--megaphone-api-url", source.url)
+    line = await refused(tmp_path, *options)
+    assert line == f"autopush: megaphone_api_url: {source.url}: the answer is 500\n"
+    url = f"http://127.0.0.1:{unused_port()}"
+    line = await refused(tmp_path, "--workers", workers, "--megaphone-api-url", url)
+    assert line.startswith(f"autopush: megaphone_api_url: {url}: ")
+
+
+async def test_a_token_that_no_header_can_have_stops_the_start_and_is_not_shown(
+    source: MegaphoneServer, tmp_path: Path
+) -> None:
+    line = await refused(
+        tmp_path, "--megaphone-api-url", source.url, "--megaphone-api-token", "gehéim"
+    )
+    assert "megaphone-api-token: expected printable ASCII characters, got 6 characters" in line
+
+
+async def test_with_a_source_pings_are_300_seconds_apart(
+    source: MegaphoneServer, tmp_path: Path, agents: list[UserAgent]
+) -> None:
+    async with service(tmp_path, "--megaphone-api-url", source.url) as running:
+        agents.append(await UserAgent.connect(running.websocket))
+        assert (await agents[-1].hello())["ping"] == 300
+        assert "auto_ping_interval" not in "".join(running.output)
+
+
+async def test_without_pings_the_start_warns_that_no_change_is_sent(
+    source: MegaphoneServer, tmp_path: Path, agents: list[UserAgent]
+) -> None:
+    options = ("--megaphone-api-url", source.url, "--auto-ping-interval", "0")
+    async with service(tmp_path, *options) as running:
+        await running.logged("auto_ping_interval is 0")
+        agents.append(await UserAgent.connect(running.websocket))
+        reply = await agents[-1].hello(broadcasts={MONITOR: "0"})
+        assert "ping" not in reply
+        assert reply["broadcasts"] == {MONITOR: "1"}
