@@ -117,8 +117,10 @@ class RecordingNodes(Nodes):
 class UserAgent:
     """The client's end of a connection."""
 
-    def __init__(self, node: ConnectionNode, loop: FakeLoop) -> None:
-        self.connection = UserAgentConnection(node)
+    def __init__(
+        self, node: ConnectionNode, loop: FakeLoop, user_agent: str = "", host: str = ""
+    ) -> None:
+        self.connection = UserAgentConnection(node, node.clients.find(user_agent, host))
         self.transport = FakeTransport(loop, self.connection)
         self._unread = bytearray()
 
@@ -239,13 +241,14 @@ class Harness:
         auto_ping_timeout: float = 4,
         max_connections: int = 0,
         broadcasts: Broadcasts = NO_BROADCASTS,
+        key_hash: str = "",
     ) -> Self:
         harness = cls()
         harness.engine = FaultyEngine(harness.clock)
         harness.store = await PushStore.open(
             harness.engine,
             TablePlan(),
-            key_hash="",
+            key_hash=key_hash,
             clock=harness.clock,
             metrics=harness.metrics,
         )
@@ -275,8 +278,8 @@ class Harness:
 
     # ── user agents ─────────────────────────────────────────────────────────────────────────────
 
-    def connect(self) -> UserAgent:
-        agent = UserAgent(self.node, self.loop)
+    def connect(self, user_agent: str = "", host: str = "") -> UserAgent:
+        agent = UserAgent(self.node, self.loop, user_agent, host)
         self.agents.append(agent)
         return agent
 

@@ -3,14 +3,32 @@
 import json
 from collections.abc import Sequence
 
+from autopush.protocol.broadcasts import NO_BROADCASTS, Broadcasts
 from autopush.protocol.effects import Effect, Row, Send, StoredMessage, StoreRequest
+from autopush.protocol.rules import Rules
+from autopush.protocol.session import Session
+from autopush.protocol.statistics import SessionMetrics
+from autopush.telemetry.metrics import Metrics
+from autopush.telemetry.user_agent_names import UserAgentNames
 from autopush.webpush.notification import Notification
+from support.recorded import new_metrics
 
 UAID = "0123456789abcdef0123456789abcdef"
 CHANNEL = "11111111-2222-3333-4444-555555555555"
 OTHER = "99999999-2222-3333-4444-555555555555"
 NOW = 1_800_000_000.0
 MICROSECONDS = 1_000_000
+
+
+def new_session(
+    rules: Rules | None = None,
+    connected_at: int = 1,
+    metrics: Metrics | None = None,
+    broadcasts: Broadcasts = NO_BROADCASTS,
+) -> Session:
+    """A session whose socket is just open; `metrics`: what it records with."""
+    recorder = SessionMetrics(metrics or new_metrics(), UserAgentNames())
+    return Session(rules or Rules(), connected_at, recorder, broadcasts)
 
 
 def frame(**members: object) -> bytes:

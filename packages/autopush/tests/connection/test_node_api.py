@@ -265,7 +265,7 @@ async def test_the_connection_of_that_connected_at_is_ended(harness: Harness) ->
     agent = await harness.subscribed()
     path = f"/notif/{dashed(agent.uaid)}/{agent.connection.connected_at}"
     assert status_and_text(await call(harness, "DELETE", path)) == (200, "Terminated duplicate")
-    assert agent.received() == [("close", 1000, "")]
+    assert agent.received() == [("close", 1000, "replaced")]
     assert harness.registry.find(agent.uaid) is None
 
 

@@ -176,7 +176,7 @@ async def test_unacked_messages_of_a_replaced_connection_are_sent_to_the_new_one
     first.connection.deliver(message, None)
     assert first.versions() == [message.version]
     second = await harness.hello()
-    assert first.received() == [("close", 1000, "")]
+    assert first.received() == [("close", 1000, "replaced")]
     hello, notification = second.received()
     assert isinstance(hello, dict)
     assert isinstance(notification, dict)

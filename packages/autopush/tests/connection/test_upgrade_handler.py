@@ -1,6 +1,7 @@
 """The WebSocket port: upgrades of user agents, and what other HTTP clients get."""
 
 import json
+from pathlib import Path
 
 import pytest
 
@@ -9,7 +10,10 @@ from autopush.connection.user_agent import UserAgentConnection
 from autopush.net.http_messages import Request, Response, Upgrade
 from autopush.responses import ErrorResponses
 from keytables import Unavailable
+from support import wire
 from support.connection_harness import ERRORS, UAID, Harness
+from support.fake_transport import FakeTransport
+from support.log_lines import LogFile
 
 URL, PAGE = "wss://push.example/", "https://updates.example/"
 UPGRADE = {
@@ -172,3 +176,23 @@ async def test_at_the_limit_the_status_pages_are_still_served() -> None:
 async def test_a_node_that_shuts_down_refuses_upgrades(harness: Harness) -> None:
     await harness.node.shutdown(1)
     assert (await not_upgraded(harness, headers=UPGRADE)).status == 503
+
+
+async def test_the_log_knows_the_headers_of_the_upgrade(harness: Harness, tmp_path: Path) -> None:
+    log = LogFile(tmp_path)
+    agent = "Mozilla/5.0 (Windows NT 10.0; rv:128.0) Gecko/20100101 Firefox/128.0"
+    response = await call(harness, headers=UPGRADE | {"user-agent": agent, "host": "push.example"})
+    assert isinstance(response, Upgrade)
+    connection = response.protocol_factory()
+    assert isinstance(connection, UserAgentConnection)
+    transport = FakeTransport(harness.loop, connection)
+    connection.data_received(wire.text(b'{"messageType":"hello","use_webpush":true}'))
+    await harness.run_until_idle()
+    transport.reset()
+    await harness.run_until_idle()
+    (line,) = log.fields("Session")
+    assert (line["host"], line["ua_os_family"], line["ua_browser_ver"]) == (
+        "push.example",
+        "Windows",
+        "128.0",
+    )

@@ -8,11 +8,13 @@ from autopush.protocol.broadcasts import Broadcasts
 from autopush.protocol.effects import (
     Close,
     DeleteMessages,
+    DropReason,
     DropUser,
     Effect,
     Identified,
     Identify,
     ReadStored,
+    ReportNack,
     Row,
     Send,
     SetTimer,
@@ -34,14 +36,17 @@ from support.session_frames import (
     ack,
     frame,
     message,
+    new_session,
     request_in,
     sent,
     stored,
 )
 
+RESET = Close(1000, "user reset")
+
 
 def identified(rules: Rules | None = None, *, new: bool = True, reset: bool = False) -> Session:
-    session = Session(rules or Rules(), connected_at=int(NOW * 1000))
+    session = new_session(rules, connected_at=int(NOW * 1000))
     request = request_in(
         session.receive(frame(messageType="hello", use_webpush=True, uaid=UAID), NOW)
     )
@@ -60,7 +65,7 @@ def subscribed(rules: Rules | None = None) -> Session:
 
 
 def test_hello_is_answered_with_the_five_members_and_env() -> None:
-    session = Session(Rules(env="testing"), connected_at=1)
+    session = new_session(Rules(env="testing"))
     request = request_in(
         session.receive(frame(messageType="hello", use_webpush=True, uaid=UAID), NOW)
     )
@@ -81,14 +86,14 @@ def test_hello_is_answered_with_the_five_members_and_env() -> None:
 
 @pytest.mark.parametrize("uaid", ["", None, 7, [], UAID.upper(), f"{UAID}0", "é" * 32, True])
 def test_a_uaid_of_the_wrong_form_or_type_counts_as_none(uaid: object) -> None:
-    session = Session(Rules(), connected_at=1)
+    session = new_session()
     assert session.receive(frame(messageType="hello", use_webpush=True, uaid=uaid), NOW) == [
         Identify(None)
     ]
 
 
 def test_a_known_user_gets_the_reply_before_storage_is_read() -> None:
-    session = Session(Rules(), connected_at=1)
+    session = new_session()
     request = request_in(
         session.receive(frame(messageType="hello", use_webpush=True, uaid=UAID), NOW)
     )
@@ -98,13 +103,13 @@ def test_a_known_user_gets_the_reply_before_storage_is_read() -> None:
 
 
 def test_the_hello_reply_has_the_ping_interval_if_there_is_one() -> None:
-    session = Session(Rules(auto_ping_interval=300), connected_at=1)
+    session = new_session(Rules(auto_ping_interval=300))
     request = request_in(session.receive(frame(messageType="hello", use_webpush=True), NOW))
     assert sent(session.on_result(request, Identified(UAID, 5, new=True), NOW))[0]["ping"] == 300
 
 
 def test_the_hello_reply_lists_every_wanted_broadcast_as_not_found() -> None:
-    session = Session(Rules(), connected_at=1)
+    session = new_session()
     request = request_in(
         session.receive(
             frame(messageType="hello", use_webpush=True, broadcasts={"a/b": '"1"'}), NOW
@@ -116,7 +121,7 @@ def test_the_hello_reply_lists_every_wanted_broadcast_as_not_found() -> None:
 
 @pytest.mark.parametrize("broadcasts", [None, {}, [], "x", 3])
 def test_without_wanted_broadcasts_the_reply_has_an_empty_object(broadcasts: object) -> None:
-    session = Session(Rules(), connected_at=1)
+    session = new_session()
     request = request_in(
         session.receive(frame(messageType="hello", use_webpush=True, broadcasts=broadcasts), NOW)
     )
@@ -129,7 +134,7 @@ def with_broadcasts(
     broadcasts: Broadcasts, wanted: object, **hello: object
 ) -> tuple[Session, dict[str, object]]:
     """An identified session, and its hello reply."""
-    session = Session(Rules(), 1, broadcasts)
+    session = new_session(broadcasts=broadcasts)
     message = {"messageType": "hello", "use_webpush": True, "broadcasts": wanted} | hello
     request = request_in(session.receive(frame(**message), NOW))
     (reply,) = sent(session.on_result(request, Identified(UAID, 5, new=True), NOW))
@@ -143,7 +148,7 @@ def subscribe(session: Session, wanted: object) -> list[dict[str, object]]:
 
 def test_the_hello_reply_has_the_broadcasts_that_are_newer_when_it_is_sent() -> None:
     broadcasts = Broadcasts({"a/b": "1", "c/d": "1"})
-    session = Session(Rules(), 1, broadcasts)
+    session = new_session(broadcasts=broadcasts)
     hello = frame(messageType="hello", use_webpush=True, broadcasts={"a/b": "1", "c/d": "1"})
     request = request_in(session.receive(hello, NOW))
     broadcasts.update({"a/b": "2"})
@@ -231,19 +236,19 @@ def test_every_refusal_leads_to_its_explanation(refused: bytes) -> None:
     [b"{}", frame(messageType="ping"), frame(messageType="register", channelID=CHANNEL)],
 )
 def test_anything_before_hello_closes(payload: bytes) -> None:
-    session = Session(Rules(), connected_at=1)
+    session = new_session()
     assert session.receive(payload, NOW) == [Close(1008, "hello expected")]
     assert session.state is State.CLOSED
 
 
 def test_a_failed_hello_closes_without_a_reply() -> None:
-    session = Session(Rules(), connected_at=1)
+    session = new_session()
     request = request_in(session.receive(frame(messageType="hello", use_webpush=True), NOW))
     assert session.on_failure(request, StoreFailure.BROKEN) == [Close(1011, "try again")]
 
 
 def test_a_hello_in_an_overload_closes_without_a_reply_after_a_pause_of_4_to_8_s() -> None:
-    session = Session(Rules(), connected_at=1)
+    session = new_session()
     request = request_in(session.receive(frame(messageType="hello", use_webpush=True), NOW))
     assert session.on_failure(request, StoreFailure.OVERLOADED) == [
         SetTimer((4, 8), TimerReason.CLOSE)
@@ -444,13 +449,13 @@ def test_a_message_with_ttl_0_is_not_tracked() -> None:
 
 
 def test_nothing_is_accepted_before_the_hello_reply() -> None:
-    session = Session(Rules(), connected_at=1)
+    session = new_session()
     session.receive(frame(messageType="hello", use_webpush=True), NOW)
     assert not session.accept(message(1), None)
 
 
 def test_a_message_refused_before_the_hello_reply_is_read_from_storage_after_it() -> None:
-    session = Session(Rules(), connected_at=1)
+    session = new_session()
     request = request_in(session.receive(frame(messageType="hello", use_webpush=True), NOW))
     assert session.check_storage() == ()
     assert not session.accept(message(1), None)
@@ -524,7 +529,8 @@ def test_malformed_entries_of_an_ack_are_skipped() -> None:
 def test_a_nack_keeps_the_message() -> None:
     session = subscribed()
     session.accept(message(1), None)
-    assert session.receive(frame(messageType="nack", version="version-1", code=301), NOW) == ()
+    (report,) = session.receive(frame(messageType="nack", version="version-1", code=301), NOW)
+    assert isinstance(report, ReportNack)
     assert list(session.unacked) == ["version-1"]
 
 
@@ -644,7 +650,7 @@ def test_a_check_during_a_pass_starts_another_pass_after_it() -> None:
 def test_an_old_record_is_dropped_when_its_messages_are_acked() -> None:
     session = identified(new=False, reset=True)
     read_pages(session, FIRST, StoredPage([stored(1)], None))
-    assert session.receive(ack(1), NOW)[-2:] == [DropUser(), Close(1000, "")]
+    assert session.receive(ack(1), NOW)[-2:] == [DropUser(DropReason.OLD_RECORD_VERSION), RESET]
 
 
 def test_more_unacked_stored_messages_than_the_limit_reset_the_user() -> None:
@@ -652,7 +658,7 @@ def test_more_unacked_stored_messages_than_the_limit_reset_the_user() -> None:
     page = StoredPage([stored(1), stored(2), stored(3)], None)
     effects = read_pages(session, FIRST, page)
     assert [m["version"] for m in sent(effects)] == ["version-1", "version-2"]
-    assert effects[-2:] == [DropUser(), Close(1000, "")]
+    assert effects[-2:] == [DropUser(DropReason.TOO_MANY_MESSAGES), RESET]
 
 
 def test_a_user_that_acks_is_never_reset_however_much_is_stored() -> None:
@@ -701,8 +707,8 @@ def test_while_a_read_waits_for_its_retry_messages_flow_and_none_is_sent_twice()
 def test_a_message_table_that_is_gone_drops_the_user() -> None:
     session = identified(new=False)
     assert session.on_failure(ReadStored(after=None), StoreFailure.TABLE_GONE) == [
-        DropUser(),
-        Close(1000, ""),
+        DropUser(DropReason.NO_MESSAGE_TABLE),
+        RESET,
     ]
     assert session.on_timer(TimerReason.RETRY_READ, NOW) == ()
 

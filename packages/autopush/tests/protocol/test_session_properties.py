@@ -30,9 +30,9 @@ from autopush.protocol.effects import (
     TimerReason,
 )
 from autopush.protocol.rules import Rules
-from autopush.protocol.session import Session
 from autopush.protocol.states import TRANSITIONS, Event, State
 from autopush.webpush.notification import Notification
+from support.session_frames import new_session
 from support.soak import times
 
 UAID = "0" * 32
@@ -66,7 +66,7 @@ class SessionMachine(RuleBasedStateMachine):
         return self.tables[self.users_month]
 
     def _open(self) -> None:
-        self.session = Session(self.session_rules, connected_at=1)
+        self.session = new_session(self.session_rules)
         self.received = []
         self.seen: set[str] = set()
         self.requests = []

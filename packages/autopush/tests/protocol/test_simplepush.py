@@ -25,7 +25,7 @@ from autopush.protocol.session import Session
 from autopush.protocol.simplepush import read_wake_data
 from autopush.protocol.states import State
 from autopush.webpush.version_update import VersionUpdate
-from support.session_frames import CHANNEL, NOW, OTHER, UAID, frame, request_in, sent
+from support.session_frames import CHANNEL, NOW, OTHER, UAID, frame, new_session, request_in, sent
 
 HOST = {"ip": "192.0.2.7", "port": 4711}
 NETWORK = {"mcc": "310", "mnc": "26", "netid": "home"}
@@ -52,7 +52,7 @@ def ack(*versions: object, channel: object = CHANNEL) -> bytes:
 
 
 def hello(rules: Rules | None = None, **members: object) -> tuple[Session, Sequence[Effect]]:
-    session = Session(rules or Rules(), connected_at=1)
+    session = new_session(rules)
     message = frame(messageType="hello", uaid=UAID, channelIDs=[], **members)
     return session, session.receive(message, NOW)
 
@@ -79,7 +79,7 @@ def accept(session: Session, *numbers: int) -> None:
 
 @pytest.mark.parametrize("value", [False, 0, ""])
 def test_a_hello_with_a_false_use_webpush_is_one_of_simplepush(value: object) -> None:
-    session = Session(Rules(), 5)
+    session = new_session(connected_at=5)
     effects = session.receive(frame(messageType="hello", uaid=UAID, use_webpush=value), NOW)
     assert effects == [Identify(UAID, is_simplepush=True)]
     assert session.simplepush is not None
@@ -89,7 +89,7 @@ def test_a_hello_with_a_false_use_webpush_is_one_of_simplepush(value: object) ->
 def test_a_hello_that_lists_channels_and_has_no_use_webpush_is_one_of_simplepush(
     channels: object,
 ) -> None:
-    session = Session(Rules(), 5)
+    session = new_session(connected_at=5)
     effects = session.receive(frame(messageType="hello", uaid=UAID, channelIDs=channels), NOW)
     assert effects == [Identify(UAID, is_simplepush=True)]
     assert session.simplepush is not None
@@ -100,7 +100,7 @@ def test_a_hello_that_lists_channels_and_has_no_use_webpush_is_one_of_simplepush
 def test_a_hello_with_neither_use_webpush_nor_channels_is_web_push_as_kde_sends_it(
     rules: Rules, members: dict[str, object]
 ) -> None:
-    session = Session(rules, 5)
+    session = new_session(rules, 5)
     effects = session.receive(frame(messageType="hello", uaid=UAID, **members), NOW)
     assert effects == [Identify(UAID)]
     assert session.simplepush is None

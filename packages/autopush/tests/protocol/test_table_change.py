@@ -6,6 +6,7 @@ from autopush.protocol.effects import (
     ChangeTable,
     Close,
     DeleteMessages,
+    DropReason,
     DropUser,
     Effect,
     Identified,
@@ -17,7 +18,6 @@ from autopush.protocol.effects import (
     StoreFailure,
     TimerReason,
 )
-from autopush.protocol.rules import Rules
 from autopush.protocol.session import Session
 from autopush.protocol.states import State
 from support.session_frames import (
@@ -27,6 +27,7 @@ from support.session_frames import (
     ack,
     frame,
     message,
+    new_session,
     request_in,
     sent,
     stored,
@@ -34,12 +35,13 @@ from support.session_frames import (
 
 FIRST = ReadStored(after=None)
 CHANGE = ChangeTable()
+RESET = Close(1000, "user reset")
 RETRY = SetTimer((1, 1799), TimerReason.ROTATE)
 
 
 def identified(*, old_table: bool = True, reset: bool = False) -> Session:
     """A session whose first read of storage is not answered yet."""
-    session = Session(Rules(), connected_at=1)
+    session = new_session()
     request = request_in(
         session.receive(frame(messageType="hello", use_webpush=True, uaid=UAID), NOW)
     )
@@ -159,12 +161,12 @@ def test_unregistering_the_channel_of_the_last_unacked_message_starts_the_change
 
 def test_a_user_with_an_old_record_is_dropped_instead() -> None:
     session = identified(reset=True)
-    assert page(session) == [DropUser(), Close(1000, "")]
+    assert page(session) == [DropUser(DropReason.OLD_RECORD_VERSION), RESET]
     assert session.state is State.CLOSED
 
 
 def test_a_user_that_has_another_connection_by_now_is_closed_here() -> None:
-    assert changing().on_result(CHANGE, False, NOW) == [Close(1000, "")]
+    assert changing().on_result(CHANGE, False, NOW) == [Close(1000, "replaced")]
 
 
 def test_a_change_in_an_overload_is_retried_later_and_the_session_keeps_the_old_table() -> None:
@@ -206,7 +208,7 @@ def test_any_other_failure_of_a_change_closes() -> None:
 
 def test_a_table_that_is_gone_during_the_change_drops_the_user() -> None:
     effects = changing().on_failure(CHANGE, StoreFailure.TABLE_GONE)
-    assert effects == [DropUser(), Close(1000, "")]
+    assert effects == [DropUser(DropReason.NO_MESSAGE_TABLE), RESET]
 
 
 def test_a_session_that_ends_during_the_change_leaves_nothing_undelivered() -> None:
@@ -226,4 +228,4 @@ def test_a_connection_that_outlives_its_month_changes_tables_at_a_random_time() 
 
 
 def test_a_session_without_a_hello_has_no_table_to_change() -> None:
-    assert Session(Rules(), connected_at=1).schedule_table_change() == ()
+    assert new_session().schedule_table_change() == ()

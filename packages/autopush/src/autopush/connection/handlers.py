@@ -15,7 +15,7 @@ from autopush.dockerflow import Dockerflow
 from autopush.internal_pages import InternalPages
 from autopush.net.handshake import HandshakeRefused, accept
 from autopush.net.http_messages import Answer, Request, Response, Upgrade
-from autopush.protocol.rules import NORMAL_CLOSURE
+from autopush.protocol.rules import NORMAL_CLOSURE, REPLACED
 from autopush.responses import ErrorResponses
 from autopush.routing.connected import Registry
 from autopush.store.messages import row_of
@@ -66,7 +66,9 @@ class UpgradeHandler:
             return responses.text(accepted.status, f"{accepted.reason}\n", headers=accepted.headers)
         if not self._node.is_accepting:
             return responses.text(503, "Too many connections.\n", headers=(("Retry-After", "30"),))
-        return Upgrade(accepted.headers, lambda: UserAgentConnection(self._node))
+        headers = request.headers
+        client = self._node.clients.find(headers.get("user-agent", ""), headers.get("host", ""))
+        return Upgrade(accepted.headers, lambda: UserAgentConnection(self._node, client))
 
     async def _page(self, request: Request) -> Response:
         return await self._dockerflow.respond(request) or self._explain(request)
@@ -153,7 +155,7 @@ class NodeApi:
         user = self._registry.find(uaid)
         is_duplicate = user is not None and connected_at == str(user.connected_at)
         if user is not None and is_duplicate:
-            user.disconnect(NORMAL_CLOSURE)
+            user.disconnect(NORMAL_CLOSURE, REPLACED)
         # The node that asks reads storage next: it must not find what was acked here.
         await self._background.acks_saved(uaid, ACKS_TIMEOUT)
         return responses.text(200, "Terminated duplicate" if is_duplicate else "")

@@ -3,18 +3,26 @@
 import asyncio
 import random
 from collections.abc import Callable
+from functools import partial
 from typing import Final
 
 from autopush.clock import Clock
 from autopush.connection.background import BackgroundWrites
+from autopush.connection.clients import Clients
 from autopush.connection.requests import StoreRequests
+from autopush.connection.session_log import SessionLog
 from autopush.net.timers import TimerWheel
 from autopush.protocol.broadcasts import NO_BROADCASTS, Broadcasts
+from autopush.protocol.effects import DropReason
 from autopush.protocol.rules import GOING_AWAY, Rules
 from autopush.routing.connected import ConnectedUser, Registry
 from autopush.routing.nodes import Nodes
 from autopush.store import PushStore
-from autopush.telemetry.metric_table import CONNECTIONS
+from autopush.telemetry.metric_table import (
+    CONNECTIONS,
+    UA_ALREADY_CONNECTED,
+    UA_NOTIFICATION_CHECK,
+)
 from autopush.telemetry.metrics import Metrics
 from autopush.webpush.endpoint_token import EndpointTokens
 
@@ -60,11 +68,23 @@ class ConnectionNode:
         self.close_timeout = close_timeout
         self.uniform = uniform
         self.connections = metrics.gauge(CONNECTIONS)
+        self.notification_checks = metrics.counter(UA_NOTIFICATION_CHECK)
+        self.clients = Clients(metrics)
+        self.log = SessionLog(store.uaid_hash, metrics)
         self.background = BackgroundWrites(store, nodes, wheel)
-        self.requests = StoreRequests(store, nodes, registry, tokens, self.background)
+        self.requests = StoreRequests(
+            store,
+            nodes,
+            registry,
+            tokens,
+            self.background,
+            on_dropped=self.log.dropped,
+            already_connected=metrics.counter(UA_ALREADY_CONNECTED),
+        )
         self._max_connections = max_connections
         self._stopping = False
         store.on_month_change(self._on_month_change)
+        store.users.on_incomplete(partial(self.log.dropped, reason=DropReason.INCOMPLETE_RECORD))
 
     @property
     def is_accepting(self) -> bool:

@@ -5,12 +5,13 @@ after that, so that a node that looks for it meanwhile finds it here and no mess
 """
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Final
 
 from autopush.connection.background import BackgroundWrites
 from autopush.protocol.effects import (
     ChangeTable,
+    DropReason,
     Identified,
     Identify,
     ReadStored,
@@ -20,13 +21,14 @@ from autopush.protocol.effects import (
     Subscribe,
     Unsubscribe,
 )
-from autopush.protocol.rules import NORMAL_CLOSURE
+from autopush.protocol.rules import NORMAL_CLOSURE, REPLACED
 from autopush.routing.connected import ConnectedUser, Registry
 from autopush.routing.nodes import Nodes
 from autopush.store import PushStore, UserRecord
 from autopush.store.messages import Messages, UserMessages
 from autopush.store.rotation import end_move, move_late_messages, move_user
 from autopush.store.users import CONNECTING, RECORD_VERSION, SIMPLEPUSH
+from autopush.telemetry.metrics import Counter
 from autopush.webpush.endpoint_token import EndpointTokens
 from autopush.webpush.identifiers import new_uaid
 from keytables import TableNotFound, Throttled, Unavailable
@@ -35,7 +37,11 @@ CONNECT_ATTEMPTS: Final = 3
 
 
 class StoreRequests:
-    """Carries out the requests of one node's sessions."""
+    """Carries out the requests of one node's sessions.
+
+    `on_dropped` is called with the UAID of a user that is deleted at its hello. `already_connected`
+    counts hellos that another connection of the user interfered with.
+    """
 
     def __init__(
         self,
@@ -44,12 +50,17 @@ class StoreRequests:
         registry: Registry,
         tokens: EndpointTokens,
         background: BackgroundWrites,
+        *,
+        on_dropped: Callable[[str, DropReason], None],
+        already_connected: Counter,
     ) -> None:
         self._store = store
         self._nodes = nodes
         self._registry = registry
         self._tokens = tokens
         self._background = background
+        self._on_dropped = on_dropped
+        self._already_connected = already_connected
 
     async def execute(self, user: ConnectedUser, request: StoreRequest) -> StoreResult:
         """The result of a session's request.
@@ -102,6 +113,7 @@ class StoreRequests:
                 # Where the reply to the first try got lost, `replaced` is what that try wrote.
                 await self._end_duplicates([*superseded, replaced])
                 return await self._known_user(user, replaced, messages, connected_at)
+            self._already_connected.add()
         raise Throttled("the user connects in too many places at once")
 
     async def _find_user(
@@ -113,14 +125,19 @@ class StoreRequests:
         record = await self._store.users.get(uaid)
         if record is None or record.router_type not in CONNECTING:
             return None
+        reason = DropReason.ROUTER_TYPE_CHANGED
         if record.router_type == router_type:
             messages = await self._store.messages_of(record)
             if messages is not None:
                 return record, messages
-        if await self._store.drop_user(record) and record.router_type != router_type:
+            reason = DropReason.NO_MESSAGE_TABLE
+        if not await self._store.drop_user(record):
+            return None
+        self._on_dropped(uaid, reason)
+        if reason is DropReason.ROUTER_TYPE_CHANGED:
             previous = self._registry.find(uaid)
             if previous is not None:
-                previous.disconnect(NORMAL_CLOSURE)
+                previous.disconnect(NORMAL_CLOSURE, REPLACED)
             await self._end_duplicates([record])
         return None
 
@@ -138,7 +155,8 @@ class StoreRequests:
         if record.current_month != messages.name:  # it changed tables a moment ago
             changed = await self._store.messages_of(record)
             if changed is None:
-                await self._store.drop_user(record)
+                if await self._store.drop_user(record):
+                    self._on_dropped(record.uaid, DropReason.NO_MESSAGE_TABLE)
                 return self._new_user(user, self._store.current)
             messages = changed
         user.messages = messages
@@ -160,7 +178,7 @@ class StoreRequests:
             return False
         previous = self._registry.claim(uaid, user)
         if previous is not None:
-            previous.disconnect(NORMAL_CLOSURE)
+            previous.disconnect(NORMAL_CLOSURE, REPLACED)
         return True
 
     async def _end_duplicates(self, records: Iterable[UserRecord]) -> None:

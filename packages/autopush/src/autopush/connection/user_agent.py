@@ -11,7 +11,9 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Final
 
+from autopush.connection.clients import Client
 from autopush.connection.node import ConnectionNode
+from autopush.connection.session_log import NO_CLOSE_FRAME, NO_PONG, reason_of_client
 from autopush.net.timers import Timer
 from autopush.net.websocket import WebSocketProtocol
 from autopush.protocol.effects import (
@@ -20,12 +22,15 @@ from autopush.protocol.effects import (
     DropUser,
     Effect,
     Identify,
+    ReportNack,
     Row,
     Send,
     SetTimer,
     StoreFailure,
     StoreRequest,
     StoreResult,
+    Subscribe,
+    Unsubscribe,
 )
 from autopush.protocol.rules import PROTOCOL_VIOLATION
 from autopush.protocol.session import Session
@@ -41,14 +46,26 @@ _log: Final = logs.get(__name__)
 class UserAgentConnection(WebSocketProtocol):
     """See the module. It is the `ConnectedUser` of routing."""
 
-    __slots__ = ("_node", "_session_timers", "_timer", "is_recorded", "messages", "session")
+    __slots__ = (
+        "_client",
+        "_is_detached",
+        "_node",
+        "_session_timers",
+        "_timer",
+        "is_recorded",
+        "messages",
+        "session",
+    )
 
-    def __init__(self, node: ConnectionNode) -> None:
+    def __init__(self, node: ConnectionNode, client: Client) -> None:
         super().__init__(node.wheel)
         self._node = node
+        self._client = client
+        self._is_detached = False
         self._timer: Timer | None = None
         self._session_timers: tuple[Timer, ...] = ()
-        self.session = Session(node.rules, int(node.clock() * 1000), node.broadcasts)
+        connected_at = int(node.clock() * 1000)
+        self.session = Session(node.rules, connected_at, client.metrics, node.broadcasts)
         self.messages: UserMessages = node.store.current
         self.is_recorded = True
 
@@ -85,7 +102,8 @@ class UserAgentConnection(WebSocketProtocol):
     def connection_closed(self, code: int | None, reason: str) -> None:  # noqa: ARG002
         self._node.registry.sockets.pop(self, None)
         self._node.connections.add(-1)
-        self._detach()
+        code = NO_CLOSE_FRAME if code is None else code
+        self._detach(reason_of_client(code), code)
 
     # --- what routing asks ------------------------------------------------------------------------
 
@@ -149,6 +167,8 @@ class UserAgentConnection(WebSocketProtocol):
         """Read the stored messages, now (True) or when that is possible (False)."""
         effects = self.session.check_storage()
         self._carry_out(effects)
+        if effects:
+            self._node.notification_checks.add()
         return bool(effects)
 
     def schedule_table_change(self) -> None:
@@ -174,11 +194,14 @@ class UserAgentConnection(WebSocketProtocol):
             elif isinstance(effect, DeleteMessages):
                 self._node.background.delete_acked(self.messages, self._known_uaid, effect.rows)
             elif isinstance(effect, Close):
-                self._detach()
+                self._detach(effect.reason, effect.code)
                 self.close(effect.code, effect.reason)
             elif isinstance(effect, SetTimer):
                 self._set_session_timer(effect)
+            elif isinstance(effect, ReportNack):
+                self._node.log.nacked(self._known_uaid, effect)
             elif isinstance(effect, DropUser):
+                self._node.log.dropped(self._known_uaid, effect.reason)
                 self._node.background.drop_user(self.messages, self._known_uaid, self.connected_at)
             else:
                 self._request(effect)
@@ -203,6 +226,10 @@ class UserAgentConnection(WebSocketProtocol):
         effects = self.session.on_result(request, result, self._node.clock())
         if isinstance(request, Identify):
             self._set_timer(self._node.rules.auto_ping_interval, self._ping)
+        elif isinstance(request, Subscribe):
+            self._node.log.registered(self._known_uaid, request.channel_id)
+        elif isinstance(request, Unsubscribe):
+            self._node.log.unregistered(self._known_uaid, request)
         return effects
 
     def _on_failure(self, request: StoreRequest, error: BaseException) -> Sequence[Effect]:
@@ -221,10 +248,13 @@ class UserAgentConnection(WebSocketProtocol):
             raise RuntimeError("a session without UAID has nothing in storage")
         return self.session.uaid
 
-    def _detach(self) -> None:
-        """Leave the registry and save what is unacked, as soon as the end is certain; a second call
-        finds nothing to do.
+    def _detach(self, reason: str, code: int) -> None:
+        """Leave the registry, save what is unacked and log the session, as soon as the end is
+        certain. Only the first call counts.
         """
+        if self._is_detached:
+            return
+        self._is_detached = True
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -232,10 +262,23 @@ class UserAgentConnection(WebSocketProtocol):
             timer.cancel()
         self._session_timers = ()
         self._node.registry.release(self)
-        undelivered = self.session.on_closed()
+        session = self.session
+        undelivered = session.on_closed()
         if undelivered.unsaved or undelivered.stored:
             self._node.background.save_undelivered(
                 self.messages, self._known_uaid, self.connected_at, undelivered
+            )
+        if session.user is not None:
+            # Negative when a clock was set back, here or on the node that had the user before.
+            seconds = max(0.0, self._node.clock() - self.connected_at / 1000)
+            session.metrics.lifespan.observe(seconds)
+            self._node.log.ended(
+                session,
+                self._client,
+                seconds=seconds,
+                direct_storage=undelivered.direct,
+                reason=reason,
+                code=code,
             )
 
     # --- timers -----------------------------------------------------------------------------------
@@ -268,5 +311,5 @@ class UserAgentConnection(WebSocketProtocol):
         self._set_timer(self._node.auto_ping_timeout, self._on_pong_timeout)
 
     def _on_pong_timeout(self) -> None:
-        self._detach()
+        self._detach(NO_PONG, NO_CLOSE_FRAME)
         self.abort()

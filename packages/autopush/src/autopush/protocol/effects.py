@@ -52,8 +52,32 @@ class DeleteMessages(Struct, frozen=True):
     rows: Sequence[Row]
 
 
+class DropReason(Enum):
+    """Why a user is deleted. The value is that of the metric `ua.expiration`."""
+
+    ROUTER_TYPE_CHANGED = "router_type_changed"
+    INCOMPLETE_RECORD = "incomplete_record"
+    NO_MESSAGE_TABLE = "no_message_table"
+    OLD_RECORD_VERSION = "old_record_version"
+    TOO_MANY_MESSAGES = "too_many_messages"
+
+
 class DropUser(Struct, frozen=True):
     """Delete the user: its next hello gets a new UAID, and it subscribes again."""
+
+    reason: DropReason
+
+
+class ReportNack(Struct, frozen=True):
+    """Note that the user agent could not process a notification. Nothing else follows from it.
+
+    `version`: as in the notification. `channel_id`: None if it is not unacked. `code`: None if the
+    user agent gave none.
+    """
+
+    version: str
+    channel_id: str | None
+    code: int | None
 
 
 class TimerReason(Enum):
@@ -98,10 +122,14 @@ class Subscribe(Struct, frozen=True):
 
 
 class Unsubscribe(Struct, frozen=True):
-    """Remove the channel (`spelling`: as the user agent wrote it). Result: None."""
+    """Remove the channel. Result: None.
+
+    `spelling`: as the user agent wrote it. `code`: why, None if the user agent gave no reason.
+    """
 
     channel_id: str
     spelling: str
+    code: int | None = None
 
 
 class ReadStored(Struct, frozen=True):
@@ -160,13 +188,15 @@ class Undelivered(Struct, frozen=True):
     """What a closed session had accepted and the user agent has not acked.
 
     `unsaved`: messages that are in no storage. `stored`: rows of the others, which a connection
-    that the user agent may have opened elsewhere has to read.
+    that the user agent may have opened elsewhere has to read. `direct`: how many of both were not
+    read from storage.
     """
 
     unsaved: Sequence[Notification]
     stored: Sequence[Row]
+    direct: int = 0
 
 
 StoreRequest = Identify | Subscribe | Unsubscribe | ReadStored | ChangeTable
 StoreResult = Identified | str | StoredPage | bool | None
-Effect = Send | Close | DeleteMessages | DropUser | SetTimer | StoreRequest
+Effect = Send | Close | DeleteMessages | DropUser | ReportNack | SetTimer | StoreRequest

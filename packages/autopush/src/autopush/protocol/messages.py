@@ -11,12 +11,14 @@ import msgspec
 import orjson
 
 from autopush.protocol.states import Event
+from autopush.webpush.version_update import MAX_VERSION
 
 WEBSOCKET_ANCHOR: Final = "errors-websocket"
 """The fragment, in the page of errors, of refusals on the WebSocket."""
 BAD_UUID_FORMAT: Final = "Bad UUID format, use lower case, dashed format"
 INVALID_UUID: Final = "Invalid UUID specified"
 PONG: Final = b"{}"
+MAX_CODE: Final = 999
 
 EVENTS: Final = {
     "hello": Event.HELLO,
@@ -84,6 +86,22 @@ def event_of(message: ClientMessage, payload: bytes) -> Event:
     if kind is None and is_empty(message, payload):
         return Event.PING
     return Event.INVALID
+
+
+def code_of(message: ClientMessage) -> int | None:
+    """The code in an unregister or nack; None if there is none that can be meant."""
+    code = message.code
+    if isinstance(code, int) and not isinstance(code, bool) and 0 <= code <= MAX_CODE:
+        return code
+    return None
+
+
+def nacked(message: ClientMessage) -> str | None:
+    """The version that a nack names, None if it names none; SimplePush has numbers."""
+    version = message.version
+    if isinstance(version, int) and not isinstance(version, bool) and 0 <= version <= MAX_VERSION:
+        return str(version)
+    return version if isinstance(version, str) else None
 
 
 def acks(updates: object) -> Iterator[tuple[str, object]]:

@@ -15,6 +15,11 @@ PINGED_TOO_OFTEN: Final = 4774
 IDLE: Final = 4774
 """A device that can be woken need not keep its connection; it does not reconnect by itself."""
 
+REPLACED: Final = "replaced"
+"""Reason of a close: the user agent has a newer connection."""
+USER_RESET: Final = "user reset"
+"""Reason of a close: the next hello gets a new UAID."""
+
 CLOSE_DELAY: Final = (4.0, 8.0)
 READ_RETRY_DELAY: Final = (5.0, 59.0)
 TABLE_CHANGE_DELAY: Final = (1.0, 1799.0)

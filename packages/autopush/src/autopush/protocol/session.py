@@ -20,11 +20,13 @@ from autopush.protocol.effects import (
     ChangeTable,
     Close,
     DeleteMessages,
+    DropReason,
     DropUser,
     Effect,
     Identified,
     Identify,
     ReadStored,
+    ReportNack,
     Row,
     Send,
     SetTimer,
@@ -46,13 +48,16 @@ from autopush.protocol.rules import (
     PINGED_TOO_OFTEN,
     PROTOCOL_VIOLATION,
     READ_RETRY_DELAY,
+    REPLACED,
     TABLE_CHANGE_DELAY,
     TRY_AGAIN_LATER,
     UNSUPPORTED_DATA,
+    USER_RESET,
     Rules,
 )
 from autopush.protocol.simplepush import ANY_CHANNEL, SimplePushState
 from autopush.protocol.states import IDENTIFIED_STATES, TRANSITIONS, Event, State
+from autopush.protocol.statistics import NOTHING_COUNTED, SessionCounts, SessionMetrics
 from autopush.webpush.endpoint_token import decode_key
 from autopush.webpush.identifiers import canonical_uuid, is_channel_id, is_uaid
 from autopush.webpush.notification import Notification
@@ -60,6 +65,14 @@ from autopush.webpush.version_update import updates_message
 
 _NONE_UNACKED: Final[dict[str, Unacked]] = {}
 """Shared by all idle sessions, as there are many of them; a session that sends makes its own."""
+
+
+class UserState(Enum):
+    """What the hello showed of the user."""
+
+    NEW = "it got a new UAID"
+    EXISTING = "it kept its UAID"
+    RESET = "it kept its UAID, but is dropped when its stored messages are acked, or at once"
 
 
 class TableState(Enum):
@@ -78,21 +91,27 @@ class Session:
         "_drain",
         "_last_ping",
         "_recheck",
-        "_reset",
         "_rules",
         "_table",
         "_wanted_broadcasts",
         "channels",
         "connected_at",
+        "counts",
+        "metrics",
         "output_paused",
         "simplepush",
         "state",
         "uaid",
         "unacked",
+        "user",
     )
 
     def __init__(
-        self, rules: Rules, connected_at: int, broadcasts: Broadcasts = NO_BROADCASTS
+        self,
+        rules: Rules,
+        connected_at: int,
+        metrics: SessionMetrics,
+        broadcasts: Broadcasts = NO_BROADCASTS,
     ) -> None:
         self._rules = rules
         self.state = State.CONNECTED
@@ -105,10 +124,14 @@ class Session:
         """By version (message id)."""
         self.simplepush: SimplePushState | None = None
         """Only of a user agent that takes versions, not messages."""
+        self.user: UserState | None = None
+        """None until the hello is answered."""
+        self.counts = NOTHING_COUNTED
+        """Only to be read."""
+        self.metrics = metrics
         self.output_paused = False
         self._drain: Drain | None = None
         self._recheck = False
-        self._reset = False
         self._table = TableState.CURRENT
         self._last_ping = 0.0
         self._wanted_broadcasts: object = None
@@ -129,7 +152,8 @@ class Session:
             self.simplepush.last_message = now
         match event:
             case Event.ACK:
-                return self._complete(self._acked(message.updates))
+                self.metrics.ack.add()
+                return self._complete(self._acked(message.updates), self._own_counts())
             case Event.HELLO:
                 return self._hello(message, now)
             case Event.PING:
@@ -138,6 +162,8 @@ class Session:
                 return self._register(message)
             case Event.UNREGISTER:
                 return self._unregister(message)
+            case Event.NACK:
+                return self._nack(message)
             case Event.BROADCASTS:
                 return self._subscribe_to_broadcasts(message.broadcasts)
             case _:
@@ -161,6 +187,7 @@ class Session:
         self._broadcasts = NO_BROADCASTS.no_subscriptions
         wake_data = simplepush.read_wake_data(message.wakeup_host, message.mobilenetwork)
         self.simplepush = SimplePushState(wake_data, now)
+        self.metrics = self.metrics.of_simplepush
         if not self._rules.simplepush:
             refusal = self._refuse_hello(401, "Simplepush not supported")
             return [*refusal, *self.close(NORMAL_CLOSURE)]
@@ -176,7 +203,7 @@ class Session:
 
     def _ping(self, now: float) -> Sequence[Effect]:
         if 0 <= now - self._last_ping < self._rules.min_ping_gap:
-            return self.close(PINGED_TOO_OFTEN)
+            return self.close(PINGED_TOO_OFTEN, "pinged too often")
         self._last_ping = now
         return [Send(messages.PONG)]
 
@@ -206,7 +233,7 @@ class Session:
         channel = canonical_uuid(spelling)
         if channel is None or not isinstance(spelling, str):
             return self._refuse("unregister", spelling, 401, "Invalid ChannelID")
-        return [Unsubscribe(channel, spelling)]
+        return [Unsubscribe(channel, spelling, messages.code_of(message))]
 
     def _refuse(
         self, message_type: str, channel: object, status: int, reason: str | None
@@ -214,6 +241,21 @@ class Session:
         self._step(Event.FAILED)
         more_info = self._rules.more_info
         return [Send(messages.refused(message_type, channel, status, reason, more_info))]
+
+    def _nack(self, message: ClientMessage) -> Sequence[Effect]:
+        """The notification still needs its ack."""
+        version = messages.nacked(message)
+        if version is None:
+            return ()
+        code, sent = messages.code_of(message), self.unacked.get(version)
+        self._own_counts().nacks += 1
+        self.metrics.nack(code)
+        return [ReportNack(version, sent.channel_id if sent is not None else None, code)]
+
+    def _own_counts(self) -> SessionCounts:
+        if self.counts is NOTHING_COUNTED:
+            self.counts = SessionCounts()
+        return self.counts
 
     def _acked(self, updates: object) -> list[str]:
         """The unacked versions that an ack names; entries that name nothing are passed over."""
@@ -250,6 +292,7 @@ class Session:
             self.unacked[notification.version] = Unacked(
                 notification.channel_id, None if row else notification, row, of_page=False
             )
+        self.metrics.direct.add(notification)
         return True
 
     def is_outdated(self, update: Notification) -> bool:
@@ -338,9 +381,11 @@ class Session:
         self.state = State.CLOSED
         self._drain = None
         unacked, self.unacked = self.unacked.values(), _NONE_UNACKED
+        kept = [sent for sent in unacked if sent.notification or sent.row]
         return Undelivered(
-            unsaved=[sent.notification for sent in unacked if sent.notification],
-            stored=[sent.row for sent in unacked if sent.row],
+            unsaved=[sent.notification for sent in kept if sent.notification],
+            stored=[sent.row for sent in kept if sent.row],
+            direct=sum(not sent.of_page for sent in kept),
         )
 
     # --- from the store ---------------------------------------------------------------------------
@@ -351,7 +396,7 @@ class Session:
             return ()
         match request, result:
             case Identify(), Identified():
-                return self._identified(result, now)
+                return self._identified(request, result, now)
             case Subscribe(), str():
                 return self._subscribed(request, result)
             case Unsubscribe(), None:
@@ -359,7 +404,7 @@ class Session:
             case ReadStored(), StoredPage():
                 return self._page_read(result, now)
             case ChangeTable(), bool():
-                return self._table_changed() if result else self.close(NORMAL_CLOSURE)
+                return self._table_changed() if result else self.close(NORMAL_CLOSURE, REPLACED)
             case _:
                 raise TypeError(f"{result!r} is no result of {request!r}")
 
@@ -368,7 +413,7 @@ class Session:
         if self.state is State.CLOSED:
             return ()
         if failure is StoreFailure.TABLE_GONE:
-            return self._reset_user()
+            return self._reset_user(DropReason.NO_MESSAGE_TABLE)
         overloaded = failure is StoreFailure.OVERLOADED
         match request:
             case Subscribe() | Unsubscribe():
@@ -385,11 +430,14 @@ class Session:
                 return [SetTimer(CLOSE_DELAY, TimerReason.CLOSE)]
         return [*self._refuse_hello(503, "error"), *self.close(INTERNAL_ERROR, "try again")]
 
-    def _identified(self, result: Identified, now: float) -> Sequence[Effect]:
+    def _identified(self, request: Identify, result: Identified, now: float) -> Sequence[Effect]:
         self._step(Event.IDENTIFIED)
+        self.metrics.hello(presented=request.uaid is not None, new=result.new)
         self.uaid = result.uaid
         self.connected_at = result.connected_at
-        self._reset = result.reset
+        self.user = UserState.NEW if result.new else UserState.EXISTING
+        if result.reset:
+            self.user = UserState.RESET
         self._table = TableState.OLD if result.old_table else TableState.CURRENT
         self._broadcasts, news = self._broadcasts.add(self._wanted_broadcasts)
         reply = messages.hello(
@@ -411,6 +459,8 @@ class Session:
 
     def _subscribed(self, request: Subscribe, endpoint: str) -> Sequence[Effect]:
         self._step(Event.DONE)
+        self._own_counts().registers += 1
+        self.metrics.register.add()
         channel_id = request.channel_id
         if self.channels is not None and channel_id not in self.channels:
             self.channels += (channel_id,)
@@ -418,6 +468,8 @@ class Session:
 
     def _unsubscribed(self, request: Unsubscribe) -> Sequence[Effect]:
         self._step(Event.DONE)
+        self._own_counts().unregisters += 1
+        self.metrics.unregister(request.code)
         channel_id = request.channel_id
         if self.channels is not None and self.simplepush is None:
             self.channels = tuple(other for other in self.channels if other != channel_id)
@@ -437,6 +489,8 @@ class Session:
         if drain is None:
             return ()
         if page.channels is not None:
+            if self.channels is None:
+                self.metrics.channel_count.observe(len(page.channels))
             self.channels = tuple(page.channels)
         unacked = self.unacked or {}
         channels: tuple[str, ...] = () if self.channels is None else self.channels
@@ -445,20 +499,28 @@ class Session:
         self.unacked = unacked or _NONE_UNACKED
         effects = self._stored_frames(sending)
         if drain.too_many:
-            return [*effects, *self._reset_user()]
+            return [*effects, *self._reset_user(DropReason.TOO_MANY_MESSAGES)]
         if dead:
             effects.append(DeleteMessages(dead))
         return effects if drain.waiting else [*effects, *self._next_page(drain)]
 
     def _stored_frames(self, sending: Sequence[Notification]) -> list[Effect]:
-        if self.simplepush is None:
-            return [Send(notification.to_client()) for notification in sending]
-        updates = simplepush.newest(self.unacked, sending)
-        return [Send(updates_message(updates))] if updates else []
+        if self.simplepush is not None:
+            sending = simplepush.newest(self.unacked, sending)
+        if not sending:
+            return []
+        self._own_counts().stored_retrieved += len(sending)
+        for notification in sending:
+            self.metrics.stored.add(notification)
+        if self.simplepush is not None:
+            return [Send(updates_message(sending))]
+        return [Send(notification.to_client()) for notification in sending]
 
-    def _complete(self, versions: Iterable[str]) -> Sequence[Effect]:
+    def _complete(
+        self, versions: Iterable[str], acks: SessionCounts | None = None
+    ) -> Sequence[Effect]:
         """Remove messages from the unacked ones, delete their rows, and continue with what waited
-        for them.
+        for them. `acks`: where to count them if they were acked.
         """
         rows: list[Row] = []
         drain = self._drain
@@ -468,6 +530,11 @@ class Session:
                 continue
             if sent.row is not None:
                 rows.append(sent.row)
+            if acks is not None:
+                if sent.of_page:
+                    acks.stored_acked += 1
+                else:
+                    acks.direct_acked += 1
             if drain is not None:
                 drain.complete(version, of_page=sent.of_page)
         if not self.unacked:
@@ -484,8 +551,8 @@ class Session:
         if request is not None:
             return [request]
         self._drain = None
-        if self._reset:
-            return self._reset_user()
+        if self.user is UserState.RESET:
+            return self._reset_user(DropReason.OLD_RECORD_VERSION)
         if self._table is TableState.OLD:
             self._table = TableState.DRAINED
         return self._continue()
@@ -500,8 +567,9 @@ class Session:
             return [ChangeTable()]
         return self.check_storage() if self._recheck and not self._is_busy else ()
 
-    def _reset_user(self) -> Sequence[Effect]:
-        return [DropUser(), *self.close(NORMAL_CLOSURE)]
+    def _reset_user(self, reason: DropReason) -> Sequence[Effect]:
+        self.user = UserState.RESET
+        return [DropUser(reason), *self.close(NORMAL_CLOSURE, USER_RESET)]
 
     def _step(self, event: Event) -> bool:
         """Take the transition of that event; False when there is none from this state."""

@@ -24,7 +24,7 @@ from time import perf_counter
 
 from msgspec import Struct
 
-from autopush.protocol.rules import NORMAL_CLOSURE
+from autopush.protocol.rules import NORMAL_CLOSURE, USER_RESET
 from autopush.routing.bridged import BridgedUser, Bridges
 from autopush.routing.connected import ConnectedUser, Registry
 from autopush.routing.metrics import RouteMetrics
@@ -262,7 +262,7 @@ class UserAgentRouter:
             return error
         user = self._registry.find(record.uaid)
         if user is not None and user.messages is messages:
-            user.disconnect(NORMAL_CLOSURE)
+            user.disconnect(NORMAL_CLOSURE, USER_RESET)
         return await self._drop_user(record)
 
 

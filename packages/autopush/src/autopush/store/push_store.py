@@ -23,6 +23,7 @@ from autopush.store.tables import (
     router_table,
     storage_table,
     uaid_hasher,
+    uaid_log_hasher,
 )
 from autopush.store.users import SIMPLEPUSH, UserRecord, Users
 from autopush.store.versions import Versions
@@ -51,6 +52,8 @@ class PushStore:
     """The message table of new users, and the one that all others are moved to."""
     versions: Versions
     """What waits for users of SimplePush."""
+    uaid_hash: Hasher
+    """What logs say in place of a UAID."""
 
     def __init__(
         self,
@@ -87,6 +90,7 @@ class PushStore:
         hash_uaid = uaid_hasher(key_hash)
         router = await engine.ensure_table(router_table(plan.router), capacity=plan.router_capacity)
         store = cls(engine, plan, Users(router, hash_uaid, clock), hash_uaid, clock, metrics)
+        store.uaid_hash = uaid_log_hasher(key_hash)
         await store._open_versions()
         if plan.rotating:
             await store._ensure(Month.at(clock()).previous.table(plan.message))

@@ -69,6 +69,15 @@ def uaid_hasher(key_hash: str) -> Hasher:
     return lambda uaid: hmac.digest(key, uaid.encode(), hashlib.sha256).hex()
 
 
+def uaid_log_hasher(key_hash: str) -> Hasher:
+    """The function from UAID to what logs say in its place: the storage key if there is a
+    `key_hash`, else SHA-256 of the UAID, so that no log holds one in full.
+    """
+    if key_hash:
+        return uaid_hasher(key_hash)
+    return lambda uaid: hashlib.sha256(uaid.encode()).hexdigest()
+
+
 class Month(NamedTuple):
     """A month of a year, UTC. Later ones are greater."""
 

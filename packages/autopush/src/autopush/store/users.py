@@ -5,7 +5,7 @@ two nodes that hold the same user for a moment cannot undo each other's writes.
 """
 
 import random
-from collections.abc import Awaitable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from datetime import UTC, datetime
 from functools import lru_cache
 from typing import Final
@@ -149,7 +149,12 @@ class Users:
         self._table = table
         self._hash = hasher
         self._clock = clock
+        self._on_incomplete: list[Callable[[str], None]] = []
         self.name = table.table.name
+
+    def on_incomplete(self, listener: Callable[[str], None]) -> None:
+        """Call that with the UAID of each user that is dropped because its record is incomplete."""
+        self._on_incomplete.append(listener)
 
     async def get(self, uaid: str) -> UserRecord | None:
         """The user's record; one that misses what every record must have is dropped and counts
@@ -160,6 +165,8 @@ class Users:
             return None
         record = parse_record(uaid, item)
         if record is None:
+            for listener in self._on_incomplete:
+                listener(uaid)
             await self.drop(uaid)
         return record
 

@@ -7,6 +7,7 @@ that nothing records, or that the documentation does not have, fails the tests.
 from typing import Final
 
 from .metrics import OTHER, Kind, Metric
+from .user_agent_names import BROWSER_FAMILIES, OS_FAMILIES
 
 BRIDGES: Final = ("adm", "apns", "fcm", "gcm", "stub", OTHER)
 """The router types of users behind a bridge; those of other distributions are `OTHER`."""
@@ -40,7 +41,7 @@ METRICS: Final[list[Metric]] = []
 """All of them, in the order of the documentation."""
 
 
-def _counter(name: str, about: str, unit: str = "", **labels: tuple[str, ...]) -> Metric:
+def _counter(name: str, about: str, unit: str = "", /, **labels: tuple[str, ...]) -> Metric:
     return _add(Metric(name, Kind.COUNTER, about, labels, unit=unit))
 
 
@@ -97,6 +98,80 @@ MEGAPHONE_OK: Final = _counter("megaphone.updater.ok", "requests for the broadca
 POLL_ERRORS: Final = ("timeout", "connect", "io", "unknown")
 MEGAPHONE_ERROR: Final = _counter(
     "megaphone.updater.error", "requests for the broadcasts that failed", reason=POLL_ERRORS
+)
+# The original has the label `host` too, of the Host header: it has as many values as clients like.
+_BASE: Final = {
+    "ua_os_family": OS_FAMILIES,
+    "ua_browser_family": BROWSER_FAMILIES,
+    "use_webpush": ("True", "False"),
+}
+_SOURCE: Final = {"source": ("Direct", "Stored")}
+
+UA_HELLO: Final = _counter(
+    "ua.command.hello",
+    "hellos answered with a UAID: the user agent had none, kept its own or got another",
+    **_BASE,
+    uaid=("new", "existing", "reassigned"),
+)
+UA_REGISTER: Final = _counter("ua.command.register", "channels registered", **_BASE)
+UA_UNREGISTER: Final = _counter(
+    "ua.command.unregister",
+    "channels unregistered, by the code of the user agent; 200 if it sends none",
+    **_BASE,
+    code=("200", "201", "202", OTHER),
+)
+UA_ACK: Final = _counter("ua.command.ack", "ack messages, each of one or more versions", **_BASE)
+UA_NACK: Final = _counter(
+    "ua.command.nack",
+    "notifications a user agent could not process, by its code; 0 is any other",
+    code=("301", "302", "303", "0"),
+)
+UA_LIFESPAN: Final = _histogram(
+    "ua.connection.lifespan",
+    "how long user agents that said hello stayed connected",
+    "seconds",
+    (1.0, 10.0, 60.0, 300.0, 1800.0, 3600.0, 21_600.0, 86_400.0, 604_800.0),
+    **_BASE,
+)
+UA_CHANNEL_COUNT: Final = _histogram(
+    "ua.connection.channel_count",
+    "channels of a known user when it connects",
+    "channels",
+    (0.0, 1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0, 1000.0),
+)
+UA_ALREADY_CONNECTED: Final = _counter(
+    "ua.already_connected",
+    "hellos during which the user connected elsewhere, so that its record was read again",
+)
+UA_EXPIRATION: Final = _counter(
+    "ua.expiration",
+    "users dropped, so that they get a new UAID and subscribe again",
+    reason=(
+        "router_type_changed",
+        "incomplete_record",
+        "no_message_table",
+        "old_record_version",
+        "too_many_messages",
+    ),
+)
+UA_NOTIFICATION_CHECK: Final = _counter(
+    "ua.notification_check", "reads of stored messages because a node was notified of one"
+)
+UA_NOTIFICATION_SENT: Final = _counter(
+    "ua.notification.sent",
+    "notifications sent to user agents, at once or from storage",
+    **_SOURCE,
+    topic=("true", "false"),
+    os=OS_FAMILIES,
+)
+UA_NOTIFICATION_TOPIC: Final = _counter(
+    "ua.notification.topic", "notifications with a topic sent to user agents"
+)
+UA_MESSAGE_DATA: Final = _counter(
+    "ua.message_data",
+    "data of the notifications sent to user agents, in base64url as sent",
+    "bytes",
+    **_SOURCE,
 )
 
 # ── Application servers: recorded by the endpoint ─────────────────────────────────────────────────

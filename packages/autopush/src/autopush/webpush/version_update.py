@@ -4,6 +4,7 @@ Rule: only the newest version of a channel counts, as only the newest message of
 it never expires. So it passes through everything as a notification whose topic is the same for all.
 """
 
+from collections.abc import Sequence
 from typing import Final, Self
 
 import orjson
@@ -60,7 +61,7 @@ def number_of(version: str) -> int:
     return int(version.rpartition(":")[2])
 
 
-def updates_message(updates: list[Notification]) -> bytes:
+def updates_message(updates: Sequence[Notification]) -> bytes:
     """The WebSocket message with these updates, JSON."""
     members = [
         _members(update) if update.data is None else _members(update) | {"data": update.data}

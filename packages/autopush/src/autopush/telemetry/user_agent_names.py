@@ -1,0 +1,127 @@
+"""What a User-Agent header says, in the names that logs and metrics use.
+
+A table of the user agents that have push, and of what else is seen: libraries for the same are many
+times its size, and none is needed to tell these apart. Rule: metrics take only the families
+`OS_FAMILIES` and `BROWSER_FAMILIES`; everything else goes to logs.
+"""
+
+import re
+from functools import lru_cache
+from typing import Final, NamedTuple
+
+OTHER_FAMILY: Final = "Other"
+OS_FAMILIES: Final = ("Windows", "Firefox OS", "Linux", "Mac OS X", OTHER_FAMILY)
+"""Of the original: Android is Linux if the header says so, which Firefox's does not."""
+BROWSER_FAMILIES: Final = ("Chrome", "Firefox", "Safari", "Opera", OTHER_FAMILY)
+
+MAX_HEADER: Final = 512
+"""Characters of a header that are read; longer ones come from no browser."""
+MAX_VERSION: Final = 24
+CACHED_HEADERS: Final = 2048
+
+_VERSION: Final = r"[/ :]?(\d[\w.]*)?"
+
+_SYSTEMS: Final = [
+    (re.compile(pattern), family)
+    for pattern, family in (
+        # Windows Phone says Android and iPhone too, and everything says what it descends from.
+        (r"Windows Phone(?: OS)?" + _VERSION, "Windows Phone"),
+        (r"Windows NT" + _VERSION, "Windows"),
+        (r"Windows" + _VERSION, "Windows"),
+        (r"KAIOS" + _VERSION, "KaiOS"),
+        (r"(?:iPhone|iPad|iPod)[^)]*? OS (\d[\w.]*)", "iOS"),
+        (r"(?:iPhone|iPad|iPod)()", "iOS"),
+        (r"Mac OS X" + _VERSION, "Mac OS X"),
+        (r"Android" + _VERSION, "Android"),
+        (r"CrOS \S+" + _VERSION, "Chrome OS"),
+        (r"(?:Linux|X11; U(?:buntu)?;)()", "Linux"),
+        (r"FreeBSD()", "FreeBSD"),
+        (r"OpenBSD()", "OpenBSD"),
+        (r"^Mozilla/[\d.]+ \((?:Mobile|Tablet);()", "Firefox OS"),
+    )
+]
+"""The first that matches counts."""
+
+_WINDOWS: Final = {"10.0": "10", "6.3": "8.1", "6.2": "8", "6.1": "7", "6.0": "Vista"}
+"""The names of versions of Windows NT; 11 calls itself 10."""
+
+_BROWSERS: Final = [
+    (re.compile(pattern), family)
+    for pattern, family in (
+        (r"(?:Edge|Edg|EdgA|EdgiOS)/([\d.]+)", "Edge"),
+        (r"(?:OPR|OPiOS|OPX|Opera)/([\d.]+)", "Opera"),
+        (r"SamsungBrowser/([\d.]+)", "Samsung Internet"),
+        (r"Vivaldi/([\d.]+)", "Vivaldi"),
+        (r"YaBrowser/([\d.]+)", "Yandex Browser"),
+        (r"SeaMonkey/([\d.]+)", "SeaMonkey"),
+        (r"PaleMoon/([\d.]+)", "Pale Moon"),
+        (r"(?:Firefox|FxiOS)/([\d.]+)", "Firefox"),
+        (r"Chromium/([\d.]+)", "Chromium"),
+        (r"(?:Chrome|CriOS|HeadlessChrome)/([\d.]+)", "Chrome"),
+        (r"Android.* Version/([\d.]+)", "Android Browser"),
+        (r"Version/([\d.]+).* Safari/", "Safari"),
+        (r"Safari/()", "Safari"),
+    )
+]
+"""The first that matches counts."""
+
+_FIRST_PRODUCT: Final = re.compile(r"([A-Za-z][\w.+-]{0,31})(?:/([\w.+-]+))?")
+
+_MOBILE: Final = re.compile(r"Mobile|Tablet|Android|iPhone|iPad|iPod|KAIOS|Windows Phone")
+_DESKTOP: Final = frozenset({"Windows", "Mac OS X", "Linux", "Chrome OS", "FreeBSD", "OpenBSD"})
+
+
+class UserAgentNames(NamedTuple):
+    """`name`: of the browser; of another program what its header begins with, say a UnifiedPush
+    distributor's. `category`: desktop, mobile or other. Versions are "" where none is said.
+    """
+
+    name: str = OTHER_FAMILY
+    category: str = "other"
+    os_family: str = OTHER_FAMILY
+    os_version: str = ""
+    browser_family: str = OTHER_FAMILY
+    browser_version: str = ""
+    metric_os: str = OTHER_FAMILY
+    metric_browser: str = OTHER_FAMILY
+
+
+@lru_cache(CACHED_HEADERS)
+def parse_user_agent(header: str) -> UserAgentNames:
+    """The names in a User-Agent header, "" if there was none."""
+    header = header[:MAX_HEADER]
+    os_family, os_version = _first(_SYSTEMS, header)
+    browser_family, browser_version = _first(_BROWSERS, header)
+    if os_family == "Windows":
+        os_version = _WINDOWS.get(os_version, os_version)
+    name = browser_family
+    if browser_family == OTHER_FAMILY and (product := _FIRST_PRODUCT.match(header)) is not None:
+        name, browser_version = product[1], (product[2] or "")[:MAX_VERSION]
+    metric_os = "Windows" if os_family.startswith("Windows") else os_family
+    if metric_os not in OS_FAMILIES:
+        metric_os = "Linux" if "Linux" in header else OTHER_FAMILY
+    is_browser = browser_family in BROWSER_FAMILIES
+    return UserAgentNames(
+        name,
+        _category(header, os_family),
+        os_family,
+        os_version,
+        browser_family,
+        browser_version,
+        metric_os,
+        browser_family if is_browser else OTHER_FAMILY,
+    )
+
+
+def _first(table: list[tuple[re.Pattern[str], str]], header: str) -> tuple[str, str]:
+    for pattern, family in table:
+        found = pattern.search(header)
+        if found is not None:
+            return family, (found[1] or "").replace("_", ".")[:MAX_VERSION]
+    return OTHER_FAMILY, ""
+
+
+def _category(header: str, os_family: str) -> str:
+    if os_family == "Firefox OS" or _MOBILE.search(header):
+        return "mobile"
+    return "desktop" if os_family in _DESKTOP else "other"
