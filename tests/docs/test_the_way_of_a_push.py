@@ -25,8 +25,15 @@ from support.user_agent import UserAgent
 PAGE = (ROOT / "docs" / "architecture.md").read_text("utf-8")
 STEP = re.compile(r"^(?P<module>[a-z_/0-9]+\.py) +(?P<function>[\w.]+)", re.MULTILINE)
 FLOWS = {"push": "The way of a push", "ack": "The way of an ack"}
-BESIDE = {"net/timers.py", "connection/outage.py", "keytables/checks.py"}
-"""Modules that are not shown: deadlines, the probe of each second, the checks of every key."""
+BESIDE = {
+    "net/timers.py",
+    "connection/outage.py",
+    "keytables/checks.py",
+    "telemetry/metrics.py",
+}
+"""Modules that are not shown: deadlines, the probe of each second, the checks of every key, the
+counters.
+"""
 COMMIT = {f"keytables/sqlite/{name}.py" for name in ("writer", "locks", "worker_thread")}
 """Not shown of an ack, as it may come later."""
 

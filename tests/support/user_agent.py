@@ -9,6 +9,7 @@ from typing import Any, Self
 
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed
+from websockets.http11 import USER_AGENT
 from websockets.typing import Subprotocol
 
 TIMEOUT = 10.0
@@ -32,9 +33,14 @@ class UserAgent:
         self._reader = asyncio.create_task(self._read())
 
     @classmethod
-    async def connect(cls, url: str) -> Self:
+    async def connect(cls, url: str, user_agent: str | None = USER_AGENT) -> Self:
+        """`user_agent`: the header of that name."""
         socket = await connect(
-            url, subprotocols=[Subprotocol("push-notification")], ping_interval=None, proxy=None
+            url,
+            subprotocols=[Subprotocol("push-notification")],
+            user_agent_header=user_agent,
+            ping_interval=None,
+            proxy=None,
         )
         return cls(socket)
 

@@ -14,7 +14,7 @@ from autopush.connection.session_log import SessionLog
 from autopush.net.timers import TimerWheel
 from autopush.protocol.broadcasts import NO_BROADCASTS, Broadcasts
 from autopush.protocol.effects import DropReason
-from autopush.protocol.rules import GOING_AWAY, Rules
+from autopush.protocol.rules import GOING_AWAY, STOPPING, Rules
 from autopush.routing.connected import ConnectedUser, Registry
 from autopush.routing.nodes import Nodes
 from autopush.store import PushStore
@@ -114,7 +114,7 @@ class ConnectionNode:
         self._stopping = True
         deadline = asyncio.get_running_loop().time() + seconds
         for number, user in enumerate(list(self.registry.sockets), 1):
-            user.disconnect(GOING_AWAY, "going away")
+            user.disconnect(GOING_AWAY, STOPPING)
             if number % CLOSES_PER_SLICE == 0:
                 await asyncio.sleep(CLOSE_PAUSE)
         await self.background.finished(deadline - asyncio.get_running_loop().time())

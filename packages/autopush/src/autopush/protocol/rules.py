@@ -19,6 +19,8 @@ REPLACED: Final = "replaced"
 """Reason of a close: the user agent has a newer connection."""
 USER_RESET: Final = "user reset"
 """Reason of a close: the next hello gets a new UAID."""
+TOO_OFTEN: Final = "pinged too often"
+STOPPING: Final = "going away"
 
 CLOSE_DELAY: Final = (4.0, 8.0)
 READ_RETRY_DELAY: Final = (5.0, 59.0)

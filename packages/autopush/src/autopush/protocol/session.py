@@ -50,6 +50,7 @@ from autopush.protocol.rules import (
     READ_RETRY_DELAY,
     REPLACED,
     TABLE_CHANGE_DELAY,
+    TOO_OFTEN,
     TRY_AGAIN_LATER,
     UNSUPPORTED_DATA,
     USER_RESET,
@@ -203,7 +204,7 @@ class Session:
 
     def _ping(self, now: float) -> Sequence[Effect]:
         if 0 <= now - self._last_ping < self._rules.min_ping_gap:
-            return self.close(PINGED_TOO_OFTEN, "pinged too often")
+            return self.close(PINGED_TOO_OFTEN, TOO_OFTEN)
         self._last_ping = now
         return [Send(messages.PONG)]
 

@@ -70,8 +70,9 @@ def uaid_hasher(key_hash: str) -> Hasher:
 
 
 def uaid_log_hasher(key_hash: str) -> Hasher:
-    """The function from UAID to what logs say in its place: the storage key if there is a
-    `key_hash`, else SHA-256 of the UAID, so that no log holds one in full.
+    """The function from UAID to what stands for it in logs: the storage key under the option
+    `key_hash`, else its SHA-256. With the UAID itself a reader of the logs could connect as its
+    user agent.
     """
     if key_hash:
         return uaid_hasher(key_hash)

@@ -136,7 +136,7 @@ UA_LIFESPAN: Final = _histogram(
 UA_CHANNEL_COUNT: Final = _histogram(
     "ua.connection.channel_count",
     "channels of a known user when it connects",
-    "channels",
+    "",
     (0.0, 1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0, 1000.0),
 )
 UA_ALREADY_CONNECTED: Final = _counter(
@@ -169,7 +169,7 @@ UA_NOTIFICATION_TOPIC: Final = _counter(
 )
 UA_MESSAGE_DATA: Final = _counter(
     "ua.message_data",
-    "data of the notifications sent to user agents, in base64url as sent",
+    "bytes of body in the notifications sent to user agents, as base64url",
     "bytes",
     **_SOURCE,
 )
