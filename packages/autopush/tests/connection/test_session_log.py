@@ -321,6 +321,17 @@ async def test_registers_and_unregisters_are_logged_when_they_are_done(
     assert log.fields("Unregister") == [line, {**line, "code": 202}]
 
 
+async def test_a_register_that_ends_after_its_session_is_not_logged(
+    harness: Harness, log: LogFile
+) -> None:
+    agent = await harness.identified()
+    agent.register()
+    agent.disconnect()
+    await harness.run_until_idle()
+    assert session_line(log)["registers"] == 0
+    assert log.fields("Register") == []
+
+
 async def test_the_contents_of_a_nack_are_logged_and_the_message_stays(
     harness: Harness, log: LogFile
 ) -> None:

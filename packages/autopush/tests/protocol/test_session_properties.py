@@ -69,6 +69,7 @@ class SessionMachine(RuleBasedStateMachine):
         self.session = new_session(self.session_rules)
         self.received = []
         self.seen: set[str] = set()
+        self.direct = self.acks = 0
         self.requests = []
         self.timers = []
         assert self.session.receive(b'{"messageType":"hello","use_webpush":true}', NOW) == [
@@ -121,6 +122,7 @@ class SessionMachine(RuleBasedStateMachine):
         if store_first:
             self.rows[row.sort_key] = notification
         if self.session.accept(notification, row if store_first else None):
+            self.direct += 1
             self._receive(notification.version)
         else:
             self.rows[row.sort_key] = notification
@@ -179,6 +181,7 @@ class SessionMachine(RuleBasedStateMachine):
     def _ack(self, chosen: list[str]) -> None:
         self.received = [version for version in self.received if version not in chosen]
         self.acked.update(chosen)
+        self.acks += len(chosen)
         updates = [{"channelID": CHANNEL, "version": version} for version in chosen]
         frame = json.dumps({"messageType": "ack", "updates": updates}).encode()
         self._carry_out(self.session.receive(frame, NOW))
@@ -207,6 +210,13 @@ class SessionMachine(RuleBasedStateMachine):
     def every_received_message_is_tracked(self) -> None:
         if hasattr(self, "session"):
             assert set(self.received) == set(self.session.unacked)
+
+    @invariant()
+    def what_is_sent_and_acked_is_counted(self) -> None:
+        if hasattr(self, "session"):
+            counts = self.session.counts
+            assert counts.direct_acked + counts.stored_acked == self.acks
+            assert counts.stored_retrieved + self.direct == len(self.seen)
 
     @invariant()
     def a_rotating_session_waits_for_its_request(self) -> None:

@@ -2,7 +2,14 @@
 
 import pytest
 
-from autopush.protocol.effects import Identified, ReadStored, ReportNack, StoredMessage, StoredPage
+from autopush.protocol.effects import (
+    Identified,
+    ReadStored,
+    ReportNack,
+    StoredMessage,
+    StoredPage,
+    StoreFailure,
+)
 from autopush.protocol.session import Session, UserState
 from autopush.protocol.statistics import NOTHING_COUNTED, SessionCounts, SessionMetrics
 from autopush.telemetry.metric_table import (
@@ -273,6 +280,13 @@ def test_what_is_left_of_direct_messages_counts_wherever_it_is_kept(metrics: Met
     assert [lost.version for lost in undelivered.unsaved] == ["version-2", "version-5"]
     assert len(undelivered.stored) == 2
     assert session.on_closed().direct == 0
+
+
+def test_a_new_user_that_is_dropped_is_no_existing_one(metrics: Metrics) -> None:
+    session = identified(metrics, presented=None, new=True)
+    session.on_failure(ReadStored(None), StoreFailure.TABLE_GONE)
+    assert session.user is UserState.RESET
+    assert session.is_reset
 
 
 def test_sessions_in_which_nothing_happens_share_their_counts(metrics: Metrics) -> None:

@@ -29,8 +29,8 @@ from autopush.webpush.endpoint_token import EndpointTokens
 REFRESH_WITHIN: Final = 3600.0
 """Seconds over which the records of long connections are refreshed."""
 USERS_PER_SLICE: Final = 250
-CLOSES_PER_SLICE: Final = 200
-CLOSE_PAUSE: Final = 0.02
+CLOSES_PER_SLICE: Final = 50
+CLOSE_PAUSE: Final = 0.005
 
 
 class ConnectionNode:

@@ -84,8 +84,8 @@ class SessionLog:
         _log.info(
             "Session",
             uaid_hash=self._hash(session.uaid or ""),
-            uaid_reset=session.user is UserState.RESET,
-            existing_uaid=session.user is not UserState.NEW,
+            uaid_reset=session.is_reset,
+            existing_uaid=session.user is not None and UserState.EXISTING in session.user,
             connection_type="webpush" if session.simplepush is None else "simplepush",
             host=client.host,
             ua_name=names.name,

@@ -226,11 +226,11 @@ class UserAgentConnection(WebSocketProtocol):
         effects = self.session.on_result(request, result, self._node.clock())
         if isinstance(request, Identify):
             self._set_timer(self._node.rules.auto_ping_interval, self._ping)
-        elif isinstance(request, Subscribe):
+        elif effects and isinstance(request, Subscribe):
             self._node.log.registered(self._known_uaid, request.channel_id)
-        elif isinstance(request, Unsubscribe):
+        elif effects and isinstance(request, Unsubscribe):
             self._node.log.unregistered(self._known_uaid, request)
-        return effects
+        return effects  # none if the session has ended meanwhile
 
     def _on_failure(self, request: StoreRequest, error: BaseException) -> Sequence[Effect]:
         failure = StoreFailure.BROKEN

@@ -8,7 +8,7 @@ ends, and `on_closed` returns what is in it at the end: nothing accepted is lost
 
 import sys
 from collections.abc import Iterable, Sequence
-from enum import Enum
+from enum import Enum, Flag, auto
 from typing import Final
 
 from msgspec import UNSET
@@ -68,12 +68,14 @@ _NONE_UNACKED: Final[dict[str, Unacked]] = {}
 """Shared by all idle sessions, as there are many of them; a session that sends makes its own."""
 
 
-class UserState(Enum):
-    """What the hello showed of the user."""
+class UserState(Flag):
+    """What is known of the user since its hello."""
 
-    NEW = "it got a new UAID"
-    EXISTING = "it kept its UAID"
-    RESET = "it kept its UAID, but is dropped when its stored messages are acked, or at once"
+    NEW = 0
+    EXISTING = auto()
+    """It kept its UAID."""
+    RESET = auto()
+    """It was dropped, or is when its stored messages are acked."""
 
 
 class TableState(Enum):
@@ -316,6 +318,11 @@ class Session:
         return [SetTimer(TABLE_CHANGE_DELAY, TimerReason.ROTATE)]
 
     @property
+    def is_reset(self) -> bool:
+        """Whether the user gets a new UAID with its next hello."""
+        return self.user is not None and UserState.RESET in self.user
+
+    @property
     def _is_busy(self) -> bool:
         return (
             self.output_paused
@@ -438,7 +445,7 @@ class Session:
         self.connected_at = result.connected_at
         self.user = UserState.NEW if result.new else UserState.EXISTING
         if result.reset:
-            self.user = UserState.RESET
+            self.user |= UserState.RESET
         self._table = TableState.OLD if result.old_table else TableState.CURRENT
         self._broadcasts, news = self._broadcasts.add(self._wanted_broadcasts)
         reply = messages.hello(
@@ -552,7 +559,7 @@ class Session:
         if request is not None:
             return [request]
         self._drain = None
-        if self.user is UserState.RESET:
+        if self.is_reset:
             return self._reset_user(DropReason.OLD_RECORD_VERSION)
         if self._table is TableState.OLD:
             self._table = TableState.DRAINED
@@ -569,7 +576,8 @@ class Session:
         return self.check_storage() if self._recheck and not self._is_busy else ()
 
     def _reset_user(self, reason: DropReason) -> Sequence[Effect]:
-        self.user = UserState.RESET
+        if self.user is not None:
+            self.user |= UserState.RESET
         return [DropUser(reason), *self.close(NORMAL_CLOSURE, USER_RESET)]
 
     def _step(self, event: Event) -> bool:
