@@ -30,9 +30,10 @@ BESIDE = {
     "connection/outage.py",
     "keytables/checks.py",
     "telemetry/metrics.py",
+    "telemetry/process.py",
 }
 """Modules that are not shown: deadlines, the probe of each second, the checks of every key, the
-counters.
+counters, and what is looked at every few seconds.
 """
 COMMIT = {f"keytables/sqlite/{name}.py" for name in ("writer", "locks", "worker_thread")}
 """Not shown of an ack, as it may come later."""

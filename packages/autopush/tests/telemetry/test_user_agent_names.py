@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from autopush.telemetry.user_agent_names import (
     BROWSER_FAMILIES,
     CACHED_HEADERS,
+    MAX_HEADER,
     MAX_VERSION,
     OS_FAMILIES,
     UserAgentNames,
@@ -124,6 +125,12 @@ def test_a_long_header_costs_little_to_read() -> None:
 def test_the_same_header_gives_the_same_object_and_how_many_are_kept_is_bounded() -> None:
     header = "Mozilla/5.0 (X11; Linux x86_64; rv:128.0) Gecko/20100101 Firefox/128.0"
     assert parse_user_agent(header) is parse_user_agent(header)
-    for number in range(CACHED_HEADERS + 10):
+    names = parse_user_agent(header)
+    for number in range(CACHED_HEADERS):
         parse_user_agent(f"okhttp/{number}")
-    assert parse_user_agent.cache_info().currsize == CACHED_HEADERS
+    assert parse_user_agent(header) is not names
+    assert parse_user_agent(header) == names
+
+
+def test_what_is_beyond_the_limit_of_a_header_is_not_kept() -> None:
+    assert parse_user_agent("x" * MAX_HEADER) is parse_user_agent("x" * (MAX_HEADER + 1))

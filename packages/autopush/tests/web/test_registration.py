@@ -17,6 +17,7 @@ from autopush.bridges.stub import RETRY_AFTER, StubRouter
 from autopush.net.http_messages import Response
 from autopush.store import PushStore, TablePlan
 from autopush.telemetry import logs
+from autopush.telemetry.metric_table import UA_CONNECTION_CHECK
 from autopush.web.registration import MAX_CHANNELS
 from autopush.web.registration_body import MAX_BODY
 from autopush.webpush.errors import Errno
@@ -25,12 +26,14 @@ from autopush.webpush.registration_secret import RegistrationSecrets
 from keytables import Throttled, Unavailable, Value
 from support.connection_harness import CHANNEL, ENDPOINT, OTHER, UAID, Harness
 from support.endpoint_harness import Endpoint, headers_of
+from support.recorded import recorded
 from support.senders import Sender
 
 SENDER = Sender()
 TOKEN = "11-instance-id-11"
 NEW_TOKEN = "22-instance-id-22"
 REGISTRATION = "/v1/stub/app/registration"
+ANDROID = "Mozilla/5.0 (Android 14; Mobile; rv:127.0) Gecko/127.0 Firefox/127.0"
 BODY = b"\xc3\x28\xa0\xa1"
 PUSH = {"ttl": "60", "content-encoding": "aes128gcm"}
 
@@ -299,6 +302,17 @@ async def test_the_subscriptions_are_listed_with_and_without_a_slash_at_the_end(
     listed = json.loads((await client.ask("GET", f"{client.path}{slash}")).body)
     expected = sorted([first, OTHER])
     assert listed == {"uaid": client.uaid, "uid": client.uaid, "channelIDs": expected}
+
+
+async def test_a_look_at_the_subscriptions_is_counted_by_the_kind_of_client(
+    client: Client, endpoint: Endpoint, harness: Harness
+) -> None:
+    await client.register()
+    headers = {"authorization": f"Bearer {client.secret}"}
+    for secret in (headers, {"authorization": "Bearer x"}):
+        await endpoint.ask("GET", client.path, secret | {"user-agent": ANDROID})
+    assert recorded(harness.metrics, UA_CONNECTION_CHECK) == 1
+    assert recorded(harness.metrics, UA_CONNECTION_CHECK, os="Other", browser="Firefox") == 1
 
 
 async def test_a_user_without_subscriptions_has_an_empty_list(client: Client) -> None:

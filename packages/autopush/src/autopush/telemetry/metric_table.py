@@ -139,6 +139,12 @@ UA_CHANNEL_COUNT: Final = _histogram(
     "",
     (0.0, 1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0, 1000.0),
 )
+UA_CONNECTION_CHECK: Final = _counter(
+    "ua.connection.check",
+    "clients that asked the registration API for their channels",
+    os=OS_FAMILIES,
+    browser=BROWSER_FAMILIES,
+)
 UA_ALREADY_CONNECTED: Final = _counter(
     "ua.already_connected",
     "hellos during which the user connected elsewhere, so that its record was read again",

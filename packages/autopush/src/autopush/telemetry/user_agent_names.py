@@ -86,10 +86,13 @@ class UserAgentNames(NamedTuple):
     metric_browser: str = OTHER_FAMILY
 
 
-@lru_cache(CACHED_HEADERS)
 def parse_user_agent(header: str) -> UserAgentNames:
     """The names in a User-Agent header, "" if there was none."""
-    header = header[:MAX_HEADER]
+    return _parse(header[:MAX_HEADER])
+
+
+@lru_cache(CACHED_HEADERS)
+def _parse(header: str) -> UserAgentNames:
     os_family, os_version = _first(_SYSTEMS, header)
     browser_family, browser_version = _first(_BROWSERS, header)
     if os_family == "Windows":

@@ -29,8 +29,9 @@ from autopush.store import PushStore, UserRecord
 from autopush.store.messages import Messages
 from autopush.store.rotation import table_of_bridged_user
 from autopush.store.users import WEBPUSH
-from autopush.telemetry.metric_table import DROP_USER
+from autopush.telemetry.metric_table import DROP_USER, UA_CONNECTION_CHECK
 from autopush.telemetry.metrics import Metrics
+from autopush.telemetry.user_agent_names import parse_user_agent
 from autopush.web.registration_body import (
     MAX_BODY,
     RegistrationBody,
@@ -79,6 +80,7 @@ class RegistrationHandler:
         self._tokens = tokens
         self._secrets = secrets
         self._dropped = metrics.counter(DROP_USER, errno="101")
+        self._checks = metrics.counters(UA_CONNECTION_CHECK)
 
     async def __call__(
         self, request: Request, router_type: str, app_id: str, rest: Sequence[str]
@@ -101,6 +103,8 @@ class RegistrationHandler:
             user = await self._authorized(request, router_type, router, app_id, parts)
             match request.method, *parts[1:]:
                 case ("GET",):
+                    names = parse_user_agent(request.headers.get("user-agent", ""))
+                    self._checks[names.metric_os, names.metric_browser].add()
                     return await self._list(user)
                 case ("DELETE",):
                     return await self._drop(user)
