@@ -1,4 +1,4 @@
-"""What `/health` of a service with several workers says, whichever of them is asked."""
+"""What `/health` of a running service says, whichever of its workers is asked."""
 
 import asyncio
 import contextlib
@@ -7,11 +7,15 @@ import signal
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import aiohttp
 import pytest
 from websockets.exceptions import ConnectionClosed
 
+from support import dynamo_servers
+from support.cluster import new_store
+from support.fault_proxy import Fault, FaultProxy, always, no_faults
 from support.service import Service, service
 from support.user_agent import UserAgent
 
@@ -107,3 +111,25 @@ async def test_a_worker_that_was_killed_is_replaced_and_its_clients_are_not_coun
             assert await agent.reply() == {}
             connected += 1
     assert {document["clients"] for _, document in answers} == {connected}
+
+
+async def test_a_database_that_does_not_answer_does_not_hang_the_page(tmp_path: Path) -> None:
+    database = urlsplit(dynamo_servers.ministack())
+    assert database.port is not None
+    async with FaultProxy(database.port) as proxy:
+        store = new_store().replace(database.geturl(), proxy.url)
+        assert proxy.url in store
+        async with service(tmp_path, "--store", store) as running:
+            proxy.plan = always(Fault.NO_RESPONSE)
+            pages = await asyncio.gather(*(ask(running.endpoint, PATIENCE) for _ in range(20)))
+            for page in pages:
+                assert page is not None
+                status, document = page
+                assert (status, document["status"]) == (503, "NOT OK")
+                assert document["router"] == {"status": "NOT OK", "error": "No answer"}
+                assert document["storage"] == {"status": "NOT OK", "error": "No answer"}
+                assert document["workers"]["status"] == "OK"
+            proxy.plan = no_faults
+            page = await ask(running.endpoint, PATIENCE)
+            assert page is not None
+            assert (page[0], page[1]["router"]) == (200, {"status": "OK"})
