@@ -15,7 +15,7 @@ from autopush.dockerflow import MAX_VERSION_FILE, Dockerflow, version_page
 from autopush.heartbeat import BEAT_INTERVAL, MISSING_AFTER, Heartbeat
 from autopush.net.http_messages import Request, Response
 from autopush.store import PushStore
-from autopush.telemetry.metric_table import CONNECTIONS
+from autopush.telemetry.metric_table import CONNECTIONS, REQUESTS_IN_FLIGHT
 from autopush.telemetry.metrics import SharedMetrics
 from autopush.version import VERSION
 from keytables import TableNotFound, Throttled, Unavailable
@@ -220,9 +220,14 @@ async def test_a_worker_that_ended_is_missing_at_once_and_its_clients_are_not_co
     assert (answered["clients"], answered["workers"]) == (1010, in_service(2))
 
 
-async def test_an_endpoint_lists_its_bridges(harness: Harness) -> None:
+async def test_an_endpoint_lists_its_bridges_and_counts_requests_in_progress(
+    harness: Harness,
+) -> None:
+    harness.metrics.gauge(REQUESTS_IN_FLIGHT).set(7)
     pages = harness.status_pages(routers={"apns": True, "fcm": False})
-    assert (await health(pages))[1]["routers"] == {"apns": True, "fcm": False}
+    _, answered = await health(pages)
+    assert answered["routers"] == {"apns": True, "fcm": False}
+    assert answered["request_count"] == 7
 
 
 # ── version, load balancer ───────────────────────────────────────────────────────────────────────

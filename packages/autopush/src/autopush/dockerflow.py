@@ -20,7 +20,7 @@ from autopush.heartbeat import ready_workers
 from autopush.net.http_messages import Request, Response
 from autopush.store import PushStore
 from autopush.telemetry import logs
-from autopush.telemetry.metric_table import CONNECTIONS
+from autopush.telemetry.metric_table import CONNECTIONS, REQUESTS_IN_FLIGHT
 from autopush.telemetry.metrics import SharedMetrics
 from autopush.version import VERSION
 
@@ -92,6 +92,7 @@ class Dockerflow:
             "workers": workers,
         }
         if self._routers is not None:
+            document["request_count"] = int(self._metrics.total(REQUESTS_IN_FLIGHT)[0])
             document["routers"] = self._routers
         return responses.json(200 if ok else 503, document)
 
