@@ -10,7 +10,7 @@ import signal
 import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from http.client import HTTPConnection
 from pathlib import Path
@@ -27,6 +27,7 @@ from autopush.webpush.syntax import encode_base64url
 from support.firefox import Firefox, Message, Subscription, find_firefox
 from support.loop_thread import LoopThread
 from support.marionette import Marionette
+from support.megaphone_server import MONITOR, MegaphoneServer, megaphone_server
 from support.service import Service
 from support.sockets import accepted
 
@@ -117,6 +118,15 @@ class Rig:
         hellos = len(self.firefox.uaids)
         self.restart_service(*options, kill=kill, data=data)
         return self.firefox.wait_for_hello(hellos + 1)
+
+    @contextmanager
+    def source_of_broadcasts(self, **versions: str) -> Iterator[MegaphoneServer]:
+        running = megaphone_server(**versions)
+        source = self._loop.run(running.__aenter__())
+        try:
+            yield source
+        finally:
+            self._loop.run(running.__aexit__(None, None, None))
 
 
 @pytest.fixture(scope="module")
@@ -372,6 +382,28 @@ def test_a_browser_of_a_service_that_lost_its_data_drops_its_subscriptions(rig: 
     renewed = rig.firefox.subscribe(rig.sender.key)
     rig.sender.send(renewed, "renewed")
     assert rig.firefox.receive(renewed) == [b"renewed"]
+
+
+# ── broadcasts ───────────────────────────────────────────────────────────────────────────────────
+
+
+def broadcasts_told(firefox: Firefox) -> list[str]:
+    """The versions of the broadcast that Firefox subscribes to by itself, as it was sent them."""
+    told = [each.get("broadcasts", {}) for each in firefox.received]
+    return [versions[MONITOR] for versions in told if MONITOR in versions]
+
+
+def test_the_browser_subscribes_to_a_broadcast_and_is_told_of_each_change(rig: Rig) -> None:
+    subscription = rig.firefox.subscribe(rig.sender.key)
+    with rig.source_of_broadcasts(**{MONITOR: '"1"'}) as source:
+        options = ("--megaphone-api-url", source.url, "--megaphone-poll-interval", "0.1")
+        rig.restart_service_under_firefox(*options, "--auto-ping-interval", "1")
+        rig.firefox.wait(lambda: broadcasts_told(rig.firefox), "the version that there is")
+        source.versions[MONITOR] = '"2"'
+        rig.firefox.wait(lambda: '"2"' in broadcasts_told(rig.firefox), "the next version")
+        rig.sender.send(subscription, "still connected")
+        assert rig.firefox.receive(subscription) == [b"still connected"]
+        assert broadcasts_told(rig.firefox) == ['"1"', '"2"'], "each once"
 
 
 # ── several workers ──────────────────────────────────────────────────────────────────────────────
