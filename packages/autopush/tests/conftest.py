@@ -1,6 +1,6 @@
 """Shared by all tests of the push service: a log of their own, a node, a cluster."""
 
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -17,6 +17,19 @@ def own_log() -> Iterator[None]:
     """Ends the logging that a test configured."""
     yield
     logs.shutdown()
+
+
+@pytest.fixture
+def end_logs(tmp_path: Path) -> Callable[[], str]:
+    """Log to a file; the call ends that and returns what was logged, as JSON lines."""
+    path = tmp_path / "log"
+    logs.configure(output=str(path))
+
+    def read() -> str:
+        logs.shutdown()
+        return path.read_text()
+
+    return read
 
 
 @pytest.fixture

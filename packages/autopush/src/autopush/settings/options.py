@@ -600,8 +600,9 @@ class Settings:
 
     statsd_host: str = METRICS.option(
         "",
-        "host of a statsd server that metrics are sent to",
-        default_text="none: nothing is sent",
+        "host of a statsd server that metrics are sent to; `none` sends nothing",
+        default_text="none; localhost with `autopush connection` and `autopush endpoint`",
+        effective=lambda settings: settings.statsd_server or "none",
     )
     statsd_port: Annotated[int, whole_number(1, 65535, "PORT")] = METRICS.option(
         8125, "UDP port of the statsd server"
@@ -617,6 +618,10 @@ class Settings:
         "application key of Datadog, which sending does not need",
         default_text="none",
         secret=True,
+    )
+    datadog_url: HttpUrl = METRICS.option(
+        "https://api.datadoghq.com",
+        "API of the Datadog site that the key belongs to, such as https://api.datadoghq.eu",
     )
     datadog_flush_interval: PositiveSeconds = METRICS.option(
         10.0, "time between two requests to Datadog"
@@ -768,6 +773,12 @@ class Settings:
             return None
         read, write = (getattr(self, f"{table}_{way}_throughput") for way in ("read", "write"))
         return read or DEFAULT_UNITS, write or DEFAULT_UNITS
+
+    @property
+    def statsd_server(self) -> str:
+        """`statsd_host` with its default; empty for none."""
+        host = self.statsd_host or ("none" if self.command == "serve" else "localhost")
+        return "" if host == "none" else host
 
     @property
     def effective_log_level(self) -> str:

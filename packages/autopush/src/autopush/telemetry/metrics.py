@@ -20,6 +20,9 @@ from typing import Final
 OTHER: Final = "other"
 """A label's value for what is in none of its other values, where the metric declares it."""
 
+MAX_SAMPLES: Final = 10_000
+"""Values of histograms that wait for an exporter; more are counted, but not kept."""
+
 _CELL: Final = 8
 """Bytes of a cell, which is a C double."""
 
@@ -143,6 +146,10 @@ class Metrics:
         self.cells = cells
         """This worker's, in the order of the table."""
         self.worker = worker
+        self.samples: list[tuple[int, float]] | None = None
+        """The first cell of a histogram's series, and a value: kept for an exporter that needs the
+        values themselves, None where there is none. To be set before histograms are looked up.
+        """
 
     def counter(self, metric: Metric, **labels: str) -> "Counter":
         """A series of a counter."""
@@ -160,7 +167,8 @@ class Metrics:
 
     def histogram(self, metric: Metric, **labels: str) -> "Histogram":
         """A series of a histogram."""
-        return Histogram(self.cells, self._place(metric, Kind.HISTOGRAM, labels), metric.buckets)
+        place = self._place(metric, Kind.HISTOGRAM, labels)
+        return Histogram(self.cells, place, metric.buckets, self.samples)
 
     def _place(self, metric: Metric, kind: Kind, labels: Labels) -> int:
         if metric.kind is not kind:
@@ -194,12 +202,19 @@ class Gauge(Counter):
 class Histogram:
     """How often values fell into each bucket, and their sum."""
 
-    __slots__ = ("_buckets", "_cells", "_index", "_sum")
+    __slots__ = ("_buckets", "_cells", "_index", "_samples", "_sum")
 
-    def __init__(self, cells: "memoryview[float]", index: int, buckets: Sequence[float]) -> None:
+    def __init__(
+        self,
+        cells: "memoryview[float]",
+        index: int,
+        buckets: Sequence[float],
+        samples: list[tuple[int, float]] | None,
+    ) -> None:
         self._cells = cells
         self._index = index
         self._buckets = buckets
+        self._samples = samples
         self._sum = index + len(buckets) + 1
 
     def observe(self, value: float) -> None:
@@ -207,3 +222,5 @@ class Histogram:
         cells = self._cells
         cells[self._index + bisect_left(self._buckets, value)] += 1.0
         cells[self._sum] += value
+        if self._samples is not None and len(self._samples) < MAX_SAMPLES:
+            self._samples.append((self._index, value))

@@ -1,0 +1,299 @@
+"""Sends metrics to a statsd server or to Datadog, every few seconds.
+
+Each worker sends what it has recorded itself; the first one also sends the gauges, which are those
+of all workers together. Names begin with `autopush.`, and labels become tags.
+
+Rule: a difference is sent until the server has taken it, as far as that can be known. So Datadog
+gets the counts of an outage when it is over; only the single values of histograms are lost.
+"""
+
+import asyncio
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from http.client import HTTPException
+from typing import Final, NamedTuple, Protocol
+from urllib.request import HTTPRedirectHandler, Request, build_opener
+
+import orjson
+
+from . import logs
+from .metrics import Kind, Metric, Metrics
+
+NAMESPACE: Final = "autopush."
+STATSD_INTERVAL: Final = 1.0
+"""Seconds. A statsd server adds up what it gets in ten."""
+MAX_DATAGRAM: Final = 1432
+"""Bytes that fit into a frame of Ethernet, with the headers of IP and UDP."""
+STOP_TIMEOUT: Final = 2.0
+"""Seconds that the end of the process waits for the last request."""
+DATADOG_TIMEOUT: Final = 10.0
+SERIES_IN_A_REQUEST: Final = 1000
+"""Datadog takes 500 kB in one request; a series has about 200 bytes."""
+
+_TYPES: Final = {Kind.COUNTER: "c", Kind.GAUGE: "g", Kind.HISTOGRAM: "ms"}
+_DATADOG_COUNT: Final = 1
+_DATADOG_GAUGE: Final = 3
+
+_log = logs.get(__name__)
+
+
+class Change(NamedTuple):
+    """What happened to a series: a counter grew by a value, a gauge has one, a histogram got some.
+
+    `rate`: which share of a histogram's values these are.
+    """
+
+    metric: Metric
+    labels: Mapping[str, str]
+    values: Sequence[float]
+    rate: float = 1.0
+
+    @property
+    def name(self) -> str:
+        return NAMESPACE + self.metric.name
+
+    @property
+    def tags(self) -> list[str]:
+        return [f"{name}:{value}" for name, value in self.labels.items()]
+
+    @property
+    def in_their_unit(self) -> Sequence[float]:
+        """The values, times in milliseconds."""
+        if self.metric.unit == "seconds":
+            return [value * 1000 for value in self.values]
+        return self.values
+
+
+class Changes:
+    """What one worker has recorded since `taken` was called last. `clock`: epoch seconds."""
+
+    def __init__(self, metrics: Metrics) -> None:
+        self._metrics = metrics
+        self._series = list(_series(metrics))
+        self._sent = metrics.cells.tolist()
+        self._now = self._sent
+
+    def look(self) -> list[Change]:
+        """All changes so far."""
+        self._now = self._metrics.cells.tolist()
+        values = self._values()
+        changes: list[Change] = []
+        for place, metric, labels in self._series:
+            if metric.kind is Kind.COUNTER:
+                if grown := self._now[place] - self._sent[place]:
+                    changes.append(Change(metric, labels, [grown]))
+            elif metric.kind is Kind.HISTOGRAM and (kept := values.get(place)):
+                buckets = slice(place, place + metric.width - 1)
+                observed = sum(self._now[buckets]) - sum(self._sent[buckets])
+                changes.append(Change(metric, labels, kept, min(1.0, len(kept) / observed)))
+        return changes + (self._gauges() if self._metrics.worker == 0 else [])
+
+    def taken(self) -> None:
+        """What `look` returned last has arrived."""
+        self._sent = self._now
+
+    def _values(self) -> dict[int, list[float]]:
+        values: dict[int, list[float]] = {}
+        samples = self._metrics.samples or []
+        for place, value in samples:
+            values.setdefault(place, []).append(value)
+        samples.clear()
+        return values
+
+    def _gauges(self) -> list[Change]:
+        shared = self._metrics.shared
+        return [
+            Change(metric, labels, [value])
+            for metric in shared.table
+            if metric.kind is Kind.GAUGE
+            for labels, value in zip(metric.series(), shared.total(metric), strict=True)
+        ]
+
+
+def _series(metrics: Metrics) -> Iterator[tuple[int, Metric, Mapping[str, str]]]:
+    for metric in metrics.shared.table:
+        for labels in metric.series():
+            yield metrics.shared.place(metric) + metric.place(labels), metric, labels
+
+
+class Sender(Protocol):
+    """A server that takes changes."""
+
+    interval: float
+    """Seconds between two calls."""
+
+    async def send(self, changes: Sequence[Change]) -> None:
+        """:raises OSError, HTTPException: the server has not taken them"""
+
+    def close(self) -> None: ...
+
+
+class Exporter:
+    """Sends what a worker records, from `start` to `stop`. To be made before histograms are."""
+
+    def __init__(self, metrics: Metrics, sender: Sender) -> None:
+        metrics.samples = []
+        self._changes = Changes(metrics)
+        self._sender = sender
+        self._stopping = asyncio.Event()
+        self._task: asyncio.Task[None] | None = None
+        self._is_failing = False
+
+    def start(self) -> None:
+        self._task = asyncio.get_running_loop().create_task(self._run())
+
+    async def stop(self) -> None:
+        """Send what is left, within a few seconds."""
+        self._stopping.set()
+        if self._task is not None:
+            await asyncio.wait([self._task], timeout=STOP_TIMEOUT)
+            self._task.cancel()
+        self._sender.close()
+
+    async def _run(self) -> None:
+        is_last = False
+        while not is_last:
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._stopping.wait(), self._sender.interval)
+            is_last = self._stopping.is_set()
+            await self._send(self._changes.look())
+
+    async def _send(self, changes: Sequence[Change]) -> None:
+        try:
+            await self._sender.send(changes)
+        except (OSError, HTTPException) as error:
+            if not self._is_failing:
+                _log.warning("Metrics cannot be sent", reason=_reason(error))
+            self._is_failing = True
+        else:
+            if self._is_failing:
+                _log.info("Metrics can be sent again")
+            self._is_failing = False
+            self._changes.taken()
+
+
+def _reason(error: Exception) -> str:
+    """Without the URL or a header, which the text of some errors has."""
+    status = getattr(error, "code", None)
+    return f"HTTP {status}" if status else type(getattr(error, "reason", error)).__name__
+
+
+# ── statsd ────────────────────────────────────────────────────────────────────────────────────────
+
+
+class Statsd:
+    """Sends datagrams in the form of DogStatsD, which statsd servers know too."""
+
+    interval = STATSD_INTERVAL
+
+    def __init__(self, host: str, port: int) -> None:
+        self._address = host, port
+        self._transport: asyncio.DatagramTransport | None = None
+
+    async def send(self, changes: Sequence[Change]) -> None:
+        """:raises OSError: the host has no address"""
+        if self._transport is None or self._transport.is_closing():
+            loop = asyncio.get_running_loop()
+            self._transport, _ = await loop.create_datagram_endpoint(
+                asyncio.DatagramProtocol, remote_addr=self._address
+            )
+        for datagram in datagrams(changes):
+            self._transport.sendto(datagram)
+
+    def close(self) -> None:
+        if self._transport is not None:
+            self._transport.close()
+
+
+def datagrams(changes: Sequence[Change]) -> Iterator[bytes]:
+    """Lines, as many in a datagram as fit."""
+    datagram = b""
+    for change in changes:
+        rate = "" if change.rate == 1.0 else f"|@{change.rate:.6g}"
+        tags = f"|#{','.join(change.tags)}" if change.labels else ""
+        for value in change.in_their_unit:
+            line = f"{change.name}:{value:.10g}|{_TYPES[change.metric.kind]}{rate}{tags}".encode()
+            if datagram and len(datagram) + 1 + len(line) > MAX_DATAGRAM:
+                yield datagram
+                datagram = b""
+            datagram = datagram + b"\n" + line if datagram else line
+    if datagram:
+        yield datagram
+
+
+# ── Datadog ───────────────────────────────────────────────────────────────────────────────────────
+
+
+class Datadog:
+    """Posts to the API of Datadog. `url`: its start; `host`: the name of this machine there."""
+
+    def __init__(
+        self,
+        url: str,
+        api_key: str,
+        *,
+        host: str,
+        interval: float,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self._url = url
+        self._headers = {"DD-API-KEY": api_key, "Content-Type": "application/json"}
+        self._host = host
+        self.interval = interval
+        self._clock = clock
+
+    async def send(self, changes: Sequence[Change]) -> None:
+        """:raises OSError, HTTPException: Datadog has not taken all of them"""
+        now = int(self._clock())
+        numbers = [each for each in changes if each.metric.kind is not Kind.HISTOGRAM]
+        for start in range(0, len(numbers), SERIES_IN_A_REQUEST):
+            part = numbers[start : start + SERIES_IN_A_REQUEST]
+            await self._post("/api/v2/series", [self._number(each, now) for each in part])
+        values = [each for each in changes if each.metric.kind is Kind.HISTOGRAM]
+        if values:
+            document = [self._distribution(each, now) for each in values]
+            await self._post("/api/v1/distribution_points", document)
+
+    def close(self) -> None:
+        """Nothing is kept open."""
+
+    def _number(self, change: Change, now: int) -> dict[str, object]:
+        is_gauge = change.metric.kind is Kind.GAUGE
+        return {
+            "metric": change.name,
+            "type": _DATADOG_GAUGE if is_gauge else _DATADOG_COUNT,
+            "interval": round(self.interval),
+            "points": [{"timestamp": now, "value": change.values[0]}],
+            "resources": [{"type": "host", "name": self._host}],
+            "tags": change.tags,
+        }
+
+    def _distribution(self, change: Change, now: int) -> dict[str, object]:
+        return {
+            "metric": change.name,
+            "points": [[now, list(change.in_their_unit)]],
+            "host": self._host,
+            "tags": change.tags,
+        }
+
+    async def _post(self, path: str, series: Sequence[Mapping[str, object]]) -> None:
+        # Every few seconds one request: a thread costs less than a client library.
+        body = orjson.dumps({"series": series})
+        request = Request(self._url + path, body, self._headers, method="POST")  # noqa: S310 - http(s)
+        await asyncio.to_thread(_exchange, request)
+
+
+class _NoRedirects(HTTPRedirectHandler):
+    """The key goes to no other server."""
+
+    def redirect_request(self, *_: object) -> None:
+        return None
+
+
+_opener: Final = build_opener(_NoRedirects)
+
+
+def _exchange(request: Request) -> None:
+    with _opener.open(request, timeout=DATADOG_TIMEOUT) as response:
+        response.read()
