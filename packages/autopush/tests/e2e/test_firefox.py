@@ -121,7 +121,7 @@ class Rig:
 
     @contextmanager
     def source_of_broadcasts(self, **versions: str) -> Iterator[MegaphoneServer]:
-        running = megaphone_server(**versions)
+        running = megaphone_server(tls=None, **versions)
         source = self._loop.run(running.__aenter__())
         try:
             yield source

@@ -23,11 +23,13 @@ from support.datadog_server import KEY, datadog_server
 PUSHES = Metric("pushes", Kind.COUNTER, "pushes", {"code": ("201", "410")})
 SOCKETS = Metric("sockets", Kind.GAUGE, "sockets")
 TIME = Metric("time", Kind.HISTOGRAM, "time of a push", {}, (0.1, 1.0), "seconds")
+CPU = Metric("cpu", Kind.COUNTER, "CPU time", unit="seconds", per_worker=True)
+MEMORY = Metric("memory", Kind.GAUGE, "memory", per_worker=True)
 TABLE = (PUSHES, SOCKETS, TIME)
 
 
-def workers(number: int = 1) -> list[Metrics]:
-    shared = SharedMetrics(TABLE, number)
+def workers(number: int = 1, table: Sequence[Metric] = TABLE) -> list[Metrics]:
+    shared = SharedMetrics(table, number)
     metrics = [shared.of_worker(index) for index in range(number)]
     for each in metrics:
         each.samples = []
@@ -62,6 +64,18 @@ def test_each_worker_sends_its_own_counts_and_the_first_one_the_gauges_of_all() 
     assert [found(each) for each in both] == [
         {"pushes code:410": [1], "sockets": [3]},
         {"pushes code:410": [2]},
+    ]
+
+
+def test_what_is_of_one_process_is_sent_by_it_with_its_number() -> None:
+    both = workers(2, (CPU, MEMORY))
+    changes = [Changes(metrics) for metrics in both]
+    for number, metrics in enumerate(both, 1):
+        metrics.counter(CPU).add(number)
+        metrics.gauge(MEMORY).set(number)
+    assert [found(each) for each in changes] == [
+        {"cpu worker:0": [1], "memory worker:0": [1]},
+        {"cpu worker:1": [2], "memory worker:1": [2]},
     ]
 
 

@@ -33,6 +33,7 @@ from autopush.routing.bridged import Bridges
 from autopush.routing.connected import Registry
 from autopush.routing.nodes import Nodes
 from autopush.routing.user_agents import UserAgentRouter
+from autopush.service.exporting import new_exporter
 from autopush.service.listeners import Sockets
 from autopush.settings import Settings
 from autopush.store import PushStore
@@ -82,6 +83,7 @@ class WorkerContext:
         self.keys = keys
         self.store = store
         self.metrics = metrics
+        self.exporter = new_exporter(settings, metrics)
         self.clock = clock
         self.wheel = TimerWheel(asyncio.get_running_loop())
         self.registry = Registry()
@@ -286,12 +288,12 @@ class EndpointService:
             await self._waker.close()
 
 
-class MetricsService:
-    """The port for metrics; no user agent, application server or other node uses it."""
+class PagesService:
+    """A port for pages; no user agent, application server or other node uses it."""
 
-    def __init__(self, shared: WorkerContext, sockets: Sockets) -> None:
-        self._http = shared.http(shared.internal_pages, Limits(max_body=4096))
-        self._socket = sockets["metrics"]
+    def __init__(self, shared: WorkerContext, sock: socket.socket, pages: Handler) -> None:
+        self._http = shared.http(pages, Limits(max_body=4096))
+        self._socket = sock
 
     @property
     def servers(self) -> list[tuple[HttpServer, socket.socket]]:

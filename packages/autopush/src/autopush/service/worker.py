@@ -13,13 +13,14 @@ import uvloop
 from autopush.clock import Clock
 from autopush.heartbeat import Heartbeat
 from autopush.keys import ServiceKeys
+from autopush.memory_usage import memory_usage
 from autopush.net.proxied_listener import ProxiedListener
 from autopush.protocol.broadcasts import Broadcasts
 from autopush.service.listeners import BACKLOG, Sockets
 from autopush.service.nodes import (
     ConnectionService,
     EndpointService,
-    MetricsService,
+    PagesService,
     WorkerContext,
 )
 from autopush.service.storage import open_store, rotate_monthly
@@ -107,7 +108,7 @@ class Worker:
         self._shared = WorkerContext(settings, keys, store, metrics, clock, own_id)
         self.heartbeat = Heartbeat(metrics, self._shared.wheel)
         # In the order of shutdown: what the endpoint still delivers, the connection node saves.
-        self._services: list[EndpointService | ConnectionService | MetricsService] = []
+        self._services: list[EndpointService | ConnectionService | PagesService] = []
         sampled: list[tuple[Metric, Callable[[], float]]] = []
         if settings.has_endpoint:
             endpoint = EndpointService(self._shared, sockets)
@@ -117,8 +118,9 @@ class Worker:
             self._services.append(
                 ConnectionService(self._shared, sockets, broadcasts or Broadcasts())
             )
-        if "metrics" in sockets:
-            self._services.append(MetricsService(self._shared, sockets))
+        for purpose, pages in (("metrics", self._shared.internal_pages), ("memory", memory_usage)):
+            if purpose in sockets:
+                self._services.append(PagesService(self._shared, sockets[purpose], pages))
         self._process = ProcessMetrics(metrics, asyncio.get_running_loop(), sampled)
         self._servers: list[asyncio.Server | ProxiedListener] = []
         self._rotation: asyncio.Task[None] | None = None
@@ -127,6 +129,8 @@ class Worker:
         """Accept connections on all ports."""
         loop = asyncio.get_running_loop()
         self._process.start()
+        if self._shared.exporter is not None:
+            self._shared.exporter.start()
         self._rotation = loop.create_task(rotate_monthly(self._shared.store.rotate))
         for service in self._services:
             for http, sock in service.servers:
@@ -146,6 +150,8 @@ class Worker:
         for service in self._services:
             await service.shutdown()
         await self._shared.nodes.finish(CHECKS_TIMEOUT)
+        if self._shared.exporter is not None:
+            await self._shared.exporter.stop()
         self._shared.close()
 
 

@@ -1,7 +1,8 @@
 """Sends metrics to a statsd server or to Datadog, every few seconds.
 
 Each worker sends what it has recorded itself; the first one also sends the gauges, which are those
-of all workers together. Names begin with `autopush.`, and labels become tags.
+of all workers together. What is of one process has the tag `worker`. Names begin with `autopush.`,
+and labels become tags.
 
 Rule: a difference is sent until the server has taken it, as far as that can be known. So Datadog
 gets the counts of an outage when it is over; only the single values of histograms are lost.
@@ -32,6 +33,7 @@ SERIES_IN_A_REQUEST: Final = 1000
 """Datadog takes 500 kB in one request; a series has about 200 bytes."""
 
 _TYPES: Final = {Kind.COUNTER: "c", Kind.GAUGE: "g", Kind.HISTOGRAM: "ms"}
+"""In the words of statsd, where all histograms are timers."""
 _DATADOG_COUNT: Final = 1
 _DATADOG_GAUGE: Final = 3
 
@@ -59,8 +61,8 @@ class Change(NamedTuple):
 
     @property
     def in_their_unit(self) -> Sequence[float]:
-        """The values, times in milliseconds."""
-        if self.metric.unit == "seconds":
+        """The values; those of a histogram of times in milliseconds."""
+        if self.metric.kind is Kind.HISTOGRAM and self.metric.unit == "seconds":
             return [value * 1000 for value in self.values]
         return self.values
 
@@ -80,6 +82,8 @@ class Changes:
         values = self._values()
         changes: list[Change] = []
         for place, metric, labels in self._series:
+            if metric.per_worker:
+                labels = {"worker": str(self._metrics.worker)}
             if metric.kind is Kind.COUNTER:
                 if grown := self._now[place] - self._sent[place]:
                     changes.append(Change(metric, labels, [grown]))
@@ -87,7 +91,7 @@ class Changes:
                 buckets = slice(place, place + metric.width - 1)
                 observed = sum(self._now[buckets]) - sum(self._sent[buckets])
                 changes.append(Change(metric, labels, kept, min(1.0, len(kept) / observed)))
-        return changes + (self._gauges() if self._metrics.worker == 0 else [])
+        return changes + self._gauges()
 
     def taken(self) -> None:
         """What `look` returned last has arrived."""
@@ -102,13 +106,16 @@ class Changes:
         return values
 
     def _gauges(self) -> list[Change]:
-        shared = self._metrics.shared
-        return [
-            Change(metric, labels, [value])
-            for metric in shared.table
-            if metric.kind is Kind.GAUGE
-            for labels, value in zip(metric.series(), shared.total(metric), strict=True)
-        ]
+        shared, worker = self._metrics.shared, self._metrics.worker
+        gauges: list[Change] = []
+        for metric in shared.table:
+            if metric.kind is Kind.GAUGE and metric.per_worker:
+                value = shared.per_worker(metric)[worker]
+                gauges.append(Change(metric, {"worker": str(worker)}, [value]))
+            elif metric.kind is Kind.GAUGE and worker == 0:
+                values = zip(metric.series(), shared.total(metric), strict=True)
+                gauges += [Change(metric, labels, [value]) for labels, value in values]
+        return gauges
 
 
 def _series(metrics: Metrics) -> Iterator[tuple[int, Metric, Mapping[str, str]]]:
