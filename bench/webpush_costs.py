@@ -12,6 +12,10 @@ from cryptography.hazmat.primitives.asymmetric.utils import decode_dss_signature
 from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
+from autopush.routing.user_agents import DeliveryResult
+from autopush.telemetry.metric_table import METRICS
+from autopush.telemetry.metrics import unshared_metrics
+from autopush.web.push_metrics import PushMetrics
 from autopush.webpush import jwt
 from autopush.webpush.endpoint_token import EndpointTokens
 from autopush.webpush.headers import check_content
@@ -102,12 +106,22 @@ def pieces() -> tuple[Piece, list[tuple[str, Piece]]]:
         found = verifier.credentials(authorization, None)
         check_access(tokens.open(endpoint_token), "v2", found)
 
+    content = check_content(headers, body)
+    metrics = PushMetrics(unshared_metrics(METRICS))
+
+    def counted() -> None:
+        began = metrics.received()
+        metrics.accepted(
+            began, "webpush", DeliveryResult.DELIVERED, len(body), content.headers, credentials
+        )
+
     pushed: list[tuple[str, Piece]] = [
         ("token opened, sender known, access checked", access),
         ("check a known sender", lambda: verifier.check(claims, NOW)),
         ("headers and body, aes128gcm, 512 bytes", lambda: check_content(headers, body)),
         ("new message id", lambda: new_message_id(ring, UAID, CHID, None, ids.next())),
         ("notification to client", notification.to_client),
+        ("counted", counted),
     ]
 
     def push() -> None:
@@ -132,7 +146,7 @@ def pieces() -> tuple[Piece, list[tuple[str, Piece]]]:
         ("notification to node", notification.to_node),
         ("notification from node", lambda: from_node(UAID, to_node)),
         *pushed,
-        ("these last five: one push, all known", push),
+        ("these last six: one push, all known", push),
     ]
 
 

@@ -12,6 +12,7 @@ from typing import Final
 
 from autopush import bridges, cli
 from autopush.protocol.states import TRANSITIONS, Event, State
+from autopush.routing.metrics import REASONS
 from autopush.settings import OPTIONS
 from autopush.settings.declaration import IniFile
 from autopush.settings.reference import (
@@ -21,6 +22,10 @@ from autopush.settings.reference import (
     render_toml_sample,
 )
 from autopush.settings.sources import TOML_FILE
+from autopush.telemetry import metric_table
+from autopush.telemetry.metric_table import BRIDGE_REASONS, METRICS
+from autopush.telemetry.metrics import Kind, Metric
+from autopush.telemetry.prometheus import prometheus_name
 from autopush.webpush.errors import ERRORS, reason_phrase
 
 from . import channelstats_parts, month_picture, state_diagram
@@ -94,6 +99,60 @@ def commands() -> str:
     return "\n".join(rows)
 
 
+def metrics() -> str:
+    """Every metric, by the sections of the table, with both of its names and its labels."""
+    parts = []
+    for title, of_section in metric_sections().items():
+        parts += [f"### {title}", "", "| metric | in Prometheus | meaning |", "|---|---|---|"]
+        parts += [
+            f"| `{metric.name}`<br>{_kind(metric)} | `{prometheus_name(metric)}`{_labels(metric)} "
+            f"| {metric.help} |"
+            for metric in of_section
+        ]
+        parts.append("")
+    return "\n".join(parts)
+
+
+def metric_sections() -> dict[str, list[Metric]]:
+    """The metrics below each heading of the table's source."""
+    source = Path(metric_table.__file__).read_text("utf-8")
+    sections: dict[str, list[Metric]] = {}
+    for title, body in re.findall(r"^# ── (.+?) ─+$(.*?)(?=^# ──|\Z)", source, re.M | re.S):
+        names = re.findall(r"^[A-Z_0-9]+: Final = _\w+\(\s*\"(.+?)\"", body, re.M)
+        found = [metric for metric in METRICS if metric.name in names]
+        if found:
+            sections[title] = found
+    return sections
+
+
+def latencies() -> str:
+    """The bounds of the buckets of all histograms of times."""
+    bounds = {metric.buckets for metric in METRICS if metric.kind is Kind.HISTOGRAM}
+    seconds = {", ".join(f"{bound:g}" for bound in each) for each in bounds if each}
+    return "\n".join(f"    {each}" for each in sorted(seconds))
+
+
+def bridge_reasons() -> str:
+    """The reason of each error of a bridge."""
+    rows = ["| `reason` | errno |", "|---|---|"]
+    for reason in BRIDGE_REASONS:
+        numbers = [f"[{errno:d}](errors.md)" for errno, name in REASONS.items() if name == reason]
+        rows.append(f"| `{reason}` | {', '.join(numbers) or 'any other'} |")
+    return "\n".join(rows)
+
+
+def _kind(metric: Metric) -> str:
+    return f"{metric.kind}, {metric.unit}" if metric.unit else str(metric.kind)
+
+
+def _labels(metric: Metric) -> str:
+    labels = {"worker": ("0", "1", "…")} if metric.per_worker else metric.labels
+    return "".join(
+        f"<br>`{name}`: {', '.join(f'`{value}`' for value in values)}"
+        for name, values in labels.items()
+    )
+
+
 def state_picture() -> str:
     """The state diagram of a session."""
     svg = state_diagram.draw(tuple(State), TRANSITIONS)
@@ -121,12 +180,15 @@ def transitions() -> str:
 
 
 PARTS: Final[Mapping[str, Callable[[], str]]] = {
+    "bridge-reasons": bridge_reasons,
     "bridges": bridge_table,
     "channelstats-commands": channelstats_parts.commands,
     "channelstats-settings": channelstats_parts.settings,
     "channelstats-tables": channelstats_parts.tables,
     "commands": commands,
     "errors": errors,
+    "latencies": latencies,
+    "metrics": metrics,
     "events": events,
     "month-picture": month,
     "sample-files": sample_files,

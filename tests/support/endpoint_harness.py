@@ -73,7 +73,8 @@ class Endpoint:
         self.harness = harness
         self.tokens = EndpointTokens(harness.ring, ENDPOINT)
         headers = CommonHeaders(cors=cors, hsts_max_age=hsts_max_age)
-        bridges = Bridges(routers or {}, harness.store, harness.metrics)
+        self.secrets = RegistrationSecrets(auth_keys)
+        self.bridges = bridges = Bridges(routers or {}, harness.store, harness.metrics)
         router = UserAgentRouter(
             harness.store,
             harness.registry,
@@ -111,7 +112,7 @@ class Endpoint:
                 store=harness.store,
                 nodes=harness.nodes,
                 tokens=self.tokens,
-                secrets=RegistrationSecrets(auth_keys),
+                secrets=self.secrets,
                 metrics=harness.metrics,
             ),
             dockerflow=harness.status_pages(),

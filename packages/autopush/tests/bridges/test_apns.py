@@ -30,6 +30,7 @@ from autopush.routing.router import RouterError
 from autopush.settings import Settings, StartupError
 from autopush.store.users import UserRecord
 from autopush.telemetry import logs
+from autopush.telemetry.metric_table import BRIDGE_ERROR, NOTIFICATION_ERROR
 from autopush.webpush.notification import Notification
 from keytables import Value
 from support.apns_server import ApnsServer
@@ -37,6 +38,7 @@ from support.certificates import self_signed
 from support.clocks import ManualClock
 from support.connection_harness import CHANNEL, UAID, Harness
 from support.endpoint_harness import AES128GCM, Endpoint, headers_of, refusal
+from support.recorded import recorded
 
 DEVICE = "ab" * 32
 KEY_ID, TEAM = "ABC123DEFG", "TEAM456789"
@@ -361,6 +363,9 @@ async def test_an_unregistered_device_is_410_and_its_record_is_dropped(
     assert await bridge.push() == 410
     assert refusal(bridge.response) == (410, 106)
     assert not await bridge.is_registered()
+    metrics = bridge.harness.metrics
+    assert recorded(metrics, NOTIFICATION_ERROR, code="410", router="apns") == 1
+    assert recorded(metrics, BRIDGE_ERROR, platform="apns", reason="unregistered") == 1
 
 
 @pytest.mark.parametrize(

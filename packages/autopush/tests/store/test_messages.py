@@ -8,9 +8,11 @@ from autopush.protocol.effects import Row
 from autopush.store import PushStore, TablePlan
 from autopush.store.messages import PAGE, row_of
 from autopush.store.tables import message_table
+from autopush.telemetry.metric_table import MESSAGE_DELETED, MESSAGE_RETRIEVED, MESSAGE_STORED
 from autopush.webpush.notification import Notification
 from keytables import Engine
 from support.clocks import ManualClock
+from support.recorded import new_metrics, recorded
 
 UAID = "0123456789abcdef0123456789abcdef"
 CHANNEL = "11111111-2222-3333-4444-555555555555"
@@ -364,3 +366,36 @@ async def test_a_record_of_an_unknown_table_has_no_messages(store: PushStore) ->
     record = await store.users.get(UAID)
     assert record is not None
     assert await store.messages_of(record) is None
+
+
+# ── what is recorded ────────────────────────────────────────────────────────────────────────────
+
+
+async def test_messages_stored_read_and_deleted_are_counted_topics_apart(
+    engine: Engine, clock: ManualClock
+) -> None:
+    metrics = new_metrics()
+    store = await PushStore.open(engine, TablePlan(), key_hash="", clock=clock, metrics=metrics)
+    plain = [message(clock, number) for number in range(3)]
+    topic, unacked = message(clock, 4, topic="news"), message(clock, 5, topic="sport")
+    for each in (*plain, topic):
+        await store.current.store(each)
+    await store.current.save(unacked)
+    await store.current.save(unacked)  # not older than what is stored: not written
+    await store.current.read(UAID, None)
+    await store.current.delete(UAID, row_of(message(clock, 6, topic="news")))  # replaced meanwhile
+    await store.current.delete(UAID, row_of(topic))
+    await store.current.delete_all(UAID, [row_of(plain[0])])
+    await store.current.delete_all(UAID, [row_of(plain[1]), row_of(unacked)])
+    counted = {
+        (metric.name, series.get("topic")): recorded(metrics, metric, **series)
+        for metric in (MESSAGE_STORED, MESSAGE_RETRIEVED, MESSAGE_DELETED)
+        for series in metric.series()
+    }
+    assert counted == {
+        ("notification.message.stored", "true"): 2,
+        ("notification.message.stored", "false"): 3,
+        ("notification.message.retrieved", "true"): 2,
+        ("notification.message.retrieved", "false"): 3,
+        ("notification.message.deleted", None): 4,
+    }

@@ -80,9 +80,11 @@ async def _serve(
     gc.freeze()
     gc.set_threshold(50_000, 20, 100)
     worker.heartbeat.start()
+    metrics.publish()  # when the service is announced, every worker knows of the others
     on_ready()
     await stop.wait()
     worker.heartbeat.stop()
+    metrics.publish()
     await worker.stop()
     await store.close()
     return 0
@@ -144,7 +146,6 @@ class Worker:
         """Stop accepting, answer what is in progress, close the sockets, save what is unacked."""
         for server in self._servers:
             server.close()
-        self._process.close()
         if self._rotation is not None:
             self._rotation.cancel()
         for service in self._services:
@@ -153,6 +154,7 @@ class Worker:
         if self._shared.exporter is not None:
             await self._shared.exporter.stop()
         self._shared.close()
+        self._process.close()
 
 
 def log_loop_error(_: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:

@@ -73,12 +73,12 @@ class Changes:
     def __init__(self, metrics: Metrics) -> None:
         self._metrics = metrics
         self._series = list(_series(metrics))
-        self._sent = metrics.cells.tolist()
+        self._sent = metrics.published()
         self._now = self._sent
 
     def look(self) -> list[Change]:
         """All changes so far."""
-        self._now = self._metrics.cells.tolist()
+        self._now = self._metrics.published()
         values = self._values()
         changes: list[Change] = []
         for place, metric, labels in self._series:

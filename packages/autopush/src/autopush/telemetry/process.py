@@ -1,6 +1,7 @@
 """What a worker's process uses, and how late its event loop is.
 
-Nothing here is counted where it happens: it is looked at every few seconds.
+Nothing here is counted where it happens: it is looked at every few seconds. The same timer shows
+the other workers what this one has recorded.
 """
 
 import asyncio
@@ -44,6 +45,7 @@ class ProcessMetrics:
         monotonic: Callable[[], float] = time.monotonic,
         process_time: Callable[[], float] = time.process_time,
     ) -> None:
+        self._metrics = metrics
         self._loop = loop
         self._monotonic = monotonic
         self._process_time = process_time
@@ -69,6 +71,7 @@ class ProcessMetrics:
         """Stop looking."""
         if self._timer is not None:
             self._timer.cancel()
+        self._metrics.publish()
 
     def _wait(self) -> None:
         self._due = self._monotonic() + LAG_INTERVAL
@@ -79,6 +82,7 @@ class ProcessMetrics:
         self._wait()
         if self._monotonic() >= self._look_at:
             self._look()
+        self._metrics.publish()
 
     def _look(self) -> None:
         self._look_at += INTERVAL

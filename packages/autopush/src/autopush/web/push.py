@@ -19,6 +19,7 @@ from autopush.routing.bridged import BridgedUser, Bridges
 from autopush.routing.router import RouterResponse
 from autopush.routing.user_agents import DeliveryResult, UserAgentRouter
 from autopush.store import PushStore
+from autopush.store.users import WEBPUSH
 from autopush.web.push_metrics import PushMetrics, router_type_of
 from autopush.webpush.endpoint_token import EndpointTokens
 from autopush.webpush.errors import Errno, Header, PushError
@@ -105,10 +106,11 @@ class PushHandler:
                 urgency=content.urgency,
             )
             if isinstance(recipient, BridgedUser):
+                router_type = router_type_of(recipient)
                 routed = await self._bridges.route(recipient, notification)
                 result = DeliveryResult.DELIVERED
             else:
-                routed = None
+                router_type, routed = WEBPUSH, None
                 result = await self._router.route(recipient, notification)
         except PushError as refusal:
             self._metrics.refused(refusal, router_type_of(recipient), credentials)
@@ -118,12 +120,7 @@ class PushHandler:
             self._metrics.refused(failure, router_type_of(recipient), credentials)
             raise failure from error
         self._metrics.accepted(
-            began,
-            router_type_of(recipient),
-            result,
-            len(request.body),
-            encoding=content.encoding,
-            credentials=credentials,
+            began, router_type, result, len(request.body), content.headers, credentials
         )
         return self._response(notification, routed)
 

@@ -1,5 +1,6 @@
 """What the endpoint records of pushes."""
 
+from collections.abc import Mapping
 from time import perf_counter
 from typing import Final
 
@@ -75,7 +76,7 @@ class PushMetrics:
 
     def received(self) -> float:
         """A push has begun; returns when, for `accepted`."""
-        self._received.add()
+        self._received.value += 1
         return perf_counter()
 
     def accepted(
@@ -84,28 +85,29 @@ class PushMetrics:
         router_type: str,
         result: DeliveryResult,
         size: int,
-        *,
-        encoding: str | None = None,
+        headers: Mapping[str, str] | None = None,
         credentials: Credentials | None = None,
     ) -> None:
-        """It was delivered, stored or discarded. `size`: bytes of its body."""
+        """It was delivered, stored or discarded. `size`: bytes of its body; `headers`: those kept
+        of it, None without a body.
+        """
         if credentials is None:
             series = self._anonymous[router_type]
         else:
             series = self._identified[router_type]
             scheme, draft = self._schemes[credentials.scheme]
-            scheme.add()
-            draft.add()
-        if encoding is not None:
-            self._encodings[encoding].add()
+            scheme.value += 1
+            draft.value += 1
+        if headers is not None:
+            self._encodings[headers["encoding"]].value += 1
         if result is _DELIVERED:
-            series.direct.add()
-            series.direct_data.add(size)
+            series.direct.value += 1
+            series.direct_data.value += size
         elif result is _STORED:
-            series.stored.add()
-            series.stored_data.add(size)
+            series.stored.value += 1
+            series.stored_data.value += size
         else:
-            series.discarded.add()
+            series.discarded.value += 1
         self._seconds.observe(perf_counter() - began)
 
     def refused(

@@ -39,11 +39,6 @@ class Content(msgspec.Struct, frozen=True, gc=False):
     headers: dict[str, str] | None = None
     urgency: str | None = None
 
-    @property
-    def encoding(self) -> str | None:
-        """How the body is encrypted, None without one."""
-        return None if self.headers is None else self.headers["encoding"]
-
 
 def check_content(
     headers: Mapping[str, str], body: bytes, *, max_ttl: int = MAX_TTL, max_data: int = MAX_DATA

@@ -1,0 +1,176 @@
+"""The cells of metrics: whose they are, what they add up to, and what another process sees."""
+
+import os
+from itertools import pairwise
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from autopush.telemetry.metrics import OTHER, Kind, Metric, SharedMetrics
+
+COLOURS = {"colour": ("red", "blue"), "size": ("small", "large", OTHER)}
+PLAIN = Metric("plain", Kind.COUNTER, "")
+LABELLED = Metric("labelled", Kind.COUNTER, "", COLOURS)
+GAUGE = Metric("gauge", Kind.GAUGE, "", {"colour": COLOURS["colour"]})
+HISTOGRAM = Metric("histogram", Kind.HISTOGRAM, "", {}, (1.0, 5.0), "seconds")
+TABLE = [PLAIN, LABELLED, GAUGE, HISTOGRAM]
+
+NAMES = st.text("abc", min_size=1, max_size=3)
+LABELS = st.dictionaries(
+    NAMES, st.lists(NAMES, min_size=1, max_size=3, unique=True).map(tuple), max_size=3
+)
+BUCKETS = st.lists(st.floats(-10, 10), min_size=1, max_size=4, unique=True).map(sorted).map(tuple)
+METRIC = st.one_of(
+    st.builds(Metric, NAMES, st.sampled_from([Kind.COUNTER, Kind.GAUGE]), st.just(""), LABELS),
+    st.builds(Metric, NAMES, st.just(Kind.HISTOGRAM), st.just(""), LABELS, BUCKETS),
+)
+TABLES = st.lists(METRIC, max_size=5, unique_by=lambda metric: metric.name)
+
+
+@given(TABLES, st.integers(1, 3))
+def test_every_series_of_every_worker_has_cells_of_its_own(
+    table: list[Metric], workers: int
+) -> None:
+    shared = SharedMetrics(table, workers)
+    number = 0.0
+    expected: dict[tuple[str, int], list[float]] = {}
+    for worker in range(workers):
+        metrics = shared.of_worker(worker)
+        for metric in table:
+            for labels in metric.series():
+                number += 1
+                if metric.kind is Kind.COUNTER:
+                    metrics.counter(metric, **labels).add(number)
+                elif metric.kind is Kind.GAUGE:
+                    metrics.gauge(metric, **labels).set(number)
+                else:
+                    histogram = metrics.histogram(metric, **labels)
+                    for bound in (*metric.buckets, 11.0):
+                        histogram.observe(bound)
+                values = (
+                    [*[1.0] * (metric.width - 1), sum(metric.buckets) + 11.0]
+                    if metric.kind is Kind.HISTOGRAM
+                    else [number]
+                )
+                expected.setdefault((metric.name, worker), []).extend(values)
+    for metric in table:
+        of_workers = [expected[metric.name, worker] for worker in range(workers)]
+        totals = [sum(cells) for cells in zip(*of_workers, strict=True)]
+        assert shared.total(metric) == pytest.approx(totals)
+
+
+def test_the_totals_are_those_of_all_workers() -> None:
+    shared = SharedMetrics(TABLE, 3)
+    for worker in range(3):
+        metrics = shared.of_worker(worker)
+        metrics.counter(PLAIN).add(worker + 1)
+        metrics.counter(LABELLED, colour="blue", size="large").add()
+        metrics.gauge(GAUGE, colour="red").set(10)
+        metrics.histogram(HISTOGRAM).observe(worker)
+    assert shared.total(PLAIN) == [6.0]
+    assert shared.total(LABELLED) == [0, 0, 0, 0, 3, 0]
+    assert shared.total(GAUGE) == [30, 0]
+    assert shared.total(HISTOGRAM) == [2, 1, 0, 3]
+    assert shared.per_worker(PLAIN) == [1, 2, 3]
+
+
+def test_a_worker_that_ended_has_no_gauges_and_keeps_its_counts() -> None:
+    shared = SharedMetrics(TABLE, 2)
+    for worker in range(2):
+        metrics = shared.of_worker(worker)
+        metrics.counter(PLAIN).add()
+        metrics.gauge(GAUGE, colour="red").set(5)
+        metrics.gauge(GAUGE, colour="blue").set(7)
+        metrics.histogram(HISTOGRAM).observe(3)
+    shared.clear_gauges(1)
+    assert shared.total(GAUGE) == [5, 7]
+    assert shared.total(PLAIN) == [2]
+    assert shared.total(HISTOGRAM) == [0, 2, 0, 6]
+
+
+def test_what_a_forked_process_has_published_is_seen_by_the_others() -> None:
+    shared = SharedMetrics(TABLE, 2)
+    pid = os.fork()
+    if pid == 0:  # no assertion here: this process must end without running any more of pytest
+        metrics = shared.of_worker(1)
+        metrics.counter(PLAIN).add(5)
+        metrics.histogram(HISTOGRAM).observe(4)
+        metrics.publish()
+        metrics.counter(PLAIN).add(100)
+        os._exit(0)
+    assert os.waitpid(pid, 0)[1] == 0
+    shared.of_worker(0).counter(PLAIN).add()
+    assert shared.per_worker(PLAIN) == [1, 5]
+    assert shared.total(HISTOGRAM) == [0, 1, 0, 4]
+
+
+def test_a_worker_that_takes_the_place_of_another_counts_on() -> None:
+    shared = SharedMetrics(TABLE, 1)
+    for _ in range(3):
+        metrics = shared.of_worker(0)
+        metrics.counter(PLAIN).add()
+        metrics.gauge(GAUGE, colour="red").add(2)
+        metrics.histogram(HISTOGRAM).observe(3)
+        metrics.publish()
+        shared.clear_gauges(0)
+    assert shared.total(PLAIN) == [3]
+    assert shared.total(GAUGE) == [0, 0]
+    assert shared.total(HISTOGRAM) == [0, 3, 0, 9]
+
+
+def test_a_series_that_is_looked_up_twice_is_one() -> None:
+    shared = SharedMetrics(TABLE, 1)
+    metrics = shared.of_worker(0)
+    for _ in range(2):
+        metrics.counter(PLAIN).add()
+        metrics.gauge(GAUGE, colour="red").add()
+        metrics.histogram(HISTOGRAM).observe(2)
+    assert shared.total(PLAIN) == [2]
+    assert shared.total(GAUGE) == [2, 0]
+    assert shared.total(HISTOGRAM) == [0, 2, 0, 4]
+
+
+@pytest.mark.parametrize(
+    ("value", "bucket"),
+    [(-1, 0), (0, 0), (1, 0), (1.0001, 1), (5, 1), (5.0001, 2), (float("inf"), 2)],
+)
+def test_a_value_belongs_to_the_first_bucket_whose_bound_it_does_not_exceed(
+    value: float, bucket: int
+) -> None:
+    shared = SharedMetrics(TABLE, 1)
+    shared.of_worker(0).histogram(HISTOGRAM).observe(value)
+    cells = shared.total(HISTOGRAM)
+    assert [index for index, cell in enumerate(cells[:-1]) if cell] == [bucket]
+    assert cells[-1] == value
+
+
+def test_an_unknown_value_of_a_label_counts_as_other_where_there_is_one() -> None:
+    shared = SharedMetrics(TABLE, 1)
+    metrics = shared.of_worker(0)
+    metrics.counter(LABELLED, colour="red", size="huge").add()
+    assert shared.total(LABELLED)[2] == 1
+    with pytest.raises(KeyError, match="green"):
+        metrics.counter(LABELLED, colour="green", size="small")
+
+
+@pytest.mark.parametrize("labels", [{}, {"colour": "red"}, {"colour": "red", "weight": "small"}])
+def test_a_series_is_named_by_exactly_its_labels(labels: dict[str, str]) -> None:
+    with pytest.raises(KeyError, match="colour"):
+        SharedMetrics(TABLE, 1).of_worker(0).counter(LABELLED, **labels)
+
+
+def test_a_metric_is_recorded_as_what_it_is() -> None:
+    metrics = SharedMetrics(TABLE, 1).of_worker(0)
+    with pytest.raises(TypeError, match="plain is a counter"):
+        metrics.gauge(PLAIN)
+
+
+def test_all_series_of_a_counter_are_found_by_their_values() -> None:
+    shared = SharedMetrics(TABLE, 1)
+    counters = shared.of_worker(0).counters(LABELLED)
+    for number, counter in enumerate(counters.values()):
+        counter.add(number)
+    counters["blue", OTHER].add(10)
+    assert shared.total(LABELLED) == [0, 1, 2, 3, 4, 15]
+    assert all(first < second for first, second in pairwise(shared.total(LABELLED)))

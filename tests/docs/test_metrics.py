@@ -1,0 +1,97 @@
+"""The page on metrics has every metric, and its queries name metrics that exist."""
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import yaml
+from docs._ext import pages
+from prometheus_client.parser import text_string_to_metric_families
+
+from autopush.telemetry import process
+from autopush.telemetry.metric_table import METRICS
+from autopush.telemetry.metrics import Kind, Metric, SharedMetrics
+from autopush.telemetry.prometheus import prometheus_name, render
+from support.paths import ROOT
+
+PAGE = pages.fill((ROOT / "docs" / "metrics.md").read_text("utf-8"))
+REFERENCE = PAGE.partition("\n## Reference\n")[2].partition("\n## ")[0]
+BLOCK = re.compile(r"^```(?P<kind>\w+)\n(?P<text>.*?)^```$", re.MULTILINE | re.DOTALL)
+
+
+def blocks(kind: str) -> list[str]:
+    return [found["text"] for found in BLOCK.finditer(PAGE) if found["kind"] == kind]
+
+
+def expressions(document: Any) -> Iterator[str]:
+    for group in document.get("groups", ()):
+        for rule in group["rules"]:
+            yield rule["expr"]
+
+
+EXPRESSIONS = [
+    *(query for block in blocks("promql") for query in block.split("\n\n")),
+    *(each for block in blocks("yaml") for each in expressions(yaml.safe_load(block))),
+]
+
+
+@pytest.mark.parametrize("metric", METRICS, ids=lambda metric: metric.name)
+def test_every_metric_is_in_the_reference_once(metric: Metric) -> None:
+    rows = [row for row in REFERENCE.splitlines() if row.startswith(f"| `{metric.name}`<br>")]
+    assert len(rows) == 1
+    assert f"`{prometheus_name(metric)}`" in rows[0]
+    assert metric.help in rows[0]
+    for name, values in metric.labels.items():
+        assert f"`{name}`: " in rows[0]
+        assert all(f"`{value}`" in rows[0] for value in values)
+
+
+def samples() -> set[str]:
+    """The names of all samples that Prometheus can read."""
+    shared = SharedMetrics(METRICS, 1)
+    metrics = shared.of_worker(0)
+    for metric in METRICS:
+        if metric.kind is Kind.COUNTER:
+            for counter in metrics.counters(metric).values():
+                counter.add()
+        elif metric.kind is Kind.HISTOGRAM:
+            for labels in metric.series():
+                metrics.histogram(metric, **labels).observe(1)
+    text = b"".join(render(shared)).decode()
+    return {
+        sample.name for family in text_string_to_metric_families(text) for sample in family.samples
+    }
+
+
+@pytest.mark.parametrize("expression", EXPRESSIONS)
+def test_queries_name_samples_and_labels_that_exist(expression: str) -> None:
+    named = re.findall(r"\b(autopush_\w+)(?:\{(.*?)\})?", expression)
+    assert named
+    assert {name for name, _ in named} <= samples()
+    labels = {label: values for metric in METRICS for label, values in metric.labels.items()}
+    for _, selector in named:
+        for label, operator, value in re.findall(r'(\w+)(=~?)"(.*?)"', selector):
+            pattern = value if operator == "=~" else re.escape(value)
+            assert any(re.fullmatch(pattern, each) for each in labels[label]), selector
+    assert expression.count("(") == expression.count(")")
+
+
+def test_there_are_queries_and_alerts() -> None:
+    assert len(EXPRESSIONS) >= 8
+
+
+def test_what_is_left_out_is_not_there() -> None:
+    names = {metric.name for metric in METRICS}
+    table = PAGE.partition("\n## What is left out\n")[2]
+    rows = [row.split(" | ")[0] for row in table.splitlines() if row.startswith("| `")]
+    left_out = {
+        name for row in rows for name in re.findall(r"`([\w.*<>]+)`", row) if "tag" not in row
+    }
+    assert left_out
+    assert not left_out & names
+
+
+def test_intervals_that_the_page_names_are_those_of_the_code() -> None:
+    assert process.LAG_INTERVAL == 0.25
+    assert "at most a quarter of a second old" in " ".join(PAGE.split())
