@@ -215,6 +215,7 @@ async def status_pages(request: Checked) -> None:
 
 
 async def calls_of_nodes(request: Checked, running: Service) -> None:
+    await request("get", "/metrics", 200)
     agent = await UserAgent.connect(running.websocket)
     uaid = (await agent.hello())["uaid"]
     channel, endpoint = await agent.register()

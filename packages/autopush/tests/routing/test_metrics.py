@@ -50,14 +50,17 @@ def router(harness: Harness, bridges: Bridges | None = None) -> UserAgentRouter:
 
 
 @pytest.fixture
-async def nodes(harness: Harness) -> AsyncIterator[Nodes]:
-    wheel = TimerWheel(asyncio.get_running_loop(), 0.01)
-    opened = Nodes(
-        "", harness.registry, wheel, harness.metrics, connect_timeout=5, request_timeout=0.02
-    )
+async def wheel() -> AsyncIterator[TimerWheel]:
+    opened = TimerWheel(asyncio.get_running_loop(), 0.01)
     yield opened
     opened.close()
-    wheel.close()
+
+
+@pytest.fixture
+async def nodes(harness: Harness, wheel: TimerWheel) -> AsyncIterator[Nodes]:
+    opened = Nodes("", harness.registry, wheel, harness.metrics, connect_timeout=5)
+    yield opened
+    opened.close()
 
 
 def node_errors(harness: Harness) -> list[float]:
@@ -70,10 +73,16 @@ async def test_a_node_that_is_not_there_is_a_connect_error(harness: Harness, nod
     assert node_errors(harness) == [2, 0]
 
 
-async def test_a_node_that_does_not_answer_is_a_timeout(harness: Harness, nodes: Nodes) -> None:
+async def test_a_node_that_does_not_answer_is_a_timeout(
+    harness: Harness, wheel: TimerWheel
+) -> None:
+    nodes = Nodes(
+        "", harness.registry, wheel, harness.metrics, connect_timeout=5, request_timeout=0.02
+    )
     with silent_port() as port:
         node_id = f"http://127.0.0.1:{port}"
         assert await nodes.push(node_id, harness.message(), None) is NodeAnswer.UNRESPONSIVE
+    nodes.close()
     assert node_errors(harness) == [0, 1]
 
 
