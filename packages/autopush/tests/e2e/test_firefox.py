@@ -121,9 +121,10 @@ class Rig:
 
     @contextmanager
     def source_of_broadcasts(self, **versions: str) -> Iterator[MegaphoneServer]:
-        running = megaphone_server(tls=None, **versions)
+        running = megaphone_server()
         source = self._loop.run(running.__aenter__())
         try:
+            source.versions |= versions
             yield source
         finally:
             self._loop.run(running.__aexit__(None, None, None))
@@ -393,7 +394,17 @@ def broadcasts_told(firefox: Firefox) -> list[str]:
     return [versions[MONITOR] for versions in told if MONITOR in versions]
 
 
-def test_the_browser_subscribes_to_a_broadcast_and_is_told_of_each_change(rig: Rig) -> None:
+@pytest.fixture
+def new_rig(tmp_path: Path) -> Iterator[Rig]:
+    """With a browser of its own: one that is new subscribes some 20 seconds after its start."""
+    find_firefox()
+    with Rig(tmp_path / "data") as rig:
+        yield rig
+    assert rig.service.errors == []
+
+
+def test_a_new_browser_subscribes_to_a_broadcast_and_is_told_of_each_change(new_rig: Rig) -> None:
+    rig = new_rig
     subscription = rig.firefox.subscribe(rig.sender.key)
     with rig.source_of_broadcasts(**{MONITOR: '"1"'}) as source:
         options = ("--megaphone-api-url", source.url, "--megaphone-poll-interval", "0.1")
