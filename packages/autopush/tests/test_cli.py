@@ -109,6 +109,47 @@ def test_settings_that_cannot_be_used_are_one_line_and_exit_code_3(
     assert err.count("\n") == 1
 
 
+@pytest.mark.parametrize(
+    ("option", "library", "extra"),
+    [("sentry_dsn", "sentry_sdk", "sentry"), ("firehose_stream_name", "botocore", "firehose")],
+)
+def test_a_log_output_whose_library_is_missing_is_one_line_that_says_what_to_install(
+    service: Service,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    option: str,
+    library: str,
+    extra: str,
+) -> None:
+    for name in [name for name in sys.modules if name.partition(".")[0] == library]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, library, None)
+    monkeypatch.setenv(f"AUTOPUSH_{option.upper()}", "http://key@127.0.0.1/7")
+    assert cli.main(["serve"]) == 3
+    assert service.started == []
+    assert capsys.readouterr().err == (
+        f"autopush: {option} needs {library}: pip install 'autopush-server[{extra}]'\n"
+    )
+
+
+def test_a_malformed_dsn_is_one_line_that_does_not_show_it(
+    service: Service, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert cli.main(["serve", "--sentry-dsn", "geheim"]) == 3
+    err = capsys.readouterr().err
+    assert err.startswith("autopush: sentry_dsn: ")
+    assert "geheim" not in err
+
+
+def test_so_many_log_lines_may_wait_as_the_option_says(
+    service: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    configured: dict[str, object] = {}
+    monkeypatch.setattr(logs, "configure", lambda **options: configured.update(options))
+    assert cli.main(["serve", "--log-queue", "7"]) == 0
+    assert configured["capacity"] == 7
+
+
 def test_a_service_that_cannot_start_is_one_line_and_exit_code_3(
     service: Service, capsys: pytest.CaptureFixture[str]
 ) -> None:

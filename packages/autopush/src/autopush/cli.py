@@ -5,8 +5,10 @@ Exit codes: 2 for wrong usage, 3 when the start failed, which is one line on sta
 
 import argparse
 import re
+import socket
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from difflib import get_close_matches
 from functools import partial
 from typing import Final, NoReturn
@@ -17,6 +19,8 @@ from autopush.settings.declaration import DAEMONS, IniFile
 from autopush.settings.original import reason_for_absence
 from autopush.settings.sources import add_flags, load, with_dashes
 from autopush.telemetry import logs
+from autopush.telemetry.crash_reports import open_crash_reports
+from autopush.telemetry.firehose import open_stream
 from autopush.version import VERSION
 
 STARTUP_FAILED: Final = 3
@@ -174,8 +178,21 @@ def start_logs(settings: Settings) -> None:
     """Configure the logs; a process that will fork workers gets no thread for them.
 
     Raises:
-        StartupError: the log file cannot be opened.
+        StartupError: the log file cannot be opened, or what an output needs is not installed.
     """
+    hostname = socket.gethostname()
+    stream = reports = None
+    with _needed_by("firehose_stream_name", extra="firehose"):
+        if settings.firehose_stream_name:
+            stream = open_stream(settings.firehose_stream_name, capacity=settings.log_queue)
+    with _needed_by("sentry_dsn", extra="sentry"):
+        if settings.sentry_dsn:
+            reports = open_crash_reports(
+                settings.sentry_dsn,
+                release=f"autopush@{VERSION}",
+                environment=settings.env,
+                hostname=hostname,
+            )
     try:
         logs.configure(
             output=settings.log_output,
@@ -184,9 +201,26 @@ def start_logs(settings: Settings) -> None:
             background=settings.workers == 1,
             program="Autoendpoint" if settings.command == "endpoint" else "Autopush",
             version=VERSION,
+            hostname=hostname,
+            capacity=settings.log_queue,
+            stream=stream,
+            crash_reports=reports,
         )
     except OSError as error:
         raise StartupError(f"cannot log to {settings.log_output}: {error.strerror}") from None
+
+
+@contextmanager
+def _needed_by(option: str, *, extra: str) -> Iterator[None]:
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        library = (error.name or extra).partition(".")[0]
+        raise StartupError(
+            f"{option} needs {library}: pip install 'autopush-server[{extra}]'"
+        ) from None
+    except ValueError:
+        raise StartupError(f"{option}: its value is malformed") from None
 
 
 def autoendpoint(argv: Sequence[str] | None = None) -> int:

@@ -113,7 +113,7 @@ def test_an_exception_that_is_not_there_is_no_field(log_file: Path) -> None:
 def test_secrets_are_redacted_at_any_depth(log_file: Path, name: str, human: bool) -> None:
     configure(log_file, human=human)
     fields: dict[str, object] = {name: "geheim", "client_info": {name: "geheim"}}
-    fields["nested"] = {"deep": {name: ["geheim"]}}
+    fields["nested"] = {"deep": {name: ["geheim"]}, "list": [{name: "geheim"}]}
     logs.get("x").info("m", **fields)
     logs.shutdown()
     text = log_file.read_text()
@@ -215,6 +215,69 @@ def test_a_file_that_cannot_be_opened_keeps_the_old_output(log_file: Path) -> No
         configure(log_file / "below")
     logs.get("x").info("m")
     assert len(records(log_file)) == 1
+
+
+def test_a_renamed_file_is_left_for_a_new_one_of_its_name(log_file: Path) -> None:
+    configure(log_file)
+    log = logs.get("x")
+    log.info("before")
+    old = log_file.rename(log_file.with_suffix(".1"))
+    log.info("renamed")
+    for handler in logging.getLogger().handlers:
+        if isinstance(handler, LineHandler):
+            assert handler.wait_until_written(5)
+    logs.reopen()
+    log.info("after")
+    assert [record["Fields"]["message"] for record in records(log_file)] == ["after"]
+    assert old.read_text().count("\n") == 2
+
+
+def test_no_line_is_lost_while_files_are_renamed(log_file: Path) -> None:
+    configure(log_file)
+    log = logs.get("x")
+    for number in range(200):
+        log.info("m", number=number)
+        if number % 10 == 9:
+            log_file.rename(log_file.with_suffix(f".{number}"))
+            logs.reopen()
+    logs.shutdown()
+    lines = [line for file in log_file.parent.iterdir() for line in file.read_text().splitlines()]
+    numbers = sorted(json.loads(line)["Fields"]["number"] for line in lines)
+    assert numbers == list(range(200))
+
+
+def test_a_file_that_cannot_be_opened_again_stays_in_use(log_file: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "logs"
+    folder.mkdir()
+    configure(folder / "log")
+    renamed = folder.rename(tmp_path / "renamed")
+    logs.reopen()
+    logs.get("x").info("after")
+    messages = [record["Fields"]["message"] for record in records(renamed / "log")]
+    assert messages == ["The log file cannot be opened again; the old one is kept", "after"]
+
+
+@pytest.mark.parametrize("output", ["stdout", "stderr", "none"])
+def test_other_outputs_stay_as_they_are(output: str, capfd: pytest.CaptureFixture[str]) -> None:
+    logs.configure(output=output, human=True)
+    logs.get("x").info("before")
+    logs.reopen()
+    logs.get("x").info("after")
+    logs.shutdown()
+    out, err = capfd.readouterr()
+    assert (out + err).count("\n") == (0 if output == "none" else 2)
+
+
+def test_records_name_the_host_that_is_given(log_file: Path) -> None:
+    configure(log_file, hostname="push-1.example")
+    logs.get("x").info("m")
+    assert records(log_file)[0]["Hostname"] == "push-1.example"
+
+
+def test_so_many_lines_may_wait_as_is_given(log_file: Path) -> None:
+    configure(log_file, capacity=3)
+    (handler,) = (h for h in logging.getLogger().handlers if isinstance(h, LineHandler))
+    assert handler._capacity == 3
 
 
 # Everything ends up here

@@ -7,6 +7,7 @@ follows on lines of its own), and fields that are named like a secret lose their
 import json
 import logging
 import os
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Final
 
@@ -23,12 +24,14 @@ _OPTIONS: Final = orjson.OPT_NON_STR_KEYS
 
 
 class JsonFormatter(logging.Formatter):
-    """One JSON object; `logger` is the program with its version."""
+    """One JSON object. `logger`: the program with its version; `hostname`: empty for the name of
+    this machine.
+    """
 
-    def __init__(self, logger: str) -> None:
+    def __init__(self, logger: str, hostname: str = "") -> None:
         super().__init__()
         self._logger = logger
-        self._hostname = os.uname().nodename
+        self._hostname = hostname or os.uname().nodename
 
     def format(self, record: logging.LogRecord) -> str:
         source = _source(record)
@@ -74,15 +77,21 @@ class TextFormatter(logging.Formatter):
         return " ".join(words) + traceback
 
 
-def redact(fields: dict[str, object]) -> dict[str, object]:
-    """The last defence, not the first: a copy in which no field named like a secret has a value."""
+def redact(fields: Mapping[str, object]) -> dict[str, object]:
+    """The last defence, not the first: a copy in which no field named like a secret has a value, at
+    any depth.
+    """
     copy: dict[str, object] = {}
     for name, value in fields.items():
-        if str(name).lower().replace("-", "_") in SECRET_FIELDS:
-            copy[str(name)] = REDACTED
-        else:
-            copy[str(name)] = redact(value) if isinstance(value, dict) else value
+        is_secret = str(name).lower().replace("-", "_") in SECRET_FIELDS
+        copy[str(name)] = REDACTED if is_secret else _redacted(value)
     return copy
+
+
+def _redacted(value: object) -> object:
+    if isinstance(value, Mapping):
+        return redact(value)
+    return [_redacted(each) for each in value] if isinstance(value, list) else value
 
 
 def _fields(formatter: logging.Formatter, record: logging.LogRecord) -> dict[str, object]:

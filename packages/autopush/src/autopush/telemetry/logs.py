@@ -21,6 +21,8 @@ from logging.handlers import QueueHandler, QueueListener
 from queue import SimpleQueue
 from typing import Final
 
+from .crash_reports import CrashReports
+from .firehose import DeliveryStream
 from .log_format import NAMESPACE, JsonFormatter, TextFormatter
 
 CAPACITY: Final = 20_000
@@ -30,8 +32,10 @@ FLUSH_TIMEOUT: Final = 2.0
 REPORT_INTERVAL: Final = 10.0
 """Seconds between two reports of lost lines."""
 
-TALKATIVE: Final = ("botocore", "google", "hpack", "httpcore", "httpx")
+TALKATIVE: Final = ("botocore", "google", "hpack", "httpcore", "httpx", "urllib3")
 """Libraries that log URLs, headers or credentials below the level of a warning."""
+
+_DESCRIPTORS: Final = {"stdout": 1, "stderr": 2}
 
 _teardown: Final = ExitStack()
 """Undoes what `configure` did."""
@@ -50,6 +54,11 @@ class Log:
 
     def __init__(self, logger: logging.Logger) -> None:
         self._logger = logger
+
+    @property
+    def is_verbose(self) -> bool:
+        """Whether `debug` writes: for fields that are not to be collected otherwise."""
+        return self._logger.isEnabledFor(logging.DEBUG)
 
     def debug(self, event: str, /, **fields: object) -> None:
         if self._logger.isEnabledFor(logging.DEBUG):
@@ -97,12 +106,17 @@ def get(name: str) -> Log:
     return Log(logging.getLogger(name if is_full else f"{NAMESPACE}.{name}"))
 
 
+_log: Final = get(__name__)
+
+
 class LineHandler(QueueHandler):
-    """Writes each record as one line to a file descriptor.
+    """Writes each record as one line to a file descriptor, and to a delivery stream if there is
+    one. `path`: the file behind the descriptor, which `reopen` opens again.
 
     Before `start` a line is written at once, if the descriptor takes it without blocking; from then
     on lines wait in a bounded queue for a thread. What finds no room is dropped and counted, and
-    the number is reported as soon as lines can be written again.
+    the number is reported as soon as lines can be written again. The stream has a queue of its own,
+    and gets lines from `start` on.
     """
 
     queue: SimpleQueue[bytes | threading.Event | None]
@@ -113,13 +127,17 @@ class LineHandler(QueueHandler):
         formatter: logging.Formatter,
         *,
         close_descriptor: bool = False,
+        path: str = "",
         capacity: int = CAPACITY,
+        stream: DeliveryStream | None = None,
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         super().__init__(SimpleQueue())
         self.setFormatter(formatter)
         self._descriptor = descriptor
         self._close_descriptor = close_descriptor
+        self._path = path
+        self._stream = stream
         self._capacity = capacity
         self._monotonic = monotonic
         self._listener: _LineListener | None = None
@@ -138,11 +156,29 @@ class LineHandler(QueueHandler):
         if self._listener is None:
             self._listener = _LineListener(self)
             self._listener.start()
+        if self._stream is not None:
+            self._stream.start(self._report_undelivered)
+
+    def reopen(self) -> None:
+        """Continue in a new file of that name: the old one was renamed.
+
+        :raises OSError: it cannot be opened; the old one stays in use
+        """
+        if self._path:
+            descriptor = _open_file(self._path)
+            # One step for the thread, which may be writing.
+            os.dup2(descriptor, self._descriptor, inheritable=False)
+            os.close(descriptor)
 
     def prepare(self, record: logging.LogRecord) -> bytes:
         return self.format(record).encode(errors="backslashreplace") + b"\n"
 
     def enqueue(self, line: bytes) -> None:  # type: ignore[override]  # as `prepare` returns it
+        if self._stream is not None:
+            self._stream.put(line)
+        self._enqueue(line)
+
+    def _enqueue(self, line: bytes) -> None:
         if self._listener is None:
             self.write(line)
         elif self.queue.qsize() < self._capacity:
@@ -177,6 +213,8 @@ class LineHandler(QueueHandler):
     def close(self) -> None:
         """Write what waits, for at most `FLUSH_TIMEOUT`; `logging` calls this at exit too."""
         super().close()
+        if self._stream is not None:
+            self._stream.close()
         if not self.wait_until_written(FLUSH_TIMEOUT):
             return  # the reader is stuck: the thread, a daemon, still uses the descriptor
         if self._listener is not None:
@@ -193,6 +231,10 @@ class LineHandler(QueueHandler):
         event = "Log lines lost: the log output was too slow"
         if self._put(self._line(__name__, logging.ERROR, event, lost=lost)):
             self._reported += lost
+
+    def _report_undelivered(self, lost: int, cause: str) -> None:
+        event = "Log lines lost: Firehose did not take them"
+        self._enqueue(self._line(__name__, logging.ERROR, event, lost=lost, cause=cause))
 
     def _line(self, name: str, level: int, event: str, **fields: object) -> bytes:
         values = {"name": name, "levelno": level, "levelname": logging.getLevelName(level)}
@@ -242,15 +284,22 @@ def configure(
     background: bool = True,
     program: str = "Autopush",
     version: str = "",
+    hostname: str = "",
+    capacity: int = CAPACITY,
+    stream: DeliveryStream | None = None,
+    crash_reports: CrashReports | None = None,
 ) -> None:
-    """Send all logs to `output`: stdout, stderr, none, or the name of a file to append to.
+    """Send all logs to `output`: stdout, stderr, none, or the name of a file to append to; and to
+    `stream`. Errors with a traceback go to `crash_reports` too.
 
-    `human`: as text; None means, when the output is a terminal. Without `background` no thread is
-    started, so that the process may still fork; see `start_background`.
+    `human`: as text; None means, when the output is a terminal. `hostname`: what records name in
+    place of this machine. Without `background` no thread is started, so that the process may still
+    fork; see `start_background`.
 
     :raises OSError: the file cannot be opened; the logs stay as they were
     """
-    handler = _open(output, human, f"{program}-{version}" if version else program)
+    formatter = _formatter(output, human, f"{program}-{version}" if version else program, hostname)
+    handler = _open(output, formatter, capacity, stream)
     shutdown()
     root = logging.getLogger()
     _teardown.callback(root.setLevel, root.level)
@@ -258,19 +307,35 @@ def configure(
         library = logging.getLogger(name)
         _teardown.callback(library.setLevel, library.level)
         library.setLevel(logging.WARNING)
-    _teardown.callback(handler.close)
-    _teardown.callback(root.removeHandler, handler)
-    root.addHandler(handler)
+    for each in filter(None, (handler, crash_reports)):
+        _teardown.callback(each.close)
+        _teardown.callback(root.removeHandler, each)
+        root.addHandler(each)
     root.setLevel(level.upper())
     if background:
         start_background()
 
 
 def start_background() -> None:
-    """Write in a thread from now on; a process that forks calls this in its children."""
+    """Write and send in threads from now on; a process that forks calls this in its children."""
+    for handler in logging.getLogger().handlers:
+        if isinstance(handler, LineHandler | CrashReports):
+            handler.start()
+
+
+def reopen() -> None:
+    """Continue in a new file where logs go to a file, which was renamed by a program that rotates
+    logs.
+    """
     for handler in logging.getLogger().handlers:
         if isinstance(handler, LineHandler):
-            handler.start()
+            try:
+                handler.reopen()
+            except OSError as error:
+                reason = error.strerror
+                _log.error(
+                    "The log file cannot be opened again; the old one is kept", reason=reason
+                )
 
 
 def shutdown() -> None:
@@ -278,14 +343,29 @@ def shutdown() -> None:
     _teardown.close()
 
 
-def _open(output: str, human: bool | None, logger: str) -> logging.Handler:
-    if output == "none":
+def _open(
+    output: str, formatter: logging.Formatter, capacity: int, stream: DeliveryStream | None
+) -> logging.Handler:
+    if output == "none" and stream is None:
         return logging.NullHandler()
-    named = {"stdout": 1, "stderr": 2}
-    descriptor = named.get(output)
-    if descriptor is None:
-        flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC
-        descriptor = os.open(os.path.expanduser(output), flags, 0o640)
-    as_text = os.isatty(descriptor) if human is None else human
-    formatter = TextFormatter() if as_text else JsonFormatter(logger)
-    return LineHandler(descriptor, formatter, close_descriptor=output not in named)
+    if output in _DESCRIPTORS:
+        return LineHandler(_DESCRIPTORS[output], formatter, capacity=capacity, stream=stream)
+    path = os.devnull if output == "none" else os.path.abspath(os.path.expanduser(output))
+    return LineHandler(
+        _open_file(path),
+        formatter,
+        close_descriptor=True,
+        path=path,
+        capacity=capacity,
+        stream=stream,
+    )
+
+
+def _open_file(path: str) -> int:
+    return os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o640)
+
+
+def _formatter(output: str, human: bool | None, logger: str, hostname: str) -> logging.Formatter:
+    if human is None:
+        human = output in _DESCRIPTORS and os.isatty(_DESCRIPTORS[output])
+    return TextFormatter() if human else JsonFormatter(logger, hostname)

@@ -1,0 +1,200 @@
+"""Sends log lines to a delivery stream of Amazon Data Firehose.
+
+Rule: a line is handed over without waiting, and what cannot be delivered is dropped and counted:
+lines wait in a bounded queue for one thread, which sleeps until there is something to do.
+
+Each record is one line after the byte 0x1E, so that readers can tell the records of a file apart
+(RFC 7464).
+"""
+
+import queue
+import random
+import threading
+import time
+from collections.abc import Callable, Sequence
+from typing import Final, Protocol, TypedDict, cast
+
+from .repeats import RepeatLimiter
+
+SEPARATOR: Final = b"\x1e"
+MAX_RECORDS: Final = 500
+MAX_BYTES: Final = 3 * 1024 * 1024
+"""Of the records of one batch: in base64, as they are sent, just 4 MiB, the limit."""
+MAX_RECORD_BYTES: Final = 1_000 * 1024
+FLUSH_INTERVAL: Final = 30.0
+"""Seconds that a line waits for others at most."""
+RETRIES: Final = 3
+FIRST_PAUSE: Final = 0.5
+"""Seconds before the first retry; before each further one, twice as long."""
+CLOSE_TIMEOUT: Final = 3.0
+CALL_TIMEOUT: Final = 10.0
+REPORT_INTERVAL: Final = 10.0
+DEFAULT_REGION: Final = "us-east-1"
+
+OnLost = Callable[[int, str], None]
+"""Is told how many lines were lost since it was told the last time, and why the last ones were."""
+
+
+class _Record(TypedDict):
+    Data: bytes
+
+
+class FirehoseClient(Protocol):
+    """The one call of botocore's client that is needed."""
+
+    def put_record_batch(
+        self,
+        *,
+        DeliveryStreamName: str,  # noqa: N803 - the name in the API
+        Records: Sequence[_Record],  # noqa: N803
+    ) -> dict[str, object]: ...
+
+
+class DeliveryStream:
+    """A delivery stream. `capacity`: lines that may wait; `connect` is called in the thread."""
+
+    def __init__(
+        self,
+        name: str,
+        connect: Callable[[], FirehoseClient],
+        *,
+        capacity: int,
+        flush_interval: float = FLUSH_INTERVAL,
+        first_pause: float = FIRST_PAUSE,
+    ) -> None:
+        self._name = name
+        self._connect = connect
+        self._client: FirehoseClient | None = None
+        self._capacity = capacity
+        self._flush_interval = flush_interval
+        self._first_pause = first_pause
+        self._lines: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
+        self._thread: threading.Thread | None = None
+        self._on_lost: OnLost = lambda _, __: None
+        self._closing = threading.Event()
+        self._dropped = 0  # counted by those who log
+        self._undelivered = 0  # counted by the thread
+        self._reported = 0
+        self._reports = RepeatLimiter(1, REPORT_INTERVAL)
+
+    @property
+    def lost(self) -> int:
+        """Lines that were dropped or could not be delivered, so far."""
+        return self._dropped + self._undelivered
+
+    def start(self, on_lost: OnLost) -> None:
+        """Send from now on; lines that were put before are not sent. `on_lost` is called in the
+        thread, at most every `REPORT_INTERVAL`, and at the end.
+        """
+        if self._thread is None:
+            self._on_lost = on_lost
+            self._thread = threading.Thread(target=self._run, name="firehose", daemon=True)
+            self._thread.start()
+
+    def put(self, line: bytes) -> None:
+        """Send a line some time later."""
+        if self._thread is None:
+            return
+        if self._lines.qsize() < self._capacity and len(line) < MAX_RECORD_BYTES:
+            self._lines.put(SEPARATOR + line)
+        else:
+            self._dropped += 1
+
+    def close(self) -> None:
+        """Send what waits, each batch once, for at most `CLOSE_TIMEOUT`."""
+        if self._thread is not None:
+            self._closing.set()
+            self._lines.put(None)
+            self._thread.join(CLOSE_TIMEOUT)
+            self._thread = None
+            self._report("shutdown", is_last=True)
+
+    # ── in the thread ─────────────────────────────────────────────────────────────────────────────
+
+    def _run(self) -> None:
+        batch: list[bytes] = []
+        size = 0
+        due = 0.0
+        while True:
+            wait = max(0.0, due - time.monotonic()) if batch else None
+            try:
+                record = self._lines.get(timeout=wait)
+            except queue.Empty:
+                self._send(batch)
+                batch, size = [], 0
+                continue
+            if record is None:
+                self._send(batch)
+                return
+            if size + len(record) > MAX_BYTES:
+                self._send(batch)
+                batch, size = [], 0
+            if not batch:
+                due = time.monotonic() + self._flush_interval
+            batch.append(record)
+            size += len(record)
+            if len(batch) == MAX_RECORDS:
+                self._send(batch)
+                batch, size = [], 0
+
+    def _send(self, batch: list[bytes]) -> None:
+        pause = self._first_pause
+        cause = ""
+        for attempt in range(RETRIES + 1):
+            if not batch:
+                break
+            if attempt:
+                if self._closing.wait(pause * random.uniform(0.5, 1)):  # noqa: S311 - spreads load
+                    break
+                pause *= 2
+            try:
+                batch, cause = self._put(batch)
+            except Exception as error:  # noqa: BLE001 - of botocore, whatever it is
+                cause = type(error).__name__
+        self._undelivered += len(batch)
+        self._report(cause)
+
+    def _put(self, batch: list[bytes]) -> tuple[list[bytes], str]:
+        """The records that were not taken, and the code of an error."""
+        if self._client is None:
+            self._client = self._connect()
+        answer = self._client.put_record_batch(
+            DeliveryStreamName=self._name, Records=[{"Data": record} for record in batch]
+        )
+        if not answer.get("FailedPutCount"):
+            return [], ""
+        results = answer["RequestResponses"]
+        assert isinstance(results, list)
+        pairs = zip(batch, results, strict=True)
+        failed = [(record, str(each["ErrorCode"])) for record, each in pairs if "ErrorCode" in each]
+        return [record for record, _ in failed], failed[-1][1] if failed else ""
+
+    def _report(self, cause: str, *, is_last: bool = False) -> None:
+        lost = self.lost - self._reported
+        if lost and (is_last or self._reports.admit("lost") is not None):
+            self._reported += lost
+            self._on_lost(lost, cause or "the queue was full")
+
+
+def open_stream(name: str, *, capacity: int) -> DeliveryStream:
+    """The delivery stream of that name. Region, endpoint and credentials are those of AWS's
+    environment and files, which are read when the first batch is sent.
+
+    :raises ModuleNotFoundError: botocore is not installed
+    """
+    import botocore.session  # noqa: PLC0415 - an optional dependency
+    from botocore.config import Config  # noqa: PLC0415
+
+    def connect() -> FirehoseClient:
+        session = botocore.session.get_session()
+        # Retries are made here, of what failed only.
+        config = Config(
+            connect_timeout=CALL_TIMEOUT,
+            read_timeout=CALL_TIMEOUT,
+            retries={"total_max_attempts": 1},
+        )
+        region = session.get_config_variable("region") or DEFAULT_REGION
+        client = session.create_client("firehose", region_name=region, config=config)
+        return cast(FirehoseClient, client)
+
+    return DeliveryStream(name, connect, capacity=capacity)

@@ -1,0 +1,52 @@
+"""A bound on how often one kind of event is reported."""
+
+import time
+from collections.abc import Callable
+from typing import Final
+
+MAX_KINDS: Final = 1000
+"""Kinds that are known at once; with more all are forgotten."""
+
+
+class RepeatLimiter:
+    """Admits up to `limit` events of a kind in each `interval` seconds, and counts the others."""
+
+    def __init__(
+        self,
+        limit: int,
+        interval: float = 1.0,
+        *,
+        monotonic: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._limit = limit
+        self._interval = interval
+        self._monotonic = monotonic
+        self._windows: dict[int | str, _Window] = {}
+
+    def admit(self, kind: int | str) -> int | None:
+        """Whether to report this event: the number of its kind that were not reported since the
+        last one, or None: this one is not to be reported either.
+        """
+        now = self._monotonic()
+        window = self._windows.get(kind)
+        if window is None:
+            if len(self._windows) >= MAX_KINDS:
+                self._windows.clear()
+            window = self._windows[kind] = _Window(now)
+        if now - window.start >= self._interval:
+            window.start, window.admitted = now, 0
+        if window.admitted >= self._limit:
+            window.suppressed += 1
+            return None
+        window.admitted += 1
+        suppressed, window.suppressed = window.suppressed, 0
+        return suppressed
+
+
+class _Window:
+    __slots__ = ("admitted", "start", "suppressed")
+
+    def __init__(self, start: float) -> None:
+        self.start = start
+        self.admitted = 0
+        self.suppressed = 0
