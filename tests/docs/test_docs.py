@@ -9,6 +9,7 @@ import re
 import tomllib
 from collections.abc import Iterator
 from enum import IntEnum
+from itertools import chain
 from xml.etree import ElementTree
 
 import pytest
@@ -17,7 +18,7 @@ from bench import report
 from bench.measures import MEASURES
 from docs._ext import pages, state_diagram
 
-from autopush import cli
+from autopush import cli, request_log
 from autopush.net import timers
 from autopush.net.frames import CloseCode
 from autopush.net.websocket import WebSocketProtocol
@@ -29,7 +30,7 @@ from autopush.routing.router import Router
 from autopush.settings import OPTIONS, Option
 from autopush.settings.reference import option_anchor
 from autopush.store import messages
-from autopush.telemetry import logs
+from autopush.telemetry import crash_reports, firehose, logs
 from autopush.web.push import MAX_WAITING
 from autopush.webpush.errors import ERRORS, ErrorKind
 from keytables.sqlite import writer
@@ -108,8 +109,9 @@ def test_every_close_code_the_session_uses_is_documented() -> None:
 
 def routes() -> Iterator[str]:
     """The paths of the endpoint: the cases over method and path, each up to its first variable."""
-    tree = ast.parse((PACKAGES / "autopush/src/autopush/web/app.py").read_text("utf-8"))
-    for case in ast.walk(tree):
+    modules = (PACKAGES / f"autopush/src/autopush/{name}.py" for name in ("web/app", "log_check"))
+    trees = (ast.parse(module.read_text("utf-8")) for module in modules)
+    for case in chain.from_iterable(map(ast.walk, trees)):
         if isinstance(case, ast.MatchSequence):
             path = ""
             for part in case.patterns[1:]:
@@ -136,7 +138,7 @@ def test_every_column_of_the_benchmarks_is_explained(column: str) -> None:
     assert f"| {column} |" in PAGES["benchmarks"]
 
 
-IN_WORDS = {10: "ten", 0.0005: "half a millisecond"}
+IN_WORDS = {3: "three", 5: "five", 10: "ten", 0.0005: "half a millisecond"}
 
 
 @pytest.mark.parametrize(
@@ -146,6 +148,11 @@ IN_WORDS = {10: "ten", 0.0005: "half a millisecond"}
         ("operations", f"| none | {rules.Rules().max_channels:,} |"),
         ("operations", f"up to {logs.CAPACITY:,} lines wait"),
         ("operations", f"before the process ends, for at most {logs.FLUSH_TIMEOUT:g} s"),
+        ("operations", f"{IN_WORDS[request_log.LINES_PER_SECOND]} lines a second at most"),
+        ("operations", f"{IN_WORDS[crash_reports.REPORTS_PER_MINUTE]} events a minute of one type"),
+        ("operations", f"when it is full, and after {firehose.FLUSH_INTERVAL:g} s"),
+        ("operations", f"is sent again, {IN_WORDS[firehose.RETRIES]} times"),
+        ("operations", f"the rest is sent, for at most {firehose.CLOSE_TIMEOUT:g} s"),
         ("protocol", f"{IN_WORDS[messages.PAGE]} at most at a time"),
         ("protocol", f"{WebSocketProtocol.message_timeout:g} s from its first byte to its last"),
         ("protocol", f"has to be read within {WebSocketProtocol.output_timeout:g} s"),

@@ -3,7 +3,9 @@
 import json
 from collections.abc import Mapping, Sequence
 
+from autopush.log_check import LogCheck
 from autopush.net.http_messages import Request, Response
+from autopush.request_log import RequestLog
 from autopush.responses import ErrorResponses
 from autopush.routing.bridged import Bridges
 from autopush.routing.router import Router
@@ -72,6 +74,8 @@ class Endpoint:
     ) -> None:
         self.harness = harness
         self.tokens = EndpointTokens(harness.ring, ENDPOINT)
+        errors = ErrorResponses(ERRORS)
+        self.requests = RequestLog(self.tokens, errors, harness.store.uaid_hash, ami_id="ami-1")
         headers = CommonHeaders(cors=cors, hsts_max_age=hsts_max_age)
         self.secrets = RegistrationSecrets(auth_keys)
         self.bridges = bridges = Bridges(routers or {}, harness.store, harness.metrics)
@@ -94,6 +98,7 @@ class Endpoint:
                 ids=harness.ids,
                 clock=harness.clock,
                 metrics=metrics,
+                requests=self.requests,
                 max_ttl=MAX_TTL,
                 max_data=MAX_DATA,
                 block=headers.push,
@@ -103,6 +108,7 @@ class Endpoint:
                 router=router,
                 clock=harness.clock,
                 metrics=metrics,
+                requests=self.requests,
                 max_data=MAX_DATA,
                 block=headers.simplepush,
             ),
@@ -116,9 +122,10 @@ class Endpoint:
                 metrics=harness.metrics,
             ),
             dockerflow=harness.status_pages(),
+            log_check=LogCheck(errors, self.requests),
             start_page=StartPage(endpoint_url=ENDPOINT, websocket_url="wss://push.example/"),
             errors_page=ErrorsPage(),
-            errors=ErrorResponses(ERRORS),
+            requests=self.requests,
             headers=headers,
             max_requests=max_requests,
         )

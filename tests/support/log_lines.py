@@ -16,9 +16,7 @@ class LogFile:
         self, folder: Path, *, level: str = "info", human: bool = False, **options: Any
     ) -> None:
         self.path = folder / "log"
-        logs.configure(
-            output=str(self.path), level=level, human=human, background=False, **options
-        )
+        logs.configure(output=str(self.path), level=level, human=human, background=False, **options)
 
     @property
     def text(self) -> str:

@@ -1,69 +1,118 @@
-"""The log check: each call leaves exactly one error in the logs."""
+"""The log check: each call leaves exactly the lines it says, and the response names them."""
 
 import json
-import logging
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from autopush.net.http_messages import Response
+from autopush.log_check import LogCheck
+from autopush.net.http_messages import Request, Response
+from autopush.request_log import RequestLog
+from autopush.responses import ErrorResponses
 from autopush.telemetry import logs
-from autopush.web.app import log_check
-from autopush.webpush.errors import PushError
+from autopush.webpush.endpoint_token import EndpointTokens
+from support.connection_harness import ENDPOINT, ERRORS, Harness
+from support.log_lines import LogFile
 
 
 @pytest.fixture
-def log_file(tmp_path: Path) -> Iterator[Path]:
-    level = logging.getLogger().level
-    path = tmp_path / "autopush.log"
-    logs.configure(output=str(path), level="debug", background=False)
-    yield path
+def lines(tmp_path: Path) -> Iterator[LogFile]:
+    yield LogFile(tmp_path, level="debug")
     logs.shutdown()
-    logging.getLogger().setLevel(level)
 
 
-def records(path: Path) -> list[dict[str, Any]]:
-    logs.shutdown()
-    return [json.loads(line) for line in path.read_text().splitlines()]
+@pytest.fixture
+def check(harness: Harness) -> LogCheck:
+    errors = ErrorResponses(ERRORS)
+    tokens = EndpointTokens(harness.ring, ENDPOINT)
+    return LogCheck(errors, RequestLog(tokens, errors, harness.store.uaid_hash))
 
 
-def document(response: Response) -> dict[str, Any]:
+def get(check: LogCheck, path: str) -> Response | None:
+    return check.respond(Request("GET", path, "", {"user-agent": "curl"}, "192.0.2.7"))
+
+
+def document(response: Response | None) -> dict[str, Any]:
+    assert response is not None
     assert response.status == 418
     assert response.content_type == "application/json"
     answered: dict[str, Any] = json.loads(response.body)
     assert (answered["code"], answered["errno"]) == (418, 999)
+    assert answered["more_info"].startswith(ERRORS)
     return answered
 
 
-@pytest.mark.parametrize("kind", ["", "error", "Error", "errors", "some-error", "errorcrit"])
-def test_an_error_is_logged_once_and_the_response_is_418(log_file: Path, kind: str) -> None:
-    answered = document(log_check(kind))
+@pytest.mark.parametrize(
+    "path",
+    ["/v1/err", *(f"/v1/err/{kind}" for kind in ("error", "Error", "some-errors", "errorcrit"))],
+)
+def test_an_error_is_logged_once_and_the_response_is_418(
+    lines: LogFile, check: LogCheck, path: str
+) -> None:
+    answered = document(get(check, path))
     assert (answered["error"], answered["message"]) == ("Test Error", "ERROR:Success")
-    (record,) = records(log_file)
-    assert record["Fields"]["level"] == "error"
-    assert record["Fields"]["message"] == "Test Error Message"
-    assert record["Fields"]["status_code"] == 418
+    (fields,) = lines.all_fields
+    assert (fields["level"], fields["message"]) == ("error", "Test Error Message")
+    assert fields["status_code"] == 418
+    assert "exception" not in fields
 
 
 @pytest.mark.parametrize("kind", ["crit", "CRIT", "critical"])
-def test_an_exception_is_logged_once_with_its_traceback(log_file: Path, kind: str) -> None:
-    answered = document(log_check(kind))
+def test_an_exception_is_logged_once_with_its_traceback(
+    lines: LogFile, check: LogCheck, kind: str
+) -> None:
+    answered = document(get(check, f"/v1/err/{kind}"))
     assert (answered["error"], answered["message"]) == ("Test Failure", "FAILURE:Success")
-    (record,) = records(log_file)
-    assert record["Fields"]["message"] == "Test Critical Message"
-    assert "LogCheckError: LogCheck" in json.dumps(record)
-    assert "Traceback" in json.dumps(record)
+    (fields,) = lines.all_fields
+    assert fields["message"] == "Test Critical Message"
+    assert fields["exception"].startswith("Traceback")
+    assert fields["exception"].endswith("LogCheckError: LogCheck")
+
+
+def test_the_page_of_dockerflow_logs_two_errors_with_exceptions(
+    lines: LogFile, check: LogCheck
+) -> None:
+    answered = document(get(check, "/__error__"))
+    assert answered["message"] == "ERROR:Success"
+    assert [fields["exception"].rpartition("Error: ")[2] for fields in lines.all_fields] == [
+        "LogCheck",
+        "ERROR:Success",
+    ]
+
+
+def test_the_line_says_who_asked(lines: LogFile, check: LogCheck) -> None:
+    get(check, "/v1/err")
+    (fields,) = lines.all_fields
+    assert (fields["remote_ip"], fields["user_agent"]) == ("192.0.2.7", "curl")
+    assert fields["uri"] == "/v1/err"
+    assert fields["request_id"]
 
 
 @pytest.mark.parametrize("kind", ["other", "e", "%"])
-def test_an_unknown_kind_is_404_with_errno_0_and_logs_nothing(log_file: Path, kind: str) -> None:
-    with pytest.raises(PushError) as caught:
-        log_check(kind)
-    assert (caught.value.status, caught.value.errno) == (404, 0)
-    assert records(log_file) == []
+def test_an_unknown_kind_is_404_with_errno_0_and_logs_nothing(
+    lines: LogFile, check: LogCheck, kind: str
+) -> None:
+    response = get(check, f"/v1/err/{kind}")
+    assert response is not None
+    assert (response.status, json.loads(response.body)["errno"]) == (404, 0)
+    assert lines.records == []
 
 
-def test_without_logs_the_response_is_the_same() -> None:
-    assert document(log_check("crit"))["message"] == "FAILURE:Success"
+@pytest.mark.parametrize("path", ["/", "/v1", "/v1/err/", "/v1/err/crit/x", "/v1/error", ""])
+def test_other_paths_have_no_page_and_log_nothing(
+    lines: LogFile, check: LogCheck, path: str
+) -> None:
+    assert get(check, path) is None
+    assert lines.records == []
+
+
+@pytest.mark.parametrize("method", ["HEAD", "POST", "OPTIONS", "DELETE"])
+def test_other_methods_log_nothing(lines: LogFile, check: LogCheck, method: str) -> None:
+    assert check.respond(Request(method, "/v1/err/crit", "", {}, "::1")) is None
+    assert lines.records == []
+
+
+def test_without_logs_the_response_is_the_same(check: LogCheck) -> None:
+    assert document(get(check, "/v1/err/crit"))["message"] == "FAILURE:Success"

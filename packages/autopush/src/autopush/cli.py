@@ -180,7 +180,7 @@ def start_logs(settings: Settings) -> None:
     Raises:
         StartupError: the log file cannot be opened, or what an output needs is not installed.
     """
-    hostname = socket.gethostname()
+    hostname = settings.hostname or socket.gethostname()
     stream = reports = None
     with _needed_by("firehose_stream_name", extra="firehose"):
         if settings.firehose_stream_name:

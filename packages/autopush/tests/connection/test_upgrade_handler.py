@@ -7,8 +7,11 @@ import pytest
 
 from autopush.connection.handlers import UpgradeHandler
 from autopush.connection.user_agent import UserAgentConnection
+from autopush.log_check import LogCheck
 from autopush.net.http_messages import Request, Response, Upgrade
+from autopush.request_log import RequestLog
 from autopush.responses import ErrorResponses
+from autopush.webpush.endpoint_token import EndpointTokens
 from keytables import Unavailable
 from support import wire
 from support.connection_harness import ERRORS, UAID, Harness
@@ -33,7 +36,10 @@ async def call(
     http10: bool = False,
 ) -> Response | Upgrade:
     dockerflow = harness.status_pages()
-    handler = UpgradeHandler(harness.node, dockerflow, ErrorResponses(ERRORS), URL, PAGE)
+    errors = ErrorResponses(ERRORS)
+    requests = RequestLog(EndpointTokens(harness.ring, PAGE), errors, harness.store.uaid_hash)
+    log_check = LogCheck(errors, requests)
+    handler = UpgradeHandler(harness.node, dockerflow, log_check, errors, URL, PAGE)
     answer = handler(Request(method, path, "", headers or {}, "127.0.0.1", http10=http10))
     return answer if isinstance(answer, Response | Upgrade) else await answer
 
@@ -64,6 +70,12 @@ async def test_a_plain_get_is_answered_with_an_explanation(harness: Harness, pat
 async def test_a_head_is_answered_like_a_get(harness: Harness) -> None:
     response = await not_upgraded(harness, "HEAD")
     assert response.status == 200
+
+
+@pytest.mark.parametrize("path", ["/v1/err", "/v1/err/crit", "/__error__"])
+async def test_the_log_check_is_served(harness: Harness, path: str) -> None:
+    assert (await not_upgraded(harness, "GET", path)).status == 418
+    assert (await not_upgraded(harness, "HEAD", path)).status == 200
 
 
 @pytest.mark.parametrize("method", ["PUT", "POST", "DELETE"])

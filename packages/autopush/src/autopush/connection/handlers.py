@@ -13,6 +13,7 @@ from autopush.connection.node import ConnectionNode
 from autopush.connection.user_agent import UserAgentConnection
 from autopush.dockerflow import Dockerflow
 from autopush.internal_pages import InternalPages
+from autopush.log_check import LogCheck
 from autopush.net.handshake import HandshakeRefused, accept
 from autopush.net.http_messages import Answer, Request, Response, Upgrade
 from autopush.protocol.rules import NORMAL_CLOSURE, REPLACED
@@ -47,12 +48,14 @@ class UpgradeHandler:
         self,
         node: ConnectionNode,
         dockerflow: Dockerflow,
+        log_check: LogCheck,
         errors: ErrorResponses,
         websocket_url: str,
         start_page: str,
     ) -> None:
         self._node = node
         self._dockerflow = dockerflow
+        self._log_check = log_check
         self._errors = errors
         self._explanation = EXPLANATION.format(url=websocket_url, page=start_page)
 
@@ -71,7 +74,8 @@ class UpgradeHandler:
         return Upgrade(accepted.headers, lambda: UserAgentConnection(self._node, client))
 
     async def _page(self, request: Request) -> Response:
-        return await self._dockerflow.respond(request) or self._explain(request)
+        page = await self._dockerflow.respond(request) or self._log_check.respond(request)
+        return page or self._explain(request)
 
     def _explain(self, request: Request) -> Response:
         if request.method in ("GET", "HEAD"):

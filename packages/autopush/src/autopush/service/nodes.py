@@ -20,14 +20,16 @@ from autopush.connection.outage import OutageRecovery
 from autopush.dockerflow import Dockerflow
 from autopush.internal_pages import InternalPages
 from autopush.keys import ServiceKeys
+from autopush.log_check import LogCheck
 from autopush.net.client_address import TrustedProxies
-from autopush.net.http_messages import Handler, Limits, Request
+from autopush.net.http_messages import Handler, Limits
 from autopush.net.http_server import HttpServer
 from autopush.net.proxied_listener import ProxiedListener
 from autopush.net.timers import TimerWheel
 from autopush.protocol.broadcasts import Broadcasts
 from autopush.protocol.messages import WEBSOCKET_ANCHOR
 from autopush.protocol.rules import Rules
+from autopush.request_log import RequestLog
 from autopush.responses import ErrorResponses
 from autopush.routing.bridged import Bridges
 from autopush.routing.connected import Registry
@@ -98,8 +100,12 @@ class WorkerContext:
         self.ring = KeyRing(keys.crypto)
         self.tokens = EndpointTokens(self.ring, settings.public_endpoint_url, CACHED_TOKENS)
         self.errors = ErrorResponses(settings.errors_page)
+        self.requests = RequestLog(
+            self.tokens, self.errors, store.uaid_hash, ami_id=settings.ami_id
+        )
         routers = router_states(settings) if settings.has_endpoint else None
         self.dockerflow = Dockerflow(store, metrics.shared, routers=routers)
+        self.log_check = LogCheck(self.errors, self.requests)
         self.internal_pages = InternalPages(self.dockerflow, metrics.shared, self.errors)
         self.proxies = TrustedProxies(settings.trusted_networks)
 
@@ -110,7 +116,7 @@ class WorkerContext:
             limits=replace(limits, head_timeout=self.settings.open_handshake_timeout),
             wheel=self.wheel,
             error_response=self.errors.of_protocol,
-            on_crash=_log_crash,
+            on_crash=self.requests.log_failure,
             proxies=self.proxies,
         )
 
@@ -154,6 +160,7 @@ class ConnectionService:
         upgrades = UpgradeHandler(
             self._connections,
             shared.dockerflow,
+            shared.log_check,
             shared.errors,
             settings.public_websocket_url,
             f"{settings.public_endpoint_url}/",
@@ -228,6 +235,7 @@ class EndpointService:
             ids=IdFactory(shared.clock),
             clock=shared.clock,
             metrics=push_metrics,
+            requests=shared.requests,
             max_ttl=settings.max_notification_ttl,
             max_data=settings.max_data,
             block=headers.push,
@@ -237,6 +245,7 @@ class EndpointService:
             router=router,
             clock=shared.clock,
             metrics=push_metrics,
+            requests=shared.requests,
             max_data=settings.max_data,
             block=headers.simplepush,
         )
@@ -253,12 +262,13 @@ class EndpointService:
                 metrics=shared.metrics,
             ),
             dockerflow=shared.dockerflow,
+            log_check=shared.log_check,
             start_page=StartPage(
                 endpoint_url=settings.public_endpoint_url,
                 websocket_url=settings.public_websocket_url,
             ),
             errors_page=ErrorsPage(),
-            errors=shared.errors,
+            requests=shared.requests,
             headers=headers,
             max_requests=settings.max_requests,
         )
@@ -303,12 +313,6 @@ class PagesService:
     async def shutdown(self) -> None:
         """Answer the requests in progress."""
         await self._http.shutdown(REQUESTS_TIMEOUT)
-
-
-def _log_crash(error: Exception, request: Request) -> None:
-    # The path may hold an endpoint, which is a secret: only its first segment is logged.
-    where = "/".join(request.path.split("/")[:2])
-    _log.exception("Request failed", error=error, method=request.method, path=where)
 
 
 def _log_proxy_refused(proxy: str, reason: str, number: int) -> None:

@@ -9,9 +9,9 @@ from urllib.parse import unquote
 
 from autopush import responses
 from autopush.dockerflow import Dockerflow
+from autopush.log_check import LogCheck
 from autopush.net.http_messages import HeaderBlock, Request, Response, header_block
-from autopush.responses import ErrorResponses
-from autopush.telemetry import logs
+from autopush.request_log import RequestLog
 from autopush.web.errors_page import ErrorsPage
 from autopush.web.push import DeleteHandler, PushHandler
 from autopush.web.registration import METHODS, RegistrationHandler
@@ -24,9 +24,6 @@ PUSH_HEADERS: Final = (
     "topic,urgency"
 )
 MAX_AGE: Final = "3600"
-TEAPOT: Final = 418
-
-_log = logs.get("log_check")
 
 
 class CommonHeaders:
@@ -86,9 +83,10 @@ class EndpointApp:
         delete: DeleteHandler,
         registration: RegistrationHandler,
         dockerflow: Dockerflow,
+        log_check: LogCheck,
         start_page: StartPage,
         errors_page: ErrorsPage,
-        errors: ErrorResponses,
+        requests: RequestLog,
         headers: CommonHeaders,
         max_requests: int,
     ) -> None:
@@ -97,9 +95,10 @@ class EndpointApp:
         self._delete = delete
         self._registration = registration
         self._dockerflow = dockerflow
+        self._log_check = log_check
         self._start_page = start_page
         self._errors_page = errors_page
-        self._errors = errors
+        self._requests = requests
         self._headers = headers
         self._max_requests = max_requests
         self._in_progress = 0
@@ -113,13 +112,15 @@ class EndpointApp:
         """Respond to one request."""
         if self._in_progress >= self._max_requests:
             busy = PushError(Errno.BACK_OFF, "Too many requests in progress")
-            response = self._errors.of(busy)
+            response = self._requests.refused(request, busy)
         else:
             self._in_progress += 1
             try:
                 response = await self._respond(request)
             except PushError as refusal:
-                response = self._errors.of(refusal)
+                response = self._requests.refused(request, refusal)
+            except Exception as error:  # noqa: BLE001 - whatever it is, the client gets an answer
+                response = self._requests.failed(request, error)
             finally:
                 self._in_progress -= 1
         if not response.block:
@@ -144,12 +145,6 @@ class EndpointApp:
                 return await self._dockerflow.respond(request) or Response(200)
             case "GET", "errors":
                 return self._errors_page.response()
-            case "GET", "v1", "err":
-                return log_check("")
-            case "GET", "v1", "err", kind:
-                return log_check(kind)
-            case "GET", "__error__":
-                return log_check("error")
             case _, "v1", kind, app_id, "registration", *rest if kind and app_id:
                 return await self._registration(request, kind, app_id, rest)
             case (_, "wpush", _, token) | (_, "wpush", token) if token:
@@ -158,37 +153,11 @@ class EndpointApp:
                 raise responses.method_not_allowed("PUT")
             case _, "m", message_id if message_id:
                 raise responses.method_not_allowed("DELETE")
-        page = await self._dockerflow.respond(request) or self._start_page.respond(request)
+        page = (
+            await self._dockerflow.respond(request)
+            or self._log_check.respond(request)
+            or self._start_page.respond(request)
+        )
         if page is None:
             raise responses.not_found()
         return page
-
-
-class LogCheckError(Exception):
-    """Raised and logged on purpose."""
-
-
-def log_check(kind: str) -> Response:
-    """`/v1/err` and `/__error__`: an operator checks that errors reach the logs.
-
-    Logs exactly one error (`kind` contains "error" or is empty) or exception ("crit") and responds
-    418, so that log and response can be matched.
-
-    :raises PushError: any other kind
-    """
-    kind = kind.lower()
-    if not kind or "error" in kind:
-        _log.error("Test Error Message", status_code=TEAPOT, errno=0)
-        return _teapot("Test Error", "ERROR:Success")
-    if "crit" in kind:
-        try:
-            raise LogCheckError("LogCheck")
-        except LogCheckError as error:
-            _log.exception("Test Critical Message", error=error, status_code=TEAPOT, errno=0)
-        return _teapot("Test Failure", "FAILURE:Success")
-    raise PushError(Errno.NOTHING_HERE, "the log check knows error and crit")
-
-
-def _teapot(error: str, message: str) -> Response:
-    document = {"code": TEAPOT, "errno": Errno.UNKNOWN, "error": error, "message": message}
-    return responses.json(TEAPOT, document)

@@ -15,6 +15,7 @@ from autopush import responses
 from autopush.clock import Clock
 from autopush.net.http_messages import HeaderBlock, Request, Response
 from autopush.protocol.effects import Row
+from autopush.request_log import PushLine, RequestLog
 from autopush.routing.bridged import BridgedUser, Bridges
 from autopush.routing.router import RouterResponse
 from autopush.routing.user_agents import DeliveryResult, UserAgentRouter
@@ -50,6 +51,7 @@ class PushHandler:
         ids: IdFactory,
         clock: Clock,
         metrics: PushMetrics,
+        requests: RequestLog,
         max_ttl: int,
         max_data: int,
         block: HeaderBlock,
@@ -63,6 +65,7 @@ class PushHandler:
         self._ids = ids
         self._clock = clock
         self._metrics = metrics
+        self._requests = requests
         self._max_ttl = max_ttl
         self._max_data = max_data
         self._block = block
@@ -74,6 +77,7 @@ class PushHandler:
         """
         began = self._metrics.received()
         headers = request.headers
+        line = PushLine(self._requests, request) if self._requests.is_verbose else None
         credentials = recipient = None
         try:
             endpoint = self._tokens.open(token)
@@ -105,6 +109,8 @@ class PushHandler:
                 sort_time=sort_time,
                 urgency=content.urgency,
             )
+            if line is not None:
+                line.validated()
             if isinstance(recipient, BridgedUser):
                 router_type = router_type_of(recipient)
                 routed = await self._bridges.route(recipient, notification)
@@ -113,15 +119,19 @@ class PushHandler:
                 router_type, routed = WEBPUSH, None
                 result = await self._router.route(recipient, notification)
         except PushError as refusal:
-            self._metrics.refused(refusal, router_type_of(recipient), credentials)
+            refusal.router_type = router_type_of(recipient)
+            self._metrics.refused(refusal, refusal.router_type, credentials)
             raise
         except KeytablesError as error:
             failure = responses.storage_refusal(error)
-            self._metrics.refused(failure, router_type_of(recipient), credentials)
+            failure.router_type = router_type_of(recipient)
+            self._metrics.refused(failure, failure.router_type, credentials)
             raise failure from error
         self._metrics.accepted(
             began, router_type, result, len(request.body), content.headers, credentials
         )
+        if line is not None:
+            line.write(result, router_type_of(recipient))
         return self._response(notification, routed)
 
     def _response(self, notification: Notification, routed: RouterResponse | None) -> Response:

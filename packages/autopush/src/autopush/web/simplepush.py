@@ -10,6 +10,7 @@ from urllib.parse import parse_qsl
 from autopush import responses
 from autopush.clock import Clock
 from autopush.net.http_messages import HeaderBlock, Request, Response
+from autopush.request_log import PushLine, RequestLog
 from autopush.routing.user_agents import DeliveryResult, UserAgentRouter
 from autopush.store.users import SIMPLEPUSH
 from autopush.web.push_metrics import PushMetrics, router_type_of
@@ -31,6 +32,7 @@ class SimplePushHandler:
         router: UserAgentRouter,
         clock: Clock,
         metrics: PushMetrics,
+        requests: RequestLog,
         max_data: int,
         block: HeaderBlock,
     ) -> None:
@@ -38,6 +40,7 @@ class SimplePushHandler:
         self._router = router
         self._clock = clock
         self._metrics = metrics
+        self._requests = requests
         self._max_data = max_data
         self._block = block
 
@@ -47,6 +50,7 @@ class SimplePushHandler:
         :raises PushError: the version is refused
         """
         began = self._metrics.received()
+        line = PushLine(self._requests, request) if self._requests.is_verbose else None
         recipient = None
         try:
             endpoint = self._open(token)
@@ -57,15 +61,21 @@ class SimplePushHandler:
                     Errno.PAYLOAD_TOO_LARGE, f"data is longer than {self._max_data} bytes"
                 )
             update = VersionUpdate.of(endpoint.uaid, endpoint.channel_id, number, data)
+            if line is not None:
+                line.validated()
             result = await self._router.route(recipient, update)
         except PushError as refusal:
-            self._metrics.refused(refusal, router_type_of(recipient))
+            refusal.router_type = router_type_of(recipient)
+            self._metrics.refused(refusal, refusal.router_type)
             raise
         except KeytablesError as error:
             failure = responses.storage_refusal(error)
-            self._metrics.refused(failure, router_type_of(recipient))
+            failure.router_type = router_type_of(recipient)
+            self._metrics.refused(failure, failure.router_type)
             raise failure from error
         self._metrics.accepted(began, SIMPLEPUSH, result, len((data or "").encode()))
+        if line is not None:
+            line.write(result, SIMPLEPUSH)
         if result is DeliveryResult.DELIVERED:
             response = responses.text(200, "Delivered")
         else:

@@ -273,6 +273,8 @@ class PushError(Exception):
         self.errors: Final = errors
         self.phrase: Final = phrase or reason_phrase(self.status)
         self._own_headers = tuple(headers)
+        self.router_type = ""
+        """How the user is reached whose message is refused, when that is known."""
 
     @classmethod
     def invalid(

@@ -1,0 +1,71 @@
+"""The log check: an operator sees whether errors reach the logs and Sentry.
+
+    GET /v1/err, /v1/err/{type with "error"}    logs an error
+    GET /v1/err/{type with "crit"}              logs an exception
+    GET /__error__                              logs both, each with a traceback
+
+Answered is 418 with the text that was logged, so that log and response can be matched.
+"""
+
+from typing import Final
+
+from autopush.net.http_messages import Request, Response
+from autopush.request_log import RequestLog
+from autopush.responses import ErrorResponses
+from autopush.telemetry import logs
+from autopush.webpush.errors import Errno, PushError
+
+TEAPOT: Final = 418
+ERROR: Final = "ERROR:Success"
+
+_log = logs.get("log_check")
+
+
+class LogCheckError(Exception):
+    """Raised and logged on purpose."""
+
+
+class LogCheck:
+    """The pages of the log check, the same on every public port."""
+
+    def __init__(self, errors: ErrorResponses, requests: RequestLog) -> None:
+        self._errors = errors
+        self._requests = requests
+
+    def respond(self, request: Request) -> Response | None:
+        """Log, and respond; None for any other path or method."""
+        match request.method, *request.path.split("/")[1:]:
+            case "GET", "v1", "err":
+                return self._error(request)
+            case "GET", "v1", "err", kind if kind:
+                return self._check(request, kind.lower())
+            case "GET", "__error__":
+                self._raise(request, "LogCheck")
+                return self._error(request, LogCheckError(ERROR))
+        return None
+
+    def _check(self, request: Request, kind: str) -> Response:
+        if "error" in kind:
+            return self._error(request)
+        if "crit" in kind:
+            self._raise(request, "LogCheck")
+            return self._teapot("Test Failure", "FAILURE:Success")
+        unknown = PushError(Errno.NOTHING_HERE, "the log check knows error and crit")
+        return self._errors.of(unknown)
+
+    def _error(self, request: Request, error: Exception | None = None) -> Response:
+        _log.error("Test Error Message", exc_info=error, **self._fields(request))
+        return self._teapot("Test Error", ERROR)
+
+    def _raise(self, request: Request, text: str) -> None:
+        try:
+            raise LogCheckError(text)
+        except LogCheckError as error:
+            _log.exception("Test Critical Message", error=error, **self._fields(request))
+
+    def _fields(self, request: Request) -> dict[str, object]:
+        client_info = self._requests.client_info(request)
+        return {"status_code": TEAPOT, "errno": 0, "client_info": client_info}
+
+    def _teapot(self, error: str, message: str) -> Response:
+        return self._errors.of(PushError(Errno.UNKNOWN, message, status=TEAPOT, phrase=error))

@@ -1,0 +1,50 @@
+"""Sentry, Firehose and the log check, with the workers of a real service."""
+
+import json
+from pathlib import Path
+
+from support import wire
+from support.firehose_server import STREAM, FirehoseServer
+from support.raw_client import raw_client
+from support.sentry_server import KEY, SentryServer
+from support.service import service
+
+
+async def get(port: int, path: str) -> int:
+    async with raw_client(port) as client:
+        client.send(f"GET {path} HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n")
+        return (await client.answer()).status
+
+
+async def test_what_clients_do_wrong_is_no_event_and_the_log_check_is(tmp_path: Path) -> None:
+    with SentryServer() as sentry:
+        async with service(tmp_path, "--workers", "2", SENTRY_DSN=sentry.dsn) as running:
+            assert await get(running.websocket_port, "/") == 200
+            async with raw_client(running.websocket_port) as agent:
+                await agent.upgrade()
+                agent.send(wire.text(b"nonsense"))
+                await agent.close_code()
+            assert await get(running.endpoint_port, "/wpush/v1/nonsense") == 405
+            assert await get(running.websocket_port, "/v1/err/crit") == 418
+            sentry.server.wait(1)
+            assert sentry.exceptions == [("LogCheckError", "LogCheck")]
+            assert await get(running.endpoint_port, "/__error__") == 418
+            sentry.server.wait(3)
+        found = {text for _, text in sentry.exceptions[1:]}
+        assert found == {"LogCheck", "ERROR:Success"}
+        assert len(sentry.events) == 3
+        assert KEY not in sentry.text + "".join(running.output)
+
+
+async def test_the_lines_of_all_workers_reach_firehose(tmp_path: Path) -> None:
+    with FirehoseServer() as firehose:
+        variables = firehose.variables | {"STREAM_NAME": STREAM}
+        async with service(tmp_path, "--workers", "2", "--debug", **variables) as running:
+            pids = set(running.workers)
+            for _ in range(40):
+                assert await get(running.endpoint_port, "/v1/err") == 418
+        lines = [record.removeprefix(b"\x1e") for record in firehose.records]
+        assert set(lines) <= {line.encode() for line in running.output}
+        checks = [json.loads(line) for line in lines if b"Test Error Message" in line]
+        assert len(checks) == 40
+        assert {check["Pid"] for check in checks} == pids
