@@ -1,6 +1,7 @@
 import argparse
 import json
 import re
+import socket
 import subprocess
 import sys
 from collections.abc import Callable
@@ -139,6 +140,14 @@ def test_a_malformed_dsn_is_one_line_that_does_not_show_it(
     err = capsys.readouterr().err
     assert err.startswith("autopush: sentry_dsn: ")
     assert "geheim" not in err
+
+
+def test_log_lines_name_the_hostname_that_is_given(service: Service, tmp_path: Path) -> None:
+    assert cli.main(["serve", "--hostname", "push-1.example"]) == 0
+    assert cli.main(["serve"]) == 0
+    lines = (tmp_path / "log").read_text().splitlines()
+    names = [json.loads(line)["Hostname"] for line in lines if '"running"' in line]
+    assert names == ["push-1.example", socket.gethostname()]
 
 
 def test_so_many_log_lines_may_wait_as_the_option_says(
