@@ -98,7 +98,7 @@ class RequestLog:
 
     def log_failure(self, error: Exception, request: Request) -> None:
         """Log the failure of a request that is not answered here."""
-        self._log_failure(request, error, str(uuid4()))
+        self._log_failure(request, error)
 
     def client_info(self, request: Request, request_id: str = "") -> dict[str, object]:
         """What is known of a client and its request. Without an id it gets one."""
@@ -134,7 +134,7 @@ class RequestLog:
             fields["cause"] = type(refusal.__cause__).__name__
         return fields
 
-    def _log_failure(self, request: Request, error: Exception, request_id: str) -> None:
+    def _log_failure(self, request: Request, error: Exception, request_id: str = "") -> None:
         suppressed = self._limiter.admit(type(error).__qualname__)
         if suppressed is not None:
             info = self.client_info(request, request_id)
