@@ -82,10 +82,10 @@ def tls_pair(folder: Path, name: str = LOOPBACK) -> tuple[ssl.SSLContext, ssl.SS
     return server, ssl.create_default_context(cafile=str(both))
 
 
-def self_signed(path: Path, name: str = LOOPBACK) -> Path:
-    """A file with a key and its certificate, for one host name or address."""
+def self_signed(path: Path, name: str = LOOPBACK, days: float = 1) -> Path:
+    """A file with a key and its certificate, for one host name or address and so many days."""
     key = ec.generate_private_key(ec.SECP256R1())
-    certificate = _certificate(key, None, (name,), (-1, 1))
+    certificate = _certificate(key, None, (name,), (-1, days))
     path.write_bytes(_private(key) + certificate.public_bytes(Encoding.PEM))
     return path
 

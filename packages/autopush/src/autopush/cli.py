@@ -42,6 +42,19 @@ def _show_settings(_: Settings, arguments: argparse.Namespace) -> int:
     return show_settings.run(arguments, {command.name: command.files for command in _DAEMONS})
 
 
+def _doctor(_: Settings, arguments: argparse.Namespace) -> int:
+    from autopush.commands import doctor  # noqa: PLC0415
+
+    return doctor.run(arguments, {command.name: command.files for command in _DAEMONS})
+
+
+def _add_doctor_arguments(parser: argparse.ArgumentParser) -> None:
+    group = parser.add_argument_group("What to check")
+    about = "the command that is to run here [default: serve]"
+    group.add_argument("--for", dest="daemon", choices=DAEMONS, help=about)
+    group.add_argument("--json", action="store_true", help="print one JSON object")
+
+
 def _add_settings_arguments(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("What to print")
     about = "the command whose settings they are [default: serve]"
@@ -83,6 +96,13 @@ COMMANDS: Final = (
         "print the settings that a command would have and where each comes from, or sample files",
         _show_settings,
         add_arguments=_add_settings_arguments,
+        of_commands=DAEMONS,
+    ),
+    Command(
+        "doctor",
+        "check whether this machine offers what the service needs, and whether it is reached",
+        _doctor,
+        add_arguments=_add_doctor_arguments,
         of_commands=DAEMONS,
     ),
 )

@@ -85,9 +85,18 @@ def existing_crypto_keys(crypto_key: Sequence[str], data: Path) -> tuple[str, ..
     """
     if crypto_key:
         return tuple(crypto_key)
-    path = key_file(data, "crypto_key")
+    return existing_keys(data, "crypto_key")[0]
+
+
+def existing_keys(data: Path, name: str) -> tuple[tuple[str, ...], list[str]]:
+    """The keys of a file under `data`/keys, and what is wrong with its mode; none is created.
+
+    Raises:
+        StartupError: there is no such file, it cannot be read, or a line of it is no key.
+    """
+    path, warnings = key_file(data, name), list[str]()
     with _named(path):
-        return _parse(path, _read(path, []))
+        return _parse(path, _read(path, warnings)), warnings
 
 
 def key_file(data: Path, name: str) -> Path:

@@ -148,8 +148,7 @@ def announce_addresses(settings: Settings) -> None:
     router = f"; port {settings.router_port} must not be public" if settings.has_sockets else ""
     where = "every interface" if settings.on_every_interface else settings.host
     _log.info(f"Listening on {where}{router}", host=settings.host, **ports)
-    in_cluster = settings.command == "connection" or not settings.is_embedded
-    if settings.has_sockets and in_cluster and settings.node_is_local:
+    if settings.has_sockets and settings.in_cluster and settings.node_is_local:
         _log.warning(
             "Nodes on other machines cannot reach this one: give router_hostname or hostname a "
             "name or address that they reach, and host one to listen on",

@@ -697,6 +697,11 @@ class Settings:
         return url_host(self.router_hostname or self.reachable_host)
 
     @property
+    def in_cluster(self) -> bool:
+        """Whether there may be nodes of the service on other machines."""
+        return self.command == "connection" or not self.is_embedded
+
+    @property
     def node_is_local(self) -> bool:
         """Whether this node's internal URL means another machine on every other machine."""
         return is_loopback(self.router_hostname or self.reachable_host)

@@ -1,0 +1,77 @@
+"""The store: it opens, has its tables, and lets every operation of the service work on them."""
+
+import os
+from collections.abc import Sequence
+from typing import Final
+
+from autopush.commands.checks import Finding, Subject, fail, ok, warn
+from autopush.commands.running import opened_engine
+from autopush.service.storage import table_plan
+from autopush.settings import Settings, StartupError
+from autopush.store.preflight import PreflightFailed, preflight
+from autopush.store.tables import Month, TablePlan, live_tables
+from keytables import Engine, KeytablesError
+from keytables.stores import SqliteUrl, parse_store
+
+DAY: Final = 86_400.0
+CREATED: Final = "The next start of the service creates it"
+
+
+async def check_store(subject: Subject) -> Sequence[Finding]:
+    """Open it as the commands do; what the check writes is under a UAID of its own, and deleted."""
+    settings = subject.settings
+    place = parse_store(settings.store_url)
+    if isinstance(place, SqliteUrl) and not os.path.exists(place.path):  # noqa: ASYNC240
+        return [ok(f"{place.path} will be created at the first start")]
+    try:
+        async with opened_engine(settings, subject.clock) as engine:
+            return await _check_tables(engine, settings, subject)
+    except StartupError as error:
+        return [fail(str(error), "Correct the option store, or what it names")]
+    except KeytablesError as error:
+        found = f"the store {settings.store_place} failed: {error}"
+        return [fail(found, "Look into the log of the database")]
+
+
+async def _check_tables(engine: Engine, settings: Settings, subject: Subject) -> Sequence[Finding]:
+    plan = table_plan(settings)
+    names = await engine.table_names()
+    now = subject.clock()
+    findings = [ok(f"{settings.store_place} opens, {len(names)} tables")]
+    missing = missing_tables(plan, names, now)
+    if missing:
+        advice = CREATED if not subject.is_running else "Restart the service: it creates them"
+        findings.append(warn(f"missing: {', '.join(missing)}", advice))
+    soon = Month.at(now + DAY).table(plan.message)
+    if plan.rotating and not missing and soon not in names:
+        advice = "A running service creates it; without one, run `autopush maintain`"
+        findings.append(warn(f"{soon}, the message table of tomorrow, is missing", advice))
+    if missing:
+        return findings
+    current = _current(plan, names, now)
+    try:
+        await preflight(
+            engine, plan, current=current, key_hash=settings.key_hash, clock=subject.clock
+        )
+    except PreflightFailed as error:
+        findings.append(fail(str(error), "Give the service this right, or repair the table"))
+    else:
+        tables = f"{plan.router}, {plan.storage} and {current}"
+        findings.append(ok(f"reading, conditional writing and deleting works on {tables}"))
+    return findings
+
+
+def missing_tables(plan: TablePlan, names: Sequence[str], now: float) -> list[str]:
+    """The tables that the service needs at this time and that there are not."""
+    needed = [plan.router, plan.storage]
+    if plan.rotating:
+        needed.append(Month.at(now).table(plan.message))
+    elif not live_tables(plan.message, names, None):
+        needed.append(plan.message)
+    return [name for name in needed if name not in names]
+
+
+def _current(plan: TablePlan, names: Sequence[str], now: float) -> str:
+    if plan.rotating:
+        return Month.at(now).table(plan.message)
+    return live_tables(plan.message, names, None)[0]

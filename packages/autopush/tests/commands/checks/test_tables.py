@@ -1,0 +1,101 @@
+"""The store and its tables."""
+
+import time
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+import pytest
+
+from autopush.commands.checks import PortUse, tables
+from autopush.commands.checks.tables import check_store, missing_tables
+from autopush.service.storage import open_store
+from autopush.settings import Settings
+from autopush.store.preflight import PreflightFailed
+from autopush.store.tables import TablePlan, message_table, router_table, storage_table
+from keytables import Engine
+from keytables.stores import open_engine
+from support.checks import NOW, findings, subject
+
+PLAN = TablePlan(router="router", storage="storage", message="message", rotating=True)
+
+
+@pytest.fixture
+async def settings(tmp_path: Path) -> Settings:
+    """Those of a service that was started once, with the embedded store."""
+    settings = Settings(data=tmp_path)
+    store = await open_store(settings, time.time)
+    await store.close()
+    return settings
+
+
+async def use(settings: Settings, work: Callable[[Engine], Awaitable[object]]) -> object:
+    engine = await open_engine(settings.store_url)
+    try:
+        return await work(engine)
+    finally:
+        await engine.close()
+
+
+async def all_rows(engine: Engine) -> list[object]:
+    declared = (router_table("router"), storage_table("storage"), message_table("message"))
+    handles = [await engine.open_table(table) for table in declared]
+    return [item for table in handles for item in (await table.scan()).items]
+
+
+async def test_every_operation_works_and_nothing_is_left_behind(settings: Settings) -> None:
+    opens, works = await findings(check_store, settings)
+    assert opens == ("OK", f"{settings.store_place} opens, 3 tables")
+    expected = "reading, conditional writing and deleting works on router, storage and message"
+    assert works == ("OK", expected)
+    assert await use(settings, all_rows) == []
+
+
+async def test_a_store_that_does_not_exist_is_not_created(tmp_path: Path) -> None:
+    settings = Settings(data=tmp_path / "new")
+    [(level, text)] = await findings(check_store, settings)
+    assert (level, text.endswith("will be created at the first start")) == ("OK", True)
+    assert not settings.data.exists()
+
+
+async def test_a_store_that_does_not_open_is_a_failure(tmp_path: Path) -> None:
+    (tmp_path / "autopush.sqlite").write_bytes(b"this is no database" * 1000)
+    [(level, text)] = await findings(check_store, Settings(data=tmp_path))
+    assert (level, str(tmp_path) in text) == ("FAIL", True)
+
+
+async def test_a_missing_table_is_named_and_not_created(settings: Settings) -> None:
+    await use(settings, lambda engine: engine.drop_table("storage"))
+    _, (level, text) = await findings(check_store, settings)
+    assert (level, text) == ("WARN", "missing: storage. The next start of the service creates it")
+    running = subject(settings, ports={"endpoint": PortUse.OURS})
+    _, (level, text) = await findings(check_store, running)
+    assert (level, "Restart the service" in text) == ("WARN", True)
+    assert "storage" not in str(await use(settings, lambda engine: engine.table_names()))
+
+
+async def test_a_call_that_does_not_work_is_a_failure(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def preflight(*_: object, **__: object) -> None:
+        raise PreflightFailed("cannot save a version: PutItem is refused")
+
+    monkeypatch.setattr(tables, "preflight", preflight)
+    _, (level, text) = await findings(check_store, settings)
+    assert (level, "PutItem is refused" in text) == ("FAIL", True)
+
+
+async def test_the_table_of_tomorrow_is_missed_a_day_before_its_month(tmp_path: Path) -> None:
+    settings = Settings(data=tmp_path, no_table_rotation=False)
+    last_of_june = 1_782_777_600.0  # 2026-06-30
+    store = await open_store(settings, lambda: last_of_june - 30 * 3600)
+    await store.close()
+    found = await findings(check_store, subject(settings, now=last_of_june))
+    [warning] = [text for level, text in found if level == "WARN"]
+    assert warning.startswith("message_2026_07, the message table of tomorrow, is missing")
+    before = await findings(check_store, subject(settings, now=last_of_june - 2 * 86_400))
+    assert [level for level, _ in before] == ["OK", "OK"]
+
+
+def test_what_is_missing_depends_on_the_month() -> None:
+    assert missing_tables(PLAN, [], NOW) == ["router", "storage", "message_2026_09"]
+    assert missing_tables(PLAN, ["router", "storage", "message_2026_09"], NOW) == []

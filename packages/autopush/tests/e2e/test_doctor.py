@@ -1,0 +1,98 @@
+"""`autopush doctor` beside a running service."""
+
+import asyncio
+import json
+import socket
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from support.cluster import CREDENTIALS, new_store
+from support.service import Service, clean_environment, service
+
+
+async def doctor(
+    running: Service, *flags: str, command: str = "serve", **variables: str
+) -> tuple[int, list[dict[str, Any]]]:
+    """Exit code and findings, with the flags that the service has."""
+    ports = [word for flag, port in running.ports.items() for word in (flag, port)]
+    words = ["doctor", "--for", command, "--json", "--data", str(running.data), *ports, *flags]
+    ended = await asyncio.to_thread(run, words, variables)
+    assert ended.stderr == ""
+    document = json.loads(ended.stdout)
+    assert document["ok"] is (ended.returncode == 0)
+    return ended.returncode, document["findings"]
+
+
+def run(words: Sequence[str], variables: dict[str, str]) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "autopush.cli", *words],
+        capture_output=True,
+        text=True,
+        env=clean_environment(**variables),
+        timeout=60,
+        check=False,
+    )
+
+
+def of(findings: list[dict[str, Any]], check: str) -> list[tuple[str, str]]:
+    return [(each["level"], each["found"]) for each in findings if each["check"] == check]
+
+
+async def test_a_running_service_is_recognised_and_reached(tmp_path: Path) -> None:
+    async with service(tmp_path, "--workers", "2") as running:
+        code, findings = await doctor(running)
+        assert code == 0, findings
+        websocket, router, endpoint = of(findings, "ports")
+        assert [level for level, _ in (websocket, router, endpoint)] == ["OK"] * 3
+        assert all(found.endswith(": in use by this service") for _, found in of(findings, "ports"))
+        assert ("OK", f"{running.endpoint} is this service") in of(findings, "endpoint URL")
+        assert ("OK", f"{running.websocket} opens a WebSocket") in of(findings, "WebSocket URL")
+        assert of(findings, "clock") == [("OK", "within 5 s of that of the public URL")]
+        opens, works = of(findings, "store")
+        assert opens == ("OK", f"{tmp_path}/autopush.sqlite opens, 3 tables")
+        assert works[1].startswith("reading, conditional writing and deleting works")
+        agent = await running.connect()  # it still works
+        await agent.close()
+    assert running.errors == []
+
+
+async def test_a_proxy_that_leads_elsewhere_is_a_failure(tmp_path: Path) -> None:
+    async with service(tmp_path / "a") as running, service(tmp_path / "b") as other:
+        node = f"{other.node_api.replace('http:', 'ws:')}/"
+        code, findings = await doctor(running, "--websocket-url", node)
+        assert code == 1
+        assert [level for level, _ in of(findings, "WebSocket URL")] == ["WARN", "FAIL"]
+        _, findings = await doctor(running, "--endpoint-url", f"{other.endpoint}/elsewhere")
+        assert [level for level, _ in of(findings, "endpoint URL")] == ["WARN", "FAIL"]
+
+
+async def test_a_port_of_another_program_is_a_failure(tmp_path: Path) -> None:
+    running = Service(tmp_path, [])
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        running.ports["--port"] = str(listener.getsockname()[1])
+        code, findings = await doctor(running)
+    assert code == 1
+    assert of(findings, "ports")[0][0] == "FAIL"
+
+
+@pytest.mark.parametrize("command", ["connection", "endpoint"])
+async def test_a_node_of_a_cluster_on_dynamodb_is_examined_too(
+    tmp_path: Path, command: str
+) -> None:
+    store = new_store()
+    flags = ("--store", store)
+    async with service(tmp_path, *flags, command=command, **CREDENTIALS) as running:
+        code, findings = await doctor(running, *flags, command=command, **CREDENTIALS)
+        levels = {finding["level"] for finding in findings if finding["check"] == "store"}
+        assert levels == {"OK"}, findings
+        ports = of(findings, "ports")
+        assert ("OK", f"port {running.ports['--port']}: in use by this service") in ports
+        assert ("OK", "within 5 s of that of the database") in of(findings, "clock")
+        expected = command == "connection"  # its endpoints are elsewhere, and none runs here
+        assert (code == 1) is expected
+        assert ("OK", "extra dynamodb") in of(findings, "installation")
