@@ -15,9 +15,13 @@ no secret.
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import Final
 
 from autopush.clock import Clock
 from autopush.settings import Settings
+
+FEW_DAYS: Final = 14
+"""Days before the end of a certificate from which it is a warning."""
 
 
 class Level(StrEnum):

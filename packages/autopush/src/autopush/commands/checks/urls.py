@@ -7,7 +7,7 @@ from email.utils import parsedate_to_datetime
 from typing import Final
 from urllib.parse import urlsplit
 
-from autopush.commands.checks import Finding, Subject, fail, ok, warn
+from autopush.commands.checks import FEW_DAYS, Finding, Subject, fail, ok, warn
 from autopush.commands.checks.ports import service_version
 from autopush.commands.checks.probe import ProbeAnswer, ProbeFailed, fetch
 from autopush.net.handshake import accept_key
@@ -17,8 +17,6 @@ from autopush.version import VERSION
 from keytables.stores import DynamoUrl, parse_store
 
 DAY: Final = 86_400.0
-FEW_DAYS: Final = 14
-"""Days before the end of a certificate from which it is a warning."""
 MAX_SKEW: Final = 30.0
 """Seconds that a clock may be off: senders choose the expiry of VAPID tokens by theirs."""
 NOTED_SKEW: Final = 5.0
