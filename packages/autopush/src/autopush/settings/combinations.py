@@ -65,6 +65,9 @@ def warnings_together(settings: Settings) -> Iterator[str]:
     for name in sorted(given & NEEDED.keys()):
         if not any(getattr(settings, other) for other in NEEDED[name]):
             yield f"{settings.sources[name].of(name)}: does nothing without {_or(NEEDED[name])}"
+    if "fcm_auth" in given and settings.fcm_creds and settings.fcm_version:
+        place = settings.sources["fcm_auth"].of("fcm_auth")
+        yield f"{place}: does nothing with fcm_creds, unless fcm_version is 0"
     if settings.is_embedded and settings.command in DAEMONS:
         for name in sorted(name for name in given if name.endswith("_throughput")):
             place = settings.sources[name].of(name)
