@@ -12,6 +12,7 @@ from autopush.settings.declaration import IniFile
 from autopush.webpush.keyring import new_key
 from support.application_server import ApplicationServer
 from support.cluster import ServiceCluster, cluster, new_store, running_cluster
+from support.raw_client import raw_client
 from support.service import Service, new_subscriber, refusal, running_service, service
 from support.user_agent import UserAgent
 
@@ -214,6 +215,18 @@ def free_port() -> int:
         port = listener.getsockname()[1]
         assert isinstance(port, int)
         return port
+
+
+@pytest.mark.parametrize("command", ["connection", "endpoint"])
+async def test_the_head_of_a_request_must_come_in_the_configured_time(
+    tmp_path: Path, command: str
+) -> None:
+    flags = ("--open-handshake-timeout", "0.2")
+    async with service(tmp_path, *flags, command=command) as running:
+        for port in {int(port) for port in running.ports.values()}:
+            async with raw_client(port) as client:
+                client.send("GET / HTTP/1.1\r\nHost: x\r\n")
+                assert (await client.answer()).status == 408
 
 
 # ── keys ─────────────────────────────────────────────────────────────────────────────────────────

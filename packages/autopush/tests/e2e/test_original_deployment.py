@@ -1,0 +1,322 @@
+"""An operator of the original starts our daemons with the files that are there."""
+
+import asyncio
+import json
+import secrets
+import signal
+import ssl
+import subprocess
+import sysconfig
+import threading
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from hashlib import sha256
+from pathlib import Path
+from typing import NamedTuple
+
+import aiohttp
+import pytest
+from cryptography.hazmat.primitives.asymmetric import rsa
+from cryptography.hazmat.primitives.serialization import (
+    Encoding,
+    NoEncryption,
+    PrivateFormat,
+)
+from websockets.asyncio.client import connect
+from websockets.typing import Subprotocol
+
+from autopush.commands.checks.probe import ProbeFailed, fetch
+from autopush.settings.original import OBSOLETE
+from autopush.webpush.keyring import new_key
+from support.certificates import self_signed
+from support.cluster import CREDENTIALS
+from support.dynamo_servers import ministack
+from support.megaphone_server import megaphone_server
+from support.service import clean_environment
+from support.sockets import unused_port
+from support.user_agent import UserAgent
+
+START_TIMEOUT = 60
+
+
+class Ports(NamedTuple):
+    websocket: int
+    router: int
+    endpoint: int
+    proxied: int
+    first_memory: int
+    second_memory: int
+    statsd: int
+
+
+SHARED = """\
+# Shared options of all nodes
+debug
+log_level = info
+log_output = stdout
+firehose_stream_name = push-logs
+crypto_key = [{crypto_key}]
+key_hash = {key_hash}
+datadog_api_key = of-datadog
+datadog_app_key = of-datadog
+datadog_flush_interval = 3600
+hostname = localhost
+resolve_hostname
+statsd_host = 127.0.0.1
+statsd_port = {ports.statsd}
+ssl_key = {key}
+ssl_cert = {certificate}
+;ssl_dh_param = /etc/autopush/dh.pem
+router_tablename = {prefix}_router
+storage_tablename = {prefix}_storage
+message_tablename = {prefix}_message
+router_read_throughput = 5
+router_write_throughput = 5
+storage_read_throughput = 5
+storage_write_throughput = 5
+message_read_throughput = 5
+message_write_throughput = 5
+connection_timeout = 1
+max_data = 4096
+env = production
+endpoint_scheme = {scheme}
+endpoint_hostname = 127.0.0.1
+endpoint_port = {ports.endpoint}
+human_logs
+no_aws
+msg_limit = 100
+use_cryptography
+sts_max_age = 31536000
+_no_sslcontext_cache
+aws_ddb_endpoint = {database}
+no_table_rotation = false
+disable_simplepush = false
+
+gcm_enabled
+gcm_ttl = 60
+gcm_dryrun
+gcm_collapsekey = simplepush
+senderid_list = {{"1234": {{"auth": "gcm-key"}}}}
+gcm_endpoint = 127.0.0.1:1/gcm/send
+fcm_enabled
+fcm_ttl = 60
+fcm_dryrun
+fcm_collapsekey = simplepush
+fcm_auth = fcm-server-key
+fcm_senderid = 1234
+fcm_creds = {{"1234": {{"projectid": "project-1", "auth": "{account}"}}}}
+fcm_version = 1
+apns_creds = {{"firefox": {{"cert": "{certificate}", "key": "{key}", "topic": "org.example"}}}}
+adm_creds = {{"profile": {{"client_id": "id", "client_secret": "adm-secret"}}}}
+wake_timeout = 4
+wake_pem = {certificate}
+wake_server = http://127.0.0.1:1
+
+external_router
+max_message_size = 2048
+s3_bucket = bucket
+senderid_expry = 900
+proxy_protocol
+apns_enabled
+apns_sandbox
+apns_cert_file = old.pem
+apns_key_file = old.pem
+fcm_project_id = x
+fcm_service_cred_path = old.json
+"""
+
+CONNECTION = """\
+port = {ports.websocket}
+router_hostname = 127.0.0.1
+router_port = {ports.router}
+router_ssl_key = {key}
+router_ssl_cert = {certificate}
+auto_ping_interval = 300
+auto_ping_timeout = 4
+max_connections = 1000
+close_handshake_timeout = 5
+hello_timeout = 20
+memusage_port = {ports.first_memory}
+megaphone_api_url = {megaphone}
+megaphone_api_token = Bearer of-a-test
+megaphone_poll_interval = 30
+"""
+
+ENDPOINT = """\
+port = {ports.endpoint}
+no_cors
+auth_key = [{auth_key}]
+client_certs = {{"sender": ["{fingerprint}"]}}
+proxy_protocol_port = {ports.proxied}
+memusage_port = {ports.second_memory}
+"""
+
+
+class Deployment(NamedTuple):
+    """The files of one, in its working directory, and what is in them."""
+
+    folder: Path
+    ports: Ports
+    certificate: Path
+
+    def client_tls(self) -> ssl.SSLContext:
+        """A client that trusts the service, and has the certificate it asks for."""
+        context = ssl.create_default_context(cafile=str(self.certificate))
+        context.load_cert_chain(self.certificate)
+        return context
+
+
+@pytest.fixture
+async def deployment(tmp_path: Path) -> AsyncIterator[Deployment]:
+    """The three files, under `configs/` of the working directory."""
+    certificate = self_signed(tmp_path / "server.pem")
+    pem = certificate.read_text()
+    fingerprint = sha256(ssl.PEM_cert_to_DER_cert(pem[pem.index("-----BEGIN CERT") :])).digest()
+    private = rsa.generate_private_key(65537, 2048)
+    account = {
+        "type": "service_account",
+        "project_id": "project-1",
+        "private_key_id": "1",
+        "private_key": private.private_bytes(
+            Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()
+        ).decode(),
+        "client_email": "push@project-1.example",
+        "token_uri": "https://127.0.0.1:1/token",
+    }
+    ports = Ports(*(unused_port() for _ in Ports._fields))
+    async with megaphone_server() as megaphone:
+        megaphone.versions["remote-settings/x"] = "1"
+        values = {
+            "account": tmp_path / "account.json",
+            "auth_key": new_key(),
+            "certificate": certificate,
+            "crypto_key": new_key(),
+            "database": ministack(),
+            "fingerprint": fingerprint.hex(":").upper(),
+            "key": certificate,
+            "key_hash": secrets.token_hex(8),
+            "megaphone": megaphone.url,
+            "ports": ports,
+            "prefix": f"t{secrets.token_hex(6)}",
+            "scheme": "https",
+        }
+        (tmp_path / "account.json").write_text(json.dumps(account))
+        (tmp_path / "configs").mkdir()
+        for name, text in (("shared", SHARED), ("connection", CONNECTION), ("endpoint", ENDPOINT)):
+            path = tmp_path / "configs" / f"autopush_{name}.ini"
+            path.write_text(text.format_map(values))
+        yield Deployment(tmp_path, ports, certificate)
+
+
+class Daemon:
+    """A running program of the original's name, without any flag. Of AWS it finds what is on this
+    machine, and it trusts the certificate of the deployment.
+    """
+
+    def __init__(self, program: str, deployment: Deployment) -> None:
+        variables = {
+            **CREDENTIALS,
+            "AWS_DEFAULT_REGION": "us-east-1",
+            "AWS_ENDPOINT_URL_FIREHOSE": "http://127.0.0.1:1",
+            "HOME": str(deployment.folder),
+            "SSL_CERT_FILE": str(deployment.certificate),
+        }
+        self._process = subprocess.Popen(
+            [Path(sysconfig.get_path("scripts"), program)],
+            cwd=deployment.folder,
+            env=clean_environment(**variables),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+        self.output: list[str] = []
+        self._ready = threading.Event()
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._reader.start()
+
+    def _read(self) -> None:
+        assert self._process.stdout is not None
+        with self._process.stdout as lines:
+            for line in lines:
+                self.output.append(line)
+                if " ready: " in line:
+                    self._ready.set()
+        self._ready.set()
+
+    def wait(self) -> None:
+        """Until it is ready."""
+        self._ready.wait(START_TIMEOUT)
+        assert any(" ready: " in line for line in self.output), "".join(self.output)
+
+    def end(self) -> int:
+        if self._process.poll() is None:
+            self._process.send_signal(signal.SIGTERM)
+        code = self._process.wait(START_TIMEOUT)
+        self._reader.join()
+        return code
+
+
+@contextmanager
+def daemons(deployment: Deployment) -> Iterator[dict[str, Daemon]]:
+    running = {program: Daemon(program, deployment) for program in ("autopush", "autoendpoint")}
+    try:
+        for daemon in running.values():
+            daemon.wait()
+        yield running
+    finally:
+        codes = [daemon.end() for daemon in running.values()]
+    assert codes == [0, 0]
+
+
+@asynccontextmanager
+async def running(deployment: Deployment) -> AsyncIterator[dict[str, Daemon]]:
+    entered = daemons(deployment)
+    yield await asyncio.to_thread(entered.__enter__)
+    await asyncio.to_thread(entered.__exit__, None, None, None)
+
+
+async def speaks_tls(port: int) -> bool:
+    """Whether it does; the files ask for it on the public ports."""
+    try:
+        await fetch(f"https://127.0.0.1:{port}/status", verify=False)
+    except ProbeFailed:
+        return False
+    return True
+
+
+async def test_the_three_files_start_both_daemons_and_a_push_passes_between_them(
+    deployment: Deployment,
+) -> None:
+    ports, tls = deployment.ports, deployment.client_tls()
+    async with running(deployment) as started:
+        secure = await speaks_tls(ports.websocket)
+        socket = await connect(
+            f"{'wss' if secure else 'ws'}://127.0.0.1:{ports.websocket}/",
+            subprotocols=[Subprotocol("push-notification")],
+            proxy=None,
+            ssl=tls if secure else None,
+        )
+        agent = UserAgent(socket)
+        hello = await agent.hello(broadcasts={"remote-settings/x": "0"})
+        assert (hello["env"], hello["broadcasts"]) == ("production", {"remote-settings/x": "1"})
+        _, endpoint = await agent.register()
+        assert endpoint.startswith(f"https://127.0.0.1:{ports.endpoint}/wpush/")
+        if not secure:
+            endpoint = endpoint.replace("https:", "http:")
+        async with aiohttp.ClientSession() as session:
+            headers = {"TTL": "60", "Content-Encoding": "aes128gcm"}
+            answer = await session.post(
+                endpoint, data=b"x" * 32, headers=headers, ssl=tls if secure else True
+            )
+            assert answer.status == 201, await answer.text()
+        await agent.notification()
+        await agent.close()
+    for name in OBSOLETE:
+        for program, daemon in started.items():
+            assert any(f"{name} is obsolete" in line for line in daemon.output), (program, name)
+    for program, daemon in started.items():
+        assert any("Listening on every interface" in line for line in daemon.output), program
+        for secret in ("gcm-key", "fcm-server-key", "adm-secret", "of-a-test", "of-datadog"):
+            assert secret not in "".join(daemon.output)
+    routers = "adm, apns, fcm, gcm"
+    assert routers in "".join(started["autoendpoint"].output).replace("'", "")
