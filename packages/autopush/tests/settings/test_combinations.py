@@ -96,7 +96,10 @@ def test_a_file_of_the_original_that_names_no_store_is_a_warning(
 
 @pytest.mark.parametrize("flags", [{}, {"store": ["dynamodb://us-east-1"]}])
 def test_a_database_named_in_a_boto_file_is_a_warning(
-    sources: SettingSources, boto: Path, flags: dict[str, list[str]]
+    sources: SettingSources,
+    boto: Path,
+    flags: dict[str, list[str]],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     (warning,) = sources.load(flags, command="connection").warnings
     assert warning.startswith(f"{boto}: the address of a local DynamoDB is not read there")
@@ -104,5 +107,10 @@ def test_a_database_named_in_a_boto_file_is_a_warning(
     assert sources.load(flags, {"BOTO_CONFIG": str(boto)}, command="serve").warnings == ()
     for given in ({"aws_ddb_endpoint": ["http://127.0.0.1:1"]}, {"data": ["/srv/autopush"]}):
         assert sources.load(given, command="connection").warnings == ()
+    boto.write_bytes(b"\xff")
+    assert sources.load(flags, command="connection").warnings == ()
+    monkeypatch.setattr("autopush.settings.combinations.BOTO_FILES", (str(boto.parent),))
+    assert sources.load(flags, command="connection").warnings == ()
+    monkeypatch.setattr("autopush.settings.combinations.BOTO_FILES", (str(boto),))
     boto.write_text("[Credentials]\naws_access_key_id = x\n")
     assert sources.load(flags, command="connection").warnings == ()

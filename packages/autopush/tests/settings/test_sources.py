@@ -180,6 +180,14 @@ def test_an_empty_key_counts_as_not_given(sources: SettingSources, name: str, no
     assert getattr(loaded.settings, name) == (KEY,)
 
 
+@pytest.mark.parametrize("name", ["senderid_list", "client_certs", "apns_creds"])
+def test_null_counts_as_not_given(sources: SettingSources, name: str) -> None:
+    sources.write("weak", f"{name} = null")
+    assert sources.load({}, {f"AUTOPUSH_{name.upper()}": "null"}) == sources.load()
+    assert getattr(sources.load().settings, name) is None
+    assert name not in sources.load().settings.sources
+
+
 def test_an_empty_variable_counts_as_not_given(sources: SettingSources) -> None:
     sources.write("weak", "endpoint_hostname = a.example\nport = 99\nno_cors\n")
     environ = {option.env[0]: "" for option in OPTIONS} | {"ENDPOINT_HOSTNAME": ""}
@@ -233,6 +241,8 @@ def test_options_keep_their_order_across_sections(sources: SettingSources) -> No
         ("# first\n\nmax_dta = 3\n", 3, "unknown option 'max_dta'; did you mean 'max_data'?"),
         ("[main]\n  maxdata=3 # x\n", 2, "unknown option 'maxdata'; did you mean 'max_data'?"),
         ("max_data = 1\n  prot = 2\n", 2, "unknown option 'prot'; did you mean 'port'?"),
+        ("hostnme = x\n", 1, "unknown option 'hostnme'; did you mean 'hostname'?"),
+        ("resolve_host\n", 1, "unknown option 'resolve_host'; did you mean 'resolve_hostname'?"),
         ("debug\nquux = 1\n", 2, "unknown option 'quux'"),
         ("port 8080\n", 1, "expected `option = value`; did you mean `port = PORT`?"),
         ("quux 1\n", 1, "expected `option = value`"),
@@ -302,6 +312,11 @@ BAD = [
     ("websocket_url", "https://push.example.org"),
     ("endpoint_hostname", "https://push.example.org"),
     ("endpoint_hostname", "push.example.org:443"),
+    ("hostname", "http://box"),
+    ("hostname", "box:80"),
+    ("resolve_hostname", "perhaps"),
+    ("request_timeout", "0"),
+    ("open_handshake_timeout", "-1"),
     ("router_tablename", "a b"),
     ("log_level", "loud"),
 ]

@@ -3,10 +3,10 @@
 import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Final
 
 from autopush.settings.declaration import DAEMONS, StartupError
-from autopush.settings.files import read_text
 from autopush.settings.options import NO_FOLDER, OPTIONS, Settings
 
 NEEDED: Final[Mapping[str, tuple[str, ...]]] = {
@@ -92,7 +92,11 @@ def store_warnings(
         return
     for path in filter(None, (environ.get("BOTO_CONFIG"), *BOTO_FILES)):
         path = os.path.expanduser(path)
-        if _BOTO_PROXY.search(read_text(path, must_exist=False)):
+        try:
+            text = Path(path).read_text("utf-8", "replace")
+        except OSError:  # it is not needed, so it may be missing or of another user
+            continue
+        if _BOTO_PROXY.search(text):
             yield (
                 f"{path}: the address of a local DynamoDB is not read there: set aws_ddb_endpoint "
                 "= http://HOST:PORT"

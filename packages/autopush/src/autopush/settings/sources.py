@@ -129,7 +129,7 @@ def _parse(given: _Given) -> dict[str, tuple[Value, Source]]:
     values: dict[str, tuple[Value, Source]] = {}
     for option, text, source in given:
         text = text.strip()
-        if not text:
+        if not text or (text == "null" and option.value_type.metavar == "JSON"):
             continue
         try:
             value = option.value_type.parse(text)
