@@ -186,6 +186,44 @@ def _sync_folder(folder: Path) -> None:
         os.close(descriptor)
 
 
+def restore_key(saved: Path, path: Path) -> bool:
+    """Make the key file at `path` accept every key of a saved one; returns whether it was changed.
+
+    A file that holds them all stays as it is, since it may have been rotated after they were saved.
+    Otherwise the saved keys come first, and keys that only the present file has stay accepted.
+
+    Raises:
+        StartupError: a file cannot be read or written, or a line of it is no key.
+    """
+    with _named(saved):
+        text = _read(saved, [])
+        keys = _parse(saved, text)
+    with _named(path):
+        if not path.exists():
+            path.parent.mkdir(mode=_PRIVATE_FOLDER, parents=True, exist_ok=True)
+            _place(path, text, path.parent.parent)
+            return True
+        with _locked(path.parent):
+            present = _parse(path, _read(path, []))
+            if set(keys) <= set(present):
+                return False
+            others = [key for key in present if key not in keys]
+            lines = [*text.splitlines(), *others]
+            _replace(path, "\n".join(lines) + "\n", must_hold=[*keys, *others])
+        return True
+
+
+def _place(path: Path, text: str, owned_like: Path) -> None:
+    """Write a key file where there is none; root gives it and its folder to that folder's owner."""
+    with _draft(path, text) as draft:
+        if os.geteuid() == 0:
+            owner = owned_like.stat()
+            for name in (draft, path.parent):
+                os.chown(name, owner.st_uid, owner.st_gid)
+        draft.rename(path)
+    _sync_folder(path.parent)
+
+
 # ── Rotation ──────────────────────────────────────────────────────────────────────────────────────
 
 

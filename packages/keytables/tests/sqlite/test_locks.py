@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from keytables.sqlite.locks import FairLock, FileLock
+from keytables.sqlite.locks import FairLock, FileLock, UsageLock
 
 
 @pytest.fixture
@@ -101,3 +101,43 @@ def test_only_one_holds_the_file_lock(path: str) -> None:
     first.release()
     assert second.try_acquire()
     assert not first.try_acquire()
+
+
+def test_many_may_share_the_usage_lock_and_none_of_them_excludes(path: str) -> None:
+    first, second, third = UsageLock(path), UsageLock(path), UsageLock(path)
+    assert first.try_share()
+    assert second.try_share()
+    assert not third.try_exclude()
+    first.close()
+    assert not third.try_exclude()
+    second.close()
+    assert third.try_exclude()
+    late = UsageLock(path)
+    assert not late.try_share()
+    late.close()
+    third.close()
+
+
+def test_a_mark_outlives_the_process_that_set_it(path: str) -> None:
+    lock = UsageLock(path)
+    assert not lock.is_marked()
+    lock.mark()
+    lock.close()
+    lock = UsageLock(path)
+    assert lock.is_marked()
+    lock.clear_mark()
+    assert not lock.is_marked()
+    lock.close()
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root, who may give files away")
+def test_a_lock_file_that_root_creates_belongs_to_the_owner_of_the_folder(tmp_path: Path) -> None:
+    folder = tmp_path / "data"
+    folder.mkdir()
+    os.chown(folder, 1234, 1234)
+    lock = UsageLock(f"{folder}/store")
+    try:
+        created = (folder / "store-open").stat()
+        assert (created.st_uid, created.st_gid) == (1234, 1234)
+    finally:
+        lock.close()

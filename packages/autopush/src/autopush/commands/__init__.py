@@ -63,6 +63,18 @@ def _diagnose(settings: Settings, arguments: argparse.Namespace) -> int:
     return diagnose(settings, arguments)
 
 
+def _back_up(settings: Settings, arguments: argparse.Namespace) -> int:
+    from autopush.commands.backup import back_up  # noqa: PLC0415
+
+    return back_up(settings, arguments)
+
+
+def _restore(settings: Settings, arguments: argparse.Namespace) -> int:
+    from autopush.commands.restore import restore  # noqa: PLC0415
+
+    return restore(settings, arguments)
+
+
 def _send(settings: Settings, arguments: argparse.Namespace) -> int:
     from autopush.commands.send import send  # noqa: PLC0415
 
@@ -112,6 +124,23 @@ def _add_diagnose_arguments(parser: argparse.ArgumentParser) -> None:
     about = "an endpoint URL of this service; its host does not matter"
     parser.add_argument("url", metavar="URL", help=about)
     parser.add_argument("--json", action="store_true", help="print one JSON object")
+
+
+def _add_backup_arguments(parser: argparse.ArgumentParser) -> None:
+    about = "where the backup is written, in a new folder named by date and time"
+    parser.add_argument("folder", metavar="FOLDER", help=about)
+    group = parser.add_argument_group("What to do")
+    about = "then remove all backups in FOLDER but the newest N [default: keep all]"
+    _add_number(group, "--keep", None, (1, 100_000), about)
+    group.add_argument("--quiet", action="store_true", help="print nothing but errors")
+
+
+def _add_restore_arguments(parser: argparse.ArgumentParser) -> None:
+    about = "a backup: a folder that `autopush backup` has written"
+    parser.add_argument("backup", metavar="BACKUP", help=about)
+    group = parser.add_argument_group("What to do")
+    about = "replace the store that there is now; it is kept in the data folder"
+    group.add_argument("--force", action="store_true", help=about)
 
 
 def _add_send_arguments(parser: argparse.ArgumentParser) -> None:
@@ -168,7 +197,7 @@ def _add_rate(parser: argparse.ArgumentParser) -> None:
 def _add_number(
     group: argparse._ArgumentGroup,
     flag: str,
-    default: int,
+    default: int | None,
     bounds: tuple[int, int],
     about: str,
     metavar: str = "N",
@@ -181,7 +210,8 @@ def _add_number(
         except ValueError:
             raise argparse.ArgumentTypeError(f"expected {value_type.expected}") from None
 
-    about = f"{about} [default: {default}]"
+    if default is not None:
+        about = f"{about} [default: {default}]"
     group.add_argument(flag, type=parse, default=default, metavar=metavar, help=about)
 
 
@@ -228,6 +258,20 @@ STORE_COMMANDS: Final = (
         _diagnose,
         add_arguments=_add_diagnose_arguments,
         usage="URL",
+    ),
+    Command(
+        "backup",
+        "copy the embedded store and the keys, also while the service runs",
+        _back_up,
+        add_arguments=_add_backup_arguments,
+        usage="FOLDER",
+    ),
+    Command(
+        "restore",
+        "put the store and the keys of a backup in place",
+        _restore,
+        add_arguments=_add_restore_arguments,
+        usage="BACKUP",
     ),
 )
 

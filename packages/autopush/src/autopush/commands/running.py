@@ -125,7 +125,7 @@ class Output:
         """
         looked_at = dropped = 0
         try:
-            with self._progress_bar(total) as bar:
+            with progress_bar(total, " user agents", quiet=self._quiet) as bar:
                 async with aclosing(batches):
                     async for batch in batches:
                         looked_at += batch.checked
@@ -139,9 +139,11 @@ class Output:
             raise
         return RemovalStep(looked_at, dropped), True
 
-    def _progress_bar(self, total: int) -> "tqdm[NoReturn]":
-        # One thread draws: neither a lock between processes nor a monitor thread is of use.
-        tqdm.set_lock(threading.RLock())
-        tqdm.monitor_interval = 0
-        disable = True if self._quiet else None
-        return tqdm(total=total, disable=disable, leave=False, unit=" user agents")
+
+def progress_bar(total: int | None, unit: str, *, quiet: bool = False) -> "tqdm[NoReturn]":
+    """A bar on standard error, where that is a terminal."""
+    # One thread draws: neither a lock between processes nor a monitor thread is of use.
+    tqdm.set_lock(threading.RLock())
+    tqdm.monitor_interval = 0
+    disable = True if quiet else None
+    return tqdm(total=total, disable=disable, leave=False, unit=unit)

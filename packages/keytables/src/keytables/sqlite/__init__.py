@@ -11,7 +11,7 @@ a thread.
     write_queue    submitted writes, in order, until they are completed
     writer         group commit: transactions of queued writes
     worker_thread  the writer's thread, and how a busy loop lets it run
-    locks          fair lock among the writers of several processes
+    locks          file locks: fair among the writers of several processes, and for a store in use
     queries        a query as a statement and its values
     reader         pages of queries, on the loop or in a thread
     statements     the SQL schema of a table, and statements for single rows
@@ -19,6 +19,7 @@ a thread.
     sweeper        removal of expired items
     checkpoint     copying the write-ahead log into the file
     database       connections, checks of the file, translation of errors
+    copies         copies of a store: made while it is in use, checked, and put in its place
 """
 
 from keytables.sqlite.engine import SqliteEngine

@@ -12,9 +12,18 @@ from typing import Final
 import apsw
 
 from keytables.errors import KeytablesError, TableNotFound, Throttled, Unavailable
-from keytables.sqlite.locks import FairLock
+from keytables.sqlite.locks import FairLock, UsageLock
 
-__all__ = ["Database", "MissingIndex", "translate"]
+__all__ = [
+    "Database",
+    "MissingIndex",
+    "check_owner",
+    "check_sqlite",
+    "create_private",
+    "open_usage_lock",
+    "reason_of",
+    "translate",
+]
 
 APPLICATION_ID: Final = 0x7AB1E501
 """Identifies the files of this engine (``PRAGMA application_id``)."""
@@ -61,7 +70,7 @@ class Database:
     a thread. Raises Unavailable.
     """
 
-    __slots__ = ("_wipe", "checkpointer", "lock", "path", "reader", "writer")
+    __slots__ = ("_usage", "_wipe", "checkpointer", "lock", "path", "reader", "writer")
 
     def __init__(
         self,
@@ -71,15 +80,18 @@ class Database:
         opening_timeout: float = 5.0,
     ) -> None:
         self.path, self._wipe = os.fspath(path), wipe
-        _check_sqlite()
+        check_sqlite()
         _check_folder(Path(self.path))
+        self._usage = open_usage_lock(self.path)
         try:
             self.lock = FairLock(self.path)
         except OSError as error:
+            self._usage.close()
             raise Unavailable(f"cannot create lock files beside {self.path}: {error}") from error
         connections: list[apsw.Connection] = []
         try:
-            _create_private(self.path)
+            with suppress(OSError):  # SQLite reports what is wrong with an existing one
+                create_private(self.path)
             for _ in range(3):  # one by one, so that all are closed when one fails
                 connections += [apsw.Connection(self.path, statementcachesize=256)]
             self.writer, self.reader, self.checkpointer = connections
@@ -90,8 +102,9 @@ class Database:
             for connection in connections:
                 connection.close(True)
             self.lock.close()
+            self._usage.close()
             if isinstance(error, apsw.Error):
-                raise Unavailable(f"cannot open {self.path}: {_reason(error)}") from error
+                raise Unavailable(f"cannot open {self.path}: {reason_of(error)}") from error
             raise
 
     def close(self) -> None:
@@ -119,6 +132,7 @@ class Database:
         """Close what the writer's thread uses."""
         self.writer.close()
         self.lock.close()
+        self._usage.close()
 
     def _prepare(self, timeout: float) -> None:
         writer, reader, checkpointer = self.writer, self.reader, self.checkpointer
@@ -146,19 +160,9 @@ class Database:
 
     def _is_created(self) -> bool:
         """Whether the file is complete: then opening does not need the lock."""
-        execute = self.writer.execute
         with self.writer:  # one snapshot: another process may be creating the file
-            owner = execute("PRAGMA application_id").get
-            version = execute("PRAGMA user_version").get
-            tables = execute("SELECT count(*) FROM sqlite_schema").get
-        if owner != APPLICATION_ID and (owner or version or tables):
-            raise Unavailable(f"{self.path} is a database of another program")
-        if version > FILE_VERSION:
-            raise Unavailable(
-                f"{self.path} was written by a newer version (format {version}, "
-                f"this program knows {FILE_VERSION})"
-            )
-        return bool(version) and execute("PRAGMA journal_mode").get == "wal"
+            version = check_owner(self.writer, self.path)
+        return bool(version) and self.writer.execute("PRAGMA journal_mode").get == "wal"
 
     def _create(self) -> None:
         writer = self.writer
@@ -171,7 +175,45 @@ class Database:
                 writer.execute(f"PRAGMA user_version = {FILE_VERSION}")
 
 
-def _check_sqlite() -> None:
+def check_owner(connection: apsw.Connection, path: str) -> int:
+    """The version of the file's format; 0 of an empty file.
+
+    Raises Unavailable: it is a database of another program, or of a newer version.
+    """
+    execute = connection.execute
+    owner = execute("PRAGMA application_id").get
+    version: int = execute("PRAGMA user_version").get
+    tables = execute("SELECT count(*) FROM sqlite_schema").get
+    if owner != APPLICATION_ID and (owner or version or tables):
+        raise Unavailable(f"{path} is a database of another program")
+    if version > FILE_VERSION:
+        raise Unavailable(
+            f"{path} was written by a newer version (format {version}, "
+            f"this program knows {FILE_VERSION})"
+        )
+    return version
+
+
+def open_usage_lock(path: str) -> UsageLock:
+    """Declare that this process has the store open, until the lock is closed.
+
+    Raises Unavailable: the store is being replaced, or that was interrupted.
+    """
+    try:
+        usage = UsageLock(path)
+    except OSError as error:
+        raise Unavailable(f"cannot create lock files beside {path}: {error}") from error
+    if usage.try_share() and not usage.is_marked():
+        return usage
+    is_marked = usage.is_marked()
+    usage.close()
+    if is_marked:
+        raise Unavailable(f"{path} is being restored, or a restore was interrupted: repeat it")
+    raise Unavailable(f"{path} is being restored")
+
+
+def check_sqlite() -> None:
+    """Raises Unavailable: this SQLite may not be used with a store."""
     version = apsw.sqlite_lib_version()
     if tuple(map(int, version.split("."))) < OLDEST_SQLITE:
         needed = ".".join(map(str, OLDEST_SQLITE))
@@ -181,10 +223,12 @@ def _check_sqlite() -> None:
         )
 
 
-def _create_private(path: str) -> None:
-    """Create a file that only its owner may read; SQLite gives its log and index the same mode."""
-    with suppress(OSError):  # SQLite reports what is wrong with an existing one
-        os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
+def create_private(path: str) -> None:
+    """Create a file that only its owner may read; SQLite gives its log and index the same mode.
+
+    Raises FileExistsError and other OSErrors.
+    """
+    os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
 
 
 def _check_folder(path: Path) -> None:
@@ -199,7 +243,8 @@ def _check_folder(path: Path) -> None:
         raise Unavailable(f"{path} is not readable and writable")
 
 
-def _reason(error: apsw.Error) -> str:
+def reason_of(error: apsw.Error) -> str:
+    """Why SQLite refused a file, in words."""
     if isinstance(error, apsw.NotADBError):
         return "it is not a database"
     return f"{type(error).__name__}: {error}"

@@ -32,8 +32,8 @@ class SqliteEngine(Engine):
     """Tables in one SQLite file, which several processes may use at once.
 
     Belongs to the event loop it was opened on. Beside the file are its ``-wal`` and ``-shm``, and
-    the lock files ``-queue``, ``-turn`` and, after a bulk load, ``-indexes``. Open it after a fork,
-    never before.
+    the lock files ``-queue``, ``-turn``, ``-open`` and, after a bulk load, ``-indexes``. Open it
+    after a fork, never before.
     """
 
     def __init__(

@@ -1,4 +1,5 @@
-"""File locks between processes: a fair one among writers, and one that is only tried.
+"""File locks between processes: a fair one among writers, one that is only tried, and one that
+says whether a store is in use.
 
 Rule: a writer that has just released the fair lock cannot acquire it before a writer that waits.
 
@@ -16,7 +17,7 @@ import fcntl
 import os
 from typing import Final
 
-__all__ = ["FairLock", "FileLock"]
+__all__ = ["FairLock", "FileLock", "UsageLock"]
 
 _FLAGS: Final = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC
 
@@ -30,9 +31,9 @@ class FairLock:
     __slots__ = ("_queue", "_turn")
 
     def __init__(self, path: str) -> None:
-        self._queue = os.open(f"{path}-queue", _FLAGS, 0o600)
+        self._queue = _open(f"{path}-queue")
         try:
-            self._turn = os.open(f"{path}-turn", _FLAGS, 0o600)
+            self._turn = _open(f"{path}-turn")
         except OSError:
             os.close(self._queue)
             raise
@@ -77,7 +78,7 @@ class FileLock:
         """Acquire the lock if it is free. Raises OSError when the file cannot be opened."""
         if self._descriptor is not None:
             return False
-        descriptor = os.open(self._path, _FLAGS, 0o600)
+        descriptor = _open(self._path)
         try:
             if _try_lock(descriptor):
                 self._descriptor = descriptor
@@ -93,9 +94,60 @@ class FileLock:
             self._descriptor = None
 
 
-def _try_lock(descriptor: int) -> bool:
+class UsageLock:
+    """Shared by all that have the store at ``path`` open, exclusive for what replaces its file.
+
+    The lock file is empty, except from ``mark`` to ``clear_mark``: so whoever opens the store knows
+    that a replacement was interrupted. Raises OSError when the file cannot be opened.
+    """
+
+    __slots__ = ("_descriptor",)
+
+    def __init__(self, path: str) -> None:
+        self._descriptor = _open(f"{path}-open")
+
+    def try_share(self) -> bool:
+        """Hold it beside others, unless the store is being replaced."""
+        return _try_lock(self._descriptor, fcntl.LOCK_SH)
+
+    def try_exclude(self) -> bool:
+        """Hold it alone, unless a process has the store open."""
+        return _try_lock(self._descriptor)
+
+    def is_marked(self) -> bool:
+        """Whether a replacement is under way, or was interrupted."""
+        return os.fstat(self._descriptor).st_size > 0
+
+    def mark(self) -> None:
+        """Note, on the disk, that the file is being replaced."""
+        os.pwrite(self._descriptor, b"being replaced\n", 0)
+        os.fsync(self._descriptor)
+
+    def clear_mark(self) -> None:
+        """Note, on the disk, that the file is whole."""
+        os.ftruncate(self._descriptor, 0)
+        os.fsync(self._descriptor)
+
+    def close(self) -> None:
+        """Release the lock and close its file."""
+        os.close(self._descriptor)
+
+
+def _open(path: str) -> int:
+    """Open a lock file. One that root creates belongs to the owner of the folder: the service has
+    to open it too.
+    """
+    descriptor = os.open(path, _FLAGS, 0o600)
+    if os.geteuid() == 0:
+        folder = os.stat(os.path.dirname(path) or ".")
+        if os.fstat(descriptor).st_uid != folder.st_uid:
+            os.fchown(descriptor, folder.st_uid, folder.st_gid)
+    return descriptor
+
+
+def _try_lock(descriptor: int, kind: int = fcntl.LOCK_EX) -> bool:
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        fcntl.flock(descriptor, kind | fcntl.LOCK_NB)
     except OSError as error:
         if error.errno in (errno.EWOULDBLOCK, errno.EACCES):
             return False

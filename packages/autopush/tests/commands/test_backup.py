@@ -1,0 +1,462 @@
+"""`autopush backup` and `autopush restore`, as an operator runs them."""
+
+import asyncio
+import fcntl
+import json
+import os
+import re
+import resource
+import shutil
+import signal
+import subprocess
+import sys
+import sysconfig
+from pathlib import Path
+
+import pytest
+
+from autopush.keys import service_keys
+from autopush.webpush.keyring import new_key
+from keytables.sqlite import SqliteEngine, copies
+from support.data_store import DataStore, Run, uaid
+
+MADE = re.compile(
+    r"wrote (?P<backup>\S+): store [\d.]+ MB, auth_key and crypto_key; checked; [\d.]+ s\n"
+)
+
+
+@pytest.fixture
+def filled(store: DataStore) -> DataStore:
+    """A data folder with keys, and three user agents in its store."""
+    service_keys((), (), store.data)
+    store.add_users(range(3))
+    return store
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    return tmp_path / "backups"
+
+
+def back_up(run: Run, folder: Path) -> Path:
+    code, out, err = run("backup", str(folder))
+    assert (code, err) == (0, "")
+    match = MADE.fullmatch(out)
+    assert match, out
+    return Path(match["backup"])
+
+
+def tree(folder: Path) -> dict[str, bytes]:
+    return {
+        str(path.relative_to(folder)): path.read_bytes() if path.is_file() else b""
+        for path in folder.rglob("*")
+        if not path.name.endswith(("-shm", "-wal"))
+    }
+
+
+# ── Backup ────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_a_backup_has_the_store_the_keys_and_a_list_of_them(
+    filled: DataStore, run: Run, folder: Path
+) -> None:
+    backup = back_up(run, folder)
+    assert backup.parent == folder
+    assert re.fullmatch(r"autopush-\d{8}T\d{6}Z", backup.name)
+    assert set(tree(backup)) == {
+        *("autopush.sqlite", "backup.json", "keys", "keys/auth_key", "keys/crypto_key")
+    }
+    for name in ("auth_key", "crypto_key"):
+        assert (backup / "keys" / name).read_bytes() == (filled.data / "keys" / name).read_bytes()
+    listed = json.loads((backup / "backup.json").read_text())["files"]
+    assert {name: entry["size"] for name, entry in listed.items()} == {
+        name: (backup / name).stat().st_size
+        for name in ("autopush.sqlite", "keys/auth_key", "keys/crypto_key")
+    }
+
+
+def test_a_backup_is_for_its_owner_only(filled: DataStore, run: Run, folder: Path) -> None:
+    before = os.umask(0)
+    try:
+        backup = back_up(run, folder)
+    finally:
+        os.umask(before)
+    for path in (folder, backup, *backup.rglob("*")):
+        assert path.stat().st_mode & 0o777 == (0o700 if path.is_dir() else 0o600), path
+
+
+def test_two_backups_of_one_second_have_names_of_their_own(
+    filled: DataStore, run: Run, folder: Path
+) -> None:
+    made = {back_up(run, folder) for _ in range(3)}
+    assert len(made) == 3
+    assert {*folder.iterdir()} == made
+
+
+def test_old_backups_are_removed_on_request_and_nothing_else(
+    filled: DataStore, run: Run, folder: Path
+) -> None:
+    oldest, newer = folder / "autopush-20200101T000000Z", folder / "autopush-20210101T000000Z"
+    for old in (oldest, newer):
+        back_up(run, folder).rename(old)
+    foreign = folder / "autopush-20190101T000000Z"
+    foreign.mkdir()
+    (folder / "mine.txt").write_text("mine")
+    code, out, _ = run("backup", str(folder), "--keep", "2")
+    assert code == 0
+    assert out.splitlines()[1:] == [f"removed {oldest}"]
+    [made] = MADE.findall(out)
+    assert {*folder.iterdir()} == {newer, Path(made), foreign, folder / "mine.txt"}
+
+
+def test_quiet_prints_nothing(filled: DataStore, run: Run, folder: Path) -> None:
+    assert run("backup", str(folder), "--quiet") == (0, "", "")
+    assert len([*folder.iterdir()]) == 1
+
+
+def test_a_key_that_is_not_in_the_data_folder_is_named(
+    filled: DataStore, run: Run, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    key = new_key()
+    monkeypatch.setenv("CRYPTO_KEY", key)
+    code, out, err = run("backup", str(folder))
+    assert code == 0
+    assert err == (
+        "autopush: the backup has no crypto_key: it is given by environment variable CRYPTO_KEY; "
+        "keep a copy of it\n"
+    )
+    assert key not in out
+    assert not [*folder.glob("*/keys/crypto_key")]
+
+
+def test_a_store_without_keys_is_backed_up_with_a_warning(
+    store: DataStore, run: Run, folder: Path
+) -> None:
+    store.add_users(range(1))
+    code, out, err = run("backup", str(folder))
+    assert code == 0
+    assert ", no keys; checked;" in out
+    assert err.startswith(f"autopush: the backup has no crypto_key: there is no {store.data}/keys/")
+
+
+def test_of_a_store_in_dynamodb_the_backups_of_the_database_are_named(
+    store: DataStore, run: Run, folder: Path
+) -> None:
+    for words in (("backup", str(folder)), ("restore", str(folder))):
+        code, out, err = run(*words, "--store", "dynamodb://eu-west-1")
+        assert (code, out) == (3, "")
+        assert "use the backups of the database (for DynamoDB, point-in-time recovery)" in err
+        assert err.count("\n") == 1
+    assert not folder.exists()
+
+
+def test_without_a_store_nothing_is_written(store: DataStore, run: Run, folder: Path) -> None:
+    code, out, err = run("backup", str(folder))
+    assert (code, out) == (3, "")
+    assert err == (
+        f"autopush: cannot back up to {folder}: there is no store at {store.data}/autopush.sqlite\n"
+    )
+    assert [*folder.iterdir()] == []
+
+
+def test_a_file_in_place_of_the_folder_is_an_error(
+    filled: DataStore, run: Run, folder: Path
+) -> None:
+    folder.write_text("mine")
+    assert run("backup", str(folder)) == (3, "", f"autopush: {folder} is not a folder\n")
+    assert folder.read_text() == "mine"
+
+
+def test_one_backup_at_a_time_is_written_to_a_folder(
+    filled: DataStore, run: Run, folder: Path
+) -> None:
+    folder.mkdir()
+    descriptor = os.open(folder, os.O_RDONLY)
+    fcntl.flock(descriptor, fcntl.LOCK_EX)
+    try:
+        code, _, err = run("backup", str(folder))
+    finally:
+        os.close(descriptor)
+    assert (code, err) == (3, f"autopush: another backup is being written to {folder}\n")
+    back_up(run, folder)
+
+
+def test_a_damaged_store_gives_no_backup(filled: DataStore, run: Run, folder: Path) -> None:
+    path = filled.data / "autopush.sqlite"
+    content = bytearray(path.read_bytes())
+    content[9_000:] = bytes(len(content) - 9_000)
+    path.write_bytes(content)
+    code, _, err = run("backup", str(folder))
+    assert code == 3
+    assert "damaged" in err
+    assert [*folder.iterdir()] == []
+
+
+def test_a_full_disk_leaves_nothing_and_the_backups_before_stay(
+    filled: DataStore, run: Run, folder: Path
+) -> None:
+    backup = back_up(run, folder)
+    before = tree(folder)
+    program = Path(sysconfig.get_path("scripts"), "autopush")
+    ended = subprocess.run(
+        [sys.executable, program, "backup", folder],
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (40_000, 40_000)),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert ended.returncode == 3, ended.stderr
+    assert ended.stderr.startswith(f"autopush: cannot back up to {folder}: ")
+    assert tree(folder) == before
+    assert backup.exists()
+
+
+@pytest.mark.parametrize(
+    ("number", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)], ids=["SIGTERM", "SIGINT"]
+)
+def test_a_signal_ends_it_and_leaves_nothing(
+    filled: DataStore,
+    run: Run,
+    folder: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    number: signal.Signals,
+    code: int,
+) -> None:
+    copied = copies.check_copy
+
+    def signal_self(path: Path) -> tuple[str, ...]:
+        assert [*folder.iterdir()]
+        os.kill(os.getpid(), number)
+        return copied(path)
+
+    monkeypatch.setattr("autopush.commands.backup.check_copy", signal_self)
+    try:
+        assert run("backup", str(folder))[0] == code
+    except SystemExit as leaving:
+        assert leaving.code == code  # noqa: PT017 - SIGINT comes as another exception
+    assert [*folder.iterdir()] == []
+
+
+def test_what_a_killed_backup_left_is_removed_by_the_next(
+    filled: DataStore, run: Run, folder: Path
+) -> None:
+    left = folder / ".autopush-0123456789abcdef"
+    left.mkdir(parents=True)
+    (left / "autopush.sqlite").write_bytes(b"half")
+    backup = back_up(run, folder)
+    assert [*folder.iterdir()] == [backup]
+
+
+# ── Restore ───────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_a_backup_is_restored_to_an_empty_data_folder(
+    filled: DataStore, run: Run, folder: Path
+) -> None:
+    keys = tree(filled.data / "keys")
+    backup = back_up(run, folder)
+    shutil.rmtree(filled.data)
+    code, out, err = run("restore", str(backup))
+    assert (code, err) == (0, "")
+    assert out.startswith(f"restored {filled.data}/autopush.sqlite from {backup}, made 20")
+    assert "kept" not in out
+    assert filled.users() == {uaid(number) for number in range(3)}
+    assert tree(filled.data / "keys") == keys
+    for path in (filled.data, *filled.data.rglob("*")):
+        assert path.stat().st_mode & 0o777 == (0o700 if path.is_dir() else 0o600), path
+
+
+def test_a_store_is_replaced_only_by_force_and_is_kept(
+    filled: DataStore, run: Run, folder: Path
+) -> None:
+    backup = back_up(run, folder)
+    filled.add_users(range(3, 5))
+    before = tree(filled.data)
+    code, out, err = run("restore", str(backup))
+    assert (code, out) == (3, "")
+    assert "with --force it is replaced, and kept" in err
+    assert tree(filled.data) == before
+    code, out, err = run("restore", str(backup), "--force")
+    assert (code, err) == (0, "")
+    assert filled.users() == {uaid(number) for number in range(3)}
+    [kept] = filled.data.glob("before-restore-*")
+    assert f"kept the store that was there in {kept}" in out
+    assert DataStore(kept).users() == {uaid(number) for number in range(5)}
+
+
+def test_a_key_that_was_rotated_since_stays_the_first(
+    filled: DataStore, run: Run, folder: Path
+) -> None:
+    backup = back_up(run, folder)
+    run("keys", "rotate")
+    rotated = (filled.data / "keys/crypto_key").read_text()
+    code, out, _ = run("restore", str(backup), "--force")
+    assert code == 0
+    assert f"{filled.data}/keys/crypto_key has all keys of the backup already" in out
+    assert (filled.data / "keys/crypto_key").read_text() == rotated
+
+
+def test_the_keys_of_the_backup_come_first_and_others_stay_accepted(
+    filled: DataStore, run: Run, folder: Path
+) -> None:
+    path = filled.data / "keys/crypto_key"
+    backup = back_up(run, folder)
+    [saved] = service_keys((), (), filled.data).crypto
+    path.unlink()
+    [other] = service_keys((), (), filled.data).crypto
+    assert other != saved
+    code, out, _ = run("restore", str(backup), "--force")
+    assert code == 0
+    assert f"restored {path}\n" in out
+    assert service_keys((), (), filled.data).crypto == (saved, other)
+    assert saved not in out
+
+
+def test_the_newest_backup_is_named_where_their_folder_is_given(
+    filled: DataStore, run: Run, folder: Path
+) -> None:
+    back_up(run, folder).rename(folder / "autopush-20200101T000000Z")
+    newest = back_up(run, folder)
+    code, _, err = run("restore", str(folder), "--force")
+    assert code == 3
+    assert err == (
+        f"autopush: {folder} is no backup: it has no backup.json; the newest in it is "
+        f"{newest.name}\n"
+    )
+
+
+def test_a_store_that_is_in_use_is_not_replaced(filled: DataStore, run: Run, folder: Path) -> None:
+    backup = back_up(run, folder)
+    engine = filled.data / "autopush.sqlite"
+    before = tree(filled.data)
+    program = (
+        "import asyncio, sys; from keytables.sqlite import SqliteEngine\n"
+        "async def main():\n"
+        "    engine = await SqliteEngine.open(sys.argv[1])\n"
+        "    print('open', flush=True)\n"
+        "    await asyncio.to_thread(sys.stdin.read)\n"
+        "    await engine.close()\n"
+        "asyncio.run(main())\n"
+    )
+    with subprocess.Popen(
+        [sys.executable, "-c", program, engine], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as user:
+        assert user.stdout is not None
+        assert user.stdin is not None
+        assert user.stdout.readline() == b"open\n"
+        code, out, err = run("restore", str(backup), "--force")
+        user.stdin.close()
+        assert user.wait() == 0
+    assert (code, out) == (3, "")
+    assert err == (f"autopush: cannot restore: {engine} is in use: stop the service first\n")
+    assert tree(filled.data) == before
+    assert run("restore", str(backup), "--force")[0] == 0
+
+
+def test_a_restore_does_not_wait_for_the_service_but_the_service_refuses_to_start(
+    filled: DataStore, run: Run
+) -> None:
+    path = filled.data / "autopush.sqlite"
+    (filled.data / "autopush.sqlite-open").write_text("being replaced\n")
+    code, _, err = run("drop-user", uaid(1))
+    assert code == 3
+    assert f"{path} is being restored, or a restore was interrupted: repeat it" in err
+
+
+@pytest.mark.parametrize("name", ["autopush.sqlite", "keys/crypto_key", "backup.json"])
+def test_a_backup_that_lacks_a_file_changes_nothing(
+    filled: DataStore, run: Run, folder: Path, name: str
+) -> None:
+    backup = back_up(run, folder)
+    (backup / name).unlink()
+    assert_refused(filled, run, backup, name)
+
+
+@pytest.mark.parametrize("name", ["autopush.sqlite", "keys/crypto_key"])
+def test_a_backup_with_a_changed_file_changes_nothing(
+    filled: DataStore, run: Run, folder: Path, name: str
+) -> None:
+    backup = back_up(run, folder)
+    content = bytearray((backup / name).read_bytes())
+    content[-10] ^= 1
+    (backup / name).write_bytes(content)
+    assert_refused(filled, run, backup, "is damaged: it is not the file that was written")
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("{}", "backup.json is damaged"),
+        ("nonsense", "backup.json is damaged"),
+        ('{"format":2,"made":"","version":"9.0","files":{}}', "made by autopush 9.0, in format 2"),
+        ('{"format":1,"made":"","version":"2.0","files":{}}', "lists no autopush.sqlite"),
+        (
+            '{"format":1,"made":"","version":"2.0","files":{"../x":{"size":1,"sha256":""}}}',
+            "it lists '../x'",
+        ),
+    ],
+)
+def test_a_backup_with_another_list_changes_nothing(
+    filled: DataStore, run: Run, folder: Path, text: str, words: str
+) -> None:
+    backup = back_up(run, folder)
+    (backup / "backup.json").write_text(text)
+    assert_refused(filled, run, backup, words)
+
+
+def test_a_store_without_the_router_table_changes_nothing(
+    filled: DataStore, run: Run, folder: Path
+) -> None:
+    backup = back_up(run, folder)
+    assert_refused(filled, run, backup, "has no table users", "--router-tablename", "users")
+
+
+def test_a_key_file_that_cannot_be_read_stops_the_restore_before_a_change(
+    filled: DataStore, run: Run, folder: Path
+) -> None:
+    backup = back_up(run, folder)
+    (filled.data / "keys/crypto_key").write_text("no key\n")
+    assert_refused(filled, run, backup, "keys/crypto_key:1: not a key")
+
+
+def assert_refused(store: DataStore, run: Run, backup: Path, words: str, *options: str) -> None:
+    store.add_users(range(7, 8))
+    before = tree(store.data)
+    code, out, err = run("restore", str(backup), "--force", *options)
+    assert (code, out) == (3, "")
+    assert words in err
+    assert err.count("\n") == 1
+    assert tree(store.data) == before
+
+
+def test_a_restore_to_a_full_disk_changes_nothing(
+    filled: DataStore, run: Run, folder: Path
+) -> None:
+    backup = back_up(run, folder)
+    filled.add_users(range(7, 8))
+    before = tree(filled.data)
+    program = Path(sysconfig.get_path("scripts"), "autopush")
+    ended = subprocess.run(
+        [sys.executable, program, "restore", backup, "--force"],
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (40_000, 40_000)),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert ended.returncode == 3, ended.stderr
+    assert ended.stderr.startswith("autopush: cannot restore: ")
+    assert tree(filled.data) == before
+
+
+def test_a_restored_store_is_opened_as_any_other(filled: DataStore, run: Run, folder: Path) -> None:
+    backup = back_up(run, folder)
+    assert run("restore", str(backup), "--force")[0] == 0
+
+    async def tables() -> list[str]:
+        engine = await SqliteEngine.open(filled.data / "autopush.sqlite")
+        try:
+            return await engine.table_names()
+        finally:
+            await engine.close()
+
+    assert asyncio.run(tables()) == ["message", "router"]
