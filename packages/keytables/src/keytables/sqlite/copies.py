@@ -29,8 +29,9 @@ from keytables.sqlite.locks import UsageLock
 
 __all__ = ["check_copy", "copy_store", "replace_store", "sync_folder"]
 
-STEP_PAGES: Final = 4096
-"""Pages (of 4 KiB) that are copied between two calls of ``on_progress``."""
+STEP_PAGES: Final = 1024
+"""Pages (of 4 KiB) after which the copy is put on the disk: an fsync of all of it at the end would
+hold up those of the writers (measured on 350 MB: one write took 220 ms, in place of 15)."""
 
 _LOCK_TIMEOUT: Final = 5000
 """Milliseconds to wait while another process opens the store or repairs its log."""
@@ -133,22 +134,23 @@ def sync_folder(folder: Path) -> None:
 
 def _copy(path: str, target: str, on_progress: Callable[[int, int], None]) -> None:
     with _translated(f"cannot copy {path} to {target}"):
-        with closing(_open_to_read(path)) as source, closing(apsw.Connection(target)) as copy:
-            # If it fails the file is removed, so it needs no journal, and one fsync at its end.
-            copy.execute("PRAGMA journal_mode = OFF")
-            copy.execute("PRAGMA synchronous = OFF")
-            # The transaction is one state of the store, which all steps copy.
-            source.execute("BEGIN")
-            if not check_owner(source, path):
-                raise Unavailable(f"there is no store at {path}")
-            with copy.backup("main", source, "main") as backup:
-                while not backup.done:
-                    backup.step(STEP_PAGES)
-                    on_progress(backup.page_count - backup.remaining, backup.page_count)
-        with closing(apsw.Connection(target, flags=apsw.SQLITE_OPEN_READWRITE)) as copy:
-            copy.execute("PRAGMA journal_mode = DELETE")
         descriptor = os.open(target, os.O_RDONLY | os.O_CLOEXEC)
         try:
+            with closing(_open_to_read(path)) as source, closing(apsw.Connection(target)) as copy:
+                # If it fails the file is removed, so it needs no journal.
+                copy.execute("PRAGMA journal_mode = OFF")
+                copy.execute("PRAGMA synchronous = OFF")
+                # The transaction is one state of the store, which all steps copy.
+                source.execute("BEGIN")
+                if not check_owner(source, path):
+                    raise Unavailable(f"there is no store at {path}")
+                with copy.backup("main", source, "main") as backup:
+                    while not backup.done:
+                        backup.step(STEP_PAGES)
+                        os.fdatasync(descriptor)
+                        on_progress(backup.page_count - backup.remaining, backup.page_count)
+            with closing(apsw.Connection(target, flags=apsw.SQLITE_OPEN_READWRITE)) as copy:
+                copy.execute("PRAGMA journal_mode = DELETE")
             os.fsync(descriptor)
         finally:
             os.close(descriptor)
