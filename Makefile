@@ -67,6 +67,8 @@ lock: ## pin requirements/ to the newest versions (needs uv and npm)
 	@$(COMPILE) $(PROJECTS) requirements/build.in --group dev --all-extras -o requirements/dev.txt
 	@$(COMPILE) packages/keytables/pyproject.toml requirements/build.in --constraint requirements/dev.txt -o requirements/keytables.txt
 	@$(COMPILE) packages/autopush/pyproject.toml requirements/build.in --constraint requirements/dev.txt -o requirements/autopush.txt
+	@$(COMPILE) packages/autopush/pyproject.toml requirements/build.in --all-extras --constraint requirements/dev.txt \
+	  -o requirements/autopush-all.txt
 	@$(COMPILE) packages/channelstats/pyproject.toml requirements/build.in --constraint requirements/dev.txt \
 	  -o requirements/channelstats.txt
 	@$(COMPILE) requirements/tools/ministack.in -o requirements/tools/ministack.txt

@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import json
+import ssl
 import uuid
 from collections.abc import Iterable
 from typing import Any, Self
@@ -33,14 +34,17 @@ class UserAgent:
         self._reader = asyncio.create_task(self._read())
 
     @classmethod
-    async def connect(cls, url: str, user_agent: str | None = USER_AGENT) -> Self:
-        """`user_agent`: the header of that name."""
+    async def connect(
+        cls, url: str, user_agent: str | None = USER_AGENT, tls: ssl.SSLContext | None = None
+    ) -> Self:
+        """`user_agent`: the header of that name; `tls`: whom to trust, for a wss URL."""
         socket = await connect(
             url,
             subprotocols=[Subprotocol("push-notification")],
             user_agent_header=user_agent,
             ping_interval=None,
             proxy=None,
+            ssl=tls,
         )
         return cls(socket)
 

@@ -1,0 +1,134 @@
+"""Whatever the files of `deploy/` and its page say to the service, the service understands."""
+
+import re
+import shlex
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import yaml
+
+from autopush import cli
+from autopush.settings import OPTIONS
+from support.paths import ROOT
+
+DEPLOY = ROOT / "deploy"
+FILES = sorted(path for path in DEPLOY.rglob("*") if path.is_file())
+TEXTS = {str(path.relative_to(ROOT)): path.read_text("utf-8") for path in FILES}
+TEXTS["docs/deployment.md"] = (ROOT / "docs" / "deployment.md").read_text("utf-8")
+
+COMMANDS = {command.name: command for command in cli.COMMANDS}
+VARIABLES = {
+    name for option in OPTIONS for command in COMMANDS for name in option.variables(command)
+}
+OF_OTHERS = {
+    *("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_DEFAULT_REGION"),  # of botocore
+    *("PUSH_HOST", "UPSTREAM"),  # of the Caddyfile
+    *("ENDPOINT_URL", "WEBSOCKET_URL"),  # of compose.yaml itself
+    *("PATH", "MAINPID", "STATE_DIRECTORY", "PYTHON", "PORT"),
+}
+
+
+def words_of(text: str) -> Iterator[list[str]]:
+    """Every command line of autopush in a text, without its program; also those in brackets."""
+    for line in text.splitlines():
+        if match := re.search(r'\["autopush"(?:, "[^"]*")*\]', line):
+            yield yaml.safe_load(match[0])[1:]
+        elif match := re.match(r"(?:ExecStart=|\s*\$ (?:sudo )?)(?:\S*/)?autopush (.*)", line):
+            yield shlex.split(match[1].partition(" | ")[0])
+
+
+OPERATIONS = (ROOT / "docs" / "operations.md").read_text("utf-8")
+LINES = [
+    (name, words)
+    for name, text in {**TEXTS, "docs/operations.md": OPERATIONS}.items()
+    for words in words_of(text)
+]
+
+
+def test_command_lines_are_found() -> None:
+    commands = {words[0] for _, words in LINES}
+    assert commands >= {"serve", "connection", "endpoint", "backup", "restore", "maintain"}
+
+
+@pytest.mark.parametrize(("name", "words"), LINES)
+def test_every_command_line_is_understood(name: str, words: list[str]) -> None:
+    parser = cli.make_parser()
+    values = [re.sub(r"^%i$", "8080", word) for word in words]
+    arguments, unknown = parser.parse_known_args(values)
+    assert unknown == []
+    assert arguments.command.name == words[0]
+
+
+@pytest.mark.parametrize("name", TEXTS)
+def test_every_variable_is_one_of_an_option(name: str) -> None:
+    named = set(re.findall(r"\bAUTOPUSH_[A-Z_]*[A-Z]\b", TEXTS[name]))
+    named |= set(
+        re.findall(r"^\s*(?:- name: |-? ?)([A-Z][A-Z_]+[A-Z])\b:?(?: |$)", TEXTS[name], re.M)
+    )
+    named |= set(re.findall(r"\b([A-Z][A-Z_]+[A-Z])=(?!=)", TEXTS[name]))
+    named |= set(re.findall(r"\$\{?([A-Z][A-Z_]+[A-Z])\b", TEXTS[name]))
+    assert named - OF_OTHERS - NOT_VARIABLES <= VARIABLES
+
+
+NOT_VARIABLES = {
+    "ALL",
+    "ARG",
+    "CMD",
+    "COPY",
+    "ENV",
+    "EXPOSE",
+    "FROM",
+    "HEALTHCHECK",
+    "LABEL",
+    "RUN",
+}
+NOT_VARIABLES |= {"STOPSIGNAL", "USER", "VOLUME", "WORKDIR", "HUP", "SIGTERM"}
+"""Words of Dockerfiles and YAML that look like one."""
+
+
+def tables() -> Iterator[tuple[str, str]]:
+    """Every text that is to be an autopush.toml: of a ConfigMap, or in a comment of a recipe."""
+    for name, text in TEXTS.items():
+        if name.endswith(".yaml"):
+            for document in yaml.safe_load_all(text):
+                if document.get("kind") == "ConfigMap":
+                    yield name, document["data"]["autopush.toml"]
+        lines = re.findall(r"^# +([a-z_]+ = \".*\")$", text, re.MULTILINE)
+        if lines:
+            yield name, "\n".join(lines)
+
+
+TABLES = list(tables())
+
+
+def test_the_recipes_and_the_manifests_have_settings() -> None:
+    assert {name.rpartition("/")[2] for name, _ in TABLES} >= {
+        *("nginx.conf", "Caddyfile", "embedded.yaml", "cluster.yaml")
+    }
+
+
+@pytest.mark.parametrize(("name", "text"), TABLES)
+@pytest.mark.parametrize("command", ["serve", "connection", "endpoint"])
+def test_settings_are_accepted(
+    name: str, text: str, command: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "autopush.toml"
+    file.write_text(text)
+    assert cli.main(["settings", "--for", command, "--config", str(file)]) == 0
+    shown = capsys.readouterr().out
+    assert re.search(
+        rf"^endpoint_url +https://push\.example\.org +{file}:\d+$", shown, re.MULTILINE
+    )
+
+
+@pytest.mark.parametrize("command", ["connection", "endpoint"])
+def test_the_ini_files_are_accepted(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["settings", "--for", command]
+    for name in ("shared", command):
+        words += [f"--config-{name}", str(DEPLOY / "config" / f"autopush_{name}.ini")]
+    assert cli.main(words) == 0
+    out, err = capsys.readouterr()
+    assert "autopush_shared.ini:" in out
+    assert f"autopush_{command}.ini:" in out
+    assert err == ""
