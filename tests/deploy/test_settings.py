@@ -123,7 +123,10 @@ def test_settings_are_accepted(
 
 
 @pytest.mark.parametrize("command", ["connection", "endpoint"])
-def test_the_ini_files_are_accepted(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_ini_files_are_accepted(
+    command: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("AWS_LOCAL_DYNAMODB", "http://dynamodb:8000")
     words = ["settings", "--for", command]
     for name in ("shared", command):
         words += [f"--config-{name}", str(DEPLOY / "config" / f"autopush_{name}.ini")]

@@ -176,7 +176,9 @@ def test_limits_that_pages_name_are_those_of_the_code(page: str, words: str) -> 
 
 @pytest.mark.parametrize("page", EVERYTHING)
 def test_files_that_pages_name_exist(page: str) -> None:
-    for path in re.findall(r"(?<![\w/])(?:packages|tests|bench|docs)/[\w/.-]+\w", EVERYTHING[page]):
+    for path in re.findall(
+        r"(?<![\w/])(?:packages|tests|bench|docs|deploy)/[\w/.-]+\w", EVERYTHING[page]
+    ):
         assert (ROOT / path).exists() or path.startswith("docs/_build"), path
 
 

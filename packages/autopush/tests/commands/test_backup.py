@@ -167,6 +167,38 @@ def test_a_file_in_place_of_the_folder_is_an_error(
     assert folder.read_text() == "mine"
 
 
+def test_a_key_that_cannot_be_read_is_named_and_nothing_is_left(
+    filled: DataStore, run: Run, folder: Path
+) -> None:
+    path = filled.data / "keys/crypto_key"
+    path.unlink()
+    path.mkdir()
+    code, _, err = run("backup", str(folder))
+    assert code == 3
+    assert err == f"autopush: cannot back up to {folder}: {path}: Is a directory\n"
+    assert [*folder.iterdir()] == []
+
+
+def test_an_old_backup_that_cannot_be_removed_is_named_and_the_new_one_stays(
+    filled: DataStore, run: Run, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    old = folder / "autopush-20200101T000000Z"
+    back_up(run, folder).rename(old)
+    remove = shutil.rmtree
+
+    def refuse(path: Path, ignore_errors: bool = False) -> None:
+        if not ignore_errors:
+            raise PermissionError(1, "Operation not permitted", str(path))
+        remove(path, ignore_errors=True)
+
+    monkeypatch.setattr(shutil, "rmtree", refuse)
+    code, out, err = run("backup", str(folder), "--keep", "1")
+    assert code == 1
+    assert MADE.match(out)
+    assert err.startswith("autopush: cannot remove an old backup: ")
+    assert err.endswith(": Operation not permitted\n")
+
+
 def test_one_backup_at_a_time_is_written_to_a_folder(
     filled: DataStore, run: Run, folder: Path
 ) -> None:

@@ -32,7 +32,7 @@ from typing import Final
 import msgspec
 
 from autopush.clock import Clock
-from autopush.commands.running import print_error, progress_bar
+from autopush.commands.running import INCOMPLETE, print_error, progress_bar
 from autopush.keys import PURPOSES, key_file
 from autopush.settings import Settings, StartupError
 from autopush.settings.options import STORE_FILE
@@ -70,6 +70,8 @@ class Manifest(msgspec.Struct, frozen=True):
 def back_up(settings: Settings, arguments: argparse.Namespace, clock: Clock = time.time) -> int:
     """Write a backup, check it, and remove old ones if that is asked for.
 
+    Exit code 1: there is a new backup, and an old one could not be removed.
+
     Raises:
         StartupError: there is no embedded store, or it cannot be copied; nothing was left.
     """
@@ -77,16 +79,13 @@ def back_up(settings: Settings, arguments: argparse.Namespace, clock: Clock = ti
     folder = Path(arguments.folder)
     started = time.monotonic()
     with _ended_by_sigterm(), _locked(folder):
-        for left in folder.iterdir():
-            if _UNFINISHED.fullmatch(left.name):
-                shutil.rmtree(left)
         draft = folder / f".autopush-{secrets.token_hex(8)}"
         try:
+            _remove_unfinished(folder)
             manifest = _write(settings, store, draft, clock(), quiet=arguments.quiet)
             backup = _finish(draft, folder, manifest)
         except (OSError, KeytablesError) as error:
-            reason = (isinstance(error, OSError) and error.strerror) or str(error)
-            raise StartupError(f"cannot back up to {folder}: {reason}") from error
+            raise StartupError(f"cannot back up to {folder}: {_reason(error)}") from error
         finally:
             shutil.rmtree(draft, ignore_errors=True)
         seconds = time.monotonic() - started
@@ -96,7 +95,11 @@ def back_up(settings: Settings, arguments: argparse.Namespace, clock: Clock = ti
             if f"keys/{key}" not in manifest.files and (key == "crypto_key" or settings.auth_key):
                 print_error(f"the backup has no {key}: {_place_of(settings, key)}")
         if arguments.keep is not None:
-            _remove_old(folder, arguments.keep, quiet=arguments.quiet)
+            try:
+                _remove_old(folder, arguments.keep, quiet=arguments.quiet)
+            except OSError as error:
+                print_error(f"cannot remove an old backup: {_reason(error)}")
+                return INCOMPLETE
     return 0
 
 
@@ -193,6 +196,19 @@ def _place_of(settings: Settings, name: str) -> str:
     if getattr(settings, name):
         return f"it is given by {settings.sources[name].of(name)}; keep a copy of it"
     return f"there is no {key_file(settings.data, name)}; keep a copy of what the service uses"
+
+
+def _reason(error: OSError | KeytablesError) -> str:
+    if isinstance(error, KeytablesError):
+        return str(error)
+    return ": ".join(str(part) for part in (error.filename, error.strerror) if part)
+
+
+def _remove_unfinished(folder: Path) -> None:
+    """What was being written or removed by a run that was killed."""
+    for name in folder.iterdir():
+        if _UNFINISHED.fullmatch(name.name):
+            shutil.rmtree(name)
 
 
 def _remove_old(folder: Path, keep: int, *, quiet: bool) -> None:

@@ -65,8 +65,8 @@ def restore(settings: Settings, arguments: argparse.Namespace, clock: Clock = ti
     if existed:
         lines.append(f"kept the store that was there in {kept}")
     seconds = time.monotonic() - started
-    print(f"restored {store} from {backup}, made {manifest.made}; {seconds:.1f} s")
-    print("\n".join(lines))
+    first = f"restored {store} from {backup}, made {manifest.made}; {seconds:.1f} s"
+    print("\n".join([first, *lines]))
     return 0
 
 
