@@ -9,6 +9,7 @@ import re
 import socket
 import subprocess
 import threading
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Self
@@ -48,7 +49,11 @@ def find_nginx() -> str:
 
 
 class Nginx:
-    """Speaks TLS on `port`, in front of a service that listens on the two other ports."""
+    """Speaks TLS on `port`, in front of a service that listens on the two other ports.
+
+    `other_endpoint_ports`: of further endpoint daemons, for each of which there is a line like the
+    first one's.
+    """
 
     def __init__(
         self,
@@ -57,6 +62,7 @@ class Nginx:
         *,
         websocket_port: int,
         endpoint_port: int,
+        other_endpoint_ports: Sequence[int] = (),
         port: int = 0,
     ) -> None:
         self._program = find_nginx()
@@ -79,6 +85,10 @@ class Nginx:
         for pattern in sorted(values, key=lambda pattern: "letsencrypt" not in pattern):
             text, count = re.subn(pattern, values[pattern], text)
             assert count, f"the recipe has no {pattern}"
+        first = f"server {LOOPBACK}:{endpoint_port} "
+        [line] = [line for line in text.splitlines() if first in line]
+        for other in other_endpoint_ports:
+            text = text.replace(line, f"{line}\n{line.replace(str(endpoint_port), str(other))}")
         (folder / "autopush.conf").write_text(text)
         main = folder / "nginx.conf"
         main.write_text(_MAIN.format(user=getpass.getuser(), folder=folder))

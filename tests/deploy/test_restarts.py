@@ -1,0 +1,103 @@
+"""Endpoint daemons that are restarted in turn behind nginx: an upgrade that no sender notices."""
+
+import asyncio
+from collections import Counter
+from pathlib import Path
+
+import aiohttp
+
+from support.application_server import ApplicationServer
+from support.certificates import LOOPBACK, Authority
+from support.nginx import Nginx
+from support.service import Service
+from support.sockets import unused_port
+from support.user_agent import UserAgent
+
+SENDERS = 8
+ROUNDS = 3
+PUSHES = 60
+"""Between two restarts."""
+
+
+def daemon(data: Path, command: str, *options: str) -> Service:
+    """One that is not started yet, on ports that are known already."""
+    service = Service(data, options, command=command)
+    service.ports = {flag: str(unused_port()) for flag in service.ports}
+    return service
+
+
+async def start(service: Service) -> None:
+    """Start on the same ports as before: the ready line names the public ones."""
+    ports = service.ports
+    await service.start()
+    service.ports = ports
+
+
+class Senders:
+    """Push as fast as they are answered."""
+
+    def __init__(self, sender: ApplicationServer, endpoint: str) -> None:
+        self._sender, self._endpoint = sender, endpoint
+        self.statuses: Counter[int] = Counter()
+        self._answered = asyncio.Condition()
+
+    async def run(self, number: int) -> None:
+        while True:
+            answer = await self._sender.push(self._endpoint, b"x" * 500, topic=f"sender{number}")
+            async with self._answered:
+                self.statuses[answer.status] += 1
+                self._answered.notify_all()
+
+    async def answers(self, count: int) -> None:
+        """Wait for so many more answers."""
+        async with self._answered:
+            wanted = self.statuses.total() + count
+            await self._answered.wait_for(lambda: self.statuses.total() >= wanted)
+
+
+async def test_no_push_fails_while_one_endpoint_daemon_after_the_other_is_restarted(
+    tmp_path: Path,
+) -> None:
+    authority = Authority(tmp_path)
+    files = authority.issue(tmp_path)
+    tls = authority.client()
+    public = unused_port()
+    url = ("--endpoint-url", f"https://{LOOPBACK}:{public}")
+    connection = daemon(tmp_path / "data", "connection", *url)
+    endpoints = [daemon(tmp_path / "data", "endpoint", *url) for _ in range(2)]
+    first, second = (int(each.ports["--port"]) for each in endpoints)
+    nginx = Nginx(
+        tmp_path,
+        files,
+        port=public,
+        websocket_port=int(connection.ports["--port"]),
+        endpoint_port=first,
+        other_endpoint_ports=[second],
+    )
+    connector = aiohttp.TCPConnector(ssl=tls)
+    services = [connection, *endpoints]
+    try:
+        for service in services:
+            await start(service)
+        async with aiohttp.ClientSession(connector=connector) as session:
+            with nginx:
+                agent = await UserAgent.connect(f"wss://{LOOPBACK}:{public}/", tls=tls)
+                await agent.hello()
+                _, endpoint = await agent.register()
+                await agent.close()
+                senders = Senders(ApplicationServer(session), endpoint)
+                tasks = [asyncio.create_task(senders.run(number)) for number in range(SENDERS)]
+                for service in endpoints * ROUNDS:
+                    await senders.answers(PUSHES)
+                    assert await service.stop() == 0
+                    await senders.answers(PUSHES)
+                    await start(service)
+                await senders.answers(PUSHES)
+                for task in tasks:
+                    task.cancel()
+                await asyncio.gather(*tasks, return_exceptions=True)
+        assert senders.statuses.keys() == {201}
+        assert senders.statuses[201] >= 2 * ROUNDS * 2 * PUSHES
+    finally:
+        for service in services:
+            await service.stop()
