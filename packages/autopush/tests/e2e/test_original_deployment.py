@@ -209,14 +209,15 @@ async def deployment(tmp_path: Path) -> AsyncIterator[Deployment]:
 
 
 class Daemon:
-    """A running program of the original's name, without any flag. Of AWS it finds what is on this
-    machine, and it trusts the certificate of the deployment.
+    """A running program of the original's name, without any flag. Of AWS and Datadog it finds what
+    is on this machine, and it trusts the certificate of the deployment.
     """
 
     def __init__(self, program: str, deployment: Deployment) -> None:
         variables = {
             **CREDENTIALS,
             "AWS_DEFAULT_REGION": "us-east-1",
+            "AUTOPUSH_DATADOG_URL": "http://127.0.0.1:1",
             "AWS_ENDPOINT_URL_FIREHOSE": "http://127.0.0.1:1",
             "HOME": str(deployment.folder),
             "SSL_CERT_FILE": str(deployment.certificate),
@@ -311,6 +312,8 @@ async def test_the_three_files_start_both_daemons_and_a_push_passes_between_them
             assert answer.status == 201, await answer.text()
         await agent.notification()
         await agent.close()
+        for port in (ports.first_memory, ports.second_memory):
+            assert (await fetch(f"http://127.0.0.1:{port}/_memusage")).status == 200
     for name in OBSOLETE:
         for program, daemon in started.items():
             assert any(f"{name} is obsolete" in line for line in daemon.output), (program, name)
