@@ -47,10 +47,10 @@ _NAMES: Final = """
 """
 
 _SAME_NAMES: Final = """
-    auto_ping_interval auto_ping_timeout crypto_key endpoint_hostname endpoint_port endpoint_scheme
-    endpoint_url host hostname human_logs max_notification_ttl megaphone_api_token megaphone_api_url
-    megaphone_poll_interval msg_limit open_handshake_timeout port resolve_hostname router_hostname
-    router_port statsd_host statsd_port
+    auto_ping_interval auto_ping_timeout close_handshake_timeout crypto_key endpoint_hostname
+    endpoint_port endpoint_scheme endpoint_url host hostname human_logs max_notification_ttl
+    megaphone_api_token megaphone_api_url megaphone_poll_interval msg_limit open_handshake_timeout
+    port resolve_hostname router_hostname router_port statsd_host statsd_port
 """
 """Options that autopush-rs has under the name of ours."""
 
