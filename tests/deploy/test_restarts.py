@@ -14,7 +14,7 @@ from support.sockets import unused_port
 from support.user_agent import UserAgent
 
 SENDERS = 8
-ROUNDS = 3
+ROUNDS = 2
 PUSHES = 60
 """Between two restarts."""
 

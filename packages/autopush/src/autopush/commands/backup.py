@@ -145,7 +145,7 @@ def _write(settings: Settings, store: Path, draft: Path, now: float, *, quiet: b
             bar.update(done - bar.n)
 
         copy_store(store, draft / STORE_FILE, on_progress=on_progress)
-    # Behind the store: the keys then open everything that the store refers to.
+    # After the store, so that a key that is added meanwhile is not missing.
     for name in PURPOSES:
         source = key_file(settings.data, name)
         if not getattr(settings, name) and source.exists():
@@ -232,10 +232,11 @@ def _locked(folder: Path) -> Iterator[None]:
     except OSError as error:
         raise StartupError(f"cannot write to {folder}: {error.strerror}") from None
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise StartupError(f"another backup is being written to {folder}") from None
         yield
-    except BlockingIOError:
-        raise StartupError(f"another backup is being written to {folder}") from None
     finally:
         os.close(descriptor)
 
