@@ -10,6 +10,7 @@ import yaml
 
 from autopush import cli
 from autopush.settings import OPTIONS
+from autopush.webpush.keyring import new_key
 from support.paths import ROOT
 
 DEPLOY = ROOT / "deploy"
@@ -135,3 +136,21 @@ def test_the_ini_files_are_accepted(
     assert "autopush_shared.ini:" in out
     assert f"autopush_{command}.ini:" in out
     assert err == ""
+
+
+@pytest.mark.parametrize("name", ["compose.yaml", "compose.dynamodb.yaml"])
+def test_the_variables_of_the_containers_are_accepted(
+    name: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    document = yaml.safe_load((DEPLOY / name).read_text("utf-8"))
+    for service in document["services"].values():
+        if service["image"] != "autopush":
+            continue
+        with monkeypatch.context() as patch:
+            for variable, text in service["environment"].items():
+                # As compose does where the variable is not set; a key has no default.
+                default = re.sub(r"\$\{\w+:-([^}]*)\}", r"\1", text)
+                patch.setenv(variable, new_key() if default.startswith("$") else default)
+            command = service.get("command", ["autopush", "serve"])[1]
+            assert cli.main(["settings", "--for", command]) == 0
+            assert capsys.readouterr().err == ""
