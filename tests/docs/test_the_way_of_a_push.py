@@ -12,6 +12,7 @@ from typing import NamedTuple
 import pytest
 
 from autopush.keys import ServiceKeys
+from autopush.service.certificates import Certificates
 from autopush.service.listeners import bind
 from autopush.service.storage import open_store
 from autopush.service.worker import Worker
@@ -77,7 +78,8 @@ async def flows(tmp_path: Path) -> dict[str, list[Step]]:
     settings, (sockets,) = bind(settings)
     store = await open_store(settings, time.time)
     keys = ServiceKeys((new_key(),), (new_key(),))
-    worker = Worker(settings, keys, sockets, store, new_metrics(), clock=time.time)
+    certificates = Certificates(settings)
+    worker = Worker(settings, keys, sockets, store, new_metrics(), certificates, clock=time.time)
     await worker.start()
     agent = await UserAgent.connect(f"ws://127.0.0.1:{settings.port}/")
     await agent.hello()

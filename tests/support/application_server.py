@@ -1,6 +1,7 @@
 """An application server for tests: pushes over an independent HTTP library."""
 
 import json
+import ssl
 import time
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
@@ -83,9 +84,11 @@ class ApplicationServer:
 
 
 @asynccontextmanager
-async def application_server(*, reconnecting: bool = False) -> AsyncIterator[ApplicationServer]:
-    """`reconnecting`: with a connection of its own for each request."""
-    connector = aiohttp.TCPConnector(force_close=reconnecting)
+async def application_server(
+    *, reconnecting: bool = False, tls: ssl.SSLContext | None = None
+) -> AsyncIterator[ApplicationServer]:
+    """`reconnecting`: with a connection of its own for each request. `tls`: whom it trusts."""
+    connector = aiohttp.TCPConnector(force_close=reconnecting, ssl=tls or True)
     async with aiohttp.ClientSession(connector=connector) as session:
         yield ApplicationServer(session)
 

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import ssl
 from collections.abc import AsyncIterator, Coroutine
 from dataclasses import dataclass
 from typing import Any
@@ -126,14 +127,16 @@ class Serving:
 
 
 @contextlib.asynccontextmanager
-async def serving(handler: Handler = echo, **limits: float) -> AsyncIterator[Serving]:
+async def serving(
+    handler: Handler = echo, *, tls: ssl.SSLContext | None = None, **limits: float
+) -> AsyncIterator[Serving]:
     """Serve on a free port of the loopback. Afterwards no connection may be left."""
     loop = asyncio.get_running_loop()
     crashes: list[Exception] = []
     faults: list[dict[str, object]] = []
     loop.set_exception_handler(lambda _, context: faults.append(context))
     server = make_server(handler, TimerWheel(loop, 0.05), crashes, **limits)
-    listener = await loop.create_server(server.protocol, "127.0.0.1", 0)
+    listener = await loop.create_server(server.protocol, "127.0.0.1", 0, ssl=tls)
     try:
         yield Serving(server, listener.sockets[0].getsockname()[1], crashes, listener)
     finally:

@@ -8,6 +8,7 @@ import asyncio
 import os
 import re
 import signal
+import ssl
 import subprocess
 import sys
 import threading
@@ -20,7 +21,8 @@ from autopush.settings import OPTIONS
 from support.user_agent import UserAgent
 
 READY = re.compile(
-    r"autopush(?: \w+)? ready: (?:start page (?P<page>\S+)/)?(?: · HTTP (?P<http>\S+))?"
+    r"autopush(?: \w+)? ready: (?:start page (?P<page>\S+)/)?"
+    r"(?: · (?P<scheme>HTTPS?) (?P<http>\S+))?"
     r"(?:(?: · )?WebSocket (?P<ws>\S+) · node API (?P<node>\S+))?"
 )
 STARTUP_FAILED = 3
@@ -67,6 +69,8 @@ class Service:
         self.variables = dict(variables or {})
         self.command = command
         self.wrap = wrap
+        self.tls: ssl.SSLContext | None = None
+        """Whom its user agents trust, if it speaks TLS."""
         self.ports = dict.fromkeys(PORTS[command], "0")
         self.endpoint = ""
         self.websocket = ""
@@ -114,7 +118,9 @@ class Service:
         self._reader = threading.Thread(target=self._read, args=(self._process, ready), daemon=True)
         self._reader.start()
         match = ready.result(START_TIMEOUT)
-        self.endpoint = f"http://{match['http']}" if match["http"] else match["page"] or ""
+        self.endpoint = match["page"] or ""
+        if match["http"]:
+            self.endpoint = f"{match['scheme'].lower()}://{match['http']}"
         self.websocket = match["ws"] or ""
         self.node_api = f"http://{match['node']}" if match["node"] else ""
         bound = {"--router-port": self.node_api, "--endpoint-port": self.endpoint}
@@ -177,7 +183,7 @@ class Service:
 
     async def connect(self, uaid: str | None = None) -> UserAgent:
         """An identified user agent."""
-        agent = await UserAgent.connect(self.websocket)
+        agent = await UserAgent.connect(self.websocket, tls=self.tls)
         await agent.hello(uaid)
         return agent
 

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import ssl
 from collections.abc import AsyncIterator, Callable
 from typing import cast
 
@@ -63,7 +64,10 @@ class UpgradeShell(asyncio.Protocol):
 
 @contextlib.asynccontextmanager
 async def serving(
-    factory: Factory, *, subprotocols: tuple[str, ...] = ("push-notification",)
+    factory: Factory,
+    *,
+    subprotocols: tuple[str, ...] = ("push-notification",),
+    tls: ssl.SSLContext | None = None,
 ) -> AsyncIterator[int]:
     """Serve on a free port of the loopback; the port. Connections left over are aborted."""
     loop = asyncio.get_running_loop()
@@ -74,7 +78,9 @@ async def serving(
         made.append(factory(wheel))
         return made[-1]
 
-    server = await loop.create_server(lambda: UpgradeShell(make, subprotocols), "127.0.0.1", 0)
+    server = await loop.create_server(
+        lambda: UpgradeShell(make, subprotocols), "127.0.0.1", 0, ssl=tls
+    )
     try:
         yield server.sockets[0].getsockname()[1]
     finally:

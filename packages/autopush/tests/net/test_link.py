@@ -5,13 +5,24 @@ import contextlib
 import re
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
+from pathlib import Path
 from typing import cast
 
 import pytest
 
 from autopush.net.http_messages import Request, Response
-from autopush.net.link import Link, LinkBusy, LinkDown, LinkError, LinkRefused, LinkResponse
+from autopush.net.link import (
+    Link,
+    LinkBusy,
+    LinkDown,
+    LinkError,
+    LinkInsecure,
+    LinkRefused,
+    LinkResponse,
+)
 from autopush.net.timers import TimerWheel
+from autopush.net.tls import ClientTls, ServerTls
+from support.certificates import self_signed
 from support.http_shell import echo, serving
 from support.sockets import full_port, unused_port
 
@@ -580,3 +591,44 @@ async def test_a_link_recovers_when_its_peer_serves_again(wheel: TimerWheel, clo
                 clock.skip(0.1)
                 assert (await link.request("GET", "/")).status == 200
                 listener.close()
+
+
+# --- TLS ----------------------------------------------------------------------------------------
+
+
+async def test_requests_are_pipelined_over_tls(wheel: TimerWheel, tmp_path: Path) -> None:
+    both = self_signed(tmp_path / "node.pem")
+    tls = ServerTls(str(both), str(both))
+    async with serving(tls=tls.context) as served:
+        link = Link("127.0.0.1", served.port, wheel=wheel, tls=ClientTls(str(both)))
+        answers = await asyncio.gather(*(link.request("PUT", f"/{n}", b"x" * n) for n in range(50)))
+        assert [answer.body for answer in answers] == [b"PUT /%d  %d" % (n, n) for n in range(50)]
+        link.close()
+
+
+async def test_a_failed_handshake_opens_the_circuit_until_a_probe_succeeds(
+    wheel: TimerWheel, clock: Clock, tmp_path: Path
+) -> None:
+    both = self_signed(tmp_path / "node.pem")
+    trusted = tmp_path / "trusted.pem"
+    self_signed(trusted)
+    server, client = ServerTls(str(both), str(both)), ClientTls(str(trusted))
+    async with serving(tls=server.context) as served:
+        link = Link("127.0.0.1", served.port, wheel=wheel, tls=client)
+        waiting = [link.request("GET", "/"), link.request("GET", "/")]
+        for each in waiting:
+            with pytest.raises(LinkInsecure, match="not trusted"):
+                await each
+        clock.skip(0.2)
+        with pytest.raises(LinkDown, match="does not answer"):
+            link.request("GET", "/")
+        trusted.write_bytes(both.read_bytes())
+        client.reload()
+        clock.skip(0.6)
+        with pytest.raises(LinkDown):
+            link.request("GET", "/")  # sends a probe
+        async with asyncio.timeout(10):
+            while link.waiting:  # noqa: ASYNC110 - a probe has no future
+                await asyncio.sleep(0)
+        assert (await link.request("GET", "/")).status == 200
+        link.close()

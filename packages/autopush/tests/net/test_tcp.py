@@ -3,14 +3,24 @@
 import asyncio
 import errno
 import socket
+import ssl
 import sys
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
-from autopush.net.tcp import DialError, DialRefused, DialUnanswered, dial, enable_keepalive
+from autopush.net.tcp import (
+    DialError,
+    DialInsecure,
+    DialRefused,
+    DialUnanswered,
+    dial,
+    enable_keepalive,
+)
+from support.certificates import tls_pair
 from support.http_shell import serving
-from support.sockets import full_port, unused_port
+from support.sockets import full_port, silent_port, unused_port
 
 BOTH_LOOPS = True
 
@@ -126,6 +136,79 @@ async def test_a_name_server_without_an_answer_is_unanswered(net: Net) -> None:
 async def test_an_invalid_host_name_is_refused(net: Net, host: str) -> None:
     with pytest.raises(DialRefused):
         await connect(net, host)
+
+
+# --- TLS ----------------------------------------------------------------------------------------
+
+
+class Opened(asyncio.Protocol):
+    """Closes when connected."""
+
+    version: str | None = None
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self.version = transport.get_extra_info("ssl_object").version()
+        transport.close()
+
+
+async def connect_tls(
+    port: int, context: ssl.SSLContext, host: str = "127.0.0.1", seconds: float = 5
+) -> Opened:
+    return await dial(asyncio.get_running_loop(), host, port, Opened, seconds, context)
+
+
+async def test_a_peer_with_a_trusted_certificate_for_its_name_is_connected_to(
+    tmp_path: Path,
+) -> None:
+    server, client = tls_pair(tmp_path)
+    async with serving(tls=server) as served:
+        assert (await connect_tls(served.port, client)).version == "TLSv1.3"
+
+
+async def test_a_certificate_that_is_not_trusted_is_no_refusal(tmp_path: Path) -> None:
+    server, _ = tls_pair(tmp_path)
+    async with serving(tls=server) as served:
+        with pytest.raises(DialInsecure, match="not trusted: self"):
+            await connect_tls(served.port, ssl.create_default_context())
+
+
+async def test_a_certificate_for_another_name_is_no_refusal(tmp_path: Path) -> None:
+    server, client = tls_pair(tmp_path, "node.example")
+    async with serving(tls=server) as served:
+        with pytest.raises(DialInsecure, match="IP address mismatch"):
+            await connect_tls(served.port, client)
+
+
+async def test_a_peer_without_tls_is_no_refusal(tmp_path: Path) -> None:
+    _, client = tls_pair(tmp_path)
+    async with serving() as served:
+        with pytest.raises(DialError) as caught:
+            await connect_tls(served.port, client)
+    assert not isinstance(caught.value, DialRefused)
+
+
+async def test_a_peer_that_closes_within_the_handshake_is_no_refusal(tmp_path: Path) -> None:
+    _, client = tls_pair(tmp_path)
+    listener = await asyncio.start_server(
+        lambda _, writer: writer.transport.abort(), "127.0.0.1", 0
+    )
+    with pytest.raises(DialError) as caught:
+        await connect_tls(listener.sockets[0].getsockname()[1], client)
+    assert not isinstance(caught.value, DialRefused)
+    listener.close()
+    await listener.wait_closed()
+
+
+async def test_a_handshake_has_no_more_time_than_the_connection(tmp_path: Path) -> None:
+    _, client = tls_pair(tmp_path)
+    with silent_port() as port, pytest.raises(DialUnanswered, match="too long"):
+        await connect_tls(port, client, seconds=0.05)
+
+
+async def test_a_port_that_refuses_is_refused_with_tls_too(tmp_path: Path) -> None:
+    _, client = tls_pair(tmp_path)
+    with pytest.raises(DialRefused):
+        await connect_tls(unused_port(), client)
 
 
 # --- keepalive ----------------------------------------------------------------------------------

@@ -3,16 +3,19 @@
 import asyncio
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
+from pathlib import Path
 
 import pytest
 
 from autopush.net.http_messages import Request, Response
 from autopush.net.timers import TimerWheel
+from autopush.net.tls import ClientTls
 from autopush.protocol.effects import Row
 from autopush.routing import nodes as nodes_module
 from autopush.routing.nodes import NodeAnswer, Nodes
 from autopush.store.messages import row_of
 from autopush.webpush.notification import Notification
+from support.certificates import tls_pair
 from support.connection_harness import CHANNEL, UAID, Harness
 from support.coroutines import at_once
 from support.http_shell import serving
@@ -392,3 +395,37 @@ async def test_close_closes_every_link(nodes: Nodes) -> None:
             await nodes.check(at(server.port), UAID)
         nodes.close()
         await until(lambda: first.server.connections == second.server.connections == 0)
+
+
+# ── nodes with https ────────────────────────────────────────────────────────────────────────────
+
+
+@EACH_CALL
+async def test_a_node_with_an_https_url_is_called_over_tls(
+    harness: Harness, tmp_path: Path, call: Call
+) -> None:
+    server, _ = tls_pair(tmp_path)
+    wheel = TimerWheel(asyncio.get_running_loop(), 0.01)
+    trust = ClientTls(str(tmp_path / "server.pem"))
+    nodes = Nodes(OWN, harness.registry, wheel, harness.metrics, connect_timeout=5, tls=trust)
+    async with serving(tls=server) as served:
+        assert await call(nodes, f"https://127.0.0.1:{served.port}") is NodeAnswer.DONE
+        assert await call(nodes, at(served.port)) is NodeAnswer.UNRESPONSIVE  # it is not http
+        nodes.close()
+    wheel.close()
+
+
+@EACH_CALL
+async def test_a_node_that_is_not_trusted_is_not_gone(
+    nodes: Nodes, tmp_path: Path, call: Call
+) -> None:
+    server, _ = tls_pair(tmp_path)
+    async with serving(tls=server) as served:
+        node_id = f"https://127.0.0.1:{served.port}"
+        for _ in range(2):
+            assert await call(nodes, node_id) is NodeAnswer.UNRESPONSIVE
+
+
+@EACH_CALL
+async def test_a_node_with_an_https_url_that_refuses_is_gone(nodes: Nodes, call: Call) -> None:
+    assert await call(nodes, f"https://127.0.0.1:{unused_port()}") is NodeAnswer.UNREACHABLE

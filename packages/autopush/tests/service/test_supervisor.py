@@ -25,6 +25,16 @@ logs.configure(output="stderr", human=True, background=False)
 def say(*words):
     os.write(1, (" ".join(map(str, words)) + "\\n").encode())
 
+def wait_for_hangup(slot):
+    # As a worker does that reads its files again.
+    received, write_end = os.pipe()
+    os.set_blocking(write_end, False)
+    signal.set_wakeup_fd(write_end)
+    signal.signal(signal.SIGHUP, lambda *_: None)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGHUP])
+    os.read(received, 1)
+    say("hangup", slot.index, slot.reload)
+
 def until_stopped(slot):
     # As a worker's loop does: ends on SIGTERM, or when the parent is gone.
     wakeup, write_end = os.pipe()
@@ -329,6 +339,46 @@ def test_restarted_workers_notice_too_when_the_parent_is_killed(run: Run) -> Non
     service.wait_for(lambda _: service.count("orphaned") == 2)
 
 
+def test_sighup_reaches_every_worker_also_one_that_has_no_handler_yet(run: Run) -> None:
+    service = run(
+        """
+def start(slot):
+    say("started", slot.index)
+    while signal.SIGHUP not in signal.sigpending():
+        time.sleep(0.01)
+    wait_for_hangup(slot)
+    return until_stopped(slot)
+supervise(start, 3)
+"""
+    )
+    service.wait_for(lambda _: service.count("started") == 3)
+    service.process.send_signal(signal.SIGHUP)
+    service.wait_for_ready()
+    assert {line[1] for line in service.lines if line[0] == "hangup"} == {"0", "1", "2"}
+    assert service.end() == (0, "")
+
+
+def test_a_worker_started_after_sighup_is_told_to_read_the_files_again(run: Run) -> None:
+    service = run(
+        """
+def start(slot):
+    say("started", slot.index, slot.reload)
+    if not slot.reload:
+        slot.report_ready()
+        wait_for_hangup(slot)
+        return 1
+    return until_stopped(slot)
+supervise(start, 2)
+"""
+    )
+    service.wait_for_ready()
+    assert service.count("started", "0", "False") == service.count("started", "1", "False") == 1
+    service.process.send_signal(signal.SIGHUP)
+    service.wait_for(lambda _: service.count("worker") == 2)
+    assert service.count("started", "0", "True") == service.count("started", "1", "True") == 1
+    assert service.end()[0] == 0
+
+
 def test_a_worker_starts_with_its_signals_reset_and_no_thread_in_the_parent(run: Run) -> None:
     service = run(
         """
@@ -336,13 +386,14 @@ import threading
 def start(slot):
     defaults = [signal.getsignal(n) for n in (signal.SIGTERM, signal.SIGCHLD, signal.SIGINT)]
     is_reset = defaults == [signal.SIG_DFL, signal.SIG_DFL, signal.SIG_IGN]
-    say("child", is_reset, signal.set_wakeup_fd(-1), len(signal.pthread_sigmask(0, [])))
+    blocked = signal.pthread_sigmask(0, []) == {signal.SIGHUP}
+    say("child", is_reset, signal.set_wakeup_fd(-1), blocked)
     return until_stopped(slot)
 supervise(start, 2)
 """
     )
     service.wait_for_ready()
-    assert service.count("child", "True", "-1", "0") == 2
+    assert service.count("child", "True", "-1", "True") == 2
     threads = os.listdir(f"/proc/{service.process.pid}/task")
     assert len(threads) == 1
     assert service.end()[0] == 0

@@ -9,6 +9,7 @@ import pytest
 
 from autopush.keys import ServiceKeys
 from autopush.service import worker
+from autopush.service.certificates import Certificates
 from autopush.service.listeners import bind
 from autopush.service.worker import Worker, log_loop_error
 from autopush.settings import Settings
@@ -60,7 +61,8 @@ async def test_a_worker_of_every_kind_rotates_its_tables_while_it_runs(
     settings = Settings(data=tmp_path, command=command, port=0, endpoint_port=0, router_port=0)
     settings, (sockets,) = bind(settings)
     keys = ServiceKeys((new_key(),), (new_key(),))
-    running = Worker(settings, keys, sockets, store, new_metrics(), clock=clock)
+    certificates = Certificates(settings)
+    running = Worker(settings, keys, sockets, store, new_metrics(), certificates, clock=clock)
     await running.start()
     await asyncio.sleep(0)
     assert states == ["started"]

@@ -27,6 +27,7 @@ from autopush.commands.diagnosis import (
 from autopush.commands.running import INCOMPLETE, opened_engine, print_error, run_until_signal
 from autopush.keys import existing_crypto_keys
 from autopush.net.timers import TimerWheel
+from autopush.net.tls import ClientTls, TlsFileError
 from autopush.routing.connected import Registry
 from autopush.routing.nodes import NodeAnswer, Nodes
 from autopush.service.storage import table_plan
@@ -134,6 +135,10 @@ async def _ask_node(settings: Settings, user: UserInspection) -> NodeAnswer | No
     """What the node on record says; waits `request_timeout` seconds at most."""
     if user.record is None or user.record.node_id is None:
         return None
+    try:
+        tls = ClientTls(settings.router_ssl_ca)
+    except TlsFileError as error:
+        raise StartupError(f"router_ssl_ca: {error}") from None
     wheel = TimerWheel(asyncio.get_running_loop())
     nodes = Nodes(
         "",
@@ -142,6 +147,7 @@ async def _ask_node(settings: Settings, user: UserInspection) -> NodeAnswer | No
         unshared_metrics(METRICS),
         connect_timeout=settings.connection_timeout,
         request_timeout=settings.request_timeout,
+        tls=tls,
     )
     try:
         return await nodes.is_connected(user.record.node_id, user.record.uaid)

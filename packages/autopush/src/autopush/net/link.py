@@ -1,8 +1,9 @@
 """A link to another node: pipelined HTTP/1.1 requests on one persistent connection.
 
 Rule: a dead peer costs one timeout for the link, not one for each request. Requests wait together
-for the one attempt to connect and fail together. A timeout opens the circuit (as of a circuit
-breaker): requests fail at once, and each may send a probe, whose answer closes the circuit.
+for the one attempt to connect and fail together. A timeout or a failed TLS handshake opens the
+circuit (as of a circuit breaker): requests fail at once, and each may send a probe, whose answer
+closes the circuit.
 
 Rule: a failure in the past is reported as silence only, since the peer may be back. `LinkRefused`
 is only for requests that waited for the attempt that was refused.
@@ -14,18 +15,20 @@ new connection. So requests must be idempotent, as PUT and DELETE are.
 
 import asyncio
 from collections import deque
+from typing import Final
 
 import msgspec
 
 from autopush.net.http_client import ClientConnection
-from autopush.net.tcp import DialError, DialRefused, DialUnanswered, dial
+from autopush.net.tcp import DialError, DialInsecure, DialRefused, DialUnanswered, dial
 from autopush.net.timers import Deadline, TimerWheel
+from autopush.net.tls import ClientTls
 
 
 class LinkError(Exception):
     """A request without a response; the text says why.
 
-    LinkError ──┬─ LinkDown ── LinkRefused
+    LinkError ──┬─ LinkDown ── LinkRefused · LinkInsecure
                 └─ LinkBusy
     """
 
@@ -40,8 +43,15 @@ class LinkRefused(LinkDown):
     """
 
 
+class LinkInsecure(LinkDown):
+    """The peer answers, but not with TLS, or not with a certificate to trust."""
+
+
 class LinkBusy(LinkError):  # noqa: N818 - a state
     """Too many requests are waiting for this peer."""
+
+
+_ERRORS: Final = {DialRefused: LinkRefused, DialInsecure: LinkInsecure}
 
 
 class LinkResponse(msgspec.Struct, gc=False, frozen=True):
@@ -60,6 +70,8 @@ class _Waiting(msgspec.Struct, eq=False):
 
 class Link:
     """Requests to `host`:`port`. The connection is made when the first request needs it.
+
+    With `tls` the connection is over TLS, and the peer's certificate must be for `host`.
 
     Seconds: `timeout` is from `request` to the complete response. For `reconnect_delay` requests
     fail at once after the connection failed without a timeout. After a timeout the circuit is open:
@@ -86,6 +98,7 @@ class Link:
         "_probe_interval",
         "_reconnect_delay",
         "_timeout",
+        "_tls",
         "_used",
         "_waiting",
     )
@@ -96,6 +109,7 @@ class Link:
         port: int,
         *,
         wheel: TimerWheel,
+        tls: ClientTls | None = None,
         connect_timeout: float = 1.0,
         timeout: float = 3.0,
         idle_timeout: float = 45.0,
@@ -108,6 +122,7 @@ class Link:
         self._port = port
         authority = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
         self._host_line = f" HTTP/1.1\r\nhost: {authority}\r\ncontent-length: "
+        self._tls = tls
         self._connect_timeout = connect_timeout
         self._timeout = timeout
         self._idle_timeout = idle_timeout
@@ -204,18 +219,22 @@ class Link:
 
     async def _connect(self) -> None:
         connection: ClientConnection | None = None
-        reason, error_type, timed_out = "the peer closed at once", LinkDown, False
+        reason, error_type, opens_circuit = "the peer closed at once", LinkDown, False
         try:
+            tls = await self._tls.context() if self._tls is not None else None
             connection = await dial(
                 self._loop,
                 self._host,
                 self._port,
                 lambda: ClientConnection(self),
                 self._connect_timeout,
+                tls,
             )
         except DialError as error:
-            reason, timed_out = str(error), isinstance(error, DialUnanswered)
-            error_type = LinkRefused if isinstance(error, DialRefused) else LinkDown
+            reason = str(error)
+            # What is wrong with TLS will not be right a moment later, and a handshake is expensive.
+            opens_circuit = isinstance(error, DialUnanswered | DialInsecure)
+            error_type = _ERRORS.get(type(error), LinkDown)
         if self._connecting is not asyncio.current_task():  # failed or closed meanwhile
             if connection is not None:
                 connection.abort()
@@ -225,7 +244,7 @@ class Link:
             self._connection = connection
             self._flush()
         else:
-            self._fail(reason, error_type, open_circuit=timed_out)
+            self._fail(reason, error_type, open_circuit=opens_circuit)
 
     # --- called by the connection ---------------------------------------------------------------
 

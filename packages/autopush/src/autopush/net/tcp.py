@@ -7,6 +7,7 @@ does not answer may be alive and only unreachable from here.
 import asyncio
 import errno
 import socket
+import ssl
 from collections.abc import Callable
 from typing import Protocol, TypeVar
 
@@ -19,7 +20,7 @@ _UNKNOWN_HOST = frozenset({socket.EAI_NONAME, getattr(socket, "EAI_NODATA", sock
 class DialError(Exception):
     """Connecting failed, for a reason of this machine or of the network; the text says which.
 
-    DialError ── DialRefused · DialUnanswered
+    DialError ── DialRefused · DialUnanswered · DialInsecure
     """
 
 
@@ -31,19 +32,32 @@ class DialUnanswered(DialError):  # noqa: N818
     """No answer: not in time, no route to the host, or none from the name server."""
 
 
+class DialInsecure(DialError):  # noqa: N818
+    """The peer answers, but not with TLS, or not with a certificate to trust."""
+
+
 async def dial(
-    loop: asyncio.AbstractEventLoop, host: str, port: int, protocol: Callable[[], P], seconds: float
+    loop: asyncio.AbstractEventLoop,
+    host: str,
+    port: int,
+    protocol: Callable[[], P],
+    seconds: float,
+    tls: ssl.SSLContext | None = None,
 ) -> P:
     """Connect to the first of the host's addresses that accepts, within so many seconds.
+
+    With `tls` the handshake is part of that; the certificate must be for `host`.
 
     :raises DialError: none did; `DialRefused` only if every one of them refused
     """
     try:
-        return await asyncio.wait_for(_dial(loop, host, port, protocol), seconds)
+        return await asyncio.wait_for(_dial(loop, host, port, protocol, tls), seconds)
     except TimeoutError:
         raise DialUnanswered("connecting took too long") from None
     except ConnectionRefusedError:
         raise DialRefused("the connection was refused") from None
+    except ssl.SSLError as exc:  # it may be a ValueError too
+        raise DialInsecure(f"no TLS connection: {_tls_reason(exc)}") from None
     except ValueError:  # it has a NUL, or a label that is too long
         raise DialRefused("the host name is invalid") from None
     except socket.gaierror as exc:
@@ -57,7 +71,11 @@ async def dial(
 
 
 async def _dial(
-    loop: asyncio.AbstractEventLoop, host: str, port: int, protocol: Callable[[], P]
+    loop: asyncio.AbstractEventLoop,
+    host: str,
+    port: int,
+    protocol: Callable[[], P],
+    tls: ssl.SSLContext | None,
 ) -> P:
     failure: OSError | None = None
     for family, kind, number, _, address in await loop.getaddrinfo(
@@ -67,7 +85,10 @@ async def _dial(
         try:
             sock.setblocking(False)
             await loop.sock_connect(sock, address)
-            _, connected = await loop.create_connection(protocol, sock=sock)
+            name = host if tls else None
+            _, connected = await loop.create_connection(
+                protocol, sock=sock, ssl=tls, server_hostname=name
+            )
         except OSError as exc:
             sock.close()
             if failure is None or isinstance(failure, ConnectionRefusedError):
@@ -78,6 +99,12 @@ async def _dial(
         else:
             return connected
     raise failure or socket.gaierror(socket.EAI_NONAME, "no address")
+
+
+def _tls_reason(error: ssl.SSLError) -> str:
+    if isinstance(error, ssl.SSLCertVerificationError):
+        return f"the certificate is not trusted: {error.verify_message}"
+    return (error.reason or "the handshake failed").lower().replace("_", " ")
 
 
 class HasSocketOptions(Protocol):

@@ -34,6 +34,7 @@ _DH_CIPHERS: Final = ("DHE-RSA-AES128-GCM-SHA256", "DHE-RSA-AES256-GCM-SHA384")
 
 _READABLE_BY_OTHERS: Final = 0o007
 
+# What a file is for.
 CERTIFICATE: Final = "certificate"
 KEY: Final = "key"
 DH_PARAMETERS: Final = "dh_parameters"

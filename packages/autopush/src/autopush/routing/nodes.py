@@ -14,8 +14,9 @@ from typing import Final
 from urllib.parse import urlsplit
 from zlib import crc32
 
-from autopush.net.link import Link, LinkError, LinkRefused
+from autopush.net.link import Link, LinkError, LinkInsecure, LinkRefused
 from autopush.net.timers import TimerWheel
+from autopush.net.tls import ClientTls
 from autopush.protocol.effects import Row
 from autopush.routing.connected import Registry
 from autopush.routing.metrics import NodeMetrics
@@ -63,6 +64,7 @@ class Nodes:
     """All nodes of the service as seen from one of them; calls to itself need no network.
 
     `connect_timeout` and `request_timeout`: seconds for the connection, and for the whole call.
+    `tls`: for nodes whose id is an https URL; without it the CAs of the system are trusted.
     """
 
     def __init__(
@@ -74,8 +76,11 @@ class Nodes:
         *,
         connect_timeout: float,
         request_timeout: float = 3.0,
+        tls: ClientTls | None = None,
     ) -> None:
         self.own_id = own_id
+        self._tls = tls or ClientTls()
+        self._insecure: set[str] = set()
         self._registry = registry
         self._wheel = wheel
         self._metrics = NodeMetrics(metrics)
@@ -157,9 +162,18 @@ class Nodes:
         except (LinkRefused, ValueError):  # ValueError: no host can have that name
             self._metrics.unreachable.add()
             return NodeAnswer.UNREACHABLE
+        except LinkInsecure as error:
+            if node_id not in self._insecure and len(self._insecure) < MAX_LINKS:
+                self._insecure.add(node_id)
+                reason = str(error)
+                _log.error("A node cannot be called over TLS", node=node_id, reason=reason)
+            self._metrics.unanswered.add()
+            return NodeAnswer.UNRESPONSIVE
         except LinkError:
             self._metrics.unanswered.add()
             return NodeAnswer.UNRESPONSIVE
+        if self._insecure:
+            self._insecure.discard(node_id)
         if response.status in (200, 202):
             return NodeAnswer.DONE
         if response.status == 404:
@@ -185,6 +199,7 @@ class Nodes:
                 connect_timeout=self._connect_timeout,
                 timeout=self._request_timeout,
                 wheel=self._wheel,
+                tls=self._tls if parts.scheme == "https" else None,
             )
         return link
 

@@ -35,6 +35,7 @@ from autopush.routing.bridged import Bridges
 from autopush.routing.connected import Registry
 from autopush.routing.nodes import Nodes
 from autopush.routing.user_agents import UserAgentRouter
+from autopush.service.certificates import Certificates
 from autopush.service.exporting import new_exporter
 from autopush.service.listeners import Sockets
 from autopush.settings import Settings
@@ -78,6 +79,7 @@ class WorkerContext:
         keys: ServiceKeys,
         store: PushStore,
         metrics: Metrics,
+        certificates: Certificates,
         clock: Clock,
         own_id: str,
     ) -> None:
@@ -86,6 +88,7 @@ class WorkerContext:
         self.store = store
         self.metrics = metrics
         self.exporter = new_exporter(settings, metrics)
+        self.certificates = certificates
         self.clock = clock
         self.wheel = TimerWheel(asyncio.get_running_loop())
         self.registry = Registry()
@@ -96,6 +99,7 @@ class WorkerContext:
             metrics,
             connect_timeout=settings.connection_timeout,
             request_timeout=settings.request_timeout,
+            tls=certificates.nodes,
         )
         self.ring = KeyRing(keys.crypto)
         self.tokens = EndpointTokens(self.ring, settings.public_endpoint_url, CACHED_TOKENS)
@@ -277,11 +281,12 @@ class EndpointService:
         self.proxied: ProxiedListener | None = None
         """The second listener, behind a load balancer that speaks the PROXY protocol."""
         if "proxied" in sockets:
+            tls = shared.certificates.of("proxied")
             self.proxied = ProxiedListener(
                 sockets["proxied"],
                 self._http.protocol,
                 shared.wheel,
-                tls=None,
+                tls=tls.context if tls else None,
                 on_refused=_log_proxy_refused,
             )
 

@@ -15,6 +15,7 @@ from autopush.connection.megaphone import Megaphone, PollError
 from autopush.keys import ServiceKeys, service_keys
 from autopush.protocol.broadcasts import Broadcasts
 from autopush.routing.router import Router
+from autopush.service.certificates import Certificates
 from autopush.service.listeners import Sockets, bind, close
 from autopush.service.storage import check_store
 from autopush.service.supervisor import STARTUP_FAILED, WorkerSlot, supervise
@@ -33,6 +34,7 @@ def run(settings: Settings) -> int:
 
     :raises StartupError: the start failed
     """
+    certificates = Certificates(settings)
     if settings.no_aws:
         os.environ["AWS_EC2_METADATA_DISABLED"] = "true"
     if settings.needs_data_folder:
@@ -46,6 +48,7 @@ def run(settings: Settings) -> int:
     settings, sockets = bind(settings)
     announce_addresses(settings)
     announce_keys(settings, keys)
+    certificates.warn(time.time())
     if settings.has_endpoint:
         # What is wrong with one is reported here, once.
         announce_routers(load_routers(settings, time.time))
@@ -61,6 +64,7 @@ def run(settings: Settings) -> int:
             sockets[0],
             metrics.of_worker(0),
             broadcasts,
+            certificates,
             on_ready=lambda: announce(settings),
         )
 
@@ -73,8 +77,10 @@ def run(settings: Settings) -> int:
                 sockets[slot.index],
                 metrics.of_worker(slot.index),
                 broadcasts,
+                certificates,
                 parent_pipe=slot.parent_pipe,
                 on_ready=slot.report_ready,
+                reload=slot.reload,
             )
         except StartupError as error:
             print(f"autopush: {error}", file=sys.stderr, flush=True)
@@ -127,7 +133,7 @@ def announce(settings: Settings) -> None:
     page = f"start page {settings.public_endpoint_url}/"
     websocket = f"WebSocket {settings.public_websocket_url}"
     node_api = f"node API {settings.node_host}:{settings.router_port}"
-    http = f"HTTP {url_host(settings.host)}:{settings.port}"
+    http = f"HTTP{'S' * bool(settings.ssl_key)} {url_host(settings.host)}:{settings.port}"
     store = f"store {settings.store_place}"
     match settings.command:
         case "connection":

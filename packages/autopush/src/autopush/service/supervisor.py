@@ -32,6 +32,7 @@ GRACE_PERIOD: Final = 30.0
 _FIRST_DELAY: Final = 0.1
 _LONGEST_DELAY: Final = 5.0
 _STOP_SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
+_SIGNALS: Final = (*_STOP_SIGNALS, signal.SIGHUP)
 # Not the default of newer Pythons: workers inherit the listening sockets and all that was read.
 _FORK: Final = multiprocessing.get_context("fork")
 
@@ -47,6 +48,8 @@ class WorkerSlot:
     parent_pipe: int
     """File descriptor that becomes readable (end of file) when the parent is gone."""
     ready_pipe: Connection
+    reload: bool = False
+    """Whether files were to be read again since the parent has read them."""
 
     def report_ready(self) -> None:
         """Tell the parent that this worker serves."""
@@ -102,12 +105,14 @@ def supervise(
     code. `on_ready` is called once, when all workers are ready; `on_ended` with the index of each
     worker that has ended.
 
-    On a signal every worker gets SIGTERM, and SIGKILL after `grace_period` seconds; the result is
-    0. It is 3 when a worker ends with that code before all were ready; then the others are stopped.
+    SIGHUP is passed on to the workers, which read their files again; it is blocked in a child until
+    `run_worker` unblocks it. On SIGTERM and SIGINT every worker gets SIGTERM, and SIGKILL after
+    `grace_period` seconds; the result is 0. It is 3 when a worker ends with that code before all
+    were ready; then the others are stopped.
     """
     parent_pipe = os.pipe()
     try:
-        with _stop_signals() as signals:
+        with _signals() as signals:
             supervisor = _Supervisor(
                 run_worker, workers, on_ready, on_ended, grace_period, parent_pipe
             )
@@ -135,10 +140,11 @@ class _Supervisor:
         self._parent_pipe = parent_pipe
         self._all_were_ready = False
         self._exit_code: int | None = None
+        self._reloaded = False
         self._kill_at: float | None = None
 
     def run(self, signals: int) -> int:
-        """`signals`: file descriptor that becomes readable when the service is to stop."""
+        """`signals`: file descriptor from which the numbers of received signals are read."""
         while True:
             now = time.monotonic()
             if self._exit_code is None:
@@ -153,8 +159,11 @@ class _Supervisor:
             ends = [process.sentinel for _, process in self._running()]
             events = wait([signals, *pipes, *ends], self._timeout())
             # Signals first: a worker that ended by a signal sent to all is not to be restarted.
-            if _stop_requested(signals):
+            received = _read_signals(signals)
+            if not received.isdisjoint(_STOP_SIGNALS):
                 self._stop(0)
+            elif signal.SIGHUP in received:
+                self._reload()
             for worker, process in self._running():
                 if process.sentinel in events:
                     self._ended(worker, process)
@@ -178,11 +187,11 @@ class _Supervisor:
 
     def _start(self, worker: _Worker, now: float) -> None:
         reader, writer = _FORK.Pipe(duplex=False)
-        slot = WorkerSlot(worker.index, self._parent_pipe[0], writer)
+        slot = WorkerSlot(worker.index, self._parent_pipe[0], writer, self._reloaded)
         process = _FORK.Process(target=self._run_child, args=(slot,))
         # A signal that comes between the fork and the child's own handlers must end the child, not
         # write into the parent's wake-up pipe, which the child still has.
-        signal.pthread_sigmask(signal.SIG_BLOCK, _STOP_SIGNALS)
+        signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNALS)
         try:
             process.start()
         except OSError as error:
@@ -192,7 +201,7 @@ class _Supervisor:
             worker.restarts.schedule(now)
             return
         finally:
-            signal.pthread_sigmask(signal.SIG_UNBLOCK, _STOP_SIGNALS)
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, _SIGNALS)
             writer.close()
         worker.process, worker.started, worker.ready_pipe = process, now, reader
         worker.restarts.at = None
@@ -245,6 +254,12 @@ class _Supervisor:
             delay=worker.restarts.schedule(now, uptime),
         )
 
+    def _reload(self) -> None:
+        self._reloaded = True
+        for _, process in self._running():
+            if process.pid is not None:
+                os.kill(process.pid, signal.SIGHUP)
+
     def _stop(self, exit_code: int) -> None:
         if self._exit_code is None:
             self._exit_code = exit_code
@@ -260,13 +275,13 @@ class _Supervisor:
 
 
 @contextmanager
-def _stop_signals() -> Iterator[int]:
-    """A file descriptor that becomes readable with each SIGTERM and SIGINT."""
+def _signals() -> Iterator[int]:
+    """A file descriptor from which the number of each signal of `_SIGNALS` can be read."""
     reader, writer = os.pipe()
     for descriptor in (reader, writer):
         os.set_blocking(descriptor, False)
     # The handlers do nothing; having one makes the interpreter write to the descriptor.
-    handlers = {number: signal.signal(number, lambda *_: None) for number in _STOP_SIGNALS}
+    handlers = {number: signal.signal(number, lambda *_: None) for number in _SIGNALS}
     wakeup = signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
     try:
         yield reader
@@ -278,8 +293,8 @@ def _stop_signals() -> Iterator[int]:
         os.close(writer)
 
 
-def _stop_requested(signals: int) -> bool:
+def _read_signals(signals: int) -> set[int]:
     try:
-        return not set(_STOP_SIGNALS).isdisjoint(os.read(signals, 4096))
+        return set(os.read(signals, 4096))
     except BlockingIOError:
-        return False
+        return set()

@@ -16,6 +16,7 @@ from autopush.keys import ServiceKeys
 from autopush.memory_usage import memory_usage
 from autopush.net.proxied_listener import ProxiedListener
 from autopush.protocol.broadcasts import Broadcasts
+from autopush.service.certificates import Certificates
 from autopush.service.listeners import BACKLOG, Sockets
 from autopush.service.nodes import (
     ConnectionService,
@@ -33,6 +34,8 @@ from autopush.telemetry.process import ProcessMetrics
 
 CHECKS_TIMEOUT: Final = 5.0
 """Seconds in which a shutdown repeats pending checks of unresponsive nodes."""
+TLS_SHUTDOWN_TIMEOUT: Final = 5.0
+"""Seconds a client has to answer the end of a TLS connection before TCP is closed."""
 
 _log = logs.get(__name__)
 
@@ -43,15 +46,31 @@ def run_worker(
     sockets: Sockets,
     metrics: Metrics,
     broadcasts: Broadcasts,
+    certificates: Certificates,
     *,
     on_ready: Callable[[], None],
     parent_pipe: int | None = None,
+    reload: bool = False,
 ) -> int:
-    """Serve until SIGTERM, SIGINT or the end of `parent_pipe`; returns the exit code."""
+    """Serve until SIGTERM, SIGINT or the end of `parent_pipe`; returns the exit code.
+
+    SIGHUP has the files read again that can be replaced while it serves; `reload` has it done
+    before anything is served.
+    """
     _raise_open_file_limit()
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         return runner.run(
-            _serve(settings, keys, sockets, metrics, broadcasts, on_ready, parent_pipe)
+            _serve(
+                settings,
+                keys,
+                sockets,
+                metrics,
+                broadcasts,
+                certificates,
+                on_ready,
+                parent_pipe,
+                reload,
+            )
         )
 
 
@@ -61,20 +80,31 @@ async def _serve(
     sockets: Sockets,
     metrics: Metrics,
     broadcasts: Broadcasts,
+    certificates: Certificates,
     on_ready: Callable[[], None],
     parent_pipe: int | None,
+    reload: bool,
 ) -> int:
     loop = asyncio.get_running_loop()
     loop.set_exception_handler(log_loop_error)
     stop = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
+    hangup = asyncio.Event()
+    loop.add_signal_handler(signal.SIGHUP, hangup.set)
+    # One that came before is delivered now: see the supervisor.
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGHUP])
     if parent_pipe is not None:
         loop.add_reader(parent_pipe, stop.set)
     clock = time.time
     store = await open_store(settings, clock, metrics)
-    worker = Worker(settings, keys, sockets, store, metrics, clock=clock, broadcasts=broadcasts)
+    if reload:
+        await _reload(certificates, clock)
+    worker = Worker(
+        settings, keys, sockets, store, metrics, certificates, clock=clock, broadcasts=broadcasts
+    )
     await worker.start()
+    reloads = loop.create_task(_reload_at(hangup, certificates, clock))
     # What exists now lives until the end: the garbage collector need not scan it again.
     gc.collect()
     gc.freeze()
@@ -84,10 +114,23 @@ async def _serve(
     on_ready()
     await stop.wait()
     worker.heartbeat.stop()
+    reloads.cancel()
     metrics.publish()
     await worker.stop()
     await store.close()
     return 0
+
+
+async def _reload_at(hangup: asyncio.Event, certificates: Certificates, clock: Clock) -> None:
+    while True:
+        await hangup.wait()
+        hangup.clear()
+        await _reload(certificates, clock)
+
+
+async def _reload(certificates: Certificates, clock: Clock) -> None:
+    """Read what can be replaced while the service runs; log what is wrong with it."""
+    await asyncio.to_thread(certificates.reload, clock())
 
 
 class Worker:
@@ -100,6 +143,7 @@ class Worker:
         sockets: Sockets,
         store: PushStore,
         metrics: Metrics,
+        certificates: Certificates,
         *,
         clock: Clock,
         broadcasts: Broadcasts | None = None,
@@ -107,7 +151,7 @@ class Worker:
         own_id = ""
         if settings.has_sockets:
             own_id = settings.node_url(sockets["router"].getsockname()[1])
-        self._shared = WorkerContext(settings, keys, store, metrics, clock, own_id)
+        self._shared = WorkerContext(settings, keys, store, metrics, certificates, clock, own_id)
         self.heartbeat = Heartbeat(metrics, self._shared.wheel)
         # In the order of shutdown: what the endpoint still delivers, the connection node saves.
         self._services: list[EndpointService | ConnectionService | PagesService] = []
@@ -123,6 +167,8 @@ class Worker:
         for purpose, pages in (("metrics", self._shared.internal_pages), ("memory", memory_usage)):
             if purpose in sockets:
                 self._services.append(PagesService(self._shared, sockets[purpose], pages))
+        self._tls = {sock: certificates.of(purpose) for purpose, sock in sockets.items()}
+        self._handshake_timeout = settings.open_handshake_timeout
         self._process = ProcessMetrics(metrics, asyncio.get_running_loop(), sampled)
         self._servers: list[asyncio.Server | ProxiedListener] = []
         self._rotation: asyncio.Task[None] | None = None
@@ -136,8 +182,18 @@ class Worker:
         self._rotation = loop.create_task(rotate_monthly(self._shared.store.rotate))
         for service in self._services:
             for http, sock in service.servers:
-                server = await loop.create_server(http.protocol, sock=sock, backlog=BACKLOG)
-                self._servers.append(server)
+                tls = self._tls[sock]
+                # Of TLS connections the server sees those alone whose handshake is complete.
+                self._servers.append(
+                    await loop.create_server(
+                        http.protocol,
+                        sock=sock,
+                        backlog=BACKLOG,
+                        ssl=tls.context if tls else None,
+                        ssl_handshake_timeout=self._handshake_timeout if tls else None,
+                        ssl_shutdown_timeout=TLS_SHUTDOWN_TIMEOUT if tls else None,
+                    )
+                )
             if isinstance(service, EndpointService) and service.proxied is not None:
                 service.proxied.start()
                 self._servers.append(service.proxied)

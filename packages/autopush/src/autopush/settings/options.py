@@ -211,7 +211,10 @@ class Settings:
     )
 
     endpoint_scheme: Annotated[str, choice("http", "https")] = PUBLIC.option(
-        "http", "scheme of the endpoint URLs"
+        "",
+        "scheme of the endpoint URLs",
+        default_text="https with ssl_key, else http",
+        effective=lambda settings: settings.public_scheme,
     )
     endpoint_hostname: HostName = PUBLIC.option(
         "",
@@ -229,7 +232,8 @@ class Settings:
     websocket_url: Annotated[str, url("ws", "wss")] = PUBLIC.option(
         "",
         "WebSocket URL as the outside sees it, for use behind a proxy; shown on the start page",
-        default_text=f"follows from host and port; with `autopush endpoint` from {WEBSOCKET_PORT}",
+        default_text="follows from ssl_key, host and port; with `autopush endpoint` the port is "
+        f"{WEBSOCKET_PORT}",
         effective=lambda settings: settings.public_websocket_url,
     )
     errors_url: HttpUrl = PUBLIC.option(
@@ -279,8 +283,9 @@ class Settings:
     )
     router_ssl_ca: str = TLS.option(
         "",
-        "PEM file with the certificates that other nodes' are checked against",
+        "PEM file with the CAs, or the very certificates, of nodes that are called over https",
         default_text="the CAs of the system",
+        commands=(*DAEMONS, "diagnose"),
     )
     client_certs: Fingerprints = TLS.option(
         None,
@@ -662,13 +667,19 @@ class Settings:
     def public_endpoint_url(self) -> str:
         """Start of every endpoint URL: canonical, no slash at the end."""
         host = self.endpoint_hostname or self.reachable_host
-        return self.endpoint_url or join_url(self.endpoint_scheme, host, self.endpoint_port)
+        return self.endpoint_url or join_url(self.public_scheme, host, self.endpoint_port)
+
+    @property
+    def public_scheme(self) -> str:
+        """`endpoint_scheme` with its default."""
+        return self.endpoint_scheme or ("https" if self.ssl_key else "http")
 
     @property
     def public_websocket_url(self) -> str:
         """Where user agents connect: canonical, always with a path."""
         port = self.port if self.has_sockets else WEBSOCKET_PORT
-        address = self.websocket_url or join_url("ws", self.reachable_host, port)
+        scheme = "wss" if self.ssl_key else "ws"
+        address = self.websocket_url or join_url(scheme, self.reachable_host, port)
         return address if address.count("/") > 2 else address + "/"
 
     @property

@@ -1,0 +1,112 @@
+"""The TLS of a process: of its listeners, and of its calls to other nodes.
+
+Rule: the files are read before anything is bound, and what is wrong with them stops the start. What
+is wrong with them later, when they are read again, is logged, and the former ones stay in use.
+"""
+
+from typing import Final, NamedTuple
+
+from autopush.net.tls import ClientTls, ServerTls, TlsFileError
+from autopush.settings import Settings, StartupError
+from autopush.telemetry import logs
+
+_log = logs.get(__name__)
+
+
+class _Options(NamedTuple):
+    """The options of one certificate, by the parts that `TlsFileError` names."""
+
+    certificate: str
+    key: str
+    dh_parameters: str = ""
+
+
+_PUBLIC: Final = _Options("ssl_cert", "ssl_key", "ssl_dh_param")
+_ROUTER: Final = _Options("router_ssl_cert", "router_ssl_key")
+_BY_PURPOSE: Final = {
+    "websocket": _PUBLIC,
+    "endpoint": _PUBLIC,
+    "proxied": _PUBLIC,
+    "router": _ROUTER,
+}
+"""Which certificate a listener has. The others are for this machine or its network alone."""
+
+
+class Certificates:
+    """What the options of TLS name.
+
+    `nodes`: for calls to other nodes.
+
+    :raises StartupError: an option is missing, or a file cannot be used
+    """
+
+    def __init__(self, settings: Settings) -> None:
+        if settings.router_ssl_key and settings.router_scheme == "http":
+            raise StartupError("router_scheme is http, but with router_ssl_key the port is https")
+        self._servers = {
+            options: tls
+            for options in dict.fromkeys(_BY_PURPOSE.values())
+            if (tls := _load(settings, options)) is not None
+        }
+        try:
+            self.nodes = ClientTls(settings.router_ssl_ca)
+        except TlsFileError as error:
+            raise StartupError(f"router_ssl_ca: {error}") from None
+
+    def of(self, purpose: str) -> ServerTls | None:
+        """The TLS of a listener (see `Settings.listeners`); None where it has none."""
+        options = _BY_PURPOSE.get(purpose)
+        return self._servers.get(options) if options else None
+
+    def warn(self, now: float) -> None:
+        """Log what an operator should know of the files. `now`: seconds since the epoch."""
+        for options, tls in self._servers.items():
+            for warning in tls.warnings(now):
+                _log.warning(f"{options.certificate}: {warning}")
+
+    def reload(self, now: float) -> None:
+        """Read all files again, for connections that are made from now on, and log the outcome.
+
+        It takes some milliseconds, and may be called in a thread. `now` is as for `warn`.
+        """
+        for options, tls in self._servers.items():
+            try:
+                tls.reload()
+            except TlsFileError as error:
+                _log.error(
+                    "A certificate cannot be used; the former one stays in use",
+                    option=getattr(options, error.part),
+                    reason=str(error),
+                )
+            else:
+                _log.info(
+                    "A certificate was read again",
+                    option=options.certificate,
+                    names=list(tls.names),
+                    expires=tls.expires.isoformat(),
+                )
+        try:
+            self.nodes.reload()
+        except TlsFileError as error:
+            _log.error(
+                "The CAs of other nodes cannot be read; the former ones stay in use",
+                option="router_ssl_ca",
+                reason=str(error),
+            )
+        self.warn(now)
+
+
+def _load(settings: Settings, options: _Options) -> ServerTls | None:
+    certificate, key = getattr(settings, options.certificate), getattr(settings, options.key)
+    dh_parameters = getattr(settings, options.dh_parameters) if options.dh_parameters else ""
+    if not certificate and not key:
+        if dh_parameters:
+            raise StartupError(f"{options.dh_parameters} needs {options.key}")
+        return None
+    for given, missing in (options[:2], options[1::-1]):
+        if not getattr(settings, missing):
+            raise StartupError(f"{given} needs {missing}")
+    try:
+        return ServerTls(certificate, key, dh_parameters)
+    except TlsFileError as error:
+        raise StartupError(f"{getattr(options, error.part)}: {error}") from None

@@ -1,0 +1,394 @@
+"""TLS of our own, from outside: on the public ports, between nodes, and while it is replaced."""
+
+import asyncio
+import os
+import signal
+import socket
+import ssl
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+
+from support.application_server import ApplicationServer, application_server
+from support.certificates import Authority, CertificateFiles
+from support.service import Service, refusal, service
+from support.user_agent import UserAgent
+
+some_workers = pytest.mark.parametrize("workers", ["1", "2"])
+
+
+@pytest.fixture
+def authority(tmp_path: Path) -> Authority:
+    return Authority(tmp_path)
+
+
+@pytest.fixture
+def files(authority: Authority, tmp_path: Path) -> CertificateFiles:
+    return authority.issue(tmp_path)
+
+
+@asynccontextmanager
+async def tls_service(
+    folder: Path, authority: Authority, files: CertificateFiles, *options: str
+) -> AsyncIterator[Service]:
+    async with service(folder / "data", *files.options, *options) as running:
+        running.tls = authority.client()
+        yield running
+
+
+def names_of(tls: ssl.SSLObject) -> set[str]:
+    """What the server's certificate is for."""
+    return {value for _, value in cast(dict[str, Any], tls.getpeercert())["subjectAltName"]}
+
+
+def names_seen(agent: UserAgent) -> set[str]:
+    return names_of(agent.socket.transport.get_extra_info("ssl_object"))
+
+
+async def names_shown(port: int, authority: Authority) -> set[str]:
+    """Of the certificate that a new connection gets."""
+    _, writer = await asyncio.open_connection("127.0.0.1", port, ssl=authority.client())
+    names = names_of(writer.get_extra_info("ssl_object"))
+    writer.close()
+    return names
+
+
+# ── the public ports ─────────────────────────────────────────────────────────────────────────────
+
+
+@some_workers
+async def test_a_message_comes_through_over_wss_and_https(
+    tmp_path: Path,
+    authority: Authority,
+    files: CertificateFiles,
+    agents: list[UserAgent],
+    workers: str,
+) -> None:
+    async with (
+        tls_service(tmp_path, authority, files, "--workers", workers) as running,
+        application_server(tls=authority.client()) as sender,
+    ):
+        assert running.websocket.startswith("wss://127.0.0.1:")
+        for _ in range(4):
+            agents.append(await running.connect())
+            _, endpoint = await agents[-1].register()
+            assert endpoint.startswith(f"{running.endpoint}/wpush/")
+            assert endpoint.startswith("https://")
+            answer = await sender.push(endpoint, b"x" * 4096)
+            (got,) = await agents[-1].receive(1, ack=True)
+            assert got["version"] == answer.message_id
+            assert answer.headers["Location"].startswith("https://")
+            assert answer.headers["Strict-Transport-Security"].startswith("max-age=31536000")
+        # What comes while it is away, and in one burst.
+        await agents[-1].close()
+        sent = [(await sender.push(endpoint, b"%d" % n)).message_id for n in range(30)]
+        agents.append(await running.connect(agents[-1].uaid))
+        assert [m["version"] for m in await agents[-1].receive(30, ack=True)] == sent
+    assert await agents[0].closed() == 1001  # each is told that the service goes
+    assert running.errors == []
+
+
+async def test_a_scheme_that_is_given_wins(
+    tmp_path: Path, authority: Authority, files: CertificateFiles
+) -> None:
+    async with tls_service(
+        tmp_path, authority, files, "--endpoint-scheme", "http", "--websocket-url", "ws://push:8/"
+    ) as running:
+        assert running.endpoint.startswith("http://127.0.0.1:")
+        assert running.websocket == "ws://push:8/"
+
+
+async def test_a_page_is_served_over_https_by_an_endpoint_node(
+    tmp_path: Path, authority: Authority, files: CertificateFiles
+) -> None:
+    options = (*files.options, "--endpoint-url", "https://push.example")
+    async with (
+        service(tmp_path / "data", *options, command="endpoint") as running,
+        application_server(tls=authority.client()) as client,
+    ):
+        assert running.endpoint.startswith("https://127.0.0.1:")
+        assert (await client.request("GET", f"{running.endpoint}/status")).status == 200
+
+
+async def test_http_without_tls_ends_the_connection_and_is_not_logged(
+    tmp_path: Path, authority: Authority, files: CertificateFiles, agents: list[UserAgent]
+) -> None:
+    async with tls_service(tmp_path, authority, files) as running:
+        before = len(running.output)
+        for port in (running.websocket_port, running.endpoint_port):
+            for text in (b"GET /status HTTP/1.1\r\nHost: push\r\n\r\n", b"\x16\x03\x01\xff", b""):
+                reader, writer = await asyncio.open_connection("127.0.0.1", port)
+                writer.write(text)
+                writer.write_eof()
+                answer = await asyncio.wait_for(reader.read(), 10)
+                assert not answer.startswith(b"HTTP/")
+                writer.close()
+        agents.append(await running.connect())
+        assert running.output[before:] == []
+
+
+async def test_a_handshake_that_takes_too_long_is_ended_and_holds_no_place(
+    tmp_path: Path, authority: Authority, files: CertificateFiles, agents: list[UserAgent]
+) -> None:
+    options = ("--open-handshake-timeout", "0.5", "--max-connections", "1")
+    async with tls_service(tmp_path, authority, files, *options) as running:
+        silent = [
+            await asyncio.open_connection("127.0.0.1", running.websocket_port) for _ in range(5)
+        ]
+        agents.append(await running.connect())
+        for reader, writer in silent:
+            assert await asyncio.wait_for(reader.read(), 10) == b""
+            writer.close()
+        await agents[-1].send(messageType="ping")
+        assert await agents[-1].reply() == {}
+
+
+async def test_a_service_stops_while_handshakes_are_under_way(
+    tmp_path: Path, authority: Authority, files: CertificateFiles
+) -> None:
+    async with tls_service(tmp_path, authority, files) as running:
+        sockets = [socket.create_connection(("127.0.0.1", running.endpoint_port)) for _ in range(3)]
+        sockets[0].sendall(b"\x16\x03\x01")
+        await asyncio.wait_for(running.stop(), 10)
+        for each in sockets:
+            each.close()
+    assert running.errors == []
+
+
+async def test_an_answer_of_several_records_arrives_whole_before_the_connection_is_closed(
+    tmp_path: Path, authority: Authority, files: CertificateFiles
+) -> None:
+    async with tls_service(tmp_path, authority, files) as running:
+        for request, status in (
+            (b"GET /errors HTTP/1.0\r\nHost: push\r\n\r\n", b"200"),
+            (b"GET / HTTP/1.1\r\nHost: push\r\nConnection: close\r\n\r\n", b"200"),
+            (b"nonsense\r\n\r\n" + b"x" * 50_000, b"400"),
+        ):
+            reader, writer = await asyncio.open_connection(
+                "127.0.0.1", running.endpoint_port, ssl=authority.client()
+            )
+            writer.write(request)
+            head = await reader.readuntil(b"\r\n\r\n")
+            assert head.split()[1] == status
+            (length,) = (
+                int(line.split(b":")[1])
+                for line in head.lower().splitlines()
+                if line.startswith(b"content-length:")
+            )
+            assert len(await reader.readexactly(length)) == length
+            assert await asyncio.wait_for(reader.read(), 10) == b""
+            writer.close()
+
+
+# ── replacing the certificate ────────────────────────────────────────────────────────────────────
+
+
+@some_workers
+async def test_after_sighup_new_connections_get_the_new_certificate_and_old_ones_go_on(
+    tmp_path: Path,
+    authority: Authority,
+    files: CertificateFiles,
+    agents: list[UserAgent],
+    workers: str,
+) -> None:
+    async with (
+        tls_service(tmp_path, authority, files, "--workers", workers) as running,
+        application_server(tls=authority.client()) as sender,
+    ):
+        agents += [await running.connect() for _ in range(4)]
+        endpoints = [(await agent.register())[1] for agent in agents]
+        authority.issue(tmp_path, "127.0.0.1", "renewed.example")
+        os.kill(running.pid, signal.SIGHUP)
+        await running.logged("A certificate was read again", int(workers))
+        (line, *_) = [line for line in running.output if "was read again" in line]
+        assert "renewed.example" in line
+        assert "expires" in line
+        for port in (running.websocket_port, running.endpoint_port):
+            for _ in range(4):
+                assert "renewed.example" in await names_shown(port, authority)
+        for agent, endpoint in zip(agents, endpoints, strict=True):
+            assert names_seen(agent) == {"127.0.0.1"}
+            answer = await sender.push(endpoint, b"over the old connection")
+            assert (await agent.notification())["version"] == answer.message_id
+    assert running.errors == []
+
+
+@some_workers
+async def test_a_new_certificate_that_cannot_be_used_is_logged_and_the_old_one_stays(
+    tmp_path: Path, authority: Authority, files: CertificateFiles, workers: str
+) -> None:
+    async with tls_service(tmp_path, authority, files, "--workers", workers) as running:
+        (tmp_path / "other").mkdir()
+        other = authority.issue(tmp_path / "other", "renewed.example")
+        files.certificate.write_bytes(other.certificate.read_bytes())  # its key did not come
+        os.kill(running.pid, signal.SIGHUP)
+        await running.logged("the former one stays in use", int(workers))
+        (line, *_) = [line for line in running.output if "stays in use" in line]
+        assert "ssl_key" in line
+        assert str(files.key) in line
+        assert await names_shown(running.endpoint_port, authority) == {"127.0.0.1"}
+        files.key.write_bytes(other.key.read_bytes())
+        os.kill(running.pid, signal.SIGHUP)
+        await running.logged("A certificate was read again", int(workers))
+        assert all("PRIVATE" not in line for line in running.output)
+
+
+async def test_a_worker_that_is_restarted_has_the_new_certificate_too(
+    tmp_path: Path, authority: Authority, files: CertificateFiles
+) -> None:
+    async with tls_service(tmp_path, authority, files, "--workers", "2") as running:
+        authority.issue(tmp_path, "127.0.0.1", "renewed.example")
+        os.kill(running.pid, signal.SIGHUP)
+        await running.logged("A certificate was read again", 2)
+        for pid in running.workers:
+            os.kill(pid, signal.SIGKILL)
+        await running.logged("A certificate was read again", 4)
+        for _ in range(6):
+            names = await names_shown(running.endpoint_port, authority)
+            assert "renewed.example" in names
+
+
+async def test_sighup_without_tls_changes_nothing(
+    tmp_path: Path, agents: list[UserAgent], sender: ApplicationServer
+) -> None:
+    async with service(tmp_path / "data") as running:
+        agents.append(await running.connect())
+        _, endpoint = await agents[-1].register()
+        os.kill(running.pid, signal.SIGHUP)
+        await sender.push(endpoint, b"still here")
+        assert await agents[-1].notification()
+
+
+# ── between nodes ────────────────────────────────────────────────────────────────────────────────
+
+
+async def test_messages_cross_between_nodes_with_and_without_tls(
+    tmp_path: Path,
+    authority: Authority,
+    files: CertificateFiles,
+    agents: list[UserAgent],
+    sender: ApplicationServer,
+) -> None:
+    trust = ("--router-ssl-ca", str(authority.path))
+    data = tmp_path / "data"
+    async with service(data, *trust, command="endpoint") as endpoint_node:
+        url = ("--endpoint-url", endpoint_node.endpoint)
+        async with (
+            service(
+                data, *url, *trust, *files.router_options, "--workers", "2", command="connection"
+            ) as secure,
+            service(data, *url, *trust, command="connection") as plain,
+        ):
+            for node in (secure, secure, secure, plain):
+                agents.append(await node.connect())
+                _, endpoint = await agents[-1].register()
+                answer = await sender.push(endpoint, b"through the node", ttl=0)
+                assert (await agents[-1].notification())["version"] == answer.message_id
+            # A user agent that moves: the new node has the old one close its connection.
+            for before, after in ((secure, plain), (plain, secure)):
+                old = await before.connect()
+                await old.register()
+                agents += [old, await after.connect(old.uaid)]
+                assert await old.closed() is not None
+    assert secure.errors == plain.errors == endpoint_node.errors == []
+
+
+async def test_a_node_that_is_not_trusted_keeps_its_users_and_their_messages(
+    tmp_path: Path,
+    authority: Authority,
+    files: CertificateFiles,
+    agents: list[UserAgent],
+    sender: ApplicationServer,
+) -> None:
+    (tmp_path / "other").mkdir()
+    stranger = Authority(tmp_path / "other")
+    data = tmp_path / "data"
+    options = ("--router-ssl-ca", str(stranger.path))
+    async with service(data, *options, command="endpoint") as endpoint_node:
+        url = ("--endpoint-url", endpoint_node.endpoint)
+        async with service(data, *url, *files.router_options, command="connection") as node:
+            agents.append(await node.connect())
+            _, endpoint = await agents[-1].register()
+            sent = [(await sender.push(endpoint, b"%d" % n)).message_id for n in range(3)]
+            await endpoint_node.logged("A node cannot be called over TLS")
+            line = next(line for line in endpoint_node.output if "over TLS" in line)
+            assert "certificate is not trusted" in line
+            # The file is replaced by one that names the right CA: what waited is delivered.
+            stranger.path.write_bytes(authority.path.read_bytes())
+            os.kill(endpoint_node.pid, signal.SIGHUP)
+            got = await agents[-1].receive(3, ack=True)
+            assert [message["version"] for message in got] == sent
+            assert sum("over TLS" in line for line in endpoint_node.output) == 1
+
+
+# ── what is refused at the start ─────────────────────────────────────────────────────────────────
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Files by name: those of a certificate, and some that do not go with them."""
+    folder = tmp_path_factory.mktemp("tls")
+    authority = Authority(folder)
+    (folder / "other").mkdir()
+    authority.issue(folder / "other")
+    authority.issue(folder)
+    (folder / "empty.pem").touch()
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("options", "reason"),
+    [
+        ({"ssl_key": "key.pem"}, "ssl_key needs ssl_cert"),
+        ({"ssl_cert": "cert.pem"}, "ssl_cert needs ssl_key"),
+        ({"ssl_dh_param": "empty.pem"}, "ssl_dh_param needs ssl_key"),
+        ({"router_ssl_key": "key.pem"}, "router_ssl_key needs router_ssl_cert"),
+        ({"ssl_key": "key.pem", "ssl_cert": "none.pem"}, "ssl_cert: {}/none.pem: No such file"),
+        ({"ssl_key": "none.pem", "ssl_cert": "cert.pem"}, "ssl_key: {}/none.pem: No such file"),
+        ({"ssl_key": "empty.pem", "ssl_cert": "cert.pem"}, "ssl_key: {}/empty.pem: no PEM file"),
+        (
+            {"ssl_key": "other/key.pem", "ssl_cert": "cert.pem"},
+            "ssl_key: {}/other/key.pem: not the key of the first certificate in {}/cert.pem",
+        ),
+        (
+            {"ssl_key": "key.pem", "ssl_cert": "cert.pem", "ssl_dh_param": "empty.pem"},
+            "ssl_dh_param: {}/empty.pem: no PEM file",
+        ),
+        (
+            {"router_ssl_key": "key.pem", "router_ssl_cert": "empty.pem"},
+            "router_ssl_cert: {}/empty.pem: no PEM file",
+        ),
+        (
+            {
+                "router_ssl_key": "key.pem",
+                "router_ssl_cert": "cert.pem",
+                "router_scheme": "http",
+            },
+            "router_scheme is http",
+        ),
+        ({"router_ssl_ca": "empty.pem"}, "router_ssl_ca: {}/empty.pem: no PEM file"),
+    ],
+)
+def test_a_wrong_file_or_combination_is_refused_by_name(
+    folder: Path, tmp_path: Path, options: dict[str, str], reason: str
+) -> None:
+    variables = {
+        f"AUTOPUSH_{name.upper()}": str(folder / text) if text != "http" else text
+        for name, text in options.items()
+    }
+    line = refusal(tmp_path / "data", "serve", "--port", "0", **variables)
+    assert line.startswith("autopush: " + reason.format(folder, folder))
+    assert not (tmp_path / "data").exists()  # it was refused before anything was made
+
+
+async def test_an_expired_certificate_is_used_with_a_warning(
+    tmp_path: Path, authority: Authority
+) -> None:
+    files = authority.issue(tmp_path, days=(-3, -1))
+    files.key.chmod(0o644)
+    async with tls_service(tmp_path, authority, files) as running:
+        await running.logged("the certificate expired on")
+        await running.logged("is open to other users (mode 644)")
