@@ -28,6 +28,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from support.firefox_page import ControlServer, PushEvent
+from support.marionette import Marionette
 from support.tools import need
 
 INSTALL = "apt-get install --no-install-recommends firefox-esr"
@@ -109,9 +110,13 @@ def find_firefox() -> str:
 
 
 class Firefox:
-    """One profile, started and ended any number of times."""
+    """One profile, started and ended any number of times.
 
-    def __init__(self, push_url: str) -> None:
+    `authority`: PEM file of a CA that it is to trust, for a push service with a certificate by it.
+    """
+
+    def __init__(self, push_url: str, authority: Path | None = None) -> None:
+        self._authority = authority
         self._program = find_firefox()
         self._control = ControlServer()
         self._changed = self._control.changed
@@ -154,6 +159,7 @@ class Firefox:
         assert self._process is None
         hellos = len(self.uaids)
         url = self._control.new_run()
+        remote = remote or self._authority is not None
         (self.profile / "MarionetteActivePort").unlink(missing_ok=True)
         home = self._folder.name
         environment = {
@@ -181,6 +187,11 @@ class Firefox:
         self._reader = threading.Thread(target=self._read, args=(self._process,))
         self._reader.start()
         self.has_page = page
+        if self._authority is not None:
+            # It keeps trying to reach the push service meanwhile.
+            with Marionette(self.profile, TIMEOUT) as control:
+                control.trust(self._authority)
+            self._authority = None
         self.wait_for_hello(hellos + 1)
 
     def stop(self) -> None:

@@ -57,6 +57,21 @@ class Marionette:
             raise MarionetteError(f"{name}: {error['message']}")
         return result
 
+    def trust(self, authority: Path) -> None:
+        """Have the profile trust a CA for servers, from now on; it remembers that.
+
+        Firefox makes no exceptions that a user could confirm for the connection to its push
+        service, so the chain of a private certificate has to lead to a CA it trusts.
+        """
+        base64_text = "".join(authority.read_text().strip().splitlines()[1:-1])
+        self.command("Marionette:SetContext", value="chrome")
+        script = """
+            Cc["@mozilla.org/security/x509certdb;1"].getService(Ci.nsIX509CertDB)
+                .addCertFromBase64(arguments[0], "C,,")
+        """
+        self.command("WebDriver:ExecuteScript", script=script, args=[base64_text])
+        self.command("Marionette:SetContext", value="content")
+
     def goto(self, url: str) -> None:
         """Open a URL and wait until it is loaded."""
         self.command("WebDriver:Navigate", url=url)

@@ -183,6 +183,9 @@ def hostname(monkeypatch: pytest.MonkeyPatch) -> None:
         (Settings(host="::"), "http://box:8082"),
         (Settings(host="::1"), "http://[::1]:8082"),
         (Settings(endpoint_url="https://p.example/x", endpoint_port=1), "https://p.example/x"),
+        (Settings(ssl_key="key.pem"), "https://127.0.0.1:8082"),
+        (Settings(ssl_key="key.pem", endpoint_scheme="http"), "http://127.0.0.1:8082"),
+        (Settings(ssl_key="key.pem", endpoint_url="http://p.example"), "http://p.example"),
     ],
 )
 def test_the_endpoint_url_is_canonical(settings: Settings, address: str) -> None:
@@ -214,6 +217,9 @@ def test_a_given_endpoint_url_becomes_canonical(
         ({"host": ["0.0.0.0"], "port": ["80"]}, "ws://box/"),
         ({"websocket_url": ["wss://p.example:443"]}, "wss://p.example/"),
         ({"websocket_url": ["ws://p/x"]}, "ws://p/x"),
+        ({"ssl_key": ["key.pem"]}, "wss://127.0.0.1:8080/"),
+        ({"ssl_key": ["key.pem"], "port": ["443"]}, "wss://127.0.0.1/"),
+        ({"ssl_key": ["key.pem"], "websocket_url": ["ws://p"]}, "ws://p/"),
     ],
 )
 def test_the_websocket_url_is_canonical_and_has_a_path(
@@ -240,6 +246,8 @@ def test_the_url_of_a_node_always_names_its_port(settings: Settings, port: int, 
         (Settings(), 0),
         (Settings(endpoint_scheme="https"), 31_536_000),
         (Settings(endpoint_url="https://p.example"), 31_536_000),
+        (Settings(ssl_key="key.pem"), 31_536_000),
+        (Settings(ssl_key="key.pem", endpoint_scheme="http"), 0),
         (Settings(endpoint_scheme="https", sts_max_age=0), 0),
         (Settings(sts_max_age=5), 5),
     ],

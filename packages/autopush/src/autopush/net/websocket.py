@@ -53,6 +53,8 @@ _NOT_OPEN: Final = _CLOSING | _CLOSED
 _INPUT_BLOCKED: Final = _READING_PAUSED | _OUTPUT_PAUSED | _YIELDED
 _NOT_FAST: Final = _INPUT_BLOCKED | _NOT_OPEN
 
+_LINGER_SECONDS: Final = 2.0
+
 _FINAL_TEXT: Final = 0x80 | TEXT
 _MASKED: Final = 0x80
 _SHORTEST_FRAME: Final = 6  # header and masking key of an empty one
@@ -381,6 +383,9 @@ class WebSocketProtocol(asyncio.Protocol):
             self._start_closing(code, reason, close_frame(code, reason))
         if self.transport.can_write_eof():
             self.transport.write_eof()
+        else:  # TLS: only both directions can be closed, once the peer had time to read the frame
+            seconds = min(_LINGER_SECONDS, self.close_timeout)
+            self._set_deadline(seconds, self.transport.close)
         self._resume_socket()
         self._report_closed()
 

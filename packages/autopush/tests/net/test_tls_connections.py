@@ -1,0 +1,262 @@
+"""HTTP and WebSocket connections over TLS: what a TLS transport does otherwise than one of TCP.
+
+It cannot close one direction alone, it has buffers of its own, and its end is a handshake too.
+"""
+
+import asyncio
+import contextlib
+import ssl
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+from websockets.asyncio.client import ClientConnection, connect
+from websockets.exceptions import ConnectionClosed
+
+from autopush.net.http_messages import Request, Response
+from autopush.net.timers import TimerWheel
+from autopush.net.tls import ServerTls
+from autopush.net.websocket import WebSocketProtocol
+from support.certificates import self_signed
+from support.http_shell import Serving, describe, read_answers
+from support.http_shell import serving as serving_http
+from support.websocket_server import serving as serving_websockets
+
+BOTH_LOOPS = True
+
+TIMEOUT = 10
+GET = b"GET /a HTTP/1.1\r\nHost: h\r\n\r\n"
+LAST_GET = b"GET /a HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n"
+BIG = b"x" * 300_000
+
+
+class Contexts(NamedTuple):
+    server: ssl.SSLContext
+    client: ssl.SSLContext
+
+
+@pytest.fixture
+def tls(tmp_path: Path) -> Contexts:
+    both = str(self_signed(tmp_path / "both.pem"))
+    return Contexts(ServerTls(both, both).context, ssl.create_default_context(cafile=both))
+
+
+Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
+
+
+async def opened(port: int, tls: Contexts) -> Streams:
+    return await asyncio.open_connection("127.0.0.1", port, ssl=tls.client)
+
+
+async def until_gone(here: Serving) -> None:
+    async with asyncio.timeout(TIMEOUT):
+        while here.server.connections:  # noqa: ASYNC110 - a server has no event for it
+            await asyncio.sleep(0)
+
+
+# ── HTTP ─────────────────────────────────────────────────────────────────────────────────────────
+
+
+def big_or_small(request: Request) -> Response:
+    return Response(200, BIG if request.path == "/big" else describe(request))
+
+
+async def test_pipelined_requests_are_answered_in_order_and_the_last_ends_the_connection(
+    tls: Contexts,
+) -> None:
+    async with serving_http(tls=tls.server) as here:
+        reader, writer = await opened(here.port, tls)
+        writer.write(GET * 99 + LAST_GET)
+        answers = read_answers(await asyncio.wait_for(reader.read(), TIMEOUT))
+        assert [answer.status for answer in answers] == [200] * 100
+        writer.close()
+
+
+async def test_a_client_that_reads_late_gets_everything(tls: Contexts) -> None:
+    async with serving_http(big_or_small, tls=tls.server) as here:
+        reader, writer = await opened(here.port, tls)
+        writer.write(b"GET /big HTTP/1.1\r\nHost: h\r\n\r\n" * 30 + LAST_GET)
+        await asyncio.sleep(0.2)  # the server's buffers and those of the kernel fill up
+        answers = read_answers(await asyncio.wait_for(reader.read(), TIMEOUT))
+        assert [len(answer.body) for answer in answers[:-1]] == [len(BIG)] * 30
+        assert len(answers) == 31
+        writer.close()
+
+
+async def test_what_cannot_be_parsed_is_answered_while_the_client_still_sends(
+    tls: Contexts,
+) -> None:
+    async with serving_http(tls=tls.server) as here:
+        reader, writer = await opened(here.port, tls)
+        writer.write(b"nonsense\r\n\r\n" + b"x" * 200_000)
+        head = await asyncio.wait_for(reader.readuntil(b"\r\n\r\n"), TIMEOUT)
+        assert head.startswith(b"HTTP/1.1 400 ")
+        writer.close()
+        await until_gone(here)
+
+
+@pytest.mark.parametrize("before", [b"", GET[:9], GET])
+@pytest.mark.parametrize("way", ["close", "abort"])
+async def test_a_client_that_leaves_is_forgotten_whatever_it_has_sent(
+    tls: Contexts, before: bytes, way: str
+) -> None:
+    async with serving_http(tls=tls.server) as here:
+        _, writer = await opened(here.port, tls)
+        writer.write(before)
+        await asyncio.sleep(0)
+        if way == "close":
+            writer.close()
+        else:
+            writer.transport.abort()
+        await until_gone(here)
+        with contextlib.suppress(OSError):  # an answer came after the end of the connection
+            await writer.wait_closed()
+
+
+async def test_a_shutdown_ends_idle_connections_in_order(tls: Contexts) -> None:
+    async with serving_http(tls=tls.server) as here:
+        reader, writer = await opened(here.port, tls)
+        writer.write(GET)
+        await reader.readuntil(b"\r\n\r\n")
+        await here.server.shutdown(TIMEOUT)
+        await asyncio.wait_for(reader.read(), TIMEOUT)
+        assert here.server.connections == 0
+        writer.close()
+
+
+async def test_a_shutdown_aborts_a_connection_whose_client_does_not_read(tls: Contexts) -> None:
+    async with serving_http(big_or_small, tls=tls.server) as here:
+        _, writer = await opened(here.port, tls)
+        writer.write(b"GET /big HTTP/1.1\r\nHost: h\r\n\r\n" * 60)
+        await asyncio.sleep(0.2)
+        await here.server.shutdown(0.1)
+        await until_gone(here)
+        writer.transport.abort()
+
+
+async def test_the_address_of_the_client_is_known(tls: Contexts) -> None:
+    def peer(request: Request) -> Response:
+        return Response(200, request.peer.encode())
+
+    async with serving_http(peer, tls=tls.server) as here:
+        reader, writer = await opened(here.port, tls)
+        writer.write(LAST_GET)
+        (answer,) = read_answers(await asyncio.wait_for(reader.read(), TIMEOUT))
+        assert answer.body == b"127.0.0.1"
+        writer.close()
+
+
+# ── WebSocket ────────────────────────────────────────────────────────────────────────────────────
+
+
+class Echo(WebSocketProtocol):
+    """Sends each text back; `flood` has it send much, and `bye` close."""
+
+    __slots__ = ("ended", "paused", "resumed")
+
+    def __init__(self, wheel: TimerWheel) -> None:
+        super().__init__(wheel)
+        self.ended: asyncio.Future[int | None] = wheel.loop.create_future()
+        self.paused, self.resumed = asyncio.Event(), asyncio.Event()
+
+    def text_received(self, payload: bytes) -> None:
+        if payload == b"bye":
+            self.close(4774, "bye")
+        elif payload == b"flood":
+            # A TLS transport passes a write to TCP as a whole: only the next one has to wait.
+            for _ in range(40):
+                self.send_text(BIG)
+        else:
+            self.send_text(payload)
+
+    def output_paused(self) -> None:
+        self.paused.set()
+
+    def output_resumed(self) -> None:
+        self.resumed.set()
+
+    def connection_closed(self, code: int | None, reason: str) -> None:
+        self.ended.set_result(code)
+
+
+@contextlib.asynccontextmanager
+async def echoing(tls: Contexts) -> AsyncIterator[tuple[ClientConnection, Echo]]:
+    """A client and the server's end of its connection."""
+    made: list[Echo] = []
+
+    def make(wheel: TimerWheel) -> Echo:
+        made.append(Echo(wheel))
+        return made[-1]
+
+    async with serving_websockets(make, tls=tls.server) as port:
+        client = await connect(
+            f"wss://127.0.0.1:{port}/", ssl=tls.client, max_size=None, proxy=None
+        )
+        yield client, made[0]
+        await client.close()
+
+
+async def test_texts_of_every_size_come_back(tls: Contexts) -> None:
+    async with echoing(tls) as (client, _):
+        for size in (0, 1, 125, 126, 16_384, 16_385, 65_536):
+            await client.send("x" * size)
+            assert await client.recv() == "x" * size
+
+
+async def test_output_pauses_for_a_client_that_does_not_read_and_resumes(tls: Contexts) -> None:
+    async with echoing(tls) as (client, server):
+        await client.send("flood")
+        await asyncio.wait_for(server.paused.wait(), TIMEOUT)
+        assert not server.writable
+        for _ in range(40):
+            assert len(await asyncio.wait_for(client.recv(), TIMEOUT)) == len(BIG)
+        await asyncio.wait_for(server.resumed.wait(), TIMEOUT)
+        await client.send("again")
+        assert await client.recv() == "again"
+
+
+async def test_reading_that_the_owner_paused_goes_on_where_it_was(tls: Contexts) -> None:
+    async with echoing(tls) as (client, server):
+        server.pause_reading()
+        for number in range(2000):
+            await client.send(f"{number}" * 20)
+        server.resume_reading()
+        got = [await asyncio.wait_for(client.recv(), TIMEOUT) for _ in range(2000)]
+        assert got == [f"{number}" * 20 for number in range(2000)]
+
+
+async def test_the_server_closes_with_its_code(tls: Contexts) -> None:
+    async with echoing(tls) as (client, server):
+        await client.send("bye")
+        with pytest.raises(ConnectionClosed) as caught:
+            await client.recv()
+        assert caught.value.rcvd is not None
+        assert caught.value.rcvd.code == 4774
+        assert await asyncio.wait_for(server.ended, TIMEOUT) == 4774
+
+
+async def test_a_protocol_error_is_told_although_one_direction_cannot_be_closed(
+    tls: Contexts,
+) -> None:
+    async with echoing(tls) as (client, server):
+        client.transport.write(b"\x83\x80\0\0\0\0" + b"x" * 50_000)  # an opcode that is none
+        with pytest.raises(ConnectionClosed) as caught:
+            await asyncio.wait_for(client.recv(), TIMEOUT)
+        assert caught.value.rcvd is not None
+        assert caught.value.rcvd.code == 1002
+        assert await asyncio.wait_for(server.ended, TIMEOUT) == 1002
+
+
+async def test_a_client_that_vanishes_is_gone(tls: Contexts) -> None:
+    async with echoing(tls) as (client, server):
+        client.transport.abort()
+        assert await asyncio.wait_for(server.ended, TIMEOUT) is None
+
+
+async def test_the_server_can_abort(tls: Contexts) -> None:
+    async with echoing(tls) as (client, server):
+        server.abort()
+        assert await asyncio.wait_for(server.ended, TIMEOUT) is None
+        with pytest.raises(ConnectionClosed):
+            await asyncio.wait_for(client.recv(), TIMEOUT)
