@@ -118,6 +118,18 @@ def _certificate(
         )
         .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
     )
+    if issuer is None:
+        # Who checks strictly, as Python does from 3.13 on, wants a CA to say so.
+        usage = dict.fromkeys(
+            (
+                *("digital_signature", "key_cert_sign", "crl_sign", "content_commitment"),
+                *("key_encipherment", "data_encipherment", "key_agreement"),
+                *("encipher_only", "decipher_only"),
+            ),
+            False,
+        )
+        usage |= dict.fromkeys(("digital_signature", "key_cert_sign", "crl_sign"), True)
+        builder = builder.add_extension(x509.KeyUsage(**usage), critical=True)
     if names:
         alternatives = x509.SubjectAlternativeName([_alternative(name) for name in names])
         builder = builder.add_extension(alternatives, critical=False)

@@ -16,6 +16,7 @@ from autopush.keys import ServiceKeys
 from autopush.net import timers
 from autopush.net.http_messages import Request
 from autopush.responses import ErrorResponses
+from autopush.service.certificates import Certificates
 from autopush.service.listeners import bind
 from autopush.service.worker import Worker
 from autopush.settings import Settings
@@ -113,7 +114,8 @@ async def service(
     for index, of_worker in enumerate(sockets):
         store = await PushStore.open(engine, TablePlan(), key_hash="", clock=clock)
         metrics = shared.of_worker(index)
-        worker = Worker(settings, keys, of_worker, store, metrics, clock=clock)
+        certificates = Certificates(settings)
+        worker = Worker(settings, keys, of_worker, store, metrics, certificates, clock=clock)
         await worker.start()
         running.append(worker)
     yield (

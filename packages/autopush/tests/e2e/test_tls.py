@@ -251,6 +251,26 @@ async def test_a_worker_that_is_restarted_has_the_new_certificate_too(
             assert "renewed.example" in names
 
 
+@some_workers
+async def test_sighup_has_every_process_open_the_log_again(tmp_path: Path, workers: str) -> None:
+    log, old = tmp_path / "log", tmp_path / "log.1"
+    options = ("--log-output", str(log), "--workers", workers)
+    async with service(tmp_path / "data", *options) as running:
+        log.rename(old)
+        files = {process: opened_files(process) for process in {running.pid, *running.workers}}
+        assert all(str(old) in names for names in files.values())
+        os.kill(running.pid, signal.SIGHUP)
+        async with asyncio.timeout(20):
+            # Other processes have no event for it.
+            while not all(str(log) in opened_files(process) for process in files):  # noqa: ASYNC110
+                await asyncio.sleep(0.02)
+        assert not any(str(old) in opened_files(process) for process in files)
+
+
+def opened_files(pid: int) -> set[str]:
+    return {str(file.readlink()) for file in Path(f"/proc/{pid}/fd").iterdir() if file.is_symlink()}
+
+
 async def test_sighup_without_tls_changes_nothing(
     tmp_path: Path, agents: list[UserAgent], sender: ApplicationServer
 ) -> None:
@@ -344,7 +364,6 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     [
         ({"ssl_key": "key.pem"}, "ssl_key needs ssl_cert"),
         ({"ssl_cert": "cert.pem"}, "ssl_cert needs ssl_key"),
-        ({"ssl_dh_param": "empty.pem"}, "ssl_dh_param needs ssl_key"),
         ({"router_ssl_key": "key.pem"}, "router_ssl_key needs router_ssl_cert"),
         ({"ssl_key": "key.pem", "ssl_cert": "none.pem"}, "ssl_cert: {}/none.pem: No such file"),
         ({"ssl_key": "none.pem", "ssl_cert": "cert.pem"}, "ssl_key: {}/none.pem: No such file"),

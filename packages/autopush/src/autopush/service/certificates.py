@@ -100,8 +100,6 @@ def _load(settings: Settings, options: _Options) -> ServerTls | None:
     certificate, key = getattr(settings, options.certificate), getattr(settings, options.key)
     dh_parameters = getattr(settings, options.dh_parameters) if options.dh_parameters else ""
     if not certificate and not key:
-        if dh_parameters:
-            raise StartupError(f"{options.dh_parameters} needs {options.key}")
         return None
     for given, missing in (options[:2], options[1::-1]):
         if not getattr(settings, missing):

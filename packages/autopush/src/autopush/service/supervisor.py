@@ -255,6 +255,7 @@ class _Supervisor:
         )
 
     def _reload(self) -> None:
+        logs.reopen()
         self._reloaded = True
         for _, process in self._running():
             if process.pid is not None:

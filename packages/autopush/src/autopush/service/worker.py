@@ -130,6 +130,7 @@ async def _reload_at(hangup: asyncio.Event, certificates: Certificates, clock: C
 
 async def _reload(certificates: Certificates, clock: Clock) -> None:
     """Read what can be replaced while the service runs; log what is wrong with it."""
+    logs.reopen()
     await asyncio.to_thread(certificates.reload, clock())
 
 

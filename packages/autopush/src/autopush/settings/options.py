@@ -382,7 +382,9 @@ class Settings:
         3.0, "time in which another node has to answer", commands=(*DAEMONS, "diagnose")
     )
     open_handshake_timeout: PositiveSeconds = TIMERS.option(
-        10.0, "time in which a client has to send the whole head of a request", commands=DAEMONS
+        10.0,
+        "time for the TLS handshake, and then for the whole head of a request",
+        commands=DAEMONS,
     )
 
     megaphone_api_url: HttpUrl = BROADCASTS.option(
