@@ -30,7 +30,8 @@ class Request(msgspec.Struct, gc=False, eq=False):
     `query` has no `?`. `headers` has lower-case names, and the lines of a repeated name joined by
     ", " (RFC 9110 section 5.3); values are latin-1. `peer` is the address of the connection's other
     end, behind the PROXY protocol that of the client; "" on a Unix socket. `upgrade`: an `Upgrade`
-    is a possible answer. `proxies`: None for a server that believes no proxy.
+    is a possible answer. `proxies`: None for a server that believes no proxy. `certificate`: that
+    of the client, in DER, as its TLS connection presented it; empty without one.
     """
 
     method: str
@@ -43,6 +44,7 @@ class Request(msgspec.Struct, gc=False, eq=False):
     upgrade: bool = False
     http10: bool = False
     proxies: TrustedProxies | None = None
+    certificate: bytes = b""
 
     @property
     def client_address(self) -> str:

@@ -101,6 +101,7 @@ class RequestParser:
         "_repeating_head",
         "_request",
         "_url",
+        "certificate",
         "error",
         "peer",
         "phase",
@@ -114,6 +115,7 @@ class RequestParser:
         self._limits = limits
         self.peer = peer
         self.proxies = proxies
+        self.certificate = b""
         self.ready: list[Request] = []
         self.error: tuple[int, str] | None = None
         self.unparsed: bytes | None = None
@@ -238,7 +240,17 @@ class RequestParser:
                 self._repeating_head = has_body
                 upgrade = not has_body and not http10
         self._request = Request(
-            method, path, query, headers, self.peer, keep_alive, b"", upgrade, http10, self.proxies
+            method,
+            path,
+            query,
+            headers,
+            self.peer,
+            keep_alive,
+            b"",
+            upgrade,
+            http10,
+            self.proxies,
+            self.certificate,
         )
 
     def on_body(self, data: bytes) -> None:

@@ -204,6 +204,9 @@ class HttpConnection(asyncio.Protocol):
             peer = transport.get_extra_info("peername")
             if isinstance(peer, tuple):
                 self._parser.peer = unmapped(str(peer[0]))
+        tls = transport.get_extra_info("ssl_object")
+        if tls is not None:
+            self._parser.certificate = tls.getpeercert(True) or b""
         self._wait(_FOR_REQUEST, self._server.limits.idle_timeout)
 
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002

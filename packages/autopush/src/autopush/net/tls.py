@@ -6,6 +6,7 @@ was read before stays in use.
 
 import asyncio
 import ssl
+from collections.abc import Callable
 from datetime import datetime
 from pathlib import Path
 from typing import Any, Final, NamedTuple
@@ -52,11 +53,16 @@ class TlsFileError(Exception):
         self.part = part
 
 
+def _new_context() -> ssl.SSLContext:
+    return ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+
+
 class ServerTls:
     """The TLS of one listener, from PEM files.
 
     `certificate`: the server's certificate, then those that lead to its CA. `key`: its private key,
     without a passphrase; the same file may hold both. `dh_parameters`: empty for none.
+    `new_context`: makes a context that is not set up yet.
 
     `context` is for `loop.create_server` and `loop.start_tls`; it stays the same when the files are
     read again. Tickets of earlier sessions stay valid then.
@@ -66,8 +72,14 @@ class ServerTls:
 
     __slots__ = ("_current", "_files", "context")
 
-    def __init__(self, certificate: str, key: str, dh_parameters: str = "") -> None:
-        self._files = _Files(certificate, key, dh_parameters)
+    def __init__(
+        self,
+        certificate: str,
+        key: str,
+        dh_parameters: str = "",
+        new_context: Callable[[], ssl.SSLContext] = _new_context,
+    ) -> None:
+        self._files = _Files(certificate, key, dh_parameters, new_context)
         self._current = self._files.load()
         self.context = self._current.context
         # Called for every handshake, also of a client that names no host.
@@ -124,10 +136,11 @@ class _Files(NamedTuple):
     certificate: str
     key: str
     dh_parameters: str
+    new_context: Callable[[], ssl.SSLContext]
 
     def load(self) -> _Loaded:
         certificate = self._read_certificate()
-        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context = self.new_context()
         context.minimum_version = ssl.TLSVersion.TLSv1_2
         context.options |= (
             ssl.OP_NO_COMPRESSION | ssl.OP_NO_RENEGOTIATION | ssl.OP_CIPHER_SERVER_PREFERENCE
