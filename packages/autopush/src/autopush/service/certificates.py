@@ -4,6 +4,8 @@ Rule: the files are read before anything is bound, and what is wrong with them s
 is wrong with them later, when they are read again, is logged, and the former ones stay in use.
 """
 
+import ssl
+from collections.abc import Callable
 from typing import Final, NamedTuple
 
 from autopush.net.tls import ClientTls, ServerTls, TlsFileError
@@ -19,6 +21,8 @@ class _Options(NamedTuple):
     certificate: str
     key: str
     dh_parameters: str = ""
+    asks_clients: bool = False
+    """Clients are asked for a certificate too."""
 
 
 _PUBLIC: Final = _Options("ssl_cert", "ssl_key", "ssl_dh_param")
@@ -30,6 +34,8 @@ _BY_PURPOSE: Final = {
     "router": _ROUTER,
 }
 """Which certificate a listener has. The others are for this machine or its network alone."""
+_OF_ENDPOINT: Final = ("endpoint", "proxied")
+"""Where the option `client_certs` holds."""
 
 
 class Certificates:
@@ -43,9 +49,11 @@ class Certificates:
     def __init__(self, settings: Settings) -> None:
         if settings.router_ssl_key and settings.router_scheme == "http":
             raise StartupError("router_scheme is http, but with router_ssl_key the port is https")
+        self._asks_clients = bool(settings.client_certs)
+        listed = filter(None, map(self._options, settings.listeners))
         self._servers = {
             options: tls
-            for options in dict.fromkeys(_BY_PURPOSE.values())
+            for options in dict.fromkeys(listed)
             if (tls := _load(settings, options)) is not None
         }
         try:
@@ -55,8 +63,13 @@ class Certificates:
 
     def of(self, purpose: str) -> ServerTls | None:
         """The TLS of a listener (see `Settings.listeners`); None where it has none."""
-        options = _BY_PURPOSE.get(purpose)
+        options = self._options(purpose)
         return self._servers.get(options) if options else None
+
+    def _options(self, purpose: str) -> _Options | None:
+        if self._asks_clients and purpose in _OF_ENDPOINT:
+            return _PUBLIC._replace(asks_clients=True)
+        return _BY_PURPOSE.get(purpose)
 
     def warn(self, now: float) -> None:
         """Log what an operator should know of the files. `now`: seconds since the epoch."""
@@ -105,6 +118,22 @@ def _load(settings: Settings, options: _Options) -> ServerTls | None:
         if not getattr(settings, missing):
             raise StartupError(f"{given} needs {missing}")
     try:
+        if options.asks_clients:
+            return ServerTls(certificate, key, dh_parameters, _certificate_request_context())
         return ServerTls(certificate, key, dh_parameters)
     except TlsFileError as error:
         raise StartupError(f"{getattr(options, error.part)}: {error}") from None
+
+
+def _certificate_request_context() -> Callable[[], ssl.SSLContext]:
+    try:
+        from autopush.net.certificate_request import (  # noqa: PLC0415 - needs an extra library
+            CertificateRequestContext,
+        )
+    except ModuleNotFoundError as error:
+        if error.name is None or error.name.partition(".")[0] != "OpenSSL":
+            raise
+        raise StartupError(
+            "client_certs needs pyOpenSSL: pip install 'autopush-server[client-certificates]'"
+        ) from None
+    return CertificateRequestContext

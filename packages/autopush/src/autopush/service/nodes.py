@@ -44,6 +44,7 @@ from autopush.store.push_store import UNUSED_UAID
 from autopush.telemetry import logs
 from autopush.telemetry.metrics import Metrics
 from autopush.web.app import CommonHeaders, EndpointApp
+from autopush.web.client_certificates import ClientCertificates
 from autopush.web.errors_page import ErrorsPage
 from autopush.web.push import DeleteHandler, PushHandler
 from autopush.web.push_metrics import PushMetrics
@@ -276,7 +277,10 @@ class EndpointService:
             headers=headers,
             max_requests=settings.max_requests,
         )
-        self._http = shared.http(self.app, Limits(max_body=max(65_536, 2 * settings.max_data)))
+        handler: Handler = self.app
+        if settings.client_certs:
+            handler = ClientCertificates(self.app, settings.client_certs, headers)
+        self._http = shared.http(handler, Limits(max_body=max(65_536, 2 * settings.max_data)))
         self._socket = sockets["endpoint"]
         self.proxied: ProxiedListener | None = None
         """The second listener, behind a load balancer that speaks the PROXY protocol."""

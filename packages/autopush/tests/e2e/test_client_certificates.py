@@ -1,0 +1,200 @@
+"""Client certificates from outside: who may use the endpoint, and what needs none."""
+
+import asyncio
+import json
+import os
+import signal
+import ssl
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes
+
+from support.application_server import application_server, claims
+from support.certificates import Authority, self_signed
+from support.http_shell import read_answers
+from support.proxy_headers import CLIENT4, line
+from support.senders import Sender
+from support.service import Service, refusal, running_service
+from support.simplepush_agent import SimplePushAgent, put
+from support.sockets import unused_port
+from support.user_agent import UserAgent
+
+CHALLENGE = 'Transport mode="tls-client-certificate"'
+
+
+def fingerprint(path: Path) -> str:
+    digest = x509.load_pem_x509_certificate(path.read_bytes()).fingerprint(hashes.SHA256())
+    return digest.hex(":").upper()
+
+
+class Clients:
+    """A listed certificate, one that is not, and the authority that signed neither."""
+
+    def __init__(self, folder: Path) -> None:
+        self.authority = Authority(folder)
+        self.listed = self_signed(folder / "listed.pem")
+        self.unlisted = self_signed(folder / "unlisted.pem")
+        self.issued = self.authority.issue(folder)
+        self.proxy_port = unused_port()
+
+    @property
+    def options(self) -> list[str]:
+        listed = json.dumps({"ours": [fingerprint(self.listed)]})
+        proxied = ["--proxy-protocol-port", str(self.proxy_port)]
+        return [*self.issued.options, "--client-certs", listed, *proxied]
+
+    def tls(self, certificate: Path | None, version: str = "TLSv1_3") -> ssl.SSLContext:
+        context = self.authority.client()
+        context.minimum_version = context.maximum_version = ssl.TLSVersion[version]
+        if certificate is not None:
+            context.load_cert_chain(certificate)
+        return context
+
+
+@pytest.fixture(scope="module")
+def clients(tmp_path_factory: pytest.TempPathFactory) -> Clients:
+    return Clients(tmp_path_factory.mktemp("clients"))
+
+
+@pytest.fixture(scope="module")
+def running(clients: Clients, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
+    data = tmp_path_factory.mktemp("certificates")
+    with running_service(data, *clients.options, "--no-human-logs") as service:
+        service.tls = clients.tls(None)
+        yield service
+
+
+@pytest.mark.parametrize("version", ["TLSv1_2", "TLSv1_3"])
+async def test_a_client_with_a_listed_certificate_pushes_and_deletes(
+    running: Service, clients: Clients, agents: list[UserAgent], version: str
+) -> None:
+    agents.append(await running.connect())  # the WebSocket port asks for no certificate
+    _, endpoint = await agents[-1].register()
+    async with application_server(tls=clients.tls(clients.listed, version)) as sender:
+        answers = [await sender.push(endpoint, b"x" * 4096) for _ in range(3)]
+        assert len(await agents[-1].receive(3)) == 3
+        answer = await sender.delete(answers[0].headers["Location"])
+        assert answer.status == 204
+        too_large = await sender.push(endpoint, b"x" * 40_000)
+        assert too_large.status == 413
+
+
+async def test_the_signature_is_checked_all_the_same(
+    running: Service, clients: Clients, agents: list[UserAgent]
+) -> None:
+    agents.append(await running.connect())
+    _, endpoint = await agents[-1].register()
+    token = Sender().token(claims(endpoint))
+    forged = token[:-4] + ("AAAA" if token[-4:] != "AAAA" else "BBBB")
+    async with application_server(tls=clients.tls(clients.listed)) as sender:
+        authorization = f"vapid t={forged},k={Sender().key_text}"
+        assert (await sender.push(endpoint, Authorization=authorization)).status == 401
+
+
+async def test_a_listed_client_may_use_simplepush(
+    running: Service, clients: Clients, agents: list[UserAgent]
+) -> None:
+    agent = await SimplePushAgent.connect(running.websocket, tls=running.tls)
+    agents.append(agent)
+    await agent.hello()
+    _, endpoint = await agent.register()
+    async with application_server(tls=clients.tls(clients.listed)) as sender:
+        answer = await put(sender, endpoint, 7)
+        assert answer.status in (200, 202)
+        assert (await agent.update())["version"] == 7
+
+
+@pytest.mark.parametrize("version", ["TLSv1_2", "TLSv1_3"])
+@pytest.mark.parametrize("presents", ["unlisted", "issued", "none"])
+async def test_another_certificate_or_none_is_401_and_logged(
+    running: Service, clients: Clients, agents: list[UserAgent], presents: str, version: str
+) -> None:
+    agents.append(await running.connect())
+    _, endpoint = await agents[-1].register()
+    context = clients.tls({"unlisted": clients.unlisted}.get(presents), version)
+    if presents == "issued":
+        context.load_cert_chain(clients.issued.certificate, clients.issued.key)
+    before = sum("Failed TLS auth" in text for text in running.output)
+    async with application_server(tls=context) as sender:
+        for answer in (
+            await sender.push(endpoint, b"x"),
+            await sender.delete(f"{running.endpoint}/m/foo"),
+            await sender.request("GET", f"{running.endpoint}/v1/err%2F..%2Fx"),
+            await sender.request("POST", f"{running.endpoint}/status"),
+        ):
+            assert (answer.status, answer.body) == (401, b"")
+            assert answer.headers["WWW-Authenticate"] == CHALLENGE
+            assert answer.headers["Access-Control-Allow-Origin"] == "*"
+    await running.logged("Failed TLS auth", before + 4)
+    logged = [json.loads(text) for text in running.output if "Failed TLS auth" in text][-1]
+    fields = logged["Fields"]
+    assert fields["remote_ip"] == "127.0.0.1"
+    if presents == "none":
+        assert "tls_failed_cn" not in fields
+    else:
+        presented = clients.unlisted if presents == "unlisted" else clients.issued.certificate
+        assert fields["tls_failed_sha256"] == fingerprint(presented)
+        assert fields["tls_failed_cn"].startswith("made by a test")
+
+
+async def test_status_pages_and_preflights_need_no_certificate(
+    running: Service, clients: Clients
+) -> None:
+    async with application_server(tls=clients.tls(None)) as client:
+
+        async def status(path: str, method: str = "GET") -> int:
+            return (await client.request(method, running.endpoint + path)).status
+
+        for path in ("/status", "/health", "/__heartbeat__", "/__lbheartbeat__", "/__version__"):
+            assert await status(path) == 200
+        assert await status("/v1/err/unknown") == 404
+        assert await status("/wpush/v1/abc", "OPTIONS") == 200
+        assert await status("/") == 401
+
+
+async def test_the_client_behind_the_proxy_protocol_is_who_the_header_names(
+    running: Service, clients: Clients
+) -> None:
+    context, port = clients.tls(clients.unlisted), clients.proxy_port
+
+    async def ask(path: str) -> int:
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        writer.write(line())
+        await writer.drain()
+        await writer.start_tls(context, server_hostname="127.0.0.1")
+        writer.write(f"GET {path} HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n".encode())
+        (answer,) = read_answers(await reader.read())
+        writer.close()
+        return answer.status
+
+    assert await ask("/status") == 200
+    before = sum("Failed TLS auth" in text for text in running.output)
+    assert await ask("/") == 401
+    await running.logged("Failed TLS auth", before + 1)
+    logged = [json.loads(text) for text in running.output if "Failed TLS auth" in text][-1]
+    assert logged["Fields"]["remote_ip"] == CLIENT4
+
+
+async def test_the_servers_certificate_is_replaced_on_sighup(
+    running: Service, clients: Clients, tmp_path: Path
+) -> None:
+
+    times = sum("A certificate was read again" in text for text in running.output)
+    clients.authority.issue(clients.issued.certificate.parent, "127.0.0.1", "new.example")
+    os.kill(running.pid, signal.SIGHUP)
+    await running.logged("A certificate was read again", times + 2)
+    async with application_server(tls=clients.tls(clients.listed)) as client:
+        assert (await client.request("GET", f"{running.endpoint}/")).status == 200
+    _, writer = await asyncio.open_connection(
+        "127.0.0.1", running.endpoint_port, ssl=clients.tls(None), server_hostname="new.example"
+    )
+    writer.close()
+
+
+def test_client_certs_without_tls_stop_the_start(clients: Clients, tmp_path: Path) -> None:
+    listed = json.dumps({"ours": [fingerprint(clients.listed)]})
+    said = refusal(tmp_path, "endpoint", "--port", "0", "--client-certs", listed)
+    assert "client certificates need TLS: ssl_key and ssl_cert" in said
