@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping
 from typing import Final
 from uuid import uuid4
 
+from autopush.listed_clients import ListedClients
 from autopush.net.http_messages import Request, Response
 from autopush.responses import ErrorResponses
 from autopush.routing.user_agents import DeliveryResult
@@ -25,6 +26,7 @@ from autopush.webpush.vapid import parse_credentials
 REQUEST_ID: Final = "X-Request-Id"
 LINES_PER_SECOND: Final = 5
 """Of refusals with one errno, and of failures with one type of error."""
+FAILED_TLS_AUTH: Final = "Failed TLS auth"
 MAX_TEXT: Final = 256
 """Characters of a value that the client chose."""
 MASK: Final = "*"
@@ -52,7 +54,8 @@ _log = logs.get("request")
 class RequestLog:
     """Writes the lines of one worker, and makes the responses that carry an id.
 
-    `hash_uaid`: what stands for a UAID in logs; `ami_id`: the image of this machine, or empty.
+    `hash_uaid`: what stands for a UAID in logs; `ami_id`: the image of this machine, or empty;
+    `clients`: those that are known by their TLS certificates.
     """
 
     def __init__(
@@ -62,11 +65,13 @@ class RequestLog:
         hash_uaid: Callable[[str], str],
         *,
         ami_id: str = "",
+        clients: ListedClients | None = None,
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         self._tokens = tokens
         self._errors = errors
         self._hash_uaid = hash_uaid
+        self._clients = clients
         self._constant = {"python_version": _PYTHON, **({"ami_id": ami_id} if ami_id else {})}
         self._limiter = RepeatLimiter(LINES_PER_SECOND, monotonic=monotonic)
         self.is_verbose: Final = _log.is_verbose
@@ -100,6 +105,13 @@ class RequestLog:
         """Log the failure of a request that is not answered here."""
         self._log_failure(request, error)
 
+    def log_failed_tls_auth(self, request: Request) -> None:
+        """Log a request without the certificate of a listed client."""
+        suppressed = self._limiter.admit(FAILED_TLS_AUTH)
+        if suppressed is not None:
+            info = self.client_info(request)
+            _log.warning(FAILED_TLS_AUTH, client_info=info, **_count(suppressed))
+
     def client_info(self, request: Request, request_id: str = "") -> dict[str, object]:
         """What is known of a client and its request. Without an id it gets one."""
         headers = request.headers
@@ -111,6 +123,8 @@ class RequestLog:
             "uri": shown_path(request.path),
             **self._constant,
         }
+        if self._clients is not None:
+            info |= self._clients.log_fields(request.certificate)
         if request.path.startswith(("/wpush/", "/spush/")):
             info["message_ttl"] = headers.get("ttl", "")[:MAX_TEXT]
             info["message_size"] = len(request.body)

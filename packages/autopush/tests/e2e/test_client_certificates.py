@@ -17,7 +17,7 @@ from support.certificates import Authority, self_signed
 from support.http_shell import read_answers
 from support.proxy_headers import CLIENT4, line
 from support.senders import Sender
-from support.service import Service, refusal, running_service
+from support.service import Service, refusal, running_service, service
 from support.simplepush_agent import SimplePushAgent, put
 from support.sockets import unused_port
 from support.user_agent import UserAgent
@@ -109,7 +109,7 @@ async def test_a_listed_client_may_use_simplepush(
 
 @pytest.mark.parametrize("version", ["TLSv1_2", "TLSv1_3"])
 @pytest.mark.parametrize("presents", ["unlisted", "issued", "none"])
-async def test_another_certificate_or_none_is_401_and_logged(
+async def test_another_certificate_or_none_is_401(
     running: Service, clients: Clients, agents: list[UserAgent], presents: str, version: str
 ) -> None:
     agents.append(await running.connect())
@@ -117,7 +117,6 @@ async def test_another_certificate_or_none_is_401_and_logged(
     context = clients.tls({"unlisted": clients.unlisted}.get(presents), version)
     if presents == "issued":
         context.load_cert_chain(clients.issued.certificate, clients.issued.key)
-    before = sum("Failed TLS auth" in text for text in running.output)
     async with application_server(tls=context) as sender:
         for answer in (
             await sender.push(endpoint, b"x"),
@@ -128,16 +127,7 @@ async def test_another_certificate_or_none_is_401_and_logged(
             assert (answer.status, answer.body) == (401, b"")
             assert answer.headers["WWW-Authenticate"] == CHALLENGE
             assert answer.headers["Access-Control-Allow-Origin"] == "*"
-    await running.logged("Failed TLS auth", before + 4)
-    logged = [json.loads(text) for text in running.output if "Failed TLS auth" in text][-1]
-    fields = logged["Fields"]
-    assert fields["remote_ip"] == "127.0.0.1"
-    if presents == "none":
-        assert "tls_failed_cn" not in fields
-    else:
-        presented = clients.unlisted if presents == "unlisted" else clients.issued.certificate
-        assert fields["tls_failed_sha256"] == fingerprint(presented)
-        assert fields["tls_failed_cn"].startswith("made by a test")
+    await running.logged("Failed TLS auth")
 
 
 async def test_status_pages_and_preflights_need_no_certificate(
@@ -155,27 +145,44 @@ async def test_status_pages_and_preflights_need_no_certificate(
         assert await status("/") == 401
 
 
-async def test_the_client_behind_the_proxy_protocol_is_who_the_header_names(
+async def behind_the_proxy(clients: Clients, certificate: Path | None, path: str) -> int:
+    """The status of a GET over TLS behind a PROXY header."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", clients.proxy_port)
+    writer.write(line())
+    await writer.drain()
+    await writer.start_tls(clients.tls(certificate), server_hostname="127.0.0.1")
+    writer.write(f"GET {path} HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n".encode())
+    (answer,) = read_answers(await reader.read())
+    writer.close()
+    return answer.status
+
+
+async def test_certificates_are_asked_for_behind_the_proxy_protocol_too(
     running: Service, clients: Clients
 ) -> None:
-    context, port = clients.tls(clients.unlisted), clients.proxy_port
+    assert await behind_the_proxy(clients, None, "/status") == 200
+    assert await behind_the_proxy(clients, clients.unlisted, "/") == 401
+    assert await behind_the_proxy(clients, clients.listed, "/") == 200
 
-    async def ask(path: str) -> int:
-        reader, writer = await asyncio.open_connection("127.0.0.1", port)
-        writer.write(line())
-        await writer.drain()
-        await writer.start_tls(context, server_hostname="127.0.0.1")
-        writer.write(f"GET {path} HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n".encode())
-        (answer,) = read_answers(await reader.read())
-        writer.close()
-        return answer.status
 
-    assert await ask("/status") == 200
-    before = sum("Failed TLS auth" in text for text in running.output)
-    assert await ask("/") == 401
-    await running.logged("Failed TLS auth", before + 1)
-    logged = [json.loads(text) for text in running.output if "Failed TLS auth" in text][-1]
-    assert logged["Fields"]["remote_ip"] == CLIENT4
+async def test_the_log_has_the_address_that_the_proxy_header_names(tmp_path: Path) -> None:
+    clients = Clients(tmp_path)
+    async with service(tmp_path / "data", *clients.options, "--no-human-logs") as running:
+        assert await behind_the_proxy(clients, clients.unlisted, "/") == 401
+        assert await behind_the_proxy(clients, clients.listed, "/v1/err") == 418
+        await running.logged("Failed TLS auth")
+        await running.logged("Test Error Message")
+        failed, checked = (
+            json.loads(text)["Fields"]
+            for text in running.output
+            if "Failed TLS auth" in text or "Test Error Message" in text
+        )
+    assert failed["remote_ip"] == checked["remote_ip"] == CLIENT4
+    assert failed["tls_failed_sha256"] == fingerprint(clients.unlisted)
+    assert failed["tls_failed_cn"].startswith("made by a test")
+    assert checked["tls_auth"] == "ours"
+    assert checked["tls_auth_sha256"] == fingerprint(clients.listed)
+    assert checked["tls_auth_cn"].startswith("made by a test")
 
 
 async def test_the_servers_certificate_is_replaced_on_sighup(

@@ -20,6 +20,7 @@ from autopush.connection.outage import OutageRecovery
 from autopush.dockerflow import Dockerflow
 from autopush.internal_pages import InternalPages
 from autopush.keys import ServiceKeys
+from autopush.listed_clients import ListedClients
 from autopush.log_check import LogCheck
 from autopush.net.client_address import TrustedProxies
 from autopush.net.http_messages import Handler, Limits
@@ -105,8 +106,13 @@ class WorkerContext:
         self.ring = KeyRing(keys.crypto)
         self.tokens = EndpointTokens(self.ring, settings.public_endpoint_url, CACHED_TOKENS)
         self.errors = ErrorResponses(settings.errors_page)
+        self.clients = ListedClients(settings.client_certs) if settings.client_certs else None
         self.requests = RequestLog(
-            self.tokens, self.errors, store.uaid_hash, ami_id=settings.ami_id
+            self.tokens,
+            self.errors,
+            store.uaid_hash,
+            ami_id=settings.ami_id,
+            clients=self.clients,
         )
         routers = router_states(settings) if settings.has_endpoint else None
         self.dockerflow = Dockerflow(store, metrics.shared, routers=routers)
@@ -278,8 +284,8 @@ class EndpointService:
             max_requests=settings.max_requests,
         )
         handler: Handler = self.app
-        if settings.client_certs:
-            handler = ClientCertificates(self.app, settings.client_certs, headers)
+        if shared.clients is not None:
+            handler = ClientCertificates(self.app, shared.clients, shared.requests, headers)
         self._http = shared.http(handler, Limits(max_body=max(65_536, 2 * settings.max_data)))
         self._socket = sockets["endpoint"]
         self.proxied: ProxiedListener | None = None
