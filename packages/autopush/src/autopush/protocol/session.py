@@ -155,7 +155,7 @@ class Session:
             self.simplepush.last_message = now
         match event:
             case Event.ACK:
-                self.metrics.ack.add()
+                self.metrics.ack.value += 1
                 return self._complete(self._acked(message.updates), self._own_counts())
             case Event.HELLO:
                 return self._hello(message, now)

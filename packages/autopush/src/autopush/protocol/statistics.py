@@ -117,10 +117,10 @@ class SentNotifications:
 
     def add(self, notification: Notification) -> None:
         """One was sent."""
-        if notification.topic is not None and self._has_topics:
-            self._with_topic.add()
-            self._topics.add()
+        if notification.topic is None or not self._has_topics:
+            self._plain.value += 1
         else:
-            self._plain.add()
+            self._with_topic.value += 1
+            self._topics.value += 1
         if notification.data is not None:
-            self._data.add(len(notification.data))
+            self._data.value += len(notification.data)
