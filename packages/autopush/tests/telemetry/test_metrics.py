@@ -174,3 +174,14 @@ def test_all_series_of_a_counter_are_found_by_their_values() -> None:
     counters["blue", OTHER].add(10)
     assert shared.total(LABELLED) == [0, 1, 2, 3, 4, 15]
     assert all(first < second for first, second in pairwise(shared.total(LABELLED)))
+
+
+def test_what_is_counted_elsewhere_is_added_before_anything_is_read() -> None:
+    shared = SharedMetrics(TABLE, 1)
+    metrics = shared.of_worker(0)
+    counter = metrics.counter(PLAIN)
+    metrics.on_publish(counter.add)
+    assert shared.total(PLAIN) == [1]
+    assert shared.per_worker(PLAIN) == [2]
+    metrics.publish()
+    assert counter.value == 3

@@ -156,7 +156,10 @@ class Session:
         match event:
             case Event.ACK:
                 self.metrics.ack.value += 1
-                return self._complete(self._acked(message.updates), self._own_counts())
+                counts = self.counts
+                if counts is NOTHING_COUNTED:
+                    counts = self._own_counts()
+                return self._complete(self._acked(message.updates), counts)
             case Event.HELLO:
                 return self._hello(message, now)
             case Event.PING:

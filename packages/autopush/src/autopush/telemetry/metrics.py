@@ -12,7 +12,7 @@ message and in code without I/O. (Adding to a cell directly would take twice as 
 import mmap
 from array import array
 from bisect import bisect_left
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from itertools import product
@@ -232,6 +232,7 @@ class Metrics:
         """
         self._cells = cells
         self._series: dict[str, dict[int, Counter | Histogram]] = {}
+        self._sources: list[Callable[[], None]] = []
 
     def counter(self, metric: Metric, **labels: str) -> "Counter":
         """A series of a counter."""
@@ -266,13 +267,23 @@ class Metrics:
         self.publish()
         return [*self._cells]
 
+    def on_publish(self, add: Callable[[], None]) -> None:
+        """Have `add` called before series are published, to add to them what is counted elsewhere,
+        where one number stands for several series.
+        """
+        self._sources.append(add)
+
     def publish(self) -> None:
         """Let other workers see what was recorded."""
+        for add in self._sources:
+            add()
         for series in self._series.values():
             self._publish(series)
 
     def publish_series(self, metric: Metric) -> None:
         """Let them see that of one metric."""
+        for add in self._sources:
+            add()
         self._publish(self._series.get(metric.name, {}))
 
     def _publish(self, series: Mapping[int, "Counter | Histogram"]) -> None:
@@ -289,7 +300,9 @@ class Metrics:
         found = series.get(place)
         if found is None:
             # Not from 0: a worker that takes the place of another counts on.
-            found = series[place] = number(self._cells[place])
+            value = self._cells[place]
+            # Python adds whole numbers to each other in less time than to fractions.
+            found = series[place] = number(int(value) if value.is_integer() else value)
         assert isinstance(found, number)
         return found
 

@@ -19,60 +19,85 @@ from autopush.telemetry.metric_table import (
     NOTIFICATION_RECEIVED,
     NOTIFICATION_SUCCESS,
     NOTIFICATION_TIME,
-    PLATFORMS,
     REFUSED_CODES,
     VAPID_DRAFT_1,
     VAPID_DRAFT_2,
 )
-from autopush.telemetry.metrics import OTHER, Metrics
+from autopush.telemetry.metrics import OTHER, Counter, Metrics
 from autopush.webpush.errors import PushError
 from autopush.webpush.vapid import Credentials
 
 _DELIVERED: Final = DeliveryResult.DELIVERED
 _STORED: Final = DeliveryResult.STORED
+_DRAFTS: Final = {
+    "bearer": ("draft01", VAPID_DRAFT_1),
+    "webpush": ("draft01", VAPID_DRAFT_1),
+    "vapid": ("draft02", VAPID_DRAFT_2),
+}
+"""By the scheme of the credentials: the draft of VAPID, and the metric that counts it."""
+_ENCODINGS: Final = {
+    metric.name.rpartition(".")[2]: metric
+    for metric in (ENCODING_AES128GCM, ENCODING_AESGCM, ENCODING_AESGCM128)
+}
 
 
 class AcceptedPushes:
-    """The series of accepted pushes of one router type, of identified senders or of others."""
+    """Accepted pushes of one kind: of one router type, VAPID scheme and encoding, the latter two
+    empty without. A push counts once here; `publish` adds to all series that its kind belongs to.
+    """
 
-    __slots__ = ("direct", "direct_data", "discarded", "stored", "stored_data")
+    __slots__ = (
+        "_bodies",
+        "_pushes",
+        "_series",
+        "direct",
+        "direct_data",
+        "discarded",
+        "stored",
+        "stored_data",
+    )
 
-    def __init__(self, metrics: Metrics, router_type: str, *, identified: bool) -> None:
-        of = {"router": router_type, "vapid": str(identified)}
-        self.direct = metrics.counter(NOTIFICATION_SUCCESS, destination="Direct", **of)
-        self.stored = metrics.counter(NOTIFICATION_SUCCESS, destination="Stored", **of)
-        self.discarded = metrics.counter(NOTIFICATION_SUCCESS, destination="Discarded", **of)
-        of = {"platform": router_type}
-        self.direct_data = metrics.counter(NOTIFICATION_DATA, destination="Direct", **of)
-        self.stored_data = metrics.counter(NOTIFICATION_DATA, destination="Stored", **of)
+    def __init__(self, metrics: Metrics, router_type: str, scheme: str, encoding: str) -> None:
+        self.direct = self.direct_data = self.stored = self.stored_data = self.discarded = 0
+        of = {"router": router_type, "vapid": str(bool(scheme))}
+        self._pushes = [
+            metrics.counter(NOTIFICATION_SUCCESS, destination=name, **of)
+            for name in ("Direct", "Stored", "Discarded")
+        ]
+        self._bodies = [
+            metrics.counter(NOTIFICATION_DATA, destination=name, platform=router_type)
+            for name in ("Direct", "Stored")
+        ]
+        self._series: list[Counter] = []
+        if scheme:
+            draft, of_draft = _DRAFTS[scheme]
+            self._series.append(metrics.counter(NOTIFICATION_AUTH, vapid=draft, scheme=scheme))
+            self._series.append(metrics.counter(of_draft))
+        if encoding:
+            self._series.append(metrics.counter(_ENCODINGS[encoding]))
+
+    def publish(self) -> None:
+        """Add what was counted since the last time."""
+        pushes = (self.direct, self.stored, self.discarded)
+        for counter, number in zip(self._pushes, pushes, strict=True):
+            counter.value += number
+        for counter, size in zip(self._bodies, (self.direct_data, self.stored_data), strict=True):
+            counter.value += size
+        for counter in self._series:
+            counter.value += sum(pushes)
+        self.direct = self.direct_data = self.stored = self.stored_data = self.discarded = 0
 
 
 class PushMetrics:
     """Each push is `received`, then either `accepted` or `refused`."""
 
     def __init__(self, metrics: Metrics) -> None:
+        self._metrics = metrics
         self._received = metrics.counter(NOTIFICATION_RECEIVED)
         self._seconds = metrics.histogram(NOTIFICATION_TIME)
-        self._anonymous = {
-            name: AcceptedPushes(metrics, name, identified=False) for name in PLATFORMS
-        }
-        self._identified = {
-            name: AcceptedPushes(metrics, name, identified=True) for name in PLATFORMS
-        }
+        self._accepted: dict[tuple[str, str, str], AcceptedPushes] = {}
         self._refused = metrics.counters(NOTIFICATION_ERROR)
-        draft1, draft2 = metrics.counter(VAPID_DRAFT_1), metrics.counter(VAPID_DRAFT_2)
-        self._schemes = {
-            scheme: (metrics.counter(NOTIFICATION_AUTH, vapid=vapid, scheme=scheme), draft)
-            for scheme, vapid, draft in (
-                ("bearer", "draft01", draft1),
-                ("webpush", "draft01", draft1),
-                ("vapid", "draft02", draft2),
-            )
-        }
-        self._encodings = {
-            metric.name.rpartition(".")[2]: metrics.counter(metric)
-            for metric in (ENCODING_AES128GCM, ENCODING_AESGCM, ENCODING_AESGCM128)
-        }
+        metrics.on_publish(self._publish)
 
     def received(self) -> float:
         """A push has begun; returns when, for `accepted`."""
@@ -91,24 +116,27 @@ class PushMetrics:
         """It was delivered, stored or discarded. `size`: bytes of its body; `headers`: those kept
         of it, None without a body.
         """
-        if credentials is None:
-            series = self._anonymous[router_type]
-        else:
-            series = self._identified[router_type]
-            scheme, draft = self._schemes[credentials.scheme]
-            scheme.value += 1
-            draft.value += 1
-        if headers is not None:
-            self._encodings[headers["encoding"]].value += 1
+        kind = (
+            router_type,
+            "" if credentials is None else credentials.scheme,
+            "" if headers is None else headers["encoding"],
+        )
+        pushes = self._accepted.get(kind)
+        if pushes is None:
+            pushes = self._accepted[kind] = AcceptedPushes(self._metrics, *kind)
         if result is _DELIVERED:
-            series.direct.value += 1
-            series.direct_data.value += size
+            pushes.direct += 1
+            pushes.direct_data += size
         elif result is _STORED:
-            series.stored.value += 1
-            series.stored_data.value += size
+            pushes.stored += 1
+            pushes.stored_data += size
         else:
-            series.discarded.value += 1
+            pushes.discarded += 1
         self._seconds.observe(perf_counter() - began)
+
+    def _publish(self) -> None:
+        for pushes in self._accepted.values():
+            pushes.publish()
 
     def refused(
         self, refusal: PushError, router_type: str, credentials: Credentials | None = None
