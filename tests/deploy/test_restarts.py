@@ -5,6 +5,7 @@ from collections import Counter
 from pathlib import Path
 
 import aiohttp
+import pytest
 
 from support.application_server import ApplicationServer
 from support.certificates import LOOPBACK, Authority
@@ -55,6 +56,7 @@ class Senders:
             await self._answered.wait_for(lambda: self.statuses.total() >= wanted)
 
 
+@pytest.mark.slow
 async def test_no_push_fails_while_one_endpoint_daemon_after_the_other_is_restarted(
     tmp_path: Path,
 ) -> None:

@@ -403,6 +403,7 @@ def new_rig(tmp_path: Path) -> Iterator[Rig]:
     assert rig.service.errors == []
 
 
+@pytest.mark.slow
 def test_a_new_browser_subscribes_to_a_broadcast_and_is_told_of_each_change(new_rig: Rig) -> None:
     rig = new_rig
     subscription = rig.firefox.subscribe(rig.sender.key)
