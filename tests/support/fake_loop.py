@@ -3,7 +3,10 @@
 import asyncio
 import heapq
 from collections.abc import Callable
-from typing import Any, cast
+from concurrent.futures import Future
+from typing import Any, TypeVar, cast
+
+T = TypeVar("T")
 
 
 class FakeHandle:
@@ -18,7 +21,9 @@ class FakeHandle:
 
 
 class FakeLoop:
-    """`time`, `call_at`, `call_later`, `call_soon` and `call_exception_handler`, nothing else."""
+    """`time`, `call_at`, `call_later`, `call_soon`, `run_in_executor` and `call_exception_handler`,
+    nothing else.
+    """
 
     def __init__(self, start: float = 1000.0) -> None:
         self.now = start
@@ -56,6 +61,12 @@ class FakeLoop:
 
     def call_soon(self, callback: Callable[..., object], *args: Any) -> FakeHandle:
         return self.call_at(self.now, callback, *args)
+
+    def run_in_executor(self, _: object, function: Callable[[], T]) -> "Future[T]":
+        """Done at once."""
+        future: Future[T] = Future()
+        future.set_result(function())
+        return future
 
     def call_exception_handler(self, context: dict[str, Any]) -> None:
         self.errors.append(context)

@@ -12,11 +12,11 @@ from typing import Any
 import pytest
 
 from autopush.dockerflow import MAX_VERSION_FILE, Dockerflow, version_page
-from autopush.heartbeat import BEAT_INTERVAL, MISSING_AFTER, Heartbeat
 from autopush.net.http_messages import Request, Response
 from autopush.store import PushStore
 from autopush.telemetry.metric_table import CONNECTIONS, REQUESTS_IN_FLIGHT
 from autopush.telemetry.metrics import SharedMetrics
+from autopush.telemetry.process import LAG_INTERVAL, MISSING_AFTER, ProcessMetrics
 from autopush.version import VERSION
 from keytables import TableNotFound, Throttled, Unavailable
 from support.connection_harness import Harness
@@ -151,11 +151,15 @@ class Workers:
         self.pages = [
             Dockerflow(harness.store, self.shared, clock=harness.loop.time) for _ in self.metrics
         ]
-        self.beats = [Heartbeat(each, harness.wheel, harness.loop.time) for each in self.metrics]
+        self.running = [
+            ProcessMetrics(each, harness.loop.loop, [], monotonic=harness.loop.time)
+            for each in self.metrics
+        ]
 
     def start(self) -> None:
-        for beat in self.beats:
-            beat.start()
+        for each in self.running:
+            each.start()
+            each.set_ready(True)
 
     async def said(self) -> dict[str, Any]:
         """What each of them says, which must be the same."""
@@ -180,15 +184,15 @@ async def test_every_worker_says_whether_all_serve(workers: Workers) -> None:
     workers.start()
     answered = await workers.said()
     assert (answered["status"], answered["workers"]) == ("OK", in_service(3))
-    workers.beats[1].stop()
+    workers.running[1].set_ready(False)
     answered = await workers.said()
     assert (answered["status"], answered["workers"]) == ("NOT OK", in_service(2))
 
 
 async def test_workers_that_beat_stay_in_service(workers: Workers) -> None:
     workers.start()
-    for _ in range(20):
-        await workers.harness.pass_time(BEAT_INTERVAL)
+    for _ in range(40):
+        await workers.harness.pass_time(LAG_INTERVAL)
         assert (await workers.said())["status"] == "OK"
 
 
@@ -196,7 +200,7 @@ async def test_a_worker_that_misses_its_heartbeats_is_missing_until_the_next_one
     workers: Workers,
 ) -> None:
     workers.start()
-    stuck = workers.beats[2]
+    stuck = workers.running[2]
     timer = stuck._timer
     assert timer is not None
     timer.cancel()
@@ -204,7 +208,7 @@ async def test_a_worker_that_misses_its_heartbeats_is_missing_until_the_next_one
     assert (await workers.said())["workers"] == in_service(3)
     await workers.harness.pass_time(1)
     assert (await workers.said())["workers"] == in_service(2)
-    stuck._on_timer()
+    stuck._on_time()
     assert (await workers.said())["workers"] == in_service(3)
 
 

@@ -10,7 +10,6 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from autopush.dockerflow import Dockerflow
-from autopush.heartbeat import Heartbeat
 from autopush.internal_pages import InternalPages
 from autopush.keys import ServiceKeys
 from autopush.net import timers
@@ -23,6 +22,7 @@ from autopush.settings import Settings
 from autopush.store import PushStore, TablePlan
 from autopush.telemetry.metric_table import CONNECTIONS, METRICS, NOTIFICATION_RECEIVED
 from autopush.telemetry.metrics import SharedMetrics
+from autopush.telemetry.process import ProcessMetrics
 from autopush.webpush.keyring import new_key
 from support.clocks import ManualClock
 from support.connection_harness import ERRORS, Harness
@@ -57,7 +57,9 @@ async def test_the_metrics_can_be_read_by_prometheus(harness: Harness) -> None:
 
 @pytest.mark.parametrize("path", ["/status", "/health", "/__lbheartbeat__", "/__version__"])
 async def test_the_status_pages_are_there_too(harness: Harness, path: str) -> None:
-    Heartbeat(harness.metrics, harness.wheel).start()
+    process = ProcessMetrics(harness.metrics, harness.loop.loop, [])
+    process.start()
+    process.set_ready(True)
     assert (await pages(harness)(request(path))).status == 200
 
 

@@ -16,12 +16,12 @@ from typing import Final
 import orjson
 
 from autopush import responses
-from autopush.heartbeat import ready_workers
 from autopush.net.http_messages import Request, Response
 from autopush.store import PushStore
 from autopush.telemetry import logs
 from autopush.telemetry.metric_table import CONNECTIONS, REQUESTS_IN_FLIGHT
 from autopush.telemetry.metrics import SharedMetrics
+from autopush.telemetry.process import ready_workers
 from autopush.version import VERSION
 
 STATUS: Final = {"status": "OK", "version": VERSION}

@@ -4,7 +4,6 @@ import asyncio
 import os
 import resource
 from collections.abc import Callable
-from concurrent.futures import Future
 from functools import partial
 
 import pytest
@@ -23,18 +22,9 @@ from support.fake_loop import FakeLoop
 from support.recorded import new_metrics, recorded
 
 
-class LoopWithThreads(FakeLoop):
-    """What is handed to a thread is done at once."""
-
-    def run_in_executor(self, _: object, function: Callable[[], int]) -> "Future[int]":
-        future: Future[int] = Future()
-        future.set_result(function())
-        return future
-
-
 @pytest.fixture
-def loop() -> LoopWithThreads:
-    return LoopWithThreads()
+def loop() -> FakeLoop:
+    return FakeLoop()
 
 
 @pytest.fixture
@@ -57,7 +47,7 @@ def process_metrics(
     )
 
 
-def test_the_process_is_looked_at_from_the_start(metrics: Metrics, loop: LoopWithThreads) -> None:
+def test_the_process_is_looked_at_from_the_start(metrics: Metrics, loop: FakeLoop) -> None:
     running = process_metrics(metrics, loop)
     running.start()
     assert 1_000_000 < recorded(metrics, PROCESS_MEMORY) < 64_000_000_000
@@ -76,9 +66,7 @@ def test_open_files_are_counted_without_that_of_the_count() -> None:
     assert open_files() == before
 
 
-def test_what_changes_is_looked_at_every_five_seconds(
-    metrics: Metrics, loop: LoopWithThreads
-) -> None:
+def test_what_changes_is_looked_at_every_five_seconds(metrics: Metrics, loop: FakeLoop) -> None:
     requests, cpu = [3.0], [1.5]
     running = process_metrics(metrics, loop, lambda: requests[0], lambda: cpu[0])
     running.start()
@@ -95,7 +83,7 @@ def test_what_changes_is_looked_at_every_five_seconds(
 
 
 def test_what_a_worker_records_is_published_several_times_a_second(
-    metrics: Metrics, loop: LoopWithThreads, monkeypatch: pytest.MonkeyPatch
+    metrics: Metrics, loop: FakeLoop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     published: list[float] = []
     monkeypatch.setattr(metrics, "publish", lambda: published.append(loop.now))
@@ -109,7 +97,7 @@ def test_what_a_worker_records_is_published_several_times_a_second(
 
 
 def test_a_worker_that_follows_another_adds_to_its_cpu_time(
-    metrics: Metrics, loop: LoopWithThreads
+    metrics: Metrics, loop: FakeLoop
 ) -> None:
     for seconds in (7.0, 2.0):
         running = process_metrics(metrics, loop, process_time=partial(float, seconds))
@@ -118,9 +106,7 @@ def test_a_worker_that_follows_another_adds_to_its_cpu_time(
     assert recorded(metrics, PROCESS_CPU) == 9.0
 
 
-def test_the_lag_is_the_longest_of_the_last_five_seconds(
-    metrics: Metrics, loop: LoopWithThreads
-) -> None:
+def test_the_lag_is_the_longest_of_the_last_five_seconds(metrics: Metrics, loop: FakeLoop) -> None:
     running = process_metrics(metrics, loop)
     running.start()
     loop.advance(LAG_INTERVAL)

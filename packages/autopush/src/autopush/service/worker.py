@@ -11,7 +11,6 @@ from typing import Any, Final
 import uvloop
 
 from autopush.clock import Clock
-from autopush.heartbeat import Heartbeat
 from autopush.keys import ServiceKeys
 from autopush.memory_usage import memory_usage
 from autopush.net.proxied_listener import ProxiedListener
@@ -109,13 +108,11 @@ async def _serve(
     gc.collect()
     gc.freeze()
     gc.set_threshold(50_000, 20, 100)
-    worker.heartbeat.start()
-    metrics.publish()  # when the service is announced, every worker knows of the others
+    worker.process.set_ready(True)  # before the service is announced
     on_ready()
     await stop.wait()
-    worker.heartbeat.stop()
+    worker.process.set_ready(False)
     reloads.cancel()
-    metrics.publish()
     await worker.stop()
     await store.close()
     return 0
@@ -153,7 +150,6 @@ class Worker:
         if settings.has_sockets:
             own_id = settings.node_url(sockets["router"].getsockname()[1])
         self._shared = WorkerContext(settings, keys, store, metrics, certificates, clock, own_id)
-        self.heartbeat = Heartbeat(metrics, self._shared.wheel)
         # In the order of shutdown: what the endpoint still delivers, the connection node saves.
         self._services: list[EndpointService | ConnectionService | PagesService] = []
         sampled: list[tuple[Metric, Callable[[], float]]] = []
@@ -170,14 +166,14 @@ class Worker:
                 self._services.append(PagesService(self._shared, sockets[purpose], pages))
         self._tls = {sock: certificates.of(purpose) for purpose, sock in sockets.items()}
         self._handshake_timeout = settings.open_handshake_timeout
-        self._process = ProcessMetrics(metrics, asyncio.get_running_loop(), sampled)
+        self.process = ProcessMetrics(metrics, asyncio.get_running_loop(), sampled)
         self._servers: list[asyncio.Server | ProxiedListener] = []
         self._rotation: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
         """Accept connections on all ports."""
         loop = asyncio.get_running_loop()
-        self._process.start()
+        self.process.start()
         if self._shared.exporter is not None:
             self._shared.exporter.start()
         self._rotation = loop.create_task(rotate_monthly(self._shared.store.rotate))
@@ -211,7 +207,7 @@ class Worker:
         if self._shared.exporter is not None:
             await self._shared.exporter.stop()
         self._shared.close()
-        self._process.close()
+        self.process.close()
 
 
 def log_loop_error(_: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:

@@ -1,7 +1,11 @@
-"""What a worker's process uses, and how late its event loop is.
+"""What a worker's process uses, how late its event loop is, and which workers of the service serve.
 
 Nothing here is counted where it happens: it is looked at every few seconds. The same timer shows
-the other workers what this one has recorded.
+the other workers what this one has recorded, and that its event loop runs.
+
+Rule: a worker that ended, that is stopped or whose event loop is stuck counts as missing within
+`MISSING_AFTER` seconds, whichever worker is asked. So times are those of the monotonic clock, which
+all processes of a machine share.
 """
 
 import asyncio
@@ -18,8 +22,10 @@ from autopush.telemetry.metric_table import (
     PROCESS_MAX_FILES,
     PROCESS_MEMORY,
     PROCESS_OPEN_FILES,
+    WORKER_HEARTBEAT,
+    WORKER_READY,
 )
-from autopush.telemetry.metrics import Metric, Metrics
+from autopush.telemetry.metrics import Metric, Metrics, SharedMetrics
 
 INTERVAL: Final = 5.0
 """Seconds between two looks."""
@@ -27,6 +33,8 @@ LAG_INTERVAL: Final = 0.25
 """Seconds between two measurements of the loop. A timer wheel could not measure it: its timeouts
 are a quarter of a second late themselves.
 """
+MISSING_AFTER: Final = 5.0
+"""Seconds without a heartbeat after which a worker counts as missing."""
 
 _PROC: Final = Path("/proc/self")
 
@@ -49,6 +57,8 @@ class ProcessMetrics:
         self._loop = loop
         self._monotonic = monotonic
         self._process_time = process_time
+        self._ready = metrics.gauge(WORKER_READY)
+        self._heartbeat = metrics.gauge(WORKER_HEARTBEAT)
         self._lag = metrics.gauge(LOOP_LAG)
         self._cpu = metrics.counter(PROCESS_CPU)
         self._memory = metrics.gauge(PROCESS_MEMORY)
@@ -67,6 +77,11 @@ class ProcessMetrics:
         self._look()
         self._wait()
 
+    def set_ready(self, is_ready: bool) -> None:
+        """Show every worker whether this one serves."""
+        self._ready.set(is_ready)
+        self._metrics.publish()
+
     def close(self) -> None:
         """Stop looking."""
         if self._timer is not None:
@@ -74,7 +89,9 @@ class ProcessMetrics:
         self._metrics.publish()
 
     def _wait(self) -> None:
-        self._due = self._monotonic() + LAG_INTERVAL
+        now = self._monotonic()
+        self._heartbeat.set(now)
+        self._due = now + LAG_INTERVAL
         self._timer = self._loop.call_later(LAG_INTERVAL, self._on_time)
 
     def _on_time(self) -> None:
@@ -103,6 +120,16 @@ class ProcessMetrics:
     def _counted(self, counting: "asyncio.Future[int]") -> None:
         if not counting.cancelled() and counting.exception() is None:
             self._open_files.set(counting.result())
+
+
+def ready_workers(shared: SharedMetrics, now: float) -> int:
+    """How many workers serve; `now` is the monotonic clock's."""
+    heartbeats = shared.per_worker(WORKER_HEARTBEAT)
+    ready = shared.per_worker(WORKER_READY)
+    return sum(
+        bool(is_ready) and now - heartbeat <= MISSING_AFTER
+        for is_ready, heartbeat in zip(ready, heartbeats, strict=True)
+    )
 
 
 def resident_memory() -> int:
