@@ -13,6 +13,7 @@ import pytest
 
 from autopush.keys import ServiceKeys
 from autopush.service.certificates import Certificates
+from autopush.service.context import ServiceContext, WorkerContext
 from autopush.service.listeners import bind
 from autopush.service.storage import open_store
 from autopush.service.worker import Worker
@@ -75,11 +76,12 @@ def traced() -> Iterator[list[Step]]:
 async def flows(tmp_path: Path) -> dict[str, list[Step]]:
     """What happens at a push to a connected user agent, and at its ack."""
     settings = Settings(data=tmp_path, port=0, endpoint_port=0, router_port=0)
-    settings, (sockets,) = bind(settings)
+    settings, sockets = bind(settings)
     store = await open_store(settings, time.time)
     keys = ServiceKeys((new_key(),), (new_key(),))
-    certificates = Certificates(settings)
-    worker = Worker(settings, keys, sockets, store, new_metrics(), certificates, clock=time.time)
+    metrics = new_metrics()
+    service = ServiceContext(settings, keys, Certificates(settings), sockets, metrics.shared, {})
+    worker = Worker(WorkerContext(service, 0, metrics, store, time.time))
     await worker.start()
     agent = await UserAgent.connect(f"ws://127.0.0.1:{settings.port}/")
     await agent.hello()

@@ -16,6 +16,7 @@ from autopush.net import timers
 from autopush.net.http_messages import Request
 from autopush.responses import ErrorResponses
 from autopush.service.certificates import Certificates
+from autopush.service.context import ServiceContext, WorkerContext
 from autopush.service.listeners import bind
 from autopush.service.worker import Worker
 from autopush.settings import Settings
@@ -112,12 +113,11 @@ async def service(
     settings, sockets = bind(settings)
     shared = SharedMetrics(METRICS, workers)
     keys = ServiceKeys((new_key(),), (new_key(),))
+    context = ServiceContext(settings, keys, Certificates(settings), sockets, shared, {})
     running = []
-    for index, of_worker in enumerate(sockets):
+    for index in range(workers):
         store = await PushStore.open(engine, TablePlan(), key_hash="", clock=clock)
-        metrics = shared.of_worker(index)
-        certificates = Certificates(settings)
-        worker = Worker(settings, keys, of_worker, store, metrics, certificates, clock=clock)
+        worker = Worker(WorkerContext(context, index, shared.of_worker(index), store, clock))
         await worker.start()
         running.append(worker)
     yield (

@@ -10,6 +10,7 @@ import pytest
 from autopush.keys import ServiceKeys
 from autopush.service import worker
 from autopush.service.certificates import Certificates
+from autopush.service.context import ServiceContext, WorkerContext
 from autopush.service.listeners import bind
 from autopush.service.worker import Worker, log_loop_error
 from autopush.settings import Settings
@@ -59,10 +60,11 @@ async def test_a_worker_of_every_kind_rotates_its_tables_while_it_runs(
     plan = TablePlan(rotating=rotating)
     store = await PushStore.open(MemoryEngine(clock), plan, key_hash="", clock=clock)
     settings = Settings(data=tmp_path, command=command, port=0, endpoint_port=0, router_port=0)
-    settings, (sockets,) = bind(settings)
+    settings, sockets = bind(settings)
     keys = ServiceKeys((new_key(),), (new_key(),))
-    certificates = Certificates(settings)
-    running = Worker(settings, keys, sockets, store, new_metrics(), certificates, clock=clock)
+    metrics = new_metrics()
+    service = ServiceContext(settings, keys, Certificates(settings), sockets, metrics.shared, {})
+    running = Worker(WorkerContext(service, 0, metrics, store, clock))
     await running.start()
     await asyncio.sleep(0)
     assert states == ["started"]

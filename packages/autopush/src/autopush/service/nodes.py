@@ -6,44 +6,24 @@ reaches a user agent of the same worker through the registry, any other as from 
 """
 
 import asyncio
-import socket
-from dataclasses import replace
 from functools import partial
 from typing import Final
 
-from autopush.bridges.discovery import load_routers, load_waker, router_states
-from autopush.clock import Clock
+from autopush.bridges.discovery import load_routers, load_waker
 from autopush.connection.handlers import NodeApi, UpgradeHandler
 from autopush.connection.megaphone import BroadcastPoller, Megaphone
 from autopush.connection.node import ConnectionNode
 from autopush.connection.outage import OutageRecovery
-from autopush.dockerflow import Dockerflow
-from autopush.internal_pages import InternalPages
-from autopush.keys import ServiceKeys
-from autopush.listed_clients import ListedClients
-from autopush.log_check import LogCheck
-from autopush.net.client_address import TrustedProxies
 from autopush.net.http_messages import Handler, Limits
-from autopush.net.http_server import HttpServer
 from autopush.net.proxied_listener import ProxiedListener
-from autopush.net.timers import TimerWheel
 from autopush.protocol.broadcasts import Broadcasts
 from autopush.protocol.messages import WEBSOCKET_ANCHOR
 from autopush.protocol.rules import Rules
-from autopush.request_log import RequestLog
-from autopush.responses import ErrorResponses
 from autopush.routing.bridged import Bridges
-from autopush.routing.connected import Registry
-from autopush.routing.nodes import Nodes
 from autopush.routing.user_agents import UserAgentRouter
-from autopush.service.certificates import Certificates
-from autopush.service.exporting import new_exporter
-from autopush.service.listeners import Sockets
-from autopush.settings import Settings
-from autopush.store import PushStore
+from autopush.service.context import WorkerContext
 from autopush.store.push_store import UNUSED_UAID
 from autopush.telemetry import logs
-from autopush.telemetry.metrics import Metrics
 from autopush.web.app import CommonHeaders, EndpointApp
 from autopush.web.client_certificates import ClientCertificates
 from autopush.web.errors_page import ErrorsPage
@@ -52,9 +32,7 @@ from autopush.web.push_metrics import PushMetrics
 from autopush.web.registration import RegistrationHandler
 from autopush.web.simplepush import SimplePushHandler
 from autopush.web.start_page import StartPage
-from autopush.webpush.endpoint_token import EndpointTokens
 from autopush.webpush.identifiers import IdFactory
-from autopush.webpush.keyring import KeyRing
 from autopush.webpush.registration_secret import RegistrationSecrets
 from autopush.webpush.vapid import Verifier
 
@@ -63,88 +41,16 @@ SOCKETS_TIMEOUT: Final = 15.0
 REQUESTS_TIMEOUT: Final = 5.0
 """Seconds in which a shutdown answers the requests in progress, on each port."""
 MAX_NODE_BODY: Final = 512 * 1024
-CACHED_TOKENS: Final = 8192
 
 _log = logs.get(__name__)
 
 
-class WorkerContext:
-    """What the nodes of one worker share.
-
-    `own_id`: this worker's internal URL; empty where it holds no user agents. Then the registry
-    stays empty, and every node is another one.
-    """
-
-    def __init__(
-        self,
-        settings: Settings,
-        keys: ServiceKeys,
-        store: PushStore,
-        metrics: Metrics,
-        certificates: Certificates,
-        clock: Clock,
-        own_id: str,
-    ) -> None:
-        self.settings = settings
-        self.keys = keys
-        self.store = store
-        self.metrics = metrics
-        self.exporter = new_exporter(settings, metrics)
-        self.certificates = certificates
-        self.clock = clock
-        self.wheel = TimerWheel(asyncio.get_running_loop())
-        self.registry = Registry()
-        self.nodes = Nodes(
-            own_id,
-            self.registry,
-            self.wheel,
-            metrics,
-            connect_timeout=settings.connection_timeout,
-            request_timeout=settings.request_timeout,
-            tls=certificates.nodes,
-        )
-        self.ring = KeyRing(keys.crypto)
-        self.tokens = EndpointTokens(self.ring, settings.public_endpoint_url, CACHED_TOKENS)
-        self.errors = ErrorResponses(settings.errors_page)
-        self.clients = ListedClients(settings.client_certs) if settings.client_certs else None
-        self.requests = RequestLog(
-            self.tokens,
-            self.errors,
-            store.uaid_hash,
-            ami_id=settings.ami_id,
-            clients=self.clients,
-        )
-        routers = router_states(settings) if settings.has_endpoint else None
-        self.dockerflow = Dockerflow(store, metrics.shared, routers=routers)
-        self.log_check = LogCheck(self.errors, self.requests)
-        self.internal_pages = InternalPages(self.dockerflow, metrics.shared, self.errors)
-        self.proxies = TrustedProxies(settings.trusted_networks)
-
-    def http(self, handler: Handler, limits: Limits) -> HttpServer:
-        """A server for one port."""
-        return HttpServer(
-            handler,
-            limits=replace(limits, head_timeout=self.settings.open_handshake_timeout),
-            wheel=self.wheel,
-            error_response=self.errors.of_protocol,
-            on_crash=self.requests.log_failure,
-            proxies=self.proxies,
-        )
-
-    def close(self) -> None:
-        """Close what is left when all nodes are shut down."""
-        self.nodes.close()
-        self.wheel.close()
-
-
 class ConnectionService:
-    """A connection node with its two ports: WebSockets, and requests of other nodes.
+    """A connection node with its two ports: WebSockets, and requests of other nodes."""
 
-    `broadcasts`: as they were at the start of the service.
-    """
-
-    def __init__(self, shared: WorkerContext, sockets: Sockets, broadcasts: Broadcasts) -> None:
-        settings = shared.settings
+    def __init__(self, shared: WorkerContext) -> None:
+        settings, sockets = shared.settings, shared.sockets
+        broadcasts = Broadcasts(shared.broadcasts)
         self._connections = ConnectionNode(
             store=shared.store,
             metrics=shared.metrics,
@@ -187,7 +93,11 @@ class ConnectionService:
             ),
             Limits(max_body=MAX_NODE_BODY, idle_timeout=3600),
         )
-        self._sockets = sockets
+        self.servers = [
+            (self._websocket_http, sockets["websocket"]),
+            (self._node_api, sockets["router"]),
+        ]
+        """What is served on which listening socket."""
         # The embedded store cannot be out of reach.
         probe = None if settings.is_embedded else partial(shared.store.users.get, UNUSED_UAID)
         self._tasks = [asyncio.ensure_future(OutageRecovery(shared.registry, probe).run())]
@@ -196,14 +106,6 @@ class ConnectionService:
             interval = settings.megaphone_poll_interval
             poller = BroadcastPoller(source, broadcasts, shared.metrics, interval)
             self._tasks.append(asyncio.ensure_future(poller.run()))
-
-    @property
-    def servers(self) -> list[tuple[HttpServer, socket.socket]]:
-        """What is served on which listening socket."""
-        return [
-            (self._websocket_http, self._sockets["websocket"]),
-            (self._node_api, self._sockets["router"]),
-        ]
 
     async def shutdown(self) -> None:
         """Close the sockets, save what is unacked, and answer the nodes that still ask."""
@@ -217,8 +119,8 @@ class ConnectionService:
 class EndpointService:
     """An endpoint node with its port, and its connections to bridges."""
 
-    def __init__(self, shared: WorkerContext, sockets: Sockets) -> None:
-        settings = shared.settings
+    def __init__(self, shared: WorkerContext) -> None:
+        settings, sockets = shared.settings, shared.sockets
         headers = CommonHeaders(cors=not settings.no_cors, hsts_max_age=settings.hsts_max_age)
         self._bridges = Bridges(
             load_routers(settings, shared.clock),
@@ -287,7 +189,8 @@ class EndpointService:
         if shared.clients is not None:
             handler = ClientCertificates(self.app, shared.clients, shared.requests, headers)
         self._http = shared.http(handler, Limits(max_body=max(65_536, 2 * settings.max_data)))
-        self._socket = sockets["endpoint"]
+        self.servers = [(self._http, sockets["endpoint"])]
+        """What is served on which listening socket."""
         self.proxied: ProxiedListener | None = None
         """The second listener, behind a load balancer that speaks the PROXY protocol."""
         if "proxied" in sockets:
@@ -300,11 +203,6 @@ class EndpointService:
                 on_refused=_log_proxy_refused,
             )
 
-    @property
-    def servers(self) -> list[tuple[HttpServer, socket.socket]]:
-        """What is served on which listening socket."""
-        return [(self._http, self._socket)]
-
     async def shutdown(self) -> None:
         """Answer the requests in progress."""
         await self._http.shutdown(REQUESTS_TIMEOUT)
@@ -316,14 +214,10 @@ class EndpointService:
 class PagesService:
     """A port for pages; no user agent, application server or other node uses it."""
 
-    def __init__(self, shared: WorkerContext, sock: socket.socket, pages: Handler) -> None:
+    def __init__(self, shared: WorkerContext, purpose: str, pages: Handler) -> None:
         self._http = shared.http(pages, Limits(max_body=4096))
-        self._socket = sock
-
-    @property
-    def servers(self) -> list[tuple[HttpServer, socket.socket]]:
+        self.servers = [(self._http, shared.sockets[purpose])]
         """What is served on which listening socket."""
-        return [(self._http, self._socket)]
 
     async def shutdown(self) -> None:
         """Answer the requests in progress."""

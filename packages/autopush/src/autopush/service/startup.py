@@ -13,9 +13,9 @@ from pathlib import Path
 from autopush.bridges.discovery import load_routers, load_waker
 from autopush.connection.megaphone import Megaphone, PollError
 from autopush.keys import ServiceKeys, service_keys
-from autopush.protocol.broadcasts import Broadcasts
 from autopush.routing.router import Router
 from autopush.service.certificates import Certificates
+from autopush.service.context import ServiceContext
 from autopush.service.listeners import Sockets, bind, close
 from autopush.service.storage import check_store
 from autopush.service.supervisor import STARTUP_FAILED, WorkerSlot, supervise
@@ -54,32 +54,21 @@ def run(settings: Settings) -> int:
         announce_routers(load_routers(settings, time.time))
         load_waker(settings)
     asyncio.run(check_store(settings, time.time))
-    broadcasts = Broadcasts(read_broadcasts(settings))
     metrics = SharedMetrics(METRICS, settings.workers)
+    broadcasts = read_broadcasts(settings)
+    service = ServiceContext(settings, keys, certificates, sockets, metrics, broadcasts)
     if settings.workers == 1:
         logs.start_background()
-        return run_worker(
-            settings,
-            keys,
-            sockets[0],
-            metrics.of_worker(0),
-            broadcasts,
-            certificates,
-            on_ready=lambda: announce(settings),
-        )
+        return run_worker(service, 0, on_ready=lambda: announce(settings))
 
     def start(slot: WorkerSlot) -> int:
         _close_all_but(sockets, slot.index)
         try:
             return run_worker(
-                settings,
-                keys,
-                sockets[slot.index],
-                metrics.of_worker(slot.index),
-                broadcasts,
-                certificates,
-                parent_pipe=slot.parent_pipe,
+                service,
+                slot.index,
                 on_ready=slot.report_ready,
+                parent_pipe=slot.parent_pipe,
                 reload=slot.reload,
             )
         except StartupError as error:

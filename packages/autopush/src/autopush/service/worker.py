@@ -11,24 +11,16 @@ from typing import Any, Final
 import uvloop
 
 from autopush.clock import Clock
-from autopush.keys import ServiceKeys
 from autopush.memory_usage import memory_usage
 from autopush.net.proxied_listener import ProxiedListener
-from autopush.protocol.broadcasts import Broadcasts
 from autopush.service.certificates import Certificates
-from autopush.service.listeners import BACKLOG, Sockets
-from autopush.service.nodes import (
-    ConnectionService,
-    EndpointService,
-    PagesService,
-    WorkerContext,
-)
+from autopush.service.context import ServiceContext, WorkerContext
+from autopush.service.listeners import BACKLOG
+from autopush.service.nodes import ConnectionService, EndpointService, PagesService
 from autopush.service.storage import open_store, rotate_monthly
-from autopush.settings import Settings
-from autopush.store import PushStore
 from autopush.telemetry import logs
 from autopush.telemetry.metric_table import REQUESTS_IN_FLIGHT
-from autopush.telemetry.metrics import Metric, Metrics
+from autopush.telemetry.metrics import Metric
 from autopush.telemetry.process import ProcessMetrics
 
 CHECKS_TIMEOUT: Final = 5.0
@@ -40,46 +32,27 @@ _log = logs.get(__name__)
 
 
 def run_worker(
-    settings: Settings,
-    keys: ServiceKeys,
-    sockets: Sockets,
-    metrics: Metrics,
-    broadcasts: Broadcasts,
-    certificates: Certificates,
+    service: ServiceContext,
+    index: int,
     *,
     on_ready: Callable[[], None],
     parent_pipe: int | None = None,
     reload: bool = False,
 ) -> int:
-    """Serve until SIGTERM, SIGINT or the end of `parent_pipe`; returns the exit code.
+    """Serve as the worker of that index until SIGTERM, SIGINT or the end of `parent_pipe`; returns
+    the exit code.
 
     SIGHUP has the files read again that can be replaced while it serves; `reload` has it done
     before anything is served.
     """
     _raise_open_file_limit()
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        return runner.run(
-            _serve(
-                settings,
-                keys,
-                sockets,
-                metrics,
-                broadcasts,
-                certificates,
-                on_ready,
-                parent_pipe,
-                reload,
-            )
-        )
+        return runner.run(_serve(service, index, on_ready, parent_pipe, reload))
 
 
 async def _serve(
-    settings: Settings,
-    keys: ServiceKeys,
-    sockets: Sockets,
-    metrics: Metrics,
-    broadcasts: Broadcasts,
-    certificates: Certificates,
+    service: ServiceContext,
+    index: int,
     on_ready: Callable[[], None],
     parent_pipe: int | None,
     reload: bool,
@@ -96,14 +69,13 @@ async def _serve(
     if parent_pipe is not None:
         loop.add_reader(parent_pipe, stop.set)
     clock = time.time
-    store = await open_store(settings, clock, metrics)
+    metrics = service.metrics.of_worker(index)
+    store = await open_store(service.settings, clock, metrics)
     if reload:
-        await _reload(certificates, clock)
-    worker = Worker(
-        settings, keys, sockets, store, metrics, certificates, clock=clock, broadcasts=broadcasts
-    )
+        await _reload(service.certificates, clock)
+    worker = Worker(WorkerContext(service, index, metrics, store, clock))
     await worker.start()
-    reloads = loop.create_task(_reload_at(hangup, certificates, clock))
+    reloads = loop.create_task(_reload_at(hangup, service.certificates, clock))
     # What exists now lives until the end: the garbage collector need not scan it again.
     gc.collect()
     gc.freeze()
@@ -134,39 +106,24 @@ async def _reload(certificates: Certificates, clock: Clock) -> None:
 class Worker:
     """The nodes of one worker, listening from `start` to `stop`."""
 
-    def __init__(
-        self,
-        settings: Settings,
-        keys: ServiceKeys,
-        sockets: Sockets,
-        store: PushStore,
-        metrics: Metrics,
-        certificates: Certificates,
-        *,
-        clock: Clock,
-        broadcasts: Broadcasts | None = None,
-    ) -> None:
-        own_id = ""
-        if settings.has_sockets:
-            own_id = settings.node_url(sockets["router"].getsockname()[1])
-        self._shared = WorkerContext(settings, keys, store, metrics, certificates, clock, own_id)
+    def __init__(self, shared: WorkerContext) -> None:
+        self._shared = shared
+        settings, sockets = shared.settings, shared.sockets
         # In the order of shutdown: what the endpoint still delivers, the connection node saves.
         self._services: list[EndpointService | ConnectionService | PagesService] = []
         sampled: list[tuple[Metric, Callable[[], float]]] = []
         if settings.has_endpoint:
-            endpoint = EndpointService(self._shared, sockets)
+            endpoint = EndpointService(shared)
             self._services.append(endpoint)
             sampled.append((REQUESTS_IN_FLIGHT, lambda: endpoint.app.in_progress))
         if settings.has_sockets:
-            self._services.append(
-                ConnectionService(self._shared, sockets, broadcasts or Broadcasts())
-            )
-        for purpose, pages in (("metrics", self._shared.internal_pages), ("memory", memory_usage)):
+            self._services.append(ConnectionService(shared))
+        for purpose, pages in (("metrics", shared.internal_pages), ("memory", memory_usage)):
             if purpose in sockets:
-                self._services.append(PagesService(self._shared, sockets[purpose], pages))
-        self._tls = {sock: certificates.of(purpose) for purpose, sock in sockets.items()}
+                self._services.append(PagesService(shared, purpose, pages))
+        self._tls = {sock: shared.certificates.of(purpose) for purpose, sock in sockets.items()}
         self._handshake_timeout = settings.open_handshake_timeout
-        self.process = ProcessMetrics(metrics, asyncio.get_running_loop(), sampled)
+        self.process = ProcessMetrics(shared.metrics, asyncio.get_running_loop(), sampled)
         self._servers: list[asyncio.Server | ProxiedListener] = []
         self._rotation: asyncio.Task[None] | None = None
 

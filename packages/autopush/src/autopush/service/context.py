@@ -1,0 +1,135 @@
+"""What the parts of a service have in common: all its workers, and the nodes of one worker."""
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+from autopush.bridges.discovery import router_states
+from autopush.clock import Clock
+from autopush.dockerflow import Dockerflow
+from autopush.internal_pages import InternalPages
+from autopush.keys import ServiceKeys
+from autopush.listed_clients import ListedClients
+from autopush.log_check import LogCheck
+from autopush.net.client_address import TrustedProxies
+from autopush.net.http_messages import Handler, Limits
+from autopush.net.http_server import HttpServer
+from autopush.net.timers import TimerWheel
+from autopush.request_log import RequestLog
+from autopush.responses import ErrorResponses
+from autopush.routing.connected import Registry
+from autopush.routing.nodes import Nodes
+from autopush.service.certificates import Certificates
+from autopush.service.listeners import Sockets
+from autopush.settings import Settings
+from autopush.store import PushStore
+from autopush.telemetry.exporters import Datadog, Exporter, Sender, Statsd
+from autopush.telemetry.metrics import Metrics, SharedMetrics
+from autopush.webpush.endpoint_token import EndpointTokens
+from autopush.webpush.keyring import KeyRing
+
+CACHED_TOKENS: Final = 8192
+
+
+@dataclass(frozen=True, slots=True)
+class ServiceContext:
+    """What the start of the service has prepared for its workers."""
+
+    settings: Settings
+    keys: ServiceKeys
+    certificates: Certificates
+    sockets: Sequence[Sockets]
+    """Of each worker."""
+    metrics: SharedMetrics
+    broadcasts: Mapping[str, str]
+    """Their versions at the start."""
+
+
+class WorkerContext:
+    """What the nodes of one worker share. `index`: which of the workers it is; `clock`: epoch
+    seconds.
+    """
+
+    def __init__(
+        self,
+        service: ServiceContext,
+        index: int,
+        metrics: Metrics,
+        store: PushStore,
+        clock: Clock,
+    ) -> None:
+        self.settings = settings = service.settings
+        self.keys = service.keys
+        self.certificates = service.certificates
+        self.broadcasts = service.broadcasts
+        self.sockets = service.sockets[index]
+        self.metrics = metrics
+        self.exporter = new_exporter(settings, metrics)
+        self.store = store
+        self.clock = clock
+        self.wheel = TimerWheel(asyncio.get_running_loop())
+        self.registry = Registry()
+        own_id = ""  # where it holds no user agents; then every node is another one
+        if settings.has_sockets:
+            own_id = settings.node_url(self.sockets["router"].getsockname()[1])
+        self.nodes = Nodes(
+            own_id,
+            self.registry,
+            self.wheel,
+            metrics,
+            connect_timeout=settings.connection_timeout,
+            request_timeout=settings.request_timeout,
+            tls=service.certificates.nodes,
+        )
+        self.ring = KeyRing(service.keys.crypto)
+        self.tokens = EndpointTokens(self.ring, settings.public_endpoint_url, CACHED_TOKENS)
+        self.errors = ErrorResponses(settings.errors_page)
+        self.clients = ListedClients(settings.client_certs) if settings.client_certs else None
+        self.requests = RequestLog(
+            self.tokens,
+            self.errors,
+            store.uaid_hash,
+            ami_id=settings.ami_id,
+            clients=self.clients,
+        )
+        routers = router_states(settings) if settings.has_endpoint else None
+        self.dockerflow = Dockerflow(store, metrics.shared, routers=routers)
+        self.log_check = LogCheck(self.errors, self.requests)
+        self.internal_pages = InternalPages(self.dockerflow, metrics.shared, self.errors)
+        self.proxies = TrustedProxies(settings.trusted_networks)
+
+    def http(self, handler: Handler, limits: Limits) -> HttpServer:
+        """A server for one port."""
+        return HttpServer(
+            handler,
+            limits=replace(limits, head_timeout=self.settings.open_handshake_timeout),
+            wheel=self.wheel,
+            error_response=self.errors.of_protocol,
+            on_crash=self.requests.log_failure,
+            proxies=self.proxies,
+        )
+
+    def close(self) -> None:
+        """Close what is left when all nodes are shut down."""
+        self.nodes.close()
+        self.wheel.close()
+
+
+def new_exporter(settings: Settings, metrics: Metrics) -> Exporter | None:
+    """What sends the metrics of a worker: to Datadog if there is a key, else to a statsd server if
+    there is one.
+    """
+    sender: Sender
+    if settings.datadog_api_key:
+        sender = Datadog(
+            settings.datadog_url,
+            settings.datadog_api_key,
+            host=settings.reachable_host,
+            interval=settings.datadog_flush_interval,
+        )
+    elif settings.statsd_server:
+        sender = Statsd(settings.statsd_server, settings.statsd_port)
+    else:
+        return None
+    return Exporter(metrics, sender)
