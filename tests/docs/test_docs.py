@@ -109,7 +109,9 @@ def test_every_close_code_the_session_uses_is_documented() -> None:
 
 def routes() -> Iterator[str]:
     """The paths of the endpoint: the cases over method and path, each up to its first variable."""
-    modules = (PACKAGES / f"autopush/src/autopush/{name}.py" for name in ("web/app", "log_check"))
+    modules = (
+        PACKAGES / f"autopush/src/autopush/{name}.py" for name in ("web/app", "pages/log_check")
+    )
     trees = (ast.parse(module.read_text("utf-8")) for module in modules)
     for case in chain.from_iterable(map(ast.walk, trees)):
         if isinstance(case, ast.MatchSequence):

@@ -12,8 +12,8 @@ from typing import Any, Self
 
 from autopush.connection.node import ConnectionNode
 from autopush.connection.user_agent import UserAgentConnection
-from autopush.dockerflow import Dockerflow
 from autopush.net.timers import TimerWheel
+from autopush.pages.dockerflow import Dockerflow
 from autopush.protocol.broadcasts import NO_BROADCASTS, Broadcasts
 from autopush.protocol.effects import Row
 from autopush.protocol.rules import Rules

@@ -3,8 +3,8 @@
 import json
 from collections.abc import Mapping, Sequence
 
-from autopush.log_check import LogCheck
 from autopush.net.http_messages import Request, Response
+from autopush.pages.log_check import LogCheck
 from autopush.request_log import RequestLog
 from autopush.responses import ErrorResponses
 from autopush.routing.bridged import Bridges

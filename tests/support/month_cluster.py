@@ -13,10 +13,10 @@ import pytest
 
 from autopush.connection.handlers import NodeApi
 from autopush.connection.node import ConnectionNode
-from autopush.dockerflow import Dockerflow
-from autopush.internal_pages import InternalPages
 from autopush.net.http_messages import Request
 from autopush.net.timers import TimerWheel
+from autopush.pages.dockerflow import Dockerflow
+from autopush.pages.internal_pages import InternalPages
 from autopush.protocol.effects import Row
 from autopush.protocol.rules import Rules
 from autopush.responses import ErrorResponses

@@ -7,8 +7,8 @@ import pytest
 
 from autopush.connection import handlers
 from autopush.connection.handlers import NodeApi
-from autopush.internal_pages import InternalPages
 from autopush.net.http_messages import Request, Response
+from autopush.pages.internal_pages import InternalPages
 from autopush.protocol.rules import Rules
 from autopush.responses import ErrorResponses
 from autopush.webpush.identifiers import dashed

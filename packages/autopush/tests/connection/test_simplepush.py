@@ -5,8 +5,8 @@ import asyncio
 import pytest
 
 from autopush.connection.handlers import NodeApi
-from autopush.internal_pages import InternalPages
 from autopush.net.http_messages import Request, Response
+from autopush.pages.internal_pages import InternalPages
 from autopush.protocol.rules import Rules
 from autopush.responses import ErrorResponses
 from autopush.store.messages import row_of

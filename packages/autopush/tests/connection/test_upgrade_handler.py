@@ -7,8 +7,8 @@ import pytest
 
 from autopush.connection.handlers import UpgradeHandler
 from autopush.connection.user_agent import UserAgentConnection
-from autopush.log_check import LogCheck
 from autopush.net.http_messages import Request, Response, Upgrade
+from autopush.pages.log_check import LogCheck
 from autopush.request_log import RequestLog
 from autopush.responses import ErrorResponses
 from autopush.webpush.endpoint_token import EndpointTokens

@@ -11,11 +11,11 @@ from autopush import responses
 from autopush.connection.background import BackgroundWrites
 from autopush.connection.node import ConnectionNode
 from autopush.connection.user_agent import UserAgentConnection
-from autopush.dockerflow import Dockerflow
-from autopush.internal_pages import InternalPages
-from autopush.log_check import LogCheck
 from autopush.net.handshake import HandshakeRefused, accept
 from autopush.net.http_messages import Answer, Request, Response, Upgrade
+from autopush.pages.dockerflow import Dockerflow
+from autopush.pages.internal_pages import InternalPages
+from autopush.pages.log_check import LogCheck
 from autopush.protocol.rules import NORMAL_CLOSURE, REPLACED
 from autopush.responses import ErrorResponses
 from autopush.routing.connected import Registry

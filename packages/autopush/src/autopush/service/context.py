@@ -7,15 +7,15 @@ from typing import Final
 
 from autopush.bridges.discovery import router_states
 from autopush.clock import Clock
-from autopush.dockerflow import Dockerflow
-from autopush.internal_pages import InternalPages
 from autopush.keys import ServiceKeys
 from autopush.listed_clients import ListedClients
-from autopush.log_check import LogCheck
 from autopush.net.client_address import TrustedProxies
 from autopush.net.http_messages import Handler, Limits
 from autopush.net.http_server import HttpServer
 from autopush.net.timers import TimerWheel
+from autopush.pages.dockerflow import Dockerflow
+from autopush.pages.internal_pages import InternalPages
+from autopush.pages.log_check import LogCheck
 from autopush.request_log import RequestLog
 from autopush.responses import ErrorResponses
 from autopush.routing.connected import Registry

@@ -11,8 +11,8 @@ from typing import Any, Final
 import uvloop
 
 from autopush.clock import Clock
-from autopush.memory_usage import memory_usage
 from autopush.net.proxied_listener import ProxiedListener
+from autopush.pages.memory_usage import memory_usage
 from autopush.service.certificates import Certificates
 from autopush.service.context import ServiceContext, WorkerContext
 from autopush.service.listeners import BACKLOG

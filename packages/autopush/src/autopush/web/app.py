@@ -8,9 +8,9 @@ from typing import Final
 from urllib.parse import unquote
 
 from autopush import responses
-from autopush.dockerflow import Dockerflow
-from autopush.log_check import LogCheck
 from autopush.net.http_messages import HeaderBlock, Request, Response, header_block
+from autopush.pages.dockerflow import Dockerflow
+from autopush.pages.log_check import LogCheck
 from autopush.request_log import RequestLog
 from autopush.web.errors_page import ErrorsPage
 from autopush.web.push import DeleteHandler, PushHandler

@@ -9,11 +9,11 @@ import httpx
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from autopush.dockerflow import Dockerflow
-from autopush.internal_pages import InternalPages
 from autopush.keys import ServiceKeys
 from autopush.net import timers
 from autopush.net.http_messages import Request
+from autopush.pages.dockerflow import Dockerflow
+from autopush.pages.internal_pages import InternalPages
 from autopush.responses import ErrorResponses
 from autopush.service.certificates import Certificates
 from autopush.service.context import ServiceContext, WorkerContext

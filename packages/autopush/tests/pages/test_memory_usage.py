@@ -2,8 +2,8 @@
 
 import pytest
 
-from autopush.memory_usage import memory_usage
 from autopush.net.http_messages import Request
+from autopush.pages.memory_usage import memory_usage
 
 
 async def report(query: str = "") -> str:

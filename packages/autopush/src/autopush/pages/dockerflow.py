@@ -33,7 +33,7 @@ STORE_TIMEOUT: Final = 3.0
 KNOWN: Final = {"source": "autopush", "version": VERSION, "commit": "", "build": ""}
 """What is known of the version without a file."""
 
-_log = logs.get(__name__)
+_log = logs.get("dockerflow")
 
 
 class Dockerflow:

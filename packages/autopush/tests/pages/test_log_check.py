@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from autopush.log_check import LogCheck
 from autopush.net.http_messages import Request, Response
+from autopush.pages.log_check import LogCheck
 from autopush.request_log import RequestLog
 from autopush.responses import ErrorResponses
 from autopush.telemetry import logs

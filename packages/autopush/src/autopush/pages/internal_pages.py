@@ -8,9 +8,9 @@ import asyncio
 from time import perf_counter
 
 from autopush import responses
-from autopush.dockerflow import Dockerflow
 from autopush.net.http_messages import Request, Response
 from autopush.net.timers import Budget
+from autopush.pages.dockerflow import Dockerflow
 from autopush.responses import ErrorResponses
 from autopush.telemetry import prometheus
 from autopush.telemetry.metrics import SharedMetrics

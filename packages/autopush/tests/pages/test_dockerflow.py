@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from autopush.dockerflow import MAX_VERSION_FILE, Dockerflow, version_page
 from autopush.net.http_messages import Request, Response
+from autopush.pages.dockerflow import MAX_VERSION_FILE, Dockerflow, version_page
 from autopush.store import PushStore
 from autopush.telemetry.metric_table import CONNECTIONS, REQUESTS_IN_FLIGHT
 from autopush.telemetry.metrics import SharedMetrics
