@@ -12,7 +12,6 @@ from collections.abc import Callable, Mapping
 from typing import Final
 from uuid import uuid4
 
-from autopush.listed_clients import ListedClients
 from autopush.net.http_messages import Request, Response
 from autopush.responses import ErrorResponses
 from autopush.routing.user_agents import DeliveryResult
@@ -55,7 +54,7 @@ class RequestLog:
     """Writes the lines of one worker, and makes the responses that carry an id.
 
     `hash_uaid`: what stands for a UAID in logs; `ami_id`: the image of this machine, or empty;
-    `clients`: those that are known by their TLS certificates.
+    `certificate_fields`: what is logged of a client's TLS certificate.
     """
 
     def __init__(
@@ -65,13 +64,13 @@ class RequestLog:
         hash_uaid: Callable[[str], str],
         *,
         ami_id: str = "",
-        clients: ListedClients | None = None,
+        certificate_fields: Callable[[bytes], Mapping[str, str]] | None = None,
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         self._tokens = tokens
         self._errors = errors
         self._hash_uaid = hash_uaid
-        self._clients = clients
+        self._certificate_fields = certificate_fields
         self._constant = {"python_version": _PYTHON, **({"ami_id": ami_id} if ami_id else {})}
         self._limiter = RepeatLimiter(LINES_PER_SECOND, monotonic=monotonic)
         self.is_verbose: Final = _log.is_verbose
@@ -123,8 +122,8 @@ class RequestLog:
             "uri": shown_path(request.path),
             **self._constant,
         }
-        if self._clients is not None:
-            info |= self._clients.log_fields(request.certificate)
+        if self._certificate_fields is not None:
+            info |= self._certificate_fields(request.certificate)
         if request.path.startswith(("/wpush/", "/spush/")):
             info["message_ttl"] = headers.get("ttl", "")[:MAX_TEXT]
             info["message_size"] = len(request.body)

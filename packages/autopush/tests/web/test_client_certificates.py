@@ -5,13 +5,17 @@ from pathlib import Path
 
 import pytest
 
-from autopush.listed_clients import ListedClients, common_name, fingerprint
 from autopush.net.http_messages import Request, Response
 from autopush.request_log import LINES_PER_SECOND, RequestLog
 from autopush.responses import ErrorResponses
 from autopush.telemetry import logs
 from autopush.web.app import CommonHeaders
-from autopush.web.client_certificates import ClientCertificates
+from autopush.web.client_certificates import (
+    ClientCertificates,
+    ListedClients,
+    common_name,
+    fingerprint,
+)
 from autopush.webpush.endpoint_token import EndpointTokens
 from support.certificates import self_signed
 from support.connection_harness import ERRORS, Harness
@@ -28,7 +32,7 @@ def handler(harness: Harness) -> ClientCertificates:
         EndpointTokens(harness.ring, "https://push.example"),
         ErrorResponses(ERRORS),
         harness.store.uaid_hash,
-        clients=clients,
+        certificate_fields=clients.log_fields,
         monotonic=lambda: 1000.0,
     )
     headers = CommonHeaders(cors=True, hsts_max_age=60)

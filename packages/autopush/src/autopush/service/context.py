@@ -8,7 +8,6 @@ from typing import Final
 from autopush.bridges.discovery import router_states
 from autopush.clock import Clock
 from autopush.keys import ServiceKeys
-from autopush.listed_clients import ListedClients
 from autopush.net.client_address import TrustedProxies
 from autopush.net.http_messages import Handler, Limits
 from autopush.net.http_server import HttpServer
@@ -26,6 +25,7 @@ from autopush.settings import Settings
 from autopush.store import PushStore
 from autopush.telemetry.exporters import Datadog, Exporter, Sender, Statsd
 from autopush.telemetry.metrics import Metrics, SharedMetrics
+from autopush.web.client_certificates import ListedClients
 from autopush.webpush.endpoint_token import EndpointTokens
 from autopush.webpush.keyring import KeyRing
 
@@ -91,7 +91,7 @@ class WorkerContext:
             self.errors,
             store.uaid_hash,
             ami_id=settings.ami_id,
-            clients=self.clients,
+            certificate_fields=self.clients.log_fields if self.clients else None,
         )
         routers = router_states(settings) if settings.has_endpoint else None
         self.dockerflow = Dockerflow(store, metrics.shared, routers=routers)

@@ -4,13 +4,17 @@ Rule: whoever may use it is decided for each request, by the certificate of its 
 the signature of a message is checked all the same.
 """
 
-from collections.abc import Coroutine
+import hashlib
+from collections.abc import Coroutine, Mapping
 from typing import Any, Final
 from urllib.parse import unquote
 
-from autopush.listed_clients import ListedClients
+from cryptography.x509 import load_der_x509_certificate
+from cryptography.x509.oid import NameOID
+
 from autopush.net.http_messages import Answer, Handler, Request, Response
 from autopush.request_log import RequestLog
+from autopush.settings.value_types import NamedTexts
 from autopush.web.app import CommonHeaders
 
 UNAUTHORIZED: Final = (("WWW-Authenticate", 'Transport mode="tls-client-certificate"'),)
@@ -18,6 +22,30 @@ EXEMPT: Final = frozenset(
     ("/status", "/health", "/__heartbeat__", "/__lbheartbeat__", "/__version__", "/__error__")
 )
 _LOG_CHECK: Final = ["", "v1", "err"]
+
+
+class ListedClients:
+    """The clients of the option, known by the SHA-256 of their certificates.
+
+    `listed`: the fingerprints of each client, as upper-case hex with colons. The certificates that
+    are asked for are in DER; empty for none.
+    """
+
+    def __init__(self, listed: NamedTexts) -> None:
+        self._names = {each: name for name, prints in listed.items() for each in prints}
+
+    def __contains__(self, certificate: bytes) -> bool:
+        return fingerprint(certificate) in self._names
+
+    def log_fields(self, certificate: bytes) -> Mapping[str, str]:
+        """What logs say of a certificate: `tls_auth` is the client's name in the option."""
+        if not certificate:
+            return {}
+        sha256, cn = fingerprint(certificate), common_name(certificate)
+        name = self._names.get(sha256)
+        if name is None:
+            return {"tls_failed_sha256": sha256, "tls_failed_cn": cn}
+        return {"tls_auth": name, "tls_auth_sha256": sha256, "tls_auth_cn": cn}
 
 
 class ClientCertificates:
@@ -44,6 +72,21 @@ class ClientCertificates:
             return self._handler(request)
         self._requests.log_failed_tls_auth(request)
         return Response(401, headers=UNAUTHORIZED, block=self._headers.of(request.path))
+
+
+def fingerprint(certificate: bytes) -> str:
+    """As `openssl x509 -fingerprint -sha256` writes it; empty without a certificate."""
+    return hashlib.sha256(certificate).digest().hex(":").upper() if certificate else ""
+
+
+def common_name(certificate: bytes) -> str:
+    """The CN of the subject, at most 64 characters as X.509 has it; empty where there is none."""
+    try:
+        subject = load_der_x509_certificate(certificate).subject
+        names = subject.get_attributes_for_oid(NameOID.COMMON_NAME)
+    except ValueError:
+        return ""
+    return str(names[0].value)[:64] if names else ""
 
 
 def _is_exempt(request: Request) -> bool:
