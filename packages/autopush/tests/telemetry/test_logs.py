@@ -257,6 +257,20 @@ def test_a_file_that_cannot_be_opened_again_stays_in_use(log_file: Path, tmp_pat
     assert messages == ["The log file cannot be opened again; the old one is kept", "after"]
 
 
+def test_what_keeps_failing_is_logged_once_and_again_after_it_worked(log_file: Path) -> None:
+    configure(log_file)
+    failures = logs.FailureLog(logs.get("x"), "It fails", "It works again")
+    failures.succeeded()
+    for reason in ("first", "second"):
+        failures.failed(reason=reason)
+    for _ in range(2):
+        failures.succeeded()
+    failures.failed(reason="third")
+    fields = [record["Fields"] for record in records(log_file)]
+    assert [each["message"] for each in fields] == ["It fails", "It works again", "It fails"]
+    assert [each.get("reason") for each in fields] == ["first", None, "third"]
+
+
 @pytest.mark.parametrize("output", ["stdout", "stderr", "none"])
 def test_other_outputs_stay_as_they_are(output: str, capfd: pytest.CaptureFixture[str]) -> None:
     logs.configure(output=output, human=True)

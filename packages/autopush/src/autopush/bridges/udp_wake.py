@@ -33,7 +33,9 @@ class UdpWaker:
         self._url = url
         self._provider = Provider(timeout=TIMEOUT, max_connections=MAX_UNDER_WAY, tls=tls)
         self._running: set[asyncio.Task[None]] = set()
-        self._is_failing = False
+        self._failures = logs.FailureLog(
+            _log, "The wake server does not wake devices", "The wake server wakes devices again"
+        )
 
     def wake(self, record: UserRecord) -> None:
         """Have the device of that user woken, in the background."""
@@ -54,14 +56,13 @@ class UdpWaker:
         try:
             async with asyncio.timeout(TIMEOUT):
                 reply = await self._provider.post(self._url, headers={}, form=form)
-            failure = f"status {reply.status}" if reply.status >= 300 else ""
         except (RouterError, TimeoutError):
-            failure = "no answer"
-        if failure and not self._is_failing:
-            _log.warning("The wake server does not wake devices", reason=failure)
-        elif self._is_failing and not failure:
-            _log.info("The wake server wakes devices again")
-        self._is_failing = bool(failure)
+            self._failures.failed(reason="no answer")
+            return
+        if reply.status >= 300:
+            self._failures.failed(reason=f"status {reply.status}")
+        else:
+            self._failures.succeeded()
 
 
 def create_waker(settings: Settings) -> UdpWaker:

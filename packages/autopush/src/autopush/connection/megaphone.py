@@ -128,7 +128,9 @@ class BroadcastPoller:
         self._errors = {
             reason: metrics.counter(MEGAPHONE_ERROR, reason=reason) for reason in POLL_ERRORS
         }
-        self._is_failing = False
+        self._failures = logs.FailureLog(
+            _log, "The broadcasts cannot be read", "The broadcasts can be read again"
+        )
 
     async def run(self) -> None:
         """Poll until it is cancelled."""
@@ -142,14 +144,10 @@ class BroadcastPoller:
             self._broadcasts.update(await self._source.fetch())
         except PollError as error:
             self._errors[error.reason].add()
-            if not self._is_failing:
-                _log.warning("The broadcasts cannot be read", cause=error.reason, reason=str(error))
-            self._is_failing = True
+            self._failures.failed(cause=error.reason, reason=str(error))
         except Exception as error:  # noqa: BLE001 - without this it would never ask again
             self._errors["unknown"].add()
             _log.exception("Unexpected error", error=error, where="BroadcastPoller")
         else:
             self._ok.add()
-            if self._is_failing:
-                _log.info("The broadcasts can be read again")
-            self._is_failing = False
+            self._failures.succeeded()

@@ -145,7 +145,9 @@ class Exporter:
         self._sender = sender
         self._stopping = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
-        self._is_failing = False
+        self._failures = logs.FailureLog(
+            _log, "Metrics cannot be sent", "Metrics can be sent again"
+        )
 
     def start(self) -> None:
         self._task = asyncio.get_running_loop().create_task(self._run())
@@ -170,13 +172,9 @@ class Exporter:
         try:
             await self._sender.send(changes)
         except (OSError, HTTPException) as error:
-            if not self._is_failing:
-                _log.warning("Metrics cannot be sent", reason=_reason(error))
-            self._is_failing = True
+            self._failures.failed(reason=_reason(error))
         else:
-            if self._is_failing:
-                _log.info("Metrics can be sent again")
-            self._is_failing = False
+            self._failures.succeeded()
             self._changes.taken()
 
 

@@ -109,6 +109,28 @@ def get(name: str) -> Log:
 _log: Final = get(__name__)
 
 
+class FailureLog:
+    """Logs that something fails, once, and that it works again."""
+
+    def __init__(self, log: Log, failing: str, working: str) -> None:
+        self._log = log
+        self._failing = failing
+        self._working = working
+        self._is_failing = False
+
+    def failed(self, **fields: object) -> None:
+        """It failed: a warning, if it worked before."""
+        if not self._is_failing:
+            self._log.warning(self._failing, **fields)
+        self._is_failing = True
+
+    def succeeded(self) -> None:
+        """It worked."""
+        if self._is_failing:
+            self._log.info(self._working)
+        self._is_failing = False
+
+
 class LineHandler(QueueHandler):
     """Writes each record as one line to a file descriptor, and to a delivery stream if there is
     one. `path`: the file behind the descriptor, which `reopen` opens again.
