@@ -18,16 +18,13 @@ from typing import Self
 from urllib.parse import urlsplit
 
 import pytest
-import requests
-from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
-from py_vapid import Vapid02
-from pywebpush import WebPusher, WebPushException, webpush
+from pywebpush import WebPusher, WebPushException
 
-from autopush.webpush.syntax import encode_base64url
 from support.firefox import Firefox, Message, Subscription, find_firefox
 from support.loop_thread import LoopThread
 from support.marionette import Marionette
 from support.megaphone_server import MONITOR, MegaphoneServer, megaphone_server
+from support.pywebpush_sender import PywebpushSender, message_id
 from support.service import Service
 from support.sockets import accepted
 
@@ -38,58 +35,13 @@ LARGEST = 3993  # bytes of text that make a body of 4096 bytes in aes128gcm
 SHORT_TTL = 1
 
 
-class ApplicationServer:
-    """Sends with pywebpush, signed with a key of its own where the subscription asks for that."""
-
-    def __init__(self) -> None:
-        self._vapid = Vapid02()
-        self._vapid.generate_keys()
-        self.key = encode_base64url(
-            self._vapid.public_key.public_bytes(Encoding.X962, PublicFormat.UncompressedPoint)
-        )
-
-    def send(
-        self,
-        subscription: Subscription,
-        text: str | bytes | None,
-        *,
-        ttl: int = 600,
-        topic: str | None = None,
-        encoding: str = "aes128gcm",
-        signed: bool = True,
-    ) -> str:
-        """Send over a new connection; returns the message's id, which the user agent sees as its
-        version.
-
-        :raises WebPushException: the service refused the message
-        """
-        with requests.Session() as session:
-            session.trust_env = False
-            answer = webpush(
-                subscription.info,
-                text,
-                vapid_private_key=self._vapid if signed else None,
-                vapid_claims={"sub": "mailto:tests@example.com"} if signed else None,
-                content_encoding=encoding,
-                ttl=ttl,
-                timeout=30,
-                headers={"Topic": topic} if topic else {},
-                requests_session=session,
-            )
-        return message_id(answer.headers["Location"])
-
-
-def message_id(location: str) -> str:
-    return location.rpartition("/")[2]
-
-
 class Rig:
     """The service and the browser pointed at it; a test finds them connected."""
 
     def __init__(self, data: Path) -> None:
         self._loop = LoopThread()
         self.service = Service(data, [])
-        self.sender = ApplicationServer()
+        self.sender = PywebpushSender()
 
     def __enter__(self) -> Self:
         with ExitStack() as stack:
@@ -172,7 +124,7 @@ def test_a_subscription_without_application_server_key_needs_no_signature(rig: R
 
 def test_a_subscription_with_a_key_takes_no_message_of_another_sender(rig: Rig) -> None:
     subscription = rig.firefox.subscribe(rig.sender.key)
-    for stranger, signed in ((ApplicationServer(), True), (rig.sender, False)):
+    for stranger, signed in ((PywebpushSender(), True), (rig.sender, False)):
         with pytest.raises(WebPushException) as refusal:
             stranger.send(subscription, "from elsewhere", signed=signed)
         assert refusal.value.status_code == 401

@@ -7,18 +7,16 @@ are then checked as for any server.
 
 import os
 import signal
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-import requests
-from py_vapid import Vapid02
-from pywebpush import webpush
 
 from support.certificates import Authority
 from support.firefox import Firefox, Subscription, find_firefox
 from support.loop_thread import LoopThread
+from support.pywebpush_sender import PywebpushSender
 from support.service import Service
 
 pytestmark = [pytest.mark.browser, pytest.mark.timeout(300)]
@@ -35,24 +33,8 @@ class Rig:
     service: Service
     firefox: Firefox
     loop: LoopThread
-
-    def send(self, subscription: Subscription, text: str) -> str:
-        """Send as an application server that trusts the same CA; returns the message's version."""
-        vapid = Vapid02()
-        vapid.generate_keys()
-        with requests.Session() as session:
-            session.trust_env = False
-            session.verify = str(self.authority.path)
-            answer = webpush(
-                subscription.info,
-                text,
-                vapid_private_key=vapid,
-                vapid_claims={"sub": "mailto:tests@example.com"},
-                ttl=600,
-                timeout=30,
-                requests_session=session,
-            )
-        return str(answer.headers["Location"]).rpartition("/")[2]
+    send: Callable[[Subscription, str], str]
+    """As an application server that trusts the same CA; returns the message's id."""
 
 
 @pytest.fixture
@@ -66,7 +48,8 @@ def rig(tmp_path: Path) -> Iterator[Rig]:
         try:
             with Firefox(service.websocket, authority.path) as firefox:
                 firefox.start()
-                yield Rig(tmp_path, authority, service, firefox, loop)
+                send = PywebpushSender(authority.path).send
+                yield Rig(tmp_path, authority, service, firefox, loop, send)
         finally:
             loop.run(service.stop())
     assert service.errors == []
