@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from aiohttp import web
 
+from support.aiohttp_server import served
 from support.application_server import AESGCM, ApplicationServer, application_server
 from support.paths import ROOT
 from support.service import Service, refusal, service
@@ -67,13 +68,9 @@ async def webhook() -> AsyncIterator[Webhook]:
     webhook = Webhook()
     app = web.Application()
     app.router.add_post("/push", webhook.take)
-    runner = web.AppRunner(app)
-    await runner.setup()
-    await web.TCPSite(runner, "127.0.0.1", 0).start()
-    host, port = runner.addresses[0][:2]
-    webhook.url = f"http://{host}:{port}/push"
-    yield webhook
-    await runner.cleanup()
+    async with served(app) as origin:
+        webhook.url = f"{origin}/push"
+        yield webhook
 
 
 async def register(running: Service, sender: ApplicationServer, token: str) -> str:

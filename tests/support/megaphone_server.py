@@ -8,6 +8,8 @@ from contextlib import asynccontextmanager
 
 from aiohttp import web
 
+from support.aiohttp_server import served
+
 MONITOR = "remote-settings/monitor_changes"
 
 
@@ -55,14 +57,9 @@ async def megaphone_server(
     server.versions |= versions
     app = web.Application()
     app.router.add_get("/v1/broadcasts", server.handle)
-    runner = web.AppRunner(app, shutdown_timeout=0.1)
-    await runner.setup()
-    site = web.TCPSite(runner, "127.0.0.1", 0, ssl_context=tls)
-    await site.start()
-    [(_, port)] = runner.addresses
-    server.url = f"http{'s' if tls else ''}://127.0.0.1:{port}/v1/broadcasts"
-    try:
-        yield server
-    finally:
-        server.answers.set()
-        await runner.cleanup()
+    async with served(app, tls) as origin:
+        server.url = f"{origin}/v1/broadcasts"
+        try:
+            yield server
+        finally:
+            server.answers.set()

@@ -11,6 +11,7 @@ import json
 import os
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
+from urllib.parse import urlsplit
 
 import http_ece
 from aiohttp import web
@@ -21,6 +22,7 @@ from autopush.net.http_messages import Request
 from autopush.web.errors_page import ErrorsPage
 from autopush.web.start_page import StartPage
 from autopush.webpush.syntax import encode_base64url
+from support.aiohttp_server import served
 from support.chromium import Chromium, Page
 
 TOKEN = "gAAAAABpIFqQ" + "x" * 120
@@ -183,17 +185,10 @@ async def start_page_site(*, push_origin: str | None = None) -> AsyncIterator[Si
 
     app = web.Application()
     app.router.add_route("*", "/{path:.*}", answer)
-    runner = web.AppRunner(app)
-    await runner.setup()
-    try:
-        await web.TCPSite(runner, "127.0.0.1", 0).start()
-        port = runner.addresses[0][1]
-        own = f"http://127.0.0.1:{port}"
-        site = Site(port, FakePush(push_origin or own))
+    async with served(app) as own:
+        site = Site(urlsplit(own).port or 0, FakePush(push_origin or own))
         start_page = StartPage(endpoint_url=own, websocket_url="ws://127.0.0.1:8080/")
         yield site
-    finally:
-        await runner.cleanup()
 
 
 def _with_cors(response: web.Response) -> web.Response:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from aiohttp import web
 
+from support.aiohttp_server import served
 from support.certificates import tls_pair
 
 
@@ -49,14 +50,9 @@ async def wake_server(folder: Path) -> AsyncIterator[WakeServer]:
     server = WakeServer("", pems["server"], pems["client"])
     app = web.Application()
     app.router.add_post("/wake", server.handle)
-    runner = web.AppRunner(app, shutdown_timeout=0.1)
-    await runner.setup()
-    site = web.TCPSite(runner, "127.0.0.1", 0, ssl_context=tls)
-    await site.start()
-    [(_, port)] = runner.addresses
-    server.url = f"https://127.0.0.1:{port}/wake"
-    try:
-        yield server
-    finally:
-        server.answers.set()
-        await runner.cleanup()
+    async with served(app, tls) as origin:
+        server.url = f"{origin}/wake"
+        try:
+            yield server
+        finally:
+            server.answers.set()

@@ -19,6 +19,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
 from channelstats.tables.subscriptions import Subscription
+from support.aiohttp_server import served
 
 Answer = int | tuple[int, dict[str, str]]
 
@@ -102,11 +103,5 @@ async def push_service() -> AsyncIterator[PushService]:
     service = PushService("")
     app = web.Application()
     app.router.add_post("/push/{number}", service.take)
-    runner = web.AppRunner(app)
-    await runner.setup()
-    try:
-        await web.TCPSite(runner, "127.0.0.1", 0).start()
-        service.origin = f"http://127.0.0.1:{runner.addresses[0][1]}"
+    async with served(app) as service.origin:
         yield service
-    finally:
-        await runner.cleanup()
