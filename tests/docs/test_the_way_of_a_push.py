@@ -11,17 +11,12 @@ from typing import NamedTuple
 
 import pytest
 
-from autopush.keys import ServiceKeys
-from autopush.service.certificates import Certificates
-from autopush.service.context import ServiceContext, WorkerContext
-from autopush.service.listeners import bind
+from autopush.service.context import WorkerContext
 from autopush.service.storage import open_store
 from autopush.service.worker import Worker
-from autopush.settings import Settings
-from autopush.webpush.keyring import new_key
 from support.application_server import application_server
 from support.paths import PACKAGES, ROOT
-from support.recorded import new_metrics
+from support.service_context import service_context
 from support.user_agent import UserAgent
 
 PAGE = (ROOT / "docs" / "architecture.md").read_text("utf-8")
@@ -75,15 +70,12 @@ def traced() -> Iterator[list[Step]]:
 @pytest.fixture
 async def flows(tmp_path: Path) -> dict[str, list[Step]]:
     """What happens at a push to a connected user agent, and at its ack."""
-    settings = Settings(data=tmp_path, port=0, endpoint_port=0, router_port=0)
-    settings, sockets = bind(settings)
-    store = await open_store(settings, time.time)
-    keys = ServiceKeys((new_key(),), (new_key(),))
-    metrics = new_metrics()
-    service = ServiceContext(settings, keys, Certificates(settings), sockets, metrics.shared, {})
+    service = service_context(tmp_path)
+    store = await open_store(service.settings, time.time)
+    metrics = service.metrics.of_worker(0)
     worker = Worker(WorkerContext(service, 0, metrics, store, time.time))
     await worker.start()
-    agent = await UserAgent.connect(f"ws://127.0.0.1:{settings.port}/")
+    agent = await UserAgent.connect(f"ws://127.0.0.1:{service.settings.port}/")
     await agent.hello()
     _, endpoint = await agent.register()
 

@@ -9,26 +9,22 @@ import httpx
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from autopush.keys import ServiceKeys
 from autopush.net import timers
 from autopush.net.http_messages import Request
 from autopush.pages.dockerflow import Dockerflow
 from autopush.pages.internal_pages import InternalPages
 from autopush.responses import ErrorResponses
-from autopush.service.certificates import Certificates
-from autopush.service.context import ServiceContext, WorkerContext
-from autopush.service.listeners import bind
+from autopush.service.context import WorkerContext
 from autopush.service.worker import Worker
-from autopush.settings import Settings
 from autopush.store import PushStore, TablePlan
 from autopush.telemetry.metric_table import CONNECTIONS, METRICS, NOTIFICATION_RECEIVED
 from autopush.telemetry.metrics import SharedMetrics
 from autopush.telemetry.process import ProcessMetrics
-from autopush.webpush.keyring import new_key
 from support.clocks import ManualClock
 from support.connection_harness import ERRORS, Harness
 from support.endpoint_harness import refusal
 from support.memory_engine import MemoryEngine
+from support.service_context import service_context
 
 RECEIVED = "autopush_notification_received_total"
 
@@ -101,19 +97,8 @@ async def service(
     """A service's metrics, and the ports of each of its workers by purpose."""
     clock = ManualClock()
     engine = MemoryEngine(clock)
-    settings = Settings(
-        data=folder,
-        command=command,
-        workers=workers,
-        port=0,
-        endpoint_port=0,
-        router_port=0,
-        metrics_port=0,
-    )
-    settings, sockets = bind(settings)
-    shared = SharedMetrics(METRICS, workers)
-    keys = ServiceKeys((new_key(),), (new_key(),))
-    context = ServiceContext(settings, keys, Certificates(settings), sockets, shared, {})
+    context = service_context(folder, command, workers, metrics_port=0)
+    shared, sockets = context.metrics, context.sockets
     running = []
     for index in range(workers):
         store = await PushStore.open(engine, TablePlan(), key_hash="", clock=clock)

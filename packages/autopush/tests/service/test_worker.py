@@ -7,18 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from autopush.keys import ServiceKeys
 from autopush.service import worker
-from autopush.service.certificates import Certificates
-from autopush.service.context import ServiceContext, WorkerContext
-from autopush.service.listeners import bind
+from autopush.service.context import WorkerContext
 from autopush.service.worker import Worker, log_loop_error
-from autopush.settings import Settings
 from autopush.store import PushStore, TablePlan
-from autopush.webpush.keyring import new_key
 from support.clocks import ManualClock
 from support.memory_engine import MemoryEngine
-from support.recorded import new_metrics
+from support.service_context import service_context
 
 SECRET = "0123456789abcdef0123456789abcdef"
 
@@ -59,12 +54,8 @@ async def test_a_worker_of_every_kind_rotates_its_tables_while_it_runs(
     clock = ManualClock()
     plan = TablePlan(rotating=rotating)
     store = await PushStore.open(MemoryEngine(clock), plan, key_hash="", clock=clock)
-    settings = Settings(data=tmp_path, command=command, port=0, endpoint_port=0, router_port=0)
-    settings, sockets = bind(settings)
-    keys = ServiceKeys((new_key(),), (new_key(),))
-    metrics = new_metrics()
-    service = ServiceContext(settings, keys, Certificates(settings), sockets, metrics.shared, {})
-    running = Worker(WorkerContext(service, 0, metrics, store, clock))
+    service = service_context(tmp_path, command)
+    running = Worker(WorkerContext(service, 0, service.metrics.of_worker(0), store, clock))
     await running.start()
     await asyncio.sleep(0)
     assert states == ["started"]

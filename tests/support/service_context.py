@@ -1,0 +1,31 @@
+"""What the start of a service prepares, for workers in the process of a test."""
+
+from pathlib import Path
+
+from autopush.keys import ServiceKeys
+from autopush.service.certificates import Certificates
+from autopush.service.context import ServiceContext
+from autopush.service.listeners import bind
+from autopush.settings import Settings
+from autopush.telemetry.metric_table import METRICS
+from autopush.telemetry.metrics import SharedMetrics
+from autopush.webpush.keyring import new_key
+
+
+def service_context(
+    folder: Path, command: str = "serve", workers: int = 1, metrics_port: int | None = None
+) -> ServiceContext:
+    """Of a service with new keys, on free ports, whose data is in that folder."""
+    settings = Settings(
+        data=folder,
+        command=command,
+        workers=workers,
+        port=0,
+        endpoint_port=0,
+        router_port=0,
+        metrics_port=metrics_port,
+    )
+    settings, sockets = bind(settings)
+    keys = ServiceKeys((new_key(),), (new_key(),))
+    metrics = SharedMetrics(METRICS, workers)
+    return ServiceContext(settings, keys, Certificates(settings), sockets, metrics, {})
