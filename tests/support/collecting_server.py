@@ -25,9 +25,12 @@ Respond = Callable[[Collected], tuple[int, bytes]]
 
 @dataclass
 class CollectingServer:
-    """Gives each request to `respond`, which returns status and body, and keeps it."""
+    """Gives each request to `respond`, which returns status and body, and keeps it. `location`:
+    where a redirect leads.
+    """
 
     respond: Respond
+    location: str = ""
     requests: list[Collected] = field(default_factory=list)
 
     def __enter__(self) -> Self:
@@ -47,6 +50,8 @@ class CollectingServer:
                 collector._add(request)
                 self.send_response(status)
                 self.send_header("content-type", "application/x-amz-json-1.1")
+                if 300 <= status < 400:
+                    self.send_header("location", collector.location)
                 self.send_header("content-length", str(len(answer)))
                 self.end_headers()
                 self.wfile.write(answer)
@@ -72,8 +77,12 @@ class CollectingServer:
 
     def wait(self, number: int) -> list[Collected]:
         """The requests, as soon as there are so many."""
+        self.wait_until(lambda: len(self.requests) >= number, f"{number} requests")
+        return list(self.requests)
+
+    def wait_until(self, is_there: Callable[[], bool], what: str) -> None:
+        """Wait for a request that makes it true."""
         with self._changed:
-            assert self._changed.wait_for(lambda: len(self.requests) >= number, WAIT), (
-                f"{len(self.requests)} of {number} requests"
+            assert self._changed.wait_for(is_there, WAIT), (
+                f"{what} did not come, but {len(self.requests)} requests"
             )
-            return list(self.requests)

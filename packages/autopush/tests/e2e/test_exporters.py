@@ -9,7 +9,7 @@ from urllib.request import urlopen
 import pytest
 
 from support.application_server import application_server
-from support.datadog_server import KEY, datadog_server
+from support.datadog_server import KEY, DatadogServer
 from support.service import Service, new_subscriber, refusal, service
 from support.sockets import unused_port
 from support.user_agent import UserAgent
@@ -41,7 +41,7 @@ async def test_statsd_gets_what_every_worker_counts(tmp_path: Path) -> None:
 
 async def test_datadog_gets_them_too_and_no_statsd_server(tmp_path: Path) -> None:
     agents: list[UserAgent] = []
-    with datadog_server() as server, socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as statsd:
+    with DatadogServer() as server, socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as statsd:
         statsd.bind(("127.0.0.1", 0))
         statsd.setblocking(False)
         variables = {
