@@ -8,7 +8,7 @@ import pytest
 from autopush.connection import session_log
 from autopush.protocol import rules
 from autopush.protocol.effects import DropReason
-from autopush.protocol.statistics import NACK_CODES, UNREGISTER_CODES
+from autopush.protocol.session_metrics import NACK_CODES, UNREGISTER_CODES
 from support.connection_harness import CHANNEL, Harness
 from support.log_lines import LogFile
 from support.paths import ROOT

@@ -7,7 +7,7 @@ from autopush.protocol.broadcasts import NO_BROADCASTS, Broadcasts
 from autopush.protocol.effects import Effect, Row, Send, StoredMessage, StoreRequest
 from autopush.protocol.rules import Rules
 from autopush.protocol.session import Session
-from autopush.protocol.statistics import SessionMetrics
+from autopush.protocol.session_metrics import SessionMetrics
 from autopush.telemetry.metrics import Metrics
 from autopush.telemetry.user_agent_names import UserAgentNames
 from autopush.webpush.notification import Notification

@@ -7,7 +7,7 @@ objects are kept for that is bounded.
 from functools import lru_cache
 from typing import Final
 
-from autopush.protocol.statistics import SessionMetrics
+from autopush.protocol.session_metrics import SessionMetrics
 from autopush.telemetry.metrics import Metrics
 from autopush.telemetry.user_agent_names import MAX_HEADER, UserAgentNames, parse_user_agent
 

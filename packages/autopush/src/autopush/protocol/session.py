@@ -56,9 +56,9 @@ from autopush.protocol.rules import (
     USER_RESET,
     Rules,
 )
+from autopush.protocol.session_metrics import NOTHING_COUNTED, SessionCounts, SessionMetrics
 from autopush.protocol.simplepush import ANY_CHANNEL, SimplePushState
 from autopush.protocol.states import IDENTIFIED_STATES, TRANSITIONS, Event, State
-from autopush.protocol.statistics import NOTHING_COUNTED, SessionCounts, SessionMetrics
 from autopush.webpush.endpoint_token import decode_key
 from autopush.webpush.identifiers import canonical_uuid, is_channel_id, is_uaid
 from autopush.webpush.notification import Notification

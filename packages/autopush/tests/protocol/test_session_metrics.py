@@ -11,7 +11,7 @@ from autopush.protocol.effects import (
     StoreFailure,
 )
 from autopush.protocol.session import Session, UserState
-from autopush.protocol.statistics import NOTHING_COUNTED, SessionCounts, SessionMetrics
+from autopush.protocol.session_metrics import NOTHING_COUNTED, SessionCounts, SessionMetrics
 from autopush.telemetry.metric_table import (
     UA_ACK,
     UA_CHANNEL_COUNT,
