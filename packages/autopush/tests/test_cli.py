@@ -1,10 +1,11 @@
 import argparse
 import json
 import re
+import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import ModuleType
 
@@ -37,7 +38,7 @@ class Service(ModuleType):
 
 
 @pytest.fixture
-def service(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Service:
+def service(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Service]:
     replacement = Service()
     monkeypatch.setattr("autopush.service", replacement, raising=False)
     monkeypatch.setitem(sys.modules, "autopush.service", replacement)
@@ -45,7 +46,9 @@ def service(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Service:
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.setenv("AUTOPUSH_DATA", str(tmp_path / "data"))
     monkeypatch.setenv("AUTOPUSH_LOG_OUTPUT", str(tmp_path / "log"))
-    return replacement
+    blocked = signal.pthread_sigmask(signal.SIG_BLOCK, [])
+    yield replacement
+    signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
 
 
 def test_serve_runs_the_service_with_the_settings_and_returns_its_exit_code(

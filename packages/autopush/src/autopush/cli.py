@@ -5,6 +5,7 @@ Exit codes: 2 for wrong usage, 3 when the start failed, which is one line on sta
 
 import argparse
 import re
+import signal
 import socket
 import sys
 from collections.abc import Iterator, Sequence
@@ -176,6 +177,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     if command is None:
         parser.print_help()
         return 0
+    if command.name in DAEMONS:
+        # It would end a start; who serves lets it in, and reads the files again. Before there is a
+        # thread, since each inherits this.
+        signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGHUP])
     try:
         if command.of_commands:
             return command.run(Settings(), arguments)

@@ -18,6 +18,7 @@ import pytest
 from autopush.settings.value_types import is_auth_key, is_fernet_key
 from autopush.webpush.keyring import new_key
 from support.application_server import application_server
+from support.megaphone_server import megaphone_server
 from support.service import READY, Service, clean_environment, running_service, service
 from support.user_agent import UserAgent
 
@@ -266,6 +267,27 @@ def test_a_signal_ends_it_with_exit_code_0(
     for port in (running.websocket_port, running.endpoint_port, running.router_port):
         with socket.create_server(("127.0.0.1", port)):
             pass  # it is free again
+
+
+@some_workers
+async def test_sighup_during_the_start_does_not_end_it_and_is_obeyed(
+    tmp_path: Path, workers: str
+) -> None:
+    log = tmp_path / "log"
+    async with megaphone_server() as source:
+        source.answers.clear()  # the start waits for this
+        options = ["--workers", workers, "--log-output", str(log)]
+        options += ["--megaphone-api-url", source.url]
+        running = Service(tmp_path / "data", options)
+        received = asyncio.create_task(source.polled(1))
+        starting = asyncio.create_task(running.start())
+        await received
+        log.rename(tmp_path / "old")
+        os.kill(running.pid, signal.SIGHUP)
+        source.answers.set()
+        await starting
+        assert await running.stop() == 0
+    assert log.exists()
 
 
 def test_keys_are_created_once_and_for_the_owner_only(tmp_path: Path) -> None:

@@ -64,7 +64,7 @@ async def _serve(
         loop.add_signal_handler(number, stop.set)
     hangup = asyncio.Event()
     loop.add_signal_handler(signal.SIGHUP, hangup.set)
-    # One that came before is delivered now: see the supervisor.
+    # One that came before is delivered now: it was blocked since the start of the program.
     signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGHUP])
     if parent_pipe is not None:
         loop.add_reader(parent_pipe, stop.set)
