@@ -9,10 +9,11 @@ KEY = "0123456789abcdef0123456789abcdef"
 
 
 class DatadogServer:
-    """`status`: what it answers to the right key."""
+    """`status`: what it answers to the right key; to requests of `refused_path` it is 403."""
 
     def __init__(self) -> None:
         self.status = 202
+        self.refused_path = ""
         self.series: list[dict[str, Any]] = []
         self.distributions: list[dict[str, Any]] = []
         self.server = CollectingServer(self._respond, location="http://127.0.0.1:9/elsewhere")
@@ -44,7 +45,7 @@ class DatadogServer:
             "/api/v2/series": self.series,
             "/api/v1/distribution_points": self.distributions,
         }
-        if request.headers["dd-api-key"] != KEY:
+        if request.headers["dd-api-key"] != KEY or request.path == self.refused_path:
             return 403, b""
         if request.path not in taken:
             return 404, b""

@@ -190,6 +190,52 @@ async def test_counts_of_an_outage_are_sent_when_it_is_over_and_it_is_logged_onc
     assert KEY not in log
 
 
+async def test_counts_that_arrived_are_not_sent_again_when_the_values_are_refused() -> None:
+    [metrics] = workers()
+    with DatadogServer() as server:
+        server.refused_path = "/api/v1/distribution_points"
+        exporter = Exporter(metrics, Datadog(server.url, KEY, host="box", interval=0.02))
+        exporter.start()
+        metrics.counter(PUSHES, code="201").add(7)
+        metrics.histogram(TIME).observe(0.25)
+        await asyncio.to_thread(server.wait, "autopush.pushes")
+        metrics.counter(PUSHES, code="410").add(1)
+        await exporter.stop()
+        sent = [each["points"][0]["value"] for each in server.series if "pushes" in each["metric"]]
+    assert sent == [7, 1]
+    assert server.distributions == []
+
+
+async def test_localhost_is_where_statsd_servers_listen_by_default(
+    statsd: socket.socket, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def getaddrinfo(_: object, port: int, family: int = 0, *__: object, **___: object) -> object:
+        known = ((socket.AF_INET6, "::1"), (socket.AF_INET, "127.0.0.1"))
+        return [
+            (of, socket.SOCK_DGRAM, 17, "", (host, port)) for of, host in known if family in (0, of)
+        ]
+
+    monkeypatch.setattr(socket, "getaddrinfo", getaddrinfo)
+    sender = Statsd("localhost", statsd.getsockname()[1])
+    await sender.send([Change(SOCKETS, {}, [5])])
+    received = await asyncio.to_thread(statsd.recv, 65536)
+    sender.close()
+    statsd.close()
+    assert received == b"autopush.sockets:5|g"
+
+
+@pytest.mark.parametrize("host", ["::1", "[::1]"])
+async def test_a_statsd_server_may_have_an_address_of_ipv6(host: str) -> None:
+    with socket.socket(socket.AF_INET6, socket.SOCK_DGRAM) as server:
+        server.bind(("::1", 0))
+        server.settimeout(30)
+        sender = Statsd(host, server.getsockname()[1])
+        await sender.send([Change(SOCKETS, {}, [5])])
+        received = await asyncio.to_thread(server.recv, 65536)
+        sender.close()
+    assert received == b"autopush.sockets:5|g"
+
+
 async def test_a_server_that_does_not_answer_delays_the_end_by_two_seconds_at_most(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -9,10 +9,13 @@ gets the counts of an outage when it is over; only the single values of histogra
 """
 
 import asyncio
+import socket
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from http.client import HTTPException
+from itertools import compress
+from operator import not_
 from typing import Final, NamedTuple, Protocol
 from urllib.request import HTTPRedirectHandler, Request, build_opener
 
@@ -169,13 +172,16 @@ class Exporter:
             await self._send(self._changes.look())
 
     async def _send(self, changes: Sequence[Change]) -> None:
+        is_value = [each.metric.kind is Kind.HISTOGRAM for each in changes]
         try:
-            await self._sender.send(changes)
+            await self._sender.send([*compress(changes, map(not_, is_value))])
+            # Now: counts that have arrived must not be sent again if the values are refused.
+            self._changes.taken()
+            await self._sender.send([*compress(changes, is_value)])
         except (OSError, HTTPException) as error:
             self._failures.failed(reason=_reason(error))
         else:
             self._failures.succeeded()
-            self._changes.taken()
 
 
 def _reason(error: Exception) -> str:
@@ -193,18 +199,26 @@ class Statsd:
     interval = STATSD_INTERVAL
 
     def __init__(self, host: str, port: int) -> None:
-        self._address = host, port
+        self._address = host.strip("[]"), port
         self._transport: asyncio.DatagramTransport | None = None
 
     async def send(self, changes: Sequence[Change]) -> None:
         """:raises OSError: the host has no address"""
         if self._transport is None or self._transport.is_closing():
-            loop = asyncio.get_running_loop()
-            self._transport, _ = await loop.create_datagram_endpoint(
-                asyncio.DatagramProtocol, remote_addr=self._address
-            )
+            try:
+                # Not the first address of any kind: `localhost` is ::1 then, and statsd servers
+                # listen on IPv4 by default. Nobody says that nothing arrives.
+                self._transport = await self._connect(socket.AF_INET)
+            except OSError:
+                self._transport = await self._connect(socket.AF_INET6)
         for datagram in datagrams(changes):
             self._transport.sendto(datagram)
+
+    async def _connect(self, family: int) -> asyncio.DatagramTransport:
+        transport, _ = await asyncio.get_running_loop().create_datagram_endpoint(
+            asyncio.DatagramProtocol, remote_addr=self._address, family=family
+        )
+        return transport
 
     def close(self) -> None:
         if self._transport is not None:
