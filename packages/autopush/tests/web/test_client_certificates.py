@@ -129,3 +129,15 @@ def test_a_certificate_is_described_by_its_cn_and_its_fingerprint(tmp_path: Path
     }
     assert clients.log_fields(b"") == {}
     assert b"" not in clients
+
+
+def test_of_a_certificate_that_openssl_accepts_and_nobody_else_the_fingerprint_is_logged(
+    tmp_path: Path,
+) -> None:
+    pem = self_signed(tmp_path / "one.pem").read_text()
+    der = ssl.PEM_cert_to_DER_cert(pem[pem.index("-----BEGIN CERTIFICATE") :])
+    version_3, version_5 = b"\xa0\x03\x02\x01\x02", b"\xa0\x03\x02\x01\x04"
+    assert der.count(version_3) == 1
+    unknown = der.replace(version_3, version_5)
+    fields = {"tls_failed_sha256": fingerprint(unknown), "tls_failed_cn": ""}
+    assert ListedClients({}).log_fields(unknown) == fields

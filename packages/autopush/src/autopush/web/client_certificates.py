@@ -9,7 +9,7 @@ from collections.abc import Coroutine, Mapping
 from typing import Any, Final
 from urllib.parse import unquote
 
-from cryptography.x509 import load_der_x509_certificate
+from cryptography.x509 import InvalidVersion, load_der_x509_certificate
 from cryptography.x509.oid import NameOID
 
 from autopush.net.http_messages import Answer, Handler, Request, Response
@@ -84,7 +84,7 @@ def common_name(certificate: bytes) -> str:
     try:
         subject = load_der_x509_certificate(certificate).subject
         names = subject.get_attributes_for_oid(NameOID.COMMON_NAME)
-    except ValueError:
+    except (ValueError, InvalidVersion):  # OpenSSL is content with less
         return ""
     return str(names[0].value)[:64] if names else ""
 
