@@ -605,7 +605,7 @@ class Settings:
         commands=DAEMONS,
     )
 
-    statsd_host: str = METRICS.option(
+    statsd_host: HostName = METRICS.option(
         "",
         "host of a statsd server that metrics are sent to; `none` sends nothing",
         default_text="none; localhost with `autopush connection` and `autopush endpoint`",

@@ -168,8 +168,12 @@ def _parse_store(text: str) -> str:
 
 
 def is_host(text: str) -> bool:
-    """A host name, IPv4 or IPv6 address, the last with or without brackets."""
-    return len(text) <= 255 and _HOST.fullmatch(text) is not None
+    """A host name, IPv4 or IPv6 address, the last with or without brackets.
+
+    No resolver takes a name with an empty label, or one of more than 63 characters.
+    """
+    is_resolvable = all(0 < len(label) < 64 for label in text.split("."))
+    return is_resolvable and len(text) <= 255 and _HOST.fullmatch(text) is not None
 
 
 def is_fernet_key(text: str) -> bool:
