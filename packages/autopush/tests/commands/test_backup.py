@@ -109,6 +109,17 @@ def test_old_backups_are_removed_on_request_and_nothing_else(
     assert {*folder.iterdir()} == {newer, Path(made), foreign, folder / "mine.txt"}
 
 
+def test_the_backup_just_made_is_kept_also_if_the_clock_was_ahead_before(
+    filled: DataStore, run: Run, folder: Path
+) -> None:
+    ahead = folder / "autopush-29990101T000000Z"
+    back_up(run, folder).rename(ahead)
+    code, out, _ = run("backup", str(folder), "--keep", "1")
+    assert code == 0
+    [made] = MADE.findall(out)
+    assert {*folder.iterdir()} == {ahead, Path(made)}
+
+
 def test_quiet_prints_nothing(filled: DataStore, run: Run, folder: Path) -> None:
     assert run("backup", str(folder), "--quiet") == (0, "", "")
     assert len([*folder.iterdir()]) == 1

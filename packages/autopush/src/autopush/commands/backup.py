@@ -96,7 +96,7 @@ def back_up(settings: Settings, arguments: argparse.Namespace, clock: Clock = ti
                 print_error(f"the backup has no {key}: {_place_of(settings, key)}")
         if arguments.keep is not None:
             try:
-                _remove_old(folder, arguments.keep, quiet=arguments.quiet)
+                _remove_old(folder, backup, arguments.keep, quiet=arguments.quiet)
             except OSError as error:
                 print_error(f"cannot remove an old backup: {_reason(error)}")
                 return INCOMPLETE
@@ -211,8 +211,10 @@ def _remove_unfinished(folder: Path) -> None:
             shutil.rmtree(name)
 
 
-def _remove_old(folder: Path, keep: int, *, quiet: bool) -> None:
-    for backup in backups_in(folder)[:-keep]:
+def _remove_old(folder: Path, newest: Path, keep: int, *, quiet: bool) -> None:
+    # By its name `newest` is not that, if the clock was wrong when another one was made.
+    old = (backup for backup in backups_in(folder)[:-keep] if backup != newest)
+    for backup in old:
         # Under another name first: a removal that is interrupted leaves no half backup.
         doomed = folder / f".autopush-{secrets.token_hex(8)}"
         backup.rename(doomed)
