@@ -49,10 +49,15 @@ def say_peer(request: Request) -> Response:
 
 
 @contextlib.asynccontextmanager
-async def proxied(tls: ssl.SSLContext | None = None) -> AsyncIterator[Proxied]:
+async def proxied(
+    tls: ssl.SSLContext | None = None, host: str = "127.0.0.1"
+) -> AsyncIterator[Proxied]:
     """Listen on a free port of the loopback. Afterwards no connection may be left."""
     loop = asyncio.get_running_loop()
-    sock = socket.create_server(("127.0.0.1", 0), backlog=4096)
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    sock = socket.create_server(
+        (host, 0), family=family, dualstack_ipv6=family is socket.AF_INET6, backlog=4096
+    )
     sock.setblocking(False)
     server = make_server(say_peer, TimerWheel(loop, 0.05), [], max_body=1 << 20)
     here: Proxied
@@ -63,7 +68,7 @@ async def proxied(tls: ssl.SSLContext | None = None) -> AsyncIterator[Proxied]:
         tls=tls,
         on_refused=lambda *report: here.refused.append(report),
     )
-    here = Proxied(listener, server, sock.getsockname())
+    here = Proxied(listener, server, sock.getsockname()[:2])
     loop.set_exception_handler(lambda _, context: here.faults.append(context))
     listener.start()
     try:
@@ -96,6 +101,12 @@ async def peer_of(
     assert answer.status == 200
     peer, size = answer.body.decode().split()
     return peer, int(size)
+
+
+async def test_a_balancer_of_ipv4_is_named_so_also_on_a_socket_for_both() -> None:
+    async with proxied(host="::") as here:
+        here.address = ("127.0.0.1", here.address[1])
+        assert await peer_of(here, b"PROXY UNKNOWN\r\n", GET) == ("127.0.0.1", 0)
 
 
 @pytest.mark.parametrize(

@@ -14,6 +14,7 @@ import ssl
 from collections.abc import Callable
 from typing import Final
 
+from autopush.net.client_address import unmapped
 from autopush.net.proxy_protocol import ProxyHeader, ProxyHeaderError
 from autopush.net.timers import Timer, TimerWheel
 
@@ -124,7 +125,7 @@ class ProxiedListener:
                 return
             sock.setblocking(False)
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            arrival = _Arrival(self, sock, str(address[0]))
+            arrival = _Arrival(self, sock, unmapped(str(address[0])))
             self._waiting.add(arrival)
             arrival.start()
 
