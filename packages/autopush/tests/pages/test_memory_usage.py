@@ -1,5 +1,8 @@
 """The report on memory: its parts, and how they are left out."""
 
+import gc
+import weakref
+
 import pytest
 
 from autopush.net.http_messages import Request
@@ -37,6 +40,19 @@ async def test_parts_are_left_out_on_request(query: str, absent: list[str]) -> N
     assert "ru_maxrss=" in text
     for words in absent:
         assert words not in text
+
+
+async def test_what_is_garbage_when_it_is_asked_for_can_be_collected_afterwards() -> None:
+    class Node:
+        pass
+
+    node = Node()
+    node.__dict__["itself"] = node
+    found = weakref.ref(node)
+    del node
+    await report()
+    gc.collect()
+    assert found() is None
 
 
 async def test_nothing_else_is_on_its_port() -> None:

@@ -92,11 +92,11 @@ def _allocator() -> str:
 
 
 def _object_types() -> Iterator[str]:
-    """How many objects of each type there are, of those that the collector knows or has frozen."""
-    gc.unfreeze()
-    try:
-        types = Counter(type(each).__name__ for each in gc.get_objects())
-    finally:
-        gc.freeze()
+    """How many objects of each type there are, of those that the collector looks at.
+
+    Those of the start are not among them: they are frozen. To thaw and freeze them again would
+    freeze what is garbage by now too, for ever.
+    """
+    types = Counter(type(each).__name__ for each in gc.get_objects())
     for name, number in types.most_common(LONGEST_LIST):
         yield f"{name:<40} {number:>10}\n"
