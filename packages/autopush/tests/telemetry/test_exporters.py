@@ -2,6 +2,7 @@
 
 import asyncio
 import socket
+import time
 from collections.abc import Callable, Sequence
 
 import pytest
@@ -9,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from autopush.telemetry.exporters import (
+    DATADOG_TIMEOUT,
     MAX_DATAGRAM,
     Change,
     Changes,
@@ -209,11 +211,9 @@ async def test_counts_that_arrived_are_not_sent_again_when_the_values_are_refuse
 async def test_localhost_is_where_statsd_servers_listen_by_default(
     statsd: socket.socket, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def getaddrinfo(_: object, port: int, family: int = 0, *__: object, **___: object) -> object:
+    def getaddrinfo(_: object, port: int, **__: object) -> object:
         known = ((socket.AF_INET6, "::1"), (socket.AF_INET, "127.0.0.1"))
-        return [
-            (of, socket.SOCK_DGRAM, 17, "", (host, port)) for of, host in known if family in (0, of)
-        ]
+        return [(family, socket.SOCK_DGRAM, 17, "", (host, port)) for family, host in known]
 
     monkeypatch.setattr(socket, "getaddrinfo", getaddrinfo)
     sender = Statsd("localhost", statsd.getsockname()[1])
@@ -234,6 +234,28 @@ async def test_a_statsd_server_may_have_an_address_of_ipv6(host: str) -> None:
         received = await asyncio.to_thread(server.recv, 65536)
         sender.close()
     assert received == b"autopush.sockets:5|g"
+
+
+def test_a_request_under_way_does_not_hold_up_the_end_of_the_process(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("autopush.telemetry.exporters.STOP_TIMEOUT", 0.05)
+
+    accepted: list[socket.socket] = []
+
+    async def serve(silent: socket.socket) -> None:
+        url = f"http://127.0.0.1:{silent.getsockname()[1]}"
+        exporter = Exporter(workers()[0], Datadog(url, KEY, host="box", interval=0.0))
+        exporter.start()
+        accepted.append((await asyncio.get_running_loop().sock_accept(silent))[0])
+        await exporter.stop()
+
+    began = time.monotonic()
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        silent.setblocking(False)
+        asyncio.run(serve(silent))
+    assert time.monotonic() - began < DATADOG_TIMEOUT / 2
+    accepted[0].close()
 
 
 async def test_a_server_that_does_not_answer_delays_the_end_by_two_seconds_at_most(

@@ -12,11 +12,15 @@ import asyncio
 import socket
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Future
 from contextlib import suppress
+from functools import partial
 from http.client import HTTPException
 from itertools import compress
 from operator import not_
-from typing import Final, NamedTuple, Protocol
+from threading import Thread
+from typing import Final, NamedTuple, Protocol, TypeVar
+from urllib.error import HTTPError
 from urllib.request import HTTPRedirectHandler, Request, build_opener
 
 import orjson
@@ -39,6 +43,8 @@ _TYPES: Final = {Kind.COUNTER: "c", Kind.GAUGE: "g", Kind.HISTOGRAM: "ms"}
 """In the words of statsd, where all histograms are timers."""
 _DATADOG_COUNT: Final = 1
 _DATADOG_GAUGE: Final = 3
+
+T = TypeVar("T")
 
 _log = logs.get(__name__)
 
@@ -190,6 +196,23 @@ def _reason(error: Exception) -> str:
     return f"HTTP {status}" if status else type(getattr(error, "reason", error)).__name__
 
 
+async def _in_own_thread(call: Callable[[], T]) -> T:
+    """Call it in a thread that the end of the process does not wait for, as it does for those of
+    the event loop.
+    """
+    result: Future[T] = Future()
+    result.set_running_or_notify_cancel()  # so that it has a result also if nobody waits any more
+
+    def run() -> None:
+        try:
+            result.set_result(call())
+        except Exception as error:  # noqa: BLE001 - raised where it is awaited
+            result.set_exception(error)
+
+    Thread(target=run, name="metrics", daemon=True).start()
+    return await asyncio.wrap_future(result)
+
+
 # ── statsd ────────────────────────────────────────────────────────────────────────────────────────
 
 
@@ -205,20 +228,19 @@ class Statsd:
     async def send(self, changes: Sequence[Change]) -> None:
         """:raises OSError: the host has no address"""
         if self._transport is None or self._transport.is_closing():
-            try:
-                # Not the first address of any kind: `localhost` is ::1 then, and statsd servers
-                # listen on IPv4 by default. Nobody says that nothing arrives.
-                self._transport = await self._connect(socket.AF_INET)
-            except OSError:
-                self._transport = await self._connect(socket.AF_INET6)
+            self._transport, _ = await asyncio.get_running_loop().create_datagram_endpoint(
+                asyncio.DatagramProtocol, remote_addr=await _in_own_thread(self._resolve)
+            )
         for datagram in datagrams(changes):
             self._transport.sendto(datagram)
 
-    async def _connect(self, family: int) -> asyncio.DatagramTransport:
-        transport, _ = await asyncio.get_running_loop().create_datagram_endpoint(
-            asyncio.DatagramProtocol, remote_addr=self._address, family=family
-        )
-        return transport
+    def _resolve(self) -> tuple[str, int]:
+        found = socket.getaddrinfo(*self._address, type=socket.SOCK_DGRAM)
+        # IPv4 first: `localhost` may be ::1 too, where statsd servers do not listen by default, and
+        # nobody says that nothing arrives.
+        found.sort(key=lambda entry: entry[0] != socket.AF_INET)
+        host, port, *_ = found[0][4]
+        return str(host), int(port)
 
     def close(self) -> None:
         if self._transport is not None:
@@ -300,7 +322,7 @@ class Datadog:
         # Every few seconds one request: a thread costs less than a client library.
         body = orjson.dumps({"series": series})
         request = Request(self._url + path, body, self._headers, method="POST")  # noqa: S310 - http(s)
-        await asyncio.to_thread(_exchange, request)
+        await _in_own_thread(partial(_exchange, request))
 
 
 class _NoRedirects(HTTPRedirectHandler):
@@ -314,5 +336,9 @@ _opener: Final = build_opener(_NoRedirects)
 
 
 def _exchange(request: Request) -> None:
-    with _opener.open(request, timeout=DATADOG_TIMEOUT) as response:
-        response.read()
+    try:
+        with _opener.open(request, timeout=DATADOG_TIMEOUT) as response:
+            response.read()
+    except HTTPError as refused:
+        refused.close()  # it is the response, with its connection
+        raise
