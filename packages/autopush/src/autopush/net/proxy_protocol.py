@@ -127,6 +127,9 @@ def _source_of_binary(header: bytes) -> str:
 
 
 def _text(address: IPv4Address | IPv6Address) -> str:
-    if isinstance(address, IPv6Address) and address.scope_id is not None:
-        raise ProxyHeaderError("the header line has an invalid address")
+    if isinstance(address, IPv6Address):
+        if address.scope_id is not None:
+            raise ProxyHeaderError("the header line has an invalid address")
+        # A balancer that listens on one socket for both families says so of IPv4.
+        return str(address.ipv4_mapped or address)
     return str(address)
