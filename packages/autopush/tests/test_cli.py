@@ -136,12 +136,20 @@ def test_a_log_output_whose_library_is_missing_is_one_line_that_says_what_to_ins
     )
 
 
+@pytest.mark.parametrize(
+    ("dsn", "where"),
+    [
+        ("geheim", "--sentry-dsn: expected https://KEY@HOST/PROJECT, got 6 characters"),
+        ("https://geheim@sentry.example/project", "--sentry-dsn: expected https://KEY@HOST"),
+        ("https://geheim@[/1", "sentry_dsn: "),  # for the SDK to refuse
+    ],
+)
 def test_a_malformed_dsn_is_one_line_that_does_not_show_it(
-    service: Service, capsys: pytest.CaptureFixture[str]
+    service: Service, capsys: pytest.CaptureFixture[str], dsn: str, where: str
 ) -> None:
-    assert cli.main(["serve", "--sentry-dsn", "geheim"]) == 3
+    assert cli.main(["serve", "--sentry-dsn", dsn]) == 3
     err = capsys.readouterr().err
-    assert err.startswith("autopush: sentry_dsn: ")
+    assert err.startswith(f"autopush: {where}")
     assert "geheim" not in err
 
 

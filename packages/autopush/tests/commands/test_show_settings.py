@@ -116,8 +116,8 @@ def test_no_secret_is_shown(show: Show, folder: Path) -> None:
     lines = []
     for option in OPTIONS:
         if option.secret:
-            is_json = option.value_type.metavar == "JSON"
-            lines.append(f"{option.name} = " + ('{"geheim": {}}' if is_json else KEY))
+            secret = {"JSON": '{"geheim": {}}', "DSN": "https://geheim@sentry.example/1"}
+            lines.append(f"{option.name} = {secret.get(option.value_type.metavar, KEY)}")
     (folder / ".autopush_shared.ini").write_text("\n".join(lines))
     for words in ([], ["--json"], ["--for", "endpoint"]):
         text = show(*words)

@@ -64,6 +64,7 @@ SAMPLES = {
     "NETWORK": "10.0.0.0/8",
     "BOOLEAN": "true",
     "URL": "https://p.example",
+    "DSN": "https://key:secret@sentry.example/team/1",
     "JSON": '{"one": {"number": 1}}',
 }
 FINGERPRINT = ":".join(["0A"] * 32)

@@ -43,6 +43,7 @@ from autopush.settings.value_types import (
     PositiveSeconds,
     Seconds,
     SecretTexts,
+    SentryDsn,
     StoreUrl,
     TableName,
     choice,
@@ -591,7 +592,7 @@ class Settings:
     ami_id: str = LOGS.option(
         "", "image of this machine, for the log lines of requests", default_text="none"
     )
-    sentry_dsn: str = LOGS.option(
+    sentry_dsn: SentryDsn = LOGS.option(
         "",
         "project of Sentry that errors with a traceback are sent to",
         default_text="none: nothing is sent",

@@ -31,6 +31,7 @@ _TABLE: Final = re.compile(r"[A-Za-z0-9_.-]{3,200}")
 _SECONDS: Final = re.compile(r"[0-9]{1,9}(\.[0-9]{0,9})?|\.[0-9]{1,9}")
 _FERNET_KEY: Final = re.compile(r"[A-Za-z0-9_-]{43}=")
 _FINGERPRINT: Final = re.compile(r"[0-9A-F]{2}(:[0-9A-F]{2}){31}")
+_SENTRY_DSN: Final = re.compile(r"https?://\w+(:\w*)?@[^\s/@]+/(\S*/)?[0-9]+")
 _STORES: Final = "sqlite:///PATH or dynamodb://REGION?endpoint=URL&prefix=TEXT"
 NO_NETWORK: Final = "none"
 _DEFAULT_PORTS: Final = {"http": 80, "ws": 80, "https": 443, "wss": 443}
@@ -224,6 +225,10 @@ HeaderText = Annotated[
     _text(
         "HEADER", "printable ASCII characters", lambda text: text.isascii() and text.isprintable()
     ),
+]
+SentryDsn = Annotated[
+    str,
+    _text("DSN", "https://KEY@HOST/PROJECT", lambda text: bool(_SENTRY_DSN.fullmatch(text))),
 ]
 HostName = Annotated[str, _text("HOST", "a host name or address, without scheme and port", is_host)]
 HttpUrl = Annotated[str, url("http", "https")]
