@@ -14,7 +14,7 @@ import pytest
 from support.paths import ROOT
 
 PAGE = (ROOT / "docs" / "contributing.md").read_text("utf-8")
-COPIED = ("bench", "docs", "packages", "tests")
+COPIED = ("bench", "deploy", "docs", "packages", "tests")
 COPIED_FILES = ("CHANGELOG.md", "LICENSE", "Makefile", "README.md", "conftest.py", "pyproject.toml")
 EXAMPLES = {
     "A new route": "test_robots_are_asked_to_stay_away",
