@@ -2,6 +2,7 @@
 
 import os
 import random
+import signal
 from collections import Counter
 from pathlib import Path
 
@@ -23,6 +24,13 @@ def pytest_make_parametrize_id(config: pytest.Config, val: object, argname: str)
     """
     is_long = isinstance(val, str) and len(val) > LONGEST_NAME
     return argname if is_long or isinstance(val, bytes | set | frozenset) else None
+
+
+def pytest_configure() -> None:
+    """A shell that starts the tests in the background has them ignore SIGINT, and so the processes
+    that they start.
+    """
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.hookimpl(optionalhook=True)

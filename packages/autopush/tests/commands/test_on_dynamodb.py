@@ -17,6 +17,8 @@ from keytables.stores import DynamoUrl, parse_store
 from support import dynamo_servers
 from support.data_store import CHANNEL, DataStore, Run, month_table, next_month, uaid
 
+pytestmark = pytest.mark.slow
+
 if TYPE_CHECKING:
     from types_boto3_dynamodb import DynamoDBClient
 

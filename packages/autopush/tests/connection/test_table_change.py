@@ -24,6 +24,8 @@ from support.month_cluster import (
 )
 from support.soak import slow
 
+pytestmark = pytest.mark.slow
+
 CALLS = [
     "get router",
     "update router",

@@ -27,7 +27,9 @@ async def source() -> AsyncIterator[MegaphoneServer]:
         yield source
 
 
-@pytest.fixture(params=["1", "2"], ids=["a worker", "two workers"])
+@pytest.fixture(
+    params=["1", pytest.param("2", marks=pytest.mark.slow)], ids=["a worker", "two workers"]
+)
 async def running(
     request: pytest.FixtureRequest, source: MegaphoneServer, tmp_path: Path
 ) -> AsyncIterator[Service]:

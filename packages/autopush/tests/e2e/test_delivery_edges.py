@@ -22,6 +22,8 @@ from support.soak import slow
 from support.traffic import Subscriber, TrafficLedger, send, send_for_ever
 from support.user_agent import Message, UserAgent
 
+pytestmark = pytest.mark.slow
+
 Connect = Callable[..., Awaitable[UserAgent]]
 
 PAGE = 10

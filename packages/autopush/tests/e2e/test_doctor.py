@@ -14,6 +14,8 @@ import pytest
 from support.cluster import CREDENTIALS, new_store
 from support.service import Service, clean_environment, service
 
+pytestmark = pytest.mark.slow
+
 
 async def doctor(
     running: Service, *flags: str, command: str = "serve", **variables: str

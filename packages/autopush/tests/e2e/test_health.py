@@ -19,6 +19,8 @@ from support.fault_proxy import Fault, FaultProxy, always, no_faults
 from support.service import Service, service
 from support.user_agent import UserAgent
 
+pytestmark = pytest.mark.slow
+
 WORKERS = 3
 ASKED = 12
 """Requests of one round, each on a connection of its own: the kernel spreads them over all workers,

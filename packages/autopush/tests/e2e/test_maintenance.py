@@ -15,6 +15,8 @@ from support.service import Service, clean_environment, service
 from support.soak import slow_after
 from support.user_agent import UserAgent
 
+pytestmark = pytest.mark.slow
+
 ROTATION = ("--table-rotation", "--no-table-rotation")
 Command = Callable[..., Awaitable[tuple[int, str, str]]]
 

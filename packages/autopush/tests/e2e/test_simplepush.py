@@ -20,6 +20,8 @@ from support.soak import slow
 from support.user_agent import UserAgent
 from support.wake_server import wake_server
 
+pytestmark = pytest.mark.slow
+
 T = TypeVar("T")
 Connect = Callable[..., Awaitable[SimplePushAgent]]
 WAKE_TIMEOUT = 0.6

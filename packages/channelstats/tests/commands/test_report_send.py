@@ -18,6 +18,8 @@ from support.channelstats.slack_house import Slack
 from support.channelstats.town import WEEK, open_for_business, settle
 from support.paths import PYTHONPATH
 
+pytestmark = pytest.mark.slow
+
 POST = "chat.postMessage"
 
 

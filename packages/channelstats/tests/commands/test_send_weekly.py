@@ -13,6 +13,8 @@ from support.channelstats.house import NOW
 from support.channelstats.slack_house import Slack, consistent
 from support.channelstats.town import WEEK, open_for_business, settle, town
 
+pytestmark = pytest.mark.slow
+
 POST = "chat.postMessage"
 
 EVERYTHING = [

@@ -21,6 +21,8 @@ from support.channelstats.original import PREFIX, TITLE, put
 from support.clocks import ManualClock
 from support.table_engines import DynamoStore, SqliteStore, Store
 
+pytestmark = pytest.mark.slow
+
 AT = "CGEN_1709573400.000300"
 KEPT = (
     "Channel",

@@ -16,6 +16,8 @@ from support.channelstats.dated import tamper
 from support.channelstats.house import COMPAT, EXAMPLE, MODERN, NOW, UTC, House
 from support.clocks import ManualClock
 
+pytestmark = pytest.mark.slow
+
 PERIOD = Period(date(2024, 3, 10), 7, UTC)
 
 

@@ -27,6 +27,8 @@ from support.random_writer import ADD, NEWER, SAME, SET, TAKE
 from support.soak import slow_after, times
 from support.table_engines import MESSAGES, USERS
 
+pytestmark = pytest.mark.slow
+
 OpenEngine = Callable[[], Awaitable[Engine]]
 
 Use = Callable[[TableHandle], Awaitable[object]]

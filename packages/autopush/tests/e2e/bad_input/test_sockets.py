@@ -18,6 +18,8 @@ from support.raw_client import RawClient, raw_client
 from support.service import Service
 from support.user_agent import UserAgent
 
+pytestmark = pytest.mark.slow
+
 HEAD_TIMEOUT = 10.0
 HELLO_TIMEOUT = 6.0
 UPGRADE: dict[str, str | None] = {
