@@ -101,7 +101,7 @@ def test_the_worked_examples_can_be_followed(copy: Path) -> None:
 
 
 def test_a_route_that_the_pages_leave_out_is_noticed(copy: Path) -> None:
-    test, route, _page = steps(section("A new route"))
+    test, route, *_pages = steps(section("A new route"))
     apply([*test, *route], copy)
     undocumented = run(copy, "pytest", "-q", "tests/docs/test_docs.py", "-k", "route")
     assert undocumented.returncode == pytest.ExitCode.TESTS_FAILED

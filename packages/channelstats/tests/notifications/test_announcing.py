@@ -25,6 +25,8 @@ from support.channelstats.house import NOW, UTC, House
 from support.channelstats.push_service import Answer, Browser, PushService
 from support.clocks import ManualClock
 
+pytestmark = pytest.mark.slow
+
 WEEK_1, WEEK_2 = (Period(date(2024, 3, day), 7, UTC) for day in (3, 10))
 EMPTY_WEEK = Period(date(2024, 5, 5), 7, UTC)
 KNEW = WEEK_1.start.isoformat()
