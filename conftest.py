@@ -26,9 +26,12 @@ def pytest_make_parametrize_id(config: pytest.Config, val: object, argname: str)
     return argname if is_long or isinstance(val, bytes | set | frozenset) else None
 
 
-def pytest_configure() -> None:
-    """A shell that starts the tests in the background has them ignore SIGINT, and so the processes
-    that they start.
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup() -> None:
+    """Have SIGINT interrupt, in the test and in the processes that it starts.
+
+    A shell that starts the tests in the background has them ignore it, and a closed event loop of
+    uvloop leaves its handler in place.
     """
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
