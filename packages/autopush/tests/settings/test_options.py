@@ -62,6 +62,8 @@ SAMPLES = {
     "NAME": "router_2",
     "KEY": KEY,
     "NETWORK": "10.0.0.0/8",
+    "RATE": "7/min",
+    "SENDER": "mailto:ops@example.org",
     "BOOLEAN": "true",
     "URL": "https://p.example",
     "DSN": "https://key:secret@sentry.example/team/1",
@@ -69,6 +71,7 @@ SAMPLES = {
 }
 FINGERPRINT = ":".join(["0A"] * 32)
 SAMPLES_BY_NAME = {
+    "max_buffered_bytes": "1048576",
     "websocket_url": "wss://p.example",
     "store": "dynamodb://eu-west-1",
     "client_certs": f'{{"one": ["{FINGERPRINT}"]}}',

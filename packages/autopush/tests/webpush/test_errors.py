@@ -12,7 +12,8 @@ from autopush.webpush.errors import (
 REFERENCE = dict.fromkeys((101, 108, 110, 111, 112, 113, 114), 400)
 REFERENCE |= {0: 404, 102: 404, 103: 410, 104: 413, 105: 410, 106: 410, 109: 401}
 REFERENCE |= {1: 500, 2: 500, 3: 500, 900: 500, 999: 500, 901: 502, 902: 502, 903: 502}
-REFERENCE |= {4: 503, 5: 503, 201: 503, 202: 503}
+REFERENCE |= {4: 503, 5: 503, 201: 503, 202: 503, 205: 503}
+REFERENCE |= {120: 401, 121: 403, 203: 429, 204: 429}
 
 
 def test_the_table_is_the_reference() -> None:

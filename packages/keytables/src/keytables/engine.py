@@ -188,6 +188,15 @@ class Engine(ABC):
     async def table_names(self) -> list[str]:
         """Return the names of all tables, sorted."""
 
+    @property
+    def is_nearly_full(self) -> bool:
+        """Whether less space is free than is to be kept for deletions and small writes.
+
+        Cheap enough to be asked before each write that can be refused. False in engines without a
+        disk of their own.
+        """
+        return False
+
     async def capacity(self, name: str) -> Capacity | None:  # noqa: ARG002
         """Return the provisioned capacity of a table; None where it has none."""
         return None

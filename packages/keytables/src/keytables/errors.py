@@ -6,8 +6,9 @@ Rule: an engine raises nothing else; errors of its database are translated into 
     ├── ConditionFailed     the condition of the write did not hold; nothing was changed
     ├── ItemTooLarge        the item is above 400 KB; nothing was changed
     ├── Throttled           too many writes are waiting, or a lock was not obtained in time; retry
-    ├── Unavailable         the engine cannot serve: disk full, I/O error, not a database, closed
-    │   └── AccessRefused   a permission is missing
+    ├── Unavailable         the engine cannot serve: I/O error, not a database, closed
+    │   ├── AccessRefused   a permission is missing
+    │   └── StorageFull     there is no space for the write; nothing was changed
     └── SchemaError         a mistake in the call: key type, empty key, unknown index or parameter
         └── TableNotFound   the table was never created, or was dropped
 """
@@ -20,6 +21,7 @@ __all__ = [
     "ItemTooLarge",
     "KeytablesError",
     "SchemaError",
+    "StorageFull",
     "TableNotFound",
     "Throttled",
     "Unavailable",
@@ -74,6 +76,10 @@ class AccessRefused(Unavailable):
         super().__init__(f"{operation}{place} is refused: the right dynamodb:{operation} is needed")
         self.operation = operation
         self.table = table
+
+
+class StorageFull(Unavailable):
+    """There is no space for the write; nothing was changed. It can be retried when there is."""
 
 
 class SchemaError(KeytablesError):

@@ -137,6 +137,8 @@ def show_value(value: Value) -> str:
         return "on" if value else "off"
     if isinstance(value, tuple):
         return ", ".join(value)
+    if value is None:
+        return "none"
     if isinstance(value, Mapping):
         return orjson.dumps(value).decode()
     return f"{value:g}" if isinstance(value, float) else str(value)

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Annotated, Final, Self
 from urllib.parse import quote
 
+from autopush.rates import Rate
 from autopush.settings.addresses import ALL_INTERFACES, LOOPBACK, ipv4_address, is_loopback
 from autopush.settings.declaration import (
     ALL_COMMANDS,
@@ -38,11 +39,13 @@ from autopush.settings.value_types import (
     Networks,
     Objects,
     OptionalPort,
+    OptionalRate,
     OptionalSeconds,
     Port,
     PositiveSeconds,
     Seconds,
     SecretTexts,
+    Senders,
     SentryDsn,
     StoreUrl,
     TableName,
@@ -164,6 +167,13 @@ class Settings:
         commands=NODES,
         short="-r",
     )
+    router_host: HostName = ADDRESSES.option(
+        "",
+        "address the internal port listens on",
+        default_text="the host of one machine; where host is every interface, loopback with "
+        "`autopush serve` on the embedded store, else the address of router_hostname",
+        commands=NODES,
+    )
     router_hostname: HostName = ADDRESSES.option(
         "",
         "name under which other nodes reach the internal port",
@@ -204,6 +214,11 @@ class Settings:
     )
     workers: Annotated[int, whole_number(1, 1024)] = ADDRESSES.option(
         1, "processes that share the public ports"
+    )
+    watchdog_timeout: Seconds = ADDRESSES.option(
+        20.0,
+        "time without a sign of life after which one of several workers is killed and started "
+        "again; 0 kills none",
     )
     env: str = ADDRESSES.option(
         "development",
@@ -355,6 +370,79 @@ class Settings:
         10_000,
         "HTTP requests in progress in one worker before further ones are answered 503",
         commands=ENDPOINTS,
+    )
+    max_tcp_connections: Annotated[int, whole_number(0)] = LIMITS.option(
+        0,
+        "connections to one worker at once, on all its ports, whatever they are for; 0 takes what "
+        "the limit on open files leaves",
+    )
+    max_connections_per_address: Annotated[int, whole_number(0)] = LIMITS.option(
+        2000,
+        "connections of one address to one worker at once, of an IPv6 network of 64 bits; none of "
+        "a trusted proxy; 0 sets no limit",
+    )
+    max_buffered_bytes: Annotated[int, whole_number(1_048_576, metavar="BYTES")] = LIMITS.option(
+        67_108_864,
+        "bytes of unfinished requests and WebSocket messages that one worker holds; beyond it the "
+        "connections that send them are closed",
+    )
+    send_buffer: Annotated[int, whole_number(4096, 16_777_216, "BYTES")] = LIMITS.option(
+        131_072, "bytes that the system keeps for a client that does not read"
+    )
+    new_user_agents_rate: OptionalRate = LIMITS.option(
+        Rate(1000, "h"),
+        "new user agents of one address, of an IPv6 network of 64 bits; none of a trusted proxy",
+        commands=NODES,
+    )
+    message_rate: OptionalRate = LIMITS.option(
+        Rate(6000, "min"),
+        "messages of one user agent, without those that acknowledge what was sent to it",
+        commands=NODES,
+    )
+    registration_rate: OptionalRate = LIMITS.option(
+        Rate(300, "min"),
+        "channels that one user agent registers and unregisters",
+        commands=NODES,
+    )
+    max_broadcasts: Annotated[int, whole_number(1)] = LIMITS.option(
+        100, "broadcasts that one message of a user agent may name", commands=NODES
+    )
+    max_stored_messages: Annotated[int, whole_number(0)] = LIMITS.option(
+        10_000,
+        "messages that are stored for one user agent at once; 0 sets no limit",
+        commands=ENDPOINTS,
+    )
+    max_stored_bytes: Annotated[int, whole_number(0, metavar="BYTES")] = LIMITS.option(
+        16_777_216,
+        "bytes of the messages that are stored for one user agent at once; 0 sets no limit",
+        commands=ENDPOINTS,
+    )
+    endpoint_rate: OptionalRate = LIMITS.option(
+        Rate(3000, "min"),
+        "messages to one endpoint URL",
+        commands=ENDPOINTS,
+    )
+    sender_rate: OptionalRate = LIMITS.option(
+        None,
+        "messages of one application server, as its VAPID key identifies it",
+        default_text="none",
+        commands=ENDPOINTS,
+    )
+    vapid_required: bool = LIMITS.option(
+        False,
+        "refuse messages without VAPID credentials, also to endpoints of version 1",
+        commands=ENDPOINTS,
+    )
+    allowed_senders: Senders = LIMITS.option(
+        (),
+        "application servers that alone may send, each with its public VAPID key or the sub of its "
+        "tokens; may be given several times",
+        default_text="everybody",
+        commands=ENDPOINTS,
+    )
+    log_check_rate: OptionalRate = LIMITS.option(
+        Rate(10, "min"),
+        "requests to each of the pages that log an error for a test",
     )
 
     hello_timeout: Seconds = TIMERS.option(
@@ -536,6 +624,25 @@ class Settings:
         "another server than that of AWS and &prefix=TEXT for the names of the tables",
         default_text=f"the embedded store, {STORE_FILE} in the data folder",
         effective=lambda settings: settings.store_url,
+    )
+    min_free_space: Annotated[int, whole_number(0, metavar="BYTES")] = STORAGE.option(
+        67_108_864,
+        "bytes that stay free on the disk of the embedded store: with less, new messages are "
+        "refused, while everything else goes on; 0 refuses none",
+        commands=DAEMONS,
+    )
+    store_check_timeout: Seconds = STORAGE.option(
+        10.0,
+        "time that the check of an embedded store may take which was not closed; 0 checks nothing",
+        commands=DAEMONS,
+    )
+    maintenance: bool | None = STORAGE.option(
+        None,
+        "have the service itself, slowly, delete what user agents left that did not return; it is "
+        "what `autopush maintain` does",
+        default_text="on for the embedded store, off on DynamoDB",
+        effective=lambda settings: settings.maintains,
+        commands=NODES,
     )
     aws_ddb_endpoint: HttpUrl = STORAGE.option(
         "",
@@ -784,6 +891,11 @@ class Settings:
     def rotates(self) -> bool:
         """Whether there is a message table for each month: `no_table_rotation`, negated."""
         return not (self.is_embedded if self.no_table_rotation is None else self.no_table_rotation)
+
+    @property
+    def maintains(self) -> bool:
+        """`maintenance` with its default."""
+        return self.is_embedded if self.maintenance is None else self.maintenance
 
     def units(self, table: str) -> tuple[int, int] | None:
         """Read and write units of `router`, `storage` or `message`; None means on demand."""

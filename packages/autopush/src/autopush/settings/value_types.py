@@ -13,13 +13,15 @@ from urllib.parse import urlsplit
 
 import orjson
 
+from autopush.rates import UNITS, Rate
+
 NamedObjects = Mapping[str, Mapping[str, object]]
 """Objects by name, as a JSON object has them: for example credentials by application."""
 
 NamedTexts = Mapping[str, tuple[str, ...]]
 """Lists of texts by name."""
 
-Value = str | int | float | bool | Path | tuple[str, ...] | NamedObjects | NamedTexts | None
+Value = str | int | float | bool | Path | Rate | tuple[str, ...] | NamedObjects | NamedTexts | None
 """What a parsed value can be."""
 
 _TRUE: Final = frozenset({"true", "yes", "on", "1"})
@@ -30,8 +32,10 @@ _HOST: Final = re.compile(
 _TABLE: Final = re.compile(r"[A-Za-z0-9_.-]{3,200}")
 _SECONDS: Final = re.compile(r"[0-9]{1,9}(\.[0-9]{0,9})?|\.[0-9]{1,9}")
 _FERNET_KEY: Final = re.compile(r"[A-Za-z0-9_-]{43}=")
+_PUBLIC_KEY: Final = re.compile(r"[A-Za-z0-9_-]{87}=?")
 _FINGERPRINT: Final = re.compile(r"[0-9A-F]{2}(:[0-9A-F]{2}){31}")
 _SENTRY_DSN: Final = re.compile(r"https?://\w+(:\w*)?@[^\s/@]+/(\S*/)?[0-9]+")
+_RATE: Final = re.compile(rf"([1-9][0-9]{{0,8}})/({'|'.join(UNITS)})")
 _STORES: Final = "sqlite:///PATH or dynamodb://REGION?endpoint=URL&prefix=TEXT"
 NO_NETWORK: Final = "none"
 _DEFAULT_PORTS: Final = {"http": 80, "ws": 80, "https": 443, "wss": 443}
@@ -118,6 +122,15 @@ def _seconds(expected: str, *, lowest: float) -> ValueType:
     return ValueType("SECONDS", expected, parse)
 
 
+def _parse_rate(text: str) -> Rate | None:
+    if text == "none":
+        return None
+    parts = _RATE.fullmatch(text)
+    if parts is None:
+        raise ValueError
+    return Rate(int(parts[1]), parts[2])
+
+
 def _parse_boolean(text: str) -> bool:
     return _valid(text.lower(), text.lower() in _TRUE | _FALSE) in _TRUE
 
@@ -187,6 +200,11 @@ def is_auth_key(text: str) -> bool:
     return text.isascii() and text.isprintable() and bool(text) and " " not in text
 
 
+def is_sender(text: str) -> bool:
+    """A public key of VAPID as senders write it, or the `sub` of their tokens."""
+    return _PUBLIC_KEY.fullmatch(text) is not None or text.startswith(("mailto:", "https:"))
+
+
 def is_network(text: str) -> bool:
     """An address, a network with the number of its bits, or the word that stands for no network."""
     try:
@@ -220,6 +238,10 @@ PositiveSeconds = Annotated[
     float, _seconds("a number of seconds above 0, such as 4 or 0.5", lowest=1e-9)
 ]
 OptionalSeconds = Annotated[float | None, Seconds.__metadata__[0]]
+OptionalRate = Annotated[
+    Rate | None,
+    ValueType("RATE", "a rate such as 10/s, 600/min or 1000/h, or `none`", _parse_rate),
+]
 HeaderText = Annotated[
     str,
     _text(
@@ -248,6 +270,14 @@ FernetKeys = Annotated[
 ]
 SecretTexts = Annotated[
     tuple[str, ...], _list_of(is_auth_key, "keys without spaces, such as `autokey` makes")
+]
+Senders = Annotated[
+    tuple[str, ...],
+    _list_of(
+        is_sender,
+        "public VAPID keys of 87 characters of url-safe base64, or mailto: and https: subjects",
+        "SENDER",
+    ),
 ]
 Networks = Annotated[
     tuple[str, ...],

@@ -17,7 +17,19 @@ NO_ROUTER: Final = "none"
 """The router of a push that was refused before it was known whose it is."""
 VAPID: Final = ("True", "False")
 """Whether the sender was identified, in the words of the original."""
-REFUSED_CODES: Final = ("400", "401", "404", "410", "413", "500", "502", "503", OTHER)
+REFUSED_CODES: Final = (
+    "400",
+    "401",
+    "403",
+    "404",
+    "410",
+    "413",
+    "429",
+    "500",
+    "502",
+    "503",
+    OTHER,
+)
 """HTTP statuses of refused pushes."""
 BRIDGE_REASONS: Final = (
     "busy",
@@ -32,6 +44,23 @@ BRIDGE_REASONS: Final = (
     OTHER,
 )
 """Why a bridge did not take a message; `routing/metrics.py` says which errors have which."""
+LIMITS: Final = (
+    "address_connections",
+    "allowed_senders",
+    "broadcasts",
+    "buffered_bytes",
+    "endpoint_rate",
+    "log_check_rate",
+    "message_rate",
+    "new_user_agents",
+    "registration_rate",
+    "sender_rate",
+    "stored_bytes",
+    "stored_messages",
+    "tcp_connections",
+    "vapid_required",
+)
+"""Of the settings, by what they limit."""
 DROP_CODES: Final = ("100", "101", "102", "103")
 """The original's numbers of the reasons why a user is dropped."""
 LATENCIES: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
@@ -88,6 +117,10 @@ PROCESS_OPEN_FILES: Final = _of_process(
 )
 PROCESS_MAX_FILES: Final = _of_process(
     "process.max_fds", Kind.GAUGE, "the limit on open file descriptors"
+)
+
+LIMIT_REFUSED: Final = _counter(
+    "limit.refused", "requests, messages and connections refused by a limit", limit=LIMITS
 )
 
 # ── User agents: recorded by the connection node ──────────────────────────────────────────────────

@@ -39,8 +39,13 @@ class Errno(IntEnum):
     INVALID_TTL = 112
     INVALID_TOPIC = 113
     NEGATIVE_TTL = 114  # reserved: later versions of the original sent it, this one sends 112
+    VAPID_REQUIRED = 120
+    SENDER_NOT_ALLOWED = 121
     BACK_OFF = 201
     RETRY = 202
+    RATE_EXCEEDED = 203
+    TOO_MANY_STORED = 204
+    STORE_FULL = 205
     BRIDGE_MISCONFIGURED = 900
     BRIDGE_REFUSED = 901
     BRIDGE_UNREACHABLE = 902
@@ -193,6 +198,20 @@ ERRORS: Final[Mapping[int, ErrorKind]] = _table(
         "Reserved: this service answers 112 to a negative TTL. Send 0 or greater.",
     ),
     ErrorKind(
+        Errno.VAPID_REQUIRED,
+        401,
+        "VAPID is required",
+        "This service takes no messages of unknown senders. Sign each push (RFC 8292) with the key "
+        "that the subscription was made with.",
+    ),
+    ErrorKind(
+        Errno.SENDER_NOT_ALLOWED,
+        403,
+        "Sender not allowed",
+        "The operator allows certain application servers only, by their VAPID key or the sub of "
+        "their tokens. Ask the operator.",
+    ),
+    ErrorKind(
         Errno.BACK_OFF,
         503,
         "Use exponential back-off",
@@ -204,6 +223,28 @@ ERRORS: Final[Mapping[int, ErrorKind]] = _table(
         503,
         "Immediate retry OK",
         "A passing failure. Send the same request again.",
+    ),
+    ErrorKind(
+        Errno.RATE_EXCEEDED,
+        429,
+        "Too many requests",
+        "The message text names the limit. Send again after the seconds in Retry-After, and more "
+        "slowly.",
+    ),
+    ErrorKind(
+        Errno.TOO_MANY_STORED,
+        429,
+        "Too many messages are stored for this user agent",
+        "The user agent has not connected for long, and nothing more is stored for it until it "
+        "does or messages expire. Send again after the seconds in Retry-After; use Topic, so that "
+        "a message replaces the one before it, and a TTL no longer than the message is of use.",
+    ),
+    ErrorKind(
+        Errno.STORE_FULL,
+        503,
+        "The disk of the service is nearly full",
+        "New messages are refused until space is free again. Send again after the seconds in "
+        "Retry-After. Tell the operator if it stays.",
     ),
     ErrorKind(
         Errno.BRIDGE_MISCONFIGURED,
@@ -242,6 +283,7 @@ ERRORS: Final[Mapping[int, ErrorKind]] = _table(
 _STATUS_HEADERS: Final[Mapping[int, Header]] = {
     401: ("WWW-Authenticate", "vapid"),
     410: ("Cache-Control", "max-age=86400"),
+    429: ("Retry-After", "60"),
     503: ("Retry-After", "120"),
 }
 
@@ -250,9 +292,9 @@ class PushError(Exception):
     """A refused request: ``errno``, ``status``, ``message``, and headers of the response.
 
     ``status`` defaults to the one of the table. ``headers`` win over the ones the status implies
-    (401 ``WWW-Authenticate: vapid``, 410 ``Cache-Control``, 503 ``Retry-After``). ``errors`` maps
-    a field to its complaints where the request lacks something by its shape. ``phrase`` replaces
-    the name of the status.
+    (401 ``WWW-Authenticate: vapid``, 410 ``Cache-Control``, 429 and 503 ``Retry-After``).
+    ``errors`` maps a field to its complaints where the request lacks something by its shape.
+    ``phrase`` replaces the name of the status.
     """
 
     def __init__(

@@ -1,0 +1,58 @@
+"""Rates and token buckets."""
+
+import pytest
+
+from autopush.rates import Rate, TokenBuckets
+
+
+class Monotonic:
+    def __init__(self) -> None:
+        self.now = 1000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def clock() -> Monotonic:
+    return Monotonic()
+
+
+def test_as_many_as_the_rate_says_are_admitted_at_once(clock: Monotonic) -> None:
+    buckets = TokenBuckets(Rate(10, "min"), monotonic=clock)
+    assert [buckets.take("a") for _ in range(10)] == [0.0] * 10
+    assert buckets.take("a") == pytest.approx(6.0)
+
+
+def test_what_was_refused_took_no_token(clock: Monotonic) -> None:
+    buckets = TokenBuckets(Rate(1, "min"), monotonic=clock)
+    buckets.take("a")
+    for _ in range(5):
+        assert buckets.take("a") == pytest.approx(60.0)
+    clock.now += 60
+    assert buckets.take("a") == 0.0
+
+
+def test_a_bucket_fills_evenly_and_no_higher_than_its_size(clock: Monotonic) -> None:
+    buckets = TokenBuckets(Rate(10, "min"), monotonic=clock)
+    for _ in range(10):
+        buckets.take("a")
+    clock.now += 12
+    assert [buckets.take("a") > 0 for _ in range(3)] == [False, False, True]
+    clock.now += 6000
+    assert sum(buckets.take("a") == 0 for _ in range(50)) == 10
+
+
+def test_each_key_has_a_bucket_of_its_own(clock: Monotonic) -> None:
+    buckets = TokenBuckets(Rate(1, "min"), monotonic=clock)
+    assert (buckets.take("a"), buckets.take("b")) == (0.0, 0.0)
+    assert buckets.take("a") > 0
+
+
+def test_buckets_are_bounded_and_the_emptiest_are_kept(clock: Monotonic) -> None:
+    buckets = TokenBuckets(Rate(2, "h"), max_keys=10, monotonic=clock)
+    assert (buckets.take("empty"), buckets.take("empty")) == (0.0, 0.0)
+    for number in range(100):
+        assert buckets.take(number) == 0.0
+        assert len(buckets._full_at) <= 10
+    assert buckets.take("empty") > 0
