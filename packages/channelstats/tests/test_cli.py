@@ -189,7 +189,8 @@ def test_wrong_usage_has_a_code_of_its_own(
     with pytest.raises(SystemExit) as ended:
         main(arguments)
     assert ended.value.code == USAGE
-    assert "usage: channelstats" in capfd.readouterr().err
+    (line,) = capfd.readouterr().err.splitlines()
+    assert re.match(r"channelstats[a-z -]*: error: .+; see channelstats[a-z -]* --help$", line)
 
 
 def test_a_date_that_is_none_is_told_with_what_was_expected(

@@ -17,7 +17,7 @@ from channelstats.stats import Options, Period
 from channelstats.stats.compare import slack_text
 from channelstats.stats.membership import members_at_ends
 from keytables import Item
-from support.channelstats.house import COMPAT, EXAMPLE, MODERN, UTC, House, house
+from support.channelstats.house import COMPAT, EXAMPLE, MODERN, NOW, UTC, House, house
 
 A, B, C = "UALICE", "UBOB", "UCARA"
 CGEN, CDEV = "CGEN", "CDEV"
@@ -158,6 +158,7 @@ async def test_users_are_stored(imported: House) -> None:
         "tz_offset": 3600,
         "deleted": False,
         "admin": False,
+        "insert_timestamp": int(NOW),
     }
     assert not users["UDAVE"].keys() & {"tz", "tz_offset"}
     assert await imported.items("UserCreated") == {}

@@ -52,6 +52,16 @@ def write_zip(files: dict[str, bytes], path: Path, root: str = "") -> Path:
     return path
 
 
+def write_backslash_zip(files: dict[str, bytes], path: Path, root: str = "") -> Path:
+    """A zip as old programs for Windows write it."""
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, data in files.items():
+            entry = zipfile.ZipInfo("-")
+            entry.filename = (root + name).replace("/", "\\")
+            archive.writestr(entry, data)
+    return path
+
+
 def clear_utf8_flags(path: Path, *indexes: int) -> Path:
     """Change a zip to what programs write that do not set the flag for names in UTF-8, Slack's
     among them: all of its entries, or those with these indexes.
@@ -70,7 +80,9 @@ def clear_utf8_flags(path: Path, *indexes: int) -> Path:
 
 
 def files_with_slack_names() -> dict[str, bytes]:
-    """An export with a channel `café` of two messages, and comments on a canvas."""
+    """An export with a channel `café` of two messages, comments on a canvas, and lists of files
+    and apps, at the top and in the folder of the channel.
+    """
     messages = [
         {"type": "message", "ts": f"170000000{n}.000000", "user": "U1", "text": "a"} for n in (1, 2)
     ]
@@ -80,12 +92,15 @@ def files_with_slack_names() -> dict[str, bytes]:
         "café/2024-01-01.json": messages,
         "FC:F05MTU6925R:Important links/2023-01-01.json": messages[:1],
     }
+    for name in ("file_conversations", "canvases", "lists", "huddle_transcripts"):
+        files |= {f"{name}.json": [{"id": "F1"}], f"café/{name}.json": [{"id": "F1"}]}
+    files["integration_logs.json"] = [{"user_id": "U1", "app_id": "A1"}]
     return {name: json.dumps(content).encode() for name, content in files.items()}
 
 
 EXPORT_FORMS = [
     (form, root)
-    for form in ("folder", "zip", "zip without UTF-8 flags")
+    for form in ("folder", "zip", "zip without UTF-8 flags", "zip with backslashes")
     for root in ("", "Büro export Mar 3 2024/")
 ]
 
@@ -94,6 +109,8 @@ def write_form(files: dict[str, bytes], folder: Path, form: str, root: str) -> P
     """An export in one of `EXPORT_FORMS`."""
     if form == "folder":
         return write_folder({root + name: data for name, data in files.items()}, folder / "export")
+    if form == "zip with backslashes":
+        return write_backslash_zip(files, folder / "export.zip", root)
     path = write_zip(files, folder / "export.zip", root)
     return path if form == "zip" else clear_utf8_flags(path)
 

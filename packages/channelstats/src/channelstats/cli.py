@@ -17,7 +17,7 @@ import time
 from collections.abc import Sequence
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Final
+from typing import Final, NoReturn
 
 from channelstats.commands import COMMANDS
 from channelstats.commands.call import NOT_DONE, Call, Command, Failure
@@ -82,9 +82,16 @@ def _open_closed() -> None:
             setattr(sys, name, Path(os.devnull).open("w"))  # noqa: SIM115 - until we end
 
 
-def make_parsers() -> dict[str, argparse.ArgumentParser]:
+class Parser(argparse.ArgumentParser):
+    """Says what is wrong in one line, and where help is, in place of all options."""
+
+    def error(self, message: str) -> NoReturn:
+        self.exit(USAGE, f"{self.prog}: error: {message}; see {self.prog} --help\n")
+
+
+def make_parsers() -> dict[str, Parser]:
     """The parser of each command by its name, and the one above them under ""."""
-    above = argparse.ArgumentParser(
+    above = Parser(
         prog="channelstats",
         description="Who talks where and when in a Slack workspace. No text is kept.",
         epilog=CODES,

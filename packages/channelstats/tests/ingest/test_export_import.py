@@ -82,7 +82,7 @@ async def test_what_is_broken_is_told_and_the_rest_is_taken_in(empty: House, wri
     events = await empty.take_in(written(of))
     problems = [str(event) for event in events if isinstance(event, Problem)]
     assert problems == [
-        "one/2024-01-01.json: 1 left out: Expected `str | null`, got `int` - at `$.text`",
+        "one/2024-01-01.json: 1 left out: text is a number, expected a text",
         "one/2024-01-01.json: 2 left out: ts: before the year 2000, or in the future",
         "one/2024-01-01.json: 1 left out: ts: expected ten digits, a point, six digits",
     ]
@@ -288,9 +288,48 @@ async def test_whoever_is_in_no_list_is_known_by_a_profile_beside_a_message(
         "display_name": "Cara",
         "deleted": False,
         "admin": False,
+        "insert_timestamp": int(NOW),
     }
     assert users[A]["user_name"] == "ualice"
     assert (await empty.tables.configuration.counts()).all_users == 2
+
+
+async def test_when_a_user_was_inserted_is_kept_from_the_first_import_on(
+    empty: House, written: Any
+) -> None:
+    of = workspace(one=[message(1)])
+    await empty.take_in(written(of), now=NOW)
+    of.users.append({"id": C, "name": "cara"})
+    of.users[0]["name"] = "renamed"
+    next(iter(of.messages.values())).append(message(86_400))
+    await empty.take_in(written(of), now=NOW + 86_400)
+    users = await empty.tables.users.all()
+    assert users[A].user_name == "renamed"
+    assert {uid: user.insert_timestamp for uid, user in users.items()} == {
+        A: int(NOW),
+        B: int(NOW),
+        C: int(NOW) + 86_400,
+    }
+
+
+async def test_of_users_who_are_new_nothing_is_read(
+    empty: House, written: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[Any] = []
+    handle = empty.tables.users._table
+    read = handle.batch_get
+
+    async def counted(keys: Any) -> Any:
+        keys = list(keys)
+        asked.extend(keys)
+        return await read(keys)
+
+    monkeypatch.setattr(handle, "batch_get", counted)
+    of = workspace(one=[message(1)])
+    await empty.take_in(written(of))
+    assert asked == []
+    await empty.take_in(written(of))
+    assert sorted(asked) == [(A,), (B,)]
 
 
 async def test_counts_are_of_the_list_and_kept_by_date(empty: House, written: Any) -> None:

@@ -93,7 +93,7 @@ async def test_a_broken_object_costs_itself(slack: Slack) -> None:
         pages = [page async for page in api.users()]
     assert [user.id for page in pages for user in page.items] == [A, C]
     assert [reason for page in pages for reason in page.broken] == [
-        "Expected `str | null`, got `int` - at `$.name`"
+        "name is a number, expected a text"
     ]
 
 

@@ -216,7 +216,15 @@ def test_an_encrypted_file_is_refused(tmp_path: Path) -> None:
         open_archive(path)
 
 
-@pytest.mark.parametrize("content", [b"", b"PK", b"not a zip at all" * 100])
+@pytest.mark.parametrize("kept", [2, 100, -1])
+def test_a_zip_that_was_cut_short_says_so(tmp_path: Path, kept: int) -> None:
+    path = write_zip({"users.json": b"[]" * 500, "channels.json": b"[]"}, tmp_path / "x.zip")
+    path.write_bytes(path.read_bytes()[:kept])
+    with pytest.raises(Refused, match=r"x\.zip: a zip that is cut short or damaged; download it"):
+        open_archive(path)
+
+
+@pytest.mark.parametrize("content", [b"", b"not a zip at all" * 100])
 def test_what_is_neither_folder_nor_zip_is_refused(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "export.zip"
     path.write_bytes(content)

@@ -25,7 +25,7 @@ from channelstats.ingest.export_reader import Ask, Reader, reader_of
 from channelstats.ingest.first_posts import FirstPostKeeper
 from channelstats.ingest.message_row import Origin
 from channelstats.ingest.opted_out import OptedOut, channels_not_meant, not_meant, opted_out
-from channelstats.ingest.people import channel_of, counts_of, members_of, user_of
+from channelstats.ingest.people import channel_of, counts_of, members_of, store_users, user_of
 from channelstats.slack.export import ChannelKind, Export, ExportChannel
 from channelstats.tables.directory import User
 from channelstats.tables.store import Tables
@@ -81,7 +81,8 @@ class ExportImport:
     ) -> None:
         self._export, self._tables, self._counting = export, tables, counting
         self._choice = choice or Choice()
-        self._latest = f"{int(clock()) + _AHEAD:010d}.000000"
+        self._now = int(clock())
+        self._latest = f"{self._now + _AHEAD:010d}.000000"
         self._fetched_at = 0
         self._problems = 0
         self._out = OptedOut()
@@ -138,7 +139,7 @@ class ExportImport:
                         for problem in self._met(piece.problems):
                             yield problem
                         new = (user for user in piece.authors if user.slack_uid not in known)
-                        await tables.users.add(self._out.users(new))
+                        await store_users(tables, self._out.users(new), self._now, replace=False)
                         await taken.take(piece)
                         if not piece.is_last:
                             part = sizes[cid] * taken.messages // piece.total
@@ -171,12 +172,9 @@ class ExportImport:
         if users is not None:
             counts = counts_of(users)
             stored_users = self._out.users(users)
-            await tables.user_hash.add(user.slack_uid for user in stored_users)
+            await store_users(tables, stored_users, self._now, replace=recent)
             if recent:
-                await tables.users.put(stored_users)
                 await configuration.put_counts(counts)
-            else:
-                await tables.users.add(stored_users)
             if self._fetched_at:
                 await configuration.add_to_history(date_at(self._fetched_at, tables.zone), counts)
         known = await tables.channels.all()

@@ -14,6 +14,7 @@ from channelstats.days import date_at
 from channelstats.identifiers import is_channel_id, is_user_id
 from channelstats.ingest.older_tables import OlderTables
 from channelstats.ingest.opted_out import OptedOut
+from channelstats.ingest.people import store_users
 from channelstats.tables import Tables
 from channelstats.tables.attributes import number, text
 from channelstats.tables.configuration import Configuration, Counts
@@ -25,7 +26,7 @@ _SAMPLE: Final = "ts_"
 
 class DirectoryMigration:
     """``users`` are those of the other installation, ``out`` those of them who are left out;
-    ``hidden`` channels are, by ID.
+    ``hidden`` channels are, by ID. ``now``: epoch seconds.
     """
 
     def __init__(
@@ -34,10 +35,11 @@ class DirectoryMigration:
         tables: Tables,
         users: Mapping[str, User],
         out: OptedOut,
-        hidden: Collection[str] = (),
+        hidden: Collection[str],
+        now: int,
     ) -> None:
         self._source, self._tables, self._users, self._out = source, tables, users, out
-        self._hidden = hidden
+        self._hidden, self._now = hidden, now
 
     async def run(self) -> AsyncGenerator[tuple[str, int], None]:
         """Take in one thing after the other; yield what it was, and how many there are of it."""
@@ -46,8 +48,8 @@ class DirectoryMigration:
         yield "memberships", await self._put_memberships()
         yield "samples of members", await self._put_samples()
 
-    async def put_counts(self, now: int) -> None:
-        """How many users there were, as of ``now`` where it is not known here."""
+    async def put_counts(self) -> None:
+        """How many users there were, as of now where it is not known here."""
         configuration = self._tables.configuration
         if (handle := self._source.get("Configuration")) is None:
             return
@@ -59,7 +61,7 @@ class DirectoryMigration:
             humans = sum(not (user.deleted or user.is_bot) for user in self._users.values())
             counts = msgspec.structs.replace(counts, active_humans=humans)
         known = await configuration.history()
-        for day, taken in (history or {date_at(now, self._tables.zone): counts}).items():
+        for day, taken in (history or {date_at(self._now, self._tables.zone): counts}).items():
             if day not in known and (history or not known):
                 await configuration.add_to_history(day, taken)
         if await configuration.counts() == Counts():
@@ -70,7 +72,7 @@ class DirectoryMigration:
         known = await tables.users.all()
         users = {uid: user for uid, user in self._users.items() if is_user_id(uid)}
         new = [user for uid, user in users.items() if uid not in known]
-        await tables.users.put(self._out.users(new))
+        await store_users(tables, self._out.users(new), self._now)
         if (handle := source.get("UserCreated")) is not None:
             created = await UsersCreated(handle).all()
             await tables.users_created.add(

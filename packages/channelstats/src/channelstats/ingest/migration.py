@@ -82,7 +82,7 @@ class Migration:
         for problem in channels_not_meant(self._excluded_channels, names):
             yield problem
         self._hidden = channels_meant(self._excluded_channels, found)
-        directory = DirectoryMigration(source, tables, people, self._out, self._hidden)
+        directory = DirectoryMigration(source, tables, people, self._out, self._hidden, self._now)
         async for what, number_of in directory.run():
             yield Copied(what, number_of)
         channels: set[str] = set()
@@ -91,7 +91,7 @@ class Migration:
         for done, cid in enumerate(sorted(channels), 1):
             await self._rebuild_threads(cid)
             yield Copied("channels with their threads", done)
-        await directory.put_counts(self._now)
+        await directory.put_counts()
         yield Copied("first posts", await self._put_first_posts())
         await self._raise_watermarks()
         await tables.messages.close_days()

@@ -1,4 +1,4 @@
-"""Users and channels as Slack writes them → rows.
+"""Users and channels as Slack writes them → rows; and the rows of users → the tables.
 
 Rule: only names, zone and standing of a user are kept. What is absurd is left out, not guessed.
 """
@@ -6,12 +6,15 @@ Rule: only names, zone and standing of a user are kept. What is absurd is left o
 from collections.abc import Iterable
 from typing import Final
 
+import msgspec
+
 from channelstats.identifiers import SLACKBOT, is_user_id
 from channelstats.slack.api_objects import ListedChannel
 from channelstats.slack.export import ChannelKind, ExportChannel
 from channelstats.slack.objects import Named, SlackUser, whole
 from channelstats.tables.configuration import Counts
 from channelstats.tables.directory import Channel, User
+from channelstats.tables.store import Tables
 
 _LONGEST_NAME: Final = 200
 _DAY: Final = 86_400
@@ -44,6 +47,27 @@ def user_of_profile(uid: str, profile: Named) -> User:
         real_name=_name(profile.real_name),
         display_name=_name(profile.display_name),
     )
+
+
+async def store_users(
+    tables: Tables, users: Iterable[User], now: int, *, replace: bool = True
+) -> set[str]:
+    """Store users, as inserted now unless they say when; returns the IDs of those known before.
+
+    UserHash says who is known, so that of a new user nothing is read. ``replace``: whether what is
+    stored of a known user is replaced, apart from when it was inserted.
+    """
+    rows = {
+        user.slack_uid: msgspec.structs.replace(user, insert_timestamp=user.insert_timestamp or now)
+        for user in users
+    }
+    known = await tables.user_hash.known(rows)
+    await tables.user_hash.add(rows)  # first: a row of somebody who is not there would not be read
+    if replace:
+        await tables.users.put(rows.values(), known)
+    else:
+        await tables.users.add(rows.values())
+    return known
 
 
 def counts_of(users: Iterable[User]) -> Counts:

@@ -16,7 +16,7 @@ from channelstats.identifiers import seconds
 from channelstats.ingest.first_posts import FirstPostKeeper
 from channelstats.ingest.message_row import Origin
 from channelstats.ingest.opted_out import OptedOut
-from channelstats.ingest.people import channel_name, user_of_profile
+from channelstats.ingest.people import channel_name, store_users, user_of_profile
 from channelstats.ingest.seen import put_seen, seen_of, step_of
 from channelstats.ingest.sync_choice import DAY, UNANSWERED, SyncChoice
 from channelstats.ingest.sync_events import (
@@ -203,9 +203,8 @@ class MessageSync:
         for row, replaced in changes:
             keeper.consider(row, replaced)
         new = {uid: name for uid, name in reading.profiles.items() if uid not in self._users}
-        await tables.users.add(
-            user_of_profile(uid, name) for uid, name in new.items() if uid not in self._out
-        )
+        profiles = [user_of_profile(*one) for one in new.items() if one[0] not in self._out]
+        await store_users(tables, profiles, now, replace=False)
         self._users |= new.keys()
         top = max((row.ts for row in reading.rows if not row.is_reply), default="")
         if top:

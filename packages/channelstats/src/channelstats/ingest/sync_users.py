@@ -11,7 +11,7 @@ import msgspec
 from channelstats.days import date_at
 from channelstats.identifiers import is_user_id
 from channelstats.ingest.opted_out import OptedOut
-from channelstats.ingest.people import counts_of, user_of
+from channelstats.ingest.people import counts_of, store_users, user_of
 from channelstats.ingest.sync_events import Problem, UsersDone
 from channelstats.slack.api import SlackApi
 from channelstats.slack.export import left_out
@@ -43,22 +43,20 @@ async def put_users(
 ) -> UsersDone:
     """Store the users of a whole list, but for those who are left out: they are counted alone."""
     created = await tables.users_created.all()
-    known = await tables.users.all()
     kept = out.users(users.values())
     await tables.users_created.add(
         (user.slack_uid, now) for user in kept if user.slack_uid not in created
     )
-    await tables.users.put(
+    rows = (
         msgspec.structs.replace(user, insert_timestamp=min(created.get(user.slack_uid, now), now))
         for user in kept
     )
-    await tables.user_hash.add(user.slack_uid for user in kept)
+    known = await store_users(tables, rows, now)
     counts = counts_of(users.values())
     await tables.configuration.put_counts(counts)
     await tables.configuration.add_to_history(date_at(now, tables.zone), counts)
     await as_of(tables, now)
-    new = sum(user.slack_uid not in known for user in kept)
-    return UsersDone(counts.all_users, counts.active_users, new)
+    return UsersDone(counts.all_users, counts.active_users, new=len(kept) - len(known))
 
 
 async def as_of(tables: Tables, now: int) -> None:

@@ -30,6 +30,9 @@ _BAD_FILE: Final = (
 )
 """What zipfile raises where a file of a zip is damaged, its name among the rest."""
 
+_BEGIN: Final = b"PK"
+"""How every zip begins."""
+
 __all__ = ["Archive", "Limits", "Refused", "Unreadable", "open_archive"]
 
 
@@ -91,7 +94,15 @@ def open_archive(path: str | os.PathLike[str], limits: Limits | None = None) -> 
     except OSError as error:
         raise Refused(f"{place}: {error.strerror or error}") from None
     except _BAD_ZIP as error:
-        raise Refused(f"{place}: expected a folder or a zip ({error})") from None
+        raise Refused(f"{place}: {_what_it_is(place)} ({error})") from None
+
+
+def _what_it_is(path: Path) -> str:
+    """What a file is that cannot be opened as a zip."""
+    with path.open("rb") as file:
+        if file.read(len(_BEGIN)) == _BEGIN:
+            return "a zip that is cut short or damaged; download it again"
+    return "expected a folder or a zip"
 
 
 class FolderArchive(Archive):

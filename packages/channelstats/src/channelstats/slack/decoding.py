@@ -4,6 +4,7 @@ Rule: one broken object costs itself; only text that is no JSON array at all cos
 """
 
 import json
+import re
 from typing import Final, Generic, TypeVar
 
 import msgspec
@@ -12,6 +13,15 @@ from channelstats.slack.objects import SlackChannel, SlackMessage, SlackUser
 
 _T = TypeVar("_T")
 
+_WRONG_KIND: Final = re.compile(r"Expected `([^`]+)`, got `([^`]+)`(?: - at `([^`]+)`)?")
+_KINDS: Final = {
+    "str": "a text",
+    "int": "a number",
+    "float": "a number",
+    "bool": "true or false",
+    "array": "a list",
+    "object": "an object",
+}
 _BOM: Final = b"\xef\xbb\xbf"
 
 
@@ -31,9 +41,20 @@ def object_of(value: object, kind: type[_T]) -> _T:
     try:
         return msgspec.convert(value, kind, strict=False)
     except msgspec.MsgspecError as error:
-        raise Broken(str(error)) from None
+        raise Broken(_in_words(str(error))) from None
     except UnicodeEncodeError:
         raise Broken("half of a surrogate pair in the name of a field") from None
+
+
+def _in_words(complaint: str) -> str:
+    """What msgspec says of a wrong value, for people who know JSON."""
+    parts = _WRONG_KIND.fullmatch(complaint)
+    if parts is None:
+        return complaint
+    expected, found, path = parts.groups(default="")
+    kinds = [_KINDS.get(kind, kind) for kind in expected.split(" | ") if kind != "null"]
+    place = path.removeprefix("$").lstrip(".") or "it"
+    return f"{place} is {_KINDS.get(found, found)}, expected {' or '.join(kinds)}"
 
 
 class ArrayDecoder(Generic[_T]):

@@ -6,6 +6,7 @@ yielded as a problem in its place, and the reading goes on.
     channels.json groups.json dms.json mpims.json    lists of channels; the list says the kind
     users.json, org_users.json                       lists of users
     <name or ID of a channel>/*.json                 arrays of messages
+    FC:<ID of a file>:<its title>/*.json             comments on canvases and lists: left out
     everything else                                  not looked at
 
 The whole may lie in one folder more.
@@ -27,7 +28,21 @@ from channelstats.slack.objects import SlackChannel, SlackMessage, SlackUser
 _T = TypeVar("_T")
 
 _USER_LISTS: Final = ("users.json", "org_users.json")
-_NOT_DAYS: Final = frozenset({"canvas_in_the_conversation.json"})
+_NOT_DAYS: Final = frozenset(
+    {
+        "canvas_in_the_conversation.json",
+        "canvases.json",
+        "content_flags.json",
+        "file_conversations.json",
+        "huddle_transcripts.json",
+        "integration_logs.json",
+        "lists.json",
+    }
+)
+"""Files that Slack may put beside those of days, and beside the lists of channels."""
+_FILE_CONVERSATION: Final = "FC:"
+_EXAMPLES: Final = 3
+"""Folders that are named where many have the same problem."""
 
 
 class ChannelKind(StrEnum):
@@ -128,8 +143,8 @@ class Export:
                 if about.id not in found:
                     days = folders.pop(about.name or "", None) or folders.pop(about.id, [])
                     found[about.id] = ExportChannel(kind, about, tuple(days))
-        for folder, days in sorted(folders.items()):
-            self._problem(folder, f"in no list of channels, so its {len(days)} files are left out")
+        if folders:
+            self._problem_of_folders(folders)
         return [channel for _, channel in sorted(found.items()) if channel.kind in kinds]
 
     def messages(self, channel: ExportChannel) -> Iterator[tuple[str, list[SlackMessage]]]:
@@ -160,6 +175,15 @@ class Export:
     def _problem(self, place: str, reason: str) -> None:
         self._problems.append(Problem(place, reason))
 
+    def _problem_of_folders(self, folders: dict[str, list[str]]) -> None:
+        names = sorted(folders)
+        files = sum(map(len, folders.values()))
+        more = len(names) - _EXAMPLES
+        place = ", ".join(names[:_EXAMPLES]) + (f" and {more:,} more" if more > 0 else "")
+        number = f"{len(names):,} folders " if len(names) > 1 else ""
+        what = "1 file" if files == 1 else f"{files:,} files"
+        self._problem(place, f"{number}in no list of channels; {what} left out")
+
     def _objects(self, name: str, decoder: ArrayDecoder[_T]) -> list[_T] | None:
         """What a file holds, without what is broken; None when nothing can be told."""
         place = name.removeprefix(self._root)
@@ -189,6 +213,7 @@ class Export:
                 name.startswith(self._root)
                 and folder
                 and "/" not in folder
+                and not folder.startswith(_FILE_CONVERSATION)
                 and file.endswith(".json")
                 and not file.startswith(".")
                 and file not in _NOT_DAYS

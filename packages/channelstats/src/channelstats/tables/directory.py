@@ -8,7 +8,7 @@ only the row under the ID counts here. A channel without a name (a direct messag
 """
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 from contextlib import suppress
 
 import msgspec
@@ -73,10 +73,15 @@ class Users:
                 found[user.slack_uid] = user
         return found
 
-    async def put(self, users: Iterable[User]) -> None:
-        """Store users in place of what is stored; an insert_timestamp that is stored stays."""
+    async def put(self, users: Iterable[User], known: Container[str] | None = None) -> None:
+        """Store users in place of what is stored; an insert_timestamp that is stored stays.
+
+        ``known``: all of whom something may be stored, None for anybody; only their rows are read.
+        """
         for batch in batches(users):
-            stored = await self._table.batch_get((user.slack_uid,) for user in batch)
+            stored = await self._table.batch_get(
+                (user.slack_uid,) for user in batch if known is None or user.slack_uid in known
+            )
             inserted = {text(item, "slack_uid"): item.get("insert_timestamp") for item in stored}
             await self._table.batch_write(
                 puts=[
