@@ -6,7 +6,7 @@ engine. Declare tables (:mod:`keytables.schema`) and the conditions and updates 
 catch the exceptions of :mod:`keytables.errors`.
 """
 
-from keytables.engine import Clock, Engine, TableHandle
+from keytables.engine import Clock, Engine, OnFailure, TableHandle
 from keytables.errors import (
     AccessRefused,
     ConditionFailed,
@@ -40,6 +40,7 @@ __all__ = [
     "KeyTuple",
     "KeytablesError",
     "Kind",
+    "OnFailure",
     "Page",
     "Param",
     "Range",

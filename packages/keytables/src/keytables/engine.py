@@ -28,15 +28,20 @@ from collections.abc import Awaitable, Callable, Iterable
 from contextlib import AbstractAsyncContextManager, nullcontext
 from typing import TypeAlias
 
-from keytables.errors import TableNotFound
+from keytables.errors import KeytablesError, TableNotFound
 from keytables.expressions import Condition, Returning, Update
 from keytables.schema import Capacity, Cursor, Page, Range, Table
 from keytables.values import Item, KeyTuple, Scalar, Values
 
-__all__ = ["Clock", "Engine", "TableHandle"]
+__all__ = ["Clock", "Engine", "OnFailure", "TableHandle"]
 
 Clock: TypeAlias = Callable[[], float]
 """Returns seconds since the epoch."""
+
+OnFailure: TypeAlias = Callable[[KeytablesError], None]
+"""Hears of each failure of the database itself (a commit, a read, a checkpoint), whoever receives
+the error besides: not of conditions, mistakes of a caller or limits of this engine. Called on the
+event loop; it must not raise."""
 
 
 class TableHandle(ABC):
@@ -196,6 +201,13 @@ class Engine(ABC):
         disk of their own.
         """
         return False
+
+    @property
+    def clock_jump(self) -> float:
+        """Seconds by which the clock was set while the engine was open, as long as expired items
+        are kept because of that; 0.0 otherwise, and in engines that remove none themselves.
+        """
+        return 0.0
 
     async def capacity(self, name: str) -> Capacity | None:  # noqa: ARG002
         """Return the provisioned capacity of a table; None where it has none."""

@@ -21,7 +21,7 @@ from importlib.util import find_spec
 from typing import Final, TypeAlias
 from urllib.parse import parse_qsl, unquote
 
-from keytables.engine import Clock, Engine
+from keytables.engine import Clock, Engine, OnFailure
 from keytables.errors import Unavailable
 
 __all__ = ["DynamoUrl", "SqliteUrl", "StoreUrl", "open_engine", "parse_store"]
@@ -66,16 +66,32 @@ def parse_store(text: str) -> StoreUrl:
     raise ValueError(f"a store is {_FORMS}, not {_redacted(text)}")
 
 
-async def open_engine(text: str, *, clock: Clock = time.time, wipe: bool = False) -> Engine:
-    """Open the store of a URL. ``wipe``: deleted data is overwritten in the file (SQLite).
+async def open_engine(
+    text: str,
+    *,
+    clock: Clock = time.time,
+    wipe: bool = False,
+    min_free_space: int = 0,
+    on_failure: OnFailure | None = None,
+) -> Engine:
+    """Open the store of a URL.
 
+    ``wipe``: deleted data is overwritten in the file (SQLite). ``min_free_space``: bytes; with
+    fewer on its disk the engine :attr:`is nearly full <Engine.is_nearly_full>` (SQLite).
+    ``on_failure`` hears of each failure of the database.
     Raises ValueError for a bad URL, and Unavailable if the engine cannot be opened.
     """
     store = parse_store(text)
     if isinstance(store, SqliteUrl):
         from keytables.sqlite import SqliteEngine  # noqa: PLC0415 - see the rule above
 
-        return await SqliteEngine.open(store.path, clock=clock, wipe=wipe)
+        return await SqliteEngine.open(
+            store.path,
+            clock=clock,
+            wipe=wipe,
+            min_free_space=min_free_space,
+            on_failure=on_failure,
+        )
     if find_spec("botocore") is None:
         raise Unavailable("DynamoDB needs botocore: pip install 'keytables[dynamodb]'")
     from keytables.dynamodb import DynamoEngine  # noqa: PLC0415
@@ -87,6 +103,7 @@ async def open_engine(text: str, *, clock: Clock = time.time, wipe: bool = False
         connections=store.connections,
         alternator=store.alternator,
         clock=clock,
+        on_failure=on_failure,
     )
 
 

@@ -8,6 +8,7 @@ import apsw
 
 from keytables import Key, Table
 from keytables.sqlite.checkpoint import Checkpointer
+from keytables.sqlite.failures import Failures
 from support.sqlite_store import OpenSqlite
 
 
@@ -18,38 +19,45 @@ def connections(path: Path) -> tuple[apsw.Connection, apsw.Connection]:
     return writer, other
 
 
+def log_size(path: Path) -> int:
+    return Path(f"{path}-wal").stat().st_size
+
+
+def unheard() -> Failures:
+    return Failures(asyncio.get_running_loop())
+
+
 def write(writer: apsw.Connection, checkpointer: Checkpointer) -> None:
     with writer:
         writer.execute("INSERT INTO t VALUES (zeroblob(20000))")
     checkpointer.after_commit()
 
 
-def test_the_log_of_a_busy_writer_stays_bounded(path: Path) -> None:
+async def test_the_log_of_a_busy_writer_stays_bounded(path: Path) -> None:
     writer, other = connections(path)
-    checkpointer = Checkpointer(writer, other, step=50, limit=200)
-    log = Path(f"{path}-wal")
+    checkpointer = Checkpointer(writer, other, unheard(), step=50, limit=200)
     for _ in range(300):
         write(writer, checkpointer)
     checkpointer.stop()
-    assert log.stat().st_size < 2 * 200 * 4120
+    assert log_size(path) < 2 * 200 * 4120
     assert writer.execute("SELECT count(*) FROM t").get == 300
 
 
-def test_a_long_read_blocks_neither_writes_nor_checkpoints(path: Path) -> None:
+async def test_a_long_read_blocks_neither_writes_nor_checkpoints(path: Path) -> None:
     writer, other = connections(path)
-    checkpointer = Checkpointer(writer, other, step=20, limit=60)
+    checkpointer = Checkpointer(writer, other, unheard(), step=20, limit=60)
     reader = apsw.Connection(str(path))
     reader.execute("BEGIN")
     assert reader.execute("SELECT count(*) FROM t").get == 0
     for _ in range(50):
         write(writer, checkpointer)
     reader.execute("COMMIT")
-    before = Path(f"{path}-wal").stat().st_size
+    before = log_size(path)
     for _ in range(100):
         write(writer, checkpointer)
     checkpointer.stop()
     assert writer.execute("SELECT count(*) FROM t").get == 150
-    assert Path(f"{path}-wal").stat().st_size <= before + 60 * 4120
+    assert log_size(path) <= before + 60 * 4120
 
 
 async def test_everything_is_in_the_file_after_the_last_close(

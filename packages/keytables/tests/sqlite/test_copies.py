@@ -297,7 +297,7 @@ def test_a_store_cannot_be_opened_or_copied_while_it_is_replaced(path: Path, tar
     assert usage.try_exclude()
     try:
         with pytest.raises(Unavailable, match="is being restored"):
-            asyncio.run(SqliteEngine.open(path))
+            asyncio.run(SqliteEngine.open(path, opening_timeout=0))
         with pytest.raises(Unavailable, match="is being restored"):
             copies.copy_store(path, target)
     finally:
@@ -320,7 +320,7 @@ def test_an_interrupted_replacement_is_noticed_until_it_is_repeated(
         with pytest.raises(KeyboardInterrupt):
             copies.replace_store(path, target, keep_in=tmp_path / "kept")
     with pytest.raises(Unavailable, match="interrupted: repeat it"):
-        asyncio.run(SqliteEngine.open(path))
+        asyncio.run(SqliteEngine.open(path, opening_timeout=0))
     copies.replace_store(path, target, keep_in=tmp_path / "kept again")
     assert notes(path).keys() == {1}
     assert notes(tmp_path / "kept/store").keys() == {1, 2}

@@ -9,6 +9,7 @@ import apsw
 import pytest
 
 from keytables import Index, Key, Page, Table, TableHandle, Unavailable
+from keytables.sqlite.failures import Failures
 from keytables.sqlite.reader import Reader
 from support.clocks import ManualClock
 from support.sqlite_store import Connections, OpenSqlite
@@ -20,7 +21,7 @@ ENDLESS = "WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELE
 async def reader(path: Path) -> AsyncIterator[Reader]:
     connection = apsw.Connection(str(path))
     connection.execute("CREATE TABLE t (a)").close()
-    yield Reader(connection, str(path))
+    yield Reader(connection, str(path), Failures(asyncio.get_running_loop()))
     connection.close()
 
 

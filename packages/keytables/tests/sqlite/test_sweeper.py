@@ -1,17 +1,33 @@
 """Expired rows are removed, a few at a time, by one timer."""
 
 import asyncio
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import pytest
 
-from keytables import Key, Table, Unavailable
+from keytables import Clock, Key, OnFailure, Table, Unavailable
+from keytables.sqlite.clock_guard import ClockGuard
+from keytables.sqlite.failures import Failures
 from keytables.sqlite.sweeper import SWEEP_ROWS, SWEEP_WRITES, Sweeper
 from support.clocks import ManualClock
 from support.fake_loop import FakeLoop
 from support.sqlite_store import Connections, OpenSqlite, select
 
 EXPIRING = Table("expiring", Key("a"), Key("b"), expiry="end")
+
+
+def sweeper_of(
+    loop: asyncio.AbstractEventLoop,
+    remove_some: Callable[[], Awaitable[int]],
+    interval: float,
+    *,
+    clock: Clock = ManualClock(),  # noqa: B008 - it is never set
+    steady: Clock = lambda: 0.0,
+    on_failure: OnFailure | None = None,
+) -> Sweeper:
+    guard, failures = ClockGuard(clock, steady), Failures(loop, on_failure)
+    return Sweeper(loop, remove_some, interval, guard=guard, failures=failures)
 
 
 def rows(path: Path, name: str = "expiring") -> int:
@@ -80,7 +96,7 @@ async def test_a_sweep_continues_while_it_finds_many(
         return found.pop(0) if found else 0
 
     monkeypatch.setattr("keytables.sqlite.sweeper.asyncio.sleep", counted)
-    sweeper = Sweeper(asyncio.get_running_loop(), some, 0.001)
+    sweeper = sweeper_of(asyncio.get_running_loop(), some, 0.001)
     await done.wait()
     assert pauses == 1
     await sweeper.close()
@@ -129,7 +145,7 @@ async def nothing() -> int:
 def test_processes_sweep_at_different_times() -> None:
     fake = FakeLoop(start=0.0)
     for _ in range(20):
-        Sweeper(fake.loop, nothing, 100.0)
+        sweeper_of(fake.loop, nothing, 100.0)
     assert all(50 <= when <= 150 for when in fake.scheduled)
     assert fake.scheduled[-1] - fake.scheduled[0] > 10
 
@@ -141,7 +157,7 @@ async def test_a_failed_sweep_is_repeated() -> None:
         calls.put_nowait(1)
         raise Unavailable("disk")
 
-    sweeper = Sweeper(asyncio.get_running_loop(), failing, 0.001)
+    sweeper = sweeper_of(asyncio.get_running_loop(), failing, 0.001)
     for _ in range(3):
         await calls.get()
     await sweeper.close()
@@ -149,7 +165,7 @@ async def test_a_failed_sweep_is_repeated() -> None:
 
 async def test_close_cancels_the_timer() -> None:
     fake = FakeLoop()
-    await Sweeper(fake.loop, nothing, 1.0).close()
+    await sweeper_of(fake.loop, nothing, 1.0).close()
     assert fake.scheduled == []
 
 
@@ -162,7 +178,7 @@ async def test_close_cancels_a_running_sweep(monkeypatch: pytest.MonkeyPatch) ->
         await asyncio.Event().wait()
         return 0
 
-    sweeper = Sweeper(loop, endless, 0.001)
+    sweeper = sweeper_of(loop, endless, 0.001)
     await sweeping.wait()
     monkeypatch.setattr(loop, "call_later", lambda *call: timers.append(call))
     await sweeper.close()

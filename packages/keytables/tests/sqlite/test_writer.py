@@ -14,6 +14,7 @@ import pytest
 from keytables import Item, Key, Table, TableHandle, Throttled, Unavailable
 from keytables.sqlite import SqliteEngine, writer
 from keytables.sqlite.database import Database
+from keytables.sqlite.failures import Failures
 from keytables.sqlite.locks import FairLock
 from keytables.sqlite.write_queue import RunFunction
 from support.paths import PYTHONPATH
@@ -118,6 +119,7 @@ async def test_a_defect_reaches_only_the_caller_of_its_operation(
     group = writer.Writer(
         asyncio.get_running_loop(),
         database,
+        Failures(asyncio.get_running_loop()),
         max_waiting=10,
         max_waiting_bytes=1000,
         lock_timeout=5.0,

@@ -27,7 +27,7 @@ from keytables.dynamodb.retries import Backoff, RetryPolicy, ServiceError
 from keytables.dynamodb.table import DynamoTable
 from keytables.dynamodb.table_client import TableClient, to_keytables_error
 from keytables.dynamodb.writes import InFlightLimit, WriteSequencer
-from keytables.engine import Clock, Engine, TableHandle
+from keytables.engine import Clock, Engine, OnFailure, TableHandle
 from keytables.errors import AccessRefused, SchemaError, TableNotFound, Throttled, Unavailable
 from keytables.schema import Capacity, Table
 
@@ -63,7 +63,9 @@ class DynamoEngine(Engine):
         alternator: bool = False,
         clock: Clock = time.time,
         retries: RetryPolicy | None = None,
+        on_failure: OnFailure | None = None,
     ) -> None:
+        self._on_failure = on_failure
         self._client, self._clock = client, clock
         self._prefix, self._alternator = prefix, alternator
         self._retries = retries or RetryPolicy()
@@ -81,6 +83,7 @@ class DynamoEngine(Engine):
         connections: int = 50,
         alternator: bool = False,
         clock: Clock = time.time,
+        on_failure: OnFailure | None = None,
     ) -> Self:
         """Find credentials and the database; nothing is read or written yet.
 
@@ -97,7 +100,7 @@ class DynamoEngine(Engine):
             clock=clock,
             max_waiting=MAX_WAITING_CALLS,
         )
-        return cls(client, prefix=prefix, alternator=alternator, clock=clock)
+        return cls(client, prefix=prefix, alternator=alternator, clock=clock, on_failure=on_failure)
 
     async def open_table(self, table: Table) -> TableHandle:
         check_same(table, await self._describe_existing(table.name))

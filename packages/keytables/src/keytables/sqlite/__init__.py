@@ -17,11 +17,17 @@ a thread.
     statements     the SQL schema of a table, and statements for single rows
     indexes        secondary indexes during and after a bulk load
     sweeper        removal of expired items
+    clock_guard    a wall clock that was set, so that nothing is removed too early
     checkpoint     copying the write-ahead log into the file
     database       connections, checks of the file, translation of errors
+    space          room on the disk: a full one, its reserve, and one that is nearly full
+    failures       failures of the database, for the owner of the engine
     copies         copies of a store: made while it is in use, checked, and put in its place
+    store_check    what of a store is damaged, in words
+    log_file       which transactions of the write-ahead log SQLite would read
 """
 
 from keytables.sqlite.engine import SqliteEngine
+from keytables.sqlite.store_check import StoreCheck, check_store
 
-__all__ = ["SqliteEngine"]
+__all__ = ["SqliteEngine", "StoreCheck", "check_store"]

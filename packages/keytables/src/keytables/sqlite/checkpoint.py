@@ -8,12 +8,14 @@ writer's thread therefore completes the checkpoint while it still holds the writ
 left to copy then.
 """
 
-import contextlib
 import queue
 import threading
 from typing import Final
 
 import apsw
+
+from keytables.sqlite.database import translate
+from keytables.sqlite.failures import Failures
 
 __all__ = ["Checkpointer"]
 
@@ -25,12 +27,16 @@ _LIMIT: Final = 16_000
 
 
 class Checkpointer:
-    """Observes the log of ``writer`` and copies it with ``connection``."""
+    """Observes the log of ``writer`` and copies it with ``connection``.
+
+    ``failures`` hears when that fails: the log grows then, and commits go on.
+    """
 
     __slots__ = (
         "_before",
         "_connection",
         "_due",
+        "_failures",
         "_limit",
         "_pages",
         "_requests",
@@ -43,11 +49,12 @@ class Checkpointer:
         self,
         writer: apsw.Connection,
         connection: apsw.Connection,
+        failures: Failures,
         *,
         step: int = _STEP,
         limit: int = _LIMIT,
     ) -> None:
-        self._writer, self._connection = writer, connection
+        self._writer, self._connection, self._failures = writer, connection, failures
         self._step, self._limit = step, limit
         self._pages = self._before = 0
         self._due = step
@@ -68,10 +75,14 @@ class Checkpointer:
         if pages < self._limit:
             self._requests.put(True)
             return
-        try:
-            self._writer.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_PASSIVE)
-        except apsw.Error:
+        if not self.complete():
             self._due = pages  # another checkpoint is running: retry at the next commit
+
+    def complete(self) -> bool:
+        """Copy all of the log now, so that it can start over, unless readers need it. Returns
+        whether that was possible. Called by the holder of the write lock. Blocks.
+        """
+        return self._checkpoint(self._writer)
 
     def stop(self) -> None:
         """Wait for a running checkpoint and end the thread. Blocks."""
@@ -85,6 +96,14 @@ class Checkpointer:
 
     def _run(self) -> None:
         while self._requests.get():
-            # Busy: another process runs one. A failing disk fails the next commit as well.
-            with contextlib.suppress(apsw.Error):
-                self._connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_PASSIVE)
+            self._checkpoint(self._connection)
+
+    def _checkpoint(self, connection: apsw.Connection) -> bool:
+        try:
+            connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_PASSIVE)
+        except (apsw.BusyError, apsw.LockedError):
+            return False  # another process runs one
+        except apsw.Error as error:
+            self._failures.report_from_thread(translate(error, errno=connection.system_errno))
+            return False
+        return True

@@ -11,7 +11,7 @@ from typing import Final, TypeAlias, cast
 import msgspec
 
 from keytables.checks import PLAIN_TYPES, check_names, check_size, key_check, key_checks, snapshot
-from keytables.errors import SchemaError
+from keytables.errors import SchemaError, Unavailable
 from keytables.schema import Key, Table
 from keytables.values import MAX_ITEM_SIZE, MAX_SORT_KEY, Item, Value
 
@@ -40,8 +40,11 @@ _decode = msgspec.msgpack.Decoder(dict, ext_hook=_decode_extension).decode
 
 
 def unpack(blob: bytes) -> Item:
-    """Return the item of a blob, a new object each time."""
-    return cast(Item, _decode(blob))
+    """Return the item of a blob, a new object each time. Raises Unavailable: it is damaged."""
+    try:
+        return cast(Item, _decode(blob))
+    except Exception as error:
+        raise Unavailable("an item of the store is damaged") from error
 
 
 def pack(item: Item) -> bytes:

@@ -11,15 +11,26 @@ from typing import Final
 
 import apsw
 
-from keytables.errors import KeytablesError, TableNotFound, Throttled, Unavailable
+from keytables.errors import (
+    KeytablesError,
+    StorageFull,
+    TableNotFound,
+    Throttled,
+    Unavailable,
+)
 from keytables.sqlite.locks import FairLock, UsageLock
+from keytables.sqlite.space import NO_SPACE, FileSpace
 
 __all__ = [
     "Database",
     "MissingIndex",
+    "StoreClosed",
+    "StoreLocked",
     "check_owner",
     "check_sqlite",
     "create_private",
+    "described",
+    "open_to_read",
     "open_usage_lock",
     "reason_of",
     "translate",
@@ -39,6 +50,12 @@ _CATALOG: Final = (
     "CREATE TABLE catalog (id INTEGER PRIMARY KEY AUTOINCREMENT, name TEXT NOT NULL UNIQUE, "
     "declaration TEXT NOT NULL)"
 )
+_READING_TIMEOUT: Final = 5000
+"""Milliseconds that a reader of the whole file waits while another process opens the store or
+repairs its log."""
+
+_LOCKED: Final = "cannot open {}: another process keeps it locked"
+
 _SPILL_PAGES: Final = 16_384
 """Changed pages (of 4 KiB) that a transaction keeps in memory before it writes some to the disk:
 far more than one of the usual size changes."""
@@ -48,12 +65,25 @@ class MissingIndex(Unavailable):
     """A statement names an index that does not exist. Never leaves the engine."""
 
 
-def translate(error: apsw.Error, table: str = "") -> KeytablesError:
-    """Return the KeytablesError for an error of SQLite."""
+class StoreClosed(Unavailable):
+    """The engine was closed."""
+
+
+class StoreLocked(Unavailable):
+    """The file cannot be opened now: another program has it locked, or it is being restored."""
+
+
+def translate(error: apsw.Error, table: str = "", errno: int = 0) -> KeytablesError:
+    """Return the KeytablesError for an error of SQLite.
+
+    ``errno`` is that of the operating system, where SQLite has one.
+    """
     if isinstance(error, apsw.BusyError | apsw.LockedError):
         return Throttled(f"the store is locked: {error}")
     if isinstance(error, apsw.ConnectionClosedError):
-        return Unavailable("the store is closed")
+        return StoreClosed("the store is closed")
+    if isinstance(error, apsw.FullError) or (isinstance(error, apsw.IOError) and errno in NO_SPACE):
+        return StorageFull("there is no space left on the disk")
     if isinstance(error, apsw.SQLError) and "no such table" in str(error):
         return TableNotFound(table)
     if isinstance(error, apsw.SQLError) and "no such index" in str(error):
@@ -61,23 +91,33 @@ def translate(error: apsw.Error, table: str = "") -> KeytablesError:
     return Unavailable(f"the store failed: {type(error).__name__}: {error}")
 
 
+def described(error: Exception) -> KeytablesError:
+    """Return a KeytablesError for any error."""
+    if isinstance(error, KeytablesError):
+        return error
+    failure = Unavailable(f"the store failed: {type(error).__name__}: {error}")
+    failure.__cause__ = error
+    return failure
+
+
 class Database:
     """The connections of one process to one file.
 
     ``writer`` changes it, ``reader`` reads it, ``checkpointer`` copies the log into the file;
-    ``lock`` is held during a write transaction. With ``wipe`` deleted data is overwritten. Opening
-    blocks, for at most ``opening_timeout`` seconds while other processes create the file; do it in
-    a thread. Raises Unavailable.
+    ``lock`` is held during a write transaction, ``space`` is made before its commit. With ``wipe``
+    deleted data is overwritten. Opening blocks, for at most ``opening_timeout`` seconds while other
+    processes create the file; do it in a thread. Raises Unavailable, and StoreLocked when the file
+    is locked for longer.
     """
 
-    __slots__ = ("_usage", "_wipe", "checkpointer", "lock", "path", "reader", "writer")
+    __slots__ = ("_usage", "_wipe", "checkpointer", "lock", "path", "reader", "space", "writer")
 
     def __init__(
         self,
         path: str | os.PathLike[str],
         *,
         wipe: bool = False,
-        opening_timeout: float = 5.0,
+        opening_timeout: float = 0.5,
     ) -> None:
         self.path, self._wipe = os.fspath(path), wipe
         check_sqlite()
@@ -88,24 +128,24 @@ class Database:
         except OSError as error:
             self._usage.close()
             raise Unavailable(f"cannot create lock files beside {self.path}: {error}") from error
-        connections: list[apsw.Connection] = []
+        self.space = FileSpace(self.path)
         try:
-            with suppress(OSError):  # SQLite reports what is wrong with an existing one
-                create_private(self.path)
-            for _ in range(3):  # one by one, so that all are closed when one fails
-                connections += [apsw.Connection(self.path, statementcachesize=256)]
-            self.writer, self.reader, self.checkpointer = connections
-            self._prepare(opening_timeout)
-            if wipe:
-                self.writer.execute("PRAGMA secure_delete = ON")
+            try:
+                self._connect(opening_timeout)
+            except (apsw.FullError, apsw.IOError):  # the index of the log needs some space
+                if not self.space.release_reserve():
+                    raise
+                self._connect(opening_timeout)
         except BaseException as error:
-            for connection in connections:
-                connection.close(True)
             self.lock.close()
             self._usage.close()
+            if isinstance(error, apsw.BusyError):
+                raise StoreLocked(_LOCKED.format(self.path)) from error
             if isinstance(error, apsw.Error):
-                raise Unavailable(f"cannot open {self.path}: {reason_of(error)}") from error
+                kind = StorageFull if isinstance(error, apsw.FullError) else Unavailable
+                raise kind(f"cannot open {self.path}: {reason_of(error)}") from error
             raise
+        self.space.make_reserve()
 
     def close(self) -> None:
         """Close everything; SQLite copies the log into the file if this is the last process."""
@@ -132,7 +172,25 @@ class Database:
         """Close what the writer's thread uses."""
         self.writer.close()
         self.lock.close()
+        with suppress(OSError):  # the log, which is gone now, left space for it
+            self.space.make_reserve()
         self._usage.close()
+
+    def _connect(self, timeout: float) -> None:
+        connections: list[apsw.Connection] = []
+        try:
+            with suppress(OSError):  # SQLite reports what is wrong with an existing one
+                create_private(self.path)
+            for _ in range(3):  # one by one, so that all are closed when one fails
+                connections += [apsw.Connection(self.path, statementcachesize=256)]
+            self.writer, self.reader, self.checkpointer = connections
+            self._prepare(timeout)
+            if self._wipe:
+                self.writer.execute("PRAGMA secure_delete = ON")
+        except BaseException:
+            for connection in connections:
+                connection.close(True)
+            raise
 
     def _prepare(self, timeout: float) -> None:
         writer, reader, checkpointer = self.writer, self.reader, self.checkpointer
@@ -145,7 +203,7 @@ class Database:
                 finally:
                     self.lock.release()
             elif monotonic() > deadline:
-                raise Unavailable(f"cannot open {self.path}: another process keeps it locked")
+                raise StoreLocked(_LOCKED.format(self.path))
             else:
                 sleep(0.005)
         for connection in (writer, reader, checkpointer):
@@ -153,6 +211,7 @@ class Database:
             connection.execute("PRAGMA synchronous = FULL")
             connection.execute("PRAGMA wal_autocheckpoint = 0")
             connection.execute("PRAGMA cache_size = -8192")
+            self.space.add(connection)
         # A transaction stays in memory until its commit, so statements never wait for the disk. The
         # exception, creating an index of a large table, runs in a thread.
         writer.execute(f"PRAGMA cache_spill = {_SPILL_PAGES}")
@@ -197,19 +256,27 @@ def check_owner(connection: apsw.Connection, path: str) -> int:
 def open_usage_lock(path: str) -> UsageLock:
     """Declare that this process has the store open, until the lock is closed.
 
-    Raises Unavailable: the store is being replaced, or that was interrupted.
+    Raises StoreLocked: the store is being replaced or checked; Unavailable: the former was
+    interrupted.
     """
     try:
         usage = UsageLock(path)
     except OSError as error:
         raise Unavailable(f"cannot create lock files beside {path}: {error}") from error
-    if usage.try_share() and not usage.is_marked():
+    is_shared = usage.try_share()
+    if is_shared and not usage.is_marked():
         return usage
-    is_marked = usage.is_marked()
     usage.close()
-    if is_marked:
+    if is_shared:
         raise Unavailable(f"{path} is being restored, or a restore was interrupted: repeat it")
-    raise Unavailable(f"{path} is being restored")
+    raise StoreLocked(f"{path} is being restored or checked")
+
+
+def open_to_read(path: str) -> apsw.Connection:
+    """A connection that changes neither the file nor, when it is the last one, its log."""
+    connection = apsw.Connection(path, flags=apsw.SQLITE_OPEN_READONLY)
+    connection.set_busy_timeout(_READING_TIMEOUT)
+    return connection
 
 
 def check_sqlite() -> None:

@@ -7,46 +7,71 @@ import asyncio
 import contextlib
 import os
 import time
+from collections.abc import Awaitable, Callable
 from functools import partial
-from typing import Self, cast
+from typing import Final, Self, cast
 
 import apsw
 import msgspec
 
-from keytables.engine import Clock, Engine, TableHandle
+from keytables.engine import Clock, Engine, OnFailure, TableHandle
 from keytables.errors import KeytablesError, SchemaError, Unavailable
 from keytables.schema import Capacity, Table
-from keytables.sqlite.database import Database, translate
+from keytables.sqlite.clock_guard import ClockGuard
+from keytables.sqlite.database import Database, StoreLocked, translate
+from keytables.sqlite.failures import Failures
 from keytables.sqlite.indexes import Indexes
 from keytables.sqlite.reader import Reader
+from keytables.sqlite.space import FreeSpace
 from keytables.sqlite.statements import Statements
 from keytables.sqlite.sweeper import SWEEP_ROWS, ExpiredItems, Sweeper
 from keytables.sqlite.table import SqliteTable
 from keytables.sqlite.write_queue import RunFunction
 from keytables.sqlite.writer import Writer
 
-__all__ = ["SqliteEngine"]
+__all__ = ["OPENING_TIMEOUT", "SqliteEngine"]
+
+OPENING_TIMEOUT: Final = 60.0
+"""Seconds to wait for another program that has the file locked: longer than its backup takes."""
+
+_OPENING_INTERVAL: Final = 0.1
+"""Seconds between two attempts."""
 
 
 class SqliteEngine(Engine):
     """Tables in one SQLite file, which several processes may use at once.
 
     Belongs to the event loop it was opened on. Beside the file are its ``-wal`` and ``-shm``, and
-    the lock files ``-queue``, ``-turn``, ``-open`` and, after a bulk load, ``-indexes``. Open it
-    after a fork, never before.
+    the lock files ``-queue``, ``-turn``, ``-open`` and, after a bulk load, ``-indexes``, and
+    ``-reserve`` for a full disk. Open it after a fork, never before.
     """
 
     def __init__(
-        self, database: Database, *, clock: Clock, writer: Writer, sweep_interval: float
+        self,
+        database: Database,
+        *,
+        clock: Clock,
+        writer: Writer,
+        failures: Failures,
+        free_space: FreeSpace,
+        sweep_interval: float,
     ) -> None:
         self._database, self._clock, self._writer = database, clock, writer
+        self._failures, self._free_space = failures, free_space
         self._queue = writer.queue
-        self._reader = Reader(database.reader, database.path)
+        self._reader = Reader(database.reader, database.path, failures)
         self._indexes = Indexes(database, self._queue)
         self._handles: dict[str, SqliteTable] = {}
         self._expired = ExpiredItems(self._queue, self._reader, clock)
         loop = asyncio.get_running_loop()
-        self._sweeper = Sweeper(loop, self._expired.remove_some, sweep_interval)
+        self._guard = ClockGuard(clock)
+        self._sweeper = Sweeper(
+            loop,
+            self._expired.remove_some,
+            sweep_interval,
+            guard=self._guard,
+            failures=failures,
+        )
         self._closing: asyncio.Future[None] | None = None
 
     @classmethod
@@ -56,31 +81,56 @@ class SqliteEngine(Engine):
         *,
         clock: Clock = time.time,
         sweep_interval: float = 60.0,
-        lock_timeout: float = 5.0,
+        lock_timeout: float = 2.5,
+        opening_timeout: float = OPENING_TIMEOUT,
         max_waiting: int = 20_000,
         max_waiting_bytes: int = 64 << 20,
         wipe: bool = False,
+        min_free_space: int = 0,
+        on_failure: OnFailure | None = None,
     ) -> Self:
         """Open the file at ``path``; it and its folder are created when missing.
 
         ``sweep_interval``: seconds between two removals of expired items, at random by ±50 %.
-        ``lock_timeout``: seconds a write waits for other processes before it is Throttled; also the
-        longest wait of ``close`` for another process. ``max_waiting``, ``max_waiting_bytes``: the
-        writes that may be incomplete; further ones are Throttled. ``wipe``: deleted data is
-        overwritten in the file, and ``close`` empties the log unless another process is writing.
-        Raises Unavailable: the folder cannot be created, or the file is not writable, not a
-        database, of another program, of a newer version, or locked; or SQLite is too old.
+        ``lock_timeout``: seconds a write waits for other processes before it is Throttled, at most
+        twice that; also the longest wait of ``close`` for another process. ``opening_timeout``:
+        seconds to wait for another program that has the file locked. ``max_waiting``,
+        ``max_waiting_bytes``: the writes that may be incomplete; further ones are Throttled.
+        ``wipe``: deleted data is overwritten in the file, and ``close`` empties the log unless
+        another process is writing. ``min_free_space``: bytes on the disk and in the file, with
+        fewer of which it ``is_nearly_full``; 0 for never. Raises Unavailable: the folder cannot be
+        created, or the file is not writable, not a database, of another program, of a newer
+        version, or locked; or SQLite is too old.
         """
         loop = asyncio.get_running_loop()
-        database = await loop.run_in_executor(None, partial(Database, path, wipe=wipe))
+        failures = Failures(loop, on_failure)
+        database = await _open_database(path, wipe=wipe, opening_timeout=opening_timeout)
+        free_space = FreeSpace(database.space, database.path, database.reader, min_free_space)
+        await free_space.start()
         writer = Writer(
             loop,
             database,
+            failures,
             max_waiting=max_waiting,
             max_waiting_bytes=max_waiting_bytes,
             lock_timeout=lock_timeout,
         )
-        return cls(database, clock=clock, writer=writer, sweep_interval=sweep_interval)
+        return cls(
+            database,
+            clock=clock,
+            writer=writer,
+            failures=failures,
+            free_space=free_space,
+            sweep_interval=sweep_interval,
+        )
+
+    @property
+    def is_nearly_full(self) -> bool:
+        return self._free_space.is_low
+
+    @property
+    def clock_jump(self) -> float:
+        return self._guard.jump()
 
     async def ensure_table(
         self,
@@ -147,10 +197,12 @@ class SqliteEngine(Engine):
             rows = self._database.reader.execute("SELECT name FROM catalog ORDER BY name")
             return [cast(str, name) for (name,) in rows]
         except apsw.Error as error:
-            raise translate(error) from error
+            raise self._read_failure(error) from error
 
     async def sweep(self) -> int:
-        """Remove all items that are expired by now, of all open tables; return how many."""
+        """Remove all items that are expired by now, of all open tables; return how many. The clock
+        is not doubted.
+        """
         return await self._expired.remove_all()
 
     async def close(self) -> None:
@@ -159,13 +211,30 @@ class SqliteEngine(Engine):
             return
         loop = asyncio.get_running_loop()
         self._closing = loop.create_future()
-        await self._sweeper.close()
-        await self._reader.close()
         close = self._database.close
-        if not await self._writer.close(self._database.close_writer):
-            close = self._database.close_readers
-        await loop.run_in_executor(None, close)
-        self._closing.set_result(None)
+        try:
+            await self._attempt(self._free_space.close)
+            await self._attempt(self._sweeper.close)
+            await self._attempt(self._reader.close)
+            close_writer = partial(self._writer.close, self._database.close_writer)
+            if await self._attempt(close_writer) is False:
+                close = self._database.close_readers
+            await self._attempt(partial(loop.run_in_executor, None, close))
+        finally:
+            self._closing.set_result(None)
+
+    async def _attempt(self, close: Callable[[], Awaitable[bool | None]]) -> bool | None:
+        """Close one part: whatever it raises, the others are closed too."""
+        try:
+            return await close()
+        except Exception as error:  # noqa: BLE001 - the owner of the engine hears of it
+            self._failures.report(error)
+            return None
+
+    def _read_failure(self, error: apsw.Error) -> KeytablesError:
+        failure = translate(error)
+        self._failures.report(failure)
+        return failure
 
     def _catalog_entry(self, name: str) -> tuple[int, Table] | None:
         """Return the id and the declaration of a table of the file."""
@@ -174,7 +243,7 @@ class SqliteEngine(Engine):
                 "SELECT id, declaration FROM catalog WHERE name = ?", (name,)
             ).fetchall()
         except apsw.Error as error:
-            raise translate(error) from error
+            raise self._read_failure(error) from error
         if not rows:
             return None
         number, declaration = rows[0]
@@ -183,6 +252,24 @@ class SqliteEngine(Engine):
         except (msgspec.DecodeError, SchemaError) as error:
             raise Unavailable(f"the catalog entry of table {name!r} is damaged") from error
         return cast(int, number), table
+
+
+async def _open_database(
+    path: str | os.PathLike[str], *, wipe: bool, opening_timeout: float
+) -> Database:
+    """Open the file, as soon as no other program has it locked.
+
+    The waiting is done here, where it can be cancelled.
+    """
+    loop = asyncio.get_running_loop()
+    deadline = loop.time() + opening_timeout
+    while True:
+        try:
+            return await loop.run_in_executor(None, partial(Database, path, wipe=wipe))
+        except StoreLocked:
+            if loop.time() >= deadline:
+                raise
+        await asyncio.sleep(_OPENING_INTERVAL)
 
 
 def _create(cursor: apsw.Cursor, table: Table) -> None:

@@ -17,7 +17,7 @@ import fcntl
 import os
 from typing import Final
 
-__all__ = ["FairLock", "FileLock", "UsageLock"]
+__all__ = ["FairLock", "FileLock", "UsageLock", "open_lock_file"]
 
 _FLAGS: Final = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC
 
@@ -28,12 +28,13 @@ class FairLock:
     Raises OSError when its lock files cannot be opened.
     """
 
-    __slots__ = ("_queue", "_turn")
+    __slots__ = ("_path", "_queue", "_turn")
 
     def __init__(self, path: str) -> None:
-        self._queue = _open(f"{path}-queue")
+        self._path = path
+        self._queue = open_lock_file(f"{path}-queue")
         try:
-            self._turn = _open(f"{path}-turn")
+            self._turn = open_lock_file(f"{path}-turn")
         except OSError:
             os.close(self._queue)
             raise
@@ -56,8 +57,13 @@ class FairLock:
             fcntl.flock(self._queue, fcntl.LOCK_UN)
 
     def release(self) -> None:
-        """Release the lock."""
-        fcntl.flock(self._turn, fcntl.LOCK_UN)
+        """Release the lock. Raises OSError when its file has to be opened again and cannot be."""
+        try:
+            fcntl.flock(self._turn, fcntl.LOCK_UN)
+        except OSError:  # closing the file releases it in any case
+            turn = open_lock_file(f"{self._path}-turn")
+            os.close(self._turn)
+            self._turn = turn
 
     def close(self) -> None:
         """Release the lock and close its files."""
@@ -78,7 +84,7 @@ class FileLock:
         """Acquire the lock if it is free. Raises OSError when the file cannot be opened."""
         if self._descriptor is not None:
             return False
-        descriptor = _open(self._path)
+        descriptor = open_lock_file(self._path)
         try:
             if _try_lock(descriptor):
                 self._descriptor = descriptor
@@ -104,7 +110,7 @@ class UsageLock:
     __slots__ = ("_descriptor",)
 
     def __init__(self, path: str) -> None:
-        self._descriptor = _open(f"{path}-open")
+        self._descriptor = open_lock_file(f"{path}-open")
 
     def try_share(self) -> bool:
         """Hold it beside others, unless the store is being replaced."""
@@ -133,7 +139,7 @@ class UsageLock:
         os.close(self._descriptor)
 
 
-def _open(path: str) -> int:
+def open_lock_file(path: str) -> int:
     """Open a lock file. One that root creates belongs to the owner of the folder: the service has
     to open it too.
     """

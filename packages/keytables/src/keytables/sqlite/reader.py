@@ -14,10 +14,11 @@ from typing import Final, TypeVar, cast
 
 import apsw
 
-from keytables.errors import SchemaError, Unavailable
+from keytables.errors import KeytablesError, SchemaError
 from keytables.schema import Cursor, Page
 from keytables.sqlite.codec import Row, unpack
-from keytables.sqlite.database import translate
+from keytables.sqlite.database import StoreClosed, translate
+from keytables.sqlite.failures import Failures
 from keytables.values import Item, KeyTuple
 
 __all__ = ["Reader"]
@@ -36,12 +37,22 @@ _INTERRUPT_INTERVAL: Final = 0.02
 
 
 class Reader:
-    """The reads of one process, with ``connection`` on the loop; the file is at ``path``."""
+    """The reads of one process, with ``connection`` on the loop; the file is at ``path``.
 
-    __slots__ = ("_executor", "_is_closed", "_path", "_thread_connection", "connection")
+    ``failures`` hears of each read that fails.
+    """
 
-    def __init__(self, connection: apsw.Connection, path: str) -> None:
-        self.connection = connection
+    __slots__ = (
+        "_executor",
+        "_failures",
+        "_is_closed",
+        "_path",
+        "_thread_connection",
+        "connection",
+    )
+
+    def __init__(self, connection: apsw.Connection, path: str, failures: Failures) -> None:
+        self.connection, self._failures = connection, failures
         self._path = path
         self._executor: ThreadPoolExecutor | None = None
         self._thread_connection: apsw.Connection | None = None
@@ -52,7 +63,7 @@ class Reader:
         rows = _page_rows(limit)
         try:
             return _collect(self.connection, sql, values, rows)
-        except apsw.Error:
+        except (apsw.Error, KeytablesError):
             return await self.retry(lambda: _collect(self.connection, sql, values, rows), table)
 
     async def page_in_thread(
@@ -74,21 +85,30 @@ class Reader:
         while True:
             try:
                 return read()
-            except apsw.BusyError as error:
-                if monotonic() > deadline:
-                    raise translate(error, table) from error
-                await asyncio.sleep(0.005)
+            except KeytablesError as error:  # a damaged item
+                self._failures.report(error)
+                raise
             except apsw.Error as error:
-                raise translate(error, table) from error
+                if isinstance(error, apsw.BusyError) and monotonic() < deadline:
+                    await asyncio.sleep(0.005)
+                    continue
+                failure = translate(error, table)
+                self._failures.report(failure)
+                raise failure from error
 
     async def run_in_thread(self, read: Callable[[apsw.Connection], _T], table: str) -> _T:
         """Call ``read`` in the thread, one call at a time; errors of SQLite are translated."""
         if self._is_closed:
-            raise Unavailable("the store is closed")
+            raise StoreClosed("the store is closed")
         if self._executor is None:
             self._executor = ThreadPoolExecutor(1, "keytables-reader")
         loop = asyncio.get_running_loop()
-        return await loop.run_in_executor(self._executor, self._read_in_thread, read, table)
+        try:
+            return await loop.run_in_executor(self._executor, self._read_in_thread, read, table)
+        except KeytablesError as error:
+            if not self._is_closed:  # or it was interrupted
+                self._failures.report(error)
+            raise
 
     async def close(self) -> None:
         """Interrupt the thread's read and release the file. ``connection`` stays open."""
@@ -108,7 +128,7 @@ class Reader:
 
     def _read_in_thread(self, read: Callable[[apsw.Connection], _T], table: str) -> _T:
         if self._is_closed:
-            raise Unavailable("the store is closed")
+            raise StoreClosed("the store is closed")
         try:
             if self._thread_connection is None:
                 connection = apsw.Connection(self._path, apsw.SQLITE_OPEN_READWRITE)

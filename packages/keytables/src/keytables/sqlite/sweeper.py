@@ -3,6 +3,8 @@
 Rule: it delays no other write. Expired items are absent for every read already, so they are deleted
 a few at a time, between other writes, and processes that share a file do it at different times.
 
+A timer's sweep deletes nothing while the clock may be wrong (:mod:`keytables.sqlite.clock_guard`).
+
 Items must be removed faster than they can expire, or the file grows: a sweep that finds as many as
 it takes continues at once. Its transaction is still smaller than those of other writes may be, and
 the loop runs between two of its writes.
@@ -18,6 +20,8 @@ import apsw
 
 from keytables.engine import Clock
 from keytables.errors import KeytablesError
+from keytables.sqlite.clock_guard import ClockGuard
+from keytables.sqlite.failures import Failures
 from keytables.sqlite.reader import Reader
 from keytables.sqlite.statements import Statements
 from keytables.sqlite.write_queue import RunFunction, WriteQueue
@@ -72,16 +76,23 @@ class ExpiredItems:
 
 
 class Sweeper:
-    """A timer that calls ``remove_some`` about every ``interval`` seconds, until it returns 0."""
+    """A timer that calls ``remove_some`` about every ``interval`` seconds, until it returns 0.
 
-    __slots__ = ("_interval", "_loop", "_remove_some", "_task", "_timer")
+    Rule: it never ends by itself, whatever a sweep raises.
+    """
+
+    __slots__ = ("_failures", "_guard", "_interval", "_loop", "_remove_some", "_task", "_timer")
 
     def __init__(
         self,
         loop: asyncio.AbstractEventLoop,
         remove_some: Callable[[], Awaitable[int]],
         interval: float,
+        *,
+        guard: ClockGuard,
+        failures: Failures,
     ) -> None:
+        self._guard, self._failures = guard, failures
         self._loop, self._remove_some, self._interval = loop, remove_some, interval
         self._task: asyncio.Task[None] | None = None
         self._set_timer()
@@ -94,11 +105,14 @@ class Sweeper:
         self._task = self._loop.create_task(self._sweep())
 
     async def _sweep(self) -> None:
-        # Writers see the error of a store that cannot be written; the next sweep tries again.
-        with contextlib.suppress(KeytablesError):
-            while count := await self._remove_some():
+        try:
+            while not self._guard.jump() and (count := await self._remove_some()):
                 if count < SWEEP_ROWS * SWEEP_WRITES:
                     await asyncio.sleep(_PAUSE)
+        except KeytablesError:
+            pass  # reported where it was read or written; the next sweep tries again
+        except Exception as error:  # noqa: BLE001 - without this it would never sweep again
+            self._failures.report(error)
         self._set_timer()
 
     async def close(self) -> None:

@@ -211,10 +211,9 @@ class SqliteTable(TableHandle):
         if (operation := self._pending.get(checked[0])) is not None:
             await self._queue.wait_for(operation)
         try:
-            blob = self._select(checked)
-        except apsw.Error:
-            blob = await self._reader.retry(lambda: self._select(checked), self.table.name)
-        return None if blob is None else unpack(blob)
+            return self._select(checked)
+        except (apsw.Error, KeytablesError):
+            return await self._reader.retry(lambda: self._select(checked), self.table.name)
 
     async def batch_get(self, keys: Iterable[KeyTuple]) -> list[Item]:
         items = []
@@ -296,11 +295,10 @@ class SqliteTable(TableHandle):
             return (checks[0](key[0]),)
         return (checks[0](key[0]), checks[1](key[1]))
 
-    def _select(self, key: KeyTuple) -> bytes | None:
+    def _select(self, key: KeyTuple) -> Item | None:
         values = (*key, self._clock()) if self._expires else key
-        return cast(
-            "bytes | None", self._reader.connection.execute(self.statements.get, values).get
-        )
+        blob = self._reader.connection.execute(self.statements.get, values).get
+        return None if blob is None else unpack(cast(bytes, blob))
 
     async def _wait_for_pending(self) -> None:
         """Wait for every write to this table submitted until now."""

@@ -67,9 +67,9 @@ class WorkerThread:
     def submit(self, job: Job, on_done: Callable[[Exception | None], None]) -> None:
         """Run ``job`` in the thread, then call ``on_done`` with its error on the loop."""
         assert self._on_done is None, "one job at a time"
+        self._timer = self._loop.call_later(_FIRST_WAIT, self._wait, _FIRST_WAIT)
         self._on_done = on_done
         self._jobs.put(job)
-        self._timer = self._loop.call_later(_FIRST_WAIT, self._wait, _FIRST_WAIT)
 
     def stop(self, on_abandoned: Callable[[], None] | None = None) -> None:
         """End the thread after its job, without waiting for it.
@@ -89,6 +89,8 @@ class WorkerThread:
                 self._error = job()
             except Exception as error:  # noqa: BLE001 - given to the callback on the loop
                 self._error = error
+            except BaseException as error:  # noqa: BLE001 - the thread goes on in any case
+                self._error = RuntimeError(f"{type(error).__name__}: {error}")
             self._finished.release()
             with contextlib.suppress(RuntimeError):  # the loop is closed
                 self._loop.call_soon_threadsafe(self._on_message)

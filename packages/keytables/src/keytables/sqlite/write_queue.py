@@ -15,8 +15,9 @@ from typing import Any, Final, Protocol, TypeAlias
 
 import apsw
 
-from keytables.errors import Throttled, Unavailable
+from keytables.errors import KeytablesError, StorageFull, Throttled, Unavailable
 from keytables.sqlite.codec import Row
+from keytables.sqlite.database import StoreClosed, described
 from keytables.values import Scalar
 
 __all__ = [
@@ -285,7 +286,7 @@ class WriteQueue:
     def submit_to(self, completion: Completion, operation: Operation) -> None:
         """Queue a write whose result ``completion`` receives."""
         if self.is_closed:
-            completion.set_exception(Unavailable("the store is closed"))
+            completion.set_exception(StoreClosed("the store is closed"))
             return
         if self._count >= self._max_waiting or self._bytes >= self._max_waiting_bytes:
             completion.set_exception(
@@ -348,20 +349,27 @@ class WriteQueue:
         if operation.waiters is not None:
             _wake(operation.waiters)
 
+    def fail(self, operations: Iterable[Operation], failure: Exception) -> None:
+        """Give each of them an error of its own, for a failure of their transaction."""
+        kind: type[KeytablesError] = Unavailable
+        if isinstance(failure, Throttled | StorageFull):
+            kind = type(failure)
+        text = str(described(failure))
+        for operation in operations:
+            error = kind(text)
+            error.__cause__ = failure
+            self.complete(operation, error)
+
     def finish(self, batch: Iterable[Operation], failure: Exception | None = None) -> None:
         """End a transaction: complete its writes, then ask for the next one, or become idle.
 
-        After a ``failure`` of the transaction, each write gets an error of its own.
+        ``failure`` is that of the transaction.
         """
         if failure is None:
             for operation in batch:
                 self.complete(operation, operation.error)
         else:
-            kind = Throttled if isinstance(failure, Throttled) else Unavailable
-            for operation in batch:
-                error = kind(str(failure))
-                error.__cause__ = failure
-                self.complete(operation, error)
+            self.fail(batch, failure)
         if self.waiting:
             # In a later iteration of the loop, so that what the completed ones lead to is included.
             self._on_work()

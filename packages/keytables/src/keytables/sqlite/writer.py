@@ -8,6 +8,12 @@ blocks.
      │                                    more waiting ───┤    ▼
      └──────────── nothing waiting ──────────── COMMITTING (thread: COMMIT, checkpoint, unlock)
 
+Rule: whatever raises in any of these states fails the writes of that transaction, or all that wait
+for it, and the next ones begin anew.
+
+A transaction that finds no space on the disk is repeated: as it is when the log has been emptied,
+then without its large writes when the reserve has been given back (:mod:`keytables.sqlite.space`).
+
 Statements run on the loop because they only touch memory (4 µs each), while in a thread each of
 them would release the interpreter lock and wait for it again behind a busy loop: measured, 100
 waiting writes then took up to 14 seconds instead of 7 ms.
@@ -16,14 +22,17 @@ waiting writes then took up to 14 seconds instead of 7 ms.
 import asyncio
 import contextlib
 from collections.abc import Callable
+from functools import partial
 from time import monotonic, perf_counter, sleep
 from typing import Final
 
 import apsw
 
-from keytables.errors import Throttled
+from keytables.errors import KeytablesError, StorageFull, Throttled
 from keytables.sqlite.checkpoint import Checkpointer
-from keytables.sqlite.database import Database, translate
+from keytables.sqlite.database import Database, StoreClosed, translate
+from keytables.sqlite.failures import Failures
+from keytables.sqlite.space import SMALL
 from keytables.sqlite.worker_thread import WorkerThread
 from keytables.sqlite.write_queue import Operation, WriteQueue
 
@@ -52,6 +61,8 @@ that a pause would only delay: with few writes at a time there is nothing to gat
 _ABANDON_TIMEOUT: Final = 0.1
 """Seconds that ``close`` waits for a thread that is not waiting for another process."""
 
+_LOCKED: Final = "other processes kept the store locked"
+
 MAX_BATCH: Final = 1000
 MAX_BATCH_BYTES: Final = 4 << 20
 """Bounds of one transaction, so that other processes can write too."""
@@ -60,7 +71,9 @@ MAX_BATCH_BYTES: Final = 4 << 20
 class Writer:
     """Applies the writes of ``queue`` to the database.
 
-    ``lock_timeout``: seconds a write waits for other processes.
+    ``lock_timeout``: seconds a write waits for other processes; one that came while others were
+    waiting already, at most twice that. ``failures`` hears of each transaction that fails, and of
+    each failure of the database that one write meets.
     """
 
     __slots__ = (
@@ -70,12 +83,16 @@ class Writer:
         "_checkpointer",
         "_connection",
         "_cursor",
+        "_failures",
+        "_full_attempts",
         "_is_abandoned",
         "_lock",
         "_lock_timeout",
         "_loop",
+        "_max_batch",
         "_overdue",
         "_pause_until",
+        "_space",
         "_thread",
         "queue",
     )
@@ -84,6 +101,7 @@ class Writer:
         self,
         loop: asyncio.AbstractEventLoop,
         database: Database,
+        failures: Failures,
         *,
         max_waiting: int,
         max_waiting_bytes: int,
@@ -91,15 +109,18 @@ class Writer:
     ) -> None:
         self._loop = loop
         self._connection, self._lock = database.writer, database.lock
+        self._space, self._failures = database.space, failures
         self._cursor = database.writer.cursor()
         self._thread = WorkerThread(loop, "keytables-writer")
-        self._checkpointer = Checkpointer(database.writer, database.checkpointer)
+        self._checkpointer = Checkpointer(database.writer, database.checkpointer, failures)
         self._lock_timeout = lock_timeout
         self.queue = WriteQueue(
             loop, self._schedule, max_waiting=max_waiting, max_waiting_bytes=max_waiting_bytes
         )
         self._batch: list[Operation] = []
         self._batch_bytes = 0
+        self._max_batch = MAX_BATCH
+        self._full_attempts = 0
         self._overdue: asyncio.TimerHandle | None = None
         self._is_abandoned = False
         self._pause_until = self._burst_until = 0.0
@@ -139,42 +160,43 @@ class Writer:
     # --- acquiring the lock -------------------------------------------------------------------
 
     def _begin(self) -> None:
-        if self._lock.try_acquire():
-            try:
+        try:
+            if self._lock.try_acquire():
                 self._cursor.execute("BEGIN IMMEDIATE")
-            except apsw.BusyError:  # a program that does not use our lock
-                self._lock.release()
-            except apsw.Error as error:
-                self._lock.release()
-                self._fail_waiting(translate(error))
-                return
-            else:
                 self._apply()
                 return
+        except apsw.BusyError:  # a program that does not use our lock
+            self._lock.release()
+        except Exception as error:  # noqa: BLE001 - whoever waits receives it
+            self._abandon_transaction(error)
+            return
         self._set_timeout()
         self._thread.submit(self._begin_in_thread, self._on_begun)
 
     def _begin_in_thread(self) -> Exception | None:
         deadline = monotonic() + self._lock_timeout
         self._lock.acquire()
-        error: Exception | None = None
-        while not self._is_abandoned:
-            try:
-                self._connection.execute("BEGIN IMMEDIATE")
-            except apsw.Error as failed:
-                error = translate(failed)
-                if isinstance(failed, apsw.BusyError) and monotonic() < deadline:
+        has_begun = False
+        try:
+            while not self._is_abandoned:
+                try:
+                    self._connection.execute("BEGIN IMMEDIATE")
+                except apsw.BusyError:
+                    if monotonic() >= deadline:
+                        raise
                     sleep(0.005)
-                    continue
-                break
-            return None
-        self._lock.release()
-        return error or Throttled("the store is closed")
+                else:
+                    has_begun = True
+                    return None
+        finally:
+            if not has_begun:
+                self._lock.release()
+        return StoreClosed("the store is closed")
 
     def _on_begun(self, error: Exception | None) -> None:
         self._cancel_timeout()
         if error is not None:
-            self._fail_waiting(error)
+            self._abandon_transaction(error)
         else:
             self._apply()
 
@@ -189,7 +211,9 @@ class Writer:
         late = [queue.waiting.popleft() for _ in range(min(count, len(queue.waiting)))]
         self._set_timeout()
         for operation in late:
-            queue.complete(operation, Throttled("other processes kept the store locked"))
+            queue.complete(operation, Throttled(_LOCKED))
+        if late:
+            self._failures.report(Throttled(_LOCKED))
         if not len(queue):
             queue.wake_idle_waiters()
 
@@ -201,6 +225,12 @@ class Writer:
     # --- one transaction ----------------------------------------------------------------------
 
     def _apply(self) -> None:
+        try:
+            self._apply_slice()
+        except Exception as error:  # noqa: BLE001 - whoever waits receives it
+            self._abandon_transaction(error)
+
+    def _apply_slice(self) -> None:
         waiting, batch, cursor = self.queue.waiting, self._batch, self._cursor
         end = perf_counter() + TIME_SLICE
         while waiting:
@@ -217,11 +247,10 @@ class Writer:
                 operation.result = operation.apply(cursor)
             except Exception as error:  # noqa: BLE001 - the caller of the operation receives it
                 if not self._note_error(operation, error):
-                    self._lock.release()
-                    self._fail_batch(operation.error or error)
+                    self._thread.submit(partial(self._clean_up, operation), self._on_committed)
                     return
             self._batch_bytes += operation.size
-            if len(batch) >= MAX_BATCH or self._batch_bytes >= MAX_BATCH_BYTES:
+            if len(batch) >= self._max_batch or self._batch_bytes >= MAX_BATCH_BYTES:
                 break
             if perf_counter() >= end:
                 self._loop.call_soon(self._apply)
@@ -229,56 +258,130 @@ class Writer:
         self._thread.submit(self._commit, self._on_committed)
 
     def _note_error(self, operation: Operation, error: Exception) -> bool:
-        """Keep the error of one operation; return whether the transaction is still open.
+        """Keep the error of one operation; return whether the transaction can go on.
 
         Only the caller of this operation receives it, also if it is a defect of ours.
         """
         operation.error = error
         if isinstance(error, apsw.Error):
-            operation.error = translate(error, operation.table)
-        return self._connection.in_transaction
+            operation.error = self._translate(error, operation.table)
+        return self._connection.in_transaction and not isinstance(operation.error, StorageFull)
+
+    def _translate(self, error: apsw.Error, table: str = "") -> KeytablesError:
+        return translate(error, table, self._connection.system_errno)
+
+    def _clean_up(self, operation: Operation) -> Exception | None:
+        """End the transaction that an operation has broken. In the thread."""
+        assert operation.error is not None
+        return self._fail(operation.error)
 
     def _apply_slow(self) -> Exception | None:
         operation = self._batch[0]
-        cursor = self._connection.cursor()
-        cursor.execute("SAVEPOINT slow")
         try:
-            operation.result = operation.apply(cursor)
-        except Exception as error:  # noqa: BLE001 - the caller of the operation receives it
-            if not self._note_error(operation, error):
-                self._lock.release()
-                return operation.error
-            cursor.execute("ROLLBACK TO slow")
+            cursor = self._connection.cursor()
+            cursor.execute("SAVEPOINT slow")
+            try:
+                operation.result = operation.apply(cursor)
+            except Exception as error:
+                if not self._note_error(operation, error):
+                    raise operation.error or error from error
+                cursor.execute("ROLLBACK TO slow")
+        except Exception as error:  # noqa: BLE001 - all of the batch receive it
+            return self._fail(error)
         return self._commit()
 
     def _commit(self) -> Exception | None:
         try:
+            self._space.prepare_commit(self._cursor, self._is_small)
             self._connection.execute("COMMIT")
             self._checkpointer.after_commit()
-        except apsw.Error as error:
-            if self._connection.in_transaction:
-                self._connection.execute("ROLLBACK")
-            return translate(error)
-        finally:
-            self._lock.release()
+        except Exception as error:  # noqa: BLE001 - all of the batch receive it
+            return self._fail(error)
+        self._lock.release()
         return None
 
+    def _is_small(self) -> bool:
+        return all(operation.size <= SMALL for operation in self._batch)
+
+    def _fail(self, error: Exception) -> Exception:
+        """Undo the transaction, and release the lock. In the thread."""
+        if isinstance(error, apsw.Error):
+            error = self._translate(error)
+        try:
+            if self._connection.in_transaction:
+                self._connection.execute("ROLLBACK")
+            if isinstance(error, StorageFull):
+                if self._full_attempts == 0:
+                    self._checkpointer.complete()
+                elif self._full_attempts == 1:
+                    self._space.release_reserve()
+        finally:
+            self._lock.release()
+        return error
+
     def _on_committed(self, error: Exception | None) -> None:
+        if isinstance(error, StorageFull):
+            self._repeat_without_space(error)
+            return
+        batch = self._take_batch()
+        self._end_attempts()
         if error is not None:
-            self._fail_batch(error)
+            self._failures.report(error)
+            self.queue.finish(batch, error)
             return
         now = monotonic()
         self._burst_until = max(self._burst_until, now) + BURST_INTERVAL
         is_burst = self._burst_until > now + BURST * BURST_INTERVAL
         self._pause_until = now + PAUSE if is_burst else now
-        batch, self._batch, self._batch_bytes = self._batch, [], 0
+        for operation in batch:
+            if isinstance(operation.error, KeytablesError):
+                self._failures.report(operation.error)
         self.queue.finish(batch)
 
-    def _fail_batch(self, error: Exception) -> None:
+    def _take_batch(self) -> list[Operation]:
         batch, self._batch, self._batch_bytes = self._batch, [], 0
-        self.queue.finish(batch, error)
+        return batch
 
-    def _fail_waiting(self, error: Exception) -> None:
-        waiting = list(self.queue.waiting)
+    def _end_attempts(self) -> None:
+        self._max_batch, self._full_attempts = MAX_BATCH, 0
+
+    def _repeat_without_space(self, error: StorageFull) -> None:
+        """Let the batch, or what of it is small, be the next one; fail the rest."""
+        self._full_attempts += 1
+        batch, repeated = self._take_batch(), []
+        if self._full_attempts == 1:
+            repeated = batch
+        elif self._full_attempts == 2:
+            repeated = [operation for operation in batch if operation.size <= SMALL]
+        if len(repeated) < len(batch):
+            self._failures.report(error)
+            failed = [operation for operation in batch if not repeated or operation.size > SMALL]
+            self.queue.fail(failed, error)
+        if not repeated:
+            self._end_attempts()
+            self.queue.finish([])
+            return
+        self._requeue(repeated)
+
+    def _requeue(self, operations: list[Operation]) -> None:
+        """Apply them again, before all others, in a transaction of their own."""
+        for operation in operations:
+            operation.error = operation.result = None
+        self.queue.waiting.extendleft(reversed(operations))
+        self._max_batch = len(operations)
+        self._schedule()
+
+    def _abandon_transaction(self, error: Exception) -> None:
+        """Fail what waits, and what was applied, for an error that none of them has caused."""
+        with contextlib.suppress(Exception):
+            if self._connection.in_transaction:
+                self._connection.execute("ROLLBACK")
+        with contextlib.suppress(OSError):
+            self._lock.release()
+        if isinstance(error, apsw.Error):
+            error = self._translate(error)
+        failed = [*self._take_batch(), *self.queue.waiting]
         self.queue.waiting.clear()
-        self.queue.finish(waiting, error)
+        self._end_attempts()
+        self._failures.report(error)
+        self.queue.finish(failed, error)

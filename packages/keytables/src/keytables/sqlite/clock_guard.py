@@ -1,0 +1,64 @@
+"""A wall clock that was set, noticed by comparing it with the steady clock.
+
+Rule: nothing is deleted for having expired while the two disagree. A clock that is set forward by a
+month for a minute would otherwise sweep a month's items; reads leave them out for that minute only.
+
+A new difference is believed when it has stayed the same for an hour. What the clock did before the
+engine was opened cannot be known: one that was wrong then is believed.
+"""
+
+import time
+from collections.abc import Callable
+from typing import Final
+
+from keytables.engine import Clock
+
+__all__ = ["BELIEVED_AFTER", "MAX_JUMP", "ClockGuard", "steady_clock"]
+
+MAX_JUMP: Final = 60.0
+"""Seconds by which the clocks may come to disagree."""
+
+MAX_DRIFT: Final = 0.0005
+"""Seconds by which a clock that is being corrected may gain or lose in a second (as ntpd does)."""
+
+BELIEVED_AFTER: Final = 3600.0
+"""Seconds for which a new difference must stay the same to be believed."""
+
+
+def steady_clock() -> float:
+    """Seconds that nobody can set, those of a suspended machine included where that is known."""
+    if hasattr(time, "CLOCK_BOOTTIME"):
+        return time.clock_gettime(time.CLOCK_BOOTTIME)
+    return time.monotonic()
+
+
+class ClockGuard:
+    """Compares ``clock`` with ``steady`` since it was created."""
+
+    __slots__ = ("_checked_at", "_clock", "_difference", "_new_difference", "_since", "_steady")
+
+    def __init__(self, clock: Clock, steady: Callable[[], float] = steady_clock) -> None:
+        self._clock, self._steady = clock, steady
+        self._checked_at = steady()
+        self._difference = clock() - self._checked_at
+        self._new_difference: float | None = None
+        self._since = 0.0
+
+    def jump(self) -> float:
+        """Seconds by which the wall clock was set; 0.0 if it was not, or is believed by now."""
+        now = self._steady()
+        difference = self._clock() - now
+        drift = MAX_DRIFT * (now - self._checked_at)
+        self._checked_at = now
+        jump = difference - self._difference
+        if abs(jump) <= MAX_JUMP + drift:
+            # What was gained slowly is no jump, however much it becomes in a year.
+            self._difference += max(-drift, min(drift, jump))
+            self._new_difference = None
+            return 0.0
+        if self._new_difference is None or abs(difference - self._new_difference) > MAX_JUMP:
+            self._new_difference, self._since = difference, now
+        elif now - self._since >= BELIEVED_AFTER:
+            self._difference, self._new_difference = difference, None
+            return 0.0
+        return jump
