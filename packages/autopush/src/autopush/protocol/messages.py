@@ -51,31 +51,36 @@ class ClientMessage(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class NotAMessageError(ValueError):
-    """The frame is not a JSON object. The text says in a few words what it is instead."""
+    """The frame is not a JSON object that can be read. The text says in a few words what it is."""
 
 
 _decoder: Final = msgspec.json.Decoder(ClientMessage)
 _EMPTY: Final = ClientMessage()
+_WHITESPACE: Final = b" \t\r\n"
+"""That of JSON (RFC 8259, section 2)."""
 
 
 def decode(payload: bytes) -> ClientMessage:
     """Read one text frame.
 
-    Raises `NotAMessageError` when it is not a JSON object; wrong member types are kept as sent.
+    Raises `NotAMessageError` when it is not a JSON object, or a number in it is one that no double
+    or integer of the decoder can hold; wrong member types are kept as sent.
     """
     try:
         return _decoder.decode(payload)
     except msgspec.ValidationError:
-        raise NotAMessageError("not a JSON object") from None
-    except (msgspec.DecodeError, RecursionError):
+        is_object = payload.lstrip(_WHITESPACE).startswith(b"{")
+        text = "a number out of range" if is_object else "not a JSON object"
+        raise NotAMessageError(text) from None
+    except (msgspec.DecodeError, RecursionError, UnicodeDecodeError):
         raise NotAMessageError("not JSON") from None
 
 
 def is_empty(message: ClientMessage, payload: bytes) -> bool:
     """Whether the frame was `{}`, the ping of a user agent, and not an object of unknown
-    members.
+    members, whose values were not decoded.
     """
-    return message == _EMPTY and not msgspec.json.decode(payload)
+    return message == _EMPTY and not payload.strip(_WHITESPACE)[1:-1].strip(_WHITESPACE)
 
 
 def event_of(message: ClientMessage, payload: bytes) -> Event:
