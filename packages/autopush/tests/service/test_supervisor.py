@@ -13,14 +13,17 @@ from multiprocessing import Pipe
 
 import pytest
 
-from autopush.service.supervisor import HEALTHY_AFTER, Restarts, WorkerSlot
+from autopush.service.supervisor import HEALTHY_AFTER, SECOND_LOOK, Restarts, Watchdog, WorkerSlot
 
 HEADER = """
-import os, select, signal, sys, time
+import mmap, os, select, signal, sys, time
 from autopush.service import supervisor
 from autopush.telemetry import logs
 
 logs.configure(output="stderr", human=True, background=False)
+
+BEAT = 0.05
+heartbeats = memoryview(mmap.mmap(-1, 8 * 8)).cast("B").cast("d")
 
 def say(*words):
     os.write(1, (" ".join(map(str, words)) + "\\n").encode())
@@ -36,23 +39,30 @@ def wait_for_hangup(slot):
     say("hangup", slot.index, slot.reload)
 
 def until_stopped(slot):
-    # As a worker's loop does: ends on SIGTERM, or when the parent is gone.
+    # As a worker's loop does: ends on SIGTERM, or when the parent is gone. Its heart beats.
     wakeup, write_end = os.pipe()
     os.set_blocking(write_end, False)
     signal.set_wakeup_fd(write_end)
     signal.signal(signal.SIGTERM, lambda *_: None)
     say("worker", slot.index, os.getpid())
+    heartbeats[slot.index] = time.monotonic()
     slot.report_ready()
-    readable, _, _ = select.select([wakeup, slot.parent_pipe], [], [])
+    readable = []
+    while not readable:
+        readable, _, _ = select.select([wakeup, slot.parent_pipe], [], [], BEAT)
+        heartbeats[slot.index] = time.monotonic()
     say("orphaned" if slot.parent_pipe in readable else "stopped", slot.index)
     return 0
 
 def on_ready():
     say("ready")
 
-def supervise(worker, workers=2, grace_period=20.0):
+def supervise(worker, workers=2, grace_period=20.0, watchdog_timeout=0.0):
+    watchdog = supervisor.Watchdog(watchdog_timeout, lambda: heartbeats)
     sys.exit(
-        supervisor.supervise(worker, workers, on_ready=on_ready, grace_period=grace_period)
+        supervisor.supervise(
+            worker, workers, on_ready=on_ready, grace_period=grace_period, watchdog=watchdog
+        )
     )
 
 start = until_stopped
@@ -446,3 +456,121 @@ def test_a_report_to_a_parent_that_is_gone_raises_nothing() -> None:
     reader.close()
     with writer:
         WorkerSlot(0, -1, writer).report_ready()
+
+
+# ── the watchdog ─────────────────────────────────────────────────────────────────────────────────
+
+
+class Heartbeats:
+    """Those of three workers, of which the watchdog hears after `timeout` 10."""
+
+    def __init__(self) -> None:
+        self.last = [100.0, 100.0, 100.0]
+        self.watchdog = Watchdog(10.0, lambda: self.last)
+
+    def look(self, now: float, *ready: int) -> dict[int, float]:
+        return self.watchdog.frozen(dict.fromkeys(ready or (0, 1, 2), 90.0), now)
+
+
+def test_a_worker_silent_at_two_looks_is_frozen_and_no_other() -> None:
+    beats = Heartbeats()
+    assert beats.look(101.0) == {}
+    assert beats.watchdog.due == 110.0
+    beats.last[:] = [109.0, 100.0, 109.5]
+    assert beats.look(110.0) == {}
+    assert beats.watchdog.due == 110.0 + SECOND_LOOK
+    beats.last[:] = [110.5, 100.0, 110.5]
+    assert beats.look(110.0 + SECOND_LOOK) == {1: 10.0 + SECOND_LOOK}
+    beats.look(111.0, 0, 2)
+    assert beats.watchdog.due == 120.5
+
+
+def test_a_worker_that_beats_before_the_second_look_is_not_frozen() -> None:
+    beats = Heartbeats()
+    beats.look(101.0)
+    beats.look(110.0)
+    beats.last[:] = [110.9] * 3
+    assert beats.look(111.0) == {}
+    assert beats.watchdog.due == 120.9
+
+
+def test_nobody_is_frozen_after_a_time_in_which_the_watchdog_did_not_run() -> None:
+    beats = Heartbeats()
+    beats.look(101.0)
+    assert beats.look(3_600.0) == {}, "no look was due while they were silent"
+    assert beats.look(3_600.5) == {}, "too early to decide"
+    assert beats.look(7_200.0) == {}, "the look that was to decide came late"
+    beats.last[:] = [7_200.2, 7_200.2, 100.0]
+    assert beats.look(7_201.0) == {2: 7_101.0}
+
+
+def test_the_silence_of_a_worker_begins_when_it_serves() -> None:
+    beats = Heartbeats()
+    beats.last[0] = 0.0
+    assert beats.watchdog.frozen({0: 105.0}, 106.0) == {}
+    assert beats.watchdog.due == 115.0
+
+
+def test_a_timeout_of_0_watches_nobody() -> None:
+    watchdog = Watchdog(0.0, lambda: [0.0])
+    assert watchdog.frozen({0: 0.0}, 1e6) == {}
+    assert watchdog.due is None
+
+
+def test_a_frozen_worker_is_killed_and_replaced(run: Run) -> None:
+    service = run("supervise(start, watchdog_timeout=0.5)")
+    service.wait_for_ready()
+    (victim,), (other,) = service.pids(0), service.pids(1)
+    frozen_at = time.monotonic()
+    os.kill(victim, signal.SIGSTOP)
+    service.wait_for(lambda _: len(service.pids(0)) == 2)
+    assert time.monotonic() - frozen_at > 0.5
+    assert not alive(victim)
+    assert alive(other)
+    code, err = service.end()
+    assert code == 0
+    assert f"A worker is frozen and is killed worker=0 pid={victim} silence=" in err
+    assert f"worker=0 pid={victim} cause='signal SIGKILL'" in err
+    assert service.pids(1) == [other]
+
+
+def test_a_worker_that_is_starting_is_not_watched(run: Run) -> None:
+    service = run(
+        """
+def start(slot):
+    if slot.index == 0:
+        time.sleep(4 * supervisor.SECOND_LOOK)
+    return until_stopped(slot)
+supervise(start, watchdog_timeout=0.2)
+"""
+    )
+    service.wait_for_ready()
+    assert service.end() == (0, "")
+
+
+def test_no_worker_is_killed_after_the_whole_service_was_stopped(run: Run) -> None:
+    service = run("supervise(start, 3, watchdog_timeout=0.5)")
+    service.wait_for_ready()
+    os.killpg(service.process.pid, signal.SIGSTOP)
+    time.sleep(2 * SECOND_LOOK + 0.5)  # a silence, not a wait for anything
+    os.killpg(service.process.pid, signal.SIGCONT)
+    with suppress(subprocess.TimeoutExpired):
+        service.process.wait(2 * SECOND_LOOK + 0.5)
+    assert service.end() == (0, "")
+
+
+def test_with_a_watchdog_the_parent_sleeps_until_a_heartbeat_could_be_overdue(run: Run) -> None:
+    wakeups = run(
+        """
+wait = supervisor.wait
+def spy(objects, timeout):
+    say("sleeps", timeout)
+    return wait(objects, timeout)
+supervisor.wait = spy
+supervise(start, watchdog_timeout=3600.0)
+"""
+    )
+    wakeups.wait_for_ready()
+    wakeups.wait_for(lambda lines: lines[-1][0] == "sleeps")
+    assert 3590 < float(wakeups.lines[-1][1]) <= 3600
+    assert wakeups.end()[0] == 0

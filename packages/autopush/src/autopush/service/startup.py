@@ -18,12 +18,12 @@ from autopush.service.certificates import Certificates
 from autopush.service.context import ServiceContext
 from autopush.service.listeners import Sockets, bind, close
 from autopush.service.storage import check_store
-from autopush.service.supervisor import STARTUP_FAILED, WorkerSlot, supervise
+from autopush.service.supervisor import STARTUP_FAILED, Watchdog, WorkerSlot, supervise
 from autopush.service.worker import run_worker
 from autopush.settings import Settings, StartupError
 from autopush.settings.value_types import url_host
 from autopush.telemetry import logs
-from autopush.telemetry.metric_table import METRICS
+from autopush.telemetry.metric_table import METRICS, WORKER_HEARTBEAT
 from autopush.telemetry.metrics import SharedMetrics
 
 _log = logs.get(__name__)
@@ -80,6 +80,7 @@ def run(settings: Settings) -> int:
         settings.workers,
         on_ready=lambda: announce(settings),
         on_ended=metrics.clear_gauges,
+        watchdog=Watchdog(settings.watchdog_timeout, lambda: metrics.per_worker(WORKER_HEARTBEAT)),
     )
 
 

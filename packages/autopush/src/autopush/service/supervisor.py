@@ -6,6 +6,11 @@ signal, a worker or a restart is due.
 A worker that ended is restarted at once, and with growing delays while workers keep failing soon
 after their start. The parent holds one end of a pipe that it never writes to: when the parent is
 gone, however it went, every worker reads the end of that pipe and stops.
+
+A worker whose heartbeat stopped is killed, as it may hold the store's write lock, on which all
+others wait. Rule: no worker is killed for a silence in which the parent did not run either, since
+then the whole machine stood still. So a worker must be silent at two looks, of which the second was
+on time. One that is starting is not watched: it may have to wait for the store.
 """
 
 import multiprocessing
@@ -13,7 +18,7 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from multiprocessing.connection import Connection, wait
@@ -28,6 +33,10 @@ HEALTHY_AFTER: Final = 5.0
 """A worker that ran for so many seconds has not failed at its start."""
 GRACE_PERIOD: Final = 30.0
 """Seconds that workers have to stop before they are killed."""
+SECOND_LOOK: Final = 1.0
+"""Seconds from the look at which a worker is silent to the one that decides. A look that is late by
+as much decides nothing.
+"""
 
 _FIRST_DELAY: Final = 0.1
 _LONGEST_DELAY: Final = 5.0
@@ -87,7 +96,52 @@ class _Worker:
         self.started = 0.0
         self.ready_pipe: Connection | None = None
         self.is_ready = False
+        self.ready_at = 0.0
         self.restarts = Restarts()
+
+
+class Watchdog:
+    """Finds the workers whose heartbeat stopped.
+
+    `timeout`: seconds of silence after which a worker is frozen, 0 if none ever is. `heartbeats`:
+    when the event loop of each worker last ran, by index; all times are those of the monotonic
+    clock.
+    """
+
+    def __init__(self, timeout: float, heartbeats: Callable[[], Sequence[float]]) -> None:
+        self._timeout = timeout
+        self._heartbeats = heartbeats
+        self._suspects: dict[int, float] = {}
+        self.due: float | None = None
+        """When to look again; None while nothing is watched."""
+
+    def frozen(self, ready: dict[int, float], now: float) -> dict[int, float]:
+        """The workers to be killed, with the seconds they were silent. `ready`: since when each of
+        those has served that are to be watched.
+        """
+        was_late = self.due is not None and now - self.due >= SECOND_LOOK
+        if not (self._timeout and ready):
+            self.due = None
+            return {}
+        frozen = {}
+        heartbeats = self._heartbeats()
+        self._suspects = {each: at for each, at in self._suspects.items() if each in ready}
+        dues = []
+        for index, since in ready.items():
+            last = max(heartbeats[index], since)
+            if now - last < self._timeout:
+                self._suspects.pop(index, None)
+                dues.append(last + self._timeout)
+                continue
+            if was_late or index not in self._suspects:
+                self._suspects[index] = now + SECOND_LOOK
+            if now < self._suspects[index]:
+                dues.append(self._suspects[index])
+            else:
+                del self._suspects[index]
+                frozen[index] = now - last
+        self.due = min(dues, default=None)
+        return frozen
 
 
 def supervise(
@@ -97,13 +151,15 @@ def supervise(
     on_ready: Callable[[], None],
     on_ended: Callable[[int], None] = lambda _: None,
     grace_period: float = GRACE_PERIOD,
+    watchdog: Watchdog | None = None,
 ) -> int:
     """Run `workers` processes of `run_worker` until SIGTERM or SIGINT; returns the exit code.
 
     Call it in the main thread, before any other thread or event loop exists. `run_worker` runs in
     the child, with SIGTERM at its default and SIGINT ignored; what it returns is the child's exit
     code. `on_ready` is called once, when all workers are ready; `on_ended` with the index of each
-    worker that has ended.
+    worker that has ended. A worker that `watchdog` finds frozen is killed, and restarted as any
+    other that ended.
 
     SIGHUP is passed on to the workers, which read their files again; it is blocked in a child until
     `run_worker` unblocks it. On SIGTERM and SIGINT every worker gets SIGTERM, and SIGKILL after
@@ -114,7 +170,7 @@ def supervise(
     try:
         with _signals() as signals:
             supervisor = _Supervisor(
-                run_worker, workers, on_ready, on_ended, grace_period, parent_pipe
+                run_worker, workers, on_ready, on_ended, grace_period, watchdog, parent_pipe
             )
             return supervisor.run(signals)
     finally:
@@ -130,6 +186,7 @@ class _Supervisor:
         on_ready: Callable[[], None],
         on_ended: Callable[[int], None],
         grace_period: float,
+        watchdog: Watchdog | None,
         parent_pipe: tuple[int, int],
     ) -> None:
         self._run_worker = run_worker
@@ -137,6 +194,7 @@ class _Supervisor:
         self._on_ready = on_ready
         self._on_ended = on_ended
         self._grace_period = grace_period
+        self._watchdog = watchdog or Watchdog(0, list)
         self._parent_pipe = parent_pipe
         self._all_were_ready = False
         self._exit_code: int | None = None
@@ -151,6 +209,7 @@ class _Supervisor:
                 for worker in self._workers:
                     if worker.restarts.at is not None and worker.restarts.at <= now:
                         self._start(worker, now)
+                self._kill_frozen(now)
             elif not self._running():
                 return self._exit_code
             elif self._kill_at is not None and self._kill_at <= now:
@@ -181,7 +240,7 @@ class _Supervisor:
         """Seconds until something is to be done."""
         times = [self._kill_at]
         if self._exit_code is None:
-            times = [worker.restarts.at for worker in self._workers]
+            times = [self._watchdog.due, *(worker.restarts.at for worker in self._workers)]
         due = [at for at in times if at is not None]
         return max(0.0, min(due) - time.monotonic()) if due else None
 
@@ -224,7 +283,7 @@ class _Supervisor:
         assert worker.ready_pipe is not None
         with suppress(EOFError):  # it ended without being ready
             worker.ready_pipe.recv_bytes()
-            worker.is_ready = True
+            worker.is_ready, worker.ready_at = True, time.monotonic()
         worker.ready_pipe.close()
         worker.ready_pipe = None
 
@@ -253,6 +312,20 @@ class _Supervisor:
             uptime=round(uptime, 3),
             delay=worker.restarts.schedule(now, uptime),
         )
+
+    def _kill_frozen(self, now: float) -> None:
+        ready = {each.index: each.ready_at for each in self._workers if each.is_ready}
+        for index, silence in self._watchdog.frozen(ready, now).items():
+            worker = self._workers[index]
+            assert worker.process is not None
+            _log.error(
+                "A worker is frozen and is killed",
+                worker=index,
+                pid=worker.process.pid,
+                silence=round(silence, 1),
+            )
+            worker.is_ready = False
+            worker.process.kill()
 
     def _reload(self) -> None:
         logs.reopen()
