@@ -54,6 +54,32 @@ class KillWorker(Killer):
         os.kill(workers[number % len(workers)], signal.SIGKILL)
 
 
+class FreezeWriter(Killer):
+    """A worker stops for good while it holds the right to write, on which the others wait."""
+
+    async def __call__(self, running: Service, number: int) -> None:
+        turn = (running.data / "autopush.sqlite-turn").stat().st_ino
+        async with asyncio.timeout(TIMEOUT):
+            while True:
+                victim = running.workers[number % len(running.workers)]
+                os.kill(victim, signal.SIGSTOP)
+                if _holds_lock(victim, turn):
+                    break
+                os.kill(victim, signal.SIGCONT)
+                await asyncio.sleep(0.001)  # it has to write again
+        await running.logged("A worker is frozen and is killed", number + 1)
+        assert any(f"{victim}" in line for line in running.output if "is frozen" in line)
+
+
+def _holds_lock(pid: int, inode: int) -> bool:
+    """Whether that process has a lock on that file; one that waits for it is marked with ->."""
+    return any(
+        words[4] == str(pid) and words[5].endswith(f":{inode}")
+        for words in map(str.split, Path("/proc/locks").read_text().splitlines())
+        if words[1] == "FLOCK"
+    )
+
+
 class KillService(Killer):
     """The whole service, started again as an operator would."""
 
@@ -68,6 +94,12 @@ class KillService(Killer):
     [
         pytest.param(KillWorker(), ("--workers", "2"), 4, id="a worker of two"),
         slow(KillWorker(), ("--workers", "2"), ROUNDS, name="a worker of two, often"),
+        pytest.param(
+            FreezeWriter(),
+            ("--workers", "3", "--watchdog-timeout", "2", "--no-human-logs"),
+            2,
+            id="a frozen writer of three",
+        ),
         pytest.param(KillService(), (), 2, id="the whole service"),
         slow(KillService(), (), ROUNDS // 4, name="the whole service, often"),
     ],
