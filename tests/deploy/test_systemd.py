@@ -86,6 +86,14 @@ def test_a_daemon_may_take_as_long_to_stop_as_its_supervisor_waits(path: Path) -
 
 
 @pytest.mark.parametrize("path", DAEMONS, ids=lambda path: path.name)
+def test_a_daemon_that_stands_still_is_killed_and_one_that_starts_is_not(path: Path) -> None:
+    service = parse(path)["Service"]
+    assert service["Type"] == ["notify"]
+    assert 10 <= int(service["WatchdogSec"][0]) <= 60
+    assert service["TimeoutStartSec"] == ["infinity"]
+
+
+@pytest.mark.parametrize("path", DAEMONS, ids=lambda path: path.name)
 def test_a_daemon_is_reloaded_by_sighup(path: Path) -> None:
     assert parse(path)["Service"]["ExecReload"] == ["/bin/kill -HUP $MAINPID"]
 

@@ -8,6 +8,7 @@ import os
 import sys
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import closing
 from pathlib import Path
 
 from autopush.bridges.discovery import load_routers, load_waker
@@ -19,6 +20,7 @@ from autopush.service.context import ServiceContext
 from autopush.service.listeners import Sockets, bind, close
 from autopush.service.storage import check_store
 from autopush.service.supervisor import STARTUP_FAILED, Watchdog, WorkerSlot, supervise
+from autopush.service.systemd import ServiceManager
 from autopush.service.worker import run_worker
 from autopush.settings import Settings, StartupError
 from autopush.settings.value_types import url_host
@@ -57,12 +59,23 @@ def run(settings: Settings) -> int:
     metrics = SharedMetrics(METRICS, settings.workers)
     broadcasts = read_broadcasts(settings)
     service = ServiceContext(settings, keys, certificates, sockets, metrics, broadcasts)
+    with closing(ServiceManager()) as manager:
+        return _serve(service, manager)
+
+
+def _serve(service: ServiceContext, manager: ServiceManager) -> int:
+    settings = service.settings
     if settings.workers == 1:
+
+        def on_ready() -> None:
+            announce(settings)
+            manager.report_from(asyncio.get_running_loop())
+
         logs.start_background()
-        return run_worker(service, 0, on_ready=lambda: announce(settings))
+        return run_worker(service, 0, on_ready=on_ready)
 
     def start(slot: WorkerSlot) -> int:
-        _close_all_but(sockets, slot.index)
+        _close_all_but(service.sockets, slot.index)
         try:
             return run_worker(
                 service,
@@ -75,12 +88,14 @@ def run(settings: Settings) -> int:
             print(f"autopush: {error}", file=sys.stderr, flush=True)
             return STARTUP_FAILED
 
+    metrics = service.metrics
     return supervise(
         start,
         settings.workers,
         on_ready=lambda: announce(settings),
         on_ended=metrics.clear_gauges,
         watchdog=Watchdog(settings.watchdog_timeout, lambda: metrics.per_worker(WORKER_HEARTBEAT)),
+        manager=manager,
     )
 
 

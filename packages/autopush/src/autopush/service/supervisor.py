@@ -25,6 +25,7 @@ from multiprocessing.connection import Connection, wait
 from multiprocessing.context import ForkProcess
 from typing import Final
 
+from autopush.service.systemd import ServiceManager
 from autopush.telemetry import logs
 
 STARTUP_FAILED: Final = 3
@@ -152,6 +153,7 @@ def supervise(
     on_ended: Callable[[int], None] = lambda _: None,
     grace_period: float = GRACE_PERIOD,
     watchdog: Watchdog | None = None,
+    manager: ServiceManager | None = None,
 ) -> int:
     """Run `workers` processes of `run_worker` until SIGTERM or SIGINT; returns the exit code.
 
@@ -159,7 +161,7 @@ def supervise(
     the child, with SIGTERM at its default and SIGINT ignored; what it returns is the child's exit
     code. `on_ready` is called once, when all workers are ready; `on_ended` with the index of each
     worker that has ended. A worker that `watchdog` finds frozen is killed, and restarted as any
-    other that ended.
+    other that ended. `manager` hears that the service is ready, and that this process runs.
 
     SIGHUP is passed on to the workers, which read their files again; it is blocked in a child until
     `run_worker` unblocks it. On SIGTERM and SIGINT every worker gets SIGTERM, and SIGKILL after
@@ -170,8 +172,10 @@ def supervise(
     try:
         with _signals() as signals:
             supervisor = _Supervisor(
-                run_worker, workers, on_ready, on_ended, grace_period, watchdog, parent_pipe
+                run_worker, workers, on_ready, on_ended, grace_period, parent_pipe
             )
+            supervisor.watchdog = watchdog or supervisor.watchdog
+            supervisor.manager = manager or supervisor.manager
             return supervisor.run(signals)
     finally:
         for descriptor in parent_pipe:
@@ -186,7 +190,6 @@ class _Supervisor:
         on_ready: Callable[[], None],
         on_ended: Callable[[int], None],
         grace_period: float,
-        watchdog: Watchdog | None,
         parent_pipe: tuple[int, int],
     ) -> None:
         self._run_worker = run_worker
@@ -194,7 +197,8 @@ class _Supervisor:
         self._on_ready = on_ready
         self._on_ended = on_ended
         self._grace_period = grace_period
-        self._watchdog = watchdog or Watchdog(0, list)
+        self.watchdog = Watchdog(0, list)
+        self.manager = ServiceManager({})
         self._parent_pipe = parent_pipe
         self._all_were_ready = False
         self._exit_code: int | None = None
@@ -205,6 +209,7 @@ class _Supervisor:
         """`signals`: file descriptor from which the numbers of received signals are read."""
         while True:
             now = time.monotonic()
+            self.manager.report_alive(now)
             if self._exit_code is None:
                 for worker in self._workers:
                     if worker.restarts.at is not None and worker.restarts.at <= now:
@@ -232,15 +237,18 @@ class _Supervisor:
                 self._all_were_ready = True
                 if self._exit_code is None:
                     self._on_ready()
+                    self.manager.report_ready(time.monotonic())
 
     def _running(self) -> list[tuple[_Worker, ForkProcess]]:
         return [(each, each.process) for each in self._workers if each.process is not None]
 
     def _timeout(self) -> float | None:
         """Seconds until something is to be done."""
-        times = [self._kill_at]
+        times = [self.manager.due]
         if self._exit_code is None:
-            times = [self._watchdog.due, *(worker.restarts.at for worker in self._workers)]
+            times += [self.watchdog.due, *(worker.restarts.at for worker in self._workers)]
+        else:
+            times.append(self._kill_at)
         due = [at for at in times if at is not None]
         return max(0.0, min(due) - time.monotonic()) if due else None
 
@@ -315,7 +323,7 @@ class _Supervisor:
 
     def _kill_frozen(self, now: float) -> None:
         ready = {each.index: each.ready_at for each in self._workers if each.is_ready}
-        for index, silence in self._watchdog.frozen(ready, now).items():
+        for index, silence in self.watchdog.frozen(ready, now).items():
             worker = self._workers[index]
             assert worker.process is not None
             _log.error(

@@ -216,7 +216,7 @@ class Settings:
         1, "processes that share the public ports"
     )
     watchdog_timeout: Seconds = ADDRESSES.option(
-        20.0,
+        10.0,
         "time without a sign of life after which one of several workers is killed and started "
         "again; 0 kills none",
     )
