@@ -9,8 +9,9 @@ import pytest
 
 from autopush.service import worker
 from autopush.service.context import WorkerContext
-from autopush.service.worker import Worker, log_loop_error
+from autopush.service.worker import Worker, loop_error_handler
 from autopush.store import PushStore, TablePlan
+from autopush.telemetry.descriptors import DescriptorShortage
 from support.clocks import ManualClock
 from support.memory_engine import MemoryEngine
 from support.service_context import service_context
@@ -26,7 +27,7 @@ async def test_an_error_on_the_loop_is_logged_without_the_arguments_of_its_callb
     end_logs: Callable[[], str],
 ) -> None:
     loop = asyncio.get_running_loop()
-    loop.set_exception_handler(log_loop_error)
+    loop.set_exception_handler(loop_error_handler(DescriptorShortage()))
     loop.call_soon(partial(crash, SECRET))
     await asyncio.sleep(0)
     await asyncio.sleep(0)

@@ -19,6 +19,7 @@ from autopush.service.listeners import BACKLOG
 from autopush.service.nodes import ConnectionService, EndpointService, PagesService
 from autopush.service.storage import open_store, rotate_monthly
 from autopush.telemetry import logs
+from autopush.telemetry.descriptors import DescriptorShortage, is_shortage
 from autopush.telemetry.metric_table import REQUESTS_IN_FLIGHT
 from autopush.telemetry.metrics import Metric
 from autopush.telemetry.process import ProcessMetrics
@@ -58,7 +59,8 @@ async def _serve(
     reload: bool,
 ) -> int:
     loop = asyncio.get_running_loop()
-    loop.set_exception_handler(log_loop_error)
+    shortage = DescriptorShortage()
+    loop.set_exception_handler(loop_error_handler(shortage))
     stop = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
@@ -73,7 +75,7 @@ async def _serve(
     store = await open_store(service.settings, clock, metrics)
     if reload:
         await _reload(service.certificates, clock)
-    worker = Worker(WorkerContext(service, index, metrics, store, clock))
+    worker = Worker(WorkerContext(service, index, metrics, store, clock), shortage)
     await worker.start()
     reloads = loop.create_task(_reload_at(hangup, service.certificates, clock))
     # What exists now lives until the end: the garbage collector need not scan it again.
@@ -106,7 +108,7 @@ async def _reload(certificates: Certificates, clock: Clock) -> None:
 class Worker:
     """The nodes of one worker, listening from `start` to `stop`."""
 
-    def __init__(self, shared: WorkerContext) -> None:
+    def __init__(self, shared: WorkerContext, shortage: DescriptorShortage | None = None) -> None:
         self._shared = shared
         settings, sockets = shared.settings, shared.sockets
         # In the order of shutdown: what the endpoint still delivers, the connection node saves.
@@ -123,7 +125,9 @@ class Worker:
                 self._services.append(PagesService(shared, purpose, pages))
         self._tls = {sock: shared.certificates.of(purpose) for purpose, sock in sockets.items()}
         self._handshake_timeout = settings.open_handshake_timeout
-        self.process = ProcessMetrics(shared.metrics, asyncio.get_running_loop(), sampled)
+        self.process = ProcessMetrics(
+            shared.metrics, asyncio.get_running_loop(), sampled, shortage=shortage
+        )
         self._servers: list[asyncio.Server | ProxiedListener] = []
         self._rotation: asyncio.Task[None] | None = None
 
@@ -167,16 +171,24 @@ class Worker:
         self.process.close()
 
 
-def log_loop_error(_: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
-    """Log an error that reached the event loop.
+def loop_error_handler(
+    shortage: DescriptorShortage,
+) -> Callable[[asyncio.AbstractEventLoop, dict[str, Any]], None]:
+    """What logs the errors that reach an event loop.
 
     asyncio's own handler would show callbacks with their arguments: user agents, rows, messages.
     """
-    error = context.get("exception")
-    if error is not None:
-        _log.exception("Unhandled error on the event loop", error=error)
-    else:
-        _log.error("Error reported by the event loop", reason=context.get("message", ""))
+
+    def log_error(_: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+        error = context.get("exception")
+        if isinstance(error, OSError) and is_shortage(error):
+            shortage.note(error)
+        elif error is not None:
+            _log.exception("Unhandled error on the event loop", error=error)
+        else:
+            _log.error("Error reported by the event loop", reason=context.get("message", ""))
+
+    return log_error
 
 
 def _raise_open_file_limit() -> None:

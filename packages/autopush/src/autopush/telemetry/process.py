@@ -16,6 +16,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final
 
+from autopush.telemetry.descriptors import DescriptorShortage
 from autopush.telemetry.metric_table import (
     LOOP_LAG,
     PROCESS_CPU,
@@ -41,7 +42,8 @@ _PROC: Final = Path("/proc/self")
 
 class ProcessMetrics:
     """Records them from `start` to `close`. `sampled`: gauges that are looked at in the same turn,
-    each with the function that says their value.
+    each with the function that says their value. `shortage`: what logs that no file descriptor is
+    left.
     """
 
     def __init__(
@@ -50,11 +52,13 @@ class ProcessMetrics:
         loop: asyncio.AbstractEventLoop,
         sampled: Sequence[tuple[Metric, Callable[[], float]]],
         *,
+        shortage: DescriptorShortage | None = None,
         monotonic: Callable[[], float] = time.monotonic,
         process_time: Callable[[], float] = time.process_time,
     ) -> None:
         self._metrics = metrics
         self._loop = loop
+        self._shortage = shortage or DescriptorShortage()
         self._monotonic = monotonic
         self._process_time = process_time
         self._ready = metrics.gauge(WORKER_READY)
@@ -74,7 +78,7 @@ class ProcessMetrics:
     def start(self) -> None:
         """Look for the first time now."""
         self._look_at = self._monotonic()
-        self._look()
+        self._look(self._shortage.look())
         self._wait()
 
     def set_ready(self, is_ready: bool) -> None:
@@ -97,21 +101,26 @@ class ProcessMetrics:
     def _on_time(self) -> None:
         self._longest_lag = max(self._longest_lag, self._monotonic() - self._due)
         self._wait()
+        is_out_of_files = self._shortage.look()
         if self._monotonic() >= self._look_at:
-            self._look()
+            self._look(is_out_of_files)
         self._metrics.publish()
 
-    def _look(self) -> None:
+    def _look(self, is_out_of_files: bool) -> None:
         self._look_at += INTERVAL
         self._lag.set(self._longest_lag)
         self._longest_lag = 0.0
         cpu = self._process_time()
         self._cpu.add(cpu - self._cpu_seen)
         self._cpu_seen = cpu
-        self._memory.set(resident_memory())
-        self._max_files.set(resource.getrlimit(resource.RLIMIT_NOFILE)[0])
+        most = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+        self._max_files.set(most)
         for gauge, value in self._sampled:
             gauge.set(value())
+        if is_out_of_files:  # what /proc says cannot be read, but this is known
+            self._open_files.set(most)
+            return
+        self._memory.set(resident_memory())
         # In a thread: with many connections it is a long list.
         if self._counting is None or self._counting.done():
             self._counting = self._loop.run_in_executor(None, open_files)

@@ -1,0 +1,54 @@
+"""What is logged when a process has no file descriptor left.
+
+libuv then accepts connections with a descriptor that it keeps for this, closes them at once and
+reports nothing. So it is found by a look, and by the errors of what else needs a descriptor.
+"""
+
+import errno
+import os
+import resource
+import time
+from collections.abc import Callable
+from typing import Final
+
+from autopush.telemetry import logs
+from autopush.telemetry.repeats import RepeatLimiter
+
+REPORT_INTERVAL: Final = 60.0
+"""Seconds between two lines while it lasts."""
+
+_SHORTAGES: Final = frozenset((errno.EMFILE, errno.ENFILE))
+
+_log = logs.get(__name__)
+
+
+def is_shortage(error: BaseException | None) -> bool:
+    """Whether that is what a call fails with when no descriptor is left."""
+    return isinstance(error, OSError) and error.errno in _SHORTAGES
+
+
+class DescriptorShortage:
+    """Logs one line at the first sign of a shortage and one a minute while it lasts."""
+
+    def __init__(self, *, monotonic: Callable[[], float] = time.monotonic) -> None:
+        self._lines = RepeatLimiter(1, REPORT_INTERVAL, monotonic=monotonic)
+
+    def look(self) -> bool:
+        """Whether no descriptor is left; logs it."""
+        try:
+            os.close(os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC))
+        except OSError as error:
+            self.note(error)
+            return is_shortage(error)
+        return False
+
+    def note(self, error: OSError) -> None:
+        """Log that a call failed with that error, unless a line has said so."""
+        unreported = self._lines.admit(error.errno or 0)
+        if unreported is not None:
+            _log.error(
+                "No file descriptor is left: new connections are closed",
+                reason=error.strerror,
+                limit=resource.getrlimit(resource.RLIMIT_NOFILE)[0],
+                unreported=unreported,
+            )
