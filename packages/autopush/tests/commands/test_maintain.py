@@ -71,12 +71,12 @@ def test_a_store_error_is_one_line_with_the_number_that_was_dropped(
     store.add_users(range(30))
     drop, calls = UserRemover.drop_unless_connected, 0
 
-    async def fail(self: UserRemover, found: object) -> None:
+    async def fail(self: UserRemover, found: object, now: float) -> None:
         nonlocal calls
         calls += 1
         if calls > 2:
             raise Unavailable("the disk is full")
-        await drop(self, found)  # type: ignore[arg-type]
+        await drop(self, found, now)  # type: ignore[arg-type]
 
     monkeypatch.setattr(UserRemover, "drop_unless_connected", fail)
     code, out, err = run("maintain", "--batch-size", "10")

@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import os
 import signal
+import time
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ import aiohttp
 import pytest
 from websockets.exceptions import ConnectionClosed
 
+from autopush.telemetry.process import MISSING_AFTER
 from support import dynamo_servers
 from support.cluster import new_store
 from support.fault_proxy import Fault, FaultProxy, always, no_faults
@@ -36,7 +38,9 @@ Page = tuple[int, dict[str, Any]]
 
 @pytest.fixture
 async def running(tmp_path: Path) -> AsyncIterator[Service]:
-    async with service(tmp_path, "--workers", str(WORKERS)) as running:
+    # A worker that a test stops is to be missing, not to be replaced.
+    options = ("--workers", str(WORKERS), "--watchdog-timeout", "0")
+    async with service(tmp_path, *options) as running:
         yield running
 
 
@@ -86,10 +90,13 @@ async def test_every_worker_says_that_all_serve_and_how_many_clients_they_have(
 async def test_a_worker_that_does_not_run_is_missing_until_it_does(running: Service) -> None:
     stopped = running.workers[1]
     os.kill(stopped, signal.SIGSTOP)
+    stopped_at = time.monotonic()
     try:
         for status, document in await until_all_say(running, workers=ONE_MISSING):
             assert (status, document["status"]) == (503, "NOT OK")
             assert document["router"] == {"status": "OK"}
+        # A round takes as long as those answers that never come.
+        assert time.monotonic() - stopped_at < MISSING_AFTER + 3.0
     finally:
         os.kill(stopped, signal.SIGCONT)
     for status, document in await until_all_say(running, workers=OK):

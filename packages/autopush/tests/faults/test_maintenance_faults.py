@@ -3,6 +3,7 @@ reconnect: those keep all they had, and of the others nothing is left.
 """
 
 import asyncio
+import time
 from collections.abc import Awaitable, Callable
 
 import pytest
@@ -58,7 +59,9 @@ async def drop_all(engine: Engine, keys: list[int]) -> int:
         try:
             removal = await UserRemover.open(engine, PLAN, key_hash="")
             assert removal is not None
-            async for _ in drop_old_users(removal, keys, limiter=limiter, batch_size=10):
+            async for _ in drop_old_users(
+                removal, keys, now=time.time(), limiter=limiter, batch_size=10
+            ):
                 pass
         except KeytablesError:
             continue

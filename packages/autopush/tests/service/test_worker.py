@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -63,3 +64,43 @@ async def test_a_worker_of_every_kind_rotates_its_tables_while_it_runs(
     await running.stop()
     await asyncio.sleep(0)
     assert states == ["started", "ended"]
+
+
+@pytest.mark.parametrize(
+    ("command", "chosen", "is_done"),
+    [
+        ("serve", None, True),
+        ("connection", None, True),
+        ("endpoint", None, False),
+        ("serve", False, False),
+        ("connection", True, True),
+    ],
+)
+async def test_a_connection_node_maintains_its_embedded_store_unless_it_is_not_to(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    command: str,
+    chosen: bool | None,
+    is_done: bool,
+) -> None:
+    states: list[str] = []
+
+    class Recorder:
+        def __init__(self, *_: object, **__: object) -> None:
+            pass
+
+        def start(self) -> None:
+            states.append("started")
+
+        async def stop(self) -> None:
+            states.append("ended")
+
+    monkeypatch.setattr(worker, "Maintenance", Recorder)
+    clock = ManualClock()
+    store = await PushStore.open(MemoryEngine(clock), TablePlan(), key_hash="", clock=clock)
+    service = service_context(tmp_path, command)
+    service = replace(service, settings=replace(service.settings, maintenance=chosen))
+    running = Worker(WorkerContext(service, 0, service.metrics.of_worker(0), store, clock))
+    await running.start()
+    await running.stop()
+    assert states == (["started", "ended"] if is_done else [])

@@ -7,6 +7,7 @@ import pytest
 
 from autopush.store import PushStore, TablePlan
 from autopush.store.maintenance import (
+    ORPHAN_MONTHS,
     RemovalStep,
     UserRemover,
     UserSummary,
@@ -17,6 +18,7 @@ from autopush.store.maintenance import (
 )
 from autopush.store.rate_limiter import RateLimiter
 from autopush.store.tables import (
+    REMOVE_CHANNELS,
     Month,
     message_table,
     router_table,
@@ -32,6 +34,7 @@ from support.memory_engine import MemoryEngine
 
 PLAN = TablePlan()
 OCTOBER = Month(2026, 10)
+JANUARY = 1_800_000_000.0
 CHANNEL = "11111111-2222-3333-4444-555555555555"
 """The clock of these tests stands in January 2027."""
 
@@ -90,7 +93,11 @@ async def opened(engine: Engine, key_hash: str = "") -> UserRemover:
 
 async def drop_october(engine: Engine, batch_size: int = 25) -> list[RemovalStep]:
     steps = drop_old_users(
-        await opened(engine), connect_keys(OCTOBER), limiter=limiter(), batch_size=batch_size
+        await opened(engine),
+        connect_keys(OCTOBER),
+        now=JANUARY,
+        limiter=limiter(),
+        batch_size=batch_size,
     )
     return [batch async for batch in steps]
 
@@ -156,11 +163,80 @@ async def test_more_than_a_page_of_one_key_is_followed(
     assert sum(batch.dropped for batch in await drop_october(engine, batch_size=3)) == 11
 
 
-async def test_users_of_bridges_are_kept(engine: Engine) -> None:
+async def test_users_of_bridges_that_have_subscriptions_are_kept(engine: Engine) -> None:
     await add_user(engine, 1, router_type="fcm")
     await add_user(engine, 2, router_type="simplepush")
     assert await drop_october(engine) == [RemovalStep(2, 1)]
     assert await users(engine) == {uaid(1)}
+
+
+def seen_in(ago: int) -> int:
+    """A key of the month so many months before that of these tests."""
+    [month] = months_ago(JANUARY, ago, ago)
+    return next(connect_keys(month))
+
+
+@pytest.mark.parametrize(
+    ("months", "subscriptions", "is_dropped"),
+    [
+        (ORPHAN_MONTHS, "no row", True),
+        (ORPHAN_MONTHS, "an empty row", True),
+        (ORPHAN_MONTHS, "no table", True),
+        (12, "no row", True),
+        (ORPHAN_MONTHS - 1, "no row", False),
+        (ORPHAN_MONTHS, "one", False),
+        (12, "one", False),
+    ],
+)
+async def test_a_user_of_a_bridge_without_subscriptions_is_dropped_after_half_a_year(
+    engine: Engine, months: int, subscriptions: str, is_dropped: bool
+) -> None:
+    key = seen_in(months)
+    month = "message_2020_01" if subscriptions == "no table" else "message"
+    await add_user(engine, 1, key, router_type="fcm", month=month)
+    messages = await engine.ensure_table(message_table(month))
+    row = (uaid(1), CHANNELS_ROW)
+    match subscriptions:
+        case "no row":
+            await messages.delete(row)
+        case "an empty row":
+            await messages.update(row, REMOVE_CHANNELS, {"chids": frozenset((CHANNEL,))})
+        case "no table":
+            await engine.drop_table(month)
+    steps = drop_old_users(await opened(engine), [key], now=JANUARY, limiter=limiter())
+    assert [step async for step in steps] == [RemovalStep(1, int(is_dropped))]
+    assert await users(engine) == (set() if is_dropped else {uaid(1)})
+
+
+async def test_a_user_of_a_bridge_that_subscribes_meanwhile_is_kept(engine: Engine) -> None:
+    clock = ManualClock(JANUARY)
+    store = await PushStore.open(engine, PLAN, key_hash="", clock=clock)
+    key = seen_in(ORPHAN_MONTHS)
+    await add_user(engine, 1, key, router_type="fcm", month=None)
+    removal = await opened(engine)
+    record = await store.users.get(uaid(1))
+    assert record is not None
+    [found] = (await removal.router.query_index("AccessIndex", key)).items
+    [stale] = await removal.find([uaid(1)])
+    # It was read, then the device subscribes, and only then it is to be dropped.
+    assert await store.users.refresh_registration(record)
+    await removal._drop_old(stale, None)
+    await removal.drop_unless_connected([found], JANUARY)
+    assert await users(engine) == {uaid(1)}
+
+
+async def test_a_user_of_a_bridge_that_was_dropped_meanwhile_cannot_subscribe(
+    engine: Engine,
+) -> None:
+    store = await PushStore.open(engine, PLAN, key_hash="", clock=ManualClock(JANUARY))
+    key = seen_in(ORPHAN_MONTHS)
+    await add_user(engine, 1, key, router_type="fcm", month=None)
+    record = await store.users.get(uaid(1))
+    assert record is not None
+    async for _ in drop_old_users(await opened(engine), [key], now=JANUARY, limiter=limiter()):
+        pass
+    assert not await store.users.refresh_registration(record)
+    assert await users(engine) == set()
 
 
 async def add_version(engine: Engine, number: int) -> None:
@@ -365,7 +441,9 @@ async def test_a_message_table_dropped_meanwhile_is_no_obstacle(engine: Engine) 
     await add_user(engine, 1, month="message_2026_10")
     await add_user(engine, 2, month="message_2026_10")
     removal = await opened(engine)
-    run = drop_old_users(removal, connect_keys(OCTOBER), limiter=limiter(), batch_size=1)
+    run = drop_old_users(
+        removal, connect_keys(OCTOBER), now=JANUARY, limiter=limiter(), batch_size=1
+    )
     await anext(run)
     await engine.drop_table("message_2026_10")
     assert [batch async for batch in run] == [RemovalStep(1, 1)]

@@ -16,6 +16,7 @@ from autopush.bridges import RouterData, RouterError
 from autopush.bridges.stub import RETRY_AFTER, StubRouter
 from autopush.net.http_messages import Response
 from autopush.store import PushStore, TablePlan
+from autopush.store.users import is_connect_key_of_month
 from autopush.telemetry import logs
 from autopush.telemetry.metric_table import UA_CONNECTION_CHECK
 from autopush.web.registration import MAX_CHANNELS
@@ -349,6 +350,25 @@ async def test_a_subscription_with_its_own_channel_id_returns_it_and_a_new_endpo
         endpoints.add(reply["endpoint"])
     assert len(endpoints) == 3
     assert len(await client.channels()) == 2
+
+
+async def test_a_subscription_notes_once_a_month_that_the_device_was_heard_of(
+    client: Client, harness: Harness
+) -> None:
+    await client.register()
+    first = await harness.store.users.get(client.uaid)
+    assert first is not None
+    harness.clock.advance(200 * 86_400)
+    seen = set()
+    for _ in range(8):
+        response = await client.ask("POST", f"{client.path}/subscription", {})
+        assert response.status == 200
+        record = await harness.store.users.get(client.uaid)
+        assert record is not None
+        seen.add(record.last_connect)
+    [later] = seen
+    assert is_connect_key_of_month(later, harness.clock())
+    assert not is_connect_key_of_month(first.last_connect, harness.clock())
 
 
 async def test_a_subscription_is_ended_once(client: Client) -> None:

@@ -109,7 +109,9 @@ class _Maintenance:
         if arguments.dry_run:
             self._output.print(f"users: would drop {total:,} {seen}")
             return True
-        batches = drop_old_users(removal, found, limiter=limiter, batch_size=arguments.batch_size)
+        batches = drop_old_users(
+            removal, found, now=self._clock(), limiter=limiter, batch_size=arguments.batch_size
+        )
         (looked_at, dropped), is_complete = await self._output.drop(batches, total)
         if is_complete:
             kept = f", kept {looked_at - dropped:,}" if looked_at > dropped else ""

@@ -16,6 +16,7 @@ from autopush.pages.memory_usage import memory_usage
 from autopush.service.certificates import Certificates
 from autopush.service.context import ServiceContext, WorkerContext
 from autopush.service.listeners import BACKLOG
+from autopush.service.maintenance import Maintenance
 from autopush.service.nodes import ConnectionService, EndpointService, PagesService
 from autopush.service.storage import open_store, rotate_monthly
 from autopush.telemetry import logs
@@ -130,6 +131,11 @@ class Worker:
         )
         self._servers: list[asyncio.Server | ProxiedListener] = []
         self._rotation: asyncio.Task[None] | None = None
+        self._maintenance: Maintenance | None = None
+        if settings.maintains and settings.has_sockets:
+            self._maintenance = Maintenance(
+                shared.store, shared.metrics, shared.clock, key_hash=settings.key_hash
+            )
 
     async def start(self) -> None:
         """Accept connections on all ports."""
@@ -138,6 +144,8 @@ class Worker:
         if self._shared.exporter is not None:
             self._shared.exporter.start()
         self._rotation = loop.create_task(rotate_monthly(self._shared.store.rotate))
+        if self._maintenance is not None:
+            self._maintenance.start()
         for service in self._services:
             for http, sock in service.servers:
                 tls = self._tls[sock]
@@ -162,6 +170,8 @@ class Worker:
             server.close()
         if self._rotation is not None:
             self._rotation.cancel()
+        if self._maintenance is not None:
+            await self._maintenance.stop()
         for service in self._services:
             await service.shutdown()
         await self._shared.nodes.finish(CHECKS_TIMEOUT)

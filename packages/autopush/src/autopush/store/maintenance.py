@@ -49,6 +49,15 @@ from keytables import (
     Update,
 )
 
+UNSEEN_MONTHS: Final = 2
+"""A user agent that connected last so many calendar months ago or earlier is not expected back."""
+OLDEST_MONTHS: Final = 12
+"""How many months back they are searched for."""
+ORPHAN_MONTHS: Final = 6
+"""A user of a bridge is dropped that has no subscription and was registered, or changed its
+registration, so many calendar months ago or earlier.
+"""
+
 BATCH: Final = 25
 """User agents of one step: what DynamoDB takes in one call."""
 
@@ -113,18 +122,42 @@ class UserRemover:
             versions = await engine.open_table(storage_table(plan.storage))
         return cls(engine, uaid_hasher(key_hash), router, versions, messages)
 
-    async def drop_unless_connected(self, found: Sequence[Item]) -> None:
-        """Drop the user agents of these items of the index, unless they have connected since."""
+    async def drop_unless_connected(self, found: Sequence[Item], now: float) -> None:
+        """Drop the user agents of these items of the index, unless they have connected since.
+
+        When users of bridges connect is not known: those alone are dropped that have had no
+        subscription for months, which a device has that can be reached.
+        """
         expected = {item["uaid"]: item["last_connect"] for item in found}
         records = await self.router.batch_get([_key(item) for item in found])
         old = [
             (record, await self._messages_of(record))
             for record in records
             if record.get("last_connect") == expected[record["uaid"]]
-            # It says nothing of users that never connect (bridges).
-            and str(record.get("router_type", WEBPUSH)) in CONNECTING
         ]
-        await _settle_all(self._drop_old(record, messages) for record, messages in old)
+        dropped = [
+            (record, messages)
+            for record, messages in old
+            if str(record.get("router_type", WEBPUSH)) in CONNECTING
+            or await self._is_orphan(record, messages, now)
+        ]
+        await _settle_all(self._drop_old(record, messages) for record, messages in dropped)
+
+    async def _is_orphan(self, record: Item, messages: TableHandle | None, now: float) -> bool:
+        """Whether that user of a bridge has had no subscription for months.
+
+        A user that subscribes changes `last_connect` before (`Users.refresh_registration`), so that
+        it is not dropped on the strength of what was read here.
+        """
+        [latest] = months_ago(now, ORPHAN_MONTHS, ORPHAN_MONTHS)
+        seen = record["last_connect"]
+        if not isinstance(seen, int) or seen >= next(connect_keys(latest.next)):
+            return False
+        try:
+            row = await messages.get((*_key(record), CHANNELS_ROW)) if messages else None
+        except TableNotFound:
+            row = None
+        return not (row or {}).get("chids")
 
     async def _drop_old(self, record: Item, messages: TableHandle | None) -> None:
         key, seen = _key(record), {"last_connect": record["last_connect"]}
@@ -235,7 +268,12 @@ async def find_old_users(
 
 
 async def drop_old_users(
-    remover: UserRemover, keys: Iterable[int], *, limiter: RateLimiter, batch_size: int = BATCH
+    remover: UserRemover,
+    keys: Iterable[int],
+    *,
+    now: float,
+    limiter: RateLimiter,
+    batch_size: int = BATCH,
 ) -> AsyncGenerator[RemovalStep, None]:
     """Drop the user agents that the index has under these keys, a batch with each step.
 
@@ -246,16 +284,18 @@ async def drop_old_users(
         async for page in _index_pages(remover, key, limiter):
             waiting += page
             while len(waiting) >= batch_size:
-                yield await _drop(remover, waiting[:batch_size], limiter)
+                yield await _drop(remover, waiting[:batch_size], now, limiter)
                 del waiting[:batch_size]
     if waiting:
-        yield await _drop(remover, waiting, limiter)
+        yield await _drop(remover, waiting, now, limiter)
 
 
-async def _drop(remover: UserRemover, batch: list[Item], limiter: RateLimiter) -> RemovalStep:
+async def _drop(
+    remover: UserRemover, batch: list[Item], now: float, limiter: RateLimiter
+) -> RemovalStep:
     before = remover.dropped
     await limiter.acquire(len(batch))
-    await limiter.with_retries(partial(remover.drop_unless_connected, batch))
+    await limiter.with_retries(partial(remover.drop_unless_connected, batch, now))
     return RemovalStep(len(batch), remover.dropped - before)
 
 

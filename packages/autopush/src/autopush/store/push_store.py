@@ -30,7 +30,7 @@ from autopush.store.versions import Versions
 from autopush.telemetry import logs
 from autopush.telemetry.metrics import Metrics
 from autopush.webpush.identifiers import CHANNELS_ROW
-from keytables import Engine, KeytablesError, TableNotFound
+from keytables import Engine, KeytablesError, TableHandle, TableNotFound
 
 UNUSED_UAID: Final = "0" * 32
 """A UAID that no user has: reading it shows whether a table responds."""
@@ -50,6 +50,7 @@ class PushStore:
 
     current: Messages
     """The message table of new users, and the one that all others are moved to."""
+    versions_table: TableHandle
     versions: Versions
     """What waits for users of SimplePush."""
     uaid_hash: Hasher
@@ -101,6 +102,11 @@ class PushStore:
             store.current = next(iter(store._tables.values()))
         await store.rotate()
         return store
+
+    @property
+    def engine(self) -> Engine:
+        """What the tables are in."""
+        return self._engine
 
     # ── months ───────────────────────────────────────────────────────────────────────────────────
 
@@ -214,8 +220,9 @@ class PushStore:
 
     async def _open_versions(self) -> None:
         capacity = self.plan.storage_capacity
-        table = await self._engine.ensure_table(storage_table(self.plan.storage), capacity=capacity)
-        self.versions = Versions(table, self._hash)
+        plan = storage_table(self.plan.storage)
+        self.versions_table = await self._engine.ensure_table(plan, capacity=capacity)
+        self.versions = Versions(self.versions_table, self._hash)
 
     async def _names(self) -> list[str]:
         """The names of all existing tables; concurrent callers share one listing."""

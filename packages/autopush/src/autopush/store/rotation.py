@@ -51,6 +51,9 @@ all.
 MIN_KEEP: Final = 2
 """The fewest months to keep: this one and the previous one are in use."""
 
+IDLE: Final = Capacity(5, 5)
+"""What is enough for the table of another month."""
+
 
 class CreateTable(NamedTuple):
     """Create a table; without a capacity it is billed by use."""

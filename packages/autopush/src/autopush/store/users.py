@@ -281,6 +281,17 @@ class Users:
         }
         return await self._change(record.uaid, SET_TABLE, values, IS_USER_OF_TABLE)
 
+    async def refresh_registration(self, record: UserRecord) -> bool:
+        """Note that a user that never connects was heard of; written at most once a month.
+
+        False when it was registered again, or dropped, since the record was read.
+        """
+        now = self._clock()
+        if is_connect_key_of_month(record.last_connect, now):
+            return True
+        values = _registered_as(record) | {"last_connect": make_connect_key(now)}
+        return await self._change(record.uaid, SET_LAST_CONNECT, values, IS_REGISTERED_AS)
+
     async def set_router_data(self, record: UserRecord, router_data: Mapping[str, Value]) -> bool:
         """Replace what the bridge needs, unless the user has registered again since."""
         values = _registered_as(record)

@@ -189,6 +189,7 @@ UA_EXPIRATION: Final = _counter(
         "router_type_changed",
         "incomplete_record",
         "no_message_table",
+        "not_seen",
         "old_record_version",
         "too_many_messages",
     ),

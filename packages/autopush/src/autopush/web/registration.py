@@ -229,6 +229,8 @@ class RegistrationHandler:
         channels = await user.messages.channels(uaid)
         if len(channels) >= MAX_CHANNELS and channel_id not in channels:
             raise invalid_member("channelID", f"the user has {MAX_CHANNELS} subscriptions already")
+        if user.router is not None:  # before the write: one without subscriptions may be dropped
+            await _stored(self._store.users.refresh_registration(user.record))
         await self._in_its_table(user, lambda table: table.add_channel(uaid, channel_id))
         await self._end_session(user)
         endpoint = self._tokens.url(uaid, channel_id, key)

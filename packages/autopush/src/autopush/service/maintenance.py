@@ -1,0 +1,220 @@
+"""What `autopush maintain` does, by the service itself: once a day, and slowly.
+
+Each worker looks now and then whether the work is due; the lease says which of them does it. It
+goes on from where it was interrupted, since all progress is in the tables.
+
+Rule: it gives way. Its steps are small and paced, so that no write waits behind it for longer than
+behind another request; a store that is busy slows it down, and one that fails ends it until later.
+
+Rule: nothing is dropped by a clock that has just been set. How long a user agent was not seen is
+counted by that clock, and a wrong one would drop all of them.
+"""
+
+import asyncio
+import random
+import time
+from collections.abc import Callable
+from contextlib import aclosing, suppress
+from dataclasses import dataclass, field
+from typing import Final
+
+from autopush.clock import Clock
+from autopush.store import PushStore
+from autopush.store.lease import LEASE, DailyLease
+from autopush.store.maintenance import (
+    OLDEST_MONTHS,
+    UNSEEN_MONTHS,
+    UserRemover,
+    drop_old_users,
+    find_old_users,
+    months_ago,
+)
+from autopush.store.rate_limiter import RateLimiter, Sleep
+from autopush.store.rotation import (
+    IDLE,
+    MIN_KEEP,
+    CreateTable,
+    DropTable,
+    apply_step,
+    find_tables,
+    plan_rotation,
+)
+from autopush.telemetry import logs
+from autopush.telemetry.metric_table import UA_EXPIRATION
+from autopush.telemetry.metrics import Metrics
+from keytables import KeytablesError
+
+FIRST_LOOK: Final = (120.0, 600.0)
+"""Seconds from the start of a worker to its first look, at random between these."""
+NEXT_LOOK: Final = (1_800.0, 5_400.0)
+"""From one look to the next. So the time of day at which it runs moves on."""
+RATE: Final = 40.0
+"""User agents a second: at some 0.15 ms of CPU time each well below 1 % of a core."""
+BATCH: Final = 5
+"""User agents dropped at the same time."""
+MONTH_PAUSE: Final = 3.0
+"""Seconds after the index of a month was read, which takes some 15 ms."""
+RENEWAL: Final = LEASE / 4
+"""Seconds between two renewals of the lease."""
+MAX_CLOCK_STEP: Final = 600.0
+"""Seconds that the clock may be set by and still be believed."""
+DISTRUST: Final = 86_400.0
+"""Seconds for which a clock that was set by more is not believed."""
+
+_log = logs.get(__name__)
+
+
+def steady_clock() -> float:
+    """Seconds since the start of the machine, those that it slept included; nobody can set it."""
+    return time.clock_gettime(getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC))
+
+
+@dataclass(slots=True)
+class _Progress:
+    """What a run has done so far."""
+
+    users_dropped: int = 0
+    tables_made: list[str] = field(default_factory=list)
+    tables_dropped: list[str] = field(default_factory=list)
+
+    @property
+    def fields(self) -> dict[str, object]:
+        return {
+            "users_dropped": self.users_dropped,
+            "tables_made": self.tables_made,
+            "tables_dropped": self.tables_dropped,
+        }
+
+
+class LeaseLost(Exception):  # noqa: N818 - no error
+    """Another process has taken over, since this one stood still."""
+
+
+class Maintenance:
+    """The maintenance by one worker, from `start` to `stop`."""
+
+    def __init__(
+        self,
+        store: PushStore,
+        metrics: Metrics,
+        clock: Clock,
+        *,
+        key_hash: str,
+        steady: Clock = steady_clock,
+        sleep: Sleep = asyncio.sleep,
+        uniform: Callable[[float, float], float] = random.uniform,
+    ) -> None:
+        self._store = store
+        self._clock = clock
+        self._key_hash = key_hash
+        self._steady = steady
+        self._sleep = sleep
+        self._uniform = uniform
+        self._dropped = metrics.counter(UA_EXPIRATION, reason="not_seen")
+        self._offset = clock() - steady()
+        self._believed_from = 0.0
+        self._renew_at = 0.0
+        self._task: asyncio.Task[None] | None = None
+
+    def start(self) -> None:
+        """Begin to look, some minutes from now."""
+        self._task = asyncio.get_running_loop().create_task(self._run())
+
+    async def stop(self) -> None:
+        """Stop, in the middle of a run if need be."""
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.wait([self._task])
+
+    async def _run(self) -> None:
+        await self._sleep(self._uniform(*FIRST_LOOK))
+        while True:
+            await self.look()
+            await self._sleep(self._uniform(*NEXT_LOOK))
+
+    async def look(self) -> None:
+        """Do the work if it is due and nobody else is at it; what fails is logged."""
+        progress = _Progress()
+        try:
+            lease = DailyLease(self._store.versions_table, self._clock)
+            if self._is_clock_believed() and await lease.acquire():
+                await self._work(lease, progress)
+        except LeaseLost:
+            _log.warning("Maintenance goes on in another process", **progress.fields)
+        except KeytablesError as error:
+            _log.warning(
+                "Maintenance failed and is tried again later",
+                reason=str(error),
+                **progress.fields,
+            )
+        except Exception as error:  # noqa: BLE001 - without this it would never run again
+            _log.exception("Unexpected error", error=error, where="maintenance")
+
+    async def _work(self, lease: DailyLease, progress: _Progress) -> None:
+        began = self._steady()
+        self._renew_at = began + RENEWAL
+        is_done = False
+        try:
+            await self._maintain_tables(lease, progress)
+            await self._drop_users(lease, progress)
+            is_done = True
+        finally:
+            if not is_done:
+                with suppress(KeytablesError):  # then it ends by itself
+                    await lease.release()
+        await lease.complete()
+        seconds = round(self._steady() - began, 1)
+        _log.info("Maintenance is done", **progress.fields, seconds=seconds)
+
+    async def _maintain_tables(self, lease: DailyLease, progress: _Progress) -> None:
+        engine, plan = self._store.engine, self._store.plan
+        if not plan.rotating:
+            return
+        found = await find_tables(engine, plan)
+        for step in plan_rotation(found, plan, self._clock(), keep=MIN_KEEP, idle=IDLE):
+            await self._renew(lease)
+            await apply_step(engine, step)
+            match step:
+                case CreateTable(table):
+                    progress.tables_made.append(table)
+                case DropTable(table):
+                    progress.tables_dropped.append(table)
+
+    async def _drop_users(self, lease: DailyLease, progress: _Progress) -> None:
+        store = self._store
+        remover = await UserRemover.open(store.engine, store.plan, key_hash=self._key_hash)
+        if remover is None:
+            return
+        limiter = RateLimiter(RATE, clock=self._steady, sleep=self._sleep)
+        now = self._clock()
+        for month in months_ago(now, UNSEEN_MONTHS, OLDEST_MONTHS):
+            found = await find_old_users(remover, [month], limiter=limiter)
+            await self._sleep(MONTH_PAUSE)
+            batches = drop_old_users(remover, found, limiter=limiter, batch_size=BATCH, now=now)
+            async with aclosing(batches):
+                async for batch in batches:
+                    progress.users_dropped += batch.dropped
+                    self._dropped.add(batch.dropped)
+                    await self._renew(lease)
+
+    async def _renew(self, lease: DailyLease) -> None:
+        """Renew the lease if it is time.
+
+        :raises LeaseLost: another process has it
+        """
+        now = self._steady()
+        if now >= self._renew_at:
+            self._renew_at = now + RENEWAL
+            if not await lease.renew():
+                raise LeaseLost
+
+    def _is_clock_believed(self) -> bool:
+        """Whether the clock was not set by much, of late."""
+        steady = self._steady()
+        offset = self._clock() - steady
+        step = offset - self._offset
+        if abs(step) > MAX_CLOCK_STEP:
+            self._believed_from = steady + DISTRUST
+            _log.warning("The clock was set; maintenance waits for a day", step=round(step))
+        self._offset = offset
+        return steady >= self._believed_from
