@@ -68,3 +68,23 @@ def test_an_ipv4_address_is_shown_as_such_on_a_socket_of_ipv6() -> None:
     assert unmapped("::ffff:192.0.2.1") == "192.0.2.1"
     assert unmapped("::ffff:0:102:304") == "::ffff:0:102:304"
     assert unmapped("192.0.2.1") == "192.0.2.1"
+
+
+@pytest.mark.parametrize(
+    ("address", "key"),
+    [
+        (CLIENT, CLIENT),
+        ("::ffff:203.0.113.7", CLIENT),
+        ("2001:db8:0:7::1", "2001:db8:0:7::/64"),
+        ("2001:DB8:0:7:ffff:ffff:ffff:ffff", "2001:db8:0:7::/64"),
+        ("2001:db8:0:8::1", "2001:db8:0:8::/64"),
+        ("fe80::1%eth0", "fe80::/64"),
+    ],
+)
+def test_limits_count_by_ipv4_address_and_by_network_of_ipv6(address: str, key: str) -> None:
+    assert PROXIES.limit_key(address) == key
+
+
+@pytest.mark.parametrize("address", ["127.0.0.1", "10.1.2.3", "::1", "2001:db8:aa::1", "", "unix"])
+def test_trusted_proxies_and_unknown_addresses_have_no_limit_key(address: str) -> None:
+    assert PROXIES.limit_key(address) is None

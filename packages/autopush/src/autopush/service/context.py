@@ -8,6 +8,7 @@ from typing import Final
 from autopush.bridges.discovery import router_states
 from autopush.clock import Clock
 from autopush.keys import ServiceKeys
+from autopush.net.address_limits import AddressRates
 from autopush.net.client_address import TrustedProxies
 from autopush.net.http_messages import Handler, Limits
 from autopush.net.http_server import HttpServer
@@ -98,6 +99,8 @@ class WorkerContext:
         self.log_check = LogCheck(self.errors, self.requests)
         self.internal_pages = InternalPages(self.dockerflow, metrics.shared, self.errors)
         self.proxies = TrustedProxies(settings.trusted_networks)
+        self.new_user_agents = AddressRates(self.proxies, settings.new_user_agents_rate)
+        """For every way in which a stranger makes a record of a user agent."""
 
     def http(self, handler: Handler, limits: Limits) -> HttpServer:
         """A server for one port."""
