@@ -12,6 +12,7 @@ from typing import Any, Self
 
 from autopush.connection.node import ConnectionNode
 from autopush.connection.user_agent import UserAgentConnection
+from autopush.net.buffered_bytes import BufferedBytes
 from autopush.net.timers import TimerWheel
 from autopush.pages.dockerflow import Dockerflow
 from autopush.protocol.broadcasts import NO_BROADCASTS, Broadcasts
@@ -120,7 +121,9 @@ class UserAgent:
     def __init__(
         self, node: ConnectionNode, loop: FakeLoop, user_agent: str = "", host: str = ""
     ) -> None:
-        self.connection = UserAgentConnection(node, node.clients.find(user_agent, host))
+        self.connection = UserAgentConnection(
+            node, node.clients.find(user_agent, host), node.connection_limits.admit("")
+        )
         self.transport = FakeTransport(loop, self.connection)
         self._unread = bytearray()
 
@@ -240,6 +243,7 @@ class Harness:
         hello_timeout: float = 0,
         auto_ping_timeout: float = 4,
         max_connections: int = 0,
+        buffered: BufferedBytes | None = None,
         broadcasts: Broadcasts = NO_BROADCASTS,
         key_hash: str = "",
     ) -> Self:
@@ -265,6 +269,7 @@ class Harness:
             auto_ping_timeout=auto_ping_timeout,
             close_timeout=10,
             max_connections=max_connections,
+            buffered=buffered,
             broadcasts=broadcasts,
             uniform=lambda least, most: least + (most - least) * harness.chance,
         )

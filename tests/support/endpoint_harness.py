@@ -3,13 +3,17 @@
 import json
 from collections.abc import Mapping, Sequence
 
+from autopush.net.address_limits import AddressRates
+from autopush.net.client_address import TrustedProxies
 from autopush.net.http_messages import Request, Response
 from autopush.pages.log_check import LogCheck
+from autopush.rates import Rate
 from autopush.request_log import RequestLog
 from autopush.responses import ErrorResponses
 from autopush.routing.bridged import Bridges
 from autopush.routing.router import Router
 from autopush.routing.user_agents import UserAgentRouter
+from autopush.telemetry.limit_refusals import LimitRefusals
 from autopush.web.app import CommonHeaders, EndpointApp
 from autopush.web.errors_page import ErrorsPage
 from autopush.web.push import DeleteHandler, PushHandler
@@ -53,6 +57,8 @@ def refusal(response: Response) -> tuple[int, int]:
     assert isinstance(document["errno"], int)
     assert all(document[name] for name in ("error", "message"))
     assert document["more_info"] == f"{ERRORS}#errno-{document['errno']}"
+    if response.status == 429:
+        assert int(headers.pop("retry-after")) > 0
     for status, (name, value) in IMPLIED.items():
         assert headers.get(name) == (value if response.status == status else None)
     return response.status, document["errno"]
@@ -68,6 +74,7 @@ class Endpoint:
         cors: bool = True,
         hsts_max_age: int = 0,
         max_requests: int = 100,
+        new_user_agents_rate: Rate | None = None,
         store_first: bool = True,
         routers: Mapping[str, Router] | None = None,
         auth_keys: Sequence[str] = ("auth-key",),
@@ -120,6 +127,8 @@ class Endpoint:
                 tokens=self.tokens,
                 secrets=self.secrets,
                 metrics=harness.metrics,
+                new_user_agents=AddressRates(TrustedProxies(()), new_user_agents_rate),
+                refusals=LimitRefusals(harness.metrics),
             ),
             dockerflow=harness.status_pages(),
             log_check=LogCheck(errors, self.requests),

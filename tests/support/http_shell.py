@@ -3,10 +3,13 @@
 import asyncio
 import contextlib
 import ssl
-from collections.abc import AsyncIterator, Coroutine
+from collections.abc import AsyncIterator, Callable, Coroutine
 from dataclasses import dataclass
 from typing import Any
 
+from autopush.net.buffered_bytes import BufferedBytes
+from autopush.net.client_address import TrustedProxies
+from autopush.net.connection_limits import ConnectionLimits
 from autopush.net.http_messages import Answer, Handler, Limits, Request, Response
 from autopush.net.http_server import HttpServer
 from autopush.net.timers import TimerWheel
@@ -68,23 +71,39 @@ class Transport(FakeTransport):
         self.protocol = protocol
 
 
+@dataclass
+class Shared:
+    """What a server has in common with others."""
+
+    connection_limits: ConnectionLimits | None = None
+    buffered: BufferedBytes | None = None
+    max_connections: Callable[[], int] | None = None
+    proxies: TrustedProxies | None = None
+
+
 class Shell:
     """An `HttpServer` on a fake clock. A handler that is a coroutine needs a running loop."""
 
-    def __init__(self, handler: Handler = echo, **limits: float) -> None:
+    def __init__(
+        self,
+        handler: Handler = echo,
+        shared: "Shared | None" = None,
+        /,
+        **limits: float,
+    ) -> None:
         self.clock = FakeLoop()
         self.requests: list[Request] = []
         self.crashes: list[Exception] = []
         self._handler = handler
         wheel = TimerWheel(self.clock.loop, 0.05, self.clock.perf_counter)
-        self.server = make_server(self._handle, wheel, self.crashes, **limits)
+        self.server = make_server(self._handle, wheel, self.crashes, shared, **limits)
 
     def _handle(self, request: Request) -> Answer | Coroutine[Any, Any, Answer]:
         self.requests.append(request)
         return self._handler(request)
 
-    def connect(self) -> Transport:
-        return Transport(self.clock, self.server.protocol())
+    def connect(self, peer: str = "") -> Transport:
+        return Transport(self.clock, self.server.protocol(peer))
 
     def exchange(self, *chunks: bytes) -> tuple[list[ReceivedResponse], Transport]:
         """What one connection answers to these reads."""
@@ -106,14 +125,24 @@ def receive(transport: Transport, *chunks: bytes) -> None:
 
 
 def make_server(
-    handler: Handler, wheel: TimerWheel, crashes: list[Exception], **limits: float
+    handler: Handler,
+    wheel: TimerWheel,
+    crashes: list[Exception],
+    shared: "Shared | None" = None,
+    /,
+    **limits: float,
 ) -> HttpServer:
+    shared = shared or Shared()
     return HttpServer(
         handler,
         limits=Limits(**{"max_body": MAX_BODY} | limits),  # type: ignore[arg-type]
         wheel=wheel,
         error_response=lambda status, reason: Response(status, reason.encode()),
         on_crash=lambda exc, request: crashes.append(exc),
+        proxies=shared.proxies,
+        connection_limits=shared.connection_limits,
+        buffered=shared.buffered,
+        max_connections=shared.max_connections,
         clock=lambda: 784111777.0,
     )
 

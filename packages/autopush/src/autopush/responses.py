@@ -4,6 +4,7 @@ Rule: every error that reaches a client is made by `ErrorResponses`, so that all
 """
 
 from collections.abc import Sequence
+from math import ceil
 from typing import Final
 
 import orjson
@@ -20,6 +21,7 @@ Headers = Sequence[tuple[str, str]]
 _ERRNO_OF_STATUS: Final = {
     404: Errno.INVALID_ENDPOINT,
     413: Errno.PAYLOAD_TOO_LARGE,
+    429: Errno.RATE_EXCEEDED,
     500: Errno.UNKNOWN,
     503: Errno.BACK_OFF,
 }
@@ -42,6 +44,12 @@ def storage_refusal(failure: KeytablesError) -> PushError:
     if isinstance(failure, ItemTooLarge):
         return PushError(Errno.PAYLOAD_TOO_LARGE, "The message is too large to be stored")
     return PushError(Errno.RETRY, "Communication error, please retry")
+
+
+def rate_exceeded(message: str, seconds: float) -> PushError:
+    """429: a rate limit; `seconds` until the next request has a chance."""
+    retry = ("Retry-After", str(ceil(seconds)))
+    return PushError(Errno.RATE_EXCEEDED, message, headers=(retry,))
 
 
 def not_found() -> PushError:

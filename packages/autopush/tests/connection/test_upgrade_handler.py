@@ -123,7 +123,7 @@ async def test_a_valid_upgrade_becomes_a_connection(harness: Harness, path: str)
     headers = dict(response.headers)
     assert headers["Sec-WebSocket-Accept"] == "s3pPLMBiTxaQ9kYGzzhZRbK+xOo="
     assert "Sec-WebSocket-Protocol" not in headers
-    first, second = response.protocol_factory(), response.protocol_factory()
+    first, second = response.protocol_factory(""), response.protocol_factory("")
     assert isinstance(first, UserAgentConnection)
     assert first is not second
 
@@ -195,7 +195,7 @@ async def test_the_log_knows_the_headers_of_the_upgrade(harness: Harness, tmp_pa
     agent = "Mozilla/5.0 (Windows NT 10.0; rv:128.0) Gecko/20100101 Firefox/128.0"
     response = await call(harness, headers=UPGRADE | {"user-agent": agent, "host": "push.example"})
     assert isinstance(response, Upgrade)
-    connection = response.protocol_factory()
+    connection = response.protocol_factory("")
     assert isinstance(connection, UserAgentConnection)
     transport = FakeTransport(harness.loop, connection)
     connection.data_received(wire.text(b'{"messageType":"hello","use_webpush":true}'))

@@ -4,6 +4,7 @@ import asyncio
 
 import pytest
 
+from autopush.net.buffered_bytes import BufferedBytes
 from autopush.protocol.broadcasts import Broadcasts
 from autopush.protocol.rules import Rules
 from autopush.store.messages import row_of
@@ -434,3 +435,30 @@ async def test_an_unexpected_error_is_logged(
     harness.engine.fail("get router", RuntimeError("a bug"))
     await harness.hello()
     assert errors == ["Unexpected error"]
+
+
+# ── bytes of incomplete messages ─────────────────────────────────────────────────────────────────
+
+
+async def test_incomplete_messages_beyond_the_limit_of_all_close_the_oldest_with_1013() -> None:
+    harness = await Harness.open(buffered=BufferedBytes(100_000))
+    old, young = harness.connect(), harness.connect()
+    old.send(wire.text(b"x" * 60_000, fin=False))
+    young.send(wire.text(b"y" * 60_000, fin=False))
+    assert old.close_code() == 1013
+    assert not young.transport.closing
+    young.disconnect()
+    await harness.run_until_idle()
+    assert harness.node.buffered.total == 0
+
+
+async def test_a_connection_counts_until_its_transport_is_closed() -> None:
+    harness = await Harness.open()
+    agent = harness.connect()
+    agent.transport.stuck = True
+    agent.connection.disconnect(1008)
+    await harness.run_until_idle()
+    assert (len(harness.registry.sockets), harness.node.connection_limits.open) == (1, 1)
+    agent.disconnect()
+    await harness.run_until_idle()
+    assert (len(harness.registry.sockets), harness.node.connection_limits.open) == (0, 0)

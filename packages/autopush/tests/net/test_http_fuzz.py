@@ -129,7 +129,7 @@ class Recording(Shell):
 
     def answer(self, request: Request) -> Response | Upgrade:
         if request.path == "/upgrade" and request.upgrade:
-            return Upgrade((("upgrade", "x"),), lambda: UpgradedProtocol(self))
+            return Upgrade((("upgrade", "x"),), lambda _: UpgradedProtocol(self))
         return Response(200, describe(request))
 
     def run(self, chunks: list[bytes]) -> tuple[list[tuple[int, bytes]], bytes, bool]:

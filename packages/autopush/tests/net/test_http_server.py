@@ -293,7 +293,7 @@ async def test_a_handler_that_is_cancelled_is_answered_503() -> None:
 
 def test_an_upgrade_that_was_not_offered_is_a_crash() -> None:
     def handler(request: Request) -> Upgrade:
-        return Upgrade((), asyncio.Protocol)
+        return Upgrade((), lambda _: asyncio.Protocol())
 
     shell = Shell(handler)
     (answer,), _ = shell.exchange(GET)
@@ -622,7 +622,7 @@ def upgraded(request: Request) -> Answer:
     answer = accept(request.method, request.http_version, request.headers)
     if not isinstance(answer, HandshakeAccepted):
         return Response(answer.status, headers=answer.headers)
-    return Upgrade(answer.headers, UpgradedProtocol)
+    return Upgrade(answer.headers, lambda _: UpgradedProtocol())
 
 
 def test_the_transport_goes_to_the_new_protocol_with_what_was_read_behind_the_head() -> None:
@@ -645,7 +645,7 @@ def test_the_new_protocol_may_stop_reading_at_once() -> None:
             self.transport.pause_reading()
 
     def handler(request: Request) -> Upgrade:
-        return Upgrade((("upgrade", "x"),), Deaf)
+        return Upgrade((("upgrade", "x"),), lambda _: Deaf())
 
     shell = Shell(handler)
     transport = shell.connect()
@@ -741,7 +741,7 @@ def test_an_offer_to_upgrade_in_http_1_0_is_ignored() -> None:
 
 
 def test_a_protocol_that_cannot_be_made_is_a_500() -> None:
-    def fails() -> asyncio.Protocol:
+    def fails(_: str) -> asyncio.Protocol:
         raise RuntimeError("no")
 
     def handler(request: Request) -> Upgrade:

@@ -6,6 +6,7 @@ import sys
 
 import pytest
 
+from autopush.net.buffered_bytes import BufferedBytes
 from autopush.net.timers import MAX_SECONDS, MAX_STEPS, TimerWheel
 from autopush.net.websocket import WebSocketProtocol
 from support import wire
@@ -797,3 +798,76 @@ def test_a_closed_connection_is_freed_without_the_collector(connection: Connecti
         assert freed == ["it"]
     finally:
         gc.enable()
+
+
+# --- what is buffered -----------------------------------------------------------------------------
+
+
+class Counted(Recorder):
+    counter = BufferedBytes()
+
+    @property
+    def buffered(self) -> BufferedBytes:
+        return self.counter
+
+
+@pytest.mark.parametrize(
+    ("chunks", "held"),
+    [
+        ([text(b"x" * 300)[:-1]], 307),
+        ([text(b"x" * 300, fin=False)], 300),
+        ([text(b"x" * 300, fin=False), frame(wire.CONTINUATION, b"y" * 50, fin=False)], 350),
+        ([text(b"x" * 300, fin=False), text(b"y")[:1]], 301),
+    ],
+)
+def test_an_incomplete_message_counts_until_it_is_complete_or_the_connection_ends(
+    monkeypatch: pytest.MonkeyPatch, chunks: list[bytes], held: int
+) -> None:
+    monkeypatch.setattr(Counted, "counter", BufferedBytes(10_000))
+    for end in ("reset", "abort", "eof", "close"):
+        connection = Connection(Counted)
+        connection.receive(*chunks)
+        assert Counted.counter.total == held
+        if end == "reset":
+            connection.transport.reset()
+        elif end == "abort":
+            connection.protocol.abort()
+        elif end == "eof":
+            connection.transport.eof()
+        else:
+            connection.receive(b"\x83\x80zzzz")  # a reserved opcode
+            connection.transport.reset()
+        connection.run_due()
+        assert Counted.counter.total == 0
+    connection = Connection(Counted)
+    connection.receive(text(b"x" * 300, fin=False))
+    connection.receive(frame(wire.CONTINUATION, b"y"))
+    assert connection.events == [("text", b"x" * 300 + b"y")]
+    assert Counted.counter.total == 0
+
+
+def test_messages_that_wait_for_the_owner_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Counted, "counter", BufferedBytes(10_000))
+    connection = Connection(Counted)
+    connection.protocol.pause_reading()
+    connection.receive(text(b"x" * 300))
+    assert Counted.counter.total > 300
+    connection.protocol.resume_reading()
+    connection.run_due()
+    assert connection.events == [("text", b"x" * 300)]
+    assert Counted.counter.total == 0
+
+
+def test_a_message_beyond_the_limit_of_all_closes_with_1013(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(Counted, "counter", BufferedBytes(500))
+    first, second = Connection(Counted), Connection(Counted)
+    first.receive(text(b"x" * 300, fin=False))
+    second.receive(text(b"y" * 300, fin=False))
+    assert [event[:2] for event in first.events] == [("closed", 1013)]
+    assert second.events == []
+    first.receive(frame(wire.CONTINUATION, b"x" * 300))
+    second.receive(frame(wire.CONTINUATION, b"y"))
+    assert second.events == [("text", b"y" * 300 + b"y")]
+    assert Counted.counter.total == 0

@@ -9,6 +9,7 @@ import pytest
 
 from autopush.net.http_messages import Request, Response
 from autopush.pages.log_check import LogCheck
+from autopush.rates import Rate
 from autopush.request_log import RequestLog
 from autopush.responses import ErrorResponses
 from autopush.telemetry import logs
@@ -116,3 +117,31 @@ def test_other_methods_log_nothing(lines: LogFile, check: LogCheck, method: str)
 
 def test_without_logs_the_response_is_the_same(check: LogCheck) -> None:
     assert document(get(check, "/v1/err/crit"))["message"] == "FAILURE:Success"
+
+
+def test_a_page_asked_for_too_often_is_refused_and_logs_nothing(
+    lines: LogFile, harness: Harness
+) -> None:
+    errors = ErrorResponses(ERRORS)
+    requests = RequestLog(EndpointTokens(harness.ring, ENDPOINT), errors, harness.store.uaid_hash)
+    now = 1000.0
+    refused: list[tuple[str, str]] = []
+    check = LogCheck(
+        errors,
+        requests,
+        Rate(2, "min"),
+        lambda *refusal: refused.append(refusal),
+        monotonic=lambda: now,
+    )
+    for path, logged in (("/v1/err", 1), ("/v1/err/crit", 1), ("/__error__", 2)):
+        already = len(lines.all_fields)
+        refused.clear()
+        responses = [get(check, path) for _ in range(5)]
+        assert [response and response.status for response in responses] == [418] * 2 + [429] * 3
+        assert len(lines.all_fields) == already + 2 * logged
+        assert refused == [("log_check_rate", "192.0.2.7")] * 3
+        assert responses[-1] is not None
+        assert json.loads(responses[-1].body)["errno"] == 203
+        assert ("Retry-After", "30") in responses[-1].headers
+    now += 30
+    document(get(check, "/v1/err"))

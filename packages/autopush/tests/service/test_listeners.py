@@ -1,5 +1,6 @@
 """Binding the ports: which are shared, which are not, and which are refused."""
 
+import contextlib
 import gc
 import socket
 from collections.abc import Callable, Iterator
@@ -259,3 +260,32 @@ def test_an_address_that_cannot_be_bound_is_refused_in_one_line(bound: Bind, hos
         bound(host=host)
     assert host in str(caught.value)
     assert "\n" not in str(caught.value)
+
+
+def test_public_ports_have_the_send_buffer_of_the_settings(bound: Bind) -> None:
+    _, [sockets] = bound(send_buffer=20_000)
+    sizes = {
+        purpose: sock.getsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF)
+        for purpose, sock in sockets.items()
+    }
+    assert sizes["websocket"] == sizes["endpoint"] == 40_000  # Linux counts twice the size
+    assert sizes["router"] != 40_000
+
+
+def test_what_is_kept_for_a_client_that_does_not_read_is_bounded(bound: Bind) -> None:
+    def taken(size: int) -> int:
+        _, [sockets] = bound(send_buffer=size)
+        listening = sockets["websocket"]
+        with (
+            socket.create_connection(("127.0.0.1", port_of(listening))),
+            listening.accept()[0] as s,
+        ):
+            s.setblocking(False)
+            total = 0
+            with contextlib.suppress(BlockingIOError):
+                while total < 16 << 20:
+                    total += s.send(bytes(1 << 16))
+            return total
+
+    # What the client's own system takes counts too: up to a megabyte or so on the loopback.
+    assert taken(16_384) + 900_000 < taken(1 << 20)

@@ -15,10 +15,11 @@ from hypothesis import strategies as st
 from autopush.bridges import RouterData, RouterError
 from autopush.bridges.stub import RETRY_AFTER, StubRouter
 from autopush.net.http_messages import Response
+from autopush.rates import Rate
 from autopush.store import PushStore, TablePlan
 from autopush.store.users import is_connect_key_of_month
 from autopush.telemetry import logs
-from autopush.telemetry.metric_table import UA_CONNECTION_CHECK
+from autopush.telemetry.metric_table import LIMIT_REFUSED, UA_CONNECTION_CHECK
 from autopush.web.registration import MAX_CHANNELS
 from autopush.web.registration_body import MAX_BODY
 from autopush.webpush.errors import Errno
@@ -1032,3 +1033,22 @@ async def test_two_moves_at_once_keep_what_is_added_meanwhile(
     record = await harness.record(rotating.uaid)
     assert record.current_month == "message_2027_02"
     assert record.router_data == {"token": NEW_TOKEN, "app_id": "app"}
+
+
+# ── limits ───────────────────────────────────────────────────────────────────────────────────────
+
+
+async def test_an_address_registers_only_so_many_user_agents_in_a_time(
+    harness: Harness, stub: StubRouter
+) -> None:
+    client = Client(Endpoint(harness, routers={"stub": stub}, new_user_agents_rate=Rate(2, "h")))
+    assert (await client.ask("POST", REGISTRATION, {"no": "token"})).status == 401
+    await client.register()
+    await client.register()
+    calls = list(harness.engine.calls)
+    response = await client.ask("POST", REGISTRATION, {"token": TOKEN}, authorization="")
+    assert refusal(response) == (429, 203)
+    assert 0 < int(headers_of(response)["retry-after"]) <= 1800
+    assert harness.engine.calls == calls
+    assert recorded(harness.metrics, LIMIT_REFUSED, limit="new_user_agents") == 1
+    assert await client.channels(), "those that are registered are served"

@@ -68,10 +68,11 @@ class UpgradeHandler:
         if isinstance(accepted, HandshakeRefused):
             return responses.text(accepted.status, f"{accepted.reason}\n", headers=accepted.headers)
         if not self._node.is_accepting:
+            self._node.refusals.add("connections", request.client_address)
             return responses.text(503, "Too many connections.\n", headers=(("Retry-After", "30"),))
         headers = request.headers
         client = self._node.clients.find(headers.get("user-agent", ""), headers.get("host", ""))
-        return Upgrade(accepted.headers, lambda: UserAgentConnection(self._node, client))
+        return Upgrade(accepted.headers, lambda key: UserAgentConnection(self._node, client, key))
 
     async def _page(self, request: Request) -> Response:
         page = await self._dockerflow.respond(request) or self._log_check.respond(request)

@@ -11,6 +11,8 @@ from autopush.connection.background import BackgroundWrites
 from autopush.connection.clients import Clients
 from autopush.connection.requests import StoreRequests
 from autopush.connection.session_log import SessionLog
+from autopush.net.buffered_bytes import BufferedBytes
+from autopush.net.connection_limits import ConnectionLimits
 from autopush.net.timers import TimerWheel
 from autopush.protocol.broadcasts import NO_BROADCASTS, Broadcasts
 from autopush.protocol.effects import DropReason
@@ -18,6 +20,7 @@ from autopush.protocol.rules import GOING_AWAY, STOPPING, Rules
 from autopush.routing.connected import ConnectedUser, Registry
 from autopush.routing.nodes import Nodes
 from autopush.store import PushStore
+from autopush.telemetry.limit_refusals import LimitRefusals
 from autopush.telemetry.metric_table import (
     CONNECTIONS,
     UA_ALREADY_CONNECTED,
@@ -54,6 +57,9 @@ class ConnectionNode:
         auto_ping_timeout: float,
         close_timeout: float,
         max_connections: int,
+        connection_limits: ConnectionLimits | None = None,
+        buffered: BufferedBytes | None = None,
+        refusals: LimitRefusals | None = None,
         broadcasts: Broadcasts = NO_BROADCASTS,
         uniform: Callable[[float, float], float] = random.uniform,
     ) -> None:
@@ -81,6 +87,9 @@ class ConnectionNode:
             on_dropped=self.log.dropped,
             already_connected=metrics.counter(UA_ALREADY_CONNECTED),
         )
+        self.connection_limits = connection_limits or ConnectionLimits()
+        self.buffered = buffered or BufferedBytes()
+        self.refusals = refusals or LimitRefusals(metrics)
         self._max_connections = max_connections
         self._stopping = False
         store.on_month_change(self._on_month_change)

@@ -14,6 +14,7 @@ from typing import Final
 from autopush.connection.clients import Client
 from autopush.connection.node import ConnectionNode
 from autopush.connection.session_log import NO_CLOSE_FRAME, NO_PONG, reason_of_client
+from autopush.net.buffered_bytes import BufferedBytes
 from autopush.net.timers import Timer
 from autopush.net.websocket import WebSocketProtocol
 from autopush.protocol.effects import (
@@ -48,6 +49,7 @@ class UserAgentConnection(WebSocketProtocol):
 
     __slots__ = (
         "_client",
+        "_counted_as",
         "_is_detached",
         "_node",
         "_session_timers",
@@ -57,8 +59,10 @@ class UserAgentConnection(WebSocketProtocol):
         "session",
     )
 
-    def __init__(self, node: ConnectionNode, client: Client) -> None:
+    def __init__(self, node: ConnectionNode, client: Client, counted_as: str) -> None:
+        """`counted_as`: the connection's key among the `connection_limits` of the node."""
         super().__init__(node.wheel)
+        self._counted_as = counted_as
         self._node = node
         self._client = client
         self._is_detached = False
@@ -74,6 +78,11 @@ class UserAgentConnection(WebSocketProtocol):
         """Seconds for the closing handshake, as the operator set them."""
         return self._node.close_timeout
 
+    @property
+    def buffered(self) -> BufferedBytes:
+        """What the connections of the worker have received in part."""
+        return self._node.buffered
+
     # --- socket events ----------------------------------------------------------------------------
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -82,6 +91,10 @@ class UserAgentConnection(WebSocketProtocol):
         self._node.connections.add(1)
         if self._node.hello_timeout:
             self._timer = self._node.wheel.after(self._node.hello_timeout, self._on_hello_timeout)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        super().connection_lost(exc)
+        self._node.connection_limits.release(self._counted_as)
 
     def text_received(self, payload: bytes) -> None:
         self._carry_out(self.session.receive(payload, self._node.clock()))

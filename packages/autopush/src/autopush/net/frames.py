@@ -41,6 +41,7 @@ class CloseCode(IntEnum):
     POLICY_VIOLATION = 1008
     MESSAGE_TOO_BIG = 1009
     INTERNAL_ERROR = 1011
+    TRY_AGAIN_LATER = 1013
 
 
 class FrameError(Exception):
@@ -181,6 +182,11 @@ class FrameReader:
     def idle(self) -> bool:
         """Nothing is buffered and no message incomplete."""
         return not self._buffer and self._message is None
+
+    @property
+    def size(self) -> int:
+        """Bytes that are buffered, with the fragments of an incomplete message."""
+        return len(self._buffer) + (0 if self._message is None else len(self._message))
 
     @property
     def inside_message(self) -> bool:

@@ -77,11 +77,13 @@ class Response(msgspec.Struct, gc=False, eq=False):
 class Upgrade(msgspec.Struct, gc=False, eq=False):
     """Switch protocols: the server answers 101 and hands the transport to the new protocol.
 
-    `headers` are all headers of the 101, Upgrade and Connection included.
+    `headers` are all headers of the 101, Upgrade and Connection included. `protocol_factory` gets
+    the key by which the connection counts (`ConnectionLimits`); the new protocol releases it when
+    the connection is lost.
     """
 
     headers: Sequence[tuple[str, str]]
-    protocol_factory: Callable[[], asyncio.Protocol]
+    protocol_factory: Callable[[str], asyncio.Protocol]
 
 
 Answer = Response | Upgrade

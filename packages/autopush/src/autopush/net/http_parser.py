@@ -88,7 +88,8 @@ class RequestParser:
     `ready` holds the complete ones, oldest first; `error` is the (status, reason) that ends the
     connection. `unparsed` is not None once a head offers an upgrade: nothing after that head is
     parsed until `decline_upgrade`, and `unparsed` is what followed it in its slice. `stopped`: one
-    of the two is set.
+    of the two is set. `held`: how many bytes were fed of the request that is not complete, or up to
+    a slice more.
     """
 
     __slots__ = (
@@ -103,6 +104,7 @@ class RequestParser:
         "_url",
         "certificate",
         "error",
+        "held",
         "peer",
         "phase",
         "proxies",
@@ -120,6 +122,7 @@ class RequestParser:
         self.error: tuple[int, str] | None = None
         self.unparsed: bytes | None = None
         self.stopped = False
+        self.held = 0
         self._parser = HttpRequestParser(self)
         self.phase = IDLE
         self._phase_bytes = 0  # bytes of whole slices since the phase began
@@ -137,9 +140,12 @@ class RequestParser:
             self._phase_bytes += len(data)
         try:
             self._parser.feed_data(data)
-            if continued and self.phase:
-                self._check_partial_size()
+            if self.phase:
+                self.held += len(data)
+                if continued:
+                    self._check_partial_size()
         except HttpParserUpgrade as stop:
+            self.held += len(data)
             self._on_upgrade_offered(bytes(data[stop.args[0] :]))
         except HttpParserError as exc:
             self.stopped = True
@@ -166,6 +172,7 @@ class RequestParser:
         if self.phase == IDLE:
             self.phase = HEAD
             self._phase_bytes = 0
+            self.held = 0
             self._url = url
             self._headers = {}
             self._lines_left = self._limits.max_header_lines

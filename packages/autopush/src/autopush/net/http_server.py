@@ -10,10 +10,13 @@ kernel; so no client makes a queue grow or the others wait.
 
 import asyncio
 import time
+from collections import OrderedDict
 from collections.abc import Callable, Coroutine
 from typing import Final, cast
 
+from autopush.net.buffered_bytes import TOO_MUCH, BufferedBytes
 from autopush.net.client_address import TrustedProxies, unmapped
+from autopush.net.connection_limits import ConnectionLimits, ConnectionRefused
 from autopush.net.http_messages import (
     CONTINUE,
     Answer,
@@ -42,6 +45,11 @@ _FOR_REQUEST, _FOR_HEAD, _FOR_BODY, _FOR_HANDLER, _FOR_WRITING, _FOR_CLOSE = ran
 _LINGER_SECONDS: Final = 2.0
 _LINGER_BYTES: Final = 1 << 20
 
+MIN_WAIT: Final = 1.0
+"""Seconds that a client is waited for at least before its connection gives way to another."""
+_MAX_LOOKS: Final = 16
+"""Connections that are looked at for one that gives way."""
+
 
 class HttpServer:
     """Serves `handler` on every connection whose protocol comes from `protocol`.
@@ -51,7 +59,9 @@ class HttpServer:
     tasks of Python 3.12 still 1 µs.)
     `error_response(status, reason)` makes the answers of the server itself; `reason` is a few words
     about what was wrong. `proxies` may say who the client is, as in `Request.client_address`.
-    `clock` (seconds since the epoch) is for the Date header.
+    `connection_limits` and `buffered` are what this server has in common with others of its worker;
+    `max_connections` says how many connections it may have itself at this moment, without those
+    that were upgraded. `clock` (seconds since the epoch) is for the Date header.
     """
 
     __slots__ = (
@@ -60,7 +70,11 @@ class HttpServer:
         "_date",
         "_date_until",
         "_drained",
+        "_max_connections",
+        "_refusals",
         "_shutting_down",
+        "buffered",
+        "connection_limits",
         "error_response",
         "handler",
         "limits",
@@ -80,6 +94,9 @@ class HttpServer:
         error_response: Callable[[int, str], Response],
         on_crash: Callable[[Exception, Request], None],
         proxies: TrustedProxies | None = None,
+        connection_limits: ConnectionLimits | None = None,
+        buffered: BufferedBytes | None = None,
+        max_connections: Callable[[], int] | None = None,
         clock: Callable[[], float] = time.time,
     ) -> None:
         self.handler = handler
@@ -88,21 +105,29 @@ class HttpServer:
         self.error_response = error_response
         self.on_crash = on_crash
         self.proxies = proxies
+        self.connection_limits = connection_limits or ConnectionLimits()
+        self.connection_limits.add_server(self)
+        self.buffered = buffered or BufferedBytes()
+        self._max_connections = max_connections
+        self._refusals: dict[str, Response] = {}
         self.slice_size = slice_size(limits)
         self.now = wheel.loop.time
         self._clock = clock
         self._date = ""
         self._date_until = float("-inf")
-        self._connections: set[HttpConnection] = set()
+        self._connections: OrderedDict[HttpConnection, None] = OrderedDict()
         self._shutting_down = False
         self._drained: asyncio.Event | None = None
 
-    def protocol(self, peer: str = "") -> "HttpConnection":
+    def protocol(
+        self, peer: str = "", take_key: Callable[[], str] | None = None
+    ) -> "HttpConnection":
         """The protocol of one new connection; for `loop.create_server`.
 
-        `peer`: the client's address where it is not that of the socket's other end.
+        `peer`: the client's address where it is not that of the socket's other end. `take_key`:
+        where the connection counts among `connection_limits` already, returns its key.
         """
-        return HttpConnection(self, peer)
+        return HttpConnection(self, peer, take_key)
 
     @property
     def connections(self) -> int:
@@ -126,18 +151,41 @@ class HttpServer:
             for connection in list(self._connections):
                 connection.abort()
 
+    def close_idle(self) -> bool:
+        """Close a connection whose client has been waited for, to make room for a new one.
+
+        Looked at are those that were accepted or looked at first; False: none of them is such.
+        """
+        connections = self._connections
+        now = self.now()
+        for _ in range(min(_MAX_LOOKS, len(connections))):
+            connection = next(iter(connections))
+            if connection.waits_since(now) >= MIN_WAIT:
+                del connections[connection]
+                connection.abort()
+                return True
+            connections.move_to_end(connection)
+        return False
+
     # -- for connections -------------------------------------------------------------------------
 
-    def add(self, connection: "HttpConnection") -> bool:
-        """Count a new connection; False during a shutdown."""
+    def add(self, connection: "HttpConnection", address: str) -> bool:
+        """Take a new connection; False during a shutdown.
+
+        :raises ConnectionRefused: there are too many
+        """
         if self._shutting_down:
             return False
-        self._connections.add(connection)
+        if self._max_connections is not None:
+            full = len(self._connections) >= self._max_connections()
+            if full and not self.close_idle():
+                raise self.connection_limits.refusal("connections", address)
+        self._connections[connection] = None
         return True
 
     def remove(self, connection: "HttpConnection") -> None:
         """A connection has ended or was upgraded."""
-        self._connections.discard(connection)
+        self._connections.pop(connection, None)
         if self._drained is not None and not self._connections:
             self._drained.set()
 
@@ -145,6 +193,13 @@ class HttpServer:
         """Report an error of the handler; returns the answer to the client."""
         self.on_crash(exc, request)
         return self.error_response(500, "internal error")
+
+    def refusal(self, status: int, reason: str) -> Response:
+        """The answer to a connection that is refused; there are few different ones, made once."""
+        response = self._refusals.get(reason)
+        if response is None:
+            response = self._refusals[reason] = self.error_response(status, reason)
+        return response
 
     def date(self, now: float) -> str:
         """The Date line for `now` (loop time); rendered once a second."""
@@ -162,7 +217,9 @@ class HttpConnection(asyncio.Protocol):
         "_blocked",
         "_buffer",
         "_closing",
+        "_counted_as",
         "_deadline",
+        "_held",
         "_last",
         "_linger_bytes",
         "_parser",
@@ -170,13 +227,17 @@ class HttpConnection(asyncio.Protocol):
         "_reading_paused",
         "_request",
         "_server",
+        "_take_key",
         "_transport",
         "_writing_paused",
         "_yielded",
     )
 
-    def __init__(self, server: HttpServer, peer: str) -> None:
+    def __init__(self, server: HttpServer, peer: str, take_key: Callable[[], str] | None) -> None:
         self._server = server
+        self._take_key = take_key
+        self._counted_as: str | None = None  # it does not count (yet)
+        self._held = 0  # bytes of what is incomplete, as `server.buffered` knows them
         self._parser = RequestParser(server.limits, peer, server.proxies)
         self._transport: asyncio.Transport | None = None
         self._request: Request | None = None  # its handler is suspended
@@ -197,17 +258,27 @@ class HttpConnection(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)
-        if not self._server.add(self):
-            self._transport.abort()
-            return
         if not self._parser.peer:
             peer = transport.get_extra_info("peername")
             if isinstance(peer, tuple):
                 self._parser.peer = unmapped(str(peer[0]))
+        server = self._server
+        if self._take_key is not None:
+            self._counted_as = self._take_key()
+            self._take_key = None
+        try:
+            if not server.add(self, self._parser.peer):
+                self._transport.abort()
+                return
+            if self._counted_as is None:
+                self._counted_as = server.connection_limits.admit(self._parser.peer)
+        except ConnectionRefused as refusal:
+            self._refuse(refusal)
+            return
         tls = transport.get_extra_info("ssl_object")
         if tls is not None:
             self._parser.certificate = tls.getpeercert(True) or b""
-        self._wait(_FOR_REQUEST, self._server.limits.idle_timeout)
+        self._wait(_FOR_REQUEST, server.limits.idle_timeout)
 
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002
         # A suspended handler runs to its end: what was accepted is finished.
@@ -229,6 +300,8 @@ class HttpConnection(asyncio.Protocol):
         parser.feed(data)
         ready = parser.ready
         if ready:
+            if self._held:
+                self._hold(0)
             self._handle(ready.pop(0))
             if ready or parser.phase or parser.stopped:
                 self._process_buffer()
@@ -274,6 +347,31 @@ class HttpConnection(asyncio.Protocol):
         if self._transport is not None:
             self._transport.abort()
 
+    def waits_since(self, now: float) -> float:
+        """For how many seconds the client has been waited for, until `now`: to send a request, or
+        the rest of it.
+        """
+        limits = self._server.limits
+        if self._purpose == _FOR_REQUEST:
+            seconds = limits.idle_timeout
+        elif self._purpose == _FOR_HEAD:
+            seconds = limits.head_timeout
+        elif self._purpose == _FOR_BODY:
+            seconds = limits.body_timeout
+        else:
+            return 0.0
+        return now - (self._deadline.due - seconds)
+
+    # -- called by the buffered bytes ------------------------------------------------------------
+
+    def give_up(self) -> None:
+        """Answer that too much is incomplete, and close."""
+        self._held = 0
+        if self._blocked:  # the answer before this one is not sent yet
+            self.abort()
+        else:
+            self._reject(503, TOO_MUCH)
+
     # -- reading ---------------------------------------------------------------------------------
 
     def _keep(self, data: bytes) -> None:
@@ -288,6 +386,11 @@ class HttpConnection(asyncio.Protocol):
             return
         self._buffer = bytes(self._buffer) + data if self._buffer else data
         self._pause_reading()
+        self._hold(len(self._buffer))
+
+    def _hold(self, size: int) -> None:
+        self._held = size
+        self._server.buffered.hold(self, size)
 
     def _pause_reading(self) -> None:
         if not self._reading_paused and self._transport is not None:
@@ -350,10 +453,17 @@ class HttpConnection(asyncio.Protocol):
         if transport is None:
             return
         if phase == IDLE:
+            if self._held:
+                self._hold(0)
             if self._last and self._purpose == _FOR_REQUEST:
                 self._close()
                 return
-        elif phase == HEAD:
+            self._resume_reading(transport)
+            return
+        self._hold(self._parser.held)
+        if self._closing or self._transport is None:  # it was given up
+            return
+        if phase == HEAD:
             if self._purpose != _FOR_HEAD:
                 self._wait(_FOR_HEAD, self._server.limits.head_timeout)
         else:
@@ -437,17 +547,30 @@ class HttpConnection(asyncio.Protocol):
             self._close()
 
     def _upgrade(self, request: Request, upgrade: Upgrade) -> None:
-        """Hand the transport to the new protocol, with what was read after the head."""
+        """Hand the transport to the new protocol, with what was read after the head.
+
+        From now on the connection counts by the address of its client: a connection of a trusted
+        proxy has carried requests of many clients before, but this one belongs to one of them.
+        """
         transport = cast(asyncio.Transport, self._transport)
+        server = self._server
+        counted_as = self._counted_as or ""
         try:
             data = render_upgrade(upgrade)
-            protocol = upgrade.protocol_factory()
+            if request.client_address != request.peer:
+                counted_as = server.connection_limits.recount(counted_as, request.client_address)
+                self._counted_as = counted_as
+            protocol = upgrade.protocol_factory(counted_as)
+        except ConnectionRefused as refusal:
+            self._respond(request, server.error_response(refusal.status, refusal.reason))
+            return
         except Exception as exc:  # noqa: BLE001 - nothing is written yet: it can still be a 500
             self._respond(request, self._server.crashed(exc, request))
             return
         unparsed = self._parser.unparsed or b""
         if self._buffer:
             unparsed += self._buffer
+        self._counted_as = None  # it is the new protocol's to release
         self._detach()
         transport.write(data)
         transport.set_protocol(protocol)
@@ -457,6 +580,20 @@ class HttpConnection(asyncio.Protocol):
             protocol.data_received(unparsed)
 
     # -- closing ---------------------------------------------------------------------------------
+
+    def _refuse(self, refusal: ConnectionRefused) -> None:
+        """Answer before anything is read, and close: the answer may be lost where a request is on
+        its way, but a connection that is refused is not kept open for it.
+        """
+        transport = self._transport
+        if transport is None:
+            return
+        server = self._server
+        response = server.refusal(refusal.status, refusal.reason)
+        transport.write(render_response(response, server.date(server.now()), False))
+        self._closing = self._blocked = True
+        transport.close()
+        server.remove(self)
 
     def _reject(self, status: int, reason: str) -> None:
         """Answer what cannot be parsed, and close such that the client can read the answer."""
@@ -477,6 +614,8 @@ class HttpConnection(asyncio.Protocol):
         self._wait(_FOR_CLOSE, _LINGER_SECONDS)
         self._closing = self._blocked = True
         self._buffer = None
+        if self._held:
+            self._hold(0)
         self._linger_bytes = _LINGER_BYTES
         if transport.can_write_eof():
             transport.write_eof()
@@ -501,10 +640,15 @@ class HttpConnection(asyncio.Protocol):
         self._transport = None
         self._blocked = True
         self._buffer = None
+        if self._held:
+            self._hold(0)
         self._parser.ready.clear()
         self._parser.close()
         self._deadline.close()
         self._server.remove(self)
+        if self._counted_as is not None:
+            self._server.connection_limits.release(self._counted_as)
+            self._counted_as = None
 
     # -- the deadline ----------------------------------------------------------------------------
 

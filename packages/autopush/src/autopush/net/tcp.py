@@ -113,6 +113,15 @@ class HasSocketOptions(Protocol):
     def setsockopt(self, level: int, name: int, value: int, /) -> None: ...
 
 
+def limit_send_buffer(sock: HasSocketOptions, size: int) -> None:
+    """Let the kernel keep about `size` bytes of what a peer does not read, instead of as much as
+    `net.ipv4.tcp_wmem` allows (4 MiB by default). Accepted sockets inherit it.
+
+    Linux counts twice the size, of which its own bookkeeping takes a part.
+    """
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, size)
+
+
 def enable_keepalive(
     sock: HasSocketOptions,
     *,

@@ -22,6 +22,7 @@ import asyncio
 from collections.abc import Callable, Iterable
 from typing import ClassVar, Final, cast
 
+from autopush.net.buffered_bytes import TOO_MUCH, BufferedBytes
 from autopush.net.frames import (
     BINARY,
     CLOSE,
@@ -54,6 +55,7 @@ _INPUT_BLOCKED: Final = _READING_PAUSED | _OUTPUT_PAUSED | _YIELDED
 _NOT_FAST: Final = _INPUT_BLOCKED | _NOT_OPEN
 
 _LINGER_SECONDS: Final = 2.0
+_UNLIMITED: Final = BufferedBytes()
 
 _FINAL_TEXT: Final = 0x80 | TEXT
 _MASKED: Final = 0x80
@@ -82,6 +84,11 @@ class WebSocketProtocol(asyncio.Protocol):
     def close_timeout(self) -> float:
         """Seconds the peer has, once closing began, before the connection is aborted."""
         return 10.0
+
+    @property
+    def buffered(self) -> BufferedBytes:
+        """What this connection's incomplete messages are counted in, with those of others."""
+        return _UNLIMITED
 
     transport: asyncio.Transport
 
@@ -167,8 +174,12 @@ class WebSocketProtocol(asyncio.Protocol):
     def abort(self) -> None:
         """Drop the connection at once, without a close frame. Unsent output is lost."""
         self._state |= _CLOSED
-        self._reader = None
+        self._drop_reader()
         self.transport.abort()
+
+    def give_up(self) -> None:
+        """Drop the incomplete message and close with 1013: all clients' together are too many."""
+        self._fail(CloseCode.TRY_AGAIN_LATER, TOO_MUCH)
 
     def pause_reading(self) -> None:
         """No `text_received` until `resume_reading`. Without effect when not open.
@@ -232,7 +243,7 @@ class WebSocketProtocol(asyncio.Protocol):
 
     def eof_received(self) -> None:
         """The peer sends no more: the transport closes itself once its output is sent."""
-        self._reader = None
+        self._drop_reader()
         if not self._state & _NOT_OPEN:
             self._set_deadline(self.close_timeout, self.abort)
         self._state |= _CLOSED
@@ -310,6 +321,8 @@ class WebSocketProtocol(asyncio.Protocol):
         while not self._state & _CLOSED:
             if self._input_blocked():
                 self._pause_socket()
+                if self._reader is not None:
+                    self.buffered.hold(self, self._reader.size)
                 return
             try:
                 event = None if self._reader is None else self._reader.next()
@@ -327,10 +340,17 @@ class WebSocketProtocol(asyncio.Protocol):
         """All that was read is delivered, except for an incomplete frame or message."""
         if self._reader is not None:
             if self._reader.idle:
-                self._reader = None
-            elif self._deadline is None:
-                self._set_deadline(self.message_timeout, self._on_message_timeout)
+                self._drop_reader()
+            else:
+                if self._deadline is None:
+                    self._set_deadline(self.message_timeout, self._on_message_timeout)
+                self.buffered.hold(self, self._reader.size)
         self._resume_socket()
+
+    def _drop_reader(self) -> None:
+        if self._reader is not None:
+            self._reader = None
+            self.buffered.hold(self, 0)
 
     def _on_frame(self) -> None:
         """The next message has its own deadline; further frames of the same message do not."""
@@ -397,7 +417,7 @@ class WebSocketProtocol(asyncio.Protocol):
         self.transport.write(frame)
 
     def _report_closed(self) -> None:
-        self._reader = None
+        self._drop_reader()
         self._state |= _CLOSED
         if not self._state & _REPORTED:
             self._state |= _REPORTED

@@ -7,11 +7,14 @@
 Answered is 418 with the text that was logged, so that log and response can be matched.
 """
 
+import time
+from collections.abc import Callable
 from typing import Final
 
 from autopush.net.http_messages import Request, Response
+from autopush.rates import Rate, TokenBuckets
 from autopush.request_log import RequestLog
-from autopush.responses import ErrorResponses
+from autopush.responses import ErrorResponses, rate_exceeded
 from autopush.telemetry import logs
 from autopush.webpush.errors import Errno, PushError
 
@@ -26,30 +29,57 @@ class LogCheckError(Exception):
 
 
 class LogCheck:
-    """The pages of the log check, the same on every public port."""
+    """The pages of the log check, the same on every public port.
 
-    def __init__(self, errors: ErrorResponses, requests: RequestLog) -> None:
+    `rate`: of each page, from whomever the requests come; None for any. `on_refused(limit,
+    address)`: a request was above it.
+    """
+
+    def __init__(
+        self,
+        errors: ErrorResponses,
+        requests: RequestLog,
+        rate: Rate | None = None,
+        on_refused: Callable[[str, str], object] | None = None,
+        *,
+        monotonic: Callable[[], float] = time.monotonic,
+    ) -> None:
         self._errors = errors
         self._requests = requests
+        self._on_refused = on_refused
+        self._buckets = None if rate is None else TokenBuckets(rate, monotonic=monotonic)
 
     def respond(self, request: Request) -> Response | None:
         """Log, and respond; None for any other path or method."""
         match request.method, *request.path.split("/")[1:]:
             case "GET", "v1", "err":
-                return self._error(request)
+                return self._refusal(request, "error") or self._error(request)
             case "GET", "v1", "err", kind if kind:
                 return self._check(request, kind.lower())
             case "GET", "__error__":
-                self._raise(request, "LogCheck")
-                return self._error(request, LogCheckError(ERROR))
+                refusal = self._refusal(request, "both")
+                if refusal is None:
+                    self._raise(request, "LogCheck")
+                return refusal or self._error(request, LogCheckError(ERROR))
         return None
+
+    def _refusal(self, request: Request, page: str) -> Response | None:
+        """429 where a page is asked for too often."""
+        wait = self._buckets.take(page) if self._buckets is not None else 0.0
+        if not wait:
+            return None
+        if self._on_refused is not None:
+            self._on_refused("log_check_rate", request.client_address)
+        return self._errors.of(rate_exceeded("The log check is asked for too often", wait))
 
     def _check(self, request: Request, kind: str) -> Response:
         if "error" in kind:
-            return self._error(request)
+            return self._refusal(request, "error") or self._error(request)
         if "crit" in kind:
-            self._raise(request, "LogCheck")
-            return self._teapot("Test Failure", "FAILURE:Success")
+            refusal = self._refusal(request, "crit")
+            if refusal is None:
+                self._raise(request, "LogCheck")
+            return refusal or self._teapot("Test Failure", "FAILURE:Success")
         unknown = PushError(Errno.NOTHING_HERE, "the log check knows error and crit")
         return self._errors.of(unknown)
 

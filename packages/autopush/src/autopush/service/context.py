@@ -1,15 +1,18 @@
 """What the parts of a service have in common: all its workers, and the nodes of one worker."""
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Final
 
 from autopush.bridges.discovery import router_states
 from autopush.clock import Clock
 from autopush.keys import ServiceKeys
 from autopush.net.address_limits import AddressRates
+from autopush.net.buffered_bytes import BufferedBytes
 from autopush.net.client_address import TrustedProxies
+from autopush.net.connection_limits import ConnectionLimits
 from autopush.net.http_messages import Handler, Limits
 from autopush.net.http_server import HttpServer
 from autopush.net.timers import TimerWheel
@@ -22,9 +25,11 @@ from autopush.routing.connected import Registry
 from autopush.routing.nodes import Nodes
 from autopush.service.certificates import Certificates
 from autopush.service.listeners import Sockets
+from autopush.service.open_files import connections_allowed
 from autopush.settings import Settings
 from autopush.store import PushStore
 from autopush.telemetry.exporters import Datadog, Exporter, Sender, Statsd
+from autopush.telemetry.limit_refusals import LimitRefusals
 from autopush.telemetry.metrics import Metrics, SharedMetrics
 from autopush.web.client_certificates import ListedClients
 from autopush.webpush.endpoint_token import EndpointTokens
@@ -96,14 +101,44 @@ class WorkerContext:
         )
         routers = router_states(settings) if settings.has_endpoint else None
         self.dockerflow = Dockerflow(store, metrics.shared, routers=routers)
-        self.log_check = LogCheck(self.errors, self.requests)
+        self.refusals = LimitRefusals(metrics)
+        self.log_check = LogCheck(
+            self.errors, self.requests, settings.log_check_rate, self.refusals.add
+        )
         self.internal_pages = InternalPages(self.dockerflow, metrics.shared, self.errors)
         self.proxies = TrustedProxies(settings.trusted_networks)
         self.new_user_agents = AddressRates(self.proxies, settings.new_user_agents_rate)
         """For every way in which a stranger makes a record of a user agent."""
 
-    def http(self, handler: Handler, limits: Limits) -> HttpServer:
-        """A server for one port."""
+        self.connection_limits = ConnectionLimits(
+            self.proxies,
+            max_connections=connections_allowed(settings.max_tcp_connections),
+            max_per_address=settings.max_connections_per_address,
+            on_refused=self.refusals.add,
+        )
+        """For the ports that strangers reach, all of them together."""
+        self.buffered = BufferedBytes(
+            settings.max_buffered_bytes, partial(self.refusals.add, "buffered_bytes")
+        )
+
+    def public_http(
+        self, handler: Handler, limits: Limits, max_connections: Callable[[], int] | None = None
+    ) -> HttpServer:
+        """A server for a port that strangers reach. `max_connections`: as for `HttpServer`."""
+        return self._http(handler, limits, self.connection_limits, self.buffered, max_connections)
+
+    def internal_http(self, handler: Handler, limits: Limits) -> HttpServer:
+        """A server for a port of other nodes or of the operator."""
+        return self._http(handler, limits)
+
+    def _http(
+        self,
+        handler: Handler,
+        limits: Limits,
+        connection_limits: ConnectionLimits | None = None,
+        buffered: BufferedBytes | None = None,
+        max_connections: Callable[[], int] | None = None,
+    ) -> HttpServer:
         return HttpServer(
             handler,
             limits=replace(limits, head_timeout=self.settings.open_handshake_timeout),
@@ -111,6 +146,9 @@ class WorkerContext:
             error_response=self.errors.of_protocol,
             on_crash=self.requests.log_failure,
             proxies=self.proxies,
+            connection_limits=connection_limits,
+            buffered=buffered,
+            max_connections=max_connections,
         )
 
     def close(self) -> None:

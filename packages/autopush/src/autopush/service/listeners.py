@@ -10,7 +10,7 @@ import socket
 from contextlib import ExitStack
 from typing import Final
 
-from autopush.net.tcp import enable_keepalive
+from autopush.net.tcp import enable_keepalive, limit_send_buffer
 from autopush.settings import Settings, StartupError
 
 BACKLOG: Final = 4096
@@ -18,6 +18,9 @@ BACKLOG: Final = 4096
 
 Sockets = dict[str, socket.socket]
 """What one worker listens on, by purpose: see `Settings.listeners`."""
+
+PUBLIC: Final = frozenset({"websocket", "endpoint", "proxied"})
+"""Purposes of the ports that strangers reach."""
 
 _LOOPBACK: Final = "127.0.0.1"
 
@@ -35,6 +38,7 @@ def bind(settings: Settings) -> tuple[Settings, list[Sockets]]:
     with ExitStack() as undo:
         for purpose, option in settings.listeners.items():
             port = getattr(settings, option)
+            send_buffer = settings.send_buffer if purpose in PUBLIC else None
             if purpose == "router":
                 taken[purpose] = [
                     undo.enter_context(_bind(settings.host, number, option))
@@ -43,7 +47,9 @@ def bind(settings: Settings) -> tuple[Settings, list[Sockets]]:
             else:
                 # What is read there is for debugging alone.
                 host = _LOOPBACK if purpose == "memory" else settings.host
-                taken[purpose] = _bind_shared(host, settings.workers, option, port, undo)
+                taken[purpose] = _bind_shared(
+                    host, settings.workers, option, port, undo, send_buffer
+                )
             ports[option] = _port(taken[purpose][0])
         undo.pop_all()
     if not (settings.endpoint_port or "endpoint_port" in ports):
@@ -62,18 +68,27 @@ def close(sockets: Sockets) -> None:
 
 
 def _bind_shared(
-    host: str, workers: int, option: str, port: int, undo: ExitStack
+    host: str, workers: int, option: str, port: int, undo: ExitStack, send_buffer: int | None
 ) -> list[socket.socket]:
     if workers == 1:
-        return [undo.enter_context(_bind(host, port, option))]
+        return [undo.enter_context(_bind(host, port, option, send_buffer=send_buffer))]
     # First without SO_REUSEPORT: it fails where another program listens, which the rest would not.
     with _bind(host, port, option, listen=False) as probe:
         port = _port(probe)
-    return [undo.enter_context(_bind(host, port, option, reuse_port=True)) for _ in range(workers)]
+    return [
+        undo.enter_context(_bind(host, port, option, send_buffer=send_buffer, reuse_port=True))
+        for _ in range(workers)
+    ]
 
 
 def _bind(
-    host: str, port: int, option: str, *, reuse_port: bool = False, listen: bool = True
+    host: str,
+    port: int,
+    option: str,
+    *,
+    send_buffer: int | None = None,
+    reuse_port: bool = False,
+    listen: bool = True,
 ) -> socket.socket:
     try:
         family, kind, protocol, _, address = socket.getaddrinfo(
@@ -89,6 +104,8 @@ def _bind(
         if reuse_port:
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
         enable_keepalive(sock)
+        if send_buffer is not None:
+            limit_send_buffer(sock, send_buffer)
         sock.bind(address)
         if listen:
             sock.listen(BACKLOG)

@@ -15,7 +15,6 @@ from autopush.connection.megaphone import BroadcastPoller, Megaphone
 from autopush.connection.node import ConnectionNode
 from autopush.connection.outage import OutageRecovery
 from autopush.net.http_messages import Handler, Limits
-from autopush.net.proxied_listener import ProxiedListener
 from autopush.protocol.broadcasts import Broadcasts
 from autopush.protocol.messages import WEBSOCKET_ANCHOR
 from autopush.protocol.rules import Rules
@@ -23,7 +22,6 @@ from autopush.routing.bridged import Bridges
 from autopush.routing.user_agents import UserAgentRouter
 from autopush.service.context import WorkerContext
 from autopush.store.push_store import UNUSED_UAID
-from autopush.telemetry import logs
 from autopush.web.app import CommonHeaders, EndpointApp
 from autopush.web.client_certificates import ClientCertificates
 from autopush.web.errors_page import ErrorsPage
@@ -41,8 +39,8 @@ SOCKETS_TIMEOUT: Final = 15.0
 REQUESTS_TIMEOUT: Final = 5.0
 """Seconds in which a shutdown answers the requests in progress, on each port."""
 MAX_NODE_BODY: Final = 512 * 1024
-
-_log = logs.get(__name__)
+PAGES_MARGIN: Final = 16
+"""Connections to the WebSocket port beyond `max_connections`, so that its pages are still read."""
 
 
 class ConnectionService:
@@ -72,6 +70,9 @@ class ConnectionService:
             auto_ping_timeout=settings.auto_ping_timeout,
             close_timeout=settings.close_handshake_timeout,
             max_connections=settings.max_connections,
+            connection_limits=shared.connection_limits,
+            buffered=shared.buffered,
+            refusals=shared.refusals,
             broadcasts=broadcasts,
         )
         upgrades = UpgradeHandler(
@@ -82,8 +83,14 @@ class ConnectionService:
             settings.public_websocket_url,
             f"{settings.public_endpoint_url}/",
         )
-        self._websocket_http = shared.http(upgrades, Limits(max_body=4096))
-        self._node_api = shared.http(
+        connected = shared.registry.sockets
+        max_connections = settings.max_connections
+        self._websocket_http = shared.public_http(
+            upgrades,
+            Limits(max_body=4096),
+            (lambda: max_connections + PAGES_MARGIN - len(connected)) if max_connections else None,
+        )
+        self._node_api = shared.internal_http(
             NodeApi(
                 shared.registry,
                 self._connections.background,
@@ -173,6 +180,8 @@ class EndpointService:
                 tokens=shared.tokens,
                 secrets=RegistrationSecrets(shared.keys.auth),
                 metrics=shared.metrics,
+                new_user_agents=shared.new_user_agents,
+                refusals=shared.refusals,
             ),
             dockerflow=shared.dockerflow,
             log_check=shared.log_check,
@@ -188,20 +197,12 @@ class EndpointService:
         handler: Handler = self.app
         if shared.clients is not None:
             handler = ClientCertificates(self.app, shared.clients, shared.requests, headers)
-        self._http = shared.http(handler, Limits(max_body=max(65_536, 2 * settings.max_data)))
+        limits = Limits(max_body=max(65_536, 2 * settings.max_data))
+        self._http = shared.public_http(handler, limits)
         self.servers = [(self._http, sockets["endpoint"])]
         """What is served on which listening socket."""
-        self.proxied: ProxiedListener | None = None
-        """The second listener, behind a load balancer that speaks the PROXY protocol."""
-        if "proxied" in sockets:
-            tls = shared.certificates.of("proxied")
-            self.proxied = ProxiedListener(
-                sockets["proxied"],
-                self._http.protocol,
-                shared.wheel,
-                tls=tls.context if tls else None,
-                on_refused=_log_proxy_refused,
-            )
+        self.proxied = (self._http, sockets["proxied"]) if "proxied" in sockets else None
+        """As `servers`, behind a load balancer that speaks the PROXY protocol."""
 
     async def shutdown(self) -> None:
         """Answer the requests in progress."""
@@ -215,14 +216,10 @@ class PagesService:
     """A port for pages; no user agent, application server or other node uses it."""
 
     def __init__(self, shared: WorkerContext, purpose: str, pages: Handler) -> None:
-        self._http = shared.http(pages, Limits(max_body=4096))
+        self._http = shared.internal_http(pages, Limits(max_body=4096))
         self.servers = [(self._http, shared.sockets[purpose])]
         """What is served on which listening socket."""
 
     async def shutdown(self) -> None:
         """Answer the requests in progress."""
         await self._http.shutdown(REQUESTS_TIMEOUT)
-
-
-def _log_proxy_refused(proxy: str, reason: str, number: int) -> None:
-    _log.warning("Connections without PROXY header", proxy=proxy, reason=reason, number=number)

@@ -2,8 +2,8 @@
 
 import asyncio
 import gc
-import resource
 import signal
+import socket
 import time
 from collections.abc import Callable
 from typing import Any, Final
@@ -11,13 +11,15 @@ from typing import Any, Final
 import uvloop
 
 from autopush.clock import Clock
-from autopush.net.proxied_listener import ProxiedListener
+from autopush.net.http_server import HttpServer
+from autopush.net.listener import Listener
 from autopush.pages.memory_usage import memory_usage
 from autopush.service.certificates import Certificates
 from autopush.service.context import ServiceContext, WorkerContext
 from autopush.service.listeners import BACKLOG
 from autopush.service.maintenance import Maintenance
 from autopush.service.nodes import ConnectionService, EndpointService, PagesService
+from autopush.service.open_files import raise_limit
 from autopush.service.storage import open_store, rotate_monthly
 from autopush.telemetry import logs
 from autopush.telemetry.descriptors import DescriptorShortage, is_shortage
@@ -47,7 +49,7 @@ def run_worker(
     SIGHUP has the files read again that can be replaced while it serves; `reload` has it done
     before anything is served.
     """
-    _raise_open_file_limit()
+    raise_limit()
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         return runner.run(_serve(service, index, on_ready, parent_pipe, reload))
 
@@ -125,11 +127,10 @@ class Worker:
             if purpose in sockets:
                 self._services.append(PagesService(shared, purpose, pages))
         self._tls = {sock: shared.certificates.of(purpose) for purpose, sock in sockets.items()}
-        self._handshake_timeout = settings.open_handshake_timeout
         self.process = ProcessMetrics(
             shared.metrics, asyncio.get_running_loop(), sampled, shortage=shortage
         )
-        self._servers: list[asyncio.Server | ProxiedListener] = []
+        self._servers: list[asyncio.Server | Listener] = []
         self._rotation: asyncio.Task[None] | None = None
         self._maintenance: Maintenance | None = None
         if settings.maintains and settings.has_sockets:
@@ -148,21 +149,30 @@ class Worker:
             self._maintenance.start()
         for service in self._services:
             for http, sock in service.servers:
-                tls = self._tls[sock]
-                # Of TLS connections the server sees those alone whose handshake is complete.
-                self._servers.append(
-                    await loop.create_server(
-                        http.protocol,
-                        sock=sock,
-                        backlog=BACKLOG,
-                        ssl=tls.context if tls else None,
-                        ssl_handshake_timeout=self._handshake_timeout if tls else None,
-                        ssl_shutdown_timeout=TLS_SHUTDOWN_TIMEOUT if tls else None,
+                if self._tls[sock] is None:
+                    self._servers.append(
+                        await loop.create_server(http.protocol, sock=sock, backlog=BACKLOG)
                     )
-                )
+                else:
+                    self._listen(http, sock, proxied=False)
             if isinstance(service, EndpointService) and service.proxied is not None:
-                service.proxied.start()
-                self._servers.append(service.proxied)
+                self._listen(*service.proxied, proxied=True)
+
+    def _listen(self, http: HttpServer, sock: socket.socket, *, proxied: bool) -> None:
+        settings, tls = self._shared.settings, self._tls[sock]
+        listener = Listener(
+            sock,
+            http.protocol,
+            self._shared.wheel,
+            tls=tls.context if tls else None,
+            proxied=proxied,
+            handshake_timeout=settings.open_handshake_timeout,
+            shutdown_timeout=TLS_SHUTDOWN_TIMEOUT,
+            limits=http.connection_limits,
+            on_refused=_log_proxy_refused,
+        )
+        listener.start()
+        self._servers.append(listener)
 
     async def stop(self) -> None:
         """Stop accepting, answer what is in progress, close the sockets, save what is unacked."""
@@ -179,6 +189,10 @@ class Worker:
             await self._shared.exporter.stop()
         self._shared.close()
         self.process.close()
+
+
+def _log_proxy_refused(proxy: str, reason: str, number: int) -> None:
+    _log.warning("Connections without PROXY header", proxy=proxy, reason=reason, number=number)
 
 
 def loop_error_handler(
@@ -199,8 +213,3 @@ def loop_error_handler(
             _log.error("Error reported by the event loop", reason=context.get("message", ""))
 
     return log_error
-
-
-def _raise_open_file_limit() -> None:
-    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))

@@ -49,6 +49,7 @@ LIMITS: Final = (
     "allowed_senders",
     "broadcasts",
     "buffered_bytes",
+    "connections",
     "endpoint_rate",
     "log_check_rate",
     "message_rate",

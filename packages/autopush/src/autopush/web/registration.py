@@ -20,6 +20,7 @@ import orjson
 from msgspec import Struct
 
 from autopush import responses
+from autopush.net.address_limits import AddressRates
 from autopush.net.http_messages import Request, Response
 from autopush.protocol.rules import Rules
 from autopush.routing.bridged import report_defects
@@ -29,6 +30,7 @@ from autopush.store import PushStore, UserRecord
 from autopush.store.messages import Messages
 from autopush.store.rotation import table_of_bridged_user
 from autopush.store.users import WEBPUSH
+from autopush.telemetry.limit_refusals import LimitRefusals
 from autopush.telemetry.metric_table import DROP_USER, UA_CONNECTION_CHECK
 from autopush.telemetry.metrics import Metrics
 from autopush.telemetry.user_agent_names import parse_user_agent
@@ -73,12 +75,16 @@ class RegistrationHandler:
         tokens: EndpointTokens,
         secrets: RegistrationSecrets,
         metrics: Metrics,
+        new_user_agents: AddressRates,
+        refusals: LimitRefusals,
     ) -> None:
         self._routers = routers
         self._store = store
         self._nodes = nodes
         self._tokens = tokens
         self._secrets = secrets
+        self._new_user_agents = new_user_agents
+        self._refusals = refusals
         self._dropped = metrics.counter(DROP_USER, errno="101")
         self._checks = metrics.counters(UA_CONNECTION_CHECK)
 
@@ -130,6 +136,11 @@ class RegistrationHandler:
         channel_id, key = body.channel_id(), body.key()
         uaid = new_uaid()
         router_data = _accepted(router, uaid, body.router_data(), app_id)
+        address = request.client_address
+        wait = self._new_user_agents.take(address)
+        if wait:
+            self._refusals.add("new_user_agents", address)
+            raise responses.rate_exceeded("Too many new user agents of one address", wait)
         reply: dict[str, object] = {
             "uaid": uaid,
             "uuid": uaid,

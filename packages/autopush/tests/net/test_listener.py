@@ -11,10 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from autopush.net import proxied_listener
+from autopush.net import listener as listener_module
+from autopush.net.connection_limits import ConnectionLimits
 from autopush.net.http_messages import Request, Response
 from autopush.net.http_server import HttpServer
-from autopush.net.proxied_listener import ProxiedListener
+from autopush.net.listener import Listener
 from autopush.net.timers import TimerWheel
 from support.certificates import tls_pair
 from support.fake_loop import FakeLoop
@@ -28,7 +29,7 @@ GET = b"GET / HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n"
 
 @dataclass
 class Proxied:
-    listener: ProxiedListener
+    listener: Listener
     server: HttpServer
     address: tuple[str, int]
     refused: list[tuple[str, str, int]] = field(default_factory=list)
@@ -50,7 +51,12 @@ def say_peer(request: Request) -> Response:
 
 @contextlib.asynccontextmanager
 async def proxied(
-    tls: ssl.SSLContext | None = None, host: str = "127.0.0.1"
+    tls: ssl.SSLContext | None = None,
+    host: str = "127.0.0.1",
+    *,
+    header: bool = True,
+    handshake_timeout: float = 10.0,
+    limits: ConnectionLimits | None = None,
 ) -> AsyncIterator[Proxied]:
     """Listen on a free port of the loopback. Afterwards no connection may be left."""
     loop = asyncio.get_running_loop()
@@ -61,11 +67,14 @@ async def proxied(
     sock.setblocking(False)
     server = make_server(say_peer, TimerWheel(loop, 0.05), [], max_body=1 << 20)
     here: Proxied
-    listener = ProxiedListener(
+    listener = Listener(
         sock,
         server.protocol,
         server.wheel,
         tls=tls,
+        proxied=header,
+        handshake_timeout=handshake_timeout,
+        limits=limits,
         on_refused=lambda *report: here.refused.append(report),
     )
     here = Proxied(listener, server, sock.getsockname()[:2])
@@ -76,7 +85,7 @@ async def proxied(
     finally:
         listener.close()
         await server.shutdown(0.5)
-        await here.until(lambda: listener.waiting == 0)
+        await here.until(lambda: listener.connections == 0)
         assert server.connections == 0
         server.wheel.close()
 
@@ -187,24 +196,25 @@ async def test_what_is_no_header_closes_the_connection_unanswered(data: bytes) -
         ((peer, reason, number),) = here.refused
         assert (peer, number) == ("127.0.0.1", 1)
         assert "header" in reason
-        assert here.listener.waiting == 0
+        assert here.listener.connections == 0
 
 
 def test_refusals_are_reported_once_in_an_interval() -> None:
     loop = FakeLoop()
     reports: list[tuple[str, str, int]] = []
     with socket.socket() as sock:
-        listener = ProxiedListener(
+        listener = Listener(
             sock,
-            lambda _: asyncio.Protocol(),
+            lambda peer, take_key: asyncio.Protocol(),
             TimerWheel(loop.loop),
             tls=None,
+            proxied=True,
             on_refused=lambda *report: reports.append(report),
         )
         for peer in ("192.0.2.1", "192.0.2.2", "192.0.2.3"):
             listener.count_refused(peer, "too long")
         assert reports == [("192.0.2.1", "too long", 1)]
-        loop.advance(proxied_listener.REPORT_INTERVAL)
+        loop.advance(listener_module.REPORT_INTERVAL)
         listener.count_refused("192.0.2.4", "malformed")
         assert reports[1:] == [("192.0.2.4", "malformed", 3)]
 
@@ -222,20 +232,19 @@ async def test_a_connection_without_data_is_closed_and_not_reported() -> None:
 async def test_a_header_that_does_not_come_in_time_closes_the_connection(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(proxied_listener, "HEADER_TIMEOUT", 0.2)
+    monkeypatch.setattr(listener_module, "HEADER_TIMEOUT", 0.2)
     async with proxied() as here:
         with here.connect() as sock:
             sock.sendall(line()[:-1])
             await closed(sock)
         assert [reason for _, reason, _ in here.refused] == ["the header took too long"]
-        assert here.listener.waiting == 0
+        assert here.listener.connections == 0
 
 
 async def test_a_tls_handshake_that_does_not_come_in_time_closes_the_connection(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path,
 ) -> None:
-    monkeypatch.setattr(proxied_listener, "HANDSHAKE_TIMEOUT", 0.2)
-    async with proxied(tls_pair(tmp_path)[0]) as here:
+    async with proxied(tls_pair(tmp_path)[0], handshake_timeout=0.2) as here:
         with here.connect() as sock:
             sock.sendall(line())
             await closed(sock)
@@ -243,20 +252,20 @@ async def test_a_tls_handshake_that_does_not_come_in_time_closes_the_connection(
             sock.sendall(line() + GET)  # plain text where TLS is expected
             while await asyncio.to_thread(sock.recv, 100):  # an alert, then the end
                 pass
-        await here.until(lambda: here.listener.waiting == 0)
+        await here.until(lambda: here.listener.connections == 0)
         assert here.faults == []
 
 
 async def test_no_more_connections_are_accepted_than_may_wait(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(proxied_listener, "MAX_WAITING", 3)
+    monkeypatch.setattr(listener_module, "MAX_WAITING", 3)
     async with proxied() as here:
         silent = [here.connect() for _ in range(5)]
-        await here.until(lambda: here.listener.waiting == 3)
+        await here.until(lambda: here.listener.connections == 3)
         asked = asyncio.ensure_future(peer_of(here, line(), GET))
         await asyncio.sleep(0.05)
-        assert here.listener.waiting == 3
+        assert here.listener.connections == 3
         assert not asked.done()
         for sock in silent:
             sock.close()
@@ -267,7 +276,7 @@ async def test_no_more_connections_are_accepted_than_may_wait(
 async def test_without_file_descriptors_accepting_pauses_and_goes_on(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(proxied_listener, "_ACCEPT_PAUSE", 0.1)
+    monkeypatch.setattr(listener_module, "_ACCEPT_PAUSE", 0.1)
     refusals = [OSError(errno.EMFILE, "Too many open files")]
 
     class Exhausted(socket.socket):
@@ -292,11 +301,11 @@ async def test_close_ends_the_connections_that_are_not_served_yet(
     async with proxied(tls_pair(tmp_path)[0]) as here:
         with here.connect() as sock:
             sock.sendall(sent)
-            await here.until(lambda: here.listener.waiting == 1)
+            await here.until(lambda: here.listener.connections == 1)
             await asyncio.sleep(0.02)
             here.listener.close()
             await closed(sock)
-            await here.until(lambda: here.listener.waiting == 0)
+            await here.until(lambda: here.listener.connections == 0)
             with pytest.raises(ConnectionRefusedError):
                 here.connect()
         assert (here.refused, here.faults) == ([], [])
