@@ -10,17 +10,23 @@ from collections import defaultdict
 from collections.abc import Callable
 from typing import Any, Self
 
+from autopush.connection.limits import UserAgentLimits
 from autopush.connection.node import ConnectionNode
 from autopush.connection.user_agent import UserAgentConnection
+from autopush.net.address_limits import AddressRates
 from autopush.net.buffered_bytes import BufferedBytes
+from autopush.net.client_address import TrustedProxies
+from autopush.net.connection_limits import ConnectionLimits
 from autopush.net.timers import TimerWheel
 from autopush.pages.dockerflow import Dockerflow
 from autopush.protocol.broadcasts import NO_BROADCASTS, Broadcasts
 from autopush.protocol.effects import Row
 from autopush.protocol.rules import Rules
+from autopush.rates import Rate
 from autopush.routing.connected import Registry
 from autopush.routing.nodes import NodeAnswer, Nodes
 from autopush.store import PushStore, TablePlan, UserRecord
+from autopush.telemetry.limit_refusals import LimitRefusals
 from autopush.telemetry.metric_table import WORKER_HEARTBEAT, WORKER_READY
 from autopush.telemetry.metrics import Metrics
 from autopush.webpush.endpoint_token import EndpointTokens
@@ -41,6 +47,9 @@ OTHER = "99999999-2222-3333-4444-555555555555"
 NODE, OTHER_NODE = "http://one:8081", "http://two:8081"
 ENDPOINT = "https://push.example"
 ERRORS = f"{ENDPOINT}/errors"
+
+PEER = "192.0.2.1"
+LOOPBACK = "127.0.0.1"
 
 TURNS = 24
 """Enough turns of the loop for every chain of answers in these tests."""
@@ -119,10 +128,15 @@ class UserAgent:
     """The client's end of a connection."""
 
     def __init__(
-        self, node: ConnectionNode, loop: FakeLoop, user_agent: str = "", host: str = ""
+        self,
+        node: ConnectionNode,
+        loop: FakeLoop,
+        user_agent: str = "",
+        host: str = "",
+        address: str = PEER,
     ) -> None:
         self.connection = UserAgentConnection(
-            node, node.clients.find(user_agent, host), node.connection_limits.admit("")
+            node, node.clients.find(user_agent, host), node.connection_limits.admit(address)
         )
         self.transport = FakeTransport(loop, self.connection)
         self._unread = bytearray()
@@ -215,6 +229,11 @@ class UserAgent:
         ]
 
 
+def no_limits(metrics: Metrics) -> UserAgentLimits:
+    """Of a node whose user agents may ask as much as they like."""
+    return UserAgentLimits(LimitRefusals(metrics), AddressRates(None))
+
+
 class Harness:
     """One connection node and what it needs."""
 
@@ -246,6 +265,9 @@ class Harness:
         buffered: BufferedBytes | None = None,
         broadcasts: Broadcasts = NO_BROADCASTS,
         key_hash: str = "",
+        new_user_agents_rate: Rate | None = None,
+        message_rate: Rate | None = None,
+        registration_rate: Rate | None = None,
     ) -> Self:
         harness = cls()
         harness.engine = FaultyEngine(harness.clock)
@@ -263,6 +285,14 @@ class Harness:
             registry=harness.registry,
             tokens=EndpointTokens(harness.ring, ENDPOINT),
             rules=rules or Rules(),
+            limits=UserAgentLimits(
+                LimitRefusals(harness.metrics),
+                AddressRates(new_user_agents_rate, monotonic=harness.clock),
+                message_rate=message_rate,
+                registration_rate=registration_rate,
+                monotonic=harness.clock,
+            ),
+            connection_limits=ConnectionLimits(TrustedProxies([LOOPBACK])),
             wheel=harness.wheel,
             clock=harness.clock,
             hello_timeout=hello_timeout,
@@ -283,8 +313,8 @@ class Harness:
 
     # ── user agents ─────────────────────────────────────────────────────────────────────────────
 
-    def connect(self, user_agent: str = "", host: str = "") -> UserAgent:
-        agent = UserAgent(self.node, self.loop, user_agent, host)
+    def connect(self, user_agent: str = "", host: str = "", address: str = PEER) -> UserAgent:
+        agent = UserAgent(self.node, self.loop, user_agent, host, address)
         self.agents.append(agent)
         return agent
 

@@ -34,7 +34,7 @@ from autopush.webpush.notification import Notification
 from keytables import Engine, Item, Param, Table, TableHandle, Update, Value
 from support import engines
 from support.clocks import ManualClock
-from support.connection_harness import CHANNEL, ENDPOINT, ERRORS, UAID, UserAgent
+from support.connection_harness import CHANNEL, ENDPOINT, ERRORS, UAID, UserAgent, no_limits
 from support.fake_loop import FakeLoop
 from support.gated_engine import GatedEngine
 from support.recorded import new_metrics
@@ -100,6 +100,7 @@ class Node:
             registry=self.registry,
             tokens=EndpointTokens(cluster.ring, ENDPOINT),
             rules=Rules(),
+            limits=no_limits(metrics),
             wheel=cluster.wheel,
             clock=cluster.clock,
             hello_timeout=0,

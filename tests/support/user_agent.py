@@ -35,9 +35,16 @@ class UserAgent:
 
     @classmethod
     async def connect(
-        cls, url: str, user_agent: str | None = USER_AGENT, tls: ssl.SSLContext | None = None
+        cls,
+        url: str,
+        user_agent: str | None = USER_AGENT,
+        tls: ssl.SSLContext | None = None,
+        *,
+        forwarded_for: str = "",
     ) -> Self:
-        """`user_agent`: the header of that name; `tls`: whom to trust, for a wss URL."""
+        """`user_agent`: the header of that name; `tls`: whom to trust, for a wss URL;
+        `forwarded_for`: the client's address, as a proxy says it.
+        """
         socket = await connect(
             url,
             subprotocols=[Subprotocol("push-notification")],
@@ -45,6 +52,7 @@ class UserAgent:
             ping_interval=None,
             proxy=None,
             ssl=tls,
+            additional_headers={"X-Forwarded-For": forwarded_for} if forwarded_for else None,
         )
         return cls(socket)
 

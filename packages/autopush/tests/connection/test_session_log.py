@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from autopush.connection.session_log import reason_of_client
-from autopush.protocol.effects import DropReason
+from autopush.connection.session_log import LINES_PER_SECOND, SessionLog, reason_of_client
+from autopush.protocol.effects import DropReason, ReportNack, Unsubscribe
 from autopush.protocol.rules import Rules
 from autopush.store.messages import row_of
 from autopush.telemetry.metric_table import (
@@ -19,6 +19,7 @@ from autopush.telemetry.metric_table import (
 from autopush.webpush.identifiers import message_id_hash
 from autopush.webpush.version_update import VersionUpdate
 from support import wire
+from support.clocks import ManualClock
 from support.connection_harness import CHANNEL, OTHER, UAID, Harness, UserAgent
 from support.log_lines import LogFile
 from support.recorded import recorded
@@ -411,3 +412,28 @@ async def test_no_line_of_a_session_holds_a_secret(
     assert all(event in log.text for event in ("Register", "Unregister", "Nack", "Session"))
     for secret in secrets:
         assert secret not in log.text
+
+
+# ── as many as a user agent likes ───────────────────────────────────────────────────────────────
+
+
+async def test_of_each_kind_only_so_many_lines_are_written_and_the_others_counted(
+    harness: Harness, log: LogFile
+) -> None:
+    clock = ManualClock()
+    lines = SessionLog(hashed, harness.metrics, clock)
+    nack = ReportNack("version", None, 301)
+    for _ in range(LINES_PER_SECOND + 7):
+        lines.registered(UAID, CHANNEL)
+        lines.unregistered(UAID, Unsubscribe(CHANNEL, CHANNEL, 200))
+        lines.nacked(UAID, nack)
+    clock.advance(1)
+    lines.registered(UAID, CHANNEL)
+    lines.unregistered(UAID, Unsubscribe(CHANNEL, CHANNEL, 200))
+    lines.nacked(UAID, nack)
+    for event in ("Register", "Unregister", "Nack"):
+        *first, last = log.fields(event)
+        assert len(first) == LINES_PER_SECOND
+        assert not any("suppressed" in fields for fields in first)
+        assert last["suppressed"] == 7
+        assert last["uaid_hash"] == hashed(UAID)

@@ -87,4 +87,4 @@ def test_limits_count_by_ipv4_address_and_by_network_of_ipv6(address: str, key: 
 
 @pytest.mark.parametrize("address", ["127.0.0.1", "10.1.2.3", "::1", "2001:db8:aa::1", "", "unix"])
 def test_trusted_proxies_and_unknown_addresses_have_no_limit_key(address: str) -> None:
-    assert PROXIES.limit_key(address) is None
+    assert PROXIES.limit_key(address) == ""

@@ -53,6 +53,45 @@ def test_messages_are_the_same_wherever_the_stream_is_cut(name: str) -> None:
     assert connection.sent() == b""
 
 
+class FrameCounter(Recorder):
+    """Counts the frames that complete no message."""
+
+    def __init__(self, wheel: TimerWheel) -> None:
+        super().__init__(wheel)
+        self.frames = 0
+
+    def frame_received(self) -> None:
+        self.frames += 1
+
+
+@pytest.mark.parametrize(
+    ("data", "number"),
+    [
+        (text(b"a"), 0),
+        (frame(wire.PING) + frame(wire.PONG), 2),
+        (text(fin=False) + frame(wire.CONTINUATION, fin=False) + frame(wire.CONTINUATION), 2),
+        (frame(wire.BINARY), 0),
+        (wire.close(1000), 0),
+    ],
+)
+def test_frames_that_complete_no_message_are_reported(data: bytes, number: int) -> None:
+    connection = Connection(FrameCounter)
+    protocol = connection.protocol
+    assert isinstance(protocol, FrameCounter)
+    connection.receive(data)
+    assert protocol.frames == number
+
+
+def test_messages_that_are_dropped_as_we_close_are_reported_as_frames() -> None:
+    connection = Connection(FrameCounter)
+    protocol = connection.protocol
+    assert isinstance(protocol, FrameCounter)
+    protocol.close(1008)
+    connection.receive(3 * text(b"a") + frame(wire.PING), wire.close(1008))
+    assert protocol.frames == 4
+    assert ("text", b"a") not in connection.events
+
+
 def test_sent_messages_are_frames_written_at_once(connection: Connection) -> None:
     connection.protocol.send_text(b"a")
     assert connection.sent() == b"\x81\x01a"

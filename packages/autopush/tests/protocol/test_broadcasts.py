@@ -9,13 +9,13 @@ from hypothesis.stateful import RuleBasedStateMachine, rule
 
 from autopush.protocol import broadcasts as module
 from autopush.protocol.broadcasts import (
-    MAX_SUBSCRIBED,
     NO_BROADCASTS,
     NOT_FOUND,
     TOO_MANY,
     Broadcasts,
     Subscriptions,
 )
+from autopush.telemetry.metrics import Counter
 
 
 def subscribed(broadcasts: Broadcasts, **known: str) -> Subscriptions:
@@ -105,16 +105,34 @@ def test_an_empty_subscription_brings_what_is_pending() -> None:
 
 
 def test_a_user_agent_subscribes_to_so_many_ids_and_no_more() -> None:
-    versions = {f"id-{number}": "1" for number in range(MAX_SUBSCRIBED + 2)}
-    broadcasts = Broadcasts(versions)
-    subscriptions, news = broadcasts.no_subscriptions.add(versions)
-    last = dict.fromkeys([f"id-{MAX_SUBSCRIBED}", f"id-{MAX_SUBSCRIBED + 1}"], TOO_MANY)
-    assert news == {"errors": last}
+    versions = {f"id-{number}": "1" for number in range(7)}
+    refused = Counter(0.0)
+    broadcasts = Broadcasts(versions, max_names=5, refused=refused)
+    first = {name: version for name, version in versions.items() if name < "id-4"}
+    subscriptions, news = broadcasts.no_subscriptions.add(first)
+    assert (news, refused.value) == ({}, 0)
+    further = dict.fromkeys(["id-4", "id-5", "id-6"], "1")
+    subscriptions, news = subscriptions.add(further)
+    assert news == {"errors": dict.fromkeys(["id-5", "id-6"], TOO_MANY)}
+    assert refused.value == 1
     broadcasts.update(dict.fromkeys(versions, "2"))
-    assert len(changes(subscriptions)) == MAX_SUBSCRIBED
+    assert len(changes(subscriptions)) == 5
     assert subscriptions.add({"id-0": "1"})[1]["id-0"] == "2", (
         "one that it has is not a further one"
     )
+
+
+@pytest.mark.parametrize("known", [True, False])
+def test_one_message_names_so_many_ids_and_the_rest_is_not_answered(known: bool) -> None:
+    wanted = {f"id-{number}": "1" for number in range(5000)}
+    refused = Counter(0.0)
+    broadcasts = Broadcasts(wanted if known else {}, max_names=3, refused=refused)
+    subscriptions, news = broadcasts.no_subscriptions.add(wanted)
+    errors = {} if known else dict.fromkeys(["id-0", "id-1", "id-2"], NOT_FOUND)
+    assert news == {"errors": errors | {"id-3": TOO_MANY}}
+    assert refused.value == 1
+    broadcasts.update(dict.fromkeys(wanted, "2"))
+    assert len(changes(subscriptions)) == 3 * known
 
 
 def test_ids_that_the_source_has_left_out_are_forgotten_when_there_are_too_many(

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 import pytest
 
+from autopush.net.websocket import WebSocketProtocol
 from autopush.protocol.broadcasts import Broadcasts
 from autopush.protocol.effects import (
     Close,
@@ -14,6 +15,7 @@ from autopush.protocol.effects import (
     Identified,
     Identify,
     ReadStored,
+    Registration,
     ReportNack,
     Row,
     Send,
@@ -22,6 +24,7 @@ from autopush.protocol.effects import (
     StoreFailure,
     Subscribe,
     TimerReason,
+    TooOften,
     Unsubscribe,
 )
 from autopush.protocol.rules import Rules
@@ -43,6 +46,9 @@ from support.session_frames import (
 )
 
 RESET = Close(1000, "user reset")
+
+
+MAX_MESSAGE = WebSocketProtocol.max_message
 
 
 def identified(rules: Rules | None = None, *, new: bool = True, reset: bool = False) -> Session:
@@ -749,3 +755,88 @@ def test_results_that_come_after_the_close_are_ignored() -> None:
     assert session.on_result(ReadStored(after=None), page, NOW) == ()
     assert session.on_failure(ReadStored(after=None), StoreFailure.OVERLOADED) == ()
     assert session.unacked == {}
+
+
+# ── too much at once ────────────────────────────────────────────────────────────────────────────
+
+
+def filled(before: str, value: str, after: str, number: int = 100_000) -> bytes:
+    """A message of up to 64 KiB with that value in it as often as it fits."""
+    room = MAX_MESSAGE - len(before) - len(after)
+    number = min(number, room // (len(value) + 1))
+    return (before + ",".join([value] * number) + after).encode()
+
+
+ACK = '{"messageType":"ack","updates":['
+
+
+@pytest.mark.parametrize(
+    "payload",
+    [
+        filled(ACK, "{}", "]}"),
+        filled(ACK, '{"version":""}', "]}"),
+        filled(ACK, "0", "]}"),
+        filled('{"x":[', "[]", "]}"),
+        filled("{", '"x":0', "}"),
+        filled('{"messageType":"broadcast_subscribe","broadcasts":{', '"x":0', "}}"),
+        b'{"x":' + 30_000 * b"[" + 30_000 * b"]" + b"}",
+    ],
+)
+def test_a_message_of_too_many_values_is_not_read(payload: bytes) -> None:
+    assert identified().receive(payload, NOW) == [Close(1008, "too many values")]
+
+
+def test_an_ack_of_as_many_messages_as_fit_into_one_is_read() -> None:
+    session = subscribed(Rules(max_unacked=1000))
+    updates = []
+    size = len(ack())
+    for number in range(1000):
+        notification = message(number)
+        update = {"channelID": CHANNEL, "version": notification.version, "code": 100}
+        size += len(frame(**update)) + 2
+        if size > MAX_MESSAGE:
+            break
+        assert session.accept(notification, None)
+        updates.append(update)
+    assert len(updates) > 500
+    session.receive(frame(messageType="ack", updates=updates), NOW)
+    assert session.unacked == {}
+
+
+def test_a_number_that_no_float_can_hold_is_as_any_unknown_message() -> None:
+    for state in (new_session(), identified()):
+        (close,) = state.receive(b'{"x":1e999}', NOW)
+        assert isinstance(close, Close)
+        assert close.code == 1008
+
+
+@pytest.mark.parametrize("kind", ["register", "unregister"])
+def test_a_refused_registration_changes_nothing_and_input_goes_on(kind: str) -> None:
+    session = subscribed(Rules(more_info="https://page"))
+    request = request_in(session.receive(frame(messageType=kind, channelID=OTHER), NOW))
+    assert isinstance(request, Registration)
+    assert sent(session.on_refused(request, TooOften("too many", 1.2))) == [
+        {
+            "messageType": kind,
+            "status": 429,
+            "channelID": OTHER,
+            "reason": "too many",
+            "retry_after": 2,
+            "more_info": "https://page",
+        }
+    ]
+    assert session.state is State.ACTIVE
+    assert session.channels == (CHANNEL,)
+
+
+def test_messages_that_ack_nothing_sent_are_counted() -> None:
+    session = subscribed()
+    before = session.counted_messages
+    for number, ttl in enumerate([60, 0]):
+        session.accept(message(number, ttl=ttl), None)
+    session.receive(ack(0), NOW)
+    session.receive(ack(1), NOW)
+    assert session.counted_messages == before
+    session.receive(ack(0), NOW)
+    session.receive(b"{}", NOW)
+    assert session.counted_messages == before + 2

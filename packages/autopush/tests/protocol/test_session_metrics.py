@@ -10,8 +10,9 @@ from autopush.protocol.effects import (
     StoredPage,
     StoreFailure,
 )
-from autopush.protocol.session import Session, UserState
+from autopush.protocol.session import Session
 from autopush.protocol.session_metrics import NOTHING_COUNTED, SessionCounts, SessionMetrics
+from autopush.protocol.states import UserState
 from autopush.telemetry.metric_table import (
     UA_ACK,
     UA_CHANNEL_COUNT,

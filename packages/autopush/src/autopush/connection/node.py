@@ -9,6 +9,7 @@ from typing import Final
 from autopush.clock import Clock
 from autopush.connection.background import BackgroundWrites
 from autopush.connection.clients import Clients
+from autopush.connection.limits import UserAgentLimits
 from autopush.connection.requests import StoreRequests
 from autopush.connection.session_log import SessionLog
 from autopush.net.buffered_bytes import BufferedBytes
@@ -51,6 +52,7 @@ class ConnectionNode:
         registry: Registry,
         tokens: EndpointTokens,
         rules: Rules,
+        limits: UserAgentLimits,
         wheel: TimerWheel,
         clock: Clock,
         hello_timeout: float,
@@ -66,6 +68,7 @@ class ConnectionNode:
         self.store = store
         self.registry = registry
         self.rules = rules
+        self.limits = limits
         self.broadcasts = broadcasts
         self.wheel = wheel
         self.clock = clock

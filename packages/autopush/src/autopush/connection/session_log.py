@@ -1,18 +1,24 @@
 """What the node logs about sessions, one line for each event.
 
+Of each kind that a user agent can cause as often as it likes, a number of lines is written each
+second; the next one says how many are missing.
+
 Rule: no line holds a UAID, a message ID, an endpoint or a text that the user agent chose freely,
 but for what its User-Agent and Host headers say, shortened.
 """
 
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Mapping
 from typing import Final
 
 from autopush.connection.clients import Client
 from autopush.protocol.effects import DropReason, ReportNack, Unsubscribe
-from autopush.protocol.session import Session, UserState
+from autopush.protocol.session import Session
+from autopush.protocol.states import UserState
 from autopush.telemetry import logs
 from autopush.telemetry.metric_table import UA_EXPIRATION
 from autopush.telemetry.metrics import Metrics
+from autopush.telemetry.repeats import RepeatLimiter
 from autopush.webpush.identifiers import message_id_hash
 
 NO_CLOSE_FRAME: Final = 1006
@@ -31,26 +37,37 @@ _DROP_CODES: Final = {
 }
 """Those of the original, where it has one."""
 
+LINES_PER_SECOND: Final = 100
+"""Of each kind."""
+
 _log: Final = logs.get(__name__)
 
 
 class SessionLog:
     """The events of one node. `uaid_hash`: what is logged in place of a UAID."""
 
-    def __init__(self, uaid_hash: Callable[[str], str], metrics: Metrics) -> None:
+    def __init__(
+        self,
+        uaid_hash: Callable[[str], str],
+        metrics: Metrics,
+        monotonic: Callable[[], float] = time.monotonic,
+    ) -> None:
         self._hash = uaid_hash
         self._drops = {
             reason: metrics.counter(UA_EXPIRATION, reason=reason.value) for reason in DropReason
         }
+        self._limiter = RepeatLimiter(LINES_PER_SECOND, monotonic=monotonic)
 
     def registered(self, uaid: str, channel_id: str) -> None:
         """A channel was registered."""
-        _log.info("Register", uaid_hash=self._hash(uaid), channel_id=channel_id)
+        self._write("Register", uaid, {"channel_id": channel_id})
 
     def unregistered(self, uaid: str, request: Unsubscribe) -> None:
         """A channel was unregistered."""
-        fields = {} if request.code is None else {"code": request.code}
-        _log.info("Unregister", uaid_hash=self._hash(uaid), channel_id=request.channel_id, **fields)
+        fields: dict[str, object] = {"channel_id": request.channel_id}
+        if request.code is not None:
+            fields["code"] = request.code
+        self._write("Unregister", uaid, fields)
 
     def nacked(self, uaid: str, nack: ReportNack) -> None:
         """The user agent could not process a notification."""
@@ -59,7 +76,7 @@ class SessionLog:
             fields["channel_id"] = nack.channel_id
         if nack.code is not None:
             fields["code"] = nack.code
-        _log.info("Nack", uaid_hash=self._hash(uaid), **fields)
+        self._write("Nack", uaid, fields)
 
     def dropped(self, uaid: str, reason: DropReason) -> None:
         """A user is deleted: it gets a new UAID. This is counted too."""
@@ -105,6 +122,13 @@ class SessionLog:
             disconnect_reason=reason,
             close_code=code,
         )
+
+    def _write(self, event: str, uaid: str, fields: Mapping[str, object]) -> None:
+        suppressed = self._limiter.admit(event)
+        if suppressed is None:
+            return
+        count = {"suppressed": suppressed} if suppressed else {}
+        _log.info(event, uaid_hash=self._hash(uaid), **fields, **count)
 
 
 def reason_of_client(code: int) -> str:

@@ -23,6 +23,7 @@ from autopush.protocol.effects import (
     DropUser,
     Effect,
     Identify,
+    Registration,
     ReportNack,
     Row,
     Send,
@@ -33,7 +34,7 @@ from autopush.protocol.effects import (
     Subscribe,
     Unsubscribe,
 )
-from autopush.protocol.rules import PROTOCOL_VIOLATION
+from autopush.protocol.rules import PROTOCOL_VIOLATION, TOO_MANY_MESSAGES
 from autopush.protocol.session import Session
 from autopush.protocol.states import BLOCKED_STATES, State
 from autopush.store.messages import UserMessages
@@ -48,8 +49,8 @@ class UserAgentConnection(WebSocketProtocol):
     """See the module. It is the `ConnectedUser` of routing."""
 
     __slots__ = (
+        "_address_key",
         "_client",
-        "_counted_as",
         "_is_detached",
         "_node",
         "_session_timers",
@@ -59,10 +60,12 @@ class UserAgentConnection(WebSocketProtocol):
         "session",
     )
 
-    def __init__(self, node: ConnectionNode, client: Client, counted_as: str) -> None:
-        """`counted_as`: the connection's key among the `connection_limits` of the node."""
+    def __init__(self, node: ConnectionNode, client: Client, address_key: str) -> None:
+        """`address_key`: what the client's address counts as, as `connection_limits` of the node
+        admitted it.
+        """
         super().__init__(node.wheel)
-        self._counted_as = counted_as
+        self._address_key = address_key
         self._node = node
         self._client = client
         self._is_detached = False
@@ -94,10 +97,19 @@ class UserAgentConnection(WebSocketProtocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         super().connection_lost(exc)
-        self._node.connection_limits.release(self._counted_as)
+        self._node.connection_limits.release(self._address_key)
 
     def text_received(self, payload: bytes) -> None:
-        self._carry_out(self.session.receive(payload, self._node.clock()))
+        session = self.session
+        self._carry_out(session.receive(payload, self._node.clock()))
+        if session.counted_messages >= self._node.limits.message_batch:
+            self._count_messages()
+
+    def frame_received(self) -> None:
+        session = self.session
+        session.counted_messages += 1
+        if session.counted_messages >= self._node.limits.message_batch:
+            self._count_messages()
 
     def binary_received(self) -> None:
         self._carry_out(self.session.receive_binary())
@@ -221,6 +233,8 @@ class UserAgentConnection(WebSocketProtocol):
 
     def _request(self, request: StoreRequest) -> None:
         """Have the node carry out a request; the session continues when its task ends."""
+        if isinstance(request, Registration) and self._is_refused(request):
+            return
         if self.session.state in BLOCKED_STATES:
             self.pause_reading()
         task = asyncio.get_running_loop().create_task(self._node.requests.execute(self, request))
@@ -293,6 +307,26 @@ class UserAgentConnection(WebSocketProtocol):
                 reason=reason,
                 code=code,
             )
+
+    # --- limits -----------------------------------------------------------------------------------
+
+    def _count_messages(self) -> None:
+        self.session.counted_messages = 0
+        if self._node.limits.admits_messages(self.uaid or id(self), self._address_key):
+            return
+        if self.is_connected:
+            self.disconnect(PROTOCOL_VIOLATION, TOO_MANY_MESSAGES)
+        else:
+            self.abort()  # it goes on although it was sent a close frame
+
+    def _is_refused(self, request: Registration) -> bool:
+        refusal = self._node.limits.refuse_registration(
+            self._known_uaid, self._address_key, is_new=not self.is_recorded
+        )
+        if refusal is None:
+            return False
+        self._carry_out(self.session.on_refused(request, refusal))
+        return True
 
     # --- timers -----------------------------------------------------------------------------------
 

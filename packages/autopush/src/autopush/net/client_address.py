@@ -38,16 +38,16 @@ class TrustedProxies:
             client = str(address)
         return client
 
-    def limit_key(self, address: str) -> str | None:
+    def limit_key(self, address: str) -> str:
         """What `address` counts as where addresses are limited: itself, or the /64 of an IPv6 one,
         since a single client has as many of these as it likes.
 
-        None for the address of a trusted proxy, as it stands for many clients, and for what is no
+        Empty for the address of a trusted proxy, as it stands for many clients, and for what is no
         address, such as the "" of a Unix socket: these are not limited.
         """
         parsed = _parse(address)
         if parsed is None or any(parsed in network for network in self._networks):
-            return None
+            return ""
         if isinstance(parsed, IPv4Address):
             return str(parsed)
         return str(IPv6Address(int(parsed) >> 64 << 64)) + "/64"

@@ -88,7 +88,7 @@ class ConnectionLimits:
 
         :raises ConnectionRefused: there are too many
         """
-        key = self._key(address)
+        key = self._proxies.limit_key(address)
         self._check_address(key, address)
         if self._max and self.open >= self._max and not self._make_room():
             raise self.refusal("tcp_connections", address)
@@ -102,7 +102,7 @@ class ConnectionLimits:
 
         :raises ConnectionRefused: that address has too many; the connection counts as before
         """
-        new = self._key(address)
+        new = self._proxies.limit_key(address)
         if new != key:
             self._check_address(new, address)
             self._uncount(key)
@@ -122,21 +122,17 @@ class ConnectionLimits:
             return ConnectionRefused(429, TOO_MANY_OF_ADDRESS)
         return ConnectionRefused(503, TOO_MANY)
 
-    def _key(self, address: str) -> str:
-        if not self._max_per_address:
-            return ""
-        return self._proxies.limit_key(address) or ""
-
     def _check_address(self, key: str, address: str) -> None:
-        if key and self._by_address.get(key, 0) >= self._max_per_address:
+        limit = self._max_per_address
+        if key and limit and self._by_address.get(key, 0) >= limit:
             raise self.refusal("address_connections", address)
 
     def _count(self, key: str) -> None:
-        if key:
+        if key and self._max_per_address:
             self._by_address[key] = self._by_address.get(key, 0) + 1
 
     def _uncount(self, key: str) -> None:
-        if key:
+        if key and self._max_per_address:
             left = self._by_address[key] - 1
             if left:
                 self._by_address[key] = left

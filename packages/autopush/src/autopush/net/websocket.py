@@ -115,6 +115,12 @@ class WebSocketProtocol(asyncio.Protocol):
     def pong_received(self, payload: bytes) -> None:
         """The answer to a `ping`, or an unsolicited pong."""
 
+    def frame_received(self) -> None:
+        """A frame that completes no message: a ping or pong, or a fragment before the last one.
+
+        After `close` was called, also each message, as it is dropped.
+        """
+
     def connection_closed(self, code: int | None, reason: str) -> None:
         """The WebSocket is closed. Called exactly once, never from within a method called here.
 
@@ -370,15 +376,8 @@ class WebSocketProtocol(asyncio.Protocol):
             self._fail(CloseCode.POLICY_VIOLATION, "the message took too long")
 
     def _handle(self, opcode: int, payload: bytes) -> None:
-        if opcode == TEXT:
-            if not self._state & _CLOSING:
-                self.text_received(payload)
-        elif opcode == PING:
-            if not self._state & _OUTPUT_PAUSED:
-                self.transport.write(control_frame(PONG, payload))
-        elif opcode == PONG:
-            if not self._state & _CLOSING:
-                self.pong_received(payload)
+        if opcode == TEXT and not self._state & _CLOSING:
+            self.text_received(payload)
         elif opcode == CLOSE:
             self._on_close_frame(payload)
         elif opcode == BINARY:
@@ -386,6 +385,12 @@ class WebSocketProtocol(asyncio.Protocol):
                 self.binary_received()
             if not self._state & _CLOSED:
                 self._fail(CloseCode.UNSUPPORTED_DATA, "only text messages are accepted")
+        else:
+            if opcode == PING and not self._state & _OUTPUT_PAUSED:
+                self.transport.write(control_frame(PONG, payload))
+            elif opcode == PONG and not self._state & _CLOSING:
+                self.pong_received(payload)
+            self.frame_received()
 
     def _on_close_frame(self, payload: bytes) -> None:
         code, reason = parse_close(payload)

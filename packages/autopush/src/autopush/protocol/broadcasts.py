@@ -10,13 +10,14 @@ it and its versions mean.
 """
 
 from collections.abc import Mapping
+from itertools import islice
 from typing import Final
+
+from autopush.telemetry.metrics import Counter
 
 MAX_KNOWN: Final = 10_000
 """Ids that are remembered. Beyond that, those are forgotten that the source does not name any more.
 """
-MAX_SUBSCRIBED: Final = 100
-"""Ids one user agent may subscribe to."""
 MAX_SHARED: Final = 1000
 """Different subscriptions that user agents with the same ones share."""
 NOT_FOUND: Final = "Broadcast not found"
@@ -27,11 +28,30 @@ Delta = dict[str, object]
 
 
 class Broadcasts:
-    """The newest version of every broadcast."""
+    """The newest version of every broadcast.
 
-    __slots__ = ("_current", "_shared", "change_count", "no_subscriptions")
+    `max_names`: ids that one message of a user agent may name, and one user agent subscribe to.
+    `refused`: where messages and user agents are counted that go beyond that.
+    """
 
-    def __init__(self, versions: Mapping[str, str] | None = None) -> None:
+    __slots__ = (
+        "_current",
+        "_shared",
+        "change_count",
+        "max_names",
+        "no_subscriptions",
+        "refused",
+    )
+
+    def __init__(
+        self,
+        versions: Mapping[str, str] | None = None,
+        *,
+        max_names: int = 100,
+        refused: Counter | None = None,
+    ) -> None:
+        self.max_names = max_names
+        self.refused = Counter(0.0) if refused is None else refused
         self.change_count = 0
         self._current: dict[str, tuple[str, str, int]] = {}
         self.no_subscriptions = Subscriptions(self, (), 0)
@@ -89,18 +109,22 @@ class Subscriptions:
         """Subscribe to ids too, and say what is newer than what the user agent knows.
 
         `wanted`: as it was received, id → version that the user agent has; what is no object has no
-        ids, and what is no text is no version.
+        ids, and what is no text is no version. Of too many ids only the first that is one too many
+        is answered.
         """
         if not isinstance(wanted, Mapping) or not wanted:
             return self.take_changes()
         delta: Delta = {}
         errors: dict[str, str] = {}
         ids = dict.fromkeys(self._ids)
-        for name, known in wanted.items():
+        most = self._broadcasts.max_names
+        for number, (name, known) in enumerate(islice(wanted.items(), most + 1), 1):
             current = self._broadcasts.find(name)
-            if current is None:
+            if number > most:
+                errors[name] = TOO_MANY
+            elif current is None:
                 errors[name] = NOT_FOUND
-            elif name not in ids and len(ids) >= MAX_SUBSCRIBED:
+            elif name not in ids and len(ids) >= most:
                 errors[name] = TOO_MANY
             else:
                 ids[current[0]] = None
@@ -109,6 +133,7 @@ class Subscriptions:
         delta |= {name: version for name, version in self._changes() if name not in wanted}
         if errors:
             delta["errors"] = errors
+            self._broadcasts.refused.value += TOO_MANY in errors.values()
         return self._broadcasts.subscriptions(tuple(ids)), delta
 
     def take_changes(self) -> tuple["Subscriptions", Delta]:

@@ -197,6 +197,17 @@ class Undelivered(Struct, frozen=True):
     direct: int = 0
 
 
+class TooOften(Struct, frozen=True):
+    """A limit on how often something may be asked refuses a request.
+
+    `reason`: for the user agent. `retry_after`: in how many seconds it may ask again.
+    """
+
+    reason: str
+    retry_after: float
+
+
+Registration = Subscribe | Unsubscribe
 StoreRequest = Identify | Subscribe | Unsubscribe | ReadStored | ChangeTable
 StoreResult = Identified | str | StoredPage | bool | None
 Effect = Send | Close | DeleteMessages | DropUser | ReportNack | SetTimer | StoreRequest

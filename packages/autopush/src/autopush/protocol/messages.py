@@ -5,6 +5,7 @@ was sent and validated by the session, so that each mistake gets its documented 
 """
 
 from collections.abc import Iterator, Mapping
+from math import ceil
 from typing import Final
 
 import msgspec
@@ -19,6 +20,10 @@ BAD_UUID_FORMAT: Final = "Bad UUID format, use lower case, dashed format"
 INVALID_UUID: Final = "Invalid UUID specified"
 PONG: Final = b"{}"
 MAX_CODE: Final = 999
+MAX_VALUES: Final = 4096
+"""Values in one message, about: more of them would block the event loop for milliseconds. An ack of
+all that fits into a message has half as many.
+"""
 
 EVENTS: Final = {
     "hello": Event.HELLO,
@@ -51,9 +56,12 @@ class ClientMessage(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class NotAMessageError(ValueError):
-    """The frame is not a JSON object that can be read. The text says in a few words what it is."""
+    """The frame is not a JSON object that can be read, or one of too many values. The text says in
+    a few words what it is.
+    """
 
 
+_BEFORE_VALUES: Final = b",[{"  # one of them before each value, except for an object's only one
 _decoder: Final = msgspec.json.Decoder(ClientMessage)
 _EMPTY: Final = ClientMessage()
 _WHITESPACE: Final = b" \t\r\n"
@@ -63,9 +71,12 @@ _WHITESPACE: Final = b" \t\r\n"
 def decode(payload: bytes) -> ClientMessage:
     """Read one text frame.
 
-    Raises `NotAMessageError` when it is not a JSON object, or a number in it is one that no double
-    or integer of the decoder can hold; wrong member types are kept as sent.
+    Raises `NotAMessageError` when it is not a JSON object of up to `MAX_VALUES` values, or a number
+    in it is one that no double or integer of the decoder can hold; wrong member types are kept as
+    sent.
     """
+    if len(payload) > MAX_VALUES and sum(map(payload.count, _BEFORE_VALUES)) > MAX_VALUES:
+        raise NotAMessageError("too many values")
     try:
         return _decoder.decode(payload)
     except msgspec.ValidationError:
@@ -80,7 +91,7 @@ def is_empty(message: ClientMessage, payload: bytes) -> bool:
     """Whether the frame was `{}`, the ping of a user agent, and not an object of unknown
     members, whose values were not decoded.
     """
-    return message == _EMPTY and not payload.strip(_WHITESPACE)[1:-1].strip(_WHITESPACE)
+    return message == _EMPTY and payload.translate(None, _WHITESPACE) == b"{}"
 
 
 def event_of(message: ClientMessage, payload: bytes) -> Event:
@@ -170,16 +181,23 @@ def unregistered(channel_id: str) -> bytes:
 
 
 def refused(
-    message_type: str, channel_id: object, status: int, reason: str | None, more_info: str
+    message_type: str,
+    channel_id: object,
+    status: int,
+    reason: str | None,
+    more_info: str,
+    retry_after: float | None = None,
 ) -> bytes:
     """A reply that says no; the channel is echoed when it is text, so that the user agent can
-    match it. `more_info`: the URL that explains it.
+    match it. `more_info`: the URL that explains it. `retry_after`: seconds until it may be yes.
     """
     reply: dict[str, object] = {"messageType": message_type, "status": status}
     if isinstance(channel_id, str):
         reply["channelID"] = channel_id
     if reason is not None:
         reply["reason"] = reason
+    if retry_after is not None:
+        reply["retry_after"] = ceil(retry_after)
     reply["more_info"] = more_info
     return orjson.dumps(reply)
 

@@ -20,6 +20,7 @@ REPLACED: Final = "replaced"
 USER_RESET: Final = "user reset"
 """Reason of a close: the next hello gets a new UAID."""
 TOO_OFTEN: Final = "pinged too often"
+TOO_MANY_MESSAGES: Final = "too many messages"
 STOPPING: Final = "going away"
 
 CLOSE_DELAY: Final = (4.0, 8.0)

@@ -8,7 +8,6 @@ ends, and `on_closed` returns what is in it at the end: nothing accepted is lost
 
 import sys
 from collections.abc import Iterable, Sequence
-from enum import Enum, Flag, auto
 from typing import Final
 
 from msgspec import UNSET
@@ -26,6 +25,7 @@ from autopush.protocol.effects import (
     Identified,
     Identify,
     ReadStored,
+    Registration,
     ReportNack,
     Row,
     Send,
@@ -36,6 +36,7 @@ from autopush.protocol.effects import (
     StoreResult,
     Subscribe,
     TimerReason,
+    TooOften,
     Undelivered,
     Unsubscribe,
 )
@@ -58,7 +59,14 @@ from autopush.protocol.rules import (
 )
 from autopush.protocol.session_metrics import NOTHING_COUNTED, SessionCounts, SessionMetrics
 from autopush.protocol.simplepush import ANY_CHANNEL, SimplePushState
-from autopush.protocol.states import IDENTIFIED_STATES, TRANSITIONS, Event, State
+from autopush.protocol.states import (
+    IDENTIFIED_STATES,
+    TRANSITIONS,
+    Event,
+    State,
+    TableState,
+    UserState,
+)
 from autopush.webpush.endpoint_token import decode_key
 from autopush.webpush.identifiers import canonical_uuid, is_channel_id, is_uaid
 from autopush.webpush.notification import Notification
@@ -66,24 +74,6 @@ from autopush.webpush.version_update import updates_message
 
 _NONE_UNACKED: Final[dict[str, Unacked]] = {}
 """Shared by all idle sessions, as there are many of them; a session that sends makes its own."""
-
-
-class UserState(Flag):
-    """What is known of the user since its hello."""
-
-    NEW = 0
-    EXISTING = auto()
-    """It kept its UAID."""
-    RESET = auto()
-    """It was dropped, or is when its stored messages are acked."""
-
-
-class TableState(Enum):
-    """Where the change to this month's message table stands."""
-
-    CURRENT = "the table is this month's, or may stay what it is for now"
-    OLD = "the user changes tables when all stored messages are read"
-    DRAINED = "the user changes tables when all messages are acked; nothing more is accepted"
 
 
 class Session:
@@ -99,6 +89,7 @@ class Session:
         "_wanted_broadcasts",
         "channels",
         "connected_at",
+        "counted_messages",
         "counts",
         "metrics",
         "output_paused",
@@ -131,6 +122,8 @@ class Session:
         """None until the hello is answered."""
         self.counts = NOTHING_COUNTED
         """Only to be read."""
+        self.counted_messages = -1
+        """Messages after the hello that acked nothing sent. The connection sets it back to 0."""
         self.metrics = metrics
         self.output_paused = False
         self._drain: Drain | None = None
@@ -153,13 +146,14 @@ class Session:
             return self.close(PROTOCOL_VIOLATION, self._complaint(event))
         if self.simplepush is not None:
             self.simplepush.last_message = now
+        if event is Event.ACK:
+            self.metrics.ack.value += 1
+            acked = self._acked(message.updates)
+            if not acked:
+                self.counted_messages += 1
+            return self._complete(acked, self._own_counts())
+        self.counted_messages += 1
         match event:
-            case Event.ACK:
-                self.metrics.ack.value += 1
-                counts = self.counts
-                if counts is NOTHING_COUNTED:
-                    counts = self._own_counts()
-                return self._complete(self._acked(message.updates), counts)
             case Event.HELLO:
                 return self._hello(message, now)
             case Event.PING:
@@ -242,11 +236,18 @@ class Session:
         return [Unsubscribe(channel, spelling, messages.code_of(message))]
 
     def _refuse(
-        self, message_type: str, channel: object, status: int, reason: str | None
+        self,
+        message_type: str,
+        channel: object,
+        status: int,
+        reason: str | None,
+        retry_after: float | None = None,
     ) -> list[Effect]:
         self._step(Event.FAILED)
         more_info = self._rules.more_info
-        return [Send(messages.refused(message_type, channel, status, reason, more_info))]
+        return [
+            Send(messages.refused(message_type, channel, status, reason, more_info, retry_after))
+        ]
 
     def _nack(self, message: ClientMessage) -> Sequence[Effect]:
         """The notification still needs its ack."""
@@ -259,9 +260,10 @@ class Session:
         return [ReportNack(version, sent.channel_id if sent is not None else None, code)]
 
     def _own_counts(self) -> SessionCounts:
-        if self.counts is NOTHING_COUNTED:
-            self.counts = SessionCounts()
-        return self.counts
+        counts = self.counts
+        if counts is NOTHING_COUNTED:
+            counts = self.counts = SessionCounts()
+        return counts
 
     def _acked(self, updates: object) -> list[str]:
         """The unacked versions that an ack names; entries that name nothing are passed over."""
@@ -298,6 +300,8 @@ class Session:
             self.unacked[notification.version] = Unacked(
                 notification.channel_id, None if row else notification, row, of_page=False
             )
+        else:
+            self.counted_messages -= 1  # its ack, which acks nothing that is kept
         self.metrics.direct.add(notification)
         return True
 
@@ -418,6 +422,12 @@ class Session:
                 return self._table_changed() if result else self.close(NORMAL_CLOSURE, REPLACED)
             case _:
                 raise TypeError(f"{result!r} is no result of {request!r}")
+
+    def on_refused(self, request: Registration, refusal: TooOften) -> Sequence[Effect]:
+        """The request is not carried out: the user agent registers and unregisters too often."""
+        kind = "register" if isinstance(request, Subscribe) else "unregister"
+        channel, reason, seconds = request.channel_id, refusal.reason, refusal.retry_after
+        return [*self._refuse(kind, channel, 429, reason, seconds), *self._continue()]
 
     def on_failure(self, request: StoreRequest, failure: StoreFailure) -> Sequence[Effect]:
         """The store could not carry out a request."""

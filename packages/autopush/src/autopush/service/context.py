@@ -107,7 +107,7 @@ class WorkerContext:
         )
         self.internal_pages = InternalPages(self.dockerflow, metrics.shared, self.errors)
         self.proxies = TrustedProxies(settings.trusted_networks)
-        self.new_user_agents = AddressRates(self.proxies, settings.new_user_agents_rate)
+        self.new_user_agents = AddressRates(settings.new_user_agents_rate)
         """For every way in which a stranger makes a record of a user agent."""
 
         self.connection_limits = ConnectionLimits(

@@ -11,6 +11,7 @@ from typing import Final
 
 from autopush.bridges.discovery import load_routers, load_waker
 from autopush.connection.handlers import NodeApi, UpgradeHandler
+from autopush.connection.limits import UserAgentLimits
 from autopush.connection.megaphone import BroadcastPoller, Megaphone
 from autopush.connection.node import ConnectionNode
 from autopush.connection.outage import OutageRecovery
@@ -22,6 +23,7 @@ from autopush.routing.bridged import Bridges
 from autopush.routing.user_agents import UserAgentRouter
 from autopush.service.context import WorkerContext
 from autopush.store.push_store import UNUSED_UAID
+from autopush.telemetry.metric_table import LIMIT_REFUSED
 from autopush.web.app import CommonHeaders, EndpointApp
 from autopush.web.client_certificates import ClientCertificates
 from autopush.web.errors_page import ErrorsPage
@@ -48,7 +50,11 @@ class ConnectionService:
 
     def __init__(self, shared: WorkerContext) -> None:
         settings, sockets = shared.settings, shared.sockets
-        broadcasts = Broadcasts(shared.broadcasts)
+        broadcasts = Broadcasts(
+            shared.broadcasts,
+            max_names=settings.max_broadcasts,
+            refused=shared.metrics.counter(LIMIT_REFUSED, limit="broadcasts"),
+        )
         self._connections = ConnectionNode(
             store=shared.store,
             metrics=shared.metrics,
@@ -63,6 +69,12 @@ class ConnectionService:
                 simplepush=not settings.disable_simplepush,
                 wake_timeout=settings.wake_timeout,
                 more_info=f"{settings.errors_page}#{WEBSOCKET_ANCHOR}",
+            ),
+            limits=UserAgentLimits(
+                shared.refusals,
+                shared.new_user_agents,
+                message_rate=settings.message_rate,
+                registration_rate=settings.registration_rate,
             ),
             wheel=shared.wheel,
             clock=shared.clock,
@@ -180,6 +192,7 @@ class EndpointService:
                 tokens=shared.tokens,
                 secrets=RegistrationSecrets(shared.keys.auth),
                 metrics=shared.metrics,
+                proxies=shared.proxies,
                 new_user_agents=shared.new_user_agents,
                 refusals=shared.refusals,
             ),

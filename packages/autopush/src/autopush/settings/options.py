@@ -396,16 +396,20 @@ class Settings:
     )
     message_rate: OptionalRate = LIMITS.option(
         Rate(6000, "min"),
-        "messages of one user agent, without those that acknowledge what was sent to it",
+        "messages of one user agent, without those that acknowledge what was sent to it; ten times "
+        "as many for those of one address together",
         commands=NODES,
     )
     registration_rate: OptionalRate = LIMITS.option(
-        Rate(300, "min"),
-        "channels that one user agent registers and unregisters",
+        Rate(2000, "h"),
+        "channels that one user agent registers and unregisters; ten times as many for those of "
+        "one address together",
         commands=NODES,
     )
     max_broadcasts: Annotated[int, whole_number(1)] = LIMITS.option(
-        100, "broadcasts that one message of a user agent may name", commands=NODES
+        100,
+        "broadcasts that one message of a user agent may name, and that it may subscribe to",
+        commands=NODES,
     )
     max_stored_messages: Annotated[int, whole_number(0)] = LIMITS.option(
         10_000,

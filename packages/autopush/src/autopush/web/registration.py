@@ -21,6 +21,7 @@ from msgspec import Struct
 
 from autopush import responses
 from autopush.net.address_limits import AddressRates
+from autopush.net.client_address import TrustedProxies
 from autopush.net.http_messages import Request, Response
 from autopush.protocol.rules import Rules
 from autopush.routing.bridged import report_defects
@@ -75,6 +76,7 @@ class RegistrationHandler:
         tokens: EndpointTokens,
         secrets: RegistrationSecrets,
         metrics: Metrics,
+        proxies: TrustedProxies,
         new_user_agents: AddressRates,
         refusals: LimitRefusals,
     ) -> None:
@@ -83,6 +85,7 @@ class RegistrationHandler:
         self._nodes = nodes
         self._tokens = tokens
         self._secrets = secrets
+        self._proxies = proxies
         self._new_user_agents = new_user_agents
         self._refusals = refusals
         self._dropped = metrics.counter(DROP_USER, errno="101")
@@ -137,7 +140,7 @@ class RegistrationHandler:
         uaid = new_uaid()
         router_data = _accepted(router, uaid, body.router_data(), app_id)
         address = request.client_address
-        wait = self._new_user_agents.take(address)
+        wait = self._new_user_agents.take(self._proxies.limit_key(address))
         if wait:
             self._refusals.add("new_user_agents", address)
             raise responses.rate_exceeded("Too many new user agents of one address", wait)
