@@ -31,7 +31,7 @@ from autopush.settings import OPTIONS, Option
 from autopush.settings.reference import option_anchor
 from autopush.store import messages
 from autopush.telemetry import crash_reports, firehose, logs
-from autopush.web.push import MAX_WAITING
+from autopush.web.signature_queue import MAX_WAITING
 from autopush.webpush.errors import ERRORS, ErrorKind
 from keytables.sqlite import writer
 from support.paths import PACKAGES, ROOT

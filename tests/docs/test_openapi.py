@@ -3,7 +3,7 @@
 import json
 import re
 import time
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -116,8 +116,10 @@ def matching(path: str) -> str:
 
 
 @asynccontextmanager
-async def checked(data: Path) -> AsyncIterator[tuple[Checked, Service]]:
-    options = ("--stub-router", "--max-unacked", "1", "--crypto-key", KEY)
+async def checked(
+    data: Path, options: Sequence[str] = ("--stub-router", "--max-unacked", "1")
+) -> AsyncIterator[tuple[Checked, Service]]:
+    options = (*options, "--crypto-key", KEY)
     async with service(data, *options) as running, application_server() as server:
         yield Checked(server, running), running
 
@@ -204,6 +206,46 @@ async def registrations(request: Checked) -> None:
         await request(method, path, 410, b"{}", **bearer)
 
 
+async def limited_rates(data: Path) -> set[tuple[str, str, str]]:
+    """What more than one push an hour to an endpoint are answered."""
+    async with checked(data, ("--endpoint-rate", "1/h")) as (request, running):
+        agent = await UserAgent.connect(running.websocket)
+        await agent.hello()
+        path = urlsplit((await agent.register())[1]).path
+        pushed = await request("post", path, 201, TTL="60")
+        for each in (path, path.replace("/v1/", "/")):
+            await request("post", each, 429, TTL="60")
+        await request("delete", f"/m/{pushed.message_id}", 204)
+        await request("delete", f"/m/{pushed.message_id}", 429)
+        await agent.close()
+        older = await SimplePushAgent.connect(running.websocket)
+        await older.hello()
+        path = urlsplit((await older.register())[1]).path
+        await request("put", path, 200, b"version=1")
+        for each in (path, path.replace("/v1/", "/")):
+            await request("put", each, 429, b"version=2")
+        await older.close()
+    return request.seen
+
+
+async def listed_senders(data: Path) -> set[tuple[str, str, str]]:
+    """What senders are answered that are not among those that alone may send."""
+    sender, stranger = Sender(), Sender()
+    async with checked(data, ("--allowed-senders", sender.key_text)) as (request, running):
+        agent = await UserAgent.connect(running.websocket)
+        await agent.hello()
+        endpoint = (await agent.register())[1]
+        path = urlsplit(endpoint).path
+        token, other = sender.vapid(claims(endpoint)), stranger.vapid(claims(endpoint))
+        await request("post", path, 201, TTL="60", Authorization=token)
+        for each in (path, path.replace("/v1/", "/")):
+            await request("post", each, 401, TTL="60")
+            await request("post", each, 403, TTL="60", Authorization=other)
+            await request("put", each.replace("wpush", "spush"), 401, b"version=1")
+        await agent.close()
+    return request.seen
+
+
 async def status_pages(request: Checked) -> None:
     for path in ("/status", "/health", "/__heartbeat__", "/__lbheartbeat__", "/__version__"):
         await request("get", path, 200)
@@ -245,4 +287,5 @@ async def test_a_running_service_gives_every_documented_response_in_its_document
         await registrations(request)
         await status_pages(request)
         await calls_of_nodes(request, running)
-    assert set(documented()) - FAILING_STORE - request.seen == set()
+    seen = request.seen | await limited_rates(tmp_path) | await listed_senders(tmp_path)
+    assert set(documented()) - FAILING_STORE - seen == set()

@@ -12,11 +12,13 @@ from autopush.request_log import RequestLog
 from autopush.responses import ErrorResponses
 from autopush.routing.bridged import Bridges
 from autopush.routing.router import Router
+from autopush.routing.stored_limits import StoredLimits
 from autopush.routing.user_agents import UserAgentRouter
 from autopush.telemetry.limit_refusals import LimitRefusals
 from autopush.web.app import CommonHeaders, EndpointApp
 from autopush.web.errors_page import ErrorsPage
 from autopush.web.push import DeleteHandler, PushHandler
+from autopush.web.push_limits import PushLimits
 from autopush.web.push_metrics import PushMetrics
 from autopush.web.registration import RegistrationHandler
 from autopush.web.simplepush import SimplePushHandler
@@ -78,6 +80,8 @@ class Endpoint:
         store_first: bool = True,
         routers: Mapping[str, Router] | None = None,
         auth_keys: Sequence[str] = ("auth-key",),
+        limits: PushLimits | None = None,
+        stored_limits: StoredLimits | None = None,
     ) -> None:
         self.harness = harness
         self.tokens = EndpointTokens(harness.ring, ENDPOINT)
@@ -93,7 +97,9 @@ class Endpoint:
             bridges,
             harness.metrics,
             store_first=store_first,
+            limits=stored_limits,
         )
+        limits = limits or PushLimits(harness.metrics)
         metrics = PushMetrics(harness.metrics)
         self.app = EndpointApp(
             push=PushHandler(
@@ -101,6 +107,7 @@ class Endpoint:
                 verifier=Verifier(ENDPOINT),
                 router=router,
                 bridges=bridges,
+                limits=limits,
                 ring=harness.ring,
                 ids=harness.ids,
                 clock=harness.clock,
@@ -112,6 +119,7 @@ class Endpoint:
             ),
             simplepush=SimplePushHandler(
                 tokens=self.tokens,
+                limits=limits,
                 router=router,
                 clock=harness.clock,
                 metrics=metrics,
@@ -119,7 +127,7 @@ class Endpoint:
                 max_data=MAX_DATA,
                 block=headers.simplepush,
             ),
-            delete=DeleteHandler(harness.store, harness.ring, headers.delete),
+            delete=DeleteHandler(harness.store, limits, harness.ring, headers.delete),
             registration=RegistrationHandler(
                 routers=bridges.routers,
                 store=harness.store,

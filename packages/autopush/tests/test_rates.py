@@ -49,10 +49,25 @@ def test_each_key_has_a_bucket_of_its_own(clock: Monotonic) -> None:
     assert buckets.take("a") > 0
 
 
-def test_buckets_are_bounded_and_the_emptiest_are_kept(clock: Monotonic) -> None:
+def test_buckets_are_bounded_and_those_in_use_are_kept(clock: Monotonic) -> None:
     buckets = TokenBuckets(Rate(2, "h"), max_keys=10, monotonic=clock)
     assert (buckets.take("empty"), buckets.take("empty")) == (0.0, 0.0)
     for number in range(100):
         assert buckets.take(number) == 0.0
         assert len(buckets._full_at) <= 10
-    assert buckets.take("empty") > 0
+        assert buckets.take("empty") > 0
+
+
+def test_a_bucket_not_used_for_as_many_others_as_are_known_is_forgotten(clock: Monotonic) -> None:
+    buckets = TokenBuckets(Rate(1, "h"), max_keys=10, monotonic=clock)
+    buckets.take("a")
+    for number in range(10):
+        buckets.take(number)
+    assert buckets.take("a") == 0.0
+
+
+def test_a_caller_that_has_read_the_clock_may_say_what_it_said(clock: Monotonic) -> None:
+    buckets = TokenBuckets(Rate(1, "min"), monotonic=clock)
+    assert buckets.take("a", clock.now + 100) == 0.0
+    assert buckets.take("a", clock.now + 101) == pytest.approx(59.0)
+    assert buckets.take("a", clock.now + 160) == 0.0

@@ -1,7 +1,6 @@
 """How often something may happen: rates, and one token bucket for each of many keys.
 
-Rule: what is kept is bounded. A key whose bucket is full again is forgotten, since that is how an
-unknown one begins.
+Rule: what is kept is bounded. A key that is forgotten begins with a full bucket again.
 """
 
 import time
@@ -9,11 +8,12 @@ from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from typing import Final
 
-MAX_KEYS: Final = 100_000
-"""Keys that are known at once. With more, those that have used least of their bucket are forgotten
-first.
-"""
+from autopush.recently_used import RecentlyUsed
 
+MAX_KEYS: Final = 100_000
+"""Keys that are known at once. With more, those used longest ago are forgotten; half of so many are
+always known.
+"""
 
 UNITS: Final = {"s": 1, "min": 60, "h": 3600}
 """Seconds of the times that a rate can be of, as settings write them."""
@@ -42,7 +42,7 @@ class TokenBuckets:
     What is kept of a bucket is when it will be full. `monotonic`: seconds since any moment.
     """
 
-    __slots__ = ("_full_at", "_interval", "_max_keys", "_monotonic", "_seconds")
+    __slots__ = ("_full_at", "_interval", "_monotonic", "_seconds")
 
     def __init__(
         self,
@@ -51,33 +51,27 @@ class TokenBuckets:
         max_keys: int = MAX_KEYS,
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._seconds = float(rate.seconds)
+        self._seconds = rate.seconds + 1e-9  # what rounding may take from the last token
         self._interval = rate.seconds / rate.count
-        self._max_keys = max_keys
         self._monotonic = monotonic
-        self._full_at: dict[Hashable, float] = {}
+        self._full_at = RecentlyUsed[float](max_keys)
 
-    def take(self, key: Hashable) -> float:
+    def take(self, key: Hashable, now: float | None = None) -> float:
         """Take a token. Returns 0.0, or in how many seconds there will be one: then none was
         taken.
+
+        `now`: what the clock says, for callers that have read it.
         """
-        now = self._monotonic()
-        full_at = self._full_at.get(key, 0.0)
+        if now is None:
+            now = self._monotonic()
+        full_at = self._full_at.newest.get(key)
+        if full_at is None:
+            full_at = self._full_at.recall(key, 0.0)
         if full_at < now:
             full_at = now
         full_at += self._interval
         wait = full_at - now - self._seconds
-        if wait > 1e-9:
+        if wait > 0.0:
             return wait
-        if len(self._full_at) >= self._max_keys and key not in self._full_at:
-            self._forget(now)
-        self._full_at[key] = full_at
+        self._full_at.newest[key] = full_at
         return 0.0
-
-    def _forget(self, now: float) -> None:
-        """Forget the keys whose buckets are full, and if they are few, those that are so next."""
-        used = {key: full_at for key, full_at in self._full_at.items() if full_at > now}
-        most = self._max_keys // 2
-        if len(used) > most:
-            used = dict(sorted(used.items(), key=lambda item: item[1])[-most:])
-        self._full_at = used

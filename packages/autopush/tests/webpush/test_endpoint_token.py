@@ -1,5 +1,6 @@
 import hashlib
 import os
+from uuid import UUID
 
 import pytest
 from cryptography.fernet import Fernet
@@ -27,12 +28,13 @@ def refusal(call: object, *arguments: object, **named: object) -> tuple[int, int
 
 @given(st.uuids(), st.uuids(), st.none() | st.binary(min_size=1, max_size=100))
 def test_what_an_endpoint_is_made_of_is_what_it_opens_to(
-    uaid: object, channel: object, key: bytes | None
+    uaid: UUID, channel: UUID, key: bytes | None
 ) -> None:
-    user = str(uaid).replace("-", "")
+    user = uaid.hex
     url = TOKENS.url(user, str(channel), key)
     opened = TOKENS.open(url.rpartition("/")[2])
-    assert opened == Endpoint(user, str(channel), None if key is None else key_hash(key))
+    hashed = None if key is None else key_hash(key)
+    assert opened == Endpoint(user, str(channel), hashed, uaid.bytes + channel.bytes)
 
 
 def test_a_v1_token_is_user_and_channel_without_padding() -> None:
@@ -64,7 +66,8 @@ def test_a_token_opened_before_is_not_decrypted_again() -> None:
 def test_a_token_outlives_the_rotation_of_keys() -> None:
     token = TOKENS.url(UAID, CHID, None).rpartition("/")[2]
     rotated = EndpointTokens(KeyRing([new_key(), KEY]), "https://push.example")
-    assert rotated.open(token) == Endpoint(UAID, CHID)
+    opened = rotated.open(token)
+    assert (opened.uaid, opened.channel_id, opened.key_hash) == (UAID, CHID, None)
 
 
 def test_a_token_of_another_service_is_404() -> None:

@@ -364,7 +364,7 @@ def test_the_header_made_for_a_sender_is_verified(subject: str | None) -> None:
     header = make_authorization(
         f"{ORIGIN}/wpush/v2/token", key, expires=int(NOW) + 60, subject=subject
     )
-    assert verify(header) == Claims(NOW + 60, (ORIGIN,))
+    assert verify(header) == Claims(NOW + 60, (ORIGIN,), subject)
     claims = jwt.parse(parse(header).token).claims
     assert claims.get("sub") == subject
     assert ("sub" in claims) is (subject is not None)

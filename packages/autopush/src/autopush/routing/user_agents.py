@@ -29,6 +29,7 @@ from autopush.routing.bridged import BridgedUser, Bridges
 from autopush.routing.connected import ConnectedUser, Registry
 from autopush.routing.metrics import RouteMetrics
 from autopush.routing.nodes import NodeAnswer, Nodes
+from autopush.routing.stored_limits import StoredLimits
 from autopush.store import PushStore, UserRecord
 from autopush.store.messages import UserMessages, row_of
 from autopush.store.rotation import follow
@@ -56,6 +57,11 @@ class UserOnRecord(Struct, frozen=True):
     record: UserRecord
     messages: UserMessages
 
+    @property
+    def connected_at(self) -> int:
+        """When it connected last, in milliseconds."""
+        return self.record.connected_at
+
 
 Recipient = ConnectedUser | UserOnRecord
 """A user that this router serves."""
@@ -68,6 +74,7 @@ class UserAgentRouter:
     """Finds recipients and routes messages to them.
 
     `wake` is called with the record of a user that could not be reached and has wake data.
+    `limits`: how much is stored for each user agent; without it there is no limit.
     """
 
     def __init__(
@@ -79,6 +86,7 @@ class UserAgentRouter:
         metrics: Metrics,
         *,
         store_first: bool,
+        limits: StoredLimits | None = None,
         wake: Wake | None = None,
     ) -> None:
         self._store = store
@@ -87,6 +95,7 @@ class UserAgentRouter:
         self._bridges = bridges
         self._metrics = RouteMetrics(metrics)
         self._store_first = store_first
+        self._limits = limits
         self._wake = wake
 
     async def find(self, uaid: str, channel_id: str) -> Recipient | BridgedUser:
@@ -139,10 +148,14 @@ class UserAgentRouter:
     async def route(self, recipient: Recipient, notification: Notification) -> DeliveryResult:
         """Deliver or store.
 
-        :raises PushError: 410/105, the user was dropped meanwhile; 410/106, its message table was
+        :raises PushError: 410/105, the user was dropped meanwhile; 410/106, its message table was;
+            429/204, too much is stored for it
         :raises KeytablesError: it could not be stored
         """
-        messages = recipient.messages
+        limits = self._limits
+        if limits is not None and notification.ttl and not limits.take(notification):
+            await limits.admit(notification, recipient.messages, recipient.connected_at)
+        messages = recipient.messages  # which may have changed while its rows were counted
         try:
             if isinstance(recipient, UserOnRecord):
                 return await self._route_by_record(recipient, notification)

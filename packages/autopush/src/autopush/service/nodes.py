@@ -20,6 +20,7 @@ from autopush.protocol.broadcasts import Broadcasts
 from autopush.protocol.messages import WEBSOCKET_ANCHOR
 from autopush.protocol.rules import Rules
 from autopush.routing.bridged import Bridges
+from autopush.routing.stored_limits import StoredLimits
 from autopush.routing.user_agents import UserAgentRouter
 from autopush.service.context import WorkerContext
 from autopush.store.push_store import UNUSED_UAID
@@ -28,6 +29,7 @@ from autopush.web.app import CommonHeaders, EndpointApp
 from autopush.web.client_certificates import ClientCertificates
 from autopush.web.errors_page import ErrorsPage
 from autopush.web.push import DeleteHandler, PushHandler
+from autopush.web.push_limits import PushLimits
 from autopush.web.push_metrics import PushMetrics
 from autopush.web.registration import RegistrationHandler
 from autopush.web.simplepush import SimplePushHandler
@@ -155,14 +157,27 @@ class EndpointService:
             self._bridges,
             shared.metrics,
             store_first=settings.store_first,
+            limits=StoredLimits(
+                shared.metrics,
+                max_messages=settings.max_stored_messages,
+                max_bytes=settings.max_stored_bytes,
+            ),
             wake=self._waker.wake if self._waker is not None else None,
         )
         push_metrics = PushMetrics(shared.metrics)
+        limits = PushLimits(
+            shared.metrics,
+            endpoint_rate=settings.endpoint_rate,
+            sender_rate=settings.sender_rate,
+            vapid_required=settings.vapid_required,
+            allowed_senders=settings.allowed_senders,
+        )
         push = PushHandler(
             tokens=shared.tokens,
             verifier=Verifier(settings.public_endpoint_url),
             router=router,
             bridges=self._bridges,
+            limits=limits,
             ring=shared.ring,
             ids=IdFactory(shared.clock),
             clock=shared.clock,
@@ -174,6 +189,7 @@ class EndpointService:
         )
         simplepush = SimplePushHandler(
             tokens=shared.tokens,
+            limits=limits,
             router=router,
             clock=shared.clock,
             metrics=push_metrics,
@@ -184,7 +200,7 @@ class EndpointService:
         self.app = EndpointApp(
             push=push,
             simplepush=simplepush,
-            delete=DeleteHandler(shared.store, shared.ring, headers.delete),
+            delete=DeleteHandler(shared.store, limits, shared.ring, headers.delete),
             registration=RegistrationHandler(
                 routers=self._bridges.routers,
                 store=shared.store,

@@ -32,7 +32,8 @@ _HOST: Final = re.compile(
 _TABLE: Final = re.compile(r"[A-Za-z0-9_.-]{3,200}")
 _SECONDS: Final = re.compile(r"[0-9]{1,9}(\.[0-9]{0,9})?|\.[0-9]{1,9}")
 _FERNET_KEY: Final = re.compile(r"[A-Za-z0-9_-]{43}=")
-_PUBLIC_KEY: Final = re.compile(r"[A-Za-z0-9_-]{87}=?")
+# 65 bytes of which the first is 4: an uncompressed point.
+_PUBLIC_KEY: Final = re.compile(r"B[A-P][A-Za-z0-9_-]{85}=?")
 _FINGERPRINT: Final = re.compile(r"[0-9A-F]{2}(:[0-9A-F]{2}){31}")
 _SENTRY_DSN: Final = re.compile(r"https?://\w+(:\w*)?@[^\s/@]+/(\S*/)?[0-9]+")
 _RATE: Final = re.compile(rf"([1-9][0-9]{{0,8}})/({'|'.join(UNITS)})")

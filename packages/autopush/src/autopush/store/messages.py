@@ -8,8 +8,8 @@ seconds, `updateid` the message id, `expiry` epoch seconds. A row that cannot be
 """
 
 import asyncio
-from collections.abc import Awaitable, Container, Sequence
-from typing import Final, Protocol
+from collections.abc import Awaitable, Container, Mapping, Sequence
+from typing import Final, NamedTuple, Protocol
 
 from autopush.protocol.effects import Row, StoredMessage, StoredPage
 from autopush.store.tables import (
@@ -36,6 +36,43 @@ from keytables import ConditionFailed, Item, Range, Returning, TableHandle
 
 PAGE: Final = 10
 """Messages read at once."""
+MEASURED_PAGE: Final = 50
+"""Rows read at once to be counted, which takes an embedded store less than a millisecond."""
+
+
+class Stored(NamedTuple):
+    """What is stored for a user: how many messages, or versions, and the bytes of their data and
+    headers.
+    """
+
+    messages: int
+    size: int
+
+
+def size_of(data: object, headers: object) -> int:
+    """The bytes that count of one message. What is stored of both is ASCII."""
+    size = len(data) if isinstance(data, str) else 0
+    if isinstance(headers, Mapping):
+        size += sum(len(name) + len(str(value)) for name, value in headers.items())
+    return size
+
+
+async def measured(table: TableHandle, user: str, enough: Stored) -> Stored:
+    """As `UserMessages.measure`, of the user with that storage key. It lets other work have its
+    turn between two pages.
+    """
+    messages = size = 0
+    page = await table.query(user, sort=Range(gt=CHANNELS_ROW), limit=MEASURED_PAGE)
+    while True:
+        for item in page.items:
+            messages += 1
+            size += size_of(item.get("data"), item.get("headers"))
+        if page.cursor is None or messages >= enough.messages or size >= enough.size:
+            return Stored(messages, size)
+        await asyncio.sleep(0)
+        page = await table.query(
+            user, sort=Range(gt=CHANNELS_ROW), limit=MEASURED_PAGE, after=page.cursor
+        )
 
 
 def row_of(notification: Notification) -> Row:
@@ -90,6 +127,11 @@ class UserMessages(Protocol):
 
     async def read(self, uaid: str, after: str | None) -> StoredPage:
         """The next page behind the sort key `after`, None for the first one."""
+
+    async def measure(self, uaid: str, enough: Stored) -> Stored:
+        """How much is stored for that user; counting ends when there are so many, or so many
+        bytes.
+        """
 
 
 class MessageMetrics:
@@ -262,6 +304,10 @@ class Messages:
         self._metrics.retrieved.add(len(messages) - topics)
         last = str(page.items[-1]["chidmessageid"]) if page.cursor is not None else None
         return StoredPage(messages, last, channels, read_to)
+
+    async def measure(self, uaid: str, enough: Stored) -> Stored:
+        """How many messages wait for that user, and their bytes; see `UserMessages`."""
+        return await measured(self._table, self._hash(uaid), enough)
 
 
 async def condition_held(written: Awaitable[object]) -> bool:

@@ -13,7 +13,7 @@ from typing import Final
 
 from autopush.protocol.effects import Row, StoredMessage, StoredPage
 from autopush.protocol.simplepush import ANY_CHANNEL
-from autopush.store.messages import condition_held, row_of
+from autopush.store.messages import Stored, condition_held, measured, row_of
 from autopush.store.tables import IS_LOWER_VERSION, IS_THAT_VERSION, Hasher, Month
 from autopush.store.users import SIMPLEPUSH
 from autopush.webpush.identifiers import CHANNELS_ROW, is_channel_id
@@ -75,7 +75,9 @@ class Versions:
         """That version, None when it is not stored or another one is."""
         item = await self._table.get((self._hash(uaid), row.sort_key))
         stored = _stored(uaid, item) if item is not None else None
-        return stored.notification if stored is not None and stored.row == row else None
+        if stored is None or row.update_id not in (None, stored.row.update_id):
+            return None
+        return stored.notification
 
     async def delete(self, uaid: str, row: Row) -> bool:
         """Delete one version. False when another one is stored by now."""
@@ -99,6 +101,10 @@ class Versions:
         stored = [found for item in page.items if (found := _stored(uaid, item)) is not None]
         last = str(page.items[-1]["chid"]) if page.cursor is not None else None
         return StoredPage(stored, last)
+
+    async def measure(self, uaid: str, enough: Stored) -> Stored:
+        """How many channels of that user have a version that waits."""
+        return await measured(self._table, self._hash(uaid), enough)
 
 
 async def delete_versions(table: TableHandle, user: str) -> None:

@@ -6,11 +6,6 @@ the signature last; a message is answered 201 only when it was delivered or is s
 has a TTL of 0 and its user agent is not connected).
 """
 
-import asyncio
-from collections import deque
-from time import perf_counter
-from typing import Final
-
 from autopush import responses
 from autopush.clock import Clock
 from autopush.net.http_messages import HeaderBlock, Request, Response
@@ -21,20 +16,17 @@ from autopush.routing.router import RouterResponse
 from autopush.routing.user_agents import DeliveryResult, UserAgentRouter
 from autopush.store import PushStore
 from autopush.store.users import WEBPUSH
+from autopush.web.push_limits import PushLimits
 from autopush.web.push_metrics import PushMetrics, router_type_of
+from autopush.web.signature_queue import SignatureQueue
 from autopush.webpush.endpoint_token import EndpointTokens
 from autopush.webpush.errors import Errno, Header, PushError
 from autopush.webpush.headers import check_content
 from autopush.webpush.identifiers import IdFactory, new_message_id, parse_message_id
 from autopush.webpush.keyring import KeyRing
 from autopush.webpush.notification import Notification
-from autopush.webpush.vapid import Claims, Credentials, Verifier, check_access
+from autopush.webpush.vapid import Verifier, check_access
 from keytables import KeytablesError
-
-TIME_SLICE: Final = 0.0008
-"""Seconds of verifying until other work gets its turn."""
-MAX_WAITING: Final = 10_000
-"""Signatures that wait; further ones are refused."""
 
 
 class PushHandler:
@@ -47,6 +39,7 @@ class PushHandler:
         verifier: Verifier,
         router: UserAgentRouter,
         bridges: Bridges,
+        limits: PushLimits,
         ring: KeyRing,
         ids: IdFactory,
         clock: Clock,
@@ -61,6 +54,7 @@ class PushHandler:
         self._signatures = SignatureQueue(verifier)
         self._router = router
         self._bridges = bridges
+        self._limits = limits
         self._ring = ring
         self._ids = ids
         self._clock = clock
@@ -85,14 +79,18 @@ class PushHandler:
                 headers.get("authorization"), headers.get("crypto-key")
             )
             check_access(endpoint, version, credentials)
+            self._limits.admit(endpoint, credentials, began)
             recipient = await self._router.find(endpoint.uaid, endpoint.channel_id)
             content = check_content(
                 headers, request.body, max_ttl=self._max_ttl, max_data=self._max_data
             )
-            claims = None if credentials is None else await self._signatures.verify(credentials)
+            claims = None
+            if credentials is not None:
+                claims = await self._signatures.verify(credentials, endpoint.uaid)
             now = self._clock()
-            if claims is not None:
+            if credentials is not None and claims is not None:
                 self._verifier.check(claims, now)
+                self._limits.admit_sender(credentials, began)
             sort_time = None if content.topic else self._ids.next()
             message_id = new_message_id(
                 self._ring, endpoint.uaid, endpoint.channel_id, content.topic, sort_time
@@ -148,60 +146,6 @@ class PushHandler:
         return Response(routed.status_code, body.encode(), headers, "application/json")
 
 
-class SignatureQueue:
-    """Signatures of senders not seen before, verified several in a row.
-
-    A signature costs about a tenth of a millisecond of pure computation. Verified one after the
-    other they find their tables in the processor's cache; one by one between other work each costs
-    twice as much. So they are verified in slices of less than a millisecond (`TIME_SLICE`).
-    """
-
-    def __init__(
-        self,
-        verifier: Verifier,
-        *,
-        time_slice: float = TIME_SLICE,
-        max_waiting: int = MAX_WAITING,
-    ) -> None:
-        self._verifier = verifier
-        self._time_slice = time_slice
-        self._max_waiting = max_waiting
-        self._waiting: deque[tuple[Credentials, asyncio.Future[Claims]]] = deque()
-
-    async def verify(self, credentials: Credentials) -> Claims:
-        """The claims of these credentials, at once if they were verified before.
-
-        :raises PushError: 401/109, not signed by that key; 503/201, too many are waiting
-        """
-        if credentials.claims is not None:
-            return credentials.claims
-        if len(self._waiting) >= self._max_waiting:
-            raise PushError(Errno.BACK_OFF, "Too many signatures to verify")
-        loop = asyncio.get_running_loop()
-        if not self._waiting:
-            loop.call_soon(self._run_slice)
-        future: asyncio.Future[Claims] = loop.create_future()
-        self._waiting.append((credentials, future))
-        return await future
-
-    def _run_slice(self) -> None:
-        end = perf_counter() + self._time_slice
-        while self._waiting:
-            credentials, future = self._waiting.popleft()
-            try:
-                claims = self._verifier.verify(credentials)
-                self._verifier.remember(credentials, claims)
-            except Exception as error:  # noqa: BLE001 - raised to its sender; the others go on
-                if not future.done():
-                    future.set_exception(error)
-            else:
-                if not future.done():
-                    future.set_result(claims)
-            if perf_counter() >= end and self._waiting:
-                asyncio.get_running_loop().call_soon(self._run_slice)
-                return
-
-
 class DeleteHandler:
     """Deletes stored messages.
 
@@ -209,15 +153,19 @@ class DeleteHandler:
     something was stored or not; only that very message is deleted, never one that replaced it.
     """
 
-    def __init__(self, store: PushStore, ring: KeyRing, block: HeaderBlock) -> None:
+    def __init__(
+        self, store: PushStore, limits: PushLimits, ring: KeyRing, block: HeaderBlock
+    ) -> None:
         self._store = store
+        self._limits = limits
         self._ring = ring
         self._block = block
 
     async def __call__(self, text: str) -> Response:
         """Delete the message wherever it is stored.
 
-        :raises PushError: 400/102, not a message id of this service; 503, the store failed
+        :raises PushError: 400/102, not a message id of this service; 429/203, too many of its
+            endpoint are deleted; 503, the store failed
         """
         try:
             message = parse_message_id(self._ring, text)
@@ -225,6 +173,7 @@ class DeleteHandler:
             raise PushError.invalid(
                 Errno.INVALID_ENDPOINT, "Invalid message ID", status=400
             ) from None
+        self._limits.admit_deletion(message.uaid + message.channel_id)
         row = Row(message.sort_key, message.text if message.topic else None)
         try:
             await self._store.remove(message.uaid, row)

@@ -13,6 +13,7 @@ from autopush.net.http_messages import HeaderBlock, Request, Response
 from autopush.request_log import PushLine, RequestLog
 from autopush.routing.user_agents import DeliveryResult, UserAgentRouter
 from autopush.store.users import SIMPLEPUSH
+from autopush.web.push_limits import PushLimits
 from autopush.web.push_metrics import PushMetrics, router_type_of
 from autopush.webpush.endpoint_token import Endpoint, EndpointTokens
 from autopush.webpush.errors import Errno, PushError
@@ -29,6 +30,7 @@ class SimplePushHandler:
         self,
         *,
         tokens: EndpointTokens,
+        limits: PushLimits,
         router: UserAgentRouter,
         clock: Clock,
         metrics: PushMetrics,
@@ -37,6 +39,7 @@ class SimplePushHandler:
         block: HeaderBlock,
     ) -> None:
         self._tokens = tokens
+        self._limits = limits
         self._router = router
         self._clock = clock
         self._metrics = metrics
@@ -54,6 +57,7 @@ class SimplePushHandler:
         recipient = None
         try:
             endpoint = self._open(token)
+            self._limits.admit(endpoint, None, began)
             recipient = await self._router.find_simplepush(endpoint.uaid)
             number, data = read_update(request.body or request.query.encode(), self._clock())
             if data is not None and len(data.encode()) > self._max_data:

@@ -27,11 +27,16 @@ _WITH_KEY: Final = 64
 
 
 class Endpoint(msgspec.Struct, frozen=True, gc=False):
-    """What a token says; ``key_hash`` is the SHA-256 of the key it is restricted to, if any."""
+    """What a token says; ``key_hash`` is the SHA-256 of the key it is restricted to, if any.
+
+    ``ids``: UAID and channel id, which are the same in every token of the endpoint; its hash is
+    computed once, as that of all bytes.
+    """
 
     uaid: str
     channel_id: str
     key_hash: bytes | None = None
+    ids: bytes = b""
 
 
 class EndpointTokens:
@@ -68,7 +73,8 @@ class EndpointTokens:
             raise PushError.invalid(Errno.INVALID_ENDPOINT, "invalid token") from None
         if len(raw) not in (_IDS, _WITH_KEY):
             raise PushError.invalid(Errno.INVALID_ENDPOINT, "invalid token")
-        return Endpoint(raw[:16].hex(), dashed(raw[16:_IDS].hex()), raw[_IDS:] or None)
+        uaid, channel_id = raw[:16].hex(), dashed(raw[16:_IDS].hex())
+        return Endpoint(uaid, channel_id, raw[_IDS:] or None, raw[:_IDS])
 
     def _token(self, uaid: str, channel_id: str, key: bytes | None) -> str:
         raw = bytes.fromhex(uaid) + bytes.fromhex(undashed(channel_id))

@@ -68,7 +68,7 @@ def load_key(raw: bytes) -> EllipticCurvePublicKey:
 
     :raises ValueError: another length, or no point of the curve
     """
-    return EllipticCurvePublicKey.from_encoded_point(_P256, _point(raw))
+    return EllipticCurvePublicKey.from_encoded_point(_P256, uncompressed_point(raw))
 
 
 def verify(token: SignedToken, key: EllipticCurvePublicKey) -> bool:
@@ -98,7 +98,11 @@ def sign(
     return f"{signed}.{encode_base64url(r.to_bytes(32, 'big') + s.to_bytes(32, 'big'))}"
 
 
-def _point(raw: bytes) -> bytes:
+def uncompressed_point(raw: bytes) -> bytes:
+    """The 65 bytes of a key of 65, 64 or 91 bytes. Whether it is on the curve is not checked.
+
+    :raises ValueError: another length
+    """
     if len(raw) == 65:
         return raw
     if len(raw) == 64:

@@ -40,10 +40,13 @@ _DRAFTS: Final[Mapping[str, Draft]] = {"vapid": 2, "bearer": 1, "webpush": 1}
 
 
 class Claims(msgspec.Struct, frozen=True, gc=False):
-    """What a verified token says. ``expires``: seconds since the epoch; ``audiences``: origins."""
+    """What a verified token says. ``expires``: seconds since the epoch; ``audiences``: origins;
+    ``subject``: how to reach the sender, if it says so.
+    """
 
     expires: float
     audiences: tuple[str, ...]
+    subject: str | None = None
 
 
 class Credentials(msgspec.Struct, gc=False, eq=False):
@@ -60,6 +63,7 @@ class Credentials(msgspec.Struct, gc=False, eq=False):
     scheme: str = "vapid"
     claims: Claims | None = None
     _key_hash: bytes | None = None
+    _point: bytes | None = None
 
     def key(self) -> bytes:
         """The public key, as sent.
@@ -82,6 +86,30 @@ class Credentials(msgspec.Struct, gc=False, eq=False):
         if self._key_hash is None:
             self._key_hash = key_hash(self.key())
         return self._key_hash
+
+    def point(self) -> bytes:
+        """The public key as 65 bytes, whichever form of it was sent; computed once.
+
+        :raises PushError: as :meth:`key`; 401/109, another length
+        """
+        if self._point is None:
+            try:
+                self._point = jwt.uncompressed_point(self.key())
+            except ValueError as error:
+                raise _unauthorized(f"Invalid Authorization Header: {error}") from None
+        return self._point
+
+    def subject(self) -> str | None:
+        """The ``sub`` of the token. Before the signature is verified it is what anybody may say.
+
+        :raises PushError: 401/109, no token
+        """
+        if self.claims is not None:
+            return self.claims.subject
+        try:
+            return _subject(jwt.parse(self.token).claims)
+        except ValueError as error:
+            raise _unauthorized(f"Invalid Authorization Header: {error}") from None
 
 
 def check_access(endpoint: Endpoint, version: str | None, credentials: Credentials | None) -> None:
@@ -182,6 +210,12 @@ class Verifier:
         self._verified.move_to_end(authorization)
         return known
 
+    def known(self, credentials: Credentials) -> Claims | None:
+        """The claims, if the same sender was verified since these credentials were parsed."""
+        known = self._verified.get(credentials.authorization)
+        same = known is not None and known.key_text == credentials.key_text
+        return known.claims if known is not None and same else None
+
     def verify(self, credentials: Credentials) -> Claims:
         """Verify the signature and read the claims; the clock is left to :meth:`check`.
 
@@ -195,7 +229,9 @@ class Verifier:
             raise _unauthorized(f"Invalid Authorization Header: {error}") from None
         if not valid:
             raise _unauthorized("Invalid Authorization Header: the key did not sign this token")
-        return Claims(_expiry(token.claims), _audiences(token.claims))
+        return Claims(
+            _expiry(token.claims), _audiences(token.claims), subject=_subject(token.claims)
+        )
 
     def remember(self, credentials: Credentials, claims: Claims) -> None:
         """Keep what :meth:`verify` returned; of too many the ones used longest ago are dropped."""
@@ -242,6 +278,11 @@ def _audiences(claims: dict[str, object]) -> tuple[str, ...]:
         except ValueError:
             found.append("")
     return tuple(found)
+
+
+def _subject(claims: dict[str, object]) -> str | None:
+    subject = claims.get("sub")
+    return subject if isinstance(subject, str) else None
 
 
 def _unauthorized(detail: str) -> PushError:

@@ -1,0 +1,37 @@
+"""A bounded memory of what was used last, by key.
+
+Rule: no use of it takes longer than any other, however much it holds: nothing is searched for.
+"""
+
+from collections.abc import Hashable
+from typing import Generic, TypeVar
+
+Value = TypeVar("Value")
+
+
+class RecentlyUsed(Generic[Value]):
+    """Values of at most `max_keys` keys; those used longest ago are forgotten, in whole
+    generations. The last `max_keys // 2` keys are always known.
+
+    Callers that cannot spare a call look into `newest` themselves and call `recall` only for a key
+    that is not there.
+    """
+
+    __slots__ = ("_generation", "_older", "newest")
+
+    def __init__(self, max_keys: int) -> None:
+        self._generation = max(1, max_keys // 2)
+        self._older: dict[Hashable, Value] = {}
+        self.newest: dict[Hashable, Value] = {}
+
+    def __len__(self) -> int:
+        return len(self.newest) + len(self._older)
+
+    def recall(self, key: Hashable, default: Value) -> Value:
+        """Note that a key which is not in `newest` is used: its value, or the default, is from now
+        on.
+        """
+        if len(self.newest) >= self._generation:
+            self._older, self.newest = self.newest, {}
+        value = self.newest[key] = self._older.pop(key, default)
+        return value

@@ -1,0 +1,136 @@
+"""Who may send, and how often: the limits that an operator sets on pushes.
+
+Rule: a stranger is refused before anything expensive is done for it, that is before the store is
+read and a signature is verified. Only the rate of a sender is held to what its key has signed:
+otherwise anybody could use it up.
+"""
+
+from collections.abc import Iterable
+from math import ceil
+from typing import Final
+
+from autopush.rates import Rate, TokenBuckets
+from autopush.telemetry.metric_table import LIMIT_REFUSED
+from autopush.telemetry.metrics import Metrics
+from autopush.webpush.endpoint_token import Endpoint, decode_key
+from autopush.webpush.errors import Errno, PushError
+from autopush.webpush.jwt import uncompressed_point
+from autopush.webpush.vapid import Credentials
+
+MAX_KNOWN: Final = 32_768
+"""Endpoints, and senders, whose rate is known at once."""
+
+SUBJECT_SCHEMES: Final = ("mailto:", "https:")
+
+
+class AllowedSenders:
+    """A list of public VAPID keys and of `sub` claims.
+
+    A `sub` proves nothing, as every sender may claim it; a key does.
+    """
+
+    def __init__(self, listed: Iterable[str]) -> None:
+        points, subjects = set[bytes](), set[str]()
+        for text in listed:
+            if text.startswith(SUBJECT_SCHEMES):
+                subjects.add(text)
+            else:
+                points.add(uncompressed_point(decode_key(text) or b""))
+        self._points = frozenset(points)
+        self._subjects = frozenset(subjects)
+
+    def has(self, credentials: Credentials) -> bool:
+        """Whether the key or the `sub` is listed; whether that key has signed is another question.
+
+        :raises PushError: 401/109, no key or no token that can be read
+        """
+        if credentials.point() in self._points:
+            return True
+        return bool(self._subjects) and credentials.subject() in self._subjects
+
+
+class PushLimits:
+    """The limits of one worker. A rate of None, and an empty list of senders, set none."""
+
+    def __init__(
+        self,
+        metrics: Metrics,
+        *,
+        endpoint_rate: Rate | None = None,
+        sender_rate: Rate | None = None,
+        vapid_required: bool = False,
+        allowed_senders: Iterable[str] = (),
+    ) -> None:
+        self._refusals = metrics.counters(LIMIT_REFUSED)
+        self._endpoint_rate = RateLimit.of(endpoint_rate)
+        self._deletion_rate = RateLimit.of(endpoint_rate)
+        self._sender_rate = RateLimit.of(sender_rate)
+        listed = tuple(allowed_senders)
+        self._allowed = AllowedSenders(listed) if listed else None
+        self._is_vapid_required = vapid_required or self._allowed is not None
+
+    def admit(self, endpoint: Endpoint, credentials: Credentials | None, now: float) -> None:
+        """Admit a push whose endpoint and sender agree. `now`: seconds of the steady clock.
+
+        :raises PushError: 401/120, it is anonymous; 403/121, the sender is not listed; 429/203,
+            the endpoint gets too many
+        """
+        if self._is_vapid_required:
+            self._check_sender(credentials)
+        rate = self._endpoint_rate
+        if rate is not None and (wait := rate.take(endpoint.ids, now)):
+            raise self._too_many("endpoint_rate", "messages to this endpoint", rate, wait)
+
+    def admit_sender(self, credentials: Credentials, now: float) -> None:
+        """Admit a push whose signature is verified.
+
+        :raises PushError: 429/203, its sender sends too many
+        """
+        rate = self._sender_rate
+        if rate is not None and (wait := rate.take(credentials.point(), now)):
+            raise self._too_many("sender_rate", "messages signed with this key", rate, wait)
+
+    def admit_deletion(self, ids: str) -> None:
+        """Admit that a message of these ids, of user and channel, is deleted. There may be as many
+        deletions as messages.
+
+        :raises PushError: 429/203, there are more
+        """
+        rate = self._deletion_rate
+        if rate is not None and (wait := rate.take(ids)):
+            raise self._too_many("endpoint_rate", "deletions of this endpoint", rate, wait)
+
+    def _check_sender(self, credentials: Credentials | None) -> None:
+        if credentials is None:
+            self._refusals[("vapid_required",)].add()
+            raise PushError(
+                Errno.VAPID_REQUIRED, "missing authorization header: this service requires VAPID"
+            )
+        if self._allowed is not None and not self._allowed.has(credentials):
+            self._refusals[("allowed_senders",)].add()
+            raise PushError(
+                Errno.SENDER_NOT_ALLOWED, "Neither the key nor the sub of this sender is allowed"
+            )
+
+    def _too_many(self, limit: str, what: str, rate: "RateLimit", wait: float) -> PushError:
+        self._refusals[(limit,)].add()
+        return PushError(
+            Errno.RATE_EXCEEDED,
+            f"Too many {what}: the limit is {rate.text} ({limit})",
+            headers=(("Retry-After", str(ceil(wait))),),
+        )
+
+
+class RateLimit:
+    """A rate with its buckets."""
+
+    __slots__ = ("take", "text")
+
+    def __init__(self, rate: Rate) -> None:
+        self.take: Final = TokenBuckets(rate, max_keys=MAX_KNOWN).take
+        self.text: Final = str(rate)
+
+    @classmethod
+    def of(cls, rate: Rate | None) -> "RateLimit | None":
+        """None without a rate."""
+        return None if rate is None else cls(rate)
