@@ -23,6 +23,10 @@ from bench.ledger import MismatchError
 READY = re.compile(r"autopush (?:connection |endpoint )?ready")
 ANY_PORTS = {"--port": "0", "--endpoint-port": "0", "--router-port": "0"}
 _URL = re.compile(r"\b(wss?|https?)://([^/\s:]+):(\d+)")
+HIGH_LIMITS = {"AUTOPUSH_ENDPOINT_RATE": "999999999/s"}
+"""In effect, so that what a limit costs is measured, and never reached. A version that does not
+know one warns of it.
+"""
 _NODE = re.compile(r"\bnode API [^\s:]+:(\d+)")
 
 
@@ -95,7 +99,7 @@ class Server:
         flags = [part for option in self._options.items() for part in option]
         environment = {
             name: value for name, value in os.environ.items() if not name.startswith("AUTOPUSH_")
-        }
+        } | HIGH_LIMITS
         with (self.folder / "stdout").open("wb") as out, (self.folder / "stderr").open("ab") as err:
             self._process = spawn(
                 [*self._command, *flags],

@@ -36,8 +36,8 @@ from keytables import ConditionFailed, Item, Range, Returning, TableHandle
 
 PAGE: Final = 10
 """Messages read at once."""
-MEASURED_PAGE: Final = 50
-"""Rows read at once to be counted, which takes an embedded store less than a millisecond."""
+MEASURED_PAGE: Final = 20
+"""Rows read at once to be counted, which takes an embedded store about a millisecond at most."""
 
 
 class Stored(NamedTuple):
