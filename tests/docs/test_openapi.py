@@ -246,6 +246,27 @@ async def listed_senders(data: Path) -> set[tuple[str, str, str]]:
     return request.seen
 
 
+async def limited_registrations(data: Path) -> set[tuple[str, str, str]]:
+    """What more than one new device and one change an hour are answered."""
+    rates = ("--new-user-agents-rate", "1/h", "--registration-rate", "1/h")
+    options = ("--stub-router", "--trusted-proxies", "none", *rates)
+    async with checked(data, options) as (request, _):
+        base, body = "/v1/stub/app/registration", b'{"token": "success-1"}'
+        registered = (await request("post", base, 200, body)).document
+        await request("post", base, 429, body)
+        bearer = {"Authorization": f"Bearer {registered['secret']}"}
+        user = f"{base}/{registered['uaid']}"
+        await request("put", user, 200, body, **bearer)
+        await request("put", user, 429, body, **bearer)
+        await request("post", user, 429, body, **bearer)
+        await request("post", f"{user}/subscription", 429, b"{}", **bearer)
+        channel = registered["channelID"]
+        await request("delete", f"{user}/subscription/{channel}", 429, b"", **bearer)
+        await request("delete", user, 429, b"", **bearer)
+        await request("get", user, 200, b"", **bearer)
+    return request.seen
+
+
 async def status_pages(request: Checked) -> None:
     for path in ("/status", "/health", "/__heartbeat__", "/__lbheartbeat__", "/__version__"):
         await request("get", path, 200)
@@ -287,5 +308,7 @@ async def test_a_running_service_gives_every_documented_response_in_its_document
         await registrations(request)
         await status_pages(request)
         await calls_of_nodes(request, running)
-    seen = request.seen | await limited_rates(tmp_path) | await listed_senders(tmp_path)
+    seen = set(request.seen)
+    for limited in (limited_rates, listed_senders, limited_registrations):
+        seen |= await limited(tmp_path)
     assert set(documented()) - FAILING_STORE - seen == set()

@@ -82,6 +82,7 @@ class Endpoint:
         auth_keys: Sequence[str] = ("auth-key",),
         limits: PushLimits | None = None,
         stored_limits: StoredLimits | None = None,
+        changes_rate: Rate | None = None,
     ) -> None:
         self.harness = harness
         self.tokens = EndpointTokens(harness.ring, ENDPOINT)
@@ -137,6 +138,7 @@ class Endpoint:
                 metrics=harness.metrics,
                 proxies=TrustedProxies(()),
                 new_user_agents=AddressRates(new_user_agents_rate),
+                changes_rate=changes_rate,
                 refusals=LimitRefusals(harness.metrics),
             ),
             dockerflow=harness.status_pages(),

@@ -1052,3 +1052,23 @@ async def test_an_address_registers_only_so_many_user_agents_in_a_time(
     assert harness.engine.calls == calls
     assert recorded(harness.metrics, LIMIT_REFUSED, limit="new_user_agents") == 1
     assert await client.channels(), "those that are registered are served"
+
+
+async def test_more_changes_of_a_user_than_its_rate_are_429_203_before_the_store_is_read(
+    harness: Harness, stub: StubRouter
+) -> None:
+    endpoint = Endpoint(harness, routers={"stub": stub}, changes_rate=Rate(1, "h"))
+    client, other = Client(endpoint), Client(endpoint)
+    await client.register()
+    await other.register()
+    subscription = f"{client.path}/subscription"
+    wrong = await client.ask("POST", subscription, {}, authorization="Bearer wrong")
+    assert refusal(wrong) == (401, 109), "it takes nothing of the rate"
+    assert (await client.ask("POST", subscription, {})).status == 200
+    harness.engine.calls.clear()
+    assert refusal(await client.ask("POST", subscription, {})) == (429, 203)
+    assert refusal(await client.ask("DELETE", client.path)) == (429, 203)
+    assert harness.engine.calls == []
+    assert recorded(harness.metrics, LIMIT_REFUSED, limit="registration_rate") == 2
+    assert len(await client.channels()) == 2
+    assert (await other.ask("POST", f"{other.path}/subscription", {})).status == 200

@@ -210,6 +210,7 @@ class EndpointService:
                 metrics=shared.metrics,
                 proxies=shared.proxies,
                 new_user_agents=shared.new_user_agents,
+                changes_rate=settings.registration_rate,
                 refusals=shared.refusals,
             ),
             dockerflow=shared.dockerflow,
@@ -226,8 +227,8 @@ class EndpointService:
         handler: Handler = self.app
         if shared.clients is not None:
             handler = ClientCertificates(self.app, shared.clients, shared.requests, headers)
-        limits = Limits(max_body=max(65_536, 2 * settings.max_data))
-        self._http = shared.public_http(handler, limits)
+        http_limits = Limits(max_body=max(65_536, 2 * settings.max_data))
+        self._http = shared.public_http(handler, http_limits)
         self.servers = [(self._http, sockets["endpoint"])]
         """What is served on which listening socket."""
         self.proxied = (self._http, sockets["proxied"]) if "proxied" in sockets else None

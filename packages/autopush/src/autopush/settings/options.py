@@ -392,7 +392,7 @@ class Settings:
     new_user_agents_rate: OptionalRate = LIMITS.option(
         Rate(1000, "h"),
         "new user agents of one address, of an IPv6 network of 64 bits; none of a trusted proxy",
-        commands=NODES,
+        commands=DAEMONS,
     )
     message_rate: OptionalRate = LIMITS.option(
         Rate(6000, "min"),
@@ -404,7 +404,7 @@ class Settings:
         Rate(2000, "h"),
         "channels that one user agent registers and unregisters; ten times as many for those of "
         "one address together",
-        commands=NODES,
+        commands=DAEMONS,
     )
     max_broadcasts: Annotated[int, whole_number(1)] = LIMITS.option(
         100,

@@ -7,6 +7,9 @@
     POST   /v1/{type}/{app_id}/registration/{uaid}/subscription         one more
     DELETE /v1/{type}/{app_id}/registration/{uaid}/subscription/{chid}  one less
 
+Whoever asks may register users, as many as user agents may be made from one address; what one user
+may change is limited too.
+
 Rule: the secret is checked before anything that depends on whether the UAID exists, and nothing of
 a request is stored before its router has accepted it.
 """
@@ -24,6 +27,7 @@ from autopush.net.address_limits import AddressRates
 from autopush.net.client_address import TrustedProxies
 from autopush.net.http_messages import Request, Response
 from autopush.protocol.rules import Rules
+from autopush.rates import Rate, TokenBuckets
 from autopush.routing.bridged import report_defects
 from autopush.routing.nodes import Nodes
 from autopush.routing.router import Router, RouterData, RouterError
@@ -78,6 +82,7 @@ class RegistrationHandler:
         metrics: Metrics,
         proxies: TrustedProxies,
         new_user_agents: AddressRates,
+        changes_rate: Rate | None,
         refusals: LimitRefusals,
     ) -> None:
         self._routers = routers
@@ -87,6 +92,7 @@ class RegistrationHandler:
         self._secrets = secrets
         self._proxies = proxies
         self._new_user_agents = new_user_agents
+        self._changes = None if changes_rate is None else TokenBuckets(changes_rate)
         self._refusals = refusals
         self._dropped = metrics.counter(DROP_USER, errno="101")
         self._checks = metrics.counters(UA_CONNECTION_CHECK)
@@ -130,6 +136,17 @@ class RegistrationHandler:
                     await self._store.is_gone(error.table)
             raise responses.storage_refusal(error) from error
 
+    def _admit_user(self, request: Request) -> None:
+        address = request.client_address
+        if wait := self._new_user_agents.take(self._proxies.limit_key(address)):
+            self._refusals.add("new_user_agents", address)
+            raise responses.rate_exceeded("Too many new user agents of one address", wait)
+
+    def _admit_change(self, request: Request, uaid: str) -> None:
+        if self._changes is not None and (wait := self._changes.take(uaid)):
+            self._refusals.add("registration_rate", request.client_address)
+            raise responses.rate_exceeded("Too many changes of this user", wait)
+
     # ── users ────────────────────────────────────────────────────────────────────────────────────
 
     async def _register(
@@ -139,11 +156,7 @@ class RegistrationHandler:
         channel_id, key = body.channel_id(), body.key()
         uaid = new_uaid()
         router_data = _accepted(router, uaid, body.router_data(), app_id)
-        address = request.client_address
-        wait = self._new_user_agents.take(self._proxies.limit_key(address))
-        if wait:
-            self._refusals.add("new_user_agents", address)
-            raise responses.rate_exceeded("Too many new user agents of one address", wait)
+        self._admit_user(request)
         reply: dict[str, object] = {
             "uaid": uaid,
             "uuid": uaid,
@@ -169,11 +182,13 @@ class RegistrationHandler:
     ) -> RegisteredUser:
         """The user that the path names.
 
-        :raises PushError: 404/102, the path names none; 401/109; 410/103; 400/108, the user has
-            another type; 301, another application
+        :raises PushError: 404/102, the path names none; 401/109; 429/203, too many changes;
+            410/103; 400/108, the user has another type; 301, another application
         """
         uaid = _id_in_path(canonical_uaid(parts[0]))
         self._secrets.check(request.headers.get("authorization"), uaid)
+        if request.method != "GET":
+            self._admit_change(request, uaid)
         record = await self._store.users.get(uaid)
         if record is None:
             raise _gone()
