@@ -48,9 +48,9 @@ FIRST_LOOK: Final = (120.0, 600.0)
 """Seconds from the start of a worker to its first look, at random between these."""
 NEXT_LOOK: Final = (1_800.0, 5_400.0)
 """From one look to the next. So the time of day at which it runs moves on."""
-RATE: Final = 40.0
-"""User agents a second: at some 0.15 ms of CPU time each well below 1 % of a core."""
-BATCH: Final = 5
+RATE: Final = 20.0
+"""User agents a second: 0.7 % of a core."""
+BATCH: Final = 10
 """User agents dropped at the same time."""
 MONTH_PAUSE: Final = 3.0
 """Seconds after the index of a month was read, which takes some 15 ms."""
