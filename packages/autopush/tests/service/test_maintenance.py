@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
@@ -20,7 +21,8 @@ from autopush.store.tables import Month, message_table, router_table
 from autopush.store.users import connect_keys
 from autopush.telemetry.metric_table import UA_EXPIRATION
 from autopush.webpush.identifiers import CHANNELS_ROW
-from keytables import Unavailable
+from keytables import Engine, Unavailable
+from support import engines
 from support.clocks import ManualClock
 from support.memory_engine import MemoryEngine
 from support.recorded import new_metrics, recorded
@@ -34,7 +36,8 @@ class Service:
     def __init__(self, *, rotating: bool = False) -> None:
         self.clock = ManualClock()
         self.steady = ManualClock(5_000.0)
-        self.engine = MemoryEngine(self.clock)
+        self.memory = MemoryEngine(self.clock)
+        self.engine: Engine = self.memory
         self.plan = TablePlan(rotating=rotating)
         self.metrics = new_metrics()
         self.pauses: list[float] = []
@@ -114,6 +117,19 @@ async def test_user_agents_that_never_came_back_are_dropped_once_a_day_by_one_wo
     assert '"users_dropped":5,' in second
 
 
+@pytest.mark.parametrize("name", ["sqlite", "ministack"])
+async def test_on_a_database_one_worker_drops_them_too(tmp_path: Path, name: str) -> None:
+    service = Service()
+    async with engines.engine(name, tmp_path, service.clock) as engine:
+        service.engine = engine
+        await service.add_users(30, 3)
+        await service.add_users(10, 1)
+        workers = [await service.worker() for _ in range(2)]
+        await asyncio.gather(*(worker.look() for worker in workers))
+        assert await service.users() == 10
+        assert recorded(service.metrics, UA_EXPIRATION, reason="not_seen") == 30
+
+
 async def test_it_is_paced() -> None:
     service = Service()
     await service.add_users(400, 3)
@@ -151,7 +167,7 @@ async def test_what_fails_is_logged_and_done_by_the_next_look(
     async def fail_in_the_middle(seconds: float) -> None:
         await sleep(seconds)
         if await service.users() < 12:
-            service.engine.failures.append(Unavailable("the disk is gone"))
+            service.memory.failures.append(Unavailable("the disk is gone"))
 
     worker._sleep = fail_in_the_middle
     await worker.look()
