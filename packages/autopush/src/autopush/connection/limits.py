@@ -17,7 +17,7 @@ from autopush.telemetry.limit_refusals import LimitRefusals
 
 PER_ADDRESS: Final = 10
 """How many times the rate of one user agent those of one address have together."""
-MAX_USER_AGENTS: Final = 10_000
+MAX_USER_AGENTS: Final = 1000
 """User agents whose rates are known at once."""
 MAX_BATCH: Final = 100
 """Messages that are counted at once: so few that a connection remembers their number for free."""
