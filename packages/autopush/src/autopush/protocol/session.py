@@ -244,10 +244,8 @@ class Session:
         retry_after: float | None = None,
     ) -> list[Effect]:
         self._step(Event.FAILED)
-        more_info = self._rules.more_info
-        return [
-            Send(messages.refused(message_type, channel, status, reason, more_info, retry_after))
-        ]
+        page = self._rules.more_info
+        return [Send(messages.refused(message_type, channel, status, reason, page, retry_after))]
 
     def _nack(self, message: ClientMessage) -> Sequence[Effect]:
         """The notification still needs its ack."""
