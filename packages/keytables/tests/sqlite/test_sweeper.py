@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from keytables import Clock, Key, OnFailure, Table, Unavailable
+from keytables import Clock, Key, KeytablesError, OnFailure, Table, Unavailable
 from keytables.sqlite.clock_guard import ClockGuard
 from keytables.sqlite.failures import Failures
 from keytables.sqlite.sweeper import SWEEP_ROWS, SWEEP_WRITES, Sweeper
@@ -184,3 +184,48 @@ async def test_close_cancels_a_running_sweep(monkeypatch: pytest.MonkeyPatch) ->
     await sweeper.close()
     assert asyncio.all_tasks() == {asyncio.current_task()}
     assert timers == []
+
+
+async def test_nothing_is_swept_while_the_clock_may_be_wrong() -> None:
+    wall, steady = ManualClock(1_000_000.0), ManualClock(0.0)
+    swept = asyncio.Event()
+
+    async def some() -> int:
+        swept.set()
+        return 0
+
+    fake = FakeLoop()
+    sweeper = sweeper_of(fake.loop, some, 1.0, clock=wall, steady=steady)
+    wall.advance(31 * 86_400)
+    for _ in range(3):
+        await sweeper._sweep()
+    assert not swept.is_set()
+    wall.advance(-31 * 86_400)
+    await sweeper._sweep()
+    assert swept.is_set()
+    await sweeper.close()
+
+
+async def test_the_engine_tells_by_how_much_its_clock_was_set(
+    open_sqlite: OpenSqlite, clock: ManualClock
+) -> None:
+    engine = await open_sqlite()
+    assert engine.clock_jump == 0.0
+    clock.advance(86_400)
+    assert engine.clock_jump == pytest.approx(86_400, abs=60)
+
+
+async def test_a_sweep_that_meets_a_defect_is_reported_and_repeated() -> None:
+    calls = asyncio.Queue[int]()
+    heard: list[KeytablesError] = []
+
+    async def failing() -> int:
+        calls.put_nowait(1)
+        raise MemoryError
+
+    loop = asyncio.get_running_loop()
+    sweeper = sweeper_of(loop, failing, 0.001, on_failure=heard.append)
+    for _ in range(3):
+        await calls.get()
+    await sweeper.close()
+    assert "MemoryError" in str(heard[0])

@@ -136,6 +136,7 @@ class Database:
                 if not self.space.release_reserve():
                     raise
                 self._connect(opening_timeout)
+                self.space.extend_log()
         except BaseException as error:
             self.lock.close()
             self._usage.close()
@@ -219,9 +220,14 @@ class Database:
 
     def _is_created(self) -> bool:
         """Whether the file is complete: then opening does not need the lock."""
-        with self.writer:  # one snapshot: another process may be creating the file
-            version = check_owner(self.writer, self.path)
-        return bool(version) and self.writer.execute("PRAGMA journal_mode").get == "wal"
+        writer = self.writer
+        writer.execute("BEGIN")  # one snapshot: another process may be creating the file
+        try:
+            version = check_owner(writer, self.path)
+        finally:
+            if writer.in_transaction:
+                writer.execute("ROLLBACK")
+        return bool(version) and writer.execute("PRAGMA journal_mode").get == "wal"
 
     def _create(self) -> None:
         writer = self.writer

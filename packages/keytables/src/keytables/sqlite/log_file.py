@@ -117,13 +117,15 @@ def _judge(frames: list[_Frame | None], *, is_header_valid: bool, is_complete: b
     lost = [n for n in commits if n >= read]
     if len(lost) == 1 and is_header_valid and _may_be_torn(frames[read : lost[0] + 1]):
         lost = []
+    if not is_header_valid and len(commits) <= 1:  # the very first one may be torn as well
+        lost = []
     lost_frames = committed[read:] if lost else []
     return LogState(
         commits=len(commits),
         pages=len({frame.page for frame in committed if frame is not None}),
         lost_commits=len(lost),
         lost_pages=len({frame.page for frame in lost_frames if frame is not None}),
-        is_header_damaged=not is_header_valid and bool(commits),
+        is_header_damaged=not is_header_valid and len(commits) > 1,
         is_complete=is_complete,
     )
 

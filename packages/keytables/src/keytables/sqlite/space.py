@@ -47,7 +47,9 @@ _HYSTERESIS: Final = 1.25
 """It is nearly full until this many times as much is free as was to be kept."""
 
 _INTERVAL: Final = 1.0
-"""Seconds between two looks at what is free."""
+_SHORT_INTERVAL: Final = 0.2
+_NEAR: Final = 8
+"""Seconds between two looks at what is free, and with less than so many times the minimum."""
 
 
 def free_space(path: str) -> int:
@@ -130,11 +132,12 @@ class FileSpace:
                 os.ftruncate(descriptor, 0)
             finally:
                 os.close(descriptor)
-            self._extend_log()
+            self.extend_log()
             return size > 0
         return False
 
-    def _extend_log(self) -> None:
+    def extend_log(self) -> None:
+        """Allocate some space for the log, before others take it."""
         # SQLite takes what is behind the last frame for no frame, as it does after starting over.
         with contextlib.suppress(OSError):
             descriptor = os.open(f"{self._path}-wal", os.O_RDWR | os.O_CLOEXEC)
@@ -151,11 +154,11 @@ class FreeSpace:
     looks at nothing.
     """
 
-    __slots__ = ("_loop", "_minimum", "_path", "_reader", "_space", "_task", "is_low")
+    __slots__ = ("_is_near", "_minimum", "_path", "_reader", "_space", "_task", "is_low")
 
     def __init__(self, space: FileSpace, path: str, reader: apsw.Connection, minimum: int) -> None:
         self._space, self._path, self._reader, self._minimum = space, path, reader, minimum
-        self.is_low = False
+        self.is_low = self._is_near = False
         self._task: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
@@ -171,6 +174,7 @@ class FreeSpace:
             pages = self._reader.execute("PRAGMA freelist_count").get
             free += pages * self._reader.execute("PRAGMA page_size").get
             self.is_low = free < self._minimum * (_HYSTERESIS if self.is_low else 1)
+            self._is_near = free < self._minimum * _NEAR
 
     async def close(self) -> None:
         """Stop looking."""
@@ -185,5 +189,5 @@ class FreeSpace:
 
     async def _look_often(self) -> None:
         while True:
-            await asyncio.sleep(_INTERVAL)
+            await asyncio.sleep(_SHORT_INTERVAL if self._is_near else _INTERVAL)
             await self.look()

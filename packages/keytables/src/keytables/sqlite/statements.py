@@ -124,6 +124,16 @@ class Statements:
         )
 
     @cached_property
+    def expired_ids(self) -> str:
+        """Select the ids of rows that have expired at a time (first value), so many (second)."""
+        return f"SELECT id FROM {self.name} WHERE x <= ? ORDER BY x LIMIT ?"  # noqa: S608
+
+    @cached_property
+    def delete_expired_id(self) -> str:
+        """Delete a row by its id (first value), if it has expired at a time (second)."""
+        return f"DELETE FROM {self.name} WHERE id = ? AND x <= ?"  # noqa: S608
+
+    @cached_property
     def any_expired(self) -> str:
         """Select a row if one has expired at a time."""
         return f"SELECT 1 FROM {self.name} WHERE x <= ? LIMIT 1"  # noqa: S608

@@ -14,13 +14,15 @@ import asyncio
 import contextlib
 import random
 from collections.abc import Awaitable, Callable
-from typing import Final
+from functools import partial
+from typing import Final, cast
 
 import apsw
 
 from keytables.engine import Clock
-from keytables.errors import KeytablesError
+from keytables.errors import KeytablesError, StorageFull, Unavailable
 from keytables.sqlite.clock_guard import ClockGuard
+from keytables.sqlite.database import StoreClosed
 from keytables.sqlite.failures import Failures
 from keytables.sqlite.reader import Reader
 from keytables.sqlite.statements import Statements
@@ -34,18 +36,27 @@ SWEEP_ROWS: Final = 50
 SWEEP_WRITES: Final = 4
 """Writes submitted together: about 1.5 ms of a transaction."""
 
+_MAX_KEPT: Final = 1000
+"""Rows of one table that cannot be deleted, after which a sweep of it ends."""
+
 _PAUSE: Final = 0.01
 """Seconds until the next query after one that found few."""
 
 
 class ExpiredItems:
-    """The expired items of all tables that are open, which are in ``tables`` by name."""
+    """The expired items of all tables that are open, which are in ``tables`` by name.
 
-    __slots__ = ("_clock", "_queue", "_reader", "tables")
+    Once a write failed in a table, its rows are deleted one by one: those that lie in a damaged
+    page stay, and do not keep the others.
+    """
+
+    __slots__ = ("_clock", "_failing", "_queue", "_reader", "tables")
 
     def __init__(self, queue: WriteQueue, reader: Reader, clock: Clock) -> None:
         self._queue, self._reader, self._clock = queue, reader, clock
         self.tables: dict[str, Statements] = {}
+        self._failing: dict[Statements, set[int]] = {}
+        """Tables in which a write failed, to the ids of rows that cannot be deleted."""
 
     async def remove_all(self) -> int:
         """Remove the items that are expired by now; return how many."""
@@ -62,6 +73,8 @@ class ExpiredItems:
         return 0
 
     async def _remove(self, statements: Statements) -> int:
+        if statements in self._failing:
+            return await self._remove_singly(statements)
         name, now, connection = statements.table.name, self._clock(), self._reader.connection
         sql = statements.any_expired
         if not await self._reader.retry(lambda: connection.execute(sql, (now,)).get, name):
@@ -72,7 +85,48 @@ class ExpiredItems:
             return cursor.connection.changes()
 
         operations = [RunFunction(delete, table=name) for _ in range(SWEEP_WRITES)]
-        return sum(await asyncio.gather(*map(self._queue.submit, operations)))
+        try:
+            return sum(await asyncio.gather(*map(self._queue.submit, operations)))
+        except (StorageFull, StoreClosed):
+            raise
+        except Unavailable:  # reported by the writer
+            self._failing[statements] = set()
+            return await self._remove_singly(statements)
+
+    async def _remove_singly(self, statements: Statements) -> int:
+        """The same, each row by a write of its own, until some are removed or none are left."""
+        name, now, connection = statements.table.name, self._clock(), self._reader.connection
+        kept = self._failing[statements]
+        while len(kept) < _MAX_KEPT:
+            values = (now, len(kept) + SWEEP_ROWS)
+            sql = statements.expired_ids
+            select = partial(_column, connection, sql, values)
+            ids = [
+                number for number in await self._reader.retry(select, name) if number not in kept
+            ]
+            deletes = [partial(_delete_id, statements, number, now) for number in ids]
+            writes = [self._queue.submit(RunFunction(delete, table=name)) for delete in deletes]
+            results = await asyncio.gather(*writes, return_exceptions=True)
+            kept.update(
+                number
+                for number, result in zip(ids, results, strict=True)
+                if isinstance(result, BaseException)
+            )
+            if removed := sum(count for count in results if isinstance(count, int)):
+                return removed
+            if not ids:
+                break
+        del self._failing[statements]  # the next sweep tries them again
+        return 0
+
+
+def _column(connection: apsw.Connection, sql: str, values: tuple[float, int]) -> list[int]:
+    return [cast(int, number) for (number,) in connection.execute(sql, values)]
+
+
+def _delete_id(statements: Statements, number: int, now: float, cursor: apsw.Cursor) -> int:
+    cursor.execute(statements.delete_expired_id, (number, now))
+    return cursor.connection.changes()
 
 
 class Sweeper:

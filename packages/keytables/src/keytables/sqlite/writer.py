@@ -9,7 +9,8 @@ blocks.
      └──────────── nothing waiting ──────────── COMMITTING (thread: COMMIT, checkpoint, unlock)
 
 Rule: whatever raises in any of these states fails the writes of that transaction, or all that wait
-for it, and the next ones begin anew.
+for it, and the next ones begin anew. A write that ends the transaction itself, because it meets a
+damaged page, fails alone: the others are applied again.
 
 A transaction that finds no space on the disk is repeated: as it is when the log has been emptied,
 then without its large writes when the reserve has been given back (:mod:`keytables.sqlite.space`).
@@ -247,7 +248,7 @@ class Writer:
                 operation.result = operation.apply(cursor)
             except Exception as error:  # noqa: BLE001 - the caller of the operation receives it
                 if not self._note_error(operation, error):
-                    self._thread.submit(partial(self._clean_up, operation), self._on_committed)
+                    self._thread.submit(partial(self._clean_up, operation), self._on_broken)
                     return
             self._batch_bytes += operation.size
             if len(batch) >= self._max_batch or self._batch_bytes >= MAX_BATCH_BYTES:
@@ -265,7 +266,10 @@ class Writer:
         operation.error = error
         if isinstance(error, apsw.Error):
             operation.error = self._translate(error, operation.table)
-        return self._connection.in_transaction and not isinstance(operation.error, StorageFull)
+            if not isinstance(error, apsw.SQLError | apsw.ConstraintError):
+                # Such as of a damaged page: what follows in the transaction fails too (measured).
+                return False
+        return self._connection.in_transaction
 
     def _translate(self, error: apsw.Error, table: str = "") -> KeytablesError:
         return translate(error, table, self._connection.system_errno)
@@ -303,6 +307,9 @@ class Writer:
     def _is_small(self) -> bool:
         return all(operation.size <= SMALL for operation in self._batch)
 
+    def _has_small(self) -> bool:
+        return any(operation.size <= SMALL for operation in self._batch)
+
     def _fail(self, error: Exception) -> Exception:
         """Undo the transaction, and release the lock. In the thread."""
         if isinstance(error, apsw.Error):
@@ -313,7 +320,7 @@ class Writer:
             if isinstance(error, StorageFull):
                 if self._full_attempts == 0:
                     self._checkpointer.complete()
-                elif self._full_attempts == 1:
+                elif self._full_attempts == 1 and self._has_small():
                     self._space.release_reserve()
         finally:
             self._lock.release()
@@ -337,6 +344,22 @@ class Writer:
             if isinstance(operation.error, KeytablesError):
                 self._failures.report(operation.error)
         self.queue.finish(batch)
+
+    def _on_broken(self, error: Exception | None) -> None:
+        """Fail the last of the batch, which ended the transaction, and apply the others again."""
+        if isinstance(error, StorageFull):
+            self._repeat_without_space(error)
+            return
+        batch = self._take_batch()
+        broken = batch.pop()
+        self._end_attempts()
+        if isinstance(broken.error, KeytablesError):
+            self._failures.report(broken.error)
+        self.queue.complete(broken, broken.error or error)
+        if batch:
+            self._requeue(batch)
+        else:
+            self.queue.finish([])
 
     def _take_batch(self) -> list[Operation]:
         batch, self._batch, self._batch_bytes = self._batch, [], 0

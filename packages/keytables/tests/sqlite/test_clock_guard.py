@@ -1,0 +1,83 @@
+"""A wall clock that was set is noticed, and believed in the end."""
+
+from keytables.sqlite.clock_guard import BELIEVED_AFTER, MAX_JUMP, ClockGuard, steady_clock
+from support.clocks import ManualClock
+
+DAY = 86_400.0
+
+
+class Clocks:
+    def __init__(self) -> None:
+        self.wall, self.steady = ManualClock(1_000_000.0), ManualClock(50.0)
+        self.guard = ClockGuard(self.wall, self.steady)
+
+    def wait(self, seconds: float, drift: float = 0.0) -> None:
+        self.wall.advance(seconds * (1 + drift))
+        self.steady.advance(seconds)
+
+
+def test_clocks_that_go_alike_agree() -> None:
+    clocks = Clocks()
+    for _ in range(100):
+        clocks.wait(60)
+        assert clocks.guard.jump() == 0.0
+
+
+def test_a_jump_is_noticed_until_it_is_undone() -> None:
+    clocks = Clocks()
+    clocks.wall.advance(31 * DAY)
+    clocks.wait(50)
+    assert clocks.guard.jump() == 31 * DAY
+    clocks.wait(50)
+    assert clocks.guard.jump() == 31 * DAY
+    clocks.wall.advance(-31 * DAY)
+    assert clocks.guard.jump() == 0.0
+
+
+def test_a_jump_back_is_noticed_too() -> None:
+    clocks = Clocks()
+    clocks.wall.advance(-DAY)
+    assert clocks.guard.jump() == -DAY
+
+
+def test_a_new_time_is_believed_when_it_has_stayed() -> None:
+    clocks = Clocks()
+    clocks.wall.advance(DAY)
+    assert clocks.guard.jump() == DAY
+    clocks.wait(BELIEVED_AFTER - 1)
+    assert clocks.guard.jump() == DAY
+    clocks.wait(1)
+    assert clocks.guard.jump() == 0.0
+    clocks.wait(60)
+    assert clocks.guard.jump() == 0.0
+    clocks.wall.advance(-DAY)
+    assert clocks.guard.jump() == -DAY
+
+
+def test_a_time_that_changes_again_is_not_believed() -> None:
+    clocks = Clocks()
+    for _ in range(10):
+        clocks.wall.advance(DAY)
+        assert clocks.guard.jump() > 0
+        clocks.wait(BELIEVED_AFTER - 1)
+        assert clocks.guard.jump() > 0
+
+
+def test_a_small_correction_is_no_jump() -> None:
+    clocks = Clocks()
+    clocks.wall.advance(MAX_JUMP)
+    assert clocks.guard.jump() == 0.0
+
+
+def test_a_clock_that_gains_slowly_never_jumps() -> None:
+    clocks = Clocks()
+    for _ in range(10_000):
+        clocks.wait(3600, drift=0.0003)
+        assert clocks.guard.jump() == 0.0
+
+
+def test_the_steady_clock_does_not_stand_still() -> None:
+    first = steady_clock()
+    while steady_clock() == first:
+        pass
+    assert steady_clock() > first

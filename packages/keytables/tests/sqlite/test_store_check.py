@@ -1,0 +1,184 @@
+"""What is damaged is said in words, before SQLite forgets it."""
+
+import asyncio
+import os
+import signal
+import sys
+from pathlib import Path
+from time import monotonic
+
+import apsw
+import pytest
+
+from keytables import Index, Key, Table, Unavailable
+from keytables.sqlite import SqliteEngine, StoreCheck, check_store
+from keytables.sqlite.database import FILE_VERSION, StoreLocked
+from keytables.sqlite.locks import UsageLock
+from support.paths import PYTHONPATH
+
+MESSAGES = Table("messages", Key("a"), Key("b"), expiry="end")
+USERS = Table("users", Key("a"), indexes=(Index("by_c", Key("c")),))
+KILLED = """
+import asyncio, os, signal, sys
+from keytables import Key, Table
+from keytables.sqlite import SqliteEngine
+async def main():
+    engine = await SqliteEngine.open(sys.argv[1])
+    table = await engine.ensure_table(Table("messages", Key("a"), Key("b"), expiry="end"))
+    for n in range(100):
+        await table.put({"a": str(n % 7), "b": str(n), "data": "x" * 3000})
+    os.kill(os.getpid(), signal.SIGKILL)
+asyncio.run(main())
+"""
+
+
+def fill(path: Path) -> None:
+    async def fill() -> None:
+        engine = await SqliteEngine.open(path)
+        messages, users = await engine.ensure_table(MESSAGES), await engine.ensure_table(USERS)
+        for n in range(200):
+            messages.put({"a": "1", "b": str(n), "data": f"<message>{'x' * 2000}"})
+            users.put({"a": str(n), "c": f"<c{n}>", "data": f"<user>{'x' * 2000}"})
+        await engine.close()
+
+    asyncio.run(fill())
+
+
+async def killed(path: Path) -> None:
+    """Fill a store with 101 transactions and more, and kill the process that has it open."""
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-c", KILLED, str(path)),
+        env={**os.environ, "PYTHONPATH": PYTHONPATH},
+    )
+    assert await asyncio.wait_for(process.wait(), 60) == -signal.SIGKILL
+
+
+def damage(path: Path, text: bytes, number: int = 20) -> None:
+    """Put garbage in place of a page that holds the text."""
+    content = path.read_bytes()
+    pages = [n for n in range(len(content) // 4096) if text in content[n * 4096 : n * 4096 + 4096]]
+    with path.open("r+b") as file:
+        file.seek(pages[min(number, len(pages) - 1)] * 4096)
+        file.write(b"\x99" * 4096)
+
+
+def test_a_sound_store_is_sound(path: Path) -> None:
+    fill(path)
+    before = {name: (path.parent / name).read_bytes() for name in os.listdir(path.parent)}
+    assert check_store(path, timeout=60) == StoreCheck()
+    assert (
+        before.items()
+        <= {name: (path.parent / name).read_bytes() for name in os.listdir(path.parent)}.items()
+    )
+
+
+def test_there_may_be_no_store_yet(path: Path) -> None:
+    assert check_store(path, timeout=60) == StoreCheck()
+    assert not path.exists()
+
+
+@pytest.mark.parametrize(("text", "name"), [(b"<message>", "messages"), (b"<user>", "users")])
+def test_a_garbage_page_names_its_table_alone(path: Path, text: bytes, name: str) -> None:
+    fill(path)
+    damage(path, text)
+    check = check_store(path, timeout=60)
+    assert len(check.damage) == 1
+    assert check.damage[0].startswith(f"table '{name}': some of its rows cannot be read")
+    assert check.is_complete
+    assert not check.is_unclean
+
+
+def test_an_index_that_does_not_fit_is_named_with_its_table(path: Path) -> None:
+    fill(path)
+    connection = apsw.Connection(str(path))
+    connection.execute("PRAGMA writable_schema = ON")
+    connection.execute("UPDATE sqlite_schema SET sql = replace(sql, '(a0, p)', '(p, a0)')")
+    connection.close()
+    (fault,) = check_store(path, timeout=60).damage
+    assert fault.startswith("table 'users': an index does not fit the rows")
+
+
+def test_a_damaged_list_of_free_pages_is_found(path: Path) -> None:
+    fill(path)
+    connection = apsw.Connection(str(path))
+    connection.execute('DELETE FROM "messages~1"')
+    connection.close()
+    content = path.read_bytes()
+    trunk = int.from_bytes(content[32:36], "big")
+    with path.open("r+b") as file:
+        file.seek((trunk - 1) * 4096)
+        file.write(b"\x99" * 4096)
+    (fault,) = check_store(path, timeout=60).damage
+    assert fault.startswith("the list of free pages is damaged")
+
+
+def test_a_damaged_head_leaves_nothing(path: Path) -> None:
+    fill(path)
+    with path.open("r+b") as file:
+        file.write(b"\x99" * 4096)
+    (fault,) = check_store(path, timeout=60).damage
+    assert "nothing of it can be read" in fault
+
+
+def test_it_ends_in_time_and_says_so(path: Path) -> None:
+    fill(path)
+    connection = apsw.Connection(str(path))
+    connection.execute(
+        'INSERT INTO "messages~1" (p, s, b) WITH RECURSIVE n (i) AS '
+        "(SELECT 1 UNION ALL SELECT i + 1 FROM n LIMIT 300000) SELECT 'x', i, x'80' FROM n"
+    )
+    connection.close()
+    begin = monotonic()
+    check = check_store(path, timeout=0.01)
+    assert monotonic() - begin < 5
+    assert not check.is_complete
+    assert check.damage == ()
+
+
+async def test_a_process_that_was_killed_has_left_its_log(path: Path) -> None:
+    await killed(path)
+    check = await asyncio.to_thread(check_store, path, timeout=60)
+    assert check == StoreCheck(is_unclean=True)
+
+
+async def test_a_flipped_bit_in_the_log_is_found_although_sqlite_reads_over_it(path: Path) -> None:
+    await killed(path)
+    log = path.with_name("store-wal")
+    content = bytearray(log.read_bytes())
+    content[len(content) // 2] ^= 1
+    log.write_bytes(content)
+    for _ in range(2):  # looking at it changes nothing
+        (fault,) = (await asyncio.to_thread(check_store, path, timeout=60)).damage
+        assert fault.startswith("the log is damaged: of its 10")
+    engine = await SqliteEngine.open(path)
+    table = await engine.ensure_table(MESSAGES)
+    assert len((await table.scan()).items) < 90
+    await engine.close()
+
+
+async def test_a_store_in_use_is_checked_without_its_log(path: Path) -> None:
+    engine = await SqliteEngine.open(path)
+    table = await engine.ensure_table(MESSAGES)
+    await table.put({"a": "1", "b": "1"})
+    check = await asyncio.to_thread(check_store, path, timeout=60)
+    assert check == StoreCheck(is_in_use=True)
+    await table.put({"a": "1", "b": "2"})
+    await engine.close()
+
+
+def test_a_store_that_is_being_restored_is_not_checked(path: Path) -> None:
+    fill(path)
+    usage = UsageLock(str(path))
+    assert usage.try_exclude()
+    with pytest.raises(StoreLocked):
+        check_store(path, timeout=60)
+    usage.close()
+
+
+def test_a_store_of_a_newer_version_is_not_called_damaged(path: Path) -> None:
+    fill(path)
+    newer = apsw.Connection(str(path))
+    newer.execute(f"PRAGMA user_version = {FILE_VERSION + 1}")
+    newer.close()
+    with pytest.raises(Unavailable, match="newer version"):
+        check_store(path, timeout=60)
