@@ -6,9 +6,10 @@ import re
 import sys
 from pathlib import Path
 
+import apsw
 import pytest
 
-from keytables import Key, Table, Unavailable, open_engine
+from keytables import Key, KeytablesError, Table, Unavailable, open_engine
 from keytables.sqlite import SqliteEngine
 from keytables.stores import DynamoUrl, SqliteUrl, StoreUrl, parse_store
 from support.clocks import ManualClock
@@ -90,6 +91,23 @@ async def test_an_embedded_store_is_opened_at_its_path(tmp_path: Path) -> None:
     await engine.ensure_table(Table("things", Key("a")))
     await engine.close()
     assert (tmp_path / "store.sqlite").exists()
+
+
+async def test_an_embedded_store_gets_the_watermark_and_tells_its_failures(tmp_path: Path) -> None:
+    heard: list[KeytablesError] = []
+    engine = await open_engine(
+        f"sqlite://{tmp_path}/store.sqlite", min_free_space=1 << 60, on_failure=heard.append
+    )
+    assert engine.is_nearly_full
+    table = await engine.ensure_table(Table("things", Key("a")))
+    await table.put({"a": "1"})
+    other = apsw.Connection(f"{tmp_path}/store.sqlite")
+    other.execute("UPDATE \"things~1\" SET b = x'c1'")
+    other.close()
+    with pytest.raises(Unavailable):
+        await table.get(("1",))
+    assert len(heard) == 1
+    await engine.close()
 
 
 async def run_python(program: str) -> None:

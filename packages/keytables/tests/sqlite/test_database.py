@@ -10,6 +10,7 @@ import pytest
 
 from keytables import Key, Table, Unavailable
 from keytables.sqlite import SqliteEngine, database
+from keytables.sqlite.locks import UsageLock
 from support.sqlite_store import write_lock
 
 
@@ -150,6 +151,47 @@ async def test_a_file_that_cannot_be_created_in_time_is_unavailable(tmp_path: Pa
         database.Database(path, opening_timeout=0.05)
     engine = await SqliteEngine.open(tmp_path / "store")
     await engine.close()
+
+
+async def test_opening_waits_for_a_program_that_has_the_file_locked(tmp_path: Path) -> None:
+    path = tmp_path / "store"
+    await (await SqliteEngine.open(path)).close()
+    foreign = apsw.Connection(str(path))
+    foreign.execute("PRAGMA journal_mode = DELETE").close()
+    foreign.execute("BEGIN EXCLUSIVE")
+    opening = asyncio.ensure_future(SqliteEngine.open(path))
+    done, _ = await asyncio.wait([opening], timeout=6)  # it gave up after 5
+    assert not done
+    foreign.execute("COMMIT")
+    foreign.close()
+    await (await asyncio.wait_for(opening, 10)).close()
+
+
+async def test_opening_waits_for_a_restore_and_can_be_cancelled(tmp_path: Path) -> None:
+    path = tmp_path / "store"
+    await (await SqliteEngine.open(path)).close()
+    usage = UsageLock(str(path))
+    assert usage.try_exclude()
+    opening = asyncio.ensure_future(SqliteEngine.open(path))
+    cancelled = asyncio.ensure_future(SqliteEngine.open(path))
+    done, _ = await asyncio.wait([opening, cancelled], timeout=0.3)
+    assert not done
+    cancelled.cancel()
+    await asyncio.wait([cancelled], timeout=1)
+    assert cancelled.cancelled()
+    usage.close()
+    await (await asyncio.wait_for(opening, 10)).close()
+
+
+async def test_a_file_that_stays_locked_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "store"
+    await (await SqliteEngine.open(path)).close()
+    foreign = apsw.Connection(str(path))
+    foreign.execute("PRAGMA journal_mode = DELETE").close()
+    foreign.execute("BEGIN EXCLUSIVE")
+    with pytest.raises(Unavailable, match="store: another process keeps it locked"):
+        await SqliteEngine.open(path, opening_timeout=0.1)
+    foreign.close()
 
 
 @pytest.mark.parametrize("moment", ["application_id", "user_version", "sqlite_schema"])

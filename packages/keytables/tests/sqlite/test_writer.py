@@ -1,21 +1,38 @@
 """Group commit: order, durability, and which writes a failure reaches."""
 
 import asyncio
+import errno
+import fcntl
 import os
+import signal
 import sys
 import threading
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable
+from contextlib import nullcontext
 from pathlib import Path
 from time import monotonic, perf_counter
+from typing import Any
 
 import apsw
 import pytest
 
-from keytables import Item, Key, Table, TableHandle, Throttled, Unavailable
+from keytables import (
+    Item,
+    Key,
+    KeytablesError,
+    StorageFull,
+    Table,
+    TableHandle,
+    Throttled,
+    Unavailable,
+)
 from keytables.sqlite import SqliteEngine, writer
+from keytables.sqlite.checkpoint import Checkpointer
 from keytables.sqlite.database import Database
 from keytables.sqlite.failures import Failures
-from keytables.sqlite.locks import FairLock
+from keytables.sqlite.locks import FairLock, UsageLock
+from keytables.sqlite.reader import Reader
+from keytables.sqlite.space import FileSpace
 from keytables.sqlite.write_queue import RunFunction
 from support.paths import PYTHONPATH
 from support.sqlite_store import Connections, OpenSqlite, failing_commits, write_lock
@@ -431,3 +448,180 @@ async def test_transactions_pause_only_in_a_burst(
     begin = monotonic()
     await table.put({"a": "1", "b": "later"})
     assert monotonic() > begin + 0.9 * pause
+
+
+# ── Whatever fails, what waits is answered, and the next writes go on ─────────────────────────────
+
+
+class FailingOnce:
+    """Calls a function, but for the first call of which it raises."""
+
+    def __init__(self, function: Callable[..., Any], error: BaseException) -> None:
+        self.function, self.error = function, error
+        self.calls = 0
+
+    def __call__(self, *given: object) -> object:
+        self.calls += 1
+        if self.calls == 1:
+            raise self.error
+        return self.function(*given)
+
+
+NO_LOCKS = OSError(errno.ENOLCK, "No locks available")
+
+
+@pytest.mark.parametrize(
+    ("error", "is_waiting"),
+    [
+        (NO_LOCKS, False),
+        (NO_LOCKS, True),
+        (MemoryError(), False),
+        (MemoryError(), True),
+        (SystemExit(), True),
+    ],
+)
+async def test_a_lock_that_fails_once_fails_what_waits_and_nothing_more(
+    open_sqlite: OpenSqlite,
+    monkeypatch: pytest.MonkeyPatch,
+    path: Path,
+    *,
+    error: BaseException,
+    is_waiting: bool,
+) -> None:
+    heard: list[KeytablesError] = []
+    engine = await open_sqlite(on_failure=heard.append)
+    table = await engine.ensure_table(TABLE)
+    name = "acquire" if is_waiting else "try_acquire"
+    failing = FailingOnce(getattr(FairLock, name), error)
+    monkeypatch.setattr(FairLock, name, lambda lock: failing(lock))  # noqa: PLW0108 - a method
+    with write_lock(path) if is_waiting else nullcontext():
+        puts = [table.put({"a": "1", "b": str(n)}) for n in range(10)]
+        results = await asyncio.wait_for(asyncio.gather(*puts, return_exceptions=True), 5)
+    assert {type(result) for result in results} == {Unavailable}
+    assert len(heard) == 1
+    await asyncio.wait_for(table.put({"a": "1", "b": "after"}), 5)
+    assert [item["b"] for item in (await table.query("1")).items] == ["after"]
+    await asyncio.wait_for(engine.close(), 5)
+
+
+async def test_a_lock_that_is_not_released_at_once_is_released(
+    open_sqlite: OpenSqlite, monkeypatch: pytest.MonkeyPatch, path: Path
+) -> None:
+    table = await (await open_sqlite()).ensure_table(TABLE)
+    flock = fcntl.flock
+
+    def refuse(descriptor: int, operation: int) -> None:
+        if operation == fcntl.LOCK_UN and os.readlink(f"/proc/self/fd/{descriptor}").endswith(
+            "-turn"
+        ):
+            raise NO_LOCKS
+        flock(descriptor, operation)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(fcntl, "flock", refuse)
+        await table.put({"a": "1", "b": "1"})
+    other = FairLock(str(path))
+    assert other.try_acquire()
+    other.close()
+    await table.put({"a": "1", "b": "2"})
+
+
+@pytest.mark.parametrize("name", ["after_commit", "complete"])
+async def test_a_defect_after_a_commit_does_not_end_the_writer(
+    open_sqlite: OpenSqlite, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    engine = await open_sqlite()
+    table = await engine.ensure_table(TABLE)
+    failing = FailingOnce(getattr(Checkpointer, name), MemoryError())
+    with monkeypatch.context() as patch:
+        patch.setattr(Checkpointer, name, lambda it: failing(it))  # noqa: PLW0108 - a method
+        if name == "complete":  # called when the disk is full
+
+            def full(*_: object) -> None:
+                raise StorageFull("no space")
+
+            patch.setattr(FileSpace, "prepare_commit", full)
+        with pytest.raises(Unavailable):
+            await asyncio.wait_for(table.put({"a": "1", "b": "1"}), 5)
+        assert failing.calls
+    await asyncio.wait_for(table.put({"a": "1", "b": "2"}), 5)
+    await asyncio.wait_for(engine.close(), 5)
+
+
+async def test_a_defect_in_the_loop_fails_what_waits_and_nothing_more(
+    open_sqlite: OpenSqlite, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    engine = await open_sqlite()
+    table = await engine.ensure_table(TABLE)
+    failing = FailingOnce(perf_counter, MemoryError())
+    with monkeypatch.context() as patch:
+        patch.setattr(writer, "perf_counter", failing)
+        puts = [table.put({"a": "1", "b": str(n)}) for n in range(3)]
+        results = await asyncio.wait_for(asyncio.gather(*puts, return_exceptions=True), 5)
+    assert {type(result) for result in results} == {Unavailable}
+    await asyncio.wait_for(table.put({"a": "1", "b": "after"}), 5)
+    assert [item["b"] for item in (await table.query("1")).items] == ["after"]
+
+
+async def test_closing_goes_on_although_a_part_of_it_fails(
+    open_sqlite: OpenSqlite, monkeypatch: pytest.MonkeyPatch, path: Path
+) -> None:
+    heard: list[KeytablesError] = []
+    engine = await open_sqlite(on_failure=heard.append)
+    await engine.ensure_table(TABLE)
+
+    async def fail(_: object) -> None:
+        raise NO_LOCKS
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Reader, "close", fail)
+        await asyncio.wait_for(engine.close(), 5)
+    assert len(heard) == 1
+    await asyncio.wait_for(engine.close(), 5)
+    lock = UsageLock(str(path))
+    assert lock.try_exclude()
+    lock.close()
+
+
+async def test_a_frozen_process_delays_writes_reads_opening_and_closing_for_seconds_only(
+    open_sqlite: OpenSqlite, path: Path
+) -> None:
+    engine = await open_sqlite()
+    table = await engine.ensure_table(TABLE)
+    await table.put({"a": "1", "b": "before"})
+    program = (
+        "import sys\n"
+        "from keytables.sqlite.database import Database\n"
+        "opened = Database(sys.argv[1])\n"
+        "opened.lock.acquire()\n"
+        "opened.writer.execute('BEGIN IMMEDIATE')\n"
+        "opened.writer.execute('CREATE TABLE frozen (x)')\n"
+        "print('holds it', flush=True)\n"
+        "sys.stdin.read()\n"
+    )
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-c", program, str(path)),
+        stdin=asyncio.subprocess.PIPE,
+        stdout=asyncio.subprocess.PIPE,
+        env={**os.environ, "PYTHONPATH": PYTHONPATH},
+    )
+    assert process.stdout is not None
+    assert await process.stdout.readline()
+    process.send_signal(signal.SIGSTOP)
+    try:
+        begin = perf_counter()
+        with pytest.raises(Throttled):
+            await table.put({"a": "1", "b": "1"})
+        assert perf_counter() - begin < 4.5
+        begin = perf_counter()
+        assert await table.get(("1", "before")) is not None
+        other = await open_sqlite()
+        again = await other.ensure_table(TABLE)
+        assert len((await again.query("1")).items) == 1
+        assert perf_counter() - begin < 2
+        begin = perf_counter()
+        await asyncio.gather(engine.close(), other.close())
+        assert perf_counter() - begin < 6
+    finally:
+        process.kill()
+        await process.wait()
