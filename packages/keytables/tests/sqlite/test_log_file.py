@@ -26,13 +26,13 @@ def log(path: Path) -> bytearray:
     return content
 
 
-def state_of(path: Path, log: bytes) -> LogState:
+def state_of(path: Path, log: bytes | bytearray) -> LogState:
     copy = path.with_name("copy-wal")
     copy.write_bytes(log)
     return read_log(str(copy))
 
 
-def readable(path: Path, log: bytes) -> int:
+def readable(path: Path, log: bytes | bytearray) -> int:
     """How many transactions SQLite itself reads."""
     copy = path.with_name("copy")
     copy.write_bytes(path.with_name("before").read_bytes())
@@ -45,7 +45,7 @@ def readable(path: Path, log: bytes) -> int:
         connection.close()
 
 
-def frames(log: bytes) -> int:
+def frames(log: bytes | bytearray) -> int:
     return (len(log) - 32) // FRAME
 
 

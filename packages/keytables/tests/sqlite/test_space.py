@@ -60,6 +60,11 @@ async def use_as_a_service(users: TableHandle, messages: TableHandle) -> None:
     await asyncio.gather(*(messages.delete(("1", f"{n:06}")) for n in numbers))
 
 
+async def until(engine: SqliteEngine, *, nearly_full: bool) -> None:
+    while engine.is_nearly_full != nearly_full:  # noqa: ASYNC110 - nothing tells of free space
+        await asyncio.sleep(0.05)
+
+
 async def tables(engine: SqliteEngine) -> tuple[TableHandle, TableHandle]:
     return await engine.ensure_table(USERS), await engine.ensure_table(MESSAGES)
 
@@ -111,17 +116,15 @@ async def test_it_is_nearly_full_below_the_watermark_until_there_is_more_than_th
     disk: Path, open_sqlite: OpenSqlite
 ) -> None:
     engine = await open_sqlite(min_free_space=DISK // 2)
-    assert not engine.is_nearly_full
+    await until(engine, nearly_full=False)
     other = disk / "other"
     other.write_bytes(bytes(DISK // 2))
-    while not engine.is_nearly_full:  # noqa: ASYNC110 - nothing tells of other programs
-        await asyncio.sleep(0.05)
+    await until(engine, nearly_full=True)
     os.truncate(other, DISK // 2 - (DISK // 12))  # more than the minimum, less than above it
     await asyncio.sleep(1.5)
     assert engine.is_nearly_full
     other.unlink()
-    while engine.is_nearly_full:  # noqa: ASYNC110
-        await asyncio.sleep(0.05)
+    await until(engine, nearly_full=False)
 
 
 async def test_deleted_messages_count_as_free_space(
@@ -130,12 +133,10 @@ async def test_deleted_messages_count_as_free_space(
     engine = await open_sqlite(min_free_space=8 << 20)
     _, messages = await tables(engine)
     await store_until_full(messages, clock)
-    while not engine.is_nearly_full:  # noqa: ASYNC110
-        await asyncio.sleep(0.05)
+    await until(engine, nearly_full=True)
     clock.advance(200)
     await engine.sweep()
-    while engine.is_nearly_full:  # noqa: ASYNC110
-        await asyncio.sleep(0.05)
+    await until(engine, nearly_full=False)
 
 
 async def test_without_a_watermark_it_is_never_nearly_full(

@@ -162,17 +162,24 @@ class Writer:
 
     def _begin(self) -> None:
         try:
-            if self._lock.try_acquire():
-                self._cursor.execute("BEGIN IMMEDIATE")
+            if self._try_begin():
                 self._apply()
                 return
+            self._set_timeout()
+            self._thread.submit(self._begin_in_thread, self._on_begun)
+        except Exception as error:  # noqa: BLE001 - whoever waits receives it
+            self._cancel_timeout()
+            self._abandon_transaction(error)
+
+    def _try_begin(self) -> bool:
+        if not self._lock.try_acquire():
+            return False
+        try:
+            self._cursor.execute("BEGIN IMMEDIATE")
         except apsw.BusyError:  # a program that does not use our lock
             self._lock.release()
-        except Exception as error:  # noqa: BLE001 - whoever waits receives it
-            self._abandon_transaction(error)
-            return
-        self._set_timeout()
-        self._thread.submit(self._begin_in_thread, self._on_begun)
+            return False
+        return True
 
     def _begin_in_thread(self) -> Exception | None:
         deadline = monotonic() + self._lock_timeout
@@ -341,7 +348,7 @@ class Writer:
         is_burst = self._burst_until > now + BURST * BURST_INTERVAL
         self._pause_until = now + PAUSE if is_burst else now
         for operation in batch:
-            if isinstance(operation.error, KeytablesError):
+            if operation.error is not None and isinstance(operation.error, KeytablesError):
                 self._failures.report(operation.error)
         self.queue.finish(batch)
 
