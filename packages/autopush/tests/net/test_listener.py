@@ -19,7 +19,7 @@ from autopush.net.listener import Listener
 from autopush.net.timers import TimerWheel
 from support.certificates import tls_pair
 from support.fake_loop import FakeLoop
-from support.http_shell import make_server, read_answers
+from support.http_shell import Shared, make_server, read_answers
 from support.proxy_headers import CLIENT4, CLIENT6, LOCAL, SIGNATURE, binary, line, tlv
 
 BOTH_LOOPS = True
@@ -65,7 +65,8 @@ async def proxied(
         (host, 0), family=family, dualstack_ipv6=family is socket.AF_INET6, backlog=4096
     )
     sock.setblocking(False)
-    server = make_server(say_peer, TimerWheel(loop, 0.05), [], max_body=1 << 20)
+    wheel = TimerWheel(loop, 0.05)
+    server = make_server(say_peer, wheel, [], Shared(limits), max_body=1 << 20)
     here: Proxied
     listener = Listener(
         sock,
@@ -74,7 +75,7 @@ async def proxied(
         tls=tls,
         proxied=header,
         handshake_timeout=handshake_timeout,
-        limits=limits,
+        limits=server.connection_limits,
         on_refused=lambda *report: here.refused.append(report),
     )
     here = Proxied(listener, server, sock.getsockname()[:2])
@@ -309,3 +310,95 @@ async def test_close_ends_the_connections_that_are_not_served_yet(
             with pytest.raises(ConnectionRefusedError):
                 here.connect()
         assert (here.refused, here.faults) == ([], [])
+
+
+# ── limits, and ports without a PROXY header ─────────────────────────────────────────────────────
+
+
+async def test_a_port_of_tls_alone_needs_no_header(tmp_path: Path) -> None:
+    server_tls, client_tls = tls_pair(tmp_path)
+    limits = ConnectionLimits()
+    async with proxied(server_tls, header=False, limits=limits) as here:
+        assert await peer_of(here, GET, tls=client_tls) == ("127.0.0.1", 0)
+        await here.until(lambda: limits.open == 0)
+        assert (here.refused, here.faults) == ([], [])
+
+
+async def test_a_connection_is_counted_during_its_handshake_and_while_it_is_served(
+    tmp_path: Path,
+) -> None:
+    server_tls, client_tls = tls_pair(tmp_path)
+    limits = ConnectionLimits(max_per_address=1)
+    async with proxied(server_tls, header=False, limits=limits) as here:
+        with here.connect() as silent:
+            await here.until(lambda: limits.open == 1)
+            with here.connect() as refused:
+                await closed(refused)  # before any byte of a handshake
+            silent.sendall(GET)  # plain text where TLS is expected
+            await here.until(lambda: (limits.open, limits.addresses) == (0, 0))
+        with here.connect() as sock:
+            served = await asyncio.to_thread(
+                client_tls.wrap_socket, sock, server_hostname="127.0.0.1"
+            )
+            with served:
+                await here.until(lambda: here.listener.connections == 0)
+                assert limits.open == 1
+                with here.connect() as refused:
+                    await closed(refused)
+        await here.until(lambda: (limits.open, limits.addresses) == (0, 0))
+
+
+async def test_behind_a_header_connections_count_by_the_address_that_it_says() -> None:
+    limits = ConnectionLimits(max_per_address=1)
+    async with proxied(limits=limits) as here:
+        with here.connect() as first, here.connect() as second:
+            first.sendall(line())
+            await here.until(lambda: limits.addresses == 1)
+            second.sendall(line())
+            await closed(second)
+            assert await peer_of(here, line(CLIENT6, "TCP6"), GET) == (CLIENT6, 0)
+        await here.until(lambda: (limits.open, limits.addresses) == (0, 0))
+        assert await peer_of(here, line(), GET) == (CLIENT4, 0)
+
+
+async def test_connections_that_wait_for_long_give_way_to_new_ones(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(listener_module, "MAX_WAITING", 3)
+    monkeypatch.setattr(listener_module, "MIN_WAIT", 0.1)
+    async with proxied() as here:
+        silent = [here.connect() for _ in range(5)]
+        assert await peer_of(here, line(), GET) == (CLIENT4, 0)
+        assert here.listener.connections <= 3
+        for sock in silent:
+            sock.close()
+
+
+async def test_at_the_limit_of_all_connections_one_without_a_header_gives_way(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(listener_module, "MIN_WAIT", 0.0)
+    limits = ConnectionLimits(max_connections=1)
+    async with proxied(limits=limits) as here:
+        with here.connect() as silent:
+            await here.until(lambda: limits.open == 1)
+            assert await peer_of(here, line(), GET) == (CLIENT4, 0)
+            await closed(silent)
+
+
+async def test_failures_to_accept_are_reported_once_a_minute() -> None:
+    loop = FakeLoop()
+    with socket.socket() as sock:
+        listener = Listener(
+            sock,
+            lambda peer, take_key: asyncio.Protocol(),
+            TimerWheel(loop.loop),
+            tls=None,
+            proxied=True,
+        )
+        for _ in range(50):
+            listener._report_failure(OSError(errno.EMFILE, "Too many open files"))
+        assert len(loop.errors) == 1
+        loop.advance(listener_module.REPORT_INTERVAL)
+        listener._report_failure(OSError(errno.EMFILE, "Too many open files"))
+        assert len(loop.errors) == 2
