@@ -12,6 +12,8 @@ from collections.abc import Callable, Mapping
 from typing import Final
 
 from autopush.connection.clients import Client
+from autopush.net.buffered_bytes import TOO_MUCH
+from autopush.net.frames import CloseCode
 from autopush.protocol.effects import DropReason, ReportNack, Unsubscribe
 from autopush.protocol.session import Session
 from autopush.protocol.states import UserState
@@ -135,4 +137,6 @@ def reason_of_client(code: int) -> str:
     """Why a connection ended that its session did not end; what the client says is not logged."""
     if code == NO_CLOSE_FRAME:
         return LOST
+    if code == CloseCode.TRY_AGAIN_LATER:
+        return TOO_MUCH
     return PROTOCOL_ERROR if code in _PROTOCOL_ERRORS else BY_CLIENT

@@ -373,8 +373,8 @@ class Settings:
     )
     max_tcp_connections: Annotated[int, whole_number(0)] = LIMITS.option(
         0,
-        "connections to one worker at once, on all its ports, whatever they are for; 0 takes what "
-        "the limit on open files leaves",
+        "connections of clients to one worker at once, on all its public ports, whatever they are "
+        "for; 0 takes what the limit on open files leaves",
     )
     max_connections_per_address: Annotated[int, whole_number(0)] = LIMITS.option(
         2000,
