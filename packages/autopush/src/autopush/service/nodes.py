@@ -165,7 +165,7 @@ class EndpointService:
             wake=self._waker.wake if self._waker is not None else None,
         )
         push_metrics = PushMetrics(shared.metrics)
-        limits = PushLimits(
+        push_limits = PushLimits(
             shared.metrics,
             endpoint_rate=settings.endpoint_rate,
             sender_rate=settings.sender_rate,
@@ -177,7 +177,7 @@ class EndpointService:
             verifier=Verifier(settings.public_endpoint_url),
             router=router,
             bridges=self._bridges,
-            limits=limits,
+            limits=push_limits,
             ring=shared.ring,
             ids=IdFactory(shared.clock),
             clock=shared.clock,
@@ -189,7 +189,7 @@ class EndpointService:
         )
         simplepush = SimplePushHandler(
             tokens=shared.tokens,
-            limits=limits,
+            limits=push_limits,
             router=router,
             clock=shared.clock,
             metrics=push_metrics,
@@ -200,7 +200,7 @@ class EndpointService:
         self.app = EndpointApp(
             push=push,
             simplepush=simplepush,
-            delete=DeleteHandler(shared.store, limits, shared.ring, headers.delete),
+            delete=DeleteHandler(shared.store, push_limits, shared.ring, headers.delete),
             registration=RegistrationHandler(
                 routers=self._bridges.routers,
                 store=shared.store,
@@ -227,8 +227,8 @@ class EndpointService:
         handler: Handler = self.app
         if shared.clients is not None:
             handler = ClientCertificates(self.app, shared.clients, shared.requests, headers)
-        http_limits = Limits(max_body=max(65_536, 2 * settings.max_data))
-        self._http = shared.public_http(handler, http_limits)
+        limits = Limits(max_body=max(65_536, 2 * settings.max_data))
+        self._http = shared.public_http(handler, limits)
         self.servers = [(self._http, sockets["endpoint"])]
         """What is served on which listening socket."""
         self.proxied = (self._http, sockets["proxied"]) if "proxied" in sockets else None
