@@ -13,9 +13,12 @@ from uuid import uuid4
 import jsonschema
 import yaml
 
+from autopush.net.node_auth import CallerSession
+from autopush.service.context import node_keys
 from autopush.webpush.endpoint_token import EndpointTokens
 from autopush.webpush.keyring import KeyRing, new_key
 from support.application_server import Answer, ApplicationServer, application_server, claims
+from support.node_caller import NodeCaller, node_id_of
 from support.paths import ROOT
 from support.senders import Sender
 from support.service import Service, service
@@ -73,8 +76,10 @@ class Checked:
     """Sends requests, and holds each response against the document."""
 
     def __init__(self, server: ApplicationServer, running: Service) -> None:
-        self._server = server
+        self.server = server
         self._running = running
+        self.node: NodeCaller | None = None
+        """Makes the calls of nodes, once there is one."""
         self.seen: set[tuple[str, str, str]] = set()
 
     async def __call__(
@@ -83,12 +88,16 @@ class Checked:
         template = matching(path)
         item = DOCUMENT["paths"][template]
         base = self._running.node_api if "servers" in item else self._running.endpoint
-        answer = await self._server.request(
-            method.upper(),
-            base + path,
-            headers={name.replace("_", "-"): value for name, value in headers.items()},
-            body=body,
-        )
+        if self.node is not None and path.startswith(self.node.base):
+            own_path = path.removeprefix(self.node.base)
+            answer = await self.node.request(method.upper(), own_path, body)
+        else:
+            answer = await self.server.request(
+                method.upper(),
+                base + path,
+                headers={name.replace("_", "-"): value for name, value in headers.items()},
+                body=body,
+            )
         where = f"{method} {template} {answer.status}"
         assert answer.status == status, (where, answer.body)
         response = resolved(item[method]["responses"][str(status)])
@@ -284,18 +293,30 @@ async def calls_of_nodes(request: Checked, running: Service) -> None:
     channel, endpoint = await agent.register()
     document = {"channelID": channel, "version": "1", "ttl": 0, "timestamp": int(time.time())}
     body = json.dumps(document).encode()
-    await request("put", f"/push/{uaid}", 200, body)
-    await request("put", f"/push/{uaid}", 400, b"{")
-    await request("put", f"/push/{NOBODY}", 404, b"{}")
-    await request("get", f"/notif/{uaid}", 200)
-    await request("get", f"/notif/{NOBODY}", 404)
-    await request("put", f"/notif/{NOBODY}", 404)
-    await request("put", f"/notif/{uaid}", 200)
+    keys = node_keys([KEY])
+    node = NodeCaller(request.server, await node_id_of(running.data, uaid), keys)
+    base = node.base
+    await request("put", f"{base}/push/{uaid}", 401, body)
+    await request("put", f"{base}/notif/{uaid}", 401)
+    await request("get", f"{base}/notif/{uaid}", 401)
+    await request("delete", f"{base}/notif/{uaid}/1", 401)
+    await request("get", f"{base}/session", 401)
+    for instance, status in ((base, 200), ("/i/another", 404)):
+        path, signature = CallerSession(keys, instance).opening()
+        await request("get", path, status, authorization=signature)
+    request.node = node
+    await request("put", f"{base}/push/{uaid}", 200, body)
+    await request("put", f"{base}/push/{uaid}", 400, b"{")
+    await request("put", f"{base}/push/{NOBODY}", 404, b"{}")
+    await request("get", f"{base}/notif/{uaid}", 200)
+    await request("get", f"{base}/notif/{NOBODY}", 404)
+    await request("put", f"{base}/notif/{NOBODY}", 404)
+    await request("put", f"{base}/notif/{uaid}", 200)
     await request("post", urlsplit(endpoint).path, 201, TTL="60")
     # Its one message is not acked: it takes no more.
-    await request("put", f"/notif/{uaid}", 202)
-    await request("put", f"/push/{uaid}", 503, body)
-    await request("delete", f"/notif/{uaid}/1", 200)
+    await request("put", f"{base}/notif/{uaid}", 202)
+    await request("put", f"{base}/push/{uaid}", 503, body)
+    await request("delete", f"{base}/notif/{uaid}/1", 200)
     await agent.close()
 
 

@@ -39,12 +39,13 @@ from support.clocks import ManualClock
 from support.fake_loop import FakeLoop
 from support.fake_transport import FakeTransport
 from support.memory_engine import MemoryEngine
+from support.node_server import KEYS
 from support.recorded import new_metrics
 
 UAID = "0123456789abcdef0123456789abcdef"
 CHANNEL = "11111111-2222-3333-4444-555555555555"
 OTHER = "99999999-2222-3333-4444-555555555555"
-NODE, OTHER_NODE = "http://one:8081", "http://two:8081"
+NODE, OTHER_NODE = "http://one:8081/i/first", "http://two:8081/i/second"
 ENDPOINT = "https://push.example"
 ERRORS = f"{ENDPOINT}/errors"
 
@@ -96,7 +97,7 @@ class RecordingNodes(Nodes):
     """Records every call; the own node carries it out, others give the answers set here."""
 
     def __init__(self, registry: Registry, wheel: TimerWheel, metrics: Metrics) -> None:
-        super().__init__(NODE, registry, wheel, metrics, connect_timeout=1)
+        super().__init__(NODE, registry, wheel, metrics, keys=KEYS, connect_timeout=1)
         self.calls: list[tuple[object, ...]] = []
         self.pushed: list[Notification] = []
         self.push_answer = NodeAnswer.ABSENT

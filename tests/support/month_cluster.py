@@ -13,13 +13,9 @@ import pytest
 
 from autopush.connection.handlers import NodeApi
 from autopush.connection.node import ConnectionNode
-from autopush.net.http_messages import Request
 from autopush.net.timers import TimerWheel
-from autopush.pages.dockerflow import Dockerflow
-from autopush.pages.internal_pages import InternalPages
 from autopush.protocol.effects import Row
 from autopush.protocol.rules import Rules
-from autopush.responses import ErrorResponses
 from autopush.routing.bridged import BridgedUser, Bridges
 from autopush.routing.connected import Registry
 from autopush.routing.nodes import NodeAnswer, Nodes
@@ -34,9 +30,10 @@ from autopush.webpush.notification import Notification
 from keytables import Engine, Item, Param, Table, TableHandle, Update, Value
 from support import engines
 from support.clocks import ManualClock
-from support.connection_harness import CHANNEL, ENDPOINT, ERRORS, UAID, UserAgent, no_limits
+from support.connection_harness import CHANNEL, ENDPOINT, UAID, UserAgent, no_limits
 from support.fake_loop import FakeLoop
 from support.gated_engine import GatedEngine
+from support.node_server import KEYS
 from support.recorded import new_metrics
 
 ONE, TWO, THREE = "http://one:8081", "http://two:8081", "http://three:8081"
@@ -60,7 +57,7 @@ class LinkedNodes(Nodes):
     def __init__(
         self, cluster: "Cluster", own_id: str, registry: Registry, metrics: Metrics
     ) -> None:
-        super().__init__(own_id, registry, cluster.wheel, metrics, connect_timeout=1)
+        super().__init__(own_id, registry, cluster.wheel, metrics, keys=KEYS, connect_timeout=1)
         self._cluster = cluster
 
     async def push(self, node_id: str, notification: Notification, row: Row | None) -> NodeAnswer:
@@ -113,9 +110,7 @@ class Node:
         self.router = UserAgentRouter(
             store, self.registry, self.nodes, bridges, metrics, store_first=store_first
         )
-        errors = ErrorResponses(ERRORS)
-        pages = InternalPages(Dockerflow(store, metrics.shared), metrics.shared, errors)
-        self.api = NodeApi(self.registry, self.node.background, cluster.ring, pages, errors)
+        self.api = NodeApi(self.registry, self.node.background, cluster.ring)
         self.dead = False
         self.cut_off = False
         """No other node reaches it."""
@@ -169,7 +164,7 @@ class Cluster:
             return NodeAnswer.UNREACHABLE
         if node.cut_off:
             return NodeAnswer.UNRESPONSIVE
-        answer = asyncio.ensure_future(node.api(Request(method, path, "", {}, "::1", body=body)))
+        answer = asyncio.ensure_future(node.api(method, path, body))
         self._open_calls += 1
         try:
             for _ in range(IDLE_TURNS):  # it does what it can without its engine

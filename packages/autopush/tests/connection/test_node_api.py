@@ -7,23 +7,19 @@ import pytest
 
 from autopush.connection import handlers
 from autopush.connection.handlers import NodeApi
-from autopush.net.http_messages import Request, Response
-from autopush.pages.internal_pages import InternalPages
+from autopush.net.http_messages import Response
 from autopush.protocol.rules import Rules
-from autopush.responses import ErrorResponses
 from autopush.webpush.identifiers import dashed
 from autopush.webpush.notification import Notification
 from keytables import Throttled
-from support.connection_harness import CHANNEL, ERRORS, UAID, Harness, UserAgent
+from support.connection_harness import CHANNEL, UAID, Harness, UserAgent
 
 UNKNOWN = "f" * 32
 
 
 async def call(harness: Harness, method: str, path: str, body: bytes = b"") -> Response:
-    errors = ErrorResponses(ERRORS)
-    pages = InternalPages(harness.status_pages(), harness.metrics.shared, errors)
-    api = NodeApi(harness.registry, harness.node.background, harness.ring, pages, errors)
-    return await api(Request(method, path, "", {}, "127.0.0.1", body=body))
+    api = NodeApi(harness.registry, harness.node.background, harness.ring)
+    return await api(method, path, body)
 
 
 async def push(harness: Harness, message: Notification, uaid: str | None = None) -> Response:
@@ -362,11 +358,6 @@ async def test_an_absent_user_agent_is_not_connected(harness: Harness, uaid: str
 # ── the rest ────────────────────────────────────────────────────────────────────────────────────
 
 
-@pytest.mark.parametrize("path", ["/status", "/health", "/__heartbeat__", "/__lbheartbeat__"])
-async def test_the_status_pages_are_on_this_port_too(harness: Harness, path: str) -> None:
-    assert (await call(harness, "GET", path)).status == 200
-
-
 @pytest.mark.parametrize(
     ("method", "path"),
     [
@@ -378,5 +369,8 @@ async def test_the_status_pages_are_on_this_port_too(harness: Harness, path: str
         ("GET", "/"),
     ],
 )
-async def test_anything_else_is_404(harness: Harness, method: str, path: str) -> None:
-    assert (await call(harness, method, path)).status == 404
+async def test_anything_else_is_no_call_and_says_nothing_of_a_user_agent(
+    harness: Harness, method: str, path: str
+) -> None:
+    """To a caller 404 means that the user agent is not connected."""
+    assert (await call(harness, method, path)).status == 400

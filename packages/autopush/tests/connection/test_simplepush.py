@@ -5,10 +5,8 @@ import asyncio
 import pytest
 
 from autopush.connection.handlers import NodeApi
-from autopush.net.http_messages import Request, Response
-from autopush.pages.internal_pages import InternalPages
+from autopush.net.http_messages import Response
 from autopush.protocol.rules import Rules
-from autopush.responses import ErrorResponses
 from autopush.store.messages import row_of
 from autopush.store.users import SIMPLEPUSH, WEBPUSH
 from autopush.webpush.notification import Notification
@@ -17,7 +15,6 @@ from keytables import TableNotFound, Throttled, Unavailable
 from support.connection_harness import (
     CHANNEL,
     ENDPOINT,
-    ERRORS,
     NODE,
     OTHER,
     OTHER_NODE,
@@ -325,11 +322,8 @@ async def test_an_unregister_deletes_the_stored_version(harness: Harness) -> Non
 
 
 async def push(harness: Harness, message: Notification) -> Response:
-    errors = ErrorResponses(ERRORS)
-    pages = InternalPages(harness.status_pages(), harness.metrics.shared, errors)
-    api = NodeApi(harness.registry, harness.node.background, harness.ring, pages, errors)
-    path = f"/push/{message.uaid}"
-    return await api(Request("PUT", path, "", {}, "127.0.0.1", body=message.to_node()))
+    api = NodeApi(harness.registry, harness.node.background, harness.ring)
+    return await api("PUT", f"/push/{message.uaid}", message.to_node())
 
 
 async def test_a_version_of_another_node_is_sent_with_its_data(harness: Harness) -> None:

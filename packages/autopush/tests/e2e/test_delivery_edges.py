@@ -16,6 +16,7 @@ from websockets.exceptions import WebSocketException
 
 from support import wire
 from support.application_server import ApplicationServer, application_server
+from support.node_caller import NodeCaller
 from support.raw_client import raw_client
 from support.service import Service, running_service
 from support.soak import slow
@@ -462,8 +463,8 @@ async def test_a_message_already_read_from_storage_is_not_sent_again_when_a_node
     got = await agent.receive(PAGE)
     payload = {"channelID": channel, "version": sent[0], "ttl": 60, "stored": "message"}
     document = json.dumps(payload | {"timestamp": 4_000_000_000, "topic": None}).encode()
-    url = f"{running.node_api}/push/{uaid}"
-    assert (await sender.request("PUT", url, body=document)).status in (200, 503)
+    other_node = await NodeCaller.of(sender, running.data, uaid)
+    assert (await other_node.request("PUT", f"/push/{uaid}", document)).status in (200, 503)
     await agent.ack(got)
     got += await agent.receive(2, ack=True)
     assert versions(got) == sent

@@ -19,6 +19,7 @@ from support.application_server import (
     claims,
     draft_1,
 )
+from support.node_caller import NodeCaller
 from support.senders import Sender
 from support.service import Service, running_service
 from support.user_agent import Message, UserAgent
@@ -650,13 +651,14 @@ async def test_padding_of_the_key_makes_no_difference(
 # ── ports ────────────────────────────────────────────────────────────────────────────────────────
 
 
-async def test_a_storage_check_may_be_asked_for_on_the_internal_port_only(
+async def test_a_storage_check_may_be_asked_for_by_nodes_on_the_internal_port_only(
     running: Service, connect: Connect, sender: ApplicationServer
 ) -> None:
     agent, _, _ = await subscribed(connect)
-    path = f"/notif/{agent.uaid}"
-    inside = await sender.request("PUT", running.node_api + path)
-    assert inside.status in (200, 202)
+    other_node = await NodeCaller.of(sender, running.data, agent.uaid)
+    assert (await other_node.request("PUT", f"/notif/{agent.uaid}")).status in (200, 202)
+    path = f"{other_node.base}/notif/{agent.uaid}"
+    assert (await sender.request("PUT", running.node_api + path)).status == 401
     websocket_port = running.websocket.replace("ws://", "http://").rstrip("/")
     answers = {
         "endpoint": (await sender.request("PUT", running.endpoint + path)).status,

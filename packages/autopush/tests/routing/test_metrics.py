@@ -26,7 +26,7 @@ from autopush.telemetry.metrics import Metric
 from autopush.webpush.errors import Errno, PushError
 from autopush.webpush.notification import Notification
 from support.connection_harness import CHANNEL, OTHER_NODE, UAID, Harness
-from support.http_shell import serving
+from support.node_server import KEYS, node_at, node_serving
 from support.recorded import new_metrics, recorded
 from support.sockets import silent_port, unused_port
 
@@ -58,7 +58,7 @@ async def wheel() -> AsyncIterator[TimerWheel]:
 
 @pytest.fixture
 async def nodes(harness: Harness, wheel: TimerWheel) -> AsyncIterator[Nodes]:
-    opened = Nodes("", harness.registry, wheel, harness.metrics, connect_timeout=5)
+    opened = Nodes("", harness.registry, wheel, harness.metrics, keys=KEYS, connect_timeout=5)
     yield opened
     opened.close()
 
@@ -68,7 +68,7 @@ def node_errors(harness: Harness) -> list[float]:
 
 
 async def test_a_node_that_is_not_there_is_a_connect_error(harness: Harness, nodes: Nodes) -> None:
-    for node_id in (f"http://127.0.0.1:{unused_port()}", "no address"):
+    for node_id in (node_at(unused_port()), "no address"):
         assert await nodes.check(node_id, UAID) is NodeAnswer.UNREACHABLE
     assert node_errors(harness) == [2, 0]
 
@@ -77,18 +77,23 @@ async def test_a_node_that_does_not_answer_is_a_timeout(
     harness: Harness, wheel: TimerWheel
 ) -> None:
     nodes = Nodes(
-        "", harness.registry, wheel, harness.metrics, connect_timeout=5, request_timeout=0.02
+        "",
+        harness.registry,
+        wheel,
+        harness.metrics,
+        keys=KEYS,
+        connect_timeout=5,
+        request_timeout=0.02,
     )
     with silent_port() as port:
-        node_id = f"http://127.0.0.1:{port}"
-        assert await nodes.push(node_id, harness.message(), None) is NodeAnswer.UNRESPONSIVE
+        assert await nodes.push(node_at(port), harness.message(), None) is NodeAnswer.UNRESPONSIVE
     nodes.close()
     assert node_errors(harness) == [0, 1]
 
 
 async def test_a_node_that_answers_is_no_error(harness: Harness, nodes: Nodes) -> None:
-    async with serving() as server:
-        await nodes.check(f"http://127.0.0.1:{server.port}", UAID)
+    async with node_serving() as server:
+        await nodes.check(node_at(server.port), UAID)
     assert node_errors(harness) == [0, 0]
 
 

@@ -1,6 +1,7 @@
 """Calls from node to node: to the own node without a link, to others over HTTP."""
 
 import asyncio
+import contextlib
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from pathlib import Path
@@ -19,6 +20,8 @@ from support.certificates import tls_pair
 from support.connection_harness import CHANNEL, UAID, Harness
 from support.coroutines import at_once
 from support.http_shell import serving
+from support.node_server import KEYS, AuthenticNode, node_serving
+from support.node_server import node_at as at
 from support.sockets import full_port, silent_port, unused_port
 
 OWN = "http://127.0.0.1:1"
@@ -39,6 +42,7 @@ async def nodes(harness: Harness, request_timeout: float) -> AsyncIterator[Nodes
         harness.registry,
         wheel,
         harness.metrics,
+        keys=KEYS,
         connect_timeout=5,
         request_timeout=request_timeout,
     )
@@ -49,10 +53,6 @@ async def nodes(harness: Harness, request_timeout: float) -> AsyncIterator[Nodes
 
 def message(uaid: str = UAID) -> Notification:
     return Notification(uaid=uaid, channel_id=CHANNEL, version="v", ttl=60, sort_time=1)
-
-
-def at(port: int) -> str:
-    return f"http://127.0.0.1:{port}"
 
 
 async def until(condition: Callable[[], bool]) -> None:
@@ -130,7 +130,7 @@ async def test_the_requests_to_another_node(nodes: Nodes) -> None:
         calls.append((request.method, request.path, request.body))
         return Response(200, b"text")
 
-    async with serving(record) as server:
+    async with node_serving(record) as server:
         sent = message()
         sent.stored = "message_2026_11"
         await nodes.push(at(server.port), sent, ROW)
@@ -169,13 +169,13 @@ async def test_the_status_decides_the_answer(
     async def always(request: Request) -> Response:
         return Response(status, b"text of some length")
 
-    async with serving(always) as server:
+    async with node_serving(always) as server:
         for _ in range(2):  # the first answer was read to its end
             assert await call(nodes, at(server.port)) is answer
 
 
 async def test_calls_to_one_node_share_one_connection(nodes: Nodes) -> None:
-    async with serving() as server:
+    async with node_serving() as server:
         await asyncio.gather(*(nodes.check(at(server.port), UAID) for _ in range(20)))
         assert server.server.connections == 1
 
@@ -201,7 +201,7 @@ async def test_a_node_that_cannot_be_connected_to_in_time_is_silent(
 ) -> None:
     """Its user agents may still be connected to it."""
     wheel = TimerWheel(asyncio.get_running_loop(), 0.01)
-    nodes = Nodes(OWN, harness.registry, wheel, harness.metrics, connect_timeout=0.02)
+    nodes = Nodes(OWN, harness.registry, wheel, harness.metrics, keys=KEYS, connect_timeout=0.02)
     with full_port() as port:
         assert await call(nodes, at(port)) is NodeAnswer.UNRESPONSIVE
     nodes.close()
@@ -237,7 +237,7 @@ async def test_a_node_that_is_back_after_a_refusal_gets_its_check(
         checked.set()
         return Response(200)
 
-    async with serving(record) as again:
+    async with node_serving(record) as again:
         port = again.port
         again.listener.close()
         await again.listener.wait_closed()
@@ -290,7 +290,7 @@ async def test_a_check_that_a_silent_node_missed_is_repeated_until_it_answers(
         calls.put_nowait(request.path)
         return Response(answers.pop(0) if answers else 200)
 
-    async with serving(answer) as server:
+    async with node_serving(answer) as server:
         assert await nodes.check(at(server.port), UAID) is NodeAnswer.UNRESPONSIVE
         for _ in range(3):
             assert await asyncio.wait_for(calls.get(), 5) == f"/notif/{UAID}"
@@ -307,7 +307,7 @@ async def test_finish_repeats_the_checks_that_silent_nodes_missed(
     async def answer(request: Request) -> Response:
         return Response(answers.pop() if answers else 200)
 
-    async with serving(answer) as server:
+    async with node_serving(answer) as server:
         assert await nodes.check(at(server.port), UAID) is NodeAnswer.UNRESPONSIVE
         await nodes.finish(5)
         assert answers == []
@@ -332,7 +332,7 @@ async def test_a_call_that_waits_for_the_other_nodes_store_delays_no_other(
             await go.wait()
         return Response(200)
 
-    async with serving(answer) as server:
+    async with node_serving(answer) as server:
         node_id, other = at(server.port), UAID[:-1] + "0"
         first = asyncio.ensure_future(call(nodes, node_id, UAID))
         await slow.wait()
@@ -364,7 +364,12 @@ async def test_ending_a_duplicate_on_a_node_that_is_gone_is_no_error(nodes: Node
         "http://no such host:8081",
         "http://nöde.example:8081",
         "http://..:8081",
-        f"http://{'a' * 64}.example:8081",
+        f"http://{'a' * 64}.example:8081/i/of-these-tests",
+        "http://127.0.0.1:8081",
+        "http://127.0.0.1:8081/",
+        "http://127.0.0.1:8081/i/",
+        "http://127.0.0.1:8081/of-these-tests",
+        "http://127.0.0.1:8081/i/of/these",
     ],
 )
 async def test_a_node_id_that_names_no_node_is_unreachable(
@@ -381,7 +386,7 @@ async def test_the_number_of_links_is_bounded_and_the_oldest_is_closed(
     nodes: Nodes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(nodes_module, "MAX_LINKS", 2)
-    async with serving() as first, serving() as second, serving() as third:
+    async with node_serving() as first, node_serving() as second, node_serving() as third:
         for server in (first, second, third):
             assert await nodes.check(at(server.port), UAID) is NodeAnswer.DONE
         await until(lambda: first.server.connections == 0)
@@ -390,7 +395,7 @@ async def test_the_number_of_links_is_bounded_and_the_oldest_is_closed(
 
 
 async def test_close_closes_every_link(nodes: Nodes) -> None:
-    async with serving() as first, serving() as second:
+    async with node_serving() as first, node_serving() as second:
         for server in (first, second):
             await nodes.check(at(server.port), UAID)
         nodes.close()
@@ -407,9 +412,11 @@ async def test_a_node_with_an_https_url_is_called_over_tls(
     server, _ = tls_pair(tmp_path)
     wheel = TimerWheel(asyncio.get_running_loop(), 0.01)
     trust = ClientTls(str(tmp_path / "server.pem"))
-    nodes = Nodes(OWN, harness.registry, wheel, harness.metrics, connect_timeout=5, tls=trust)
-    async with serving(tls=server) as served:
-        assert await call(nodes, f"https://127.0.0.1:{served.port}") is NodeAnswer.DONE
+    nodes = Nodes(
+        OWN, harness.registry, wheel, harness.metrics, keys=KEYS, connect_timeout=5, tls=trust
+    )
+    async with node_serving(tls=server) as served:
+        assert await call(nodes, at(served.port, "https")) is NodeAnswer.DONE
         assert await call(nodes, at(served.port)) is NodeAnswer.UNRESPONSIVE  # it is not http
         nodes.close()
     wheel.close()
@@ -420,12 +427,149 @@ async def test_a_node_that_is_not_trusted_is_not_gone(
     nodes: Nodes, tmp_path: Path, call: Call
 ) -> None:
     server, _ = tls_pair(tmp_path)
-    async with serving(tls=server) as served:
-        node_id = f"https://127.0.0.1:{served.port}"
+    async with node_serving(tls=server) as served:
+        node_id = at(served.port, "https")
         for _ in range(2):
             assert await call(nodes, node_id) is NodeAnswer.UNRESPONSIVE
 
 
 @EACH_CALL
 async def test_a_node_with_an_https_url_that_refuses_is_gone(nodes: Nodes, call: Call) -> None:
-    assert await call(nodes, f"https://127.0.0.1:{unused_port()}") is NodeAnswer.UNREACHABLE
+    assert await call(nodes, at(unused_port(), "https")) is NodeAnswer.UNREACHABLE
+
+
+# ── who answers there ───────────────────────────────────────────────────────────────────────────
+
+
+class Stranger:
+    """A process on the port of an earlier node: it responds as that node would, without its key."""
+
+    def __init__(self, response: bytes) -> None:
+        self._response = response
+        self.received = b""
+
+    async def __call__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        while data := await reader.read(65536):
+            self.received += data
+            writer.write(self._response)
+        writer.close()
+
+    @contextlib.asynccontextmanager
+    async def serving(self) -> AsyncIterator[int]:
+        server = await asyncio.start_server(self, "127.0.0.1", 0)
+        async with server:
+            yield server.sockets[0].getsockname()[1]
+
+
+RESPONSES = {
+    "accepted": b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok",
+    "absent": b"HTTP/1.1 404 Not Found\r\ncontent-length: 0\r\n\r\n",
+    "forged": b"HTTP/1.1 200 OK\r\nauthentication-info: 00\r\ncontent-length: 2\r\n\r\nok",
+    "refused": b"HTTP/1.1 401 Unauthorized\r\ncontent-length: 0\r\n\r\n",
+}
+
+
+@EACH_CALL
+@pytest.mark.parametrize("response", RESPONSES.values(), ids=RESPONSES)
+async def test_a_stranger_on_the_port_of_a_node_gets_nothing_and_is_not_believed(
+    nodes: Nodes, call: Call, response: bytes
+) -> None:
+    stranger = Stranger(response)
+    async with stranger.serving() as port:
+        assert await call(nodes, at(port)) is NodeAnswer.UNRESPONSIVE
+        nodes.close()
+    assert b"GET /i/" in stranger.received
+    for secret in (UAID, CHANNEL, "/push", "/notif"):
+        assert secret.encode() not in stranger.received
+    assert stranger.received.count(b"\r\n\r\n") == 1
+
+
+async def test_a_node_without_a_key_in_common_is_not_gone_and_logged_once(
+    nodes: Nodes, caplog: pytest.LogCaptureFixture
+) -> None:
+    node = AuthenticNode(keys=(b"of another service",))
+    async with serving(node) as server:
+        for _ in range(3):
+            assert await nodes.push(at(server.port), message(), None) is NodeAnswer.UNRESPONSIVE
+    assert set(node.refused) == {"no crypto_key in common"}
+    [record] = caplog.records
+    assert record.levelname == "ERROR"
+    assert record.getMessage().startswith("A node has no crypto_key in common with this one")
+    assert record.__dict__["fields"] == {
+        "node": at(server.port),
+        "reason": "it refuses the crypto_key of this node",
+    }
+
+
+@EACH_CALL
+async def test_a_node_that_was_started_since_is_gone_and_not_asked_again(
+    nodes: Nodes, call: Call
+) -> None:
+    node = AuthenticNode(name="started-since")
+    async with serving(node) as server:
+        both = await asyncio.gather(call(nodes, at(server.port)), call(nodes, at(server.port)))
+        assert set(both) == {NodeAnswer.UNREACHABLE}
+        await until(lambda: server.server.connections == 0)
+        for make_call in CALLS:
+            assert at_once(make_call(nodes, at(server.port))) is NodeAnswer.UNREACHABLE
+
+
+async def test_a_check_of_an_instance_that_is_gone_is_not_repeated(nodes: Nodes) -> None:
+    async with serving(AuthenticNode(name="started-since")) as server:
+        assert await nodes.check(at(server.port), UAID) is NodeAnswer.UNREACHABLE
+    await asyncio.wait_for(nodes.finish(60), 5)
+
+
+async def test_a_node_that_has_forgotten_the_session_gets_the_next_call_in_a_new_one(
+    nodes: Nodes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(nodes_module, "RETRY_INTERVAL", 0.01)
+    calls: asyncio.Queue[str] = asyncio.Queue()
+
+    async def record(request: Request) -> Response:
+        calls.put_nowait(request.path)
+        return Response(200)
+
+    node = AuthenticNode(record)
+    async with serving(node) as server:
+        assert await nodes.check(at(server.port), UAID) is NodeAnswer.DONE
+        calls.get_nowait()
+        node.sessions._sessions.clear()
+        assert await nodes.check(at(server.port), UAID) is NodeAnswer.UNRESPONSIVE
+        assert await asyncio.wait_for(calls.get(), 5) == f"/notif/{UAID}"
+    assert node.refused == ["an unknown session"]
+
+
+@pytest.mark.parametrize(
+    ("status", "connections"), [(500, 1), (200, 0), (404, 0)], ids=["5xx", "200", "404"]
+)
+async def test_a_response_without_proof_is_no_response(
+    nodes: Nodes, status: int, connections: int
+) -> None:
+    """An error of the server itself, which has none, does not end the link."""
+    node = AuthenticNode()
+
+    async def answer(request: Request) -> Response:
+        response = await node(request)
+        return Response(status) if "/push/" in request.path else response
+
+    async with serving(answer) as server:
+        assert await nodes.check(at(server.port), UAID) is NodeAnswer.DONE
+        assert await nodes.push(at(server.port), message(), None) is NodeAnswer.UNRESPONSIVE
+        await until(lambda: server.server.connections == connections)
+
+
+async def test_calls_that_wait_for_the_handshake_are_made_in_their_order(nodes: Nodes) -> None:
+    paths: list[str] = []
+
+    async def record(request: Request) -> Response:
+        paths.append(request.path)
+        return Response(200)
+
+    uaids = [f"{number:032x}" for number in range(50)]
+    node = AuthenticNode(record)
+    async with serving(node) as server:
+        answers = await asyncio.gather(*(nodes.check(at(server.port), uaid) for uaid in uaids))
+    assert set(answers) == {NodeAnswer.DONE}
+    assert paths == [f"/notif/{uaid}" for uaid in uaids]
+    assert len(node.sessions) == 1

@@ -9,7 +9,7 @@ import argparse
 import asyncio
 import json
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pprint import pformat
 from typing import Final
@@ -30,6 +30,7 @@ from autopush.net.timers import TimerWheel
 from autopush.net.tls import ClientTls, TlsFileError
 from autopush.routing.connected import Registry
 from autopush.routing.nodes import NodeAnswer, Nodes
+from autopush.service.context import node_keys
 from autopush.service.storage import table_plan
 from autopush.settings import Settings, StartupError
 from autopush.store.inspection import UserInspection, UserTable, inspect_user
@@ -78,16 +79,22 @@ def diagnose(settings: Settings, arguments: argparse.Namespace) -> int:
     if url is None:
         print_error(NO_ENDPOINT)
         return INCOMPLETE
-    ring = KeyRing(existing_crypto_keys(settings.crypto_key, settings.data))
+    keys = existing_crypto_keys(settings.crypto_key, settings.data)
+    ring = KeyRing(keys)
     try:
         endpoint = EndpointTokens(ring, settings.public_endpoint_url).open(url.token)
     except PushError:
         endpoint = None
-    return run_until_signal(_diagnose(settings, url, endpoint, as_json=arguments.json))
+    return run_until_signal(_diagnose(settings, keys, url, endpoint, as_json=arguments.json))
 
 
 async def _diagnose(
-    settings: Settings, url: EndpointUrl, endpoint: Endpoint | None, *, as_json: bool
+    settings: Settings,
+    keys: Sequence[str],
+    url: EndpointUrl,
+    endpoint: Endpoint | None,
+    *,
+    as_json: bool,
 ) -> int:
     now = time.time()
     facts = Facts(url=url, endpoint=endpoint, bridges=configured_routers(settings))
@@ -97,7 +104,7 @@ async def _diagnose(
         except KeytablesError as error:
             print_error(f"the store {settings.store_place} failed: {error}")
             return INCOMPLETE
-        node = None if user is None else await _ask_node(settings, user)
+        node = None if user is None else await _ask_node(settings, keys, user)
         facts = Facts(url=url, endpoint=endpoint, user=user, node=node, bridges=facts.bridges)
     report = Report(facts, judge(facts), now)
     if as_json:
@@ -131,7 +138,9 @@ async def _inspect(settings: Settings, endpoint: Endpoint, now: float) -> UserIn
             ) from None
 
 
-async def _ask_node(settings: Settings, user: UserInspection) -> NodeAnswer | None:
+async def _ask_node(
+    settings: Settings, keys: Sequence[str], user: UserInspection
+) -> NodeAnswer | None:
     """What the node on record says; waits `request_timeout` seconds at most."""
     if user.record is None or user.record.node_id is None:
         return None
@@ -145,6 +154,7 @@ async def _ask_node(settings: Settings, user: UserInspection) -> NodeAnswer | No
         Registry(),
         wheel,
         unshared_metrics(METRICS),
+        keys=node_keys(keys),
         connect_timeout=settings.connection_timeout,
         request_timeout=settings.request_timeout,
         tls=tls,

@@ -1,7 +1,7 @@
 """The two ports of a connection node: WebSockets for user agents, HTTP for other nodes.
 
-Rule: the internal port is for nodes only. A client that reaches it may end connections and inject
-notifications.
+Rule: a call on the internal port is carried out only when it is authentic, since it may end
+connections and inject notifications.
 """
 
 from collections.abc import Coroutine
@@ -13,6 +13,14 @@ from autopush.connection.node import ConnectionNode
 from autopush.connection.user_agent import UserAgentConnection
 from autopush.net.handshake import HandshakeRefused, accept
 from autopush.net.http_messages import Answer, Request, Response, Upgrade
+from autopush.net.node_auth import (
+    REQUEST_HEADER,
+    RESPONSE_HEADER,
+    SCHEME,
+    Opened,
+    Sessions,
+    Unauthenticated,
+)
 from autopush.pages.dockerflow import Dockerflow
 from autopush.pages.internal_pages import InternalPages
 from autopush.pages.log_check import LogCheck
@@ -21,6 +29,8 @@ from autopush.responses import ErrorResponses
 from autopush.routing.connected import Registry
 from autopush.store.messages import row_of
 from autopush.store.users import SIMPLEPUSH
+from autopush.telemetry import logs
+from autopush.telemetry.repeats import RepeatLimiter
 from autopush.webpush.identifiers import canonical_uaid, sort_time_of
 from autopush.webpush.keyring import KeyRing
 from autopush.webpush.node_payload import from_node
@@ -36,6 +46,14 @@ CONNECTED: Final = "Client connected."
 NOT_CONNECTED: Final = "Client not connected."
 ACKS_TIMEOUT: Final = 2.5
 """Seconds; the node that asks waits for three."""
+NODES_ONLY: Final = (("WWW-Authenticate", SCHEME),)
+REFUSALS_INTERVAL: Final = 60.0
+"""Seconds between two log lines about refused calls of one kind."""
+
+_CALLS: Final = ("/i/", "/push/", "/notif/")
+"""How paths of calls begin: the latter two those of the original and of versions before."""
+
+_log = logs.get(__name__)
 
 
 class UpgradeHandler:
@@ -86,6 +104,48 @@ class UpgradeHandler:
         return responses.text(405, self._explanation, headers=(("Allow", "GET, HEAD"),))
 
 
+class NodePort:
+    """Serves the internal port: calls of nodes to this instance, and pages that anyone may read."""
+
+    def __init__(
+        self, api: "NodeApi", sessions: Sessions, pages: InternalPages, errors: ErrorResponses
+    ) -> None:
+        self._api = api
+        self._sessions = sessions
+        self._pages = pages
+        self._errors = errors
+        self._refusals = RepeatLimiter(1, REFUSALS_INTERVAL)
+
+    async def __call__(self, request: Request) -> Response:
+        """Answer one request."""
+        path = request.path
+        if not path.startswith(_CALLS):
+            page = await self._pages.respond(request)
+            return page or self._errors.of(responses.not_found())
+        signature = request.headers.get(REQUEST_HEADER, "")
+        try:
+            call = self._sessions.receive(request.method, path, request.body, signature)
+        except Unauthenticated as refusal:
+            return self._refuse(request, str(refusal))
+        if isinstance(call, Opened):
+            proof = ((RESPONSE_HEADER, call.proof),)
+            return responses.text(call.status, call.session, proof)
+        response = await self._api(request.method, call.path, request.body)
+        response.headers = ((RESPONSE_HEADER, call.proof(response.status, response.body)),)
+        return response
+
+    def _refuse(self, request: Request, reason: str) -> Response:
+        suppressed = self._refusals.admit(reason)
+        if suppressed is not None:
+            _log.warning(
+                "A call on the internal port was refused",
+                reason=reason,
+                peer=request.peer,
+                suppressed=suppressed,
+            )
+        return responses.text(401, f"Not a call of a node: {reason}.", NODES_ONLY)
+
+
 class NodeApi:
     """What other nodes may ask: `PUT /push`, `PUT /notif`, `DELETE /notif`; and `GET /notif`, which
     the command `diagnose` asks.
@@ -93,25 +153,16 @@ class NodeApi:
     User agents are named by UAID, dashed or not.
     """
 
-    def __init__(
-        self,
-        registry: Registry,
-        background: BackgroundWrites,
-        ring: KeyRing,
-        pages: InternalPages,
-        errors: ErrorResponses,
-    ) -> None:
+    def __init__(self, registry: Registry, background: BackgroundWrites, ring: KeyRing) -> None:
         self._registry = registry
         self._background = background
         self._ring = ring
-        self._pages = pages
-        self._errors = errors
 
-    async def __call__(self, request: Request) -> Response:
-        """Answer one request."""
-        match request.method, *request.path.strip("/").split("/"):
+    async def __call__(self, method: str, path: str, body: bytes = b"") -> Response:
+        """Answer one call; headers of the response are the caller's."""
+        match method, *path.strip("/").split("/"):
             case "PUT", "push", uaid:
-                return await self._push(canonical_uaid(uaid), request.body)
+                return await self._push(canonical_uaid(uaid), body)
             case "PUT", "notif", uaid:
                 return self._check(canonical_uaid(uaid))
             case "GET", "notif", uaid:
@@ -121,8 +172,7 @@ class NodeApi:
                 )
             case "DELETE", "notif", uaid, connected_at:
                 return await self._end_duplicate(canonical_uaid(uaid), connected_at)
-        page = await self._pages.respond(request)
-        return page or self._errors.of(responses.not_found())
+        return responses.text(400, "No such call.")
 
     async def _push(self, uaid: str | None, body: bytes) -> Response:
         user = self._registry.find(uaid) if uaid else None

@@ -104,7 +104,13 @@ class _Response:
     def __init__(self) -> None:
         self.received: asyncio.Future[tuple[int, bytes]] = asyncio.Future()
 
-    def response_received(self, _: ClientConnection, status: int, body: bytes) -> bool:
+    def response_received(
+        self,
+        _: ClientConnection,
+        status: int,
+        body: bytes,
+        proof: str,  # noqa: ARG002
+    ) -> bool:
         if self.received.done():
             return False
         self.received.set_result((status, body))

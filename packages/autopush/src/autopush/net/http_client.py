@@ -9,15 +9,23 @@ from typing import Final, Protocol, cast
 
 from httptools import HttpParserError, HttpParserUpgrade, HttpResponseParser
 
+from autopush.net.node_auth import RESPONSE_HEADER
+
 MAX_RESPONSE: Final = 1 << 17
 """The largest response, head and body together, in bytes."""
+
+_PROOF: Final = RESPONSE_HEADER.encode()
 
 
 class ResponseHandler(Protocol):
     """What sends requests on a connection."""
 
-    def response_received(self, connection: "ClientConnection", status: int, body: bytes) -> bool:
-        """The response to the oldest request; False if there is none."""
+    def response_received(
+        self, connection: "ClientConnection", status: int, body: bytes, proof: str
+    ) -> bool:
+        """The response to the oldest request; False if there is none. `proof`: its header
+        authentication-info, empty without one.
+        """
 
     def connection_ended(
         self, connection: "ClientConnection", reason: str, *, repeatable: bool
@@ -32,6 +40,7 @@ class ClientConnection(asyncio.Protocol):
         "_body",
         "_handler",
         "_parser",
+        "_proof",
         "_reason",
         "_received",
         "_responses",
@@ -44,6 +53,7 @@ class ClientConnection(asyncio.Protocol):
         self._transport: asyncio.Transport | None = None
         self._parser: HttpResponseParser | None = None
         self._body = b""
+        self._proof = ""
         self._received = 0  # bytes since the last complete response
         self._within_response = False
         self._responses = 0
@@ -101,6 +111,10 @@ class ClientConnection(asyncio.Protocol):
     def on_message_begin(self) -> None:
         self._within_response = True
 
+    def on_header(self, name: bytes, value: bytes) -> None:
+        if len(name) == len(_PROOF) and name.lower() == _PROOF:
+            self._proof = value.decode("latin-1")
+
     def on_body(self, data: bytes) -> None:
         self._body += data
 
@@ -112,10 +126,11 @@ class ClientConnection(asyncio.Protocol):
         if status < 200:
             return
         body, self._body = self._body, b""
+        proof, self._proof = self._proof, ""
         self._received = 0
         self._within_response = False
         self._responses += 1
-        if not self._handler.response_received(self, status, body):
+        if not self._handler.response_received(self, status, body, proof):
             self._fail("the peer sent a response without a request")
         elif not parser.should_keep_alive():
             self._parser = None

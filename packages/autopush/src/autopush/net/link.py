@@ -8,6 +8,10 @@ closes the circuit.
 Rule: a failure in the past is reported as silence only, since the peer may be back. `LinkRefused`
 is only for requests that waited for the attempt that was refused.
 
+Rule: a peer that is to be authenticated gets nothing of a request before it has shown that it is
+the one, and nothing that it responds without a proof is taken for its response
+(:mod:`~autopush.net.node_auth`).
+
 Responses belong to requests by their order (RFC 9112 section 9.3.2). A request may be sent twice:
 when the peer closes an idle connection just as a request is sent, the link repeats it, once, on a
 new connection. So requests must be idempotent, as PUT and DELETE are.
@@ -15,11 +19,13 @@ new connection. So requests must be idempotent, as PUT and DELETE are.
 
 import asyncio
 from collections import deque
+from collections.abc import Sequence
 from typing import Final
 
 import msgspec
 
 from autopush.net.http_client import ClientConnection
+from autopush.net.node_auth import REQUEST_HEADER, CallerSession, HandshakeFailed, InstanceGone
 from autopush.net.tcp import DialError, DialInsecure, DialRefused, DialUnanswered, dial
 from autopush.net.timers import Deadline, TimerWheel
 from autopush.net.tls import ClientTls
@@ -28,7 +34,7 @@ from autopush.net.tls import ClientTls
 class LinkError(Exception):
     """A request without a response; the text says why.
 
-    LinkError ──┬─ LinkDown ── LinkRefused · LinkInsecure
+    LinkError ──┬─ LinkDown ── LinkRefused · LinkInsecure · LinkUnauthentic
                 └─ LinkBusy
     """
 
@@ -38,8 +44,8 @@ class LinkDown(LinkError):  # noqa: N818 - a state
 
 
 class LinkRefused(LinkDown):
-    """The peer is not there: its machine refused the connection just now, or no host has that
-    name.
+    """The peer is not there: its machine refused the connection just now, no host has that name, or
+    another instance has its place.
     """
 
 
@@ -47,11 +53,20 @@ class LinkInsecure(LinkDown):
     """The peer answers, but not with TLS, or not with a certificate to trust."""
 
 
+class LinkUnauthentic(LinkDown):
+    """What answers there has not shown that it has a key of ours."""
+
+
 class LinkBusy(LinkError):  # noqa: N818 - a state
     """Too many requests are waiting for this peer."""
 
 
-_ERRORS: Final = {DialRefused: LinkRefused, DialInsecure: LinkInsecure}
+_ERRORS: Final = {
+    DialRefused: LinkRefused,
+    DialInsecure: LinkInsecure,
+    HandshakeFailed: LinkUnauthentic,
+    InstanceGone: LinkRefused,
+}
 
 
 class LinkResponse(msgspec.Struct, gc=False, frozen=True):
@@ -63,15 +78,20 @@ class LinkResponse(msgspec.Struct, gc=False, frozen=True):
 
 class _Waiting(msgspec.Struct, eq=False):
     future: "asyncio.Future[LinkResponse] | None"  # None: a probe
-    data: bytes
+    method: str
+    path: str
+    body: bytes
     due: float
+    number: int = 0  # in its session, where the peer is authenticated
     repeated: bool = False
 
 
 class Link:
     """Requests to `host`:`port`. The connection is made when the first request needs it.
 
-    With `tls` the connection is over TLS, and the peer's certificate must be for `host`.
+    With `tls` the connection is over TLS, and the peer's certificate must be for `host`. With
+    `keys` the peer is authenticated by one of them, as the instance that `base` names; `base` is
+    what every path begins with.
 
     Seconds: `timeout` is from `request` to the complete response. For `reconnect_delay` requests
     fail at once after the connection failed without a timeout. After a timeout the circuit is open:
@@ -80,6 +100,7 @@ class Link:
     """
 
     __slots__ = (
+        "_base",
         "_circuit_open",
         "_circuit_reset",
         "_closed",
@@ -88,15 +109,19 @@ class Link:
         "_connection",
         "_deadline",
         "_failed",
+        "_gone",
+        "_handshake",
         "_host",
         "_host_line",
         "_idle_timeout",
+        "_keys",
         "_loop",
         "_max_waiting",
         "_outgoing",
         "_port",
         "_probe_interval",
         "_reconnect_delay",
+        "_session",
         "_timeout",
         "_tls",
         "_used",
@@ -110,6 +135,8 @@ class Link:
         *,
         wheel: TimerWheel,
         tls: ClientTls | None = None,
+        keys: Sequence[bytes] = (),
+        base: str = "",
         connect_timeout: float = 1.0,
         timeout: float = 3.0,
         idle_timeout: float = 45.0,
@@ -123,6 +150,12 @@ class Link:
         authority = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
         self._host_line = f" HTTP/1.1\r\nhost: {authority}\r\ncontent-length: "
         self._tls = tls
+        self._keys = keys
+        self._base = base
+        self._session: CallerSession | None = None  # of the connection
+        self._handshake: tuple[ClientConnection, asyncio.Future[tuple[int, bytes, str]]] | None
+        self._handshake = None
+        self._gone = False  # another instance has the peer's place: it will never be back
         self._connect_timeout = connect_timeout
         self._timeout = timeout
         self._idle_timeout = idle_timeout
@@ -132,7 +165,7 @@ class Link:
         self._max_waiting = max_waiting
         self._loop = wheel.loop
         self._waiting: deque[_Waiting] = deque()
-        self._outgoing: list[bytes] = []  # of this turn of the loop, or until connected
+        self._outgoing: list[bytes] = []  # of this turn of the loop
         self._connection: ClientConnection | None = None
         self._connecting: asyncio.Task[None] | None = None
         self._used = 0.0  # when something was last written
@@ -157,6 +190,8 @@ class Link:
             raise ValueError("not a method and path that can be sent")
         if self._closed:
             raise LinkDown("the link is closed")
+        if self._gone:
+            raise LinkRefused("another instance has the peer's place")
         if len(self._waiting) >= self._max_waiting:
             raise LinkBusy(f"{self._max_waiting} requests are waiting")
         now = self._loop.time()
@@ -196,17 +231,26 @@ class Link:
         future: "asyncio.Future[LinkResponse] | None",
         now: float,
     ) -> None:
-        data = f"{method} {path}{self._host_line}{len(body)}\r\n\r\n".encode("ascii") + body
-        self._waiting.append(_Waiting(future, data, now + self._timeout))
+        request = _Waiting(future, method, self._base + path, body, now + self._timeout)
+        self._waiting.append(request)
         if len(self._waiting) == 1:
             self._deadline.set(self._timeout)
-        outgoing = self._outgoing
-        outgoing.append(data)
         if self._connection is not None:
+            outgoing = self._outgoing
+            outgoing.append(self._encode(request))
             if len(outgoing) == 1:
                 self._loop.call_soon(self._flush)
         elif self._connecting is None:
             self._connecting = self._loop.create_task(self._connect())
+
+    def _encode(self, request: _Waiting) -> bytes:
+        """The request on the connection there is now: one that is repeated is signed again."""
+        method, path, body = request.method, request.path, request.body
+        head = f"{method} {path}{self._host_line}{len(body)}\r\n"
+        if self._session is not None:
+            request.number, signature = self._session.sign(method, path, body)
+            head = f"{head}{REQUEST_HEADER}: {signature}\r\n"
+        return f"{head}\r\n".encode("ascii") + body
 
     def _flush(self) -> None:
         connection = self._connection
@@ -219,6 +263,7 @@ class Link:
 
     async def _connect(self) -> None:
         connection: ClientConnection | None = None
+        session: CallerSession | None = None
         reason, error_type, opens_circuit = "the peer closed at once", LinkDown, False
         try:
             tls = await self._tls.context() if self._tls is not None else None
@@ -230,41 +275,106 @@ class Link:
                 self._connect_timeout,
                 tls,
             )
-        except DialError as error:
+            if self._keys:
+                session = await self._authenticate(connection)
+        except (DialError, HandshakeFailed, InstanceGone) as error:
             reason = str(error)
-            # What is wrong with TLS will not be right a moment later, and a handshake is expensive.
-            opens_circuit = isinstance(error, DialUnanswered | DialInsecure)
+            # What is wrong with TLS or keys will not be right a moment later, and a handshake is
+            # expensive.
+            opens_circuit = isinstance(error, DialUnanswered | DialInsecure | HandshakeFailed)
             error_type = _ERRORS.get(type(error), LinkDown)
+            self._gone = isinstance(error, InstanceGone)
+            if connection is not None:
+                connection.abort()
+                connection = None
+        except asyncio.CancelledError:  # during the handshake: `_fail` does not know it yet
+            if connection is not None:
+                connection.abort()
+            raise
         if self._connecting is not asyncio.current_task():  # failed or closed meanwhile
             if connection is not None:
                 connection.abort()
             return
         self._connecting = None
         if connection is not None and connection.open:
-            self._connection = connection
+            self._connection, self._session = connection, session
+            self._outgoing = [self._encode(each) for each in self._waiting]
             self._flush()
         else:
             self._fail(reason, error_type, open_circuit=opens_circuit)
 
+    async def _authenticate(self, connection: ClientConnection) -> CallerSession:
+        """Open a session on a new connection.
+
+        :raises HandshakeFailed: the peer does not show that it has a key of ours
+        :raises InstanceGone: it has one, and is another instance
+        :raises DialError: the connection was lost
+        """
+        if not connection.open:
+            raise DialError("the peer closed at once")
+        session = CallerSession(self._keys, self._base)
+        path, signature = session.opening()
+        answer: asyncio.Future[tuple[int, bytes, str]] = self._loop.create_future()
+        self._handshake = connection, answer
+        head = f"GET {path}{self._host_line}0\r\n{REQUEST_HEADER}: {signature}\r\n\r\n"
+        connection.write(head.encode("ascii"))
+        try:
+            session.opened(*await answer)
+        finally:
+            self._handshake = None
+        return session
+
     # --- called by the connection ---------------------------------------------------------------
 
-    def response_received(self, connection: ClientConnection, status: int, body: bytes) -> bool:
+    def response_received(
+        self, connection: ClientConnection, status: int, body: bytes, proof: str
+    ) -> bool:
         """Give a response to the oldest request; False if there is none."""
         if connection is not self._connection or not self._waiting:
-            return False
+            if self._handshake is None or self._handshake[0] is not connection:
+                return False
+            answer = self._handshake[1]
+            if answer.done():
+                return False
+            answer.set_result((status, body, proof))
+            return True
+        request = self._waiting.popleft()
+        session, future = self._session, request.future
+        if session is not None and not session.is_authentic(request.number, status, body, proof):
+            self._on_unauthentic(status, future)
+            return True
         self._circuit_open = False
-        future = self._waiting.popleft().future
         if future is not None and not future.done():  # its caller may have given up
             future.set_result(LinkResponse(status, body))
         return True
+
+    def _on_unauthentic(self, status: int, future: "asyncio.Future[LinkResponse] | None") -> None:
+        """Fail the request. Only an error of the peer's server (5xx) does not end the connection:
+        it claims nothing, and another message will do better.
+        """
+        error: LinkDown
+        if status >= 500:
+            error = LinkDown(f"the peer failed: {status}")
+        elif status == 401:  # the next connection shows why
+            error = LinkDown("the peer does not know the session any more")
+        else:
+            error = LinkUnauthentic("a response without a valid proof")
+        if future is not None and not future.done():
+            future.set_exception(error)
+        if status < 500:
+            self._fail(str(error), type(error))
 
     def connection_ended(
         self, connection: ClientConnection, reason: str, *, repeatable: bool
     ) -> None:
         """Repeat what waits on a new connection, once, if `repeatable`; else fail it."""
+        if self._handshake is not None and self._handshake[0] is connection:
+            if not self._handshake[1].done():
+                self._handshake[1].set_exception(DialError(reason))
+            return
         if connection is not self._connection:
             return
-        self._connection = None
+        self._connection = self._session = None
         if not self._waiting:
             self._outgoing.clear()
             return
@@ -273,7 +383,7 @@ class Link:
             return
         for each in self._waiting:
             each.repeated = True
-        self._outgoing = [each.data for each in self._waiting]
+        self._outgoing.clear()
         self._connecting = self._loop.create_task(self._connect())
 
     # --- failing --------------------------------------------------------------------------------
@@ -283,7 +393,7 @@ class Link:
     ) -> None:
         self._failed = self._loop.time()
         self._circuit_open = open_circuit
-        connection, self._connection = self._connection, None
+        connection, self._connection, self._session = self._connection, None, None
         connecting, self._connecting = self._connecting, None
         if connection is not None:
             connection.abort()
@@ -308,5 +418,5 @@ class Link:
             if left > 0:
                 self._deadline.set(left)
             else:
-                connection, self._connection = self._connection, None
+                connection, self._connection, self._session = self._connection, None, None
                 connection.abort()

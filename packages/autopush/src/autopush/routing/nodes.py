@@ -4,17 +4,22 @@ Rule: every outcome of a call is one of five answers; callers never see a socket
 that is known to be gone (unreachable) may be removed from the records of its users. One that is
 unresponsive keeps them, as they may be connected to it: the circuit of its link opens, so that
 further calls fail at once, and a check it missed is repeated until it answers.
+
+Rule: calls are authenticated both ways (:mod:`~autopush.net.node_auth`). A process that has none of
+our keys is unresponsive, whatever it answers: it may be a node with the wrong ones. What it was not
+given is stored.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from enum import Enum
 from itertools import islice
 from typing import Final
 from urllib.parse import urlsplit
 from zlib import crc32
 
-from autopush.net.link import Link, LinkError, LinkInsecure, LinkRefused
+from autopush.net.link import Link, LinkError, LinkInsecure, LinkRefused, LinkUnauthentic
+from autopush.net.node_auth import is_instance_path
 from autopush.net.timers import TimerWheel
 from autopush.net.tls import ClientTls
 from autopush.protocol.effects import Row
@@ -46,7 +51,7 @@ class NodeAnswer(Enum):
     DONE = "the node has taken it"
     BUSY = "the user agent is connected but cannot take more now; it will read storage"
     ABSENT = "the user agent is not connected there"
-    UNREACHABLE = "no process listens there: the connection was refused"
+    UNREACHABLE = "it is gone: nothing listens there, or another process"
     UNRESPONSIVE = "no answer; the node may be slow, stopped, cut off or overloaded"
 
     @property
@@ -63,8 +68,12 @@ class NodeAnswer(Enum):
 class Nodes:
     """All nodes of the service as seen from one of them; calls to itself need no network.
 
-    `connect_timeout` and `request_timeout`: seconds for the connection, and for the whole call.
-    `tls`: for nodes whose id is an https URL; without it the CAs of the system are trusted.
+    A node ID is the URL of an instance (`node_auth.instance_url`). One without an instance, as that
+    of a node of the original or of versions before, cannot be called: such a node counts as gone.
+
+    `keys`: what nodes know each other by, newest first. `connect_timeout` and `request_timeout`:
+    seconds for the connection, and for the whole call. `tls`: for nodes whose id is an https URL;
+    without it the CAs of the system are trusted.
     """
 
     def __init__(
@@ -74,13 +83,15 @@ class Nodes:
         wheel: TimerWheel,
         metrics: Metrics,
         *,
+        keys: Sequence[bytes],
         connect_timeout: float,
         request_timeout: float = 3.0,
         tls: ClientTls | None = None,
     ) -> None:
         self.own_id = own_id
+        self._keys = keys
         self._tls = tls or ClientTls()
-        self._insecure: set[str] = set()
+        self._distrusted: set[str] = set()
         self._registry = registry
         self._wheel = wheel
         self._metrics = NodeMetrics(metrics)
@@ -162,24 +173,37 @@ class Nodes:
         except (LinkRefused, ValueError):  # ValueError: no host can have that name
             self._metrics.unreachable.add()
             return NodeAnswer.UNREACHABLE
-        except LinkInsecure as error:
-            if node_id not in self._insecure and len(self._insecure) < MAX_LINKS:
-                self._insecure.add(node_id)
-                reason = str(error)
-                _log.error("A node cannot be called over TLS", node=node_id, reason=reason)
+        except (LinkInsecure, LinkUnauthentic) as error:
+            self._report(node_id, error)
             self._metrics.unanswered.add()
             return NodeAnswer.UNRESPONSIVE
         except LinkError:
             self._metrics.unanswered.add()
             return NodeAnswer.UNRESPONSIVE
-        if self._insecure:
-            self._insecure.discard(node_id)
+        if self._distrusted:
+            self._distrusted.discard(node_id)
         if response.status in (200, 202):
             return NodeAnswer.DONE
         if response.status == 404:
             return NodeAnswer.ABSENT
         is_broken = response.status >= 500 and response.status != 503
         return NodeAnswer.UNRESPONSIVE if is_broken else NodeAnswer.BUSY
+
+    def _report(self, node_id: str, error: LinkInsecure | LinkUnauthentic) -> None:
+        """Log, once until it has answered, that a node is not to be trusted."""
+        if node_id in self._distrusted or len(self._distrusted) >= MAX_LINKS:
+            return
+        self._distrusted.add(node_id)
+        reason = str(error)
+        if isinstance(error, LinkInsecure):
+            _log.error("A node cannot be called over TLS", node=node_id, reason=reason)
+        else:
+            _log.error(
+                "A node has no crypto_key in common with this one: messages for its user agents "
+                "are stored, until all nodes have the same crypto_key",
+                node=node_id,
+                reason=reason,
+            )
 
     def _link(self, node_id: str, lane: int) -> Link | None:
         link = self._links.get((node_id, lane))
@@ -189,7 +213,7 @@ class Nodes:
                 host, port = parts.hostname, parts.port
             except ValueError:
                 return None
-            if not host or not port:
+            if not host or not port or not is_instance_path(parts.path):
                 return None
             if len(self._links) >= MAX_LINKS:
                 self._links.pop(next(iter(self._links))).close()
@@ -200,6 +224,8 @@ class Nodes:
                 timeout=self._request_timeout,
                 wheel=self._wheel,
                 tls=self._tls if parts.scheme == "https" else None,
+                keys=self._keys,
+                base=parts.path,
             )
         return link
 

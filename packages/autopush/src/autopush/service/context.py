@@ -15,6 +15,7 @@ from autopush.net.client_address import TrustedProxies
 from autopush.net.connection_limits import ConnectionLimits
 from autopush.net.http_messages import Handler, Limits
 from autopush.net.http_server import HttpServer
+from autopush.net.node_auth import instance_url, new_instance
 from autopush.net.timers import TimerWheel
 from autopush.pages.dockerflow import Dockerflow
 from autopush.pages.internal_pages import InternalPages
@@ -33,9 +34,11 @@ from autopush.telemetry.limit_refusals import LimitRefusals
 from autopush.telemetry.metrics import Metrics, SharedMetrics
 from autopush.web.client_certificates import ListedClients
 from autopush.webpush.endpoint_token import EndpointTokens
-from autopush.webpush.keyring import KeyRing
+from autopush.webpush.keyring import KeyRing, derive_key
 
 CACHED_TOKENS: Final = 8192
+NODE_CALLS: Final = "node calls"
+"""What the keys are for by which nodes know each other."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,14 +79,18 @@ class WorkerContext:
         self.clock = clock
         self.wheel = TimerWheel(asyncio.get_running_loop())
         self.registry = Registry()
+        self.instance = new_instance()
+        self.node_keys = node_keys(service.keys.crypto)
         own_id = ""  # where it holds no user agents; then every node is another one
         if settings.has_sockets:
-            own_id = settings.node_url(self.sockets["router"].getsockname()[1])
+            base = settings.node_url(self.sockets["router"].getsockname()[1])
+            own_id = instance_url(base, self.instance)
         self.nodes = Nodes(
             own_id,
             self.registry,
             self.wheel,
             metrics,
+            keys=self.node_keys,
             connect_timeout=settings.connection_timeout,
             request_timeout=settings.request_timeout,
             tls=service.certificates.nodes,
@@ -155,6 +162,11 @@ class WorkerContext:
         """Close what is left when all nodes are shut down."""
         self.nodes.close()
         self.wheel.close()
+
+
+def node_keys(crypto_keys: Sequence[str]) -> tuple[bytes, ...]:
+    """The keys by which nodes know each other: one for each crypto key."""
+    return tuple(derive_key(key, NODE_CALLS) for key in crypto_keys)
 
 
 def new_exporter(settings: Settings, metrics: Metrics) -> Exporter | None:

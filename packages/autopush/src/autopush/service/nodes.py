@@ -10,12 +10,13 @@ from functools import partial
 from typing import Final
 
 from autopush.bridges.discovery import load_routers, load_waker
-from autopush.connection.handlers import NodeApi, UpgradeHandler
+from autopush.connection.handlers import NodeApi, NodePort, UpgradeHandler
 from autopush.connection.limits import UserAgentLimits
 from autopush.connection.megaphone import BroadcastPoller, Megaphone
 from autopush.connection.node import ConnectionNode
 from autopush.connection.outage import OutageRecovery
 from autopush.net.http_messages import Handler, Limits
+from autopush.net.node_auth import Sessions
 from autopush.protocol.broadcasts import Broadcasts
 from autopush.protocol.messages import WEBSOCKET_ANCHOR
 from autopush.protocol.rules import Rules
@@ -105,10 +106,9 @@ class ConnectionService:
             (lambda: max_connections + PAGES_MARGIN - len(connected)) if max_connections else None,
         )
         self._node_api = shared.internal_http(
-            NodeApi(
-                shared.registry,
-                self._connections.background,
-                shared.ring,
+            NodePort(
+                NodeApi(shared.registry, self._connections.background, shared.ring),
+                Sessions(shared.node_keys, shared.instance),
                 shared.internal_pages,
                 shared.errors,
             ),

@@ -95,6 +95,13 @@ def new_key() -> str:
     return pybase64.b64encode_as_string(os.urandom(32), b"-_")
 
 
+def derive_key(key: str, purpose: str) -> bytes:
+    """32 bytes for another purpose than tokens, of which nothing follows for that key or for other
+    purposes: HKDF-Expand (RFC 5869) of one block. `key` is valid for a `KeyRing`.
+    """
+    return hmac.digest(decode_base64url(key), f"autopush {purpose}\x01".encode(), "sha256")
+
+
 def _split(key: str, position: int) -> tuple[bytes, AES]:
     try:
         raw = decode_base64url(key)

@@ -10,6 +10,7 @@ import pytest
 from autopush.webpush.syntax import encode_base64url
 from support.application_server import ApplicationServer
 from support.bad_input import CHANNEL, delivers_only, push_head
+from support.node_caller import NodeCaller
 from support.raw_client import RawClient, raw_client
 from support.service import Service
 from support.user_agent import UserAgent
@@ -288,18 +289,52 @@ async def test_the_internal_port_refuses_what_is_no_notification(
     running: Service, target: tuple[UserAgent, str], sender: ApplicationServer, body: bytes
 ) -> None:
     agent, endpoint = target
-    answer = await sender.request("PUT", f"{running.node_api}/push/{agent.uaid}", body=body)
-    assert answer.status == 400
+    node = await NodeCaller.of(sender, running.data, agent.uaid)
+    assert (await node.request("PUT", f"/push/{agent.uaid}", body)).status == 400
     await delivers_only(agent, sender, endpoint)
 
 
 async def test_the_internal_port_knows_only_connected_users(
-    running: Service, sender: ApplicationServer
+    running: Service, target: tuple[UserAgent, str], sender: ApplicationServer
 ) -> None:
-    for uaid in (uuid.uuid4().hex, "nonsense", "%00", "A" * 8000):
+    node = await NodeCaller.of(sender, running.data, target[0].uaid)
+    for uaid in (uuid.uuid4().hex, "nonsense", "A" * 8000):
         for method, path in (("PUT", "push"), ("PUT", "notif")):
-            answer = await sender.request(method, f"{running.node_api}/{path}/{uaid}", body=b"{}")
+            answer = await node.request(method, f"/{path}/{uaid}", b"{}")
             assert answer.status == 404, (path, uaid)
         for connected_at in ("1", "x", "-1", "9" * 5000):
-            url = f"{running.node_api}/notif/{uaid}/{connected_at}"
-            assert (await sender.request("DELETE", url)).status == 200
+            answer = await node.request("DELETE", f"/notif/{uaid}/{connected_at}")
+            assert answer.status == 200
+
+
+SIGNATURES = {
+    "none": "",
+    "of another scheme": "Bearer x",
+    "empty": "autopush-node ",
+    "malformed": "autopush-node ....",
+    "of no session": f"autopush-node {'0' * 32}.1.{'0' * 32}",
+    "no ASCII": "autopush-node \xe9.\xb2.\xe9",
+    "long": f"autopush-node {'0.' * 4000}",
+}
+
+
+@pytest.mark.parametrize("signature", SIGNATURES.values(), ids=SIGNATURES)
+async def test_the_internal_port_does_nothing_for_a_stranger(
+    running: Service, target: tuple[UserAgent, str], sender: ApplicationServer, signature: str
+) -> None:
+    agent, endpoint = target
+    node = await NodeCaller.of(sender, running.data, agent.uaid)
+    body = json.dumps({"channelID": CHANNEL, "version": "forged", "ttl": 60, "timestamp": 1})
+    header = f"Authorization: {signature}\r\n" if signature else ""
+    async with raw_client(running.router_port) as client:
+        for prefix in ("", node.base, "/i/x"):
+            for line in (
+                f"PUT {prefix}/push/{agent.uaid}",
+                f"PUT {prefix}/notif/{agent.uaid}",
+                f"DELETE {prefix}/notif/{agent.uaid}/1",
+                *([f"GET {prefix}/session"] if prefix else []),
+            ):
+                head = f"{line} HTTP/1.1\r\nHost: h\r\n{header}Content-Length: {len(body)}"
+                client.send(f"{head}\r\n\r\n{body}".encode("latin-1"))
+                assert (await client.answer()).status == 401, line
+    await delivers_only(agent, sender, endpoint)
