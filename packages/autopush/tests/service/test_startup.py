@@ -251,8 +251,15 @@ def test_without_bridges_nothing_is_logged_of_them(caplog: pytest.LogCaptureFixt
 @pytest.mark.parametrize(
     ("settings", "line"),
     [
-        (Settings(), "Listening on 127.0.0.1; port 8081 must not be public"),
-        (Settings(host="::"), "Listening on every interface; port 8081 must not be public"),
+        (Settings(), "Listening on 127.0.0.1; port 8081, on 127.0.0.1, must not be public"),
+        (
+            Settings(host="::"),
+            "Listening on every interface; port 8081, on 127.0.0.1, must not be public",
+        ),
+        (
+            Settings(host="::", router_host="0.0.0.0"),
+            "Listening on every interface; port 8081, on every interface, must not be public",
+        ),
         (Settings(command="endpoint", host="0.0.0.0"), "Listening on every interface"),
     ],
 )
@@ -265,6 +272,25 @@ def test_where_the_ports_listen_is_logged(
 
 
 CLUSTER = "dynamodb://"
+
+
+@pytest.mark.parametrize(
+    ("settings", "warned"),
+    [
+        (Settings(host="0.0.0.0"), False),
+        (Settings(host="0.0.0.0", router_hostname="node.invalid"), True),
+        (Settings(host="0.0.0.0", router_hostname="node.invalid", router_host="0.0.0.0"), False),
+        (Settings(command="endpoint", host="0.0.0.0", store=CLUSTER), False),
+    ],
+)
+def test_an_internal_port_on_every_interface_that_nobody_asked_for_is_a_warning(
+    caplog: pytest.LogCaptureFixture, settings: Settings, warned: bool
+) -> None:
+    announce_addresses(settings)
+    lines = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
+    assert [line.startswith("The internal port listens on every") for line in lines] == (
+        [True] if warned else []
+    )
 
 
 @pytest.mark.parametrize(

@@ -4,8 +4,8 @@ import socket
 
 import pytest
 
-from autopush.settings import Settings, StartupError
-from autopush.settings.addresses import ipv4_address, is_loopback
+from autopush.settings import Settings, StartupError, addresses, options
+from autopush.settings.addresses import ipv4_address, is_loopback, own_address
 from autopush.settings.declaration import IniFile
 from support.setting_sources import SettingSources
 
@@ -65,11 +65,11 @@ def test_a_hostname_without_ipv4_address_stops_the_start(
     ("settings", "host"),
     [
         (Settings(), "127.0.0.1"),
-        (Settings(host="0.0.0.0"), "box"),
-        (Settings(host="::"), "box"),
+        (Settings(command="connection", host="0.0.0.0"), "box"),
+        (Settings(store="dynamodb://", host="::"), "box"),
         (Settings(hostname="Push.example"), "push.example"),
-        (Settings(host="0.0.0.0", hostname="other"), "other"),
-        (Settings(host="0.0.0.0", resolve_hostname=True), "192.0.2.7"),
+        (Settings(command="connection", host="0.0.0.0", hostname="other"), "other"),
+        (Settings(command="connection", host="0.0.0.0", resolve_hostname=True), "192.0.2.7"),
         (Settings(hostname="box", resolve_hostname=True), "192.0.2.7"),
     ],
 )
@@ -77,6 +77,13 @@ def test_the_hostname_is_in_every_url_unless_one_has_its_own(settings: Settings,
     assert settings.public_endpoint_url == f"http://{host}:8082"
     assert settings.public_websocket_url == f"ws://{host}:8080/"
     assert settings.node_url(8081) == f"http://{host}:8081"
+
+
+def test_the_only_node_on_every_interface_has_its_hostname_in_public_urls_alone() -> None:
+    settings = Settings(host="0.0.0.0")
+    assert settings.public_endpoint_url == "http://box:8082"
+    assert settings.public_websocket_url == "ws://box:8080/"
+    assert settings.node_url(8081) == "http://127.0.0.1:8081"
 
 
 def test_endpoint_hostname_and_router_hostname_override_the_hostname() -> None:
@@ -92,7 +99,8 @@ def test_endpoint_hostname_and_router_hostname_override_the_hostname() -> None:
         (Settings(), True),
         (Settings(hostname="debian"), True),
         (Settings(hostname="box"), False),
-        (Settings(host="0.0.0.0"), False),
+        (Settings(host="0.0.0.0"), True),
+        (Settings(store="dynamodb://", host="0.0.0.0"), False),
         (Settings(hostname="box", router_hostname="localhost.example"), False),
         (Settings(hostname="box", router_hostname="::1"), True),
     ],
@@ -101,6 +109,57 @@ def test_a_node_is_local_when_its_url_means_another_machine_elsewhere(
     settings: Settings, local: bool
 ) -> None:
     assert settings.node_is_local is local
+
+
+@pytest.mark.parametrize(
+    ("settings", "listens", "called"),
+    [
+        (Settings(), "127.0.0.1", "127.0.0.1"),
+        (Settings(host="192.0.2.9"), "192.0.2.9", "192.0.2.9"),
+        (Settings(host="0.0.0.0"), "127.0.0.1", "127.0.0.1"),
+        (Settings(host="::", hostname="box"), "127.0.0.1", "127.0.0.1"),
+        (Settings(host="0.0.0.0", router_host="::1"), "::1", "[::1]"),
+        (Settings(host="0.0.0.0", router_host="0.0.0.0"), "0.0.0.0", "box"),
+        (Settings(host="0.0.0.0", router_host="192.0.2.8", hostname="box"), "192.0.2.8", "box"),
+        (Settings(command="connection", host="0.0.0.0"), "198.51.100.3", "box"),
+        (Settings(store="dynamodb://", host="::"), "198.51.100.3", "box"),
+        (Settings(router_hostname="node", host="0.0.0.0"), "198.51.100.3", "node"),
+        (Settings(router_hostname="gone", host="0.0.0.0"), "0.0.0.0", "gone"),
+        (Settings(router_hostname="node", host="192.0.2.9"), "192.0.2.9", "node"),
+        (Settings(router_hostname="node", router_host="192.0.2.9"), "192.0.2.9", "node"),
+    ],
+)
+def test_the_internal_port_is_not_on_every_interface_only_because_the_others_are(
+    monkeypatch: pytest.MonkeyPatch, settings: Settings, listens: str, called: str
+) -> None:
+    own = {"box": "198.51.100.3", "node": "198.51.100.3"}
+    monkeypatch.setattr(options, "own_address", lambda name: own.get(name, ""))
+    assert settings.router_address == listens
+    assert settings.node_host == called
+    assert settings.router_is_everywhere is (settings.router_hostname == "gone")
+
+
+def test_an_own_address_is_one_that_this_machine_has_and_others_reach(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def getaddrinfo(*_: object, **__: object) -> list[object]:
+        kind = socket.SOCK_STREAM
+        of_others, of_this = "192.0.2.77", "127.0.0.1"
+        return [
+            (socket.AF_INET, kind, 6, "", (address, 0))
+            for address in ("127.0.1.1", of_others, of_this)
+        ]
+
+    monkeypatch.setattr(socket, "getaddrinfo", getaddrinfo)
+    assert own_address("node") == ""
+    only = "127.0.1.1"
+    monkeypatch.setattr(addresses, "is_loopback", lambda address: address == only)
+    assert own_address("node") == "127.0.0.1"
+
+
+def test_a_name_that_nobody_knows_is_no_own_address() -> None:
+    assert own_address("no.such.name.invalid") == ""
+    assert own_address("a" * 64) == ""
 
 
 # ── Where it listens ──────────────────────────────────────────────────────────────────────────────

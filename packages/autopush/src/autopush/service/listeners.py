@@ -41,7 +41,7 @@ def bind(settings: Settings) -> tuple[Settings, list[Sockets]]:
             send_buffer = settings.send_buffer if purpose in PUBLIC else None
             if purpose == "router":
                 taken[purpose] = [
-                    undo.enter_context(_bind(settings.host, number, option))
+                    undo.enter_context(_bind(settings.router_address, number, option))
                     for number in (port, *[0] * (settings.workers - 1))
                 ]
             else:

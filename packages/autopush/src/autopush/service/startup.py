@@ -23,6 +23,7 @@ from autopush.service.supervisor import STARTUP_FAILED, Watchdog, WorkerSlot, su
 from autopush.service.systemd import ServiceManager
 from autopush.service.worker import run_worker
 from autopush.settings import Settings, StartupError
+from autopush.settings.addresses import ALL_INTERFACES
 from autopush.settings.value_types import url_host
 from autopush.telemetry import logs
 from autopush.telemetry.metric_table import METRICS, WORKER_HEARTBEAT
@@ -154,17 +155,34 @@ def announce(settings: Settings) -> None:
 
 
 def announce_addresses(settings: Settings) -> None:
-    """Log where the ports listen, and a node ID that other machines cannot use."""
-    ports = {purpose: getattr(settings, name) for purpose, name in settings.listeners.items()}
-    router = f"; port {settings.router_port} must not be public" if settings.has_sockets else ""
-    where = "every interface" if settings.on_every_interface else settings.host
-    _log.info(f"Listening on {where}{router}", host=settings.host, **ports)
+    """Log where the ports listen, and an internal port that is public or that other machines cannot
+    reach.
+    """
+    ports: dict[str, str | int] = {"host": settings.host}
+    ports |= {purpose: getattr(settings, name) for purpose, name in settings.listeners.items()}
+    router = ""
+    if settings.has_sockets:
+        where = _where(settings.router_address)
+        router = f"; port {settings.router_port}, on {where}, must not be public"
+        ports["router_host"] = settings.router_address
+    _log.info(f"Listening on {_where(settings.host)}{router}", **ports)
+    if settings.has_sockets and settings.router_is_everywhere:
+        _log.warning(
+            "The internal port listens on every interface, since this machine has no address of "
+            "that name which others reach: set router_host to the address that nodes may call",
+            name=settings.node_name,
+            port=settings.router_port,
+        )
     if settings.has_sockets and settings.in_cluster and settings.node_is_local:
         _log.warning(
             "Nodes on other machines cannot reach this one: give router_hostname or hostname a "
-            "name or address that they reach, and host one to listen on",
+            "name or address that they reach, and router_host one to listen on",
             node_id=settings.node_url(settings.router_port),
         )
+
+
+def _where(host: str) -> str:
+    return "every interface" if host in ALL_INTERFACES else host
 
 
 def announce_keys(settings: Settings, keys: ServiceKeys) -> None:

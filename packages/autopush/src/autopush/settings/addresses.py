@@ -2,6 +2,7 @@
 
 import ipaddress
 import socket
+from contextlib import suppress
 from typing import Final
 
 from autopush.settings.declaration import StartupError
@@ -44,6 +45,24 @@ def is_loopback(host: str) -> bool:
         return False
     addresses = [_address(str(entry[4][0])) for entry in found]
     return any(address is not None and address.is_loopback for address in addresses)
+
+
+def own_address(host: str) -> str:
+    """The first address of that name which this machine has and other machines can reach, in the
+    order in which this machine resolves it; empty if there is none. May wait for a name server.
+    """
+    try:
+        found = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)
+    except (OSError, UnicodeError):
+        return ""
+    for family, kind, number, _, place in found:
+        address = str(place[0])
+        if is_loopback(address):
+            continue
+        with suppress(OSError), socket.socket(family, kind, number) as sock:
+            sock.bind((address, 0, *place[2:]))
+            return address
+    return ""
 
 
 def _address(text: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:

@@ -17,7 +17,13 @@ from typing import Annotated, Final, Self
 from urllib.parse import quote
 
 from autopush.rates import Rate
-from autopush.settings.addresses import ALL_INTERFACES, LOOPBACK, ipv4_address, is_loopback
+from autopush.settings.addresses import (
+    ALL_INTERFACES,
+    LOOPBACK,
+    ipv4_address,
+    is_loopback,
+    own_address,
+)
 from autopush.settings.declaration import (
     ALL_COMMANDS,
     DAEMONS,
@@ -169,16 +175,17 @@ class Settings:
     )
     router_host: HostName = ADDRESSES.option(
         "",
-        "address the internal port listens on",
-        default_text="the host of one machine; where host is every interface, loopback with "
-        "`autopush serve` on the embedded store, else the address of router_hostname",
+        "address the internal port listens on, where host is to be another one",
+        default_text="the host; where that is every interface, the address of router_hostname, and "
+        f"{LOOPBACK} with `autopush serve` on the embedded store",
+        effective=lambda settings: settings.router_address,
         commands=NODES,
     )
     router_hostname: HostName = ADDRESSES.option(
         "",
         "name under which other nodes reach the internal port",
-        default_text=_REACHABLE,
-        effective=lambda settings: settings.router_hostname or settings.reachable_host,
+        default_text="router_host if given, else the hostname",
+        effective=lambda settings: settings.node_name,
         commands=NODES,
     )
     router_scheme: Annotated[str, choice("http", "https")] = ADDRESSES.option(
@@ -807,6 +814,27 @@ class Settings:
         return self.host in ALL_INTERFACES
 
     @cached_property
+    def router_address(self) -> str:
+        """`router_host` with its default: `host`, unless that is every interface. Then it is where
+        other nodes look for this one; only if this machine has no such address, every interface.
+        """
+        if self.router_host or not self.on_every_interface:
+            return self.router_host or self.host
+        if self._is_its_only_node:
+            return LOOPBACK
+        return own_address(self.node_name) or self.host
+
+    @property
+    def _is_its_only_node(self) -> bool:
+        """Whether its workers are all that call each other, as far as the settings say."""
+        return not (self.in_cluster or self.router_hostname)
+
+    @property
+    def router_is_everywhere(self) -> bool:
+        """Whether the internal port listens on all addresses without having been told to."""
+        return not self.router_host and self.router_address in ALL_INTERFACES
+
+    @cached_property
     def reachable_host(self) -> str:
         """`hostname` with its default, as an IPv4 address with `resolve_hostname`.
 
@@ -817,9 +845,20 @@ class Settings:
         return ipv4_address(host) if self.resolve_hostname else host
 
     @property
+    def node_name(self) -> str:
+        """`router_hostname` with its default."""
+        if self.router_hostname:
+            return self.router_hostname
+        if self.router_host and self.router_host not in ALL_INTERFACES and not self.hostname:
+            return self.router_host
+        if self._is_its_only_node and self.on_every_interface and not self.router_host:
+            return LOOPBACK
+        return self.reachable_host
+
+    @property
     def node_host(self) -> str:
         """The host part of this node's internal URL."""
-        return url_host(self.router_hostname or self.reachable_host)
+        return url_host(self.node_name)
 
     @property
     def in_cluster(self) -> bool:
@@ -829,7 +868,7 @@ class Settings:
     @property
     def node_is_local(self) -> bool:
         """Whether this node's internal URL means another machine on every other machine."""
-        return is_loopback(self.router_hostname or self.reachable_host)
+        return is_loopback(self.node_name)
 
     def node_url(self, port: int) -> str:
         """The internal URL of the worker with that router port; it always names the port."""

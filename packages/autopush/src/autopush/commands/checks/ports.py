@@ -10,6 +10,7 @@ from typing import Final
 from autopush.commands.checks import Finding, PortUse, Subject, fail, ok, warn
 from autopush.commands.checks.probe import ProbeFailed, fetch
 from autopush.settings import Settings
+from autopush.settings.addresses import ALL_INTERFACES
 from autopush.settings.value_types import join_url
 from autopush.version import VERSION
 
@@ -67,16 +68,17 @@ def _check_node_address(settings: Settings) -> Sequence[Finding]:
     findings = []
     if settings.has_sockets and settings.in_cluster and settings.node_is_local:
         found = f"nodes on other machines cannot reach {settings.node_url(settings.router_port)}"
-        findings.append(warn(found, "Set router_hostname or hostname, and host to listen there"))
-    if settings.has_sockets and settings.on_every_interface:
+        advice = "Set router_hostname or hostname, and router_host to listen there"
+        findings.append(warn(found, advice))
+    if settings.has_sockets and settings.router_address in ALL_INTERFACES:
         found = f"router_port {settings.router_port} listens on every interface"
-        findings.append(warn(found, "Make sure that a firewall keeps it from the public"))
+        findings.append(warn(found, "Set router_host to the address that nodes call"))
     return findings
 
 
 async def _look_at(settings: Settings, purpose: str) -> PortUse:
     port = getattr(settings, settings.listeners[purpose])
-    host = _LOOPBACK if purpose == "memory" else settings.host
+    host = {"memory": _LOOPBACK, "router": settings.router_address}.get(purpose, settings.host)
     try:
         use = _try_to_bind(host, port)
     except (OSError, UnicodeError):
