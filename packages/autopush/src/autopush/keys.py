@@ -18,7 +18,7 @@ from typing import Final
 
 from autopush.settings import StartupError
 from autopush.settings.value_types import is_auth_key, is_fernet_key
-from autopush.webpush.keyring import new_key
+from autopush.webpush.keyring import derive_key, new_key
 
 _PRIVATE_FILE: Final = 0o600
 _PRIVATE_FOLDER: Final = 0o700
@@ -75,6 +75,11 @@ def service_keys(
     if not auth and auth_needed:
         auth = _load_or_create(key_file(data, "auth_key"), make, made, warnings)
     return ServiceKeys(crypto, auth, tuple(made), tuple(warnings))
+
+
+def key_fingerprints(crypto_keys: Sequence[str]) -> tuple[str, ...]:
+    """What a store remembers of these keys: 32 hex digits each, from which no key follows."""
+    return tuple(derive_key(key, "store fingerprint")[:16].hex() for key in crypto_keys)
 
 
 def existing_crypto_keys(crypto_key: Sequence[str], data: Path) -> tuple[str, ...]:

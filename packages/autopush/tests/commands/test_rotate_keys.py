@@ -9,7 +9,7 @@ from autopush.keys import service_keys
 from autopush.webpush.keyring import new_key
 from support.application_server import ApplicationServer, application_server
 from support.data_store import DataStore, Run
-from support.service import service
+from support.service import refusal, service
 
 
 def key_lines(store: DataStore, name: str = "crypto_key") -> list[str]:
@@ -144,3 +144,93 @@ async def test_old_endpoints_are_valid_after_the_restart(
         assert await running.stop() == 0
         await running.start()
         assert [await push(sender, endpoint) for endpoint in (old, new)] == [404, 201]
+
+
+# ── A crypto key that is lost ────────────────────────────────────────────────────────────────────
+
+
+async def with_a_subscription(data: Path, *options: str) -> str:
+    """Have a service make its keys and a subscription; returns the crypto key file's text."""
+    async with service(data, *options) as running:
+        agent = await running.connect()
+        await agent.register()
+        await agent.close()
+    return (data / "keys" / "crypto_key").read_text()
+
+
+async def test_a_lost_crypto_key_is_not_replaced_beside_a_store_with_users(
+    store: DataStore,
+) -> None:
+    saved = await with_a_subscription(store.data)
+    path = store.data / "keys" / "crypto_key"
+    path.unlink()
+    for where in (f"{path}, which was missing and is made new by this start", str(path)):
+        refused = await asyncio.to_thread(refusal, store.data, "serve")
+        assert refused.startswith("autopush: the crypto_key of this store is lost: ")
+        assert f"another key than that of {where}. Put the old key there, " in refused
+        assert "`autopush keys accept`" in refused
+        assert not [line for line in saved.splitlines() if line[0] != "#" and line in refused]
+    refused = await asyncio.to_thread(refusal, store.data, "serve", AUTOPUSH_CRYPTO_KEY=new_key())
+    assert "that of crypto_key (environment variable AUTOPUSH_CRYPTO_KEY)" in refused
+    path.write_text(saved)
+    await starts(store.data)
+
+
+async def starts(data: Path) -> None:
+    async with service(data):
+        pass
+
+
+def test_the_service_starts_with_another_key_once_that_is_accepted(
+    store: DataStore, run: Run
+) -> None:
+    asyncio.run(with_a_subscription(store.data))
+    (store.data / "keys" / "crypto_key").unlink()
+    refusal(store.data, "serve")
+    place = store.data / "autopush.sqlite"
+    for flags, verb in ((("--dry-run",), "would accept"), ((), "accepts")):
+        code, out, err = run("keys", "accept", *flags)
+        assert (code, err) == (0, "")
+        assert out.startswith(f"{place} {verb} the present crypto_key. Subscriptions ")
+    known = f"{place} knows the crypto_key already; nothing to do\n"
+    assert run("keys", "accept") == (0, known, "")
+    asyncio.run(starts(store.data))
+
+
+async def test_a_store_that_is_restored_beside_other_keys_is_noticed(
+    store: DataStore, tmp_path: Path
+) -> None:
+    await with_a_subscription(store.data)
+    other = tmp_path / "other"
+    other.mkdir(0o700)
+    for name in store.data.glob("autopush.sqlite*"):
+        (other / name.name).write_bytes(name.read_bytes())
+    refused = await asyncio.to_thread(refusal, other, "serve")
+    assert "the crypto_key of this store is lost" in refused
+
+
+def test_after_a_rotation_the_store_knows_the_new_key(store: DataStore, run: Run) -> None:
+    asyncio.run(with_a_subscription(store.data))
+    assert run("keys", "rotate")[0] == 0
+    [new, _] = key_lines(store)
+    asyncio.run(starts(store.data))
+    (store.data / "keys" / "crypto_key").write_text(f"{new}\n")
+    asyncio.run(starts(store.data))
+
+
+@pytest.mark.parametrize("words", [("auth_key",), ("--prepare",)])
+def test_accepting_is_for_the_crypto_key_alone(
+    store: DataStore, run: Run, keys: list[str], words: tuple[str, ...]
+) -> None:
+    code, _, err = run("keys", "accept", *words)
+    assert (code, err) == (
+        3,
+        "autopush: keys accept: the store knows the crypto_key only; it has no --prepare\n",
+    )
+
+
+def test_without_a_store_there_is_nothing_to_accept(
+    store: DataStore, run: Run, keys: list[str]
+) -> None:
+    code, _, err = run("keys", "accept")
+    assert (code, err) == (3, f"autopush: there is no store at {store.data}/autopush.sqlite\n")

@@ -45,6 +45,7 @@ def steps(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     step("run_worker", 0)
     step("supervise", 0)
     monkeypatch.setattr(startup, "check_store", check_store)
+    step("check_keys")
     return taken
 
 

@@ -82,9 +82,10 @@ def _send(settings: Settings, arguments: argparse.Namespace) -> int:
 
 
 def _keys(settings: Settings, arguments: argparse.Namespace) -> int:
-    from autopush.commands.rotate_keys import rotate  # noqa: PLC0415
+    from autopush.commands import rotate_keys  # noqa: PLC0415
 
-    return rotate(settings, arguments)
+    act = rotate_keys.accept if arguments.action == "accept" else rotate_keys.rotate
+    return act(settings, arguments)
 
 
 def _add_maintain_arguments(parser: argparse.ArgumentParser) -> None:
@@ -169,8 +170,12 @@ def _add_send_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_keys_arguments(parser: argparse.ArgumentParser) -> None:
-    about = "put a new key first; the old ones stay accepted"
-    parser.add_argument("action", choices=("rotate",), metavar="rotate", help=about)
+    about = (
+        "rotate: put a new key first; the old ones stay accepted. accept: let the service start "
+        "with a store whose crypto_key is lost; its subscriptions stay lost"
+    )
+    actions = ("rotate", "accept")
+    parser.add_argument("action", choices=actions, metavar="rotate|accept", help=about)
     names = ("crypto_key", "auth_key")
     about = "which key [default: crypto_key]"
     parser.add_argument("name", nargs="?", choices=names, default=names[0], help=about)
@@ -287,9 +292,9 @@ SHELL_COMMANDS: Final = (
     ),
     Command(
         "keys",
-        "rotate a key that is kept in the data folder",
+        "rotate a key that is kept in the data folder, or go on after one was lost",
         _keys,
         add_arguments=_add_keys_arguments,
-        usage="rotate [crypto_key|auth_key]",
+        usage="rotate|accept [crypto_key|auth_key]",
     ),
 )

@@ -1,11 +1,24 @@
-"""`autopush keys rotate`: a new first key, with the old ones still accepted."""
+"""`autopush keys`: `rotate` makes a new first key, with the old ones still accepted; `accept` goes
+on with a store whose crypto key is lost.
+"""
 
 import argparse
+import time
 from collections.abc import Sequence
 from typing import Final
 
-from autopush.keys import Rotation, key_file, rotate_key
+from autopush.commands.running import opened_engine, run_until_signal
+from autopush.keys import (
+    Rotation,
+    existing_crypto_keys,
+    key_file,
+    key_fingerprints,
+    rotate_key,
+)
+from autopush.service.storage import table_plan
 from autopush.settings import Settings, StartupError
+from autopush.store import key_check
+from keytables import KeytablesError
 
 ROTATED: Final = {
     "crypto_key": "Restart the service. From then on new endpoint URLs are made with the new key; "
@@ -42,6 +55,37 @@ def rotate(settings: Settings, arguments: argparse.Namespace) -> int:
         raise StartupError(f"there is no {path}: the first start of the service creates it")
     rotation = rotate_key(settings.data, name, prepare=arguments.prepare, dry_run=arguments.dry_run)
     print("\n".join(_describe(name, rotation, arguments)))
+    return 0
+
+
+def accept(settings: Settings, arguments: argparse.Namespace) -> int:
+    """Note the present crypto keys in the store, whatever keys its subscriptions were made with.
+
+    Raises:
+        StartupError: it was another key that was named, there are no keys, or the store cannot be
+            opened.
+    """
+    if arguments.name != "crypto_key" or arguments.prepare:
+        raise StartupError("keys accept: the store knows the crypto_key only; it has no --prepare")
+    keys = key_fingerprints(existing_crypto_keys(settings.crypto_key, settings.data))
+    return run_until_signal(_accept(settings, keys, dry_run=arguments.dry_run))
+
+
+async def _accept(settings: Settings, keys: Sequence[str], *, dry_run: bool) -> int:
+    async with opened_engine(settings, time.time) as engine:
+        try:
+            added = await key_check.accept(engine, table_plan(settings), keys, dry_run=dry_run)
+        except KeytablesError as error:
+            raise StartupError(f"the store {settings.store_place} failed: {error}") from error
+    if not added:
+        print(f"{settings.store_place} knows the crypto_key already; nothing to do")
+        return 0
+    verb = "would accept" if dry_run else "accepts"
+    print(
+        f"{settings.store_place} {verb} the present crypto_key. Subscriptions made with a key that "
+        "is not in crypto_key stay lost: their senders get 404. User agents do not notice; those "
+        "of a new, empty store do, and subscribe again."
+    )
     return 0
 
 

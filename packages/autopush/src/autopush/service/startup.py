@@ -18,7 +18,7 @@ from autopush.routing.router import Router
 from autopush.service.certificates import Certificates
 from autopush.service.context import ServiceContext
 from autopush.service.listeners import Sockets, bind, close
-from autopush.service.storage import check_store
+from autopush.service.storage import check_keys, check_store
 from autopush.service.supervisor import STARTUP_FAILED, Watchdog, WorkerSlot, supervise
 from autopush.service.systemd import ServiceManager
 from autopush.service.worker import run_worker
@@ -57,6 +57,7 @@ def run(settings: Settings) -> int:
         announce_routers(load_routers(settings, time.time))
         load_waker(settings)
     asyncio.run(check_store(settings, time.time))
+    asyncio.run(check_keys(settings, keys, time.time))
     metrics = SharedMetrics(METRICS, settings.workers)
     broadcasts = read_broadcasts(settings)
     service = ServiceContext(settings, keys, certificates, sockets, metrics, broadcasts)

@@ -8,8 +8,10 @@ from collections.abc import Awaitable, Callable
 from typing import Final
 
 from autopush.clock import Clock
+from autopush.keys import ServiceKeys, key_file, key_fingerprints
 from autopush.settings import Settings, StartupError
 from autopush.store import PushStore, TablePlan
+from autopush.store.key_check import is_known
 from autopush.store.preflight import PreflightFailed, preflight
 from autopush.telemetry import logs
 from autopush.telemetry.metrics import Metrics
@@ -82,6 +84,23 @@ async def check_store(settings: Settings, clock: Clock) -> None:
         await engine.close()
 
 
+async def check_keys(settings: Settings, keys: ServiceKeys, clock: Clock) -> None:
+    """Make sure that the store was used with one of the crypto keys, or has no users yet; it knows
+    all of them from then on.
+
+    :raises StartupError: no key decrypts the endpoints of its users, or it cannot be opened
+    """
+    engine = await open_tables(settings, clock)
+    try:
+        known = await is_known(engine, table_plan(settings), key_fingerprints(keys.crypto))
+    except KeytablesError as error:
+        raise _startup_error(settings, error) from error
+    finally:
+        await engine.close()
+    if not known:
+        raise StartupError(_keys_lost(settings, keys))
+
+
 async def rotate_monthly(
     rotate: Callable[[], Awaitable[None]], interval: float = ROTATION_INTERVAL
 ) -> None:
@@ -112,6 +131,21 @@ async def _open_push_store(
         )
     except KeytablesError as error:
         raise _startup_error(settings, error) from error
+
+
+def _keys_lost(settings: Settings, keys: ServiceKeys) -> str:
+    path = key_file(settings.data, "crypto_key")
+    if settings.crypto_key:
+        place = f"crypto_key ({settings.sources['crypto_key'].of('crypto_key')})"
+    elif path in keys.made:
+        place = f"{path}, which was missing and is made new by this start"
+    else:
+        place = str(path)
+    return (
+        f"the crypto_key of this store is lost: the subscriptions in {settings.store_place} were "
+        f"made with another key than that of {place}. Put the old key there, from a backup or "
+        f"another node; to give up all these subscriptions instead, run `autopush keys accept`"
+    )
 
 
 def _startup_error(settings: Settings, error: KeytablesError) -> StartupError:

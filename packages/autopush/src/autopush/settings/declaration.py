@@ -25,7 +25,7 @@ TOOLS: Final = ("maintain", "drop-user", "delete-uaids", "diagnose", "backup", "
 ALL_COMMANDS: Final = (*DAEMONS, *TOOLS)
 """Commands that have a store."""
 SHELL_TOOLS: Final = ("send", "keys")
-"""Commands that have none."""
+"""Commands that need none."""
 
 _VALUE_TYPES: Final = {bool: BOOLEAN, bool | None: BOOLEAN, str: TEXT, Path: FOLDER}
 """The types of fields that are not annotated with a `ValueType`."""

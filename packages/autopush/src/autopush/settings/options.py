@@ -322,7 +322,7 @@ class Settings:
         (),
         "key that encrypts endpoint URLs and message ids; may be given several times, newest first",
         default_text=_KEPT,
-        commands=(*DAEMONS, "diagnose"),
+        commands=(*DAEMONS, "diagnose", "keys"),
         secret=True,
     )
     auth_key: SecretTexts = KEYS.option(
@@ -634,6 +634,7 @@ class Settings:
         "where the tables are: sqlite:///PATH, or dynamodb://REGION with ?endpoint=URL for "
         "another server than that of AWS and &prefix=TEXT for the names of the tables",
         default_text=f"the embedded store, {STORE_FILE} in the data folder",
+        commands=(*ALL_COMMANDS, "keys"),
         effective=lambda settings: settings.store_url,
     )
     min_free_space: Annotated[int, whole_number(0, metavar="BYTES")] = STORAGE.option(
@@ -659,12 +660,16 @@ class Settings:
         "",
         "address of a local DynamoDB; without the option store it means a store there",
         default_text="that of the region",
+        commands=(*ALL_COMMANDS, "keys"),
     )
     no_aws: bool = STORAGE.option(
         False,
         "never ask the machine's metadata address (169.254.169.254), not even for credentials",
+        commands=(*ALL_COMMANDS, "keys"),
     )
-    router_tablename: TableName = STORAGE.option("router", "table of the user agents")
+    router_tablename: TableName = STORAGE.option(
+        "router", "table of the user agents", commands=(*ALL_COMMANDS, "keys")
+    )
     storage_tablename: TableName = STORAGE.option("storage", "table of SimplePush versions")
     message_tablename: TableName = STORAGE.option(
         "message", "first part of the names of the message tables"
