@@ -29,6 +29,8 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 import msgspec
+from cryptography.hazmat.primitives.hashes import SHA256
+from cryptography.hazmat.primitives.hmac import HMAC
 
 SCHEME: Final = "autopush-node"
 REQUEST_HEADER: Final = "authorization"
@@ -61,16 +63,25 @@ def is_instance_path(path: str) -> bool:
     return path.startswith(_PREFIX) and len(path) > len(_PREFIX) and "/" not in path[len(_PREFIX) :]
 
 
-def _mac(key: bytes, text: str, body: bytes = b"") -> str:
-    return hmac.digest(key, text.encode() + body, "sha256")[:_MAC_BYTES].hex()
+def _mac(key: HMAC, text: str, body: bytes = b"") -> str:
+    """A context is copied for each MAC, in a third of the time that `hmac.digest` needs."""
+    context = key.copy()
+    context.update(text.encode() + body)
+    return context.finalize()[:_MAC_BYTES].hex()
+
+
+def _contexts(keys: Sequence[bytes]) -> tuple[HMAC, ...]:
+    return tuple(HMAC(key, SHA256()) for key in keys)
 
 
 def _is(expected: str, given: str) -> bool:
     return given.isascii() and hmac.compare_digest(expected, given)
 
 
-def _session_key(key: bytes, base: str, nonce: str, session: str) -> bytes:
-    return hmac.digest(key, f"session key {base} {nonce} {session}".encode(), "sha256")
+def _session_key(key: HMAC, base: str, nonce: str, session: str) -> HMAC:
+    context = key.copy()
+    context.update(f"session key {base} {nonce} {session}".encode())
+    return HMAC(context.finalize(), SHA256())
 
 
 # ── The node that calls ───────────────────────────────────────────────────────────────────────────
@@ -93,11 +104,11 @@ class CallerSession:
     __slots__ = ("_base", "_key", "_keys", "_nonce", "_number", "_session")
 
     def __init__(self, keys: Sequence[bytes], base: str) -> None:
-        self._keys = keys[:MAX_PROOFS]
+        self._keys = _contexts(keys[:MAX_PROOFS])
         self._base = base
         self._nonce = secrets.token_hex(_NONCE_BYTES)
         self._session = ""
-        self._key = b""
+        self._key = self._keys[0]  # until the session is open
         self._number = 0
 
     def opening(self) -> tuple[str, str]:
@@ -155,7 +166,7 @@ class Call(msgspec.Struct, gc=False, frozen=True):
     """An authentic request. `path`: what follows the instance, as in `/push/{uaid}`."""
 
     path: str
-    key: bytes
+    key: HMAC
     number: int
 
     def proof(self, status: int, body: bytes) -> str:
@@ -166,7 +177,7 @@ class Call(msgspec.Struct, gc=False, frozen=True):
 class _Session:
     __slots__ = ("key", "last")
 
-    def __init__(self, key: bytes) -> None:
+    def __init__(self, key: HMAC) -> None:
         self.key = key
         self.last = 0  # the number of the latest request
 
@@ -177,7 +188,7 @@ class Sessions:
     def __init__(
         self, keys: Sequence[bytes], instance: str, *, max_sessions: int = MAX_SESSIONS
     ) -> None:
-        self._keys = tuple(keys)
+        self._keys = _contexts(keys)
         self._base = f"{_PREFIX}{instance}"
         self._opening = f"{self._base}{_SESSION}"
         self._max_sessions = max_sessions
@@ -223,7 +234,7 @@ class Sessions:
         self._sessions[session] = _Session(_session_key(key, base, nonce, session))
         return Opened(200, session, _mac(key, f"200 {base} {nonce} {session}"))
 
-    def _known(self, text: str, proofs: Sequence[str]) -> Iterator[bytes]:
+    def _known(self, text: str, proofs: Sequence[str]) -> Iterator[HMAC]:
         for key in self._keys:
             expected = _mac(key, text)
             if any(_is(expected, proof) for proof in proofs):

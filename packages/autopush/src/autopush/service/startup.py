@@ -169,8 +169,8 @@ def announce_addresses(settings: Settings) -> None:
     _log.info(f"Listening on {_where(settings.host)}{router}", **ports)
     if settings.has_sockets and settings.router_is_everywhere:
         _log.warning(
-            "The internal port listens on every interface, since this machine has no address of "
-            "that name which others reach: set router_host to the address that nodes may call",
+            "The internal port listens on every interface, since its name does not tell by which "
+            "address other nodes reach this machine: set router_host to that address",
             name=settings.node_name,
             port=settings.router_port,
         )

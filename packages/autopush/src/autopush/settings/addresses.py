@@ -48,21 +48,24 @@ def is_loopback(host: str) -> bool:
 
 
 def own_address(host: str) -> str:
-    """The first address of that name which this machine has and other machines can reach, in the
-    order in which this machine resolves it; empty if there is none. May wait for a name server.
+    """The address of that name which this machine has and other machines can reach; the first, as
+    this machine resolves it, if there is one of IPv4 and one of IPv6. Empty if there is none, or
+    if others may reach another one: there are several of a kind. May wait for a name server.
     """
     try:
         found = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)
     except (OSError, UnicodeError):
         return ""
+    own: dict[str, int] = {}
     for family, kind, number, _, place in found:
         address = str(place[0])
         if is_loopback(address):
             continue
         with suppress(OSError), socket.socket(family, kind, number) as sock:
             sock.bind((address, 0, *place[2:]))
-            return address
-    return ""
+            own[address] = family
+    is_clear = len(own) == len(set(own.values()))
+    return next(iter(own), "") if is_clear else ""
 
 
 def _address(text: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
