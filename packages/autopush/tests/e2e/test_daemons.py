@@ -135,6 +135,41 @@ async def test_workers_of_a_connection_node_have_an_internal_port_each(
             assert (await agent.notification())["version"] == answer.message_id
 
 
+# ── who is taken for a node ──────────────────────────────────────────────────────────────────────
+
+
+async def test_a_process_on_the_port_of_a_node_that_died_gets_neither_users_nor_messages(
+    tmp_path: Path, agents: list[UserAgent], sender: ApplicationServer
+) -> None:
+    seen = bytearray()
+
+    async def accept_everything(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        while data := await reader.read(65536):
+            seen.extend(data)
+            writer.write(b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok")
+        writer.close()
+
+    async with (
+        service(tmp_path, command="endpoint") as endpoint_node,
+        service(tmp_path, "--endpoint-url", endpoint_node.endpoint, command="connection") as node,
+    ):
+        agent, endpoint = await new_subscriber(node, agents)
+        await node.kill()
+        await agent.closed()
+        stranger = await asyncio.start_server(accept_everything, "127.0.0.1", node.router_port)
+        async with stranger:
+            sent = [(await sender.push(endpoint, b"secret")).message_id for _ in range(3)]
+        assert seen.startswith(b"GET /i/")
+        assert agent.uaid.encode() not in seen
+        assert not [message for message in sent if message.encode() in seen]
+        [error] = endpoint_node.errors
+        assert "A node has no crypto_key in common with this one" in error
+        await node.start()
+        agents.append(await node.connect(agent.uaid))
+        got = await agents[-1].receive(3, ack=True)
+        assert [message["version"] for message in got] == sent
+
+
 # ── what each of them serves ─────────────────────────────────────────────────────────────────────
 
 
