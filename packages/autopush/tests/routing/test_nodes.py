@@ -465,6 +465,7 @@ RESPONSES = {
     "accepted": b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok",
     "absent": b"HTTP/1.1 404 Not Found\r\ncontent-length: 0\r\n\r\n",
     "forged": b"HTTP/1.1 200 OK\r\nauthentication-info: 00\r\ncontent-length: 2\r\n\r\nok",
+    "failed": b"HTTP/1.1 502 Bad Gateway\r\ncontent-length: 0\r\n\r\n",
     "refused": b"HTTP/1.1 401 Unauthorized\r\ncontent-length: 0\r\n\r\n",
 }
 

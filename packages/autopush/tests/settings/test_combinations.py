@@ -59,6 +59,24 @@ def test_capacity_of_tables_does_nothing_with_the_embedded_store(sources: Settin
     assert sources.load({}, {"AWS_LOCAL_DYNAMODB": "http://127.0.0.1:8000"}).warnings == ()
 
 
+@pytest.mark.parametrize(
+    ("lines", "warned"),
+    [
+        ("'127.0.0.1'\nrouter_hostname = '192.0.2.7'", True),
+        ("'127.0.0.1'\nrouter_hostname = '192.0.2.7'\nrouter_scheme = 'https'", False),
+        ("'192.0.2.7'\nrouter_hostname = '192.0.2.7'", False),
+        ("'127.0.0.1'", False),
+    ],
+)
+def test_an_internal_port_where_nodes_do_not_look_for_it_is_a_warning(
+    sources: SettingSources, lines: str, warned: bool
+) -> None:
+    path = sources.write_toml("weak", f"router_host = {lines}\n")
+    expected = f"{path}:1: router_host: nodes that call 192.0.2.7 do not reach 127.0.0.1"
+    assert sources.load(command="connection").warnings == ((expected,) if warned else ())
+    assert sources.load(command="serve").warnings == ()
+
+
 def test_client_certificates_without_tls_are_refused_and_named(sources: SettingSources) -> None:
     path = sources.write("weak", f'client_certs = {{"one": ["{FINGERPRINT}"]}}\n')
     refusal = f"{path}:1: client_certs: client certificates need TLS: ssl_key and ssl_cert"

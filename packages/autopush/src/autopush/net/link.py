@@ -308,7 +308,7 @@ class Link:
 
         :raises HandshakeFailed: the peer does not show that it has a key of ours
         :raises InstanceGone: it has one, and is another instance
-        :raises DialError: the connection was lost
+        :raises DialError: the connection was lost, or the peer or a proxy of it has failed (5xx)
         """
         if not connection.open:
             raise DialError("the peer closed at once")
@@ -319,9 +319,12 @@ class Link:
         head = f"GET {path}{self._host_line}0\r\n{REQUEST_HEADER}: {signature}\r\n\r\n"
         connection.write(head.encode("ascii"))
         try:
-            session.opened(*await answer)
+            status, body, proof = await answer
         finally:
             self._handshake = None
+        if status >= 500:
+            raise DialError(f"the peer failed: {status}")
+        session.opened(status, body, proof)
         return session
 
     # --- called by the connection ---------------------------------------------------------------
@@ -352,17 +355,11 @@ class Link:
         """Fail the request. Only an error of the peer's server (5xx) does not end the connection:
         it claims nothing, and another message will do better.
         """
-        error: LinkDown
-        if status >= 500:
-            error = LinkDown(f"the peer failed: {status}")
-        elif status == 401:  # the next connection shows why
-            error = LinkDown("the peer does not know the session any more")
-        else:
-            error = LinkUnauthentic("a response without a valid proof")
+        reason = f"a response without a valid proof: {status}"
         if future is not None and not future.done():
-            future.set_exception(error)
-        if status < 500:
-            self._fail(str(error), type(error))
+            future.set_exception(LinkDown(reason))
+        if status < 500:  # a session that is not known any more, or worse: a new handshake tells
+            self._fail(reason)
 
     def connection_ended(
         self, connection: ClientConnection, reason: str, *, repeatable: bool

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
+from autopush.settings.addresses import is_loopback
 from autopush.settings.declaration import DAEMONS, StartupError
 from autopush.settings.options import NO_FOLDER, OPTIONS, Settings
 
@@ -54,7 +55,7 @@ def check_together(settings: Settings) -> None:
 
 
 def warnings_together(settings: Settings) -> Iterator[str]:
-    """Options of the command that were changed and do nothing."""
+    """Options of the command that were changed and do nothing, or keep nodes from each other."""
     given = {
         option.name
         for option in OPTIONS
@@ -68,6 +69,12 @@ def warnings_together(settings: Settings) -> Iterator[str]:
     if "fcm_auth" in given and settings.fcm_creds and settings.fcm_version:
         place = settings.sources["fcm_auth"].of("fcm_auth")
         yield f"{place}: does nothing with fcm_creds, unless fcm_version is 0"
+    # Behind something that terminates TLS (router_scheme) loopback is right.
+    listens_locally = settings.has_sockets and settings.in_cluster and not settings.router_scheme
+    if "router_host" in given and listens_locally and is_loopback(settings.router_host):
+        place, name = settings.sources["router_host"].of("router_host"), settings.node_name
+        if not settings.node_is_local:
+            yield f"{place}: nodes that call {name} do not reach {settings.router_host}"
     if settings.is_embedded and settings.command in DAEMONS:
         for name in sorted(name for name in given if name.endswith("_throughput")):
             place = settings.sources[name].of(name)
