@@ -102,16 +102,17 @@ _NODE_RULES: Final = {
     NodeAnswer.UNREACHABLE: (
         Rule.NODE_GONE,
         (
-            f"Nothing listens where the node on record was. {_STORED}; the next push removes the "
-            "node from the record. If that node runs, its router port is not reachable from here."
+            f"Nothing listens where the node on record was, or the node was restarted. {_STORED}; "
+            "the next push removes the node from the record. If that node runs, its router port is "
+            "not reachable from here."
         ),
     ),
     NodeAnswer.UNRESPONSIVE: (
         Rule.NODE_UNRESPONSIVE,
         (
             "The node on record does not answer. A push is stored, and delivered when the node "
-            "answers or the user agent connects to another one. Look at that node, and at the "
-            "network to its router port."
+            "answers or the user agent connects to another one. Look at that node, at the network "
+            "to its router port, and whether its crypto_key is the one that is used here."
         ),
     ),
     NodeAnswer.BUSY: (

@@ -133,7 +133,7 @@ class Nodes:
     async def is_connected(self, node_id: str, uaid: str) -> NodeAnswer:
         """Ask the node whether that user agent is connected to it; nothing else happens there.
 
-        A node of the original cannot be asked: it is BUSY or UNRESPONSIVE to that.
+        BUSY: it is one of another version, which does not know the question.
         """
         if node_id != self.own_id:
             return await self._call(node_id, "GET", f"/notif/{uaid}")
