@@ -100,7 +100,7 @@ class Endpoint:
             store_first=store_first,
             limits=stored_limits,
         )
-        limits = limits or PushLimits(harness.metrics)
+        limits = limits or PushLimits(LimitRefusals(harness.metrics))
         metrics = PushMetrics(harness.metrics)
         self.app = EndpointApp(
             push=PushHandler(

@@ -11,6 +11,7 @@ from autopush.routing.bridged import BridgedUser, Bridges
 from autopush.routing.stored_limits import LONGEST_PAUSE, StoredLimits
 from autopush.routing.user_agents import DeliveryResult, UserAgentRouter
 from autopush.store.messages import MEASURED_PAGE, Stored, row_of, size_of
+from autopush.telemetry.limit_refusals import LimitRefusals
 from autopush.telemetry.metric_table import LIMIT_REFUSED
 from autopush.webpush.errors import PushError
 from autopush.webpush.notification import Notification
@@ -51,7 +52,7 @@ class Worker:
             harness.metrics,
             store_first=store_first,
             limits=StoredLimits(
-                harness.metrics,
+                LimitRefusals(harness.metrics),
                 max_messages=messages,
                 max_bytes=size,
                 monotonic=self.monotonic,

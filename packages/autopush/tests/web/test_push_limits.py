@@ -7,6 +7,7 @@ import pytest
 
 from autopush.net.http_messages import Response
 from autopush.rates import Rate
+from autopush.telemetry.limit_refusals import LimitRefusals
 from autopush.telemetry.metric_table import LIMIT_REFUSED, NOTIFICATION_ERROR
 from autopush.web.push_limits import AllowedSenders, PushLimits
 from autopush.webpush.endpoint_token import Endpoint as OpenedEndpoint
@@ -30,7 +31,7 @@ def signed(sender: Sender, harness: Harness, **claims: object) -> dict[str, str]
 
 
 def limited(harness: Harness, **limits: Any) -> Endpoint:
-    return Endpoint(harness, limits=PushLimits(harness.metrics, **limits))
+    return Endpoint(harness, limits=PushLimits(LimitRefusals(harness.metrics), **limits))
 
 
 def message(response: Response) -> str:
@@ -252,7 +253,7 @@ def test_a_sub_that_is_not_the_listed_text_is_not_allowed(subject: object) -> No
 
 
 def test_without_options_nothing_is_limited() -> None:
-    limits = PushLimits(new_metrics())
+    limits = PushLimits(LimitRefusals(new_metrics()))
     credentials = parse_credentials(f"vapid t=a.b.c,k={LISTED.key_text}", {})
     for _ in range(10_000):
         limits.admit(OPENED, None, 0.0)
@@ -261,7 +262,7 @@ def test_without_options_nothing_is_limited() -> None:
 
 
 def test_tokens_come_back_with_the_time_the_caller_has_read() -> None:
-    limits = PushLimits(new_metrics(), endpoint_rate=Rate(1, "min"))
+    limits = PushLimits(LimitRefusals(new_metrics()), endpoint_rate=Rate(1, "min"))
     limits.admit(OPENED, None, 1000.0)
     with pytest.raises(PushError) as caught:
         limits.admit(OPENED, None, 1000.5)

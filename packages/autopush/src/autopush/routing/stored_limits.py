@@ -25,8 +25,7 @@ from typing import Final
 from autopush.protocol.effects import Row
 from autopush.recently_used import RecentlyUsed
 from autopush.store.messages import Stored, UserMessages, row_of, size_of
-from autopush.telemetry.metric_table import LIMIT_REFUSED
-from autopush.telemetry.metrics import Metrics
+from autopush.telemetry.limit_refusals import LimitRefusals
 from autopush.webpush.errors import Errno, PushError
 from autopush.webpush.notification import Notification
 from keytables import KeytablesError
@@ -80,7 +79,7 @@ class StoredLimits:
 
     def __init__(
         self,
-        metrics: Metrics,
+        refusals: LimitRefusals,
         *,
         max_messages: int = 0,
         max_bytes: int = 0,
@@ -92,8 +91,7 @@ class StoredLimits:
         self._shares = RecentlyUsed[Share](MAX_KNOWN)
         self._one_count = asyncio.Lock()
         """Two at once would keep other work waiting for twice as long."""
-        self._refused_messages = metrics.counter(LIMIT_REFUSED, limit="stored_messages")
-        self._refused_bytes = metrics.counter(LIMIT_REFUSED, limit="stored_bytes")
+        self._refusals = refusals
 
     def take(self, notification: Notification) -> bool:
         """Charge a message that may have to be stored. False if the rows have to be counted first:
@@ -188,10 +186,10 @@ class StoredLimits:
 
     def _refusal(self, share: Share, wait: float) -> PushError:
         if share.messages < 1:
-            self._refused_messages.add()
+            self._refusals.add("stored_messages")
             limit = f"{self._limit.messages} (max_stored_messages)"
         else:
-            self._refused_bytes.add()
+            self._refusals.add("stored_bytes")
             limit = f"{self._limit.size} bytes (max_stored_bytes)"
         return PushError(
             Errno.TOO_MANY_STORED,

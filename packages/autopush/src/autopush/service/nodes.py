@@ -158,7 +158,7 @@ class EndpointService:
             shared.metrics,
             store_first=settings.store_first,
             limits=StoredLimits(
-                shared.metrics,
+                shared.refusals,
                 max_messages=settings.max_stored_messages,
                 max_bytes=settings.max_stored_bytes,
             ),
@@ -166,7 +166,7 @@ class EndpointService:
         )
         push_metrics = PushMetrics(shared.metrics)
         push_limits = PushLimits(
-            shared.metrics,
+            shared.refusals,
             endpoint_rate=settings.endpoint_rate,
             sender_rate=settings.sender_rate,
             vapid_required=settings.vapid_required,

@@ -6,12 +6,11 @@ otherwise anybody could use it up.
 """
 
 from collections.abc import Iterable
-from math import ceil
 from typing import Final
 
+from autopush import responses
 from autopush.rates import Rate, TokenBuckets
-from autopush.telemetry.metric_table import LIMIT_REFUSED
-from autopush.telemetry.metrics import Metrics
+from autopush.telemetry.limit_refusals import LimitRefusals
 from autopush.webpush.endpoint_token import Endpoint, decode_key
 from autopush.webpush.errors import Errno, PushError
 from autopush.webpush.jwt import uncompressed_point
@@ -54,14 +53,14 @@ class PushLimits:
 
     def __init__(
         self,
-        metrics: Metrics,
+        refusals: LimitRefusals,
         *,
         endpoint_rate: Rate | None = None,
         sender_rate: Rate | None = None,
         vapid_required: bool = False,
         allowed_senders: Iterable[str] = (),
     ) -> None:
-        self._refusals = metrics.counters(LIMIT_REFUSED)
+        self._refusals = refusals
         self._endpoint_rate = RateLimit.of(endpoint_rate)
         self._deletion_rate = RateLimit.of(endpoint_rate)
         self._sender_rate = RateLimit.of(sender_rate)
@@ -102,23 +101,19 @@ class PushLimits:
 
     def _check_sender(self, credentials: Credentials | None) -> None:
         if credentials is None:
-            self._refusals[("vapid_required",)].add()
+            self._refusals.add("vapid_required")
             raise PushError(
                 Errno.VAPID_REQUIRED, "missing authorization header: this service requires VAPID"
             )
         if self._allowed is not None and not self._allowed.has(credentials):
-            self._refusals[("allowed_senders",)].add()
+            self._refusals.add("allowed_senders")
             raise PushError(
                 Errno.SENDER_NOT_ALLOWED, "Neither the key nor the sub of this sender is allowed"
             )
 
     def _too_many(self, limit: str, what: str, rate: "RateLimit", wait: float) -> PushError:
-        self._refusals[(limit,)].add()
-        return PushError(
-            Errno.RATE_EXCEEDED,
-            f"Too many {what}: the limit is {rate.text} ({limit})",
-            headers=(("Retry-After", str(ceil(wait))),),
-        )
+        self._refusals.add(limit)
+        return responses.rate_exceeded(f"Too many {what}: the limit is {rate.text} ({limit})", wait)
 
 
 class RateLimit:
