@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from autopush.connection.session_log import LINES_PER_SECOND, SessionLog, reason_of_client
+from autopush.net.buffered_bytes import TOO_MUCH
 from autopush.protocol.effects import DropReason, ReportNack, Unsubscribe
 from autopush.protocol.rules import Rules
 from autopush.store.messages import row_of
@@ -188,6 +189,7 @@ async def test_sessions_of_simplepush(harness: Harness, log: LogFile) -> None:
         (1002, "protocol error"),
         (1009, "protocol error"),
         (1006, "connection lost"),
+        (1013, TOO_MUCH),
     ],
 )
 def test_the_reason_of_a_connection_that_the_session_did_not_end(code: int, reason: str) -> None:
