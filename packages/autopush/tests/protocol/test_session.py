@@ -641,8 +641,42 @@ def test_expired_messages_are_deleted_and_the_next_page_is_read_at_once() -> Non
 def test_stored_messages_of_an_unsubscribed_channel_are_deleted_and_not_sent() -> None:
     session = identified(new=False)
     lost = stored(1, channel=OTHER)
-    effects = read_pages(session, FIRST, StoredPage([lost], None))
-    assert effects == [DeleteMessages([lost.row])]
+    read_later = StoredPage([lost], None, frozenset({CHANNEL}))
+    assert read_pages(session, FIRST, read_later) == [DeleteMessages([lost.row])]
+
+
+def test_no_row_is_deleted_by_a_list_of_channels_that_is_older_than_it() -> None:
+    session = identified(new=False)
+    assert read_pages(session, FIRST, StoredPage([stored(1, channel=OTHER)], None)) == []
+    assert not session.unacked
+
+
+def test_a_register_that_completes_while_a_page_is_read_is_kept_whatever_the_page_lists() -> None:
+    session = identified(new=False)
+    register = request_in(session.receive(frame(messageType="register", channelID=OTHER), NOW))
+    session.on_result(register, "https://push.example/wpush/v1/token", NOW)
+    effects = read_pages(session, FIRST, StoredPage([stored(1, channel=OTHER)], None))
+    assert [message["version"] for message in sent(effects)] == ["version-1"]
+    assert session.channels == (CHANNEL, OTHER)
+
+
+def test_an_unregister_that_completes_while_a_page_is_read_is_kept_too() -> None:
+    session = identified(new=False)
+    gone = request_in(session.receive(frame(messageType="unregister", channelID=CHANNEL), NOW))
+    session.on_result(gone, None, NOW)
+    effects = read_pages(session, FIRST)
+    assert session.channels == ()
+    assert effects == [ReadStored(after="01:x")]
+
+
+def test_what_was_registered_before_a_page_is_read_is_as_the_page_says() -> None:
+    session = identified(new=False)
+    register = request_in(session.receive(frame(messageType="register", channelID=OTHER), NOW))
+    session.on_result(register, "https://push.example/wpush/v1/token", NOW)
+    read_pages(session, FIRST, StoredPage([], None))
+    session.check_storage()
+    read_pages(session, StoredPage([], None, frozenset({CHANNEL})))
+    assert session.channels == (CHANNEL,)
 
 
 def test_a_check_during_a_pass_starts_another_pass_after_it() -> None:

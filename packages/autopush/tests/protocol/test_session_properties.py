@@ -1,7 +1,8 @@
 """A session against a model of storage and user agent: nothing is lost, nothing is sent twice.
 
 Months pass, the store is overloaded at times, and output is paused; storage has one table for each
-month, and the user has one of them.
+month, and the user has one of them. A result of the store may come long after what it says was
+read: channels are registered and unregistered meanwhile.
 """
 
 import json
@@ -27,7 +28,9 @@ from autopush.protocol.effects import (
     StoredMessage,
     StoredPage,
     StoreFailure,
+    Subscribe,
     TimerReason,
+    Unsubscribe,
 )
 from autopush.protocol.rules import Rules
 from autopush.protocol.states import TRANSITIONS, Event, State
@@ -37,6 +40,7 @@ from support.soak import times
 
 UAID = "0" * 32
 CHANNEL = "11111111-2222-3333-4444-555555555555"
+OTHER = "99999999-2222-3333-4444-555555555555"
 NOW = 1_800_000_000.0
 PAGE = 3
 
@@ -52,7 +56,11 @@ class SessionMachine(RuleBasedStateMachine):
         self.accepted: set[str] = set()
         self.acked: set[str] = set()
         self.received: list[str] = []
+        self.channels = {CHANNEL}
+        self.channel_of: dict[str, str] = {}
         self.requests: list[ReadStored | ChangeTable] = []
+        self.update: Subscribe | Unsubscribe | None = None
+        self.pages: list[tuple[ReadStored, StoredPage]] = []
         self.timers: list[TimerReason] = []
 
     @initialize(max_unacked=st.integers(1, 6))
@@ -71,6 +79,8 @@ class SessionMachine(RuleBasedStateMachine):
         self.seen: set[str] = set()
         self.direct = self.acks = 0
         self.requests = []
+        self.pages = []
+        self.update = None
         self.timers = []
         assert self.session.receive(b'{"messageType":"hello","use_webpush":true}', NOW) == [
             Identify(None)
@@ -91,6 +101,8 @@ class SessionMachine(RuleBasedStateMachine):
                         del self.rows[row.sort_key]
                 case ReadStored() | ChangeTable():
                     self.requests.append(effect)
+                case Subscribe() | Unsubscribe():
+                    self.update = effect
                 case SetTimer():
                     self.timers.append(effect.reason)
                 case Close() | DropUser():
@@ -103,20 +115,23 @@ class SessionMachine(RuleBasedStateMachine):
         self.seen.add(version)
         self.received.append(version)
 
-    def _message(self) -> Notification:
+    def _message(self, channel: str) -> Notification:
         self.number += 1
+        self.channel_of[f"v{self.number}"] = channel
         return Notification(
             uaid=UAID,
-            channel_id=CHANNEL,
+            channel_id=channel,
             version=f"v{self.number}",
             ttl=60,
             timestamp=int(NOW),
             sort_time=1_000_000 + self.number,
         )
 
-    @rule(store_first=st.booleans())
-    def push(self, store_first: bool) -> None:
-        notification = self._message()
+    @rule(store_first=st.booleans(), channel=st.sampled_from([CHANNEL, OTHER]))
+    def push(self, store_first: bool, channel: str) -> None:
+        if channel not in self.channels:  # the endpoint refuses it
+            return
+        notification = self._message(channel)
         self.accepted.add(notification.version)
         row = Row(notification.sort_key, None)
         if store_first:
@@ -127,9 +142,11 @@ class SessionMachine(RuleBasedStateMachine):
         else:
             self.rows[row.sort_key] = notification
 
-    @rule()
-    def push_through_another_node(self) -> None:
-        notification = self._message()
+    @rule(channel=st.sampled_from([CHANNEL, OTHER]))
+    def push_through_another_node(self, channel: str) -> None:
+        if channel not in self.channels:
+            return
+        notification = self._message(channel)
         self.accepted.add(notification.version)
         self.rows[notification.sort_key] = notification
         self._carry_out(self.session.check_storage())
@@ -145,13 +162,56 @@ class SessionMachine(RuleBasedStateMachine):
             self.rows.update(left)
             self._carry_out(self.session.on_result(request, True, NOW))
             return
+        self._carry_out(self.session.on_result(request, self._page(request), NOW))
+
+    def _page(self, request: ReadStored) -> StoredPage:
         after = request.after or ""
         keys = sorted(key for key in self.rows if key > after)
         page = keys[:PAGE]
         messages = [StoredMessage(Row(key, None), self.rows[key]) for key in page]
         last = page[-1] if len(keys) > PAGE else None
-        channels = frozenset({CHANNEL}) if request.after is None else None
-        self._carry_out(self.session.on_result(request, StoredPage(messages, last, channels), NOW))
+        known = self.session.channels or ()
+        is_listed = request.after is None or any(
+            stored.notification.channel_id not in known for stored in messages
+        )
+        return StoredPage(messages, last, frozenset(self.channels) if is_listed else None)
+
+    @precondition(lambda self: self.requests and isinstance(self.requests[0], ReadStored))
+    @rule()
+    def a_page_is_read(self) -> None:
+        request = self.requests.pop(0)
+        assert isinstance(request, ReadStored)
+        self.pages.append((request, self._page(request)))
+
+    @precondition(lambda self: self.pages)
+    @rule()
+    def the_page_arrives(self) -> None:
+        request, page = self.pages.pop(0)
+        self._carry_out(self.session.on_result(request, page, NOW))
+
+    @precondition(lambda self: self.session.state is State.ACTIVE)
+    @rule(kind=st.sampled_from(["register", "unregister"]))
+    def change_channel(self, kind: str) -> None:
+        frame = json.dumps({"messageType": kind, "channelID": OTHER}).encode()
+        self._carry_out(self.session.receive(frame, NOW))
+
+    @precondition(lambda self: self.update)
+    @rule()
+    def the_change_is_committed(self) -> None:
+        (self.channels.add if isinstance(self.update, Subscribe) else self.channels.discard)(OTHER)
+
+    @precondition(lambda self: self.update)
+    @rule()
+    def the_change_is_carried_out(self) -> None:
+        self.the_change_is_committed()
+        update, self.update = self.update, None
+        if isinstance(update, Subscribe):
+            self._carry_out(self.session.on_result(update, "https://push.example/x", NOW))
+        elif update is not None:
+            dropped = {version for version, c in self.channel_of.items() if c == OTHER}
+            self.accepted -= dropped - self.acked
+            self.received = [version for version in self.received if version not in dropped]
+            self._carry_out(self.session.on_result(update, None, NOW))
 
     @precondition(lambda self: self.requests)
     @rule()
@@ -172,7 +232,7 @@ class SessionMachine(RuleBasedStateMachine):
         self.this_month += 1
         self._carry_out(self.session.schedule_table_change())
 
-    @precondition(lambda self: self.received)
+    @precondition(lambda self: self.received and self.session.state is State.ACTIVE)
     @rule(data=st.data())
     def ack(self, data: st.DataObject) -> None:
         chosen = data.draw(st.lists(st.sampled_from(self.received), min_size=1, unique=True))
@@ -182,7 +242,9 @@ class SessionMachine(RuleBasedStateMachine):
         self.received = [version for version in self.received if version not in chosen]
         self.acked.update(chosen)
         self.acks += len(chosen)
-        updates = [{"channelID": CHANNEL, "version": version} for version in chosen]
+        updates = [
+            {"channelID": self.channel_of[version], "version": version} for version in chosen
+        ]
         frame = json.dumps({"messageType": "ack", "updates": updates}).encode()
         self._carry_out(self.session.receive(frame, NOW))
 
@@ -228,10 +290,16 @@ class SessionMachine(RuleBasedStateMachine):
         if not hasattr(self, "session"):
             return
         self.output(paused=False)
+        if self.update:
+            self.the_change_is_carried_out()
         self._carry_out(self.session.check_storage())
         for _ in range(10 * (self.number + len(self.timers) + 2)):
-            if self.timers:
+            if self.update:
+                self.the_change_is_carried_out()
+            elif self.timers:
                 self.a_timer_fires()
+            elif self.pages:
+                self.the_page_arrives()
             elif self.requests:
                 self.storage_returns_a_result()
             elif self.received:

@@ -198,10 +198,15 @@ class StoreRequests:
         uaid = user.uaid or ""
         acked = self._background.acked(uaid)
         page = await user.messages.read(uaid, after)
-        if not acked:
-            return page
-        messages = [stored for stored in page.messages if stored.row not in acked]
-        return StoredPage(messages, page.last, page.channels, page.read_to)
+        messages, channels = page.messages, page.channels
+        if acked:
+            messages = [stored for stored in messages if stored.row not in acked]
+        listed = user.is_subscribed if channels is None else channels.__contains__
+        if not all(listed(stored.notification.channel_id) for stored in messages):
+            # The known list is from before the page: a register may have completed in between.
+            read_later = await user.messages.channels(uaid)
+            channels = read_later if isinstance(read_later, frozenset) else None
+        return StoredPage(messages, page.last, channels, page.read_to)
 
     async def _subscribe(self, user: ConnectedUser, request: Subscribe) -> str:
         uaid = user.uaid or ""

@@ -4,6 +4,9 @@ Rule: the next page is read only when everything sent from this one is acked, an
 read twice in one pass, so a pass always ends. Rows are deleted when acked. A read pointer, which
 the original moved instead of deleting, is honoured where a table has one and never written:
 deleting needs no clocks that agree.
+
+Rule: a row is deleted for want of a subscription only by a list of subscriptions that was read
+after the row. What a register adds while a page is read is in no list the page may bring.
 """
 
 from collections.abc import Collection
@@ -32,13 +35,23 @@ class Unacked(Struct):
 class Drain:
     """The state of a running pass; an idle session has none."""
 
-    __slots__ = ("_after", "_completed", "_over", "_pointer", "reading", "too_many", "waiting")
+    __slots__ = (
+        "_after",
+        "_changed",
+        "_completed",
+        "_over",
+        "_pointer",
+        "reading",
+        "too_many",
+        "waiting",
+    )
 
     def __init__(self) -> None:
         self._after: str | None = None
         self._over = False
         self._pointer = 0
         self._completed: set[str] = set()
+        self._changed: dict[str, bool] = {}
         self.reading = False
         self.waiting = 0
         """Messages of the current page that are not acked."""
@@ -55,7 +68,19 @@ class Drain:
     def retry_read(self) -> ReadStored | None:
         """The read that failed; what was completed before it is not in the store by now."""
         self._completed.clear()
+        self._changed.clear()
         return self.next_page()
+
+    def channel_changed(self, channel_id: str, *, is_subscribed: bool) -> None:
+        """A register or unregister was carried out: the page under way may be from before."""
+        if self.reading:
+            self._changed[channel_id] = is_subscribed
+
+    def channels_read(self, listed: Collection[str]) -> tuple[str, ...]:
+        """The subscriptions by the list that came with a page."""
+        changed, self._changed = self._changed, {}
+        kept = [channel_id for channel_id in listed if changed.get(channel_id, True)]
+        return (*kept, *(added for added, yes in changed.items() if yes and added not in listed))
 
     def page_read(self, page: StoredPage) -> AbstractSet[str]:
         """Note where the page ended; returns the versions completed while it was read."""
@@ -77,7 +102,8 @@ class Drain:
         limit: int,
     ) -> tuple[list[Notification], list[Row]]:
         """The page's messages to send, which are alive and for one of the channels, added to
-        `unacked`; and the rows of the rest, to delete. More than `limit` of them are too many.
+        `unacked`; and the rows of the rest, to delete. More than `limit` of them are too many. A
+        row of no known channel stays, without being sent, unless the page brought the list.
         """
         completed = self.page_read(page)
         sending: list[Notification] = []
@@ -92,8 +118,10 @@ class Drain:
                 continue
             if version in completed or self.is_read(notification.sort_time):
                 continue
-            if channel_id not in channels or notification.expired(now):
-                dead.append(row)
+            is_dead = notification.expired(now)
+            if is_dead or channel_id not in channels:
+                if is_dead or page.channels is not None:
+                    dead.append(row)
                 continue
             if self.waiting >= limit:
                 self.too_many = True

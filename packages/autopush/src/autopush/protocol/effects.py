@@ -166,8 +166,9 @@ class Identified(Struct, frozen=True):
 class StoredPage(Struct, frozen=True):
     """One page of stored messages.
 
-    `channels`: all subscriptions, with the first page (None otherwise). `read_to`: the read pointer
-    found there (µs). `last`: the sort key to continue after, None on the last page.
+    `channels`: all subscriptions, with the first page and with one that has a message for another
+    channel than those known; then they were read after it. None otherwise. `read_to`: the read
+    pointer found there (µs). `last`: the sort key to continue after, None on the last page.
     """
 
     messages: Sequence[StoredMessage]

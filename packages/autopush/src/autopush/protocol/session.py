@@ -483,6 +483,8 @@ class Session:
         channel_id = request.channel_id
         if self.channels is not None and channel_id not in self.channels:
             self.channels += (channel_id,)
+        if self._drain is not None:
+            self._drain.channel_changed(channel_id, is_subscribed=True)
         return [Send(messages.registered(channel_id, endpoint)), *self._continue()]
 
     def _unsubscribed(self, request: Unsubscribe) -> Sequence[Effect]:
@@ -492,6 +494,8 @@ class Session:
         channel_id = request.channel_id
         if self.channels is not None and self.simplepush is None:
             self.channels = tuple(other for other in self.channels if other != channel_id)
+        if self._drain is not None:
+            self._drain.channel_changed(channel_id, is_subscribed=False)
         unacked = self.unacked.items()
         dropped = [version for version, sent in unacked if sent.channel_id == channel_id]
         return [Send(messages.unregistered(request.spelling)), *self._complete(dropped)]
@@ -510,7 +514,7 @@ class Session:
         if page.channels is not None:
             if self.channels is None:
                 self.metrics.channel_count.observe(len(page.channels))
-            self.channels = tuple(page.channels)
+            self.channels = drain.channels_read(page.channels)
         unacked = self.unacked or {}
         channels: tuple[str, ...] = () if self.channels is None else self.channels
         limit = self._rules.msg_limit if self.simplepush is None else sys.maxsize
