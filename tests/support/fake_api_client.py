@@ -10,7 +10,7 @@ from keytables.dynamodb.client import ApiResponse
 from keytables.dynamodb.retries import ServiceError
 from keytables.dynamodb.table_client import CONDITION_FAILED
 
-Response = dict[str, Any] | Exception | Callable[[dict[str, Any]], dict[str, Any]]
+Response = ApiResponse | dict[str, Any] | Exception | Callable[[dict[str, Any]], dict[str, Any]]
 
 
 class FakeApiClient:
@@ -36,6 +36,8 @@ class FakeApiClient:
             raise response
         if callable(response):
             response = response(request)
+        if isinstance(response, ApiResponse):
+            return response
         return ApiResponse(orjson.dumps(response), False)
 
     async def close(self) -> None:
@@ -44,6 +46,11 @@ class FakeApiClient:
     @property
     def operations(self) -> list[str]:
         return [operation for operation, _ in self.calls]
+
+
+def lost_response(repeated: dict[str, Any]) -> ApiResponse:
+    """The response to another attempt, after that to the first was lost."""
+    return ApiResponse(orjson.dumps(repeated), True)
 
 
 def condition_failed(

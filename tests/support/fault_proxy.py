@@ -44,6 +44,9 @@ class Fault(Enum):
     FALSE_ERROR = "500 in place of the response"
     NO_RESPONSE = "no response, until the client gives up"
 
+    # The server executes it long after the client has given it up.
+    LATE = "the connection is closed; the server gets it when the test says so"
+
     # The server executes it, and the client gets the response.
     DELAYED = "the response is late"
     SLOW = "the response comes in small pieces"
@@ -140,6 +143,9 @@ class FaultProxy:
     served: list[ServedCall] = field(default_factory=list)
     """The writes that reached the server, in the order of its responses."""
 
+    late: list[Message] = field(default_factory=list)
+    """The calls that the server is to get late, in order."""
+
     _count: int = 0
     _listener: Listener | None = None
     _clients: dict["asyncio.Task[None]", ClientConnection] = field(default_factory=dict)
@@ -183,6 +189,15 @@ class FaultProxy:
                 task.cancel()
         await asyncio.gather(*clients, return_exceptions=True)
 
+    async def carry_out_late(self) -> list[int]:
+        """Let the server have the late calls, one after the other; returns the statuses."""
+        late, self.late = self.late, []
+        server = ServerConnection(self.server_port)
+        try:
+            return [(await server.exchange(request)).status for request in late]
+        finally:
+            server.close()
+
     def _on_accept(self, connection: socket.socket) -> None:
         client = ClientConnection(connection)
         task = asyncio.create_task(self._serve(client))
@@ -219,6 +234,10 @@ class FaultProxy:
         if rest:
             call = replace(call, body=_without(rest, call.body))
             request = request.with_body(json.dumps(call.body).encode())
+        if fault is Fault.LATE:
+            self.faults[fault] += 1
+            self.late.append(request)
+            return False
         client.busy = True
         response = await server.exchange(request)
         client.busy = False

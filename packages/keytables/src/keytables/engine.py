@@ -24,7 +24,7 @@ Expiry
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from contextlib import AbstractAsyncContextManager, nullcontext
 from typing import TypeAlias
 
@@ -54,6 +54,22 @@ class TableHandle(ABC):
     """
 
     table: Table
+
+    settle_time: float = 0.0
+    """Seconds for which a put that was repeated, or given up with Unavailable, may take effect
+    after its result, and after what was written since. 0 in engines where none does.
+    """
+
+    async def unsettled(self, keys: Sequence[KeyTuple]) -> frozenset[KeyTuple]:  # noqa: ARG002
+        """Wait for the submitted writes of these items; return the keys of those of which a put by
+        this process may take effect late.
+
+        Only the process that made a put knows of it, and those that `note_unsettled` says it to.
+        """
+        return frozenset()
+
+    def note_unsettled(self, key: KeyTuple) -> None:  # noqa: B027
+        """Count this item as unsettled: a put of it by another process may take effect late."""
 
     @abstractmethod
     async def get(self, key: KeyTuple) -> Item | None:

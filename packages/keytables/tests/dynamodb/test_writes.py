@@ -21,6 +21,7 @@ from keytables import (
     Unavailable,
     Update,
 )
+from keytables.dynamodb.late_puts import UnsettledPuts
 from keytables.dynamodb.retries import RetryPolicy
 from keytables.dynamodb.table import DynamoTable
 from keytables.dynamodb.table_client import TableClient
@@ -41,7 +42,7 @@ EXISTS, ABSENT = Attr("user").exists(), Attr("user").absent()
 
 def open_table(client: FakeApiClient, table: Table = EXPIRING) -> DynamoTable:
     table_client = TableClient(client, table, "x.things", ManualClock(NOW), RetryPolicy())
-    return DynamoTable(table_client, WriteSequencer(InFlightLimit()))
+    return DynamoTable(table_client, WriteSequencer(InFlightLimit()), UnsettledPuts())
 
 
 # --- what is sent -----------------------------------------------------------------------------

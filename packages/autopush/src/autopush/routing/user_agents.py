@@ -200,6 +200,7 @@ class UserAgentRouter:
         if self._store_first and notification.ttl:
             await self._store_message(messages, notification)
             notification.stored = messages.name
+            notification.unsettled = not await messages.is_settled(notification)
             row = row_of(notification)
         if record.node_id is not None:
             answer = await self._nodes.push(record.node_id, notification, row)

@@ -109,7 +109,7 @@ async def _open(
         this = Month.at(now) if plan.rotating else None
         if name not in live_tables(plan.message, await engine.table_names(), this):
             return None
-        return Messages(await engine.open_table(message_table(name)), hash_uaid)
+        return Messages(await engine.open_table(message_table(name)), hash_uaid, lambda: now)
     except TableNotFound:
         return None
 

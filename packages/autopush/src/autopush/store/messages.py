@@ -4,19 +4,20 @@ Rule: a message is deleted when it was acked, and only then; a row that may have
 meanwhile (a topic) is deleted only if it still holds the version that was acked.
 
 Attribute names and types are the original's: `data` text, `headers` map, `ttl` and `timestamp`
-seconds, `updateid` the message id, `expiry` epoch seconds. A row that cannot be read is skipped.
+seconds, `updateid` the message id, `expiry` epoch seconds. A row that cannot be read is skipped, as
+tombstones are.
 """
 
 import asyncio
 from collections.abc import Awaitable, Container, Mapping, Sequence
 from typing import Final, NamedTuple, Protocol
 
+from autopush.clock import Clock
 from autopush.protocol.effects import Row, StoredMessage, StoredPage
+from autopush.store.message_writes import MessageWrites, is_tombstone
 from autopush.store.tables import (
     ADD_CHANNELS,
     IS_NO_NEWER_COPY,
-    IS_OLDER,
-    IS_THAT_UPDATE,
     NO_MONTH,
     REMOVE_CHANNELS,
     Hasher,
@@ -65,6 +66,8 @@ async def measured(table: TableHandle, user: str, enough: Stored) -> Stored:
     page = await table.query(user, sort=Range(gt=CHANNELS_ROW), limit=MEASURED_PAGE)
     while True:
         for item in page.items:
+            if is_tombstone(item):
+                continue
             messages += 1
             size += size_of(item.get("data"), item.get("headers"))
         if page.cursor is None or messages >= enough.messages or size >= enough.size:
@@ -125,6 +128,12 @@ class UserMessages(Protocol):
     def delete_all(self, uaid: str, acked: Sequence[Row]) -> Awaitable[object]:
         """Delete these rows of one user; submitted at once, done when the future is."""
 
+    async def is_settled(self, notification: Notification) -> bool:
+        """Whether the put that stored this notification here may not take effect once more."""
+
+    def note_unsettled(self, notification: Notification) -> None:
+        """Another process stored this notification, and its put may take effect once more."""
+
     async def read(self, uaid: str, after: str | None) -> StoredPage:
         """The next page behind the sort key `after`, None for the first one."""
 
@@ -160,10 +169,12 @@ class Messages:
         self,
         table: TableHandle,
         hasher: Hasher,
+        clock: Clock,
         month: Month = NO_MONTH,
         metrics: Metrics | None = None,
     ) -> None:
         self._table = table
+        self._writes = MessageWrites(table, clock)
         self._hash = hasher
         self.name = table.table.name
         self.month = month
@@ -222,61 +233,45 @@ class Messages:
     # ── messages ─────────────────────────────────────────────────────────────────────────────────
 
     def store(self, notification: Notification) -> Awaitable[None]:
-        """Write a message. One of the same topic is replaced."""
+        """Write a message. An older one of the same topic is replaced, and a newer one stays."""
         metrics = self._metrics
         (metrics.stored if notification.topic is None else metrics.stored_topics).add()
-        item = _item(self._hash(notification.uaid), notification)
-        return self._table.put(item)
+        return self._writes.put(self._hash(notification.uaid), notification)
 
     async def save(self, notification: Notification) -> None:
         """Write a message that was sent and not acked. A newer one of its topic stays."""
-        if notification.topic is None:
-            await self.store(notification)
-            return
-        item = _item(self._hash(notification.uaid), notification)
-        try:
-            await self._table.put(
-                item, condition=IS_OLDER, values={"timestamp": notification.timestamp}
-            )
-        except ConditionFailed:
-            return
-        self._metrics.stored_topics.add()
+        if await self._writes.save(self._hash(notification.uaid), notification):
+            metrics = self._metrics
+            (metrics.stored if notification.topic is None else metrics.stored_topics).add()
+
+    async def is_settled(self, notification: Notification) -> bool:
+        """Whether the put that stored this message here may not take effect once more."""
+        return await self._writes.is_settled(self._hash(notification.uaid), row_of(notification))
+
+    def note_unsettled(self, notification: Notification) -> None:
+        """Another process stored this message, and its put may take effect once more."""
+        self._writes.note_unsettled(self._hash(notification.uaid), notification)
 
     async def find(self, uaid: str, row: Row) -> Notification | None:
         """That message, None when it is not stored or was replaced by another one."""
         item = await self._table.get((self._hash(uaid), row.sort_key))
         if item is None or row.update_id not in (None, item.get("updateid")):
             return None
+        self._writes.note_read(item)
         stored = _message(uaid, item)
         return stored.notification if stored else None
 
     async def delete(self, uaid: str, row: Row) -> bool:
         """Delete one message. False when another version of it is stored by now."""
-        is_deleted = await condition_held(self._delete(self._hash(uaid), row))
+        is_deleted = await self._writes.delete(self._hash(uaid), row)
         if is_deleted:
             self._metrics.deleted.add()
         return is_deleted
 
-    def _delete(self, user: str, row: Row) -> Awaitable[object]:
-        key = (user, row.sort_key)
-        if row.update_id is None:
-            return self._table.delete(key)
-        values = {"updateid": row.update_id}
-        return self._table.delete(key, condition=IS_THAT_UPDATE, values=values)
-
     def delete_all(self, uaid: str, acked: Sequence[Row]) -> Awaitable[object]:
         """Delete these messages of one user; submitted at once, done when the future is."""
         self._metrics.deleted.add(len(acked))
-        user = self._hash(uaid)
-        plain = [(user, row.sort_key) for row in acked if row.update_id is None]
-        if len(plain) == len(acked) == 1:
-            return self._table.delete(plain[0])
-        writes: list[Awaitable[object]] = [
-            condition_held(self._delete(user, row)) for row in acked if row.update_id is not None
-        ]
-        if plain:
-            writes.append(self._table.batch_write(deletes=plain))
-        return asyncio.gather(*writes)
+        return self._writes.delete_all(self._hash(uaid), acked)
 
     async def read(self, uaid: str, after: str | None) -> StoredPage:
         """The next page of messages behind the sort key `after`, None for the first one.
@@ -298,6 +293,8 @@ class Messages:
                 items = items[1:]
                 pointer = head.get("current_timestamp")
                 read_to = pointer if isinstance(pointer, int) else 0
+        for item in items:
+            self._writes.note_read(item)
         messages = [m for item in items if (m := _message(uaid, item)) is not None]
         topics = sum(message.notification.topic is not None for message in messages)
         self._metrics.retrieved_topics.add(topics)
@@ -308,31 +305,6 @@ class Messages:
     async def measure(self, uaid: str, enough: Stored) -> Stored:
         """How many messages wait for that user, and their bytes; see `UserMessages`."""
         return await measured(self._table, self._hash(uaid), enough)
-
-
-async def condition_held(written: Awaitable[object]) -> bool:
-    """Wait for a submitted write; False when its condition did not hold."""
-    try:
-        await written
-    except ConditionFailed:
-        return False
-    return True
-
-
-def _item(user_key: str, notification: Notification) -> Item:
-    """The item to put. Without a payload it has no `data` and no `headers`."""
-    item: Item = {
-        "uaid": user_key,
-        "chidmessageid": notification.sort_key,
-        "ttl": notification.ttl,
-        "timestamp": notification.timestamp,
-        "updateid": notification.version,
-        "expiry": notification.timestamp + notification.ttl,
-    }
-    if notification.data:
-        item["data"] = notification.data
-        item["headers"] = dict(notification.headers or {})
-    return item
 
 
 def _message(uaid: str, item: Item) -> StoredMessage | None:
@@ -361,5 +333,6 @@ def _message(uaid: str, item: Item) -> StoredMessage | None:
         if isinstance(headers, dict)
         else None,
         sort_time=key.sort_time,
+        topic_order=order if isinstance(order := item.get("topic_order"), int) else 0,
     )
     return StoredMessage(Row(sort_key, version if key.topic else None), notification)

@@ -123,7 +123,7 @@ class _Check:
     async def try_messages(self) -> None:
         """Channels are written and read; messages are stored, read, and deleted."""
         _, table, _ = self._tables
-        messages, name = Messages(table, self._hash), self._current
+        messages, name = Messages(table, self._hash, self._clock), self._current
         now = int(self._clock())
         topic, plain = (
             Notification(
@@ -158,7 +158,7 @@ class _Check:
         self._step("delete a message", "DeleteItem", name)
         self._expect(await messages.delete(self._uaid, row_of(topic)), True)
         self._step("delete messages", "BatchWriteItem", name)
-        await table.batch_write(deletes=[(self._key, plain.sort_key)])
+        await table.batch_write(deletes=[(self._key, topic.sort_key), (self._key, plain.sort_key)])
         self._step("remove a channel", "UpdateItem", name)
         self._expect(await messages.remove_channel(self._uaid, CHANNEL), True)
         self._step("delete the channels row", "DeleteItem", name)

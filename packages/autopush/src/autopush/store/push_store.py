@@ -236,7 +236,7 @@ class PushStore:
             capacity = self.plan.message_capacity
             table = await self._engine.ensure_table(message_table(name), capacity=capacity)
             month = Month.parse(self.plan.message, name) or NO_MONTH
-            opened = Messages(table, self._hash, month, self._metrics)
+            opened = Messages(table, self._hash, self._clock, month, self._metrics)
             messages = self._tables.setdefault(name, opened)
         return messages
 

@@ -168,7 +168,19 @@ IS_NO_NEWER_COPY: Final = Attr("copied_at").absent() | (Attr("copied_at") <= Par
 IS_LOWER_VERSION: Final = Attr("version").absent() | (Attr("version") < Param("version"))
 IS_THAT_VERSION: Final = Attr("version") == Param("version")
 
-IS_OLDER: Final = Attr("timestamp").absent() | (Attr("timestamp") < Param("timestamp"))
+IS_OLDER_TOPIC: Final = (
+    Attr("topic_order").absent()
+    & (Attr("timestamp").absent() | (Attr("timestamp") < Param("timestamp")))
+) | (Attr("topic_order") < Param("topic_order"))
+"""A message of a topic is replaced by a newer one only; of those without an order, which are the
+original's, the second counts.
+"""
+IS_NEW_ROW: Final = Attr("chidmessageid").absent()
+"""A message without a topic has a row of its own: what is there is the message itself, or its
+tombstone.
+"""
+BURY: Final = Update(set=("expiry", "ttl"), remove=("data", "headers", "updateid"))
+"""Turns the row of a topic into a tombstone, which keeps its place in the order of the topic."""
 
 CONNECT: Final = Update(set=("node_id", "connected_at", "router_type"))
 CONNECT_THIS_MONTH: Final = Update(set=("node_id", "connected_at", "router_type", "last_connect"))

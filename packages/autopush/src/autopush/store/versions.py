@@ -13,7 +13,8 @@ from typing import Final
 
 from autopush.protocol.effects import Row, StoredMessage, StoredPage
 from autopush.protocol.simplepush import ANY_CHANNEL
-from autopush.store.messages import Stored, condition_held, measured, row_of
+from autopush.store.message_writes import condition_held
+from autopush.store.messages import Stored, measured, row_of
 from autopush.store.tables import IS_LOWER_VERSION, IS_THAT_VERSION, Hasher, Month
 from autopush.store.users import SIMPLEPUSH
 from autopush.webpush.identifiers import CHANNELS_ROW, is_channel_id
@@ -91,6 +92,13 @@ class Versions:
     def _delete(self, user: str, row: Row) -> Awaitable[object]:
         values = {"version": number_of(row.update_id or "")}
         return self._table.delete((user, row.sort_key), condition=IS_THAT_VERSION, values=values)
+
+    async def is_settled(self, notification: Notification) -> bool:  # noqa: ARG002
+        """Versions say no more than that there is something new: one may come again."""
+        return True
+
+    def note_unsettled(self, notification: Notification) -> None:
+        """Nothing follows from it."""
 
     async def read(self, uaid: str, after: str | None) -> StoredPage:
         """The next page of versions behind the channel `after`, None for the first one."""

@@ -91,7 +91,11 @@ class PushHandler:
             if credentials is not None and claims is not None:
                 self._verifier.check(claims, now)
                 self._limits.admit_sender(credentials, began)
-            sort_time = None if content.topic else self._ids.next()
+            sort_time, topic_order = None, 0
+            if content.topic is None:
+                sort_time = self._ids.next()
+            else:
+                topic_order = self._ids.next_microsecond()
             message_id = new_message_id(
                 self._ring, endpoint.uaid, endpoint.channel_id, content.topic, sort_time
             )
@@ -105,6 +109,7 @@ class PushHandler:
                 data=content.data,
                 headers=content.headers,
                 sort_time=sort_time,
+                topic_order=topic_order,
                 urgency=content.urgency,
             )
             if line is not None:

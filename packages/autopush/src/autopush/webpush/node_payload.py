@@ -21,6 +21,8 @@ class _NodePayload(msgspec.Struct, gc=False):
     data: str | None = None
     headers: dict[str, str] | None = None
     stored: str | None = None
+    unsettled: bool = False
+    topic_order: int = 0
 
 
 _node_payload: Final = msgspec.json.Decoder(_NodePayload)
@@ -49,8 +51,8 @@ def from_node(uaid: str, body: bytes) -> Notification:
         map(_is_plain, (sent.version, sent.topic, sent.data, sent.stored))
     ):
         raise ValueError("node payload: a text in it holds a character it cannot have")
-    if (sent.ttl or 0) < 0 or (sent.timestamp or 0) < 0:
-        raise ValueError("node payload: ttl or timestamp is negative")
+    if (sent.ttl or 0) < 0 or (sent.timestamp or 0) < 0 or sent.topic_order < 0:
+        raise ValueError("node payload: ttl, timestamp or topic_order is negative")
     return Notification(
         uaid=uaid,
         channel_id=sent.channel_id,
@@ -61,6 +63,8 @@ def from_node(uaid: str, body: bytes) -> Notification:
         data=sent.data or None,
         headers=(sent.headers or {}) if sent.data else None,
         stored=sent.stored or None,
+        unsettled=sent.unsettled,
+        topic_order=sent.topic_order,
     )
 
 

@@ -20,8 +20,11 @@ class Notification(msgspec.Struct, gc=False, kw_only=True):
     ``headers``     encoding, encryption, crypto_key, encryption_key, as far as sent; None without
                     a body
     ``sort_time``   as in ids; None for topic messages, legacy rows and what another node has sent
+    ``topic_order`` microseconds since the epoch when it was taken; 0 if that is not known. Of two
+                    messages of one topic the one with the higher number is the newer one
     ``urgency``     of RFC 8030, as far as sent; only bridges need it, so it is not stored
     ``stored``      name of the message table it is stored in already, None if it is not stored
+    ``unsettled``   the put that stored it may take effect once more
     """
 
     uaid: str
@@ -33,8 +36,10 @@ class Notification(msgspec.Struct, gc=False, kw_only=True):
     data: str | None = None
     headers: dict[str, str] | None = None
     sort_time: int | None = None
+    topic_order: int = 0
     urgency: str | None = None
     stored: str | None = None
+    unsettled: bool = False
 
     @property
     def sort_key(self) -> str:
@@ -62,6 +67,10 @@ class Notification(msgspec.Struct, gc=False, kw_only=True):
         """The body of ``PUT /push/{uaid}`` on the node that holds the user agent, JSON."""
         topic = "null" if self.topic is None else f'"{self.topic}"'
         stored = "" if self.stored is None else f',"stored":"{self.stored}"'
+        if self.unsettled:
+            stored += ',"unsettled":true'
+        if self.topic_order:
+            stored += f',"topic_order":{self.topic_order}'
         head = (
             f'{{"channelID":"{self.channel_id}","version":"{self.version}","ttl":{self.ttl}'
             f',"topic":{topic},"timestamp":{self.timestamp}{stored}'

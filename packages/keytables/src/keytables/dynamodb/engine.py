@@ -1,8 +1,8 @@
 """The DynamoDB engine: opens the client, creates and drops tables, hands out handles.
 
-Rules: all handles of a table share the sequence of its writes, and nothing is sent once the store
-is closed. A table that exists is taken as it is, or refused; one that is as declared is only looked
-at, so that the permission to look is enough.
+Rules: all handles of a table share the sequence of its writes and what is known of its late puts,
+and nothing is sent once the store is closed. A table that exists is taken as it is, or refused; one
+that is as declared is only looked at, so that the permission to look is enough.
 """
 
 import asyncio
@@ -23,6 +23,7 @@ from keytables.dynamodb.descriptions import (
     creation_request,
     decode_response,
 )
+from keytables.dynamodb.late_puts import SETTLE_TIME, SETTLE_TIME_OF_ALTERNATOR, UnsettledPuts
 from keytables.dynamodb.retries import Backoff, RetryPolicy, ServiceError
 from keytables.dynamodb.table import DynamoTable
 from keytables.dynamodb.table_client import TableClient, to_keytables_error
@@ -71,6 +72,7 @@ class DynamoEngine(Engine):
         self._retries = retries or RetryPolicy()
         self._limit = InFlightLimit()
         self._sequencers: dict[str, WriteSequencer] = {}
+        self._late_puts: dict[str, UnsettledPuts] = {}
         self._handles: dict[str, DynamoTable] = {}
 
     @classmethod
@@ -207,7 +209,9 @@ class DynamoEngine(Engine):
             client = TableClient(
                 self._client, table, self._prefix + table.name, self._clock, self._retries
             )
-            handle = self._handles[table.name] = DynamoTable(client, sequencer)
+            settle_time = SETTLE_TIME_OF_ALTERNATOR if self._alternator else SETTLE_TIME
+            late_puts = self._late_puts.setdefault(table.name, UnsettledPuts(settle_time))
+            handle = self._handles[table.name] = DynamoTable(client, sequencer, late_puts)
         return handle
 
     async def _create(self, table: Table, capacity: Capacity | None) -> TableDescription | None:

@@ -6,18 +6,19 @@ know only eventual consistency.)
 """
 
 import asyncio
-from collections.abc import Awaitable, Iterable
+from collections.abc import Awaitable, Iterable, Sequence
 from functools import partial
-from typing import Any, Final, cast
+from typing import Any, Final
 
 from keytables.checks import key_check, key_checks
 from keytables.dynamodb.codec import check_sizes, decode_item, dump_item, dumps, encode_item
+from keytables.dynamodb.late_puts import UnsettledPuts
 from keytables.dynamodb.queries import QueryPlan, check_limit, read_page, scan_request
 from keytables.dynamodb.table_client import TableClient
 from keytables.dynamodb.templates import ValueCheck, WriteTemplate
 from keytables.dynamodb.writes import DeleteItem, PutItem, UpdateItem, WriteSequencer
 from keytables.engine import TableHandle
-from keytables.errors import KeytablesError, SchemaError
+from keytables.errors import ConditionFailed, ItemTooLarge, KeytablesError, SchemaError, Throttled
 from keytables.expressions import Condition, Returning, Update
 from keytables.schema import Cursor, Page, Range
 from keytables.values import MAX_SORT_KEY, Item, KeyTuple, Scalar, Values
@@ -29,13 +30,19 @@ MAX_TEMPLATES: Final = 1000
 
 _INT64: Final = 2**63
 
+_NOT_APPLIED: Final = (ConditionFailed, ItemTooLarge, SchemaError, Throttled)
+"""Errors of a put whose last attempt was not applied."""
+
 
 class DynamoTable(TableHandle):
     """A table in DynamoDB. Made by the engine."""
 
-    def __init__(self, client: TableClient, sequencer: WriteSequencer) -> None:
+    def __init__(
+        self, client: TableClient, sequencer: WriteSequencer, late_puts: UnsettledPuts
+    ) -> None:
         table = self.table = client.table
-        self._client, self._sequencer = client, sequencer
+        self._client, self._sequencer, self._late_puts = client, sequencer, late_puts
+        self.settle_time = late_puts.settle_time
         self._loop = asyncio.get_running_loop()
         self._key_names = table.key_names
         self._key_checks = key_checks(table)
@@ -122,8 +129,7 @@ class DynamoTable(TableHandle):
             if condition is None:
                 body = dumps({"TableName": self._client.name, "Item": encode_item(item)})
                 check_sizes(body, (item,))
-                call = partial(self._call, "PutItem", body)
-                return self._sequencer.submit((key,), len(body), call)
+                return self._sequencer.submit((key,), len(body), partial(self._put, key, body))
             template = self._template(condition)
             write = PutItem(
                 self._client,
@@ -133,7 +139,8 @@ class DynamoTable(TableHandle):
                 has_condition=True,
                 holds_for_missing_item=template.holds_for_missing_item,
             )
-            return cast("Awaitable[None]", self._sequencer.submit((key,), write.size, write))
+            call = partial(self._put_if, key, write)
+            return self._sequencer.submit((key,), write.size, call)
         except KeytablesError as error:
             return self._failed(error)
 
@@ -212,6 +219,38 @@ class DynamoTable(TableHandle):
             return self._failed(error)
 
     # --- checks and requests ------------------------------------------------------------------
+
+    async def unsettled(self, keys: Sequence[KeyTuple]) -> frozenset[KeyTuple]:
+        checked = [self._check_key(key) for key in keys]
+        for key in checked:
+            await self._sequencer.wait_for_item(key)
+        return self._late_puts.among(checked)
+
+    def note_unsettled(self, key: KeyTuple) -> None:
+        self._late_puts.add(self._check_key(key))
+
+    async def _put(self, key: KeyTuple, body: bytes) -> None:
+        maybe_late = True
+        try:
+            maybe_late = (await self._client.call("PutItem", body)).maybe_applied
+        except _NOT_APPLIED:
+            maybe_late = False
+            raise
+        finally:
+            if maybe_late:
+                self._late_puts.add(key)
+
+    async def _put_if(self, key: KeyTuple, write: PutItem) -> None:
+        maybe_late = True
+        try:
+            await write()
+            maybe_late = write.maybe_applied
+        except _NOT_APPLIED:
+            maybe_late = write.maybe_applied
+            raise
+        finally:
+            if maybe_late:
+                self._late_puts.add(key)
 
     async def _call(self, operation: str, body: bytes) -> None:
         await self._client.call(operation, body)

@@ -197,6 +197,7 @@ class _ConditionalWrite(ABC):
                 except ServiceError as error:
                     stored = await self._rejecting_item(error)
                 else:
+                    self.maybe_applied = self.maybe_applied or response.maybe_applied
                     return self.result(response, now)
                 item = None if stored is None else decode_item(stored)
                 is_live = item is not None and table.is_live(item, now)
