@@ -12,6 +12,8 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 from functools import partial
 from typing import Final
 
+from autopush.clock import Clock
+from autopush.connection.acked_rows import AckedRows
 from autopush.net.timers import TimerWheel
 from autopush.protocol.effects import Row, Undelivered
 from autopush.routing.nodes import Nodes
@@ -36,25 +38,21 @@ _log = logs.get(__name__)
 class BackgroundWrites:
     """The writes of one node that are under way, and those that wait for a retry."""
 
-    def __init__(self, store: PushStore, nodes: Nodes, wheel: TimerWheel) -> None:
+    def __init__(self, store: PushStore, nodes: Nodes, wheel: TimerWheel, clock: Clock) -> None:
         self._store = store
         self._nodes = nodes
         self._wheel = wheel
         self._running: set[asyncio.Future[object]] = set()
         self._retries = 0
         self._save_slots = asyncio.Semaphore(CONCURRENT_SAVES)
-        self._acked: dict[str, set[Row]] = {}
+        self._acked = AckedRows(clock)
         self._deleted: dict[str, asyncio.Future[None]] = {}
 
     # --- acked rows -------------------------------------------------------------------------------
 
     def delete_acked(self, messages: UserMessages, uaid: str, rows: Sequence[Row]) -> None:
         """Delete rows that were acked, or need not be delivered any more."""
-        acked = self._acked.get(uaid)
-        if acked is None:
-            self._acked[uaid] = set(rows)
-        else:
-            acked.update(rows)
+        self._acked.add(uaid, rows)
         self._start(
             partial(messages.delete_all, uaid, rows), on_end=partial(self._on_deleted, uaid, rows)
         )
@@ -63,23 +61,26 @@ class BackgroundWrites:
         """The user's rows that were acked and are not known to be deleted yet. Get them before
         reading the store, as a delete may take effect in between.
         """
-        return frozenset(self._acked.get(uaid, ()))
+        return self._acked.undeleted(uaid)
+
+    def was_acked(self, uaid: str, row: Row, *, since: float) -> bool | None:
+        """Whether that row was acked after that time (epoch seconds); None if that is not known any
+        more.
+        """
+        if self._acked.has(uaid, row):
+            return True
+        return False if self._acked.remembers_since(since) else None
 
     async def acks_saved(self, uaid: str, seconds: float) -> None:
         """Wait until all acked rows of that user are deleted, for at most so long."""
-        if uaid in self._acked:
+        if self._acked.undeleted(uaid):
             if uaid not in self._deleted:
                 self._deleted[uaid] = asyncio.get_running_loop().create_future()
             await asyncio.wait([self._deleted[uaid]], timeout=seconds)
 
     def _on_deleted(self, uaid: str, rows: Iterable[Row]) -> None:
-        acked = self._acked.get(uaid)
-        if acked is not None:
-            acked.difference_update(rows)
-            if not acked:
-                del self._acked[uaid]
-                if uaid in self._deleted:
-                    self._deleted.pop(uaid).set_result(None)
+        if self._acked.deleted(uaid, rows) and uaid in self._deleted:
+            self._deleted.pop(uaid).set_result(None)
 
     # --- users ------------------------------------------------------------------------------------
 

@@ -80,7 +80,7 @@ class ConnectionNode:
         self.notification_checks = metrics.counter(UA_NOTIFICATION_CHECK)
         self.clients = Clients(metrics)
         self.log = SessionLog(store.uaid_hash, metrics)
-        self.background = BackgroundWrites(store, nodes, wheel)
+        self.background = BackgroundWrites(store, nodes, wheel, clock)
         self.requests = StoreRequests(
             store,
             nodes,

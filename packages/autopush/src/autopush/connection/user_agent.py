@@ -42,6 +42,9 @@ from autopush.telemetry import logs
 from autopush.webpush.notification import Notification
 from keytables import KeytablesError, TableNotFound, Throttled
 
+CLOCKS_DIFFER: Final = 10.0
+"""Seconds by which the clock of the node that took a message may be ahead of this one's."""
+
 _log: Final = logs.get(__name__)
 
 
@@ -173,20 +176,32 @@ class UserAgentConnection(WebSocketProtocol):
     async def deliver_from_peer(self, notification: Notification, row: Row | None) -> bool:
         """As `deliver`, for a message that another worker has.
 
-        If it is stored, it may have been read and even acked here before this call: then its row is
-        gone, and it is not sent again. If it is stored in another table than this connection reads,
-        it is not taken: its user has changed tables or is about to, and the node that stored it
-        moves it.
+        If it is stored, it may have been read and even acked before this call: then it is not sent
+        again. What was acked on this connection is remembered; of a message that may be older than
+        the connection, or was replaced meanwhile (a topic), the row is looked up.
+
+        If it is stored in another table than this connection reads, it is not taken: its user has
+        changed tables or is about to, and the node that stored it moves it.
         """
         if row is not None:
             if notification.stored != self.messages.name:
                 self.check_storage()
                 return False
-            uaid = notification.uaid
-            stored = await self.messages.find(uaid, row)
-            if stored is None or row in self._node.background.acked(uaid):
+            if notification.unsettled:
+                self.messages.note_unsettled(notification)
+            if await self._is_acked(notification, row):
                 return True
         return self.deliver(notification, row)
+
+    async def _is_acked(self, notification: Notification, row: Row) -> bool:
+        uaid, background = notification.uaid, self._node.background
+        taken = notification.timestamp - CLOCKS_DIFFER
+        if row.update_id is None and taken > self.connected_at / 1000:
+            acked = background.was_acked(uaid, row, since=taken)
+            if acked is not None:
+                return acked
+        stored = await self.messages.find(uaid, row)
+        return stored is None or row in background.acked(uaid)
 
     def check_storage(self) -> bool:
         """Read the stored messages, now (True) or when that is possible (False)."""
