@@ -23,6 +23,7 @@ from keytables.dynamodb.descriptions import (
     creation_request,
     decode_response,
 )
+from keytables.dynamodb.failures import ReportingClient
 from keytables.dynamodb.late_puts import SETTLE_TIME, SETTLE_TIME_OF_ALTERNATOR, UnsettledPuts
 from keytables.dynamodb.retries import Backoff, RetryPolicy, ServiceError
 from keytables.dynamodb.table import DynamoTable
@@ -53,6 +54,8 @@ class DynamoEngine(Engine):
     """Tables in DynamoDB, or in a database that speaks its protocol: those whose names there begin
     with ``prefix``.
 
+    ``on_failure`` hears of the calls that failed after all their attempts: Unavailable, and
+    Throttled where the database refuses calls.
     Belongs to the event loop it was opened on. ``alternator``: the database is ScyllaDB.
     """
 
@@ -67,7 +70,8 @@ class DynamoEngine(Engine):
         on_failure: OnFailure | None = None,
     ) -> None:
         self._on_failure = on_failure
-        self._client, self._clock = client, clock
+        self._client = client if on_failure is None else ReportingClient(client, on_failure)
+        self._clock = clock
         self._prefix, self._alternator = prefix, alternator
         self._retries = retries or RetryPolicy()
         self._limit = InFlightLimit()
@@ -207,7 +211,12 @@ class DynamoEngine(Engine):
         if handle is None or handle.table != table:
             sequencer = self._sequencers.setdefault(table.name, WriteSequencer(self._limit))
             client = TableClient(
-                self._client, table, self._prefix + table.name, self._clock, self._retries
+                self._client,
+                table,
+                self._prefix + table.name,
+                self._clock,
+                self._retries,
+                self._on_failure,
             )
             settle_time = SETTLE_TIME_OF_ALTERNATOR if self._alternator else SETTLE_TIME
             late_puts = self._late_puts.setdefault(table.name, UnsettledPuts(settle_time))

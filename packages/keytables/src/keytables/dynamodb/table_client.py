@@ -11,7 +11,7 @@ from typing import Any, Final
 from keytables.dynamodb.client import ApiClient, ApiResponse
 from keytables.dynamodb.codec import AttributeMap, AttributeValue, dumps, encode_value, loads
 from keytables.dynamodb.retries import CALL_TIMEOUT, Backoff, RetryPolicy, ServiceError
-from keytables.engine import Clock
+from keytables.engine import Clock, OnFailure
 from keytables.errors import (
     ItemTooLarge,
     KeytablesError,
@@ -42,10 +42,16 @@ class TableClient:
     """Calls about one table. ``name``: its name in the database, with the prefix of the store."""
 
     def __init__(
-        self, client: ApiClient, table: Table, name: str, clock: Clock, retries: RetryPolicy
+        self,
+        client: ApiClient,
+        table: Table,
+        name: str,
+        clock: Clock,
+        retries: RetryPolicy,
+        on_failure: OnFailure | None = None,
     ) -> None:
         self.table, self.name, self.clock = table, name, clock
-        self._client, self._retries = client, retries
+        self._client, self._retries, self._on_failure = client, retries, on_failure
         self._get_head = dumps({"TableName": name, "ConsistentRead": True})[:-1]
         self._shows_rejecting_item = False
 
@@ -128,7 +134,7 @@ class TableClient:
                 if not left:
                     break
                 if not items:
-                    await backoff.wait(self._unprocessed("BatchGetItem"))
+                    await self._wait(backoff, "BatchGetItem")
         return found
 
     def write_requests(self, writes: Sequence[object]) -> list[bytes]:
@@ -158,7 +164,7 @@ class TableClient:
                 if not unprocessed:
                     break
                 left = dumps({"RequestItems": {self.name: unprocessed}})
-                await backoff.wait(self._unprocessed("BatchWriteItem"))
+                await self._wait(backoff, "BatchWriteItem")
 
     def _batch_backoff(self) -> Backoff:
         deadline = asyncio.get_running_loop().time() + self._retries.batch_timeout
@@ -167,10 +173,17 @@ class TableClient:
     async def _batch_request(self, operation: str, body: bytes) -> dict[str, Any]:
         return await self.request(operation, body, time_limit=self._retries.batch_timeout)
 
-    def _unprocessed(self, operation: str) -> Throttled:
-        return Throttled(
+    async def _wait(self, backoff: Backoff, operation: str) -> None:
+        """Wait before what is left is requested again. Raises Throttled if it is too late."""
+        too_late = Throttled(
             f"{operation} on table {self.table.name!r}: the database leaves items unprocessed"
         )
+        try:
+            await backoff.wait(too_late)
+        except Throttled as error:
+            if self._on_failure is not None:
+                self._on_failure(error)
+            raise
 
 
 def encode_key_value(value: Scalar) -> AttributeValue:
