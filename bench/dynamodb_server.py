@@ -54,7 +54,7 @@ def message_item(number: int) -> WireItem:
     }
 
 
-def _description(table: Table) -> dict[str, object]:
+def description(table: Table) -> dict[str, object]:
     def schema(keyed: Table | Index) -> list[dict[str, str]]:
         keys = [{"AttributeName": keyed.partition.name, "KeyType": "HASH"}]
         if keyed.sort is not None:
@@ -84,7 +84,7 @@ def _description(table: Table) -> dict[str, object]:
 
 def _answers() -> dict[bytes, object]:
     items = [message_item(number) for number in range(PAGE)]
-    tables = {f"DescribeTable {t.name}".encode(): {"Table": _description(t)} for t in TABLES}
+    tables = {f"DescribeTable {t.name}".encode(): {"Table": description(t)} for t in TABLES}
     expiry = {"TimeToLiveStatus": "ENABLED", "AttributeName": "expiry"}
     return {
         **tables,

@@ -93,9 +93,9 @@ class Run:
             yield server
 
     @asynccontextmanager
-    async def daemons(self, direct_delivery: str) -> AsyncIterator[Daemons]:
+    async def daemons(self, direct_delivery: str, **flags: str) -> AsyncIterator[Daemons]:
         """The same service as two daemons."""
-        async with self._running(Daemons, direct_delivery, {}) as pair:
+        async with self._running(Daemons, direct_delivery, flags) as pair:
             yield pair
 
     @asynccontextmanager

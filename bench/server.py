@@ -139,7 +139,8 @@ class Server:
         return ""
 
     def _read_ports(self, line: str) -> None:
-        ports = {scheme.rstrip("s"): int(port) for scheme, _, port in _URL.findall(line)}
+        own = line.partition(" · store ")[0]  # whose URL may name a server too
+        ports = {scheme.rstrip("s"): int(port) for scheme, _, port in _URL.findall(own)}
         if not ports:
             raise MismatchError(f"the ready line names no URL: {line!r}")
         self.port = ports.get("w", 0) or ports["http"]

@@ -23,7 +23,7 @@ async def daemons(run: Run) -> list[Row]:
 async def _in_mode(run: Run, mode: str) -> list[Row]:
     sizes = run.sizes
     async with run.server(mode) as worker, run.daemons(mode) as pair:
-        one, two = await _Load.on(worker), await _Load.on(pair)
+        one, two = await Load.on(worker), await Load.on(pair)
         await one.pushes(run, sizes.warm_up)
         await two.pushes(run, sizes.warm_up)
         single: list[Sample] = []
@@ -60,7 +60,7 @@ def _row(mode: str, together: Series, apart: Series, ratio: float, share: float)
     )
 
 
-class _Load:
+class Load:
     """User agents and an application server of one service."""
 
     def __init__(self, fleet: Fleet, posters: list[Poster], token: bytes) -> None:
@@ -69,7 +69,7 @@ class _Load:
         self._token = token
 
     @classmethod
-    async def on(cls, server: Server) -> "_Load":
+    async def on(cls, server: Server) -> "Load":
         fleet = Fleet(server, Ledger(), AGENTS)
         await fleet.subscribe_all()
         return cls(fleet, await fleet.posters(POSTERS), fleet.sender.token(fleet.origin))

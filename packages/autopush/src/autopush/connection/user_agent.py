@@ -200,8 +200,8 @@ class UserAgentConnection(WebSocketProtocol):
             acked = background.was_acked(uaid, row, since=taken)
             if acked is not None:
                 return acked
-        stored = await self.messages.find(uaid, row)
-        return stored is None or row in background.acked(uaid)
+        is_stored = await self.messages.has(uaid, row)
+        return not is_stored or row in background.acked(uaid)
 
     def check_storage(self) -> bool:
         """Read the stored messages, now (True) or when that is possible (False)."""

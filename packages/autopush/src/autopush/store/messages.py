@@ -122,6 +122,9 @@ class UserMessages(Protocol):
     async def find(self, uaid: str, row: Row) -> Notification | None:
         """What that row stands for, None when it is not stored or was replaced."""
 
+    async def has(self, uaid: str, row: Row) -> bool:
+        """Whether that row is stored, and was not replaced."""
+
     async def delete(self, uaid: str, row: Row) -> bool:
         """Delete one row. False when it was replaced."""
 
@@ -260,6 +263,15 @@ class Messages:
         self._writes.note_read(item)
         stored = _message(uaid, item)
         return stored.notification if stored else None
+
+    async def has(self, uaid: str, row: Row) -> bool:
+        """Whether that message is stored and was not replaced. Who asks knows of its put already:
+        the row is not noted as one that was read.
+        """
+        item = await self._table.get((self._hash(uaid), row.sort_key))
+        if item is None or is_tombstone(item):
+            return False
+        return row.update_id in (None, item.get("updateid"))
 
     async def delete(self, uaid: str, row: Row) -> bool:
         """Delete one message. False when another version of it is stored by now."""

@@ -80,6 +80,10 @@ class Versions:
             return None
         return stored.notification
 
+    async def has(self, uaid: str, row: Row) -> bool:
+        """Whether that version is the one stored."""
+        return await self.find(uaid, row) is not None
+
     async def delete(self, uaid: str, row: Row) -> bool:
         """Delete one version. False when another one is stored by now."""
         return await condition_held(self._delete(self._hash(uaid), row))
