@@ -1,23 +1,29 @@
 """How a message reaches its user: a socket of this worker, another node, or the store."""
 
+import asyncio
+from typing import Any
+
 import pytest
 
 from autopush.protocol.effects import Row
 from autopush.routing.bridged import BridgedUser, Bridges
 from autopush.routing.nodes import NodeAnswer
-from autopush.routing.user_agents import DeliveryResult, UserAgentRouter, UserOnRecord
+from autopush.routing.user_agents import ACK_TIMEOUT, DeliveryResult, UserAgentRouter, UserOnRecord
 from autopush.webpush.errors import PushError
 from autopush.webpush.notification import Notification
-from keytables import Throttled
+from keytables import Throttled, Unavailable
 from support.connection_harness import CHANNEL, NODE, OTHER, OTHER_NODE, UAID, Harness, UserAgent
 from support.month_cluster import NOVEMBER, ONE, TWO, Cluster
 
+DEADLINE = 30
 THIRD_NODE = "http://three:8081"
 
 BOTH = pytest.mark.parametrize("store_first", [True, False], ids=["store-first", "bypass"])
 
 
-def router(harness: Harness, *, store_first: bool = True) -> UserAgentRouter:
+def router(
+    harness: Harness, *, store_first: bool = True, ack_timeout: float = ACK_TIMEOUT
+) -> UserAgentRouter:
     return UserAgentRouter(
         harness.store,
         harness.registry,
@@ -25,6 +31,7 @@ def router(harness: Harness, *, store_first: bool = True) -> UserAgentRouter:
         Bridges({}, harness.store, harness.metrics),
         harness.metrics,
         store_first=store_first,
+        ack_timeout=ack_timeout,
     )
 
 
@@ -173,6 +180,102 @@ async def test_a_message_that_cannot_be_stored_is_an_error(
     harness.engine.fail("put message", Throttled("full"))
     with pytest.raises(Throttled):
         await send(harness, store_first=store_first)
+
+
+# ── a store that fails after the message was sent ──────────────────────────────────────────────
+
+
+async def push_to_failing_store(
+    harness: Harness, *, ack_timeout: float
+) -> tuple[UserAgent, dict[str, Any], "asyncio.Task[DeliveryResult]"]:
+    """A push whose message has reached its user agent, and could not be stored."""
+    agent = await connected(harness)
+    harness.engine.fail("put message", Unavailable("disk I/O error"))
+    route = router(harness, ack_timeout=ack_timeout)
+    recipient = await route.find(UAID, CHANNEL)
+    assert not isinstance(recipient, BridgedUser)
+    push = asyncio.ensure_future(route.route(recipient, harness.message()))
+    await harness.run_until_idle()
+    return agent, agent.reply(), push
+
+
+async def test_a_message_that_is_acked_is_accepted_though_the_store_has_failed(
+    harness: Harness,
+) -> None:
+    agent, received, push = await push_to_failing_store(harness, ack_timeout=DEADLINE)
+    assert not push.done()
+    agent.ack(received)
+    assert await push is DeliveryResult.DELIVERED
+    assert harness.rows() == []
+
+
+async def test_an_ack_that_came_before_the_store_failed_counts_also_if_the_socket_is_closed_by_then(
+    cluster: Cluster,
+) -> None:
+    node = await cluster.add(ONE)
+    await cluster.known_user(NOVEMBER)
+    agent = await cluster.hello(node)
+    agent.received()
+
+    async def fail() -> None:
+        await node.gate.hold()
+        raise Unavailable("disk I/O error")
+
+    node.gate.at(0, fail)
+    push = await cluster.start_push(node, cluster.message())
+    agent.ack(agent.reply())
+    agent.disconnect()
+    node.gate.step()
+    assert await push is DeliveryResult.DELIVERED
+    node.gate.release()
+    await cluster.run_until_idle()
+
+
+async def test_a_message_that_is_not_acked_in_time_is_refused_when_the_store_has_failed(
+    harness: Harness,
+) -> None:
+    _, _, push = await push_to_failing_store(harness, ack_timeout=0.01)
+    with pytest.raises(Unavailable):
+        await push
+
+
+@pytest.mark.parametrize("end", ["disconnects", "unsubscribes"])
+async def test_a_message_that_cannot_be_acked_any_more_is_refused_at_once(
+    harness: Harness, end: str
+) -> None:
+    agent, _, push = await push_to_failing_store(harness, ack_timeout=1e6)
+    if end == "disconnects":
+        agent.disconnect()
+    else:
+        agent.send_json(messageType="unregister", channelID=CHANNEL)
+    await harness.run_until_idle()
+    with pytest.raises(Unavailable):
+        await asyncio.wait_for(push, DEADLINE)
+
+
+async def test_an_ack_of_another_message_accepts_nothing(harness: Harness) -> None:
+    agent, received, push = await push_to_failing_store(harness, ack_timeout=0.05)
+    await send(harness, store_first=True)
+    agent.ack(agent.reply())
+    agent.ack(received | {"channelID": OTHER})
+    with pytest.raises(Unavailable):
+        await push
+
+
+async def test_a_message_acked_by_a_user_agent_that_has_gone_is_delivered_not_stored(
+    cluster: Cluster,
+) -> None:
+    node = await cluster.add(ONE)
+    await cluster.known_user(NOVEMBER)
+    agent = await cluster.hello(node)
+    agent.received()
+    node.gate.at(0, node.gate.hold)
+    push = await cluster.start_push(node, cluster.message())
+    agent.ack(agent.reply())
+    agent.disconnect()
+    node.gate.release()
+    await cluster.run_until_idle()
+    assert await push is DeliveryResult.DELIVERED
 
 
 # ── on another node ─────────────────────────────────────────────────────────────────────────────

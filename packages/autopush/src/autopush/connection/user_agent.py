@@ -17,6 +17,7 @@ from autopush.connection.session_log import NO_CLOSE_FRAME, NO_PONG, reason_of_c
 from autopush.net.buffered_bytes import BufferedBytes
 from autopush.net.timers import Timer
 from autopush.net.websocket import WebSocketProtocol
+from autopush.protocol.drain import Unacked
 from autopush.protocol.effects import (
     Close,
     DeleteMessages,
@@ -172,6 +173,10 @@ class UserAgentConnection(WebSocketProtocol):
             return False
         self.send_text(notification.to_client())
         return True
+
+    def in_flight(self, version: str) -> Unacked | None:
+        """The message of that version, if it was sent and is not acked yet."""
+        return self.session.unacked.get(version)
 
     async def deliver_from_peer(self, notification: Notification, row: Row | None) -> bool:
         """As `deliver`, for a message that another worker has.

@@ -9,7 +9,7 @@ Rule: a row is deleted for want of a subscription only by a list of subscription
 after the row. What a register adds while a page is read is in no list the page may bring.
 """
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from collections.abc import Set as AbstractSet
 
 from msgspec import Struct
@@ -23,13 +23,22 @@ class Unacked(Struct):
     """A notification that was sent and not acked.
 
     `notification` is kept only while it is in no storage; `row` is its row where there is one;
-    `of_page`: it belongs to the page that the running drain sent last.
+    `of_page`: it belongs to the page that the running drain sent last. `is_acked`: the user agent
+    has acked it since. `watchers` are called when it is acked, or never can be any more.
     """
 
     channel_id: str
     notification: Notification | None
     row: Row | None
     of_page: bool
+    is_acked: bool = False
+    watchers: list[Callable[[], None]] | None = None
+
+    def end(self) -> None:
+        """It was acked, or its session or its channel has ended."""
+        watchers, self.watchers = self.watchers or (), None
+        for watcher in watchers:
+            watcher()
 
 
 class Drain:

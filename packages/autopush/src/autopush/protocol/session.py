@@ -394,6 +394,8 @@ class Session:
         self.state = State.CLOSED
         self._drain = None
         unacked, self.unacked = self.unacked.values(), _NONE_UNACKED
+        for sent in unacked:
+            sent.end()
         kept = [sent for sent in unacked if sent.notification or sent.row]
         return Undelivered(
             unsaved=[sent.notification for sent in kept if sent.notification],
@@ -554,10 +556,13 @@ class Session:
             if sent.row is not None:
                 rows.append(sent.row)
             if acks is not None:
+                sent.is_acked = True
                 if sent.of_page:
                     acks.stored_acked += 1
                 else:
                     acks.direct_acked += 1
+            if sent.watchers is not None:
+                sent.end()
             if drain is not None:
                 drain.complete(version, of_page=sent.of_page)
         if not self.unacked:

@@ -1,7 +1,10 @@
 """The user agents connected to this worker, as routing and the connection node see them."""
 
+import asyncio
+import contextlib
 from typing import Protocol
 
+from autopush.protocol.drain import Unacked
 from autopush.protocol.effects import Row
 from autopush.store.messages import UserMessages
 from autopush.webpush.notification import Notification
@@ -34,6 +37,9 @@ class ConnectedUser(Protocol):
         `row` is where it is stored, if it is.
         """
 
+    def in_flight(self, version: str) -> Unacked | None:
+        """The message of that version, if it was sent and is not acked yet."""
+
     async def deliver_from_peer(self, notification: Notification, row: Row | None) -> bool:
         """As `deliver`, for a message of another worker: one that is acked by now is not sent.
 
@@ -52,6 +58,19 @@ class ConnectedUser(Protocol):
 
     def abort(self) -> None:
         """Drop the socket at once."""
+
+
+async def is_acked(user: ConnectedUser, version: str, sent: Unacked, seconds: float) -> bool:
+    """Whether the user agent acks a message that `deliver` has sent, within so many seconds; False
+    as soon as its session ends without.
+    """
+    if not sent.is_acked and user.in_flight(version) is sent:
+        ended = asyncio.Event()
+        sent.watchers = [*(sent.watchers or ()), ended.set]
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await ended.wait()
+    return sent.is_acked
 
 
 class Registry:

@@ -9,10 +9,12 @@
 Messages of Web Push and versions of SimplePush take the same way; what differs is the table that
 stores them. A version does not expire, so it counts as a message with a TTL.
 
-Rule: with `store-first` a message is committed before it is answered, in any case; with `bypass`
-only a message that no session takes is stored. A TTL of 0 never touches storage. The second read of
-the record closes the race with a user agent that reconnects, or changes to the table of another
-month, while its message is being stored.
+Rule: with `store-first` a message is committed before it is answered, or acked by its user agent;
+with `bypass` only a message that no session takes is stored. A TTL of 0 never touches storage. The
+second read of the record closes the race with a user agent that reconnects, or changes to the table
+of another month, while its message is being stored.
+
+Rule: a message that its user agent has acked is accepted, whatever the store says of it.
 
 Rule: no push drops a user because it is of another router type: a hello of its own does.
 """
@@ -21,12 +23,13 @@ import asyncio
 from collections.abc import Callable
 from enum import Enum
 from time import perf_counter
+from typing import Final
 
 from msgspec import Struct
 
 from autopush.protocol.rules import NORMAL_CLOSURE, USER_RESET
 from autopush.routing.bridged import BridgedUser, Bridges
-from autopush.routing.connected import ConnectedUser, Registry
+from autopush.routing.connected import ConnectedUser, Registry, is_acked
 from autopush.routing.metrics import RouteMetrics
 from autopush.routing.nodes import NodeAnswer, Nodes
 from autopush.routing.stored_limits import StoredLimits
@@ -39,6 +42,9 @@ from autopush.telemetry.metrics import Metrics
 from autopush.webpush.errors import Errno, PushError
 from autopush.webpush.notification import Notification
 from keytables import KeytablesError, TableNotFound, Unavailable
+
+ACK_TIMEOUT: Final = 5.0
+"""Seconds that a message which the store failed to take waits for its user agent's ack."""
 
 _log = logs.get(__name__)
 
@@ -75,6 +81,7 @@ class UserAgentRouter:
 
     `wake` is called with the record of a user that could not be reached and has wake data.
     `limits`: how much is stored for each user agent; without it there is no limit.
+    `ack_timeout`: seconds that the user agent has to ack a message that the store failed to take.
     """
 
     def __init__(
@@ -88,6 +95,7 @@ class UserAgentRouter:
         store_first: bool,
         limits: StoredLimits | None = None,
         wake: Wake | None = None,
+        ack_timeout: float = ACK_TIMEOUT,
     ) -> None:
         self._store = store
         self._registry = registry
@@ -97,6 +105,7 @@ class UserAgentRouter:
         self._store_first = store_first
         self._limits = limits
         self._wake = wake
+        self._ack_timeout = ack_timeout
 
     async def find(self, uaid: str, channel_id: str) -> Recipient | BridgedUser:
         """The user a subscription belongs to. Of a user behind a bridge the channel is not checked:
@@ -186,9 +195,18 @@ class UserAgentRouter:
         if committed.done():  # refused at once: the store is too busy
             await committed
         delivered = self._store_first and user.deliver(notification, row_of(notification))
-        await committed
+        sent = user.in_flight(notification.version) if delivered else None
+        try:
+            await committed
+        except KeytablesError:
+            # Refused, it would be sent again, under a new id, to a user agent that has it already.
+            if sent is None or not await is_acked(
+                user, notification.version, sent, self._ack_timeout
+            ):
+                raise
+            return DeliveryResult.DELIVERED
         self._metrics.save_time.observe(perf_counter() - began)
-        if delivered and user.is_connected:
+        if delivered and (user.is_connected or (sent is not None and sent.is_acked)):
             return DeliveryResult.DELIVERED
         return await self._notify_node(notification, messages)
 
