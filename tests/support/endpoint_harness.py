@@ -99,6 +99,7 @@ class Endpoint:
             harness.metrics,
             store_first=store_first,
             limits=stored_limits,
+            ack_timeout=0.02,
         )
         limits = limits or PushLimits(LimitRefusals(harness.metrics))
         metrics = PushMetrics(harness.metrics)

@@ -47,6 +47,10 @@ class GatedEngine(Engine):
         self._last: asyncio.Future[None] | None = None
         self._held: asyncio.Future[None] | None = None
 
+    @property
+    def is_nearly_full(self) -> bool:
+        return self.inner.is_nearly_full
+
     def start_counting(self) -> None:
         """The next call is number 0."""
         self.calls.clear()

@@ -76,6 +76,16 @@ class MemoryEngine(Engine):
         self.calls: list[str] = []
         self.failures: list[KeytablesError] = []
         """Each fails one of the next calls."""
+        self.nearly_full = False
+        self.jump = 0.0
+
+    @property
+    def is_nearly_full(self) -> bool:
+        return self.nearly_full
+
+    @property
+    def clock_jump(self) -> float:
+        return self.jump
 
     async def ensure_table(
         self, table: Table, *, capacity: Capacity | None = None

@@ -11,7 +11,7 @@ import orjson
 
 from autopush.net.http_messages import Response
 from autopush.webpush.errors import ERRORS, Errno, PushError, error_members
-from keytables import ItemTooLarge, KeytablesError, Throttled
+from keytables import ItemTooLarge, KeytablesError, StorageFull, Throttled
 
 NOT_HTTP_ANCHOR: Final = "errors-http"
 """The fragment, in the page of errors, of requests that are refused without an errno."""
@@ -41,6 +41,8 @@ def storage_refusal(failure: KeytablesError) -> PushError:
     """The error for a sender when the store failed."""
     if isinstance(failure, Throttled):
         return PushError(Errno.BACK_OFF, "Please slow message send rate")
+    if isinstance(failure, StorageFull):
+        return PushError(Errno.STORE_FULL, "The disk of the service is nearly full")
     if isinstance(failure, ItemTooLarge):
         return PushError(Errno.PAYLOAD_TOO_LARGE, "The message is too large to be stored")
     return PushError(Errno.RETRY, "Communication error, please retry")

@@ -292,9 +292,9 @@ async def test_only_health_touches_the_store(harness: Harness, path: str) -> Non
 
 
 @HEALTH
-async def test_health_asks_each_table_once_and_writes_nothing(harness: Harness, path: str) -> None:
+async def test_health_reads_each_table_once_and_writes_one_row(harness: Harness, path: str) -> None:
     await ask(harness, path)
-    assert harness.engine.calls == ["get router", "get message", "get storage"]
+    assert harness.engine.calls == ["get router", "get message", "get storage", "put message"]
 
 
 @pytest.mark.parametrize("path", ["/health", "/status"])

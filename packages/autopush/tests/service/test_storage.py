@@ -23,6 +23,7 @@ from keytables import (
     Capacity,
     Engine,
     KeytablesError,
+    StorageFull,
     Table,
     Throttled,
     Unavailable,
@@ -117,7 +118,7 @@ async def test_what_keeps_it_from_opening_is_one_line_that_names_the_store(
 ) -> None:
     engine = FailingEngine(error, on_open=True)
 
-    async def open_engine(url: str, *, clock: object) -> Engine:
+    async def open_engine(url: str, **_: object) -> Engine:
         assert url == "dynamodb://eu-west-1"
         return engine
 
@@ -133,7 +134,7 @@ async def test_an_operation_that_does_not_work_is_reported_with_the_permission_i
 ) -> None:
     engine = FailingEngine(AccessRefused("PutItem", "storage"), on_open=False)
 
-    async def open_engine(url: str, *, clock: object) -> Engine:
+    async def open_engine(url: str, **_: object) -> Engine:
         return engine
 
     monkeypatch.setattr(storage, "open_engine", open_engine)
@@ -142,6 +143,38 @@ async def test_an_operation_that_does_not_work_is_reported_with_the_permission_i
     assert "dynamodb://eu-west-1: " in str(caught.value)
     assert "the right dynamodb:PutItem on table storage is needed" in str(caught.value)
     assert engine.closed == 1
+
+
+async def test_a_disk_without_space_does_not_end_the_start_and_is_logged(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch, end_logs: Callable[[], str]
+) -> None:
+    engine = FailingEngine(StorageFull("no space left on the disk"), on_open=False)
+
+    async def open_engine(url: str, **_: object) -> Engine:
+        return engine
+
+    monkeypatch.setattr(storage, "open_engine", open_engine)
+    await check_store(settings, ManualClock())
+    [line] = end_logs().splitlines()
+    assert "The disk is full: the store is served without having been tried" in line
+    assert "no space left on the disk" in line
+    assert engine.closed == 1
+
+
+async def test_the_engine_of_a_worker_gets_the_reserve_and_reports_its_failures(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given: dict[str, object] = {}
+
+    async def open_engine(url: str, **options: object) -> Engine:
+        given.update(options)
+        return MemoryEngine()
+
+    monkeypatch.setattr(storage, "open_engine", open_engine)
+    failures: list[KeytablesError] = []
+    settings = Settings(data=tmp_path, min_free_space=4096)
+    await open_store(settings, ManualClock(), None, failures.append)
+    assert (given["min_free_space"], given["on_failure"]) == (4096, failures.append)
 
 
 async def test_a_url_that_is_not_to_be_shown_is_not_shown(tmp_path: Path) -> None:

@@ -10,8 +10,9 @@ from autopush.store.messages import PAGE, row_of
 from autopush.store.tables import message_table
 from autopush.telemetry.metric_table import MESSAGE_DELETED, MESSAGE_RETRIEVED, MESSAGE_STORED
 from autopush.webpush.notification import Notification
-from keytables import Engine
+from keytables import Engine, StorageFull
 from support.clocks import ManualClock
+from support.memory_engine import MemoryEngine
 from support.recorded import new_metrics, recorded
 
 UAID = "0123456789abcdef0123456789abcdef"
@@ -399,3 +400,32 @@ async def test_messages_stored_read_and_deleted_are_counted_topics_apart(
         ("notification.message.retrieved", "false"): 3,
         ("notification.message.deleted", None): 4,
     }
+
+
+# ── a disk that is nearly full ──────────────────────────────────────────────────────────────────
+
+
+async def test_a_nearly_full_disk_takes_no_new_message_and_everything_else(
+    clock: ManualClock,
+) -> None:
+    engine = MemoryEngine(clock)
+    metrics = new_metrics()
+    store = await PushStore.open(engine, TablePlan(), key_hash="", clock=clock, metrics=metrics)
+    acked = message(clock, 1)
+    await store.current.store(acked)
+    engine.nearly_full = True
+    for refused in (message(clock, 2), message(clock, 3, topic="t")):
+        with pytest.raises(StorageFull):
+            await store.current.store(refused)
+    assert (await versions(store), recorded(metrics, MESSAGE_STORED)) == (["version-1"], 1)
+    saved = [message(clock, 4), message(clock, 5, topic="t")]
+    for unacked in saved:
+        await store.current.save(unacked)
+    await store.current.delete_all(UAID, [row_of(acked)])
+    await store.current.add_channel(UAID, CHANNEL)
+    await store.users.create(UAID, "http://one:8081", 5, "message")
+    await store.probe()
+    assert await versions(store) == ["version-5", "version-4"]
+    engine.nearly_full = False
+    await store.current.store(message(clock, 6))
+    assert "version-6" in await versions(store)

@@ -5,12 +5,13 @@ import asyncio
 import pytest
 
 from autopush.protocol.effects import Row
-from autopush.store import PushStore, UserRecord
+from autopush.store import PushStore, TablePlan, UserRecord
 from autopush.store.messages import row_of
 from autopush.store.tables import storage_table
 from autopush.store.users import SIMPLEPUSH
 from autopush.webpush.version_update import MAX_VERSION, VersionUpdate
-from keytables import Engine, TableHandle
+from keytables import Engine, StorageFull, TableHandle
+from support.memory_engine import MemoryEngine
 
 UAID, OTHER_UAID = "0123456789abcdef0123456789abcdef", "f" * 32
 CHANNEL = "11111111-2222-3333-4444-555555555555"
@@ -187,3 +188,15 @@ async def test_a_dropped_table_is_created_again_and_no_user_is_gone_with_it(
     assert not await store.is_gone("storage")
     await store.versions.store(update(1))
     assert await stored(store) == [(CHANNEL, f"{CHANNEL}:1")]
+
+
+async def test_a_nearly_full_disk_takes_no_new_version_and_those_that_were_sent() -> None:
+    engine = MemoryEngine()
+    store = await PushStore.open(engine, TablePlan(), key_hash="", clock=engine.clock)
+    engine.nearly_full = True
+    with pytest.raises(StorageFull):
+        store.versions.store(update(5))
+    await store.versions.save(update(4))
+    assert await stored(store) == [(CHANNEL, f"{CHANNEL}:4")]
+    await store.versions.delete(UAID, row_of(update(4)))
+    assert await stored(store) == []

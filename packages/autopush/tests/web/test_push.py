@@ -9,7 +9,7 @@ import pytest
 
 from autopush.net.http_messages import Response
 from autopush.webpush.identifiers import parse_message_id
-from keytables import ItemTooLarge, Throttled, Unavailable
+from keytables import ItemTooLarge, StorageFull, Throttled, Unavailable
 from support.connection_harness import CHANNEL, ENDPOINT, NODE, OTHER, UAID, Harness
 from support.endpoint_harness import AES128GCM, MAX_DATA, MAX_TTL, Endpoint, headers_of, refusal
 from support.senders import Sender
@@ -389,8 +389,12 @@ async def test_a_node_without_the_user_agent_is_cleared(
 
 FAILURES = pytest.mark.parametrize(
     ("error", "answer"),
-    [(Throttled("full"), (503, 201)), (Unavailable("gone"), (503, 202))],
-    ids=["throttled", "unavailable"],
+    [
+        (Throttled("too many"), (503, 201)),
+        (Unavailable("gone"), (503, 202)),
+        (StorageFull("no space left"), (503, 205)),
+    ],
+    ids=["throttled", "unavailable", "full"],
 )
 
 
@@ -407,12 +411,49 @@ async def test_a_store_that_fails_is_503_and_the_push_may_be_repeated(
 
 
 @FAILURES
-async def test_with_store_first_a_failed_store_is_503_even_for_a_connected_user_agent(
+async def test_with_store_first_a_failed_store_is_503_for_a_connected_user_agent_that_does_not_ack(
     harness: Harness, endpoint: Endpoint, error: Exception, answer: tuple[int, int]
 ) -> None:
     agent = await harness.subscribed()
     harness.engine.fail("put message", error)
     assert refusal(await endpoint.push(uaid=agent.uaid)) == answer
+
+
+async def test_with_a_nearly_full_disk_new_messages_are_503_205_and_reach_nobody(
+    harness: Harness, endpoint: Endpoint
+) -> None:
+    agent = await harness.subscribed()
+    await harness.known_user()
+    harness.engine.nearly_full = True
+    for uaid in (agent.uaid, UAID):
+        response = await endpoint.push(uaid=uaid)
+        assert refusal(response) == (503, 205)
+        assert headers_of(response)["retry-after"] == "120"
+    assert (harness.rows(), agent.received()) == ([], [])
+    assert (await endpoint.push({"ttl": "0"}, uaid=agent.uaid)).status == 201
+    harness.engine.nearly_full = False
+    assert (await endpoint.push(uaid=agent.uaid)).status == 201
+
+
+async def test_with_a_nearly_full_disk_user_agents_connect_read_ack_and_register(
+    harness: Harness, endpoint: Endpoint
+) -> None:
+    await harness.known_user()
+    assert (await endpoint.push()).status == 201
+    harness.engine.nearly_full = True
+    agent = await harness.hello(UAID)
+    hello, notification = agent.received()
+    assert isinstance(hello, dict)
+    assert hello["status"] == 200
+    agent.ack(notification)
+    agent.register(OTHER)
+    await harness.run_until_idle()
+    assert agent.reply()["status"] == 200
+    assert harness.rows() == []
+    unregister = {"messageType": "unregister", "channelID": OTHER}
+    agent.send_json(unregister)
+    await harness.run_until_idle()
+    assert agent.reply()["status"] == 200
 
 
 @FAILURES

@@ -7,7 +7,6 @@ Rule: only `/health` and `/__heartbeat__` touch the store; a load balancer may r
 any rate.
 """
 
-import asyncio
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -18,6 +17,7 @@ import orjson
 from autopush import responses
 from autopush.net.http_messages import Request, Response
 from autopush.store import PushStore
+from autopush.store.health import StoreHealth
 from autopush.telemetry import logs
 from autopush.telemetry.metric_table import CONNECTIONS, REQUESTS_IN_FLIGHT
 from autopush.telemetry.metrics import SharedMetrics
@@ -53,13 +53,12 @@ class Dockerflow:
         clock: Callable[[], float] = time.monotonic,
         store_timeout: float = STORE_TIMEOUT,
     ) -> None:
-        self._store = store
+        self._store = StoreHealth(store, metrics, clock=clock)
         self._metrics = metrics
         self._version = version_page(version_file)
         self._routers = routers
         self._clock = clock
         self._store_timeout = store_timeout
-        self._reading: asyncio.Future[dict[str, dict[str, str]]] | None = None
 
     async def respond(self, request: Request) -> Response | None:
         """The page of that path, None for any other path or method."""
@@ -77,10 +76,7 @@ class Dockerflow:
         return None
 
     async def _health(self) -> Response:
-        # The one read of all requests that wait: else those would pile up at a store that is stuck.
-        if self._reading is None or self._reading.done():
-            self._reading = asyncio.ensure_future(self._store.health(self._store_timeout))
-        tables = await asyncio.shield(self._reading)
+        tables = await self._store.states(self._store_timeout)
         workers = self._workers()
         parts = [workers["status"], *(table["status"] for table in tables.values())]
         ok = all(status == "OK" for status in parts)

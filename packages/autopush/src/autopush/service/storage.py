@@ -15,7 +15,7 @@ from autopush.store.key_check import is_known
 from autopush.store.preflight import PreflightFailed, preflight
 from autopush.telemetry import logs
 from autopush.telemetry.metrics import Metrics
-from keytables import Capacity, Engine, KeytablesError
+from keytables import Capacity, Engine, KeytablesError, OnFailure, StorageFull
 from keytables.stores import open_engine
 
 ROTATION_INTERVAL: Final = 60.0
@@ -37,25 +37,40 @@ def table_plan(settings: Settings) -> TablePlan:
     )
 
 
-async def open_tables(settings: Settings, clock: Clock) -> Engine:
+async def open_tables(
+    settings: Settings, clock: Clock, on_failure: OnFailure | None = None
+) -> Engine:
     """Open the engine only, for commands that work on tables.
+
+    `on_failure`: of a worker; is called with each failure of the database.
 
     :raises StartupError: it cannot be opened
     """
     try:
-        return await open_engine(settings.store_url, clock=clock)
+        return await open_engine(
+            settings.store_url,
+            clock=clock,
+            min_free_space=settings.min_free_space,
+            on_failure=on_failure,
+        )
     except ValueError as error:  # its text does not repeat the URL, which may hold a password
         raise StartupError(f"store: {error}") from error
     except KeytablesError as error:
         raise _startup_error(settings, error) from error
 
 
-async def open_store(settings: Settings, clock: Clock, metrics: Metrics | None = None) -> PushStore:
-    """Open the store, and make the tables that are missing. `metrics`: those of a worker.
+async def open_store(
+    settings: Settings,
+    clock: Clock,
+    metrics: Metrics | None = None,
+    on_failure: OnFailure | None = None,
+) -> PushStore:
+    """Open the store, and make the tables that are missing. `metrics`: those of a worker, as is
+    `on_failure`, which is called with each failure of the database.
 
     :raises StartupError: it cannot be opened
     """
-    engine = await open_tables(settings, clock)
+    engine = await open_tables(settings, clock, on_failure)
     try:
         return await _open_push_store(engine, settings, clock, metrics)
     except BaseException:
@@ -64,7 +79,8 @@ async def open_store(settings: Settings, clock: Clock, metrics: Metrics | None =
 
 
 async def check_store(settings: Settings, clock: Clock) -> None:
-    """Open the store and try every operation that the service needs, before any worker starts.
+    """Open the store and try every operation that the service needs, before any worker starts. On a
+    disk without space that is left out.
 
     :raises StartupError: it cannot be opened, or one of them does not work
     """
@@ -77,6 +93,13 @@ async def check_store(settings: Settings, clock: Clock) -> None:
             current=store.current.name,
             key_hash=settings.key_hash,
             clock=clock,
+        )
+    except StorageFull as error:
+        # It heals while the service runs: messages expire and are acked, and files are deleted.
+        _log.error(
+            "The disk is full: the store is served without having been tried",
+            store=settings.store_place,
+            reason=str(error),
         )
     except PreflightFailed as error:
         raise StartupError(f"{settings.store_place}: {error}") from error

@@ -2,8 +2,10 @@
 
 import asyncio
 import gc
+import os
 import signal
 import socket
+import threading
 import time
 from collections.abc import Callable
 from typing import Any, Final
@@ -21,12 +23,20 @@ from autopush.service.maintenance import Maintenance
 from autopush.service.nodes import ConnectionService, EndpointService, PagesService
 from autopush.service.open_files import raise_limit
 from autopush.service.storage import open_store, rotate_monthly
+from autopush.service.store_watch import StoreWatch
+from autopush.store.failures import StoreFailures
 from autopush.telemetry import logs
 from autopush.telemetry.descriptors import DescriptorShortage, is_shortage
 from autopush.telemetry.metric_table import REQUESTS_IN_FLIGHT
 from autopush.telemetry.metrics import Metric
 from autopush.telemetry.process import ProcessMetrics
 
+SHUTDOWN_TIMEOUT: Final = 28.0
+"""Seconds after which a shutdown is cut short: it takes longer only if the store does not answer. A
+supervisor would kill the worker two seconds later.
+"""
+SHUTDOWN_CUT_SHORT: Final = 1
+"""Exit code then."""
 CHECKS_TIMEOUT: Final = 5.0
 """Seconds in which a shutdown repeats pending checks of unresponsive nodes."""
 TLS_SHUTDOWN_TIMEOUT: Final = 5.0
@@ -64,22 +74,26 @@ async def _serve(
     loop = asyncio.get_running_loop()
     shortage = DescriptorShortage()
     loop.set_exception_handler(loop_error_handler(shortage))
-    stop = asyncio.Event()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, stop.set)
     hangup = asyncio.Event()
     loop.add_signal_handler(signal.SIGHUP, hangup.set)
     # One that came before is delivered now: it was blocked since the start of the program.
     signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGHUP])
-    if parent_pipe is not None:
-        loop.add_reader(parent_pipe, stop.set)
     clock = time.time
     metrics = service.metrics.of_worker(index)
-    store = await open_store(service.settings, clock, metrics)
+    failures = StoreFailures(metrics)
+    store = await open_store(service.settings, clock, metrics, failures.note)
+    # From here on there is something to finish; a signal that comes before ends the process.
+    stop = asyncio.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stop.set)
+    if parent_pipe is not None:
+        loop.add_reader(parent_pipe, stop.set)
     if reload:
         await _reload(service.certificates, clock)
     worker = Worker(WorkerContext(service, index, metrics, store, clock), shortage)
     await worker.start()
+    watch = StoreWatch(store, failures, service.settings, reports_disk=index == 0)
+    watching = loop.create_task(watch.run())
     reloads = loop.create_task(_reload_at(hangup, service.certificates, clock))
     # What exists now lives until the end: the garbage collector need not scan it again.
     gc.collect()
@@ -88,8 +102,10 @@ async def _serve(
     worker.process.set_ready(True)  # before the service is announced
     on_ready()
     await stop.wait()
+    _end_process_after(SHUTDOWN_TIMEOUT)
     worker.process.set_ready(False)
     reloads.cancel()
+    watching.cancel()
     await worker.stop()
     await store.close()
     return 0
@@ -189,6 +205,23 @@ class Worker:
             await self._shared.exporter.stop()
         self._shared.close()
         self.process.close()
+
+
+def _end_process_after(seconds: float) -> None:
+    """End this process if it still exists then, whatever it waits for.
+
+    The interpreter does not end before its threads, and one of the store may wait for a disk that
+    does not answer, or the loop itself.
+    """
+    timer = threading.Timer(seconds, _end_process)
+    timer.daemon = True
+    timer.start()
+
+
+def _end_process() -> None:
+    _log.error("The shutdown did not end in time and is cut short", seconds=SHUTDOWN_TIMEOUT)
+    logs.shutdown()
+    os._exit(SHUTDOWN_CUT_SHORT)
 
 
 def _log_proxy_refused(proxy: str, reason: str, number: int) -> None:

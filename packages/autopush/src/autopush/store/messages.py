@@ -33,8 +33,18 @@ from autopush.telemetry.metric_table import (
 from autopush.telemetry.metrics import Metrics, unshared_metrics
 from autopush.webpush.identifiers import CHANNELS_ROW, parse_sort_key
 from autopush.webpush.notification import Notification
-from keytables import ConditionFailed, Item, Range, Returning, TableHandle
+from keytables import (
+    ConditionFailed,
+    Engine,
+    Item,
+    Range,
+    Returning,
+    StorageFull,
+    TableHandle,
+)
 
+PROBE_ROW: Final = "probe"
+"""A sort key that no message has."""
 PAGE: Final = 10
 """Messages read at once."""
 MEASURED_PAGE: Final = 20
@@ -114,7 +124,10 @@ class UserMessages(Protocol):
         """Delete what would otherwise stay of a user that is dropped."""
 
     def store(self, notification: Notification) -> Awaitable[None]:
-        """Write a notification."""
+        """Write a new notification.
+
+        :raises StorageFull: at once; what space is left is for everything else
+        """
 
     async def save(self, notification: Notification) -> None:
         """Write a notification that was sent and not acked, unless a newer one replaces it."""
@@ -163,7 +176,8 @@ class Messages:
     """One message table. `name` is what a router record's `current_month` says.
 
     `month`: that of the table; `NO_MONTH` where tables do not rotate. `metrics`: None for commands,
-    whose reads and writes nobody counts.
+    whose reads and writes nobody counts. `engine`: None for what is to be written to a disk that is
+    nearly full too.
     """
 
     router_type: Final = WEBPUSH
@@ -175,10 +189,12 @@ class Messages:
         clock: Clock,
         month: Month = NO_MONTH,
         metrics: Metrics | None = None,
+        engine: Engine | None = None,
     ) -> None:
         self._table = table
         self._writes = MessageWrites(table, clock)
         self._hash = hasher
+        self._engine = engine
         self.name = table.table.name
         self.month = month
         self._metrics = MessageMetrics(metrics or unshared_metrics(METRICS))
@@ -236,7 +252,8 @@ class Messages:
     # ── messages ─────────────────────────────────────────────────────────────────────────────────
 
     def store(self, notification: Notification) -> Awaitable[None]:
-        """Write a message. An older one of the same topic is replaced, and a newer one stays."""
+        """Write a new message. An older one of its topic is replaced, and a newer one stays."""
+        refuse_if_nearly_full(self._engine)
         metrics = self._metrics
         (metrics.stored if notification.topic is None else metrics.stored_topics).add()
         return self._writes.put(self._hash(notification.uaid), notification)
@@ -285,6 +302,11 @@ class Messages:
         self._metrics.deleted.add(len(acked))
         return self._writes.delete_all(self._hash(uaid), acked)
 
+    def probe(self, uaid: str, expiry: int) -> Awaitable[None]:
+        """Write a row of that user that is no message, to see whether the table can be written."""
+        row: Item = {"uaid": self._hash(uaid), "chidmessageid": PROBE_ROW, "expiry": expiry}
+        return self._table.put(row)
+
     async def read(self, uaid: str, after: str | None) -> StoredPage:
         """The next page of messages behind the sort key `after`, None for the first one.
 
@@ -317,6 +339,15 @@ class Messages:
     async def measure(self, uaid: str, enough: Stored) -> Stored:
         """How many messages wait for that user, and their bytes; see `UserMessages`."""
         return await measured(self._table, self._hash(uaid), enough)
+
+
+def refuse_if_nearly_full(engine: Engine | None) -> None:
+    """Before a new message is written.
+
+    :raises StorageFull: nothing new is stored until there is space again
+    """
+    if engine is not None and engine.is_nearly_full:
+        raise StorageFull("the disk is nearly full: new messages are refused")
 
 
 def _message(uaid: str, item: Item) -> StoredMessage | None:

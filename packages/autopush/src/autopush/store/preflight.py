@@ -31,6 +31,7 @@ from keytables import (
     KeytablesError,
     KeyTuple,
     Returning,
+    StorageFull,
     TableHandle,
     Update,
 )
@@ -56,6 +57,7 @@ async def preflight(
     """Try every operation on router, storage and the message table `current`.
 
     :raises PreflightFailed: the first one that does not work
+    :raises StorageFull: there is no space to try them, which says nothing of rights and tables
     """
     check = _Check(engine, plan, current, key_hash, clock)
     try:
@@ -68,6 +70,8 @@ async def preflight(
         table = f"{error.table or check.table}{check.index}"
         right = f"the right dynamodb:{error.operation} on table {table} is needed"
         raise PreflightFailed(f"{check.doing}: {error.operation} is refused; {right}") from error
+    except StorageFull:
+        raise
     except KeytablesError as error:
         call = f"{check.call} on table {check.table}"
         raise PreflightFailed(f"{check.doing}: {call} failed: {error}") from error

@@ -29,11 +29,12 @@ from autopush.store.users import SIMPLEPUSH, UserRecord, Users
 from autopush.store.versions import Versions
 from autopush.telemetry import logs
 from autopush.telemetry.metrics import Metrics
-from autopush.webpush.identifiers import CHANNELS_ROW
-from keytables import Engine, KeytablesError, TableHandle, TableNotFound
+from keytables import Engine, TableHandle, TableNotFound
 
 UNUSED_UAID: Final = "0" * 32
 """A UAID that no user has: reading it shows whether a table responds."""
+PROBE_LIFETIME: Final = 3600.0
+"""Seconds that what a probe has written exists."""
 
 DAY: Final = 86_400.0
 ABSENT_FOR: Final = 60.0
@@ -222,7 +223,7 @@ class PushStore:
         capacity = self.plan.storage_capacity
         plan = storage_table(self.plan.storage)
         self.versions_table = await self._engine.ensure_table(plan, capacity=capacity)
-        self.versions = Versions(self.versions_table, self._hash)
+        self.versions = Versions(self.versions_table, self._hash, self._engine)
 
     async def _names(self) -> list[str]:
         """The names of all existing tables; concurrent callers share one listing."""
@@ -236,24 +237,11 @@ class PushStore:
             capacity = self.plan.message_capacity
             table = await self._engine.ensure_table(message_table(name), capacity=capacity)
             month = Month.parse(self.plan.message, name) or NO_MONTH
-            opened = Messages(table, self._hash, self._clock, month, self._metrics)
+            opened = Messages(table, self._hash, self._clock, month, self._metrics, self._engine)
             messages = self._tables.setdefault(name, opened)
         return messages
 
     # ── users ────────────────────────────────────────────────────────────────────────────────────
-
-    async def health(self, seconds: float) -> dict[str, dict[str, str]]:
-        """By table: `{"status": "OK"}` or `{"status": "NOT OK", "error": …}`. A table has so many
-        seconds to answer.
-        """
-        router, storage = await asyncio.gather(
-            _state(self.users.get(UNUSED_UAID), seconds), _state(self._read_storage(), seconds)
-        )
-        return {self.users.name: router, "storage": storage}
-
-    async def _read_storage(self) -> None:
-        await self.current.channels(UNUSED_UAID)
-        await self.versions.find(UNUSED_UAID, Row(CHANNELS_ROW, None))
 
     async def remove(self, uaid: str, row: Row) -> None:
         """Delete that message wherever it is stored."""
@@ -280,22 +268,20 @@ class PushStore:
                 await messages.drop_channels(record.uaid)
         return True
 
+    def probe(self) -> Awaitable[None]:
+        """Write something small that expires, to see whether the store can be written."""
+        return self.current.probe(UNUSED_UAID, int(self._clock() + PROBE_LIFETIME))
+
+    @property
+    def is_nearly_full(self) -> bool:
+        """Whether new messages are refused, as the rest of the disk is kept for everything else."""
+        return self._engine.is_nearly_full
+
+    @property
+    def clock_jump(self) -> float:
+        """Seconds by which the clock was set, as long as expired rows are kept because of that."""
+        return self._engine.clock_jump
+
     async def close(self) -> None:
         """Wait for submitted writes and close the engine."""
         await self._engine.close()
-
-
-async def _state(read: Awaitable[object], seconds: float) -> dict[str, str]:
-    try:
-        async with asyncio.timeout(seconds):
-            await read
-    except TableNotFound:
-        return {"status": "NOT OK", "error": "Nonexistent table"}
-    except KeytablesError:
-        return {"status": "NOT OK", "error": "Server error"}
-    except TimeoutError:
-        return {"status": "NOT OK", "error": "No answer"}
-    except Exception as error:  # noqa: BLE001 - the page is to say so, whatever it is
-        _log.exception("Unexpected error", error=error, where="health")
-        return {"status": "NOT OK", "error": "Internal error"}
-    return {"status": "OK"}

@@ -14,13 +14,13 @@ from typing import Final
 from autopush.protocol.effects import Row, StoredMessage, StoredPage
 from autopush.protocol.simplepush import ANY_CHANNEL
 from autopush.store.message_writes import condition_held
-from autopush.store.messages import Stored, measured, row_of
+from autopush.store.messages import Stored, measured, refuse_if_nearly_full, row_of
 from autopush.store.tables import IS_LOWER_VERSION, IS_THAT_VERSION, Hasher, Month
 from autopush.store.users import SIMPLEPUSH
 from autopush.webpush.identifiers import CHANNELS_ROW, is_channel_id
 from autopush.webpush.notification import Notification
 from autopush.webpush.version_update import VersionUpdate, number_of
-from keytables import Item, Range, TableHandle
+from keytables import Engine, Item, Range, TableHandle
 
 PAGE: Final = 500
 """Versions read at once, and sent in one message, which stays below 64 KiB with so many."""
@@ -32,8 +32,9 @@ class Versions:
     router_type: Final = SIMPLEPUSH
     month: Final = Month(9999, 12)
 
-    def __init__(self, table: TableHandle, hasher: Hasher) -> None:
+    def __init__(self, table: TableHandle, hasher: Hasher, engine: Engine | None = None) -> None:
         self._table = table
+        self._engine = engine
         self._hash = hasher
         self.name = table.table.name
 
@@ -57,8 +58,13 @@ class Versions:
 
     # ── versions ─────────────────────────────────────────────────────────────────────────────────
 
-    async def store(self, notification: Notification) -> None:
-        """Write a version, unless it or a higher one is stored."""
+    def store(self, notification: Notification) -> Awaitable[None]:
+        """Write a new version, unless it or a higher one is stored."""
+        refuse_if_nearly_full(self._engine)
+        return self.save(notification)
+
+    async def save(self, notification: Notification) -> None:
+        """Write a version that was sent and not acked, unless it or a higher one is stored."""
         number = number_of(notification.version)
         row: Item = {
             "uaid": self._hash(notification.uaid),
@@ -67,10 +73,6 @@ class Versions:
         }
         put = self._table.put(row, condition=IS_LOWER_VERSION, values={"version": number})
         await condition_held(put)
-
-    async def save(self, notification: Notification) -> None:
-        """Write a version that was sent and not acked."""
-        await self.store(notification)
 
     async def find(self, uaid: str, row: Row) -> Notification | None:
         """That version, None when it is not stored or another one is."""

@@ -62,6 +62,8 @@ LIMITS: Final = (
     "vapid_required",
 )
 """Of the settings, by what they limit."""
+STORE_FAILURE_KINDS: Final = ("full", "damaged", "io", "busy", "refused", "unavailable")
+"""`store/failures.py` says which errors are of which kind."""
 DROP_CODES: Final = ("100", "101", "102", "103")
 """The original's numbers of the reasons why a user is dropped."""
 LATENCIES: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
@@ -319,4 +321,10 @@ SAVE_TIME: Final = _histogram(
     "time in which the store has written a message",
     "seconds",
     LATENCIES,
+)
+STORE_FAILURES: Final = _counter(
+    "store.failures",
+    "calls that the store failed to carry out, by kind: the disk is full, the file is damaged, an "
+    "I/O error, overloaded or locked by another process, a right is missing, anything else",
+    kind=STORE_FAILURE_KINDS,
 )

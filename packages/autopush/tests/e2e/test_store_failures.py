@@ -1,0 +1,134 @@
+"""A service whose store fails: what senders, user agents and the operator are told, and its end."""
+
+import asyncio
+import json
+import signal
+import sys
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import pytest
+
+from support.application_server import ApplicationServer
+from support.service import Service, new_subscriber, service
+from support.user_agent import UserAgent
+
+pytestmark = pytest.mark.slow
+
+CUT_SHORT = 1
+MORE_THAN_ANY_DISK = str(10**15)
+
+HANGING = """
+import os, sys, time
+import keytables.sqlite.writer as writer, autopush.service.worker as worker
+worker.SHUTDOWN_TIMEOUT = 4.0
+commit = writer.Writer._commit
+def hang(self):
+    while os.path.exists(FLAG):
+        time.sleep(0.05)
+    return commit(self)
+writer.Writer._commit = hang
+from autopush.cli import main
+sys.exit(main(sys.argv[1:]))
+"""
+"""A service whose commits do not end as long as a file exists."""
+
+LOCKING = """
+import fcntl, sys, threading
+turn = open(sys.argv[1] + "-turn", "a")
+fcntl.flock(turn, fcntl.LOCK_EX)
+print("locked", flush=True)
+threading.Event().wait()
+"""
+"""A process that has the lock of the writers."""
+
+
+def fields(running: Service, event: str) -> list[dict[str, Any]]:
+    lines = [json.loads(line) for line in running.output if line.startswith("{")]
+    return [line["Fields"] for line in lines if line["Fields"]["message"] == event]
+
+
+@asynccontextmanager
+async def locked(store: Path) -> AsyncIterator[int]:
+    """The writers' lock of the store is held by a process that is stopped; its id."""
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, "-c", LOCKING, str(store), stdout=asyncio.subprocess.PIPE
+    )
+    assert process.stdout is not None
+    assert await process.stdout.readline() == b"locked\n"
+    process.send_signal(signal.SIGSTOP)
+    try:
+        yield process.pid
+    finally:
+        process.kill()
+        await process.wait()
+
+
+async def health(running: Service) -> tuple[int, dict[str, Any]]:
+    async with (
+        aiohttp.ClientSession() as session,
+        session.get(f"{running.endpoint}/health") as response,
+    ):
+        return response.status, await response.json()
+
+
+async def test_below_the_reserve_senders_get_205_and_user_agents_are_served(
+    tmp_path: Path, sender: ApplicationServer, agents: list[UserAgent]
+) -> None:
+    async with service(tmp_path, "--min-free-space", MORE_THAN_ANY_DISK) as running:
+        agent, endpoint = await new_subscriber(running, agents)
+        for _ in range(3):
+            answered = await sender.push(endpoint)
+            assert (answered.status, answered.document["errno"]) == (503, 205)
+            assert int(answered.headers["Retry-After"]) > 0
+        status, document = await health(running)
+        assert (status, document["status"]) == (503, "NOT OK")
+        assert document["router"] == {"status": "OK"}
+        error = "The disk is nearly full: new messages are refused"
+        assert document["storage"] == {"status": "NOT OK", "error": error}
+        await agent.close()
+        agents.append(await running.connect(agent.uaid))
+        [line] = fields(running, error)
+        assert line["free"] < line["min_free_space"] == int(MORE_THAN_ANY_DISK)
+
+
+async def test_sigterm_ends_a_service_whose_store_hangs(
+    tmp_path: Path, sender: ApplicationServer, agents: list[UserAgent]
+) -> None:
+    flag = tmp_path / "hang"
+    script = HANGING.replace("FLAG", repr(str(flag)))
+    running = Service(
+        tmp_path / "data", (), wrap=lambda words: [words[0], "-c", script, *words[3:]]
+    )
+    await running.start()
+    agent, endpoint = await new_subscriber(running, agents)
+    flag.touch()
+    try:
+        pushed = asyncio.ensure_future(sender.push(endpoint))
+        assert (await agent.notification())["version"]
+        began = time.monotonic()
+        code = await running.stop()
+        assert time.monotonic() - began < 10
+        pushed.cancel()
+    finally:
+        flag.unlink()
+    assert code == CUT_SHORT
+    assert len(fields(running, "The shutdown did not end in time and is cut short")) == 1
+
+
+async def test_sigterm_ends_a_service_whose_store_a_stopped_process_keeps_locked(
+    tmp_path: Path, sender: ApplicationServer, agents: list[UserAgent]
+) -> None:
+    async with service(tmp_path) as running:
+        agent, endpoint = await new_subscriber(running, agents)
+        async with locked(tmp_path / "autopush.sqlite"):
+            pushed = asyncio.ensure_future(sender.push(endpoint))
+            assert (await agent.notification())["version"]
+            began = time.monotonic()
+            assert await running.stop() == 0
+            assert time.monotonic() - began < 30
+            pushed.cancel()

@@ -1,0 +1,109 @@
+"""What the page of health says of the store, and how often it asks."""
+
+import asyncio
+
+import pytest
+
+from autopush.store import PushStore
+from autopush.store.failures import StoreFailures
+from autopush.store.health import PROBE_INTERVAL, StoreHealth, TableStates
+from keytables import StorageFull, Throttled, Unavailable
+from support.connection_harness import Harness
+from support.gated_engine import GatedEngine
+
+OK = {"status": "OK"}
+TIMEOUT = 10
+
+
+def health_of(harness: Harness) -> StoreHealth:
+    return StoreHealth(harness.store, harness.metrics.shared, clock=harness.loop.time)
+
+
+def not_ok(error: str) -> TableStates:
+    return {"router": OK, "storage": {"status": "NOT OK", "error": error}}
+
+
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [
+        (StorageFull("no space left"), "Disk full (writing)"),
+        (Unavailable("disk I/O error"), "Server error (writing)"),
+        (Throttled("locked"), "Server error (writing)"),
+    ],
+)
+async def test_a_store_that_can_be_read_and_not_written_is_not_ok(
+    harness: Harness, error: Exception, said: str
+) -> None:
+    health = health_of(harness)
+    harness.engine.fail("put message", error)
+    assert await health.states(TIMEOUT) == not_ok(said)
+    await harness.pass_time(PROBE_INTERVAL)
+    assert await health.states(TIMEOUT) == {"router": OK, "storage": OK}
+
+
+async def test_it_is_written_once_in_a_while_however_many_ask(harness: Harness) -> None:
+    health = health_of(harness)
+    harness.engine.calls.clear()
+    for _ in range(3):
+        await asyncio.gather(*(health.states(TIMEOUT) for _ in range(20)))
+    assert harness.engine.calls.count("put message") == 1
+    assert harness.engine.calls.count("get router") == 3
+    await harness.pass_time(PROBE_INTERVAL)
+    await health.states(TIMEOUT)
+    assert harness.engine.calls.count("put message") == 2
+
+
+async def test_a_write_that_does_not_end_is_said_in_time_and_not_followed_by_others(
+    harness: Harness,
+) -> None:
+    gated = GatedEngine(harness.engine)
+    harness.store = await PushStore.open(
+        gated, harness.store.plan, key_hash="", clock=harness.clock
+    )
+
+    async def before(_number: int, what: str) -> None:
+        if what == "put message":
+            await gated.hold()
+
+    gated.before = before
+    health = health_of(harness)
+    gated.start_counting()
+    # The engine answers in the order of the calls, so what comes after the write waits too.
+    first = await health.states(0.05)
+    assert first["storage"] == {"status": "NOT OK", "error": "No answer (writing)"}
+    await harness.pass_time(3 * PROBE_INTERVAL)
+    await health.states(0.05)
+    assert gated.calls.count("put message") == 1
+    gated.release()
+    await harness.run_until_idle()
+    assert await health.states(TIMEOUT) == {"router": OK, "storage": OK}
+
+
+async def test_what_a_probe_writes_is_no_message_and_expires(harness: Harness) -> None:
+    await health_of(harness).states(TIMEOUT)
+    [(key, row)] = harness.engine.tables["message"].items.items()
+    assert not (await harness.store.current.read(str(key[0]), None)).messages
+    assert isinstance(row["expiry"], int)
+    assert harness.clock() < row["expiry"] < harness.clock() + 86_400
+
+
+async def test_a_nearly_full_disk_is_not_ok_in_words_until_there_is_space(harness: Harness) -> None:
+    health = health_of(harness)
+    harness.engine.nearly_full = True
+    said = "The disk is nearly full: new messages are refused"
+    assert await health.states(TIMEOUT) == not_ok(said)
+    harness.engine.nearly_full = False
+    assert await health.states(TIMEOUT) == {"router": OK, "storage": OK}
+
+
+async def test_damage_that_any_worker_has_met_stays_not_ok_though_the_tables_answer(
+    harness: Harness,
+) -> None:
+    health = health_of(harness)
+    failures = StoreFailures(harness.metrics)
+    failures.note(Unavailable("the store failed: IOError: disk I/O error"))
+    assert await health.states(TIMEOUT) == {"router": OK, "storage": OK}
+    failures.note(Unavailable("the store failed: CorruptError: disk image is malformed"))
+    for _ in range(2):
+        said = "The store is damaged: run autopush check"
+        assert await health.states(TIMEOUT) == not_ok(said)
