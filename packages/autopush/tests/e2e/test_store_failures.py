@@ -14,6 +14,8 @@ import aiohttp
 import pytest
 
 from support.application_server import ApplicationServer
+from support.damaged_store import damage_log, damage_pages_with
+from support.data_store import DataStore, uaid
 from support.service import Service, new_subscriber, service
 from support.user_agent import UserAgent
 
@@ -39,12 +41,12 @@ sys.exit(main(sys.argv[1:]))
 
 LOCKING = """
 import fcntl, sys, threading
-turn = open(sys.argv[1] + "-turn", "a")
-fcntl.flock(turn, fcntl.LOCK_EX)
+file = open(sys.argv[1], "a")
+fcntl.flock(file, fcntl.LOCK_EX)
 print("locked", flush=True)
 threading.Event().wait()
 """
-"""A process that has the lock of the writers."""
+"""A process that has a lock."""
 
 
 def fields(running: Service, event: str) -> list[dict[str, Any]]:
@@ -53,10 +55,10 @@ def fields(running: Service, event: str) -> list[dict[str, Any]]:
 
 
 @asynccontextmanager
-async def locked(store: Path) -> AsyncIterator[int]:
-    """The writers' lock of the store is held by a process that is stopped; its id."""
+async def locked(store: Path, ending: str = "-turn") -> AsyncIterator[int]:
+    """A lock of the store, by default the writers', is held by a stopped process; its id."""
     process = await asyncio.create_subprocess_exec(
-        sys.executable, "-c", LOCKING, str(store), stdout=asyncio.subprocess.PIPE
+        sys.executable, "-c", LOCKING, f"{store}{ending}", stdout=asyncio.subprocess.PIPE
     )
     assert process.stdout is not None
     assert await process.stdout.readline() == b"locked\n"
@@ -132,3 +134,58 @@ async def test_sigterm_ends_a_service_whose_store_a_stopped_process_keeps_locked
             assert await running.stop() == 0
             assert time.monotonic() - began < 30
             pushed.cancel()
+
+
+async def test_a_damaged_page_is_an_error_line_and_health_is_not_ok(tmp_path: Path) -> None:
+    store = DataStore(tmp_path)
+    await asyncio.to_thread(store.add_users, range(2000))
+    damage_pages_with(tmp_path / "autopush.sqlite", uaid(1000))
+    running = Service(tmp_path, ())
+    await running.start()
+    assert (await health(running))[0] == 200
+    agent = await UserAgent.connect(running.websocket)
+    await agent.send(messageType="hello", use_webpush=True, uaid=uaid(1000))
+    assert await agent.closed() == 1011
+    status, document = await health(running)
+    assert (status, document["status"]) == (503, "NOT OK")
+    error = "The store is damaged: run autopush check"
+    assert document["storage"] == {"status": "NOT OK", "error": error}
+    assert await running.stop() == 0
+    [line] = fields(running, "The store failed")
+    assert (line["level"], line["kind"], line["failures"]) == ("error", "damaged", 1)
+
+
+async def test_after_a_kill_the_store_is_checked_at_the_start(
+    tmp_path: Path, sender: ApplicationServer, agents: list[UserAgent]
+) -> None:
+    running = Service(tmp_path, ())
+    await running.start()
+    agent, endpoint = await new_subscriber(running, agents)
+    await agent.close()
+    assert (await sender.push(endpoint)).status == 201
+    await running.kill()
+    damage_log(tmp_path / "autopush.sqlite")
+    await running.start()
+    assert await running.stop() == 0
+    [line] = fields(running, "The store is damaged")
+    assert line["damage"].startswith("the log is damaged: of its ")
+    await running.start()
+    assert await running.stop() == 0
+    assert len(fields(running, "The store is damaged")) == 1
+    assert fields(running, "The store was not closed, and is not damaged") == []
+
+
+async def test_a_start_waits_for_a_process_that_has_the_store_locked(tmp_path: Path) -> None:
+    async with service(tmp_path):
+        pass
+    running = Service(tmp_path, ())
+    async with locked(tmp_path / "autopush.sqlite", "-open") as pid:
+        starting = asyncio.ensure_future(running.start())
+        event = "Waiting for another process that has the store locked"
+        await running.logged(event)
+        assert not starting.done()
+    await starting
+    assert await running.stop() == 0
+    [line] = fields(running, event)
+    assert len(line["locked_by"]) == 1
+    assert line["locked_by"][0].endswith(f"(pid {pid})")

@@ -75,6 +75,12 @@ def _restore(settings: Settings, arguments: argparse.Namespace) -> int:
     return restore(settings, arguments)
 
 
+def _check(settings: Settings, arguments: argparse.Namespace) -> int:
+    from autopush.commands.check import check  # noqa: PLC0415
+
+    return check(settings, arguments)
+
+
 def _send(settings: Settings, arguments: argparse.Namespace) -> int:
     from autopush.commands.send import send  # noqa: PLC0415
 
@@ -142,6 +148,13 @@ def _add_restore_arguments(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("What to do")
     about = "replace the store that there is now; it is kept in the data folder"
     group.add_argument("--force", action="store_true", help=about)
+
+
+def _add_check_arguments(parser: argparse.ArgumentParser) -> None:
+    group = parser.add_argument_group("What to do")
+    about = "stop after so many seconds [default: read all of it]"
+    _add_number(group, "--timeout", None, (1, 1_000_000), about, "SECONDS")
+    group.add_argument("--json", action="store_true", help="print one JSON object")
 
 
 def _add_send_arguments(parser: argparse.ArgumentParser) -> None:
@@ -277,6 +290,12 @@ STORE_COMMANDS: Final = (
         _restore,
         add_arguments=_add_restore_arguments,
         usage="BACKUP",
+    ),
+    Command(
+        "check",
+        "read the whole embedded store, and say what of it is damaged and what to do",
+        _check,
+        add_arguments=_add_check_arguments,
     ),
 )
 

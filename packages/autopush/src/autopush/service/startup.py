@@ -19,6 +19,7 @@ from autopush.service.certificates import Certificates
 from autopush.service.context import ServiceContext
 from autopush.service.listeners import Sockets, bind, close
 from autopush.service.storage import check_keys, check_store
+from autopush.service.store_opening import report_damage
 from autopush.service.supervisor import STARTUP_FAILED, Watchdog, WorkerSlot, supervise
 from autopush.service.systemd import ServiceManager
 from autopush.service.worker import run_worker
@@ -56,6 +57,7 @@ def run(settings: Settings) -> int:
         # What is wrong with one is reported here, once.
         announce_routers(load_routers(settings, time.time))
         load_waker(settings)
+    report_damage(settings)
     asyncio.run(check_store(settings, time.time))
     asyncio.run(check_keys(settings, keys, time.time))
     metrics = SharedMetrics(METRICS, settings.workers)

@@ -9,8 +9,10 @@ from typing import Final
 
 from autopush.clock import Clock
 from autopush.keys import ServiceKeys, key_file, key_fingerprints
+from autopush.service.store_opening import with_notice
 from autopush.settings import Settings, StartupError
 from autopush.store import PushStore, TablePlan
+from autopush.store.failures import FailureKind, kind_of
 from autopush.store.key_check import is_known
 from autopush.store.preflight import PreflightFailed, preflight
 from autopush.telemetry import logs
@@ -47,12 +49,13 @@ async def open_tables(
     :raises StartupError: it cannot be opened
     """
     try:
-        return await open_engine(
+        opening = open_engine(
             settings.store_url,
             clock=clock,
             min_free_space=settings.min_free_space,
             on_failure=on_failure,
         )
+        return await with_notice(opening, settings)
     except ValueError as error:  # its text does not repeat the URL, which may hold a password
         raise StartupError(f"store: {error}") from error
     except KeytablesError as error:
@@ -102,7 +105,7 @@ async def check_store(settings: Settings, clock: Clock) -> None:
             reason=str(error),
         )
     except PreflightFailed as error:
-        raise StartupError(f"{settings.store_place}: {error}") from error
+        raise StartupError(f"{settings.store_place}: {error}{_hint(error.__cause__)}") from error
     finally:
         await engine.close()
 
@@ -172,7 +175,12 @@ def _keys_lost(settings: Settings, keys: ServiceKeys) -> str:
 
 
 def _startup_error(settings: Settings, error: KeytablesError) -> StartupError:
-    return StartupError(f"cannot open the store {settings.store_place}: {error}")
+    return StartupError(f"cannot open the store {settings.store_place}: {error}{_hint(error)}")
+
+
+def _hint(error: BaseException | None) -> str:
+    is_damaged = isinstance(error, KeytablesError) and kind_of(error) is FailureKind.DAMAGED
+    return "; see what autopush check says of it" if is_damaged else ""
 
 
 def _capacity(settings: Settings, table: str) -> Capacity | None:

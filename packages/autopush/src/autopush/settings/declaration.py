@@ -20,7 +20,7 @@ NODES: Final = ("serve", "connection")
 """Commands that accept WebSockets."""
 ENDPOINTS: Final = ("serve", "endpoint")
 """Commands that accept messages from application servers."""
-TOOLS: Final = ("maintain", "drop-user", "delete-uaids", "diagnose", "backup", "restore")
+TOOLS: Final = ("maintain", "drop-user", "delete-uaids", "diagnose", "backup", "restore", "check")
 """Commands that work on the store and end."""
 ALL_COMMANDS: Final = (*DAEMONS, *TOOLS)
 """Commands that have a store."""

@@ -17,6 +17,9 @@ from keytables import AccessRefused, KeytablesError, StorageFull, Throttled
 REPORT_INTERVAL: Final = 60.0
 """Seconds between two lines about failures of one kind."""
 
+_DAMAGED: Final = ("CorruptError", "NotADBError", "is not a database")
+"""Words in the errors of the SQLite engine for a damaged file."""
+
 _log: Final = logs.get(__name__)
 
 
@@ -44,7 +47,7 @@ def kind_of(error: KeytablesError) -> FailureKind:
     if isinstance(error, AccessRefused):
         return FailureKind.REFUSED
     text = str(error)
-    if "CorruptError" in text or "NotADBError" in text:
+    if any(words in text for words in _DAMAGED):
         return FailureKind.DAMAGED
     return FailureKind.IO if "IOError" in text else FailureKind.UNAVAILABLE
 

@@ -1,5 +1,6 @@
 """The store: it opens, has its tables, and lets every operation of the service work on them."""
 
+import asyncio
 import os
 from collections.abc import Sequence
 from typing import Final
@@ -23,14 +24,27 @@ async def check_store(subject: Subject) -> Sequence[Finding]:
     place = parse_store(settings.store_url)
     if isinstance(place, SqliteUrl) and not os.path.exists(place.path):  # noqa: ASYNC240
         return [ok(f"{place.path} will be created at the first start")]
+    findings = []
+    if isinstance(place, SqliteUrl) and await asyncio.to_thread(_is_unclean, place.path):
+        advice = "`autopush check` says whether it is damaged"
+        findings.append(warn(f"{place.path} was not closed by its last user", advice))
     try:
         async with opened_engine(settings, subject.clock) as engine:
-            return await _check_tables(engine, settings, subject)
+            return [*findings, *await _check_tables(engine, settings, subject)]
     except StartupError as error:
         return [fail(str(error), "Correct the option store, or what it names")]
     except KeytablesError as error:
         found = f"the store {settings.store_place} failed: {error}"
         return [fail(found, "Look into the log of the database")]
+
+
+def _is_unclean(path: str) -> bool:
+    from keytables.sqlite import check_store as check_file  # noqa: PLC0415 - as in other checks
+
+    try:
+        return check_file(path, timeout=0).is_unclean
+    except KeytablesError:  # opening it says why
+        return False
 
 
 async def _check_tables(engine: Engine, settings: Settings, subject: Subject) -> Sequence[Finding]:
