@@ -1,5 +1,6 @@
 """`autopush backup` and `autopush restore`, as an operator runs them."""
 
+import argparse
 import asyncio
 import fcntl
 import json
@@ -15,7 +16,10 @@ from pathlib import Path
 
 import pytest
 
+from autopush import cli
+from autopush.commands.restore import restore
 from autopush.keys import service_keys
+from autopush.settings import Settings
 from autopush.webpush.keyring import new_key
 from keytables.sqlite import SqliteEngine, copies
 from support.data_store import DataStore, Run, uaid
@@ -325,6 +329,19 @@ def test_a_store_is_replaced_only_by_force_and_is_kept(
     [kept] = filled.data.glob("before-restore-*")
     assert f"kept the store that was there in {kept}" in out
     assert DataStore(kept).users() == {uaid(number) for number in range(5)}
+
+
+def test_two_restores_within_a_second_keep_a_store_each(
+    filled: DataStore, folder: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    assert cli.main(["backup", str(folder)]) == 0
+    [backup] = folder.iterdir()
+    settings = Settings(data=filled.data)
+    arguments = argparse.Namespace(backup=str(backup), force=True)
+    for _ in range(3):
+        assert restore(settings, arguments, lambda: 1_795_364_100.25) == 0
+    kept = sorted(name.name for name in filled.data.glob("before-restore-*"))
+    assert kept == [f"before-restore-20261122T161500Z{number}" for number in ("", "-1", "-2")]
 
 
 def test_a_key_that_was_rotated_since_stays_the_first(

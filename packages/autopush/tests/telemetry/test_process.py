@@ -3,12 +3,16 @@
 import asyncio
 import os
 import resource
+import threading
 from collections.abc import Callable
 from functools import partial
 
 import pytest
 
+from autopush.telemetry import logs
+from autopush.telemetry.firehose import DeliveryStream
 from autopush.telemetry.metric_table import (
+    LOG_LOST,
     LOOP_LAG,
     PROCESS_CPU,
     PROCESS_MAX_FILES,
@@ -54,6 +58,24 @@ def test_the_process_is_looked_at_from_the_start(metrics: Metrics, loop: FakeLoo
     assert 3 <= recorded(metrics, PROCESS_OPEN_FILES) < 10_000
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     assert recorded(metrics, PROCESS_MAX_FILES) == soft
+    running.close()
+
+
+def test_log_lines_that_were_lost_are_counted_also_those_that_only_firehose_was_to_get(
+    metrics: Metrics, loop: FakeLoop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stream = DeliveryStream("s", lambda: pytest.fail("never connected"), capacity=0)
+    monkeypatch.setattr(DeliveryStream, "start", lambda *_: None)
+    monkeypatch.setattr(stream, "_thread", threading.current_thread())
+    monkeypatch.setattr(DeliveryStream, "close", lambda _: None)
+    logs.configure(output="none", stream=stream)
+    running = process_metrics(metrics, loop)
+    running.start()
+    assert recorded(metrics, LOG_LOST) == 0
+    for _ in range(3):
+        logs.get("test").info("finds no room")
+    loop.advance(INTERVAL)
+    assert recorded(metrics, LOG_LOST) == 3
     running.close()
 
 

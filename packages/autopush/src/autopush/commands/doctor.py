@@ -20,6 +20,7 @@ from autopush.commands.checks.machine import (
     check_disk,
     check_keys,
     check_limits,
+    check_logs,
 )
 from autopush.commands.checks.ports import check_ports, look_at_ports
 from autopush.commands.checks.tables import check_store
@@ -46,6 +47,7 @@ CHECKS: Final = (
     Check(SETTINGS, check_settings),
     Check("installation", check_installation),
     Check("data folder", check_data_folder),
+    Check("logs", check_logs),
     Check("keys", check_keys),
     Check("disk", check_disk),
     Check("store", check_store, timeout=15.0),

@@ -6,6 +6,7 @@ the store open, and neither the store that was there nor any key is lost.
 
 import argparse
 import time
+from itertools import count
 from pathlib import Path
 from typing import Final
 
@@ -43,7 +44,7 @@ def restore(settings: Settings, arguments: argparse.Namespace, clock: Clock = ti
     store, backup = embedded_store(settings, "restore"), Path(arguments.backup)
     manifest = _checked(backup, settings.router_tablename)
     existed = store.exists()
-    kept = store.parent / f"before-restore-{file_date(clock())}"
+    kept = _free_name(store.parent / f"before-restore-{file_date(clock())}")
     if existed and not arguments.force:
         raise StartupError(
             f"there is a store at {store}; with --force it is replaced, and kept in "
@@ -68,6 +69,12 @@ def restore(settings: Settings, arguments: argparse.Namespace, clock: Clock = ti
     first = f"restored {store} from {backup}, made {manifest.made}; {seconds:.1f} s"
     print("\n".join([first, *lines]))
     return 0
+
+
+def _free_name(path: Path) -> Path:
+    """The path, or it with a number where there is one already."""
+    names = (path.with_name(f"{path.name}-{number}") if number else path for number in count())
+    return next(name for name in names if not name.exists())
 
 
 def _checked(backup: Path, router_table: str) -> Manifest:

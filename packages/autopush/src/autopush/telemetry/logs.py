@@ -173,6 +173,11 @@ class LineHandler(QueueHandler):
         """Lines that were dropped or could not be written, so far."""
         return self._dropped + self._unwritten
 
+    @property
+    def lost_everywhere(self) -> int:
+        """Those, and the ones that the stream did not take."""
+        return self.lost + (self._stream.lost if self._stream is not None else 0)
+
     def start(self) -> None:
         """Write in a thread from now on."""
         if self._listener is None:
@@ -336,6 +341,12 @@ def configure(
     root.setLevel(level.upper())
     if background:
         start_background()
+
+
+def lost() -> int:
+    """Lines that this process has lost so far, on the way to the output or to the stream."""
+    handlers = logging.getLogger().handlers
+    return sum(handler.lost_everywhere for handler in handlers if isinstance(handler, LineHandler))
 
 
 def start_background() -> None:

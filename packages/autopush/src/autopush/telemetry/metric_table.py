@@ -122,6 +122,10 @@ PROCESS_MAX_FILES: Final = _of_process(
     "process.max_fds", Kind.GAUGE, "the limit on open file descriptors"
 )
 
+LOG_LOST: Final = _counter(
+    "log.lost", "log lines that could not be written, or that Firehose did not take"
+)
+
 LIMIT_REFUSED: Final = _counter(
     "limit.refused", "requests, messages and connections refused by a limit", limit=LIMITS
 )

@@ -16,8 +16,10 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final
 
+from autopush.telemetry import logs
 from autopush.telemetry.descriptors import DescriptorShortage
 from autopush.telemetry.metric_table import (
+    LOG_LOST,
     LOOP_LAG,
     PROCESS_CPU,
     PROCESS_MAX_FILES,
@@ -69,6 +71,8 @@ class ProcessMetrics:
         self._open_files = metrics.gauge(PROCESS_OPEN_FILES)
         self._max_files = metrics.gauge(PROCESS_MAX_FILES)
         self._sampled = [(metrics.gauge(metric), value) for metric, value in sampled]
+        self._log_lost = metrics.counter(LOG_LOST)
+        self._log_lost_seen = logs.lost()
         self._cpu_seen = 0.0
         self._longest_lag = 0.0
         self._due = self._look_at = 0.0
@@ -113,6 +117,9 @@ class ProcessMetrics:
         cpu = self._process_time()
         self._cpu.add(cpu - self._cpu_seen)
         self._cpu_seen = cpu
+        lost = logs.lost()
+        self._log_lost.add(lost - self._log_lost_seen)
+        self._log_lost_seen = lost
         most = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
         self._max_files.set(most)
         for gauge, value in self._sampled:

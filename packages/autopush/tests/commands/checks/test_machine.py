@@ -15,6 +15,7 @@ from autopush.commands.checks.machine import (
     check_disk,
     check_keys,
     check_limits,
+    check_logs,
     file_system,
 )
 from autopush.keys import service_keys
@@ -110,6 +111,44 @@ async def test_a_key_file_that_others_can_read_is_a_warning_and_a_broken_one_a_f
     assert (crypto, "chmod 600" in first) == ("WARN", True)
     assert (auth, "auth_key:1: not a key" in second) == ("FAIL", True)
     assert "two words" not in second
+
+
+async def test_a_data_folder_that_is_a_link_to_nothing_is_a_failure(tmp_path: Path) -> None:
+    link = tmp_path / "data"
+    link.symlink_to(tmp_path / "not mounted")
+    [(level, text)] = await findings(check_data_folder, Settings(data=link))
+    assert level == "FAIL"
+    assert f"{link} is a link to {tmp_path}/not mounted, which there is not" in text
+
+
+# ── Logs ──────────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize("output", ["stdout", "stderr", "none"])
+async def test_logs_that_go_to_no_file_are_well(output: str) -> None:
+    assert await findings(check_logs, Settings(log_output=output)) == [
+        ("OK", f"log_output {output}")
+    ]
+
+
+async def test_a_log_file_that_can_be_appended_to_or_created_is_well(tmp_path: Path) -> None:
+    path = tmp_path / "log"
+    for _ in range(2):
+        assert await findings(check_logs, Settings(log_output=str(path))) == [("OK", str(path))]
+        path.touch()
+
+
+async def test_a_log_file_that_cannot_be_opened_is_a_failure(
+    tmp_path: Path, forbid: Callable[[Path], None]
+) -> None:
+    for output in (tmp_path, tmp_path / "missing" / "log"):
+        [(level, text)] = await findings(check_logs, Settings(log_output=str(output)))
+        assert (level, str(output) in text) == ("FAIL", True)
+    path = tmp_path / "log"
+    path.touch()
+    forbid(path)
+    [(level, text)] = await findings(check_logs, Settings(log_output=str(path)))
+    assert (level, "may not be written by this user" in text) == ("FAIL", True)
 
 
 # ── Disk ──────────────────────────────────────────────────────────────────────────────────────────

@@ -47,6 +47,9 @@ async def check_data_folder(subject: Subject) -> Sequence[Finding]:
     settings, folder = subject.settings, subject.settings.data
     if not settings.needs_data_folder:
         return [ok("not needed: the store and all keys are elsewhere")]
+    if folder.is_symlink() and not folder.exists():
+        found = f"{folder} is a link to {folder.readlink()}, which there is not"
+        return [fail(found, "Make that folder, mount what has it, or name another with data")]
     if not folder.exists():
         parent = _existing(folder)
         if not os.access(parent, os.W_OK | os.X_OK):
@@ -61,6 +64,26 @@ async def check_data_folder(subject: Subject) -> Sequence[Finding]:
         found = f"{folder} is open to other users (mode {mode:o})"
         return [warn(found, f"chmod 700 {folder}")]
     return [ok(f"{folder}, mode {mode:o}")]
+
+
+async def check_logs(subject: Subject) -> Sequence[Finding]:
+    """The file of the logs can be appended to."""
+    output = subject.settings.log_output
+    if output in ("stdout", "stderr", "none"):
+        return [ok(f"log_output {output}")]
+    return [_check_log_file(Path(output))]
+
+
+def _check_log_file(path: Path) -> Finding:
+    path = path.expanduser().absolute()
+    if path.is_dir():
+        return fail(f"{path} is a folder", "Name a file with log_output")
+    # One that is missing is created, also at the end of a link.
+    needed = path if path.exists() else path.resolve().parent
+    if not os.access(needed, os.W_OK):
+        reason = "may not be written by this user" if needed.exists() else "does not exist"
+        return fail(f"cannot log to {path}: {needed} {reason}", f"{AS_USER}, or set log_output")
+    return ok(str(path))
 
 
 async def check_keys(subject: Subject) -> Sequence[Finding]:
