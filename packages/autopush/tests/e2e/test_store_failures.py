@@ -17,6 +17,7 @@ from support.application_server import ApplicationServer
 from support.damaged_store import damage_log, damage_pages_with
 from support.data_store import DataStore, uaid
 from support.service import Service, new_subscriber, service
+from support.small_disk import fill, small_disk
 from support.user_agent import UserAgent
 
 pytestmark = pytest.mark.slow
@@ -189,3 +190,56 @@ async def test_a_start_waits_for_a_process_that_has_the_store_locked(tmp_path: P
     [line] = fields(running, event)
     assert len(line["locked_by"]) == 1
     assert line["locked_by"][0].endswith(f"(pid {pid})")
+
+
+async def test_a_full_disk_refuses_new_messages_alone_and_heals_also_after_a_kill(
+    tmp_path: Path, sender: ApplicationServer, agents: list[UserAgent]
+) -> None:
+    with small_disk(tmp_path / "disk", 32 << 20) as disk:
+        running = Service(disk / "data", ("--min-free-space", str(8 << 20)))
+        await running.start()
+        agent, endpoint = await new_subscriber(running, agents)
+        await agent.close()
+        accepted, last = await fill_by_pushes(sender, endpoint)
+        assert accepted > 500
+        nearly_full = "The disk is nearly full: new messages are refused"
+        for attempt in range(2):
+            other = fill(disk)  # also what the log of the store took, which a start empties
+            await running.logged(nearly_full, attempt + 1)
+            answered = await sender.push(endpoint)
+            assert (answered.status, answered.document["errno"]) == (503, 205)
+            assert (await health(running))[0] == 503
+            agents.append(await running.connect(agent.uaid))
+            received = await agents[-1].receive(30, ack=True)
+            assert len(received) == 30
+            await agents[-1].register()
+            assert (await sender.delete(last)).status == 204
+            await agents[-1].close()
+            if not attempt:
+                await running.kill()
+                await running.start()
+        other.unlink()
+        async with asyncio.timeout(30):
+            while (answered := await sender.push(endpoint)).status == 503:
+                assert answered.document["errno"] == 205
+                agents.append(await running.connect(agent.uaid))
+                await agents[-1].receive(300, ack=True)
+                await agents[-1].close()
+        assert answered.status == 201
+        assert await running.stop() == 0
+    assert len(fields(running, nearly_full)) == 2
+    assert "Traceback" not in "".join(running.output)
+
+
+async def fill_by_pushes(sender: ApplicationServer, endpoint: str) -> tuple[int, str]:
+    """Push until that is refused for want of space: how many were accepted, and the last one."""
+    accepted, last = 0, ""
+    while True:
+        answers = await asyncio.gather(*(sender.push(endpoint, b"x" * 4000) for _ in range(16)))
+        for answered in answers:
+            if answered.status == 201:
+                accepted, last = accepted + 1, answered.headers["Location"]
+            else:
+                assert (answered.status, answered.document["errno"]) == (503, 205)
+        if any(answered.status == 503 for answered in answers):
+            return accepted, last

@@ -1,4 +1,4 @@
-"""Looks at the store every few seconds, and logs what its operator should know.
+"""Looks at the store every second, and logs what its operator should know.
 
 Nothing depends on it but the log: what is refused, and when that ends, the store decides itself.
 """
@@ -14,7 +14,7 @@ from autopush.store.failures import StoreFailures
 from autopush.telemetry import logs
 from keytables.stores import SqliteUrl, parse_store
 
-INTERVAL: Final = 5.0
+INTERVAL: Final = 1.0
 """Seconds between two looks."""
 
 _log: Final = logs.get(__name__)
