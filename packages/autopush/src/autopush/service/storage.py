@@ -119,6 +119,8 @@ async def check_keys(settings: Settings, keys: ServiceKeys, clock: Clock) -> Non
     engine = await open_tables(settings, clock)
     try:
         known = await is_known(engine, table_plan(settings), key_fingerprints(keys.crypto))
+    except StorageFull:
+        return  # there is no space to note a key: a start with space does it
     except KeytablesError as error:
         raise _startup_error(settings, error) from error
     finally:
