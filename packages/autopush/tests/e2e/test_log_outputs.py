@@ -38,7 +38,7 @@ async def test_what_clients_do_wrong_is_no_event_and_the_log_check_is(tmp_path: 
 
 async def test_the_lines_of_all_workers_reach_firehose(tmp_path: Path) -> None:
     with FirehoseServer() as firehose:
-        variables = firehose.variables | {"STREAM_NAME": STREAM}
+        variables = firehose.variables | {"STREAM_NAME": STREAM, "AUTOPUSH_LOG_CHECK_RATE": "none"}
         async with service(tmp_path, "--workers", "2", "--debug", **variables) as running:
             pids = set(running.workers)
             for _ in range(40):
