@@ -108,7 +108,13 @@ class Node:
         )
         bridges = Bridges({}, store, metrics)
         self.router = UserAgentRouter(
-            store, self.registry, self.nodes, bridges, metrics, store_first=store_first
+            store,
+            self.registry,
+            self.nodes,
+            bridges,
+            metrics,
+            store_first=store_first,
+            ack_timeout=0.01,
         )
         self.api = NodeApi(self.registry, self.node.background, cluster.ring)
         self.dead = False

@@ -31,6 +31,7 @@ class Device:
             Bridges({}, harness.store, harness.metrics),
             harness.metrics,
             store_first=store_first,
+            ack_timeout=0.01,
         )
         self.agent: UserAgent | None = None
         self.taken: defaultdict[str, int] = defaultdict(int)
