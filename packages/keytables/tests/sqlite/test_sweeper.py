@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from keytables import Clock, Key, KeytablesError, OnFailure, Table, Unavailable
-from keytables.sqlite.clock_guard import ClockGuard
+from keytables.clock_guard import ClockGuard
 from keytables.sqlite.failures import Failures
 from keytables.sqlite.sweeper import SWEEP_ROWS, SWEEP_WRITES, Sweeper
 from support.clocks import ManualClock

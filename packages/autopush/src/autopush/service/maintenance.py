@@ -12,7 +12,6 @@ counted by that clock, and a wrong one would drop all of them.
 
 import asyncio
 import random
-import time
 from collections.abc import Callable
 from contextlib import aclosing, suppress
 from dataclasses import dataclass, field
@@ -43,6 +42,7 @@ from autopush.telemetry import logs
 from autopush.telemetry.metric_table import UA_EXPIRATION
 from autopush.telemetry.metrics import Metrics
 from keytables import KeytablesError
+from keytables.clock_guard import ClockGuard, steady_clock
 
 FIRST_LOOK: Final = (120.0, 600.0)
 """Seconds from the start of a worker to its first look, at random between these."""
@@ -62,11 +62,6 @@ DISTRUST: Final = 86_400.0
 """Seconds for which a clock that was set by more is not believed."""
 
 _log = logs.get(__name__)
-
-
-def steady_clock() -> float:
-    """Seconds since the start of the machine, those that it slept included; nobody can set it."""
-    return time.clock_gettime(getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC))
 
 
 @dataclass(slots=True)
@@ -111,8 +106,8 @@ class Maintenance:
         self._sleep = sleep
         self._uniform = uniform
         self._dropped = metrics.counter(UA_EXPIRATION, reason="not_seen")
-        self._offset = clock() - steady()
-        self._believed_from = 0.0
+        self._guard = ClockGuard(clock, steady, max_jump=MAX_CLOCK_STEP, believed_after=DISTRUST)
+        self._clock_was_set = False
         self._renew_at = 0.0
         self._task: asyncio.Task[None] | None = None
 
@@ -210,11 +205,8 @@ class Maintenance:
 
     def _is_clock_believed(self) -> bool:
         """Whether the clock was not set by much, of late."""
-        steady = self._steady()
-        offset = self._clock() - steady
-        step = offset - self._offset
-        if abs(step) > MAX_CLOCK_STEP:
-            self._believed_from = steady + DISTRUST
+        step = self._guard.jump()
+        if step and not self._clock_was_set:
             _log.warning("The clock was set; maintenance waits for a day", step=round(step))
-        self._offset = offset
-        return steady >= self._believed_from
+        self._clock_was_set = bool(step)
+        return not step

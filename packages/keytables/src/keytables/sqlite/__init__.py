@@ -17,7 +17,6 @@ a thread.
     statements     the SQL schema of a table, and statements for single rows
     indexes        secondary indexes during and after a bulk load
     sweeper        removal of expired items
-    clock_guard    a wall clock that was set, so that nothing is removed too early
     checkpoint     copying the write-ahead log into the file
     database       connections, checks of the file, translation of errors
     space          room on the disk: a full one, its reserve, and one that is nearly full

@@ -14,10 +14,10 @@ from typing import Final, Self, cast
 import apsw
 import msgspec
 
+from keytables.clock_guard import ClockGuard
 from keytables.engine import Clock, Engine, OnFailure, TableHandle
 from keytables.errors import KeytablesError, SchemaError, Unavailable
 from keytables.schema import Capacity, Table
-from keytables.sqlite.clock_guard import ClockGuard
 from keytables.sqlite.database import Database, StoreLocked, translate
 from keytables.sqlite.failures import Failures
 from keytables.sqlite.indexes import Indexes

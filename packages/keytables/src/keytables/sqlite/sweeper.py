@@ -3,7 +3,7 @@
 Rule: it delays no other write. Expired items are absent for every read already, so they are deleted
 a few at a time, between other writes, and processes that share a file do it at different times.
 
-A timer's sweep deletes nothing while the clock may be wrong (:mod:`keytables.sqlite.clock_guard`).
+A timer's sweep deletes nothing while the clock may be wrong (:mod:`keytables.clock_guard`).
 
 Items must be removed faster than they can expire, or the file grows: a sweep that finds as many as
 it takes continues at once. Its transaction is still smaller than those of other writes may be, and
@@ -19,9 +19,9 @@ from typing import Final, cast
 
 import apsw
 
+from keytables.clock_guard import ClockGuard
 from keytables.engine import Clock
 from keytables.errors import KeytablesError, StorageFull, Unavailable
-from keytables.sqlite.clock_guard import ClockGuard
 from keytables.sqlite.database import StoreClosed
 from keytables.sqlite.failures import Failures
 from keytables.sqlite.reader import Reader

@@ -1,6 +1,6 @@
 """A wall clock that was set is noticed, and believed in the end."""
 
-from keytables.sqlite.clock_guard import BELIEVED_AFTER, MAX_JUMP, ClockGuard, steady_clock
+from keytables.clock_guard import BELIEVED_AFTER, MAX_JUMP, ClockGuard, steady_clock
 from support.clocks import ManualClock
 
 DAY = 86_400.0

@@ -1,10 +1,8 @@
 """A wall clock that was set, noticed by comparing it with the steady clock.
 
-Rule: nothing is deleted for having expired while the two disagree. A clock that is set forward by a
-month for a minute would otherwise sweep a month's items; reads leave them out for that minute only.
-
-A new difference is believed when it has stayed the same for an hour. What the clock did before the
-engine was opened cannot be known: one that was wrong then is believed.
+Whoever deletes by age asks first: a clock that is set forward by a month for a minute would
+otherwise have a month's items deleted. A new difference is believed when it has stayed the same for
+a while. What the clock did before cannot be known: one that was wrong then is believed.
 """
 
 import time
@@ -33,12 +31,32 @@ def steady_clock() -> float:
 
 
 class ClockGuard:
-    """Compares ``clock`` with ``steady`` since it was created."""
+    """Compares ``clock`` with ``steady`` since it was created.
 
-    __slots__ = ("_checked_at", "_clock", "_difference", "_new_difference", "_since", "_steady")
+    ``max_jump``, ``believed_after``: seconds, as ``MAX_JUMP`` and ``BELIEVED_AFTER``.
+    """
 
-    def __init__(self, clock: Clock, steady: Callable[[], float] = steady_clock) -> None:
+    __slots__ = (
+        "_believed_after",
+        "_checked_at",
+        "_clock",
+        "_difference",
+        "_max_jump",
+        "_new_difference",
+        "_since",
+        "_steady",
+    )
+
+    def __init__(
+        self,
+        clock: Clock,
+        steady: Callable[[], float] = steady_clock,
+        *,
+        max_jump: float = MAX_JUMP,
+        believed_after: float = BELIEVED_AFTER,
+    ) -> None:
         self._clock, self._steady = clock, steady
+        self._max_jump, self._believed_after = max_jump, believed_after
         self._checked_at = steady()
         self._difference = clock() - self._checked_at
         self._new_difference: float | None = None
@@ -51,14 +69,15 @@ class ClockGuard:
         drift = MAX_DRIFT * (now - self._checked_at)
         self._checked_at = now
         jump = difference - self._difference
-        if abs(jump) <= MAX_JUMP + drift:
+        if abs(jump) <= self._max_jump + drift:
             # What was gained slowly is no jump, however much it becomes in a year.
             self._difference += max(-drift, min(drift, jump))
             self._new_difference = None
             return 0.0
-        if self._new_difference is None or abs(difference - self._new_difference) > MAX_JUMP:
+        new = self._new_difference
+        if new is None or abs(difference - new) > self._max_jump:
             self._new_difference, self._since = difference, now
-        elif now - self._since >= BELIEVED_AFTER:
+        elif now - self._since >= self._believed_after:
             self._difference, self._new_difference = difference, None
             return 0.0
         return jump
