@@ -20,8 +20,9 @@ from autopush.service.context import ServiceContext
 from autopush.service.listeners import Sockets, bind, close
 from autopush.service.storage import check_keys, check_store
 from autopush.service.store_opening import report_damage
-from autopush.service.supervisor import STARTUP_FAILED, Watchdog, WorkerSlot, supervise
+from autopush.service.supervisor import STARTUP_FAILED, WorkerSlot, supervise
 from autopush.service.systemd import ServiceManager
+from autopush.service.watchdog import Watchdog
 from autopush.service.worker import run_worker
 from autopush.settings import Settings, StartupError
 from autopush.settings.addresses import ALL_INTERFACES

@@ -7,10 +7,8 @@ A worker that ended is restarted at once, and with growing delays while workers 
 after their start. The parent holds one end of a pipe that it never writes to: when the parent is
 gone, however it went, every worker reads the end of that pipe and stops.
 
-A worker whose heartbeat stopped is killed, as it may hold the store's write lock, on which all
-others wait. Rule: no worker is killed for a silence in which the parent did not run either, since
-then the whole machine stood still. So a worker must be silent at two looks, of which the second was
-on time. One that is starting is not watched: it may have to wait for the store.
+A worker whose heartbeat stopped is killed (`Watchdog`). One that is starting is not watched: it may
+have to wait for the store.
 """
 
 import multiprocessing
@@ -18,7 +16,7 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from multiprocessing.connection import Connection, wait
@@ -26,6 +24,7 @@ from multiprocessing.context import ForkProcess
 from typing import Final
 
 from autopush.service.systemd import ServiceManager
+from autopush.service.watchdog import Watchdog
 from autopush.telemetry import logs
 
 STARTUP_FAILED: Final = 3
@@ -34,10 +33,6 @@ HEALTHY_AFTER: Final = 5.0
 """A worker that ran for so many seconds has not failed at its start."""
 GRACE_PERIOD: Final = 30.0
 """Seconds that workers have to stop before they are killed."""
-SECOND_LOOK: Final = 1.0
-"""Seconds from the look at which a worker is silent to the one that decides. A look that is late by
-as much decides nothing.
-"""
 
 _FIRST_DELAY: Final = 0.1
 _LONGEST_DELAY: Final = 5.0
@@ -101,50 +96,6 @@ class _Worker:
         self.restarts = Restarts()
 
 
-class Watchdog:
-    """Finds the workers whose heartbeat stopped.
-
-    `timeout`: seconds of silence after which a worker is frozen, 0 if none ever is. `heartbeats`:
-    when the event loop of each worker last ran, by index; all times are those of the monotonic
-    clock.
-    """
-
-    def __init__(self, timeout: float, heartbeats: Callable[[], Sequence[float]]) -> None:
-        self._timeout = timeout
-        self._heartbeats = heartbeats
-        self._suspects: dict[int, float] = {}
-        self.due: float | None = None
-        """When to look again; None while nothing is watched."""
-
-    def frozen(self, ready: dict[int, float], now: float) -> dict[int, float]:
-        """The workers to be killed, with the seconds they were silent. `ready`: since when each of
-        those has served that are to be watched.
-        """
-        was_late = self.due is not None and now - self.due >= SECOND_LOOK
-        if not (self._timeout and ready):
-            self.due = None
-            return {}
-        frozen = {}
-        heartbeats = self._heartbeats()
-        self._suspects = {each: at for each, at in self._suspects.items() if each in ready}
-        dues = []
-        for index, since in ready.items():
-            last = max(heartbeats[index], since)
-            if now - last < self._timeout:
-                self._suspects.pop(index, None)
-                dues.append(last + self._timeout)
-                continue
-            if was_late or index not in self._suspects:
-                self._suspects[index] = now + SECOND_LOOK
-            if now < self._suspects[index]:
-                dues.append(self._suspects[index])
-            else:
-                del self._suspects[index]
-                frozen[index] = now - last
-        self.due = min(dues, default=None)
-        return frozen
-
-
 def supervise(
     run_worker: Callable[[WorkerSlot], int],
     workers: int,
@@ -152,8 +103,8 @@ def supervise(
     on_ready: Callable[[], None],
     on_ended: Callable[[int], None] = lambda _: None,
     grace_period: float = GRACE_PERIOD,
-    watchdog: Watchdog | None = None,
-    manager: ServiceManager | None = None,
+    watchdog: Watchdog,
+    manager: ServiceManager,
 ) -> int:
     """Run `workers` processes of `run_worker` until SIGTERM or SIGINT; returns the exit code.
 
@@ -172,10 +123,15 @@ def supervise(
     try:
         with _signals() as signals:
             supervisor = _Supervisor(
-                run_worker, workers, on_ready, on_ended, grace_period, parent_pipe
+                run_worker,
+                workers,
+                on_ready=on_ready,
+                on_ended=on_ended,
+                grace_period=grace_period,
+                watchdog=watchdog,
+                manager=manager,
+                parent_pipe=parent_pipe,
             )
-            supervisor.watchdog = watchdog or supervisor.watchdog
-            supervisor.manager = manager or supervisor.manager
             return supervisor.run(signals)
     finally:
         for descriptor in parent_pipe:
@@ -187,9 +143,12 @@ class _Supervisor:
         self,
         run_worker: Callable[[WorkerSlot], int],
         workers: int,
+        *,
         on_ready: Callable[[], None],
         on_ended: Callable[[int], None],
         grace_period: float,
+        watchdog: Watchdog,
+        manager: ServiceManager,
         parent_pipe: tuple[int, int],
     ) -> None:
         self._run_worker = run_worker
@@ -197,8 +156,8 @@ class _Supervisor:
         self._on_ready = on_ready
         self._on_ended = on_ended
         self._grace_period = grace_period
-        self.watchdog = Watchdog(0, list)
-        self.manager = ServiceManager({})
+        self._watchdog = watchdog
+        self._manager = manager
         self._parent_pipe = parent_pipe
         self._all_were_ready = False
         self._exit_code: int | None = None
@@ -209,7 +168,7 @@ class _Supervisor:
         """`signals`: file descriptor from which the numbers of received signals are read."""
         while True:
             now = time.monotonic()
-            self.manager.report_alive(now)
+            self._manager.report_alive(now)
             if self._exit_code is None:
                 for worker in self._workers:
                     if worker.restarts.at is not None and worker.restarts.at <= now:
@@ -237,16 +196,16 @@ class _Supervisor:
                 self._all_were_ready = True
                 if self._exit_code is None:
                     self._on_ready()
-                    self.manager.report_ready(time.monotonic())
+                    self._manager.report_ready(time.monotonic())
 
     def _running(self) -> list[tuple[_Worker, ForkProcess]]:
         return [(each, each.process) for each in self._workers if each.process is not None]
 
     def _timeout(self) -> float | None:
         """Seconds until something is to be done."""
-        times = [self.manager.due]
+        times = [self._manager.due]
         if self._exit_code is None:
-            times += [self.watchdog.due, *(worker.restarts.at for worker in self._workers)]
+            times += [self._watchdog.due, *(worker.restarts.at for worker in self._workers)]
         else:
             times.append(self._kill_at)
         due = [at for at in times if at is not None]
@@ -323,7 +282,7 @@ class _Supervisor:
 
     def _kill_frozen(self, now: float) -> None:
         ready = {each.index: each.ready_at for each in self._workers if each.is_ready}
-        for index, silence in self.watchdog.frozen(ready, now).items():
+        for index, silence in self._watchdog.frozen(ready, now).items():
             worker = self._workers[index]
             assert worker.process is not None
             _log.error(
