@@ -86,10 +86,10 @@ class RequestLog:
                 _log.debug("Request refused", **self._refusal_fields(request, refusal))
             return response
         request_id = str(uuid4())
-        suppressed = self._limiter.admit(refusal.errno)
-        if suppressed is not None:
+        count = self._limiter.admit(refusal.errno)
+        if count is not None:
             fields = self._refusal_fields(request, refusal, request_id)
-            _log.warning("Request refused", **fields, **_count(suppressed))
+            _log.warning("Request refused", **fields, **count)
         return _with_id(response, request_id)
 
     def failed(self, request: Request, error: Exception) -> Response:
@@ -106,10 +106,10 @@ class RequestLog:
 
     def log_failed_tls_auth(self, request: Request) -> None:
         """Log a request without the certificate of a listed client."""
-        suppressed = self._limiter.admit(FAILED_TLS_AUTH)
-        if suppressed is not None:
+        count = self._limiter.admit(FAILED_TLS_AUTH)
+        if count is not None:
             info = self.client_info(request)
-            _log.warning(FAILED_TLS_AUTH, client_info=info, **_count(suppressed))
+            _log.warning(FAILED_TLS_AUTH, client_info=info, **count)
 
     def client_info(self, request: Request, request_id: str = "") -> dict[str, object]:
         """What is known of a client and its request. Without an id it gets one."""
@@ -148,10 +148,10 @@ class RequestLog:
         return fields
 
     def _log_failure(self, request: Request, error: Exception, request_id: str = "") -> None:
-        suppressed = self._limiter.admit(type(error).__qualname__)
-        if suppressed is not None:
+        count = self._limiter.admit(type(error).__qualname__)
+        if count is not None:
             info = self.client_info(request, request_id)
-            _log.exception("Request failed", error=error, client_info=info, **_count(suppressed))
+            _log.exception("Request failed", error=error, client_info=info, **count)
 
     def _subscription(self, path: str) -> dict[str, object]:
         try:
@@ -213,7 +213,3 @@ def _claims(headers: Mapping[str, str]) -> dict[str, object]:
 def _with_id(response: Response, request_id: str) -> Response:
     response.headers = (*response.headers, (REQUEST_ID, request_id))
     return response
-
-
-def _count(suppressed: int) -> dict[str, int]:
-    return {"suppressed": suppressed} if suppressed else {}

@@ -52,8 +52,8 @@ def test_a_shortage_is_one_line_a_minute_with_the_limit_and_what_was_not_reporte
         clock.advance(REPORT_INTERVAL / 240)
     lines = [line for line in end_logs().splitlines() if LINE in line]
     assert len(lines) == 2
-    assert f'"limit":{LIMIT},"unreported":0' in lines[0]
-    assert f'"limit":{LIMIT},"unreported":239' in lines[1]
+    assert f'"limit":{LIMIT}}}' in lines[0]
+    assert f'"limit":{LIMIT},"suppressed":239' in lines[1]
     assert "Too many open files" in lines[0]
 
 

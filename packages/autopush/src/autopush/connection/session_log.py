@@ -126,11 +126,9 @@ class SessionLog:
         )
 
     def _write(self, event: str, uaid: str, fields: Mapping[str, object]) -> None:
-        suppressed = self._limiter.admit(event)
-        if suppressed is None:
-            return
-        count = {"suppressed": suppressed} if suppressed else {}
-        _log.info(event, uaid_hash=self._hash(uaid), **fields, **count)
+        count = self._limiter.admit(event)
+        if count is not None:
+            _log.info(event, uaid_hash=self._hash(uaid), **fields, **count)
 
 
 def reason_of_client(code: int) -> str:

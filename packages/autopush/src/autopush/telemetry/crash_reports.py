@@ -53,11 +53,11 @@ class CrashReports(logging.Handler):
         error = record.exc_info[1] if record.exc_info else None
         if self._client is None or error is None or record.name.startswith(_OWN_LOGGERS):
             return
-        suppressed = self._limiter.admit(type(error).__qualname__)
-        if suppressed is None:
+        count = self._limiter.admit(type(error).__qualname__)
+        if count is None:
             return
         try:
-            self._report(self._client, record, error, suppressed)
+            self._report(self._client, record, error, count)
         except Exception as failure:  # noqa: BLE001 - a log call never raises
             # Without the exception, so that it does not come here again.
             reason = type(failure).__name__
@@ -71,7 +71,11 @@ class CrashReports(logging.Handler):
             client.close(timeout=FLUSH_TIMEOUT)
 
     def _report(
-        self, client: "Client", record: logging.LogRecord, error: BaseException, suppressed: int
+        self,
+        client: "Client",
+        record: logging.LogRecord,
+        error: BaseException,
+        count: dict[str, int],
     ) -> None:
         from sentry_sdk.utils import event_from_exception  # noqa: PLC0415 - an optional dependency
 
@@ -80,7 +84,7 @@ class CrashReports(logging.Handler):
         event["level"] = "fatal" if record.levelno >= logging.CRITICAL else "error"
         event["logger"] = record.name
         event["logentry"] = {"message": record.getMessage()}
-        event["extra"] = _extra(record) | ({"suppressed": suppressed} if suppressed else {})
+        event["extra"] = _extra(record) | count
         client.capture_event(event, hint)
 
 

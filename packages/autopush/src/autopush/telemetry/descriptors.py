@@ -44,11 +44,11 @@ class DescriptorShortage:
 
     def note(self, error: OSError) -> None:
         """Log that a call failed with that error, unless a line has said so."""
-        unreported = self._lines.admit(error.errno or 0)
-        if unreported is not None:
+        count = self._lines.admit(error.errno or 0)
+        if count is not None:
             _log.error(
                 "No file descriptor is left: new connections are closed",
                 reason=error.strerror,
                 limit=resource.getrlimit(resource.RLIMIT_NOFILE)[0],
-                unreported=unreported,
+                **count,
             )

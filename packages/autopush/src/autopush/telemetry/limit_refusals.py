@@ -35,9 +35,7 @@ class LimitRefusals:
         known.
         """
         self._counters[limit].add()
-        suppressed = self._lines.admit(limit)
-        if suppressed is not None:
-            fields: dict[str, object] = {"remote_ip": address} if address else {}
-            if suppressed:
-                fields["suppressed"] = suppressed
-            _log.warning("Refused by a limit", limit=limit, **fields)
+        count = self._lines.admit(limit)
+        if count is not None:
+            client = {"remote_ip": address} if address else {}
+            _log.warning("Refused by a limit", limit=limit, **client, **count)

@@ -23,9 +23,9 @@ class RepeatLimiter:
         self._monotonic = monotonic
         self._windows: dict[int | str, _Window] = {}
 
-    def admit(self, kind: int | str) -> int | None:
-        """Whether to report this event: the number of its kind that were not reported since the
-        last one, or None: this one is not to be reported either.
+    def admit(self, kind: int | str) -> dict[str, int] | None:
+        """Whether to report this event: None if not; else the fields for its line, `suppressed` if
+        events of its kind were not reported since the last one.
         """
         now = self._monotonic()
         window = self._windows.get(kind)
@@ -40,7 +40,7 @@ class RepeatLimiter:
             return None
         window.admitted += 1
         suppressed, window.suppressed = window.suppressed, 0
-        return suppressed
+        return {"suppressed": suppressed} if suppressed else {}
 
 
 class _Window:
