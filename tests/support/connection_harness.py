@@ -13,7 +13,6 @@ from typing import Any, Self
 from autopush.connection.limits import UserAgentLimits
 from autopush.connection.node import ConnectionNode
 from autopush.connection.user_agent import UserAgentConnection
-from autopush.net.address_limits import AddressRates
 from autopush.net.buffered_bytes import BufferedBytes
 from autopush.net.client_address import TrustedProxies
 from autopush.net.connection_limits import ConnectionLimits
@@ -22,7 +21,7 @@ from autopush.pages.dockerflow import Dockerflow
 from autopush.protocol.broadcasts import NO_BROADCASTS, Broadcasts
 from autopush.protocol.effects import Row
 from autopush.protocol.rules import Rules
-from autopush.rates import Rate
+from autopush.rates import Rate, TokenBuckets
 from autopush.routing.connected import Registry
 from autopush.routing.nodes import NodeAnswer, Nodes
 from autopush.store import PushStore, TablePlan, UserRecord
@@ -232,7 +231,7 @@ class UserAgent:
 
 def no_limits(metrics: Metrics) -> UserAgentLimits:
     """Of a node whose user agents may ask as much as they like."""
-    return UserAgentLimits(LimitRefusals(metrics), AddressRates(None))
+    return UserAgentLimits(LimitRefusals(metrics), TokenBuckets(None))
 
 
 class Harness:
@@ -288,7 +287,7 @@ class Harness:
             rules=rules or Rules(),
             limits=UserAgentLimits(
                 LimitRefusals(harness.metrics),
-                AddressRates(new_user_agents_rate, monotonic=harness.clock),
+                TokenBuckets(new_user_agents_rate, monotonic=harness.clock),
                 message_rate=message_rate,
                 registration_rate=registration_rate,
                 monotonic=harness.clock,
@@ -300,7 +299,7 @@ class Harness:
             auto_ping_timeout=auto_ping_timeout,
             close_timeout=10,
             max_connections=max_connections,
-            buffered=buffered,
+            buffered=buffered or BufferedBytes(),
             broadcasts=broadcasts,
             uniform=lambda least, most: least + (most - least) * harness.chance,
         )

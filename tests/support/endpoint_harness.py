@@ -3,11 +3,10 @@
 import json
 from collections.abc import Mapping, Sequence
 
-from autopush.net.address_limits import AddressRates
 from autopush.net.client_address import TrustedProxies
 from autopush.net.http_messages import Request, Response
 from autopush.pages.log_check import LogCheck
-from autopush.rates import Rate
+from autopush.rates import Rate, TokenBuckets
 from autopush.request_log import RequestLog
 from autopush.responses import ErrorResponses
 from autopush.routing.bridged import Bridges
@@ -101,7 +100,8 @@ class Endpoint:
             limits=stored_limits,
             ack_timeout=0.02,
         )
-        limits = limits or PushLimits(LimitRefusals(harness.metrics))
+        refusals = LimitRefusals(harness.metrics)
+        limits = limits or PushLimits(refusals)
         metrics = PushMetrics(harness.metrics)
         self.app = EndpointApp(
             push=PushHandler(
@@ -138,12 +138,12 @@ class Endpoint:
                 secrets=self.secrets,
                 metrics=harness.metrics,
                 proxies=TrustedProxies(()),
-                new_user_agents=AddressRates(new_user_agents_rate),
+                new_user_agents=TokenBuckets(new_user_agents_rate),
                 changes_rate=changes_rate,
-                refusals=LimitRefusals(harness.metrics),
+                refusals=refusals,
             ),
             dockerflow=harness.status_pages(),
-            log_check=LogCheck(errors, self.requests),
+            log_check=LogCheck(errors, self.requests, TokenBuckets(None), refusals),
             start_page=StartPage(endpoint_url=ENDPOINT, websocket_url="wss://push.example/"),
             errors_page=ErrorsPage(),
             requests=self.requests,

@@ -13,6 +13,8 @@ import pytest
 
 from autopush.connection.handlers import NodeApi
 from autopush.connection.node import ConnectionNode
+from autopush.net.buffered_bytes import BufferedBytes
+from autopush.net.connection_limits import ConnectionLimits
 from autopush.net.timers import TimerWheel
 from autopush.protocol.effects import Row
 from autopush.protocol.rules import Rules
@@ -104,6 +106,8 @@ class Node:
             auto_ping_timeout=4,
             close_timeout=10,
             max_connections=0,
+            connection_limits=ConnectionLimits(),
+            buffered=BufferedBytes(),
             uniform=lambda least, most: (least + most) / 2,
         )
         bridges = Bridges({}, store, metrics)

@@ -71,3 +71,13 @@ def test_a_caller_that_has_read_the_clock_may_say_what_it_said(clock: Monotonic)
     assert buckets.take("a", clock.now + 100) == 0.0
     assert buckets.take("a", clock.now + 101) == pytest.approx(59.0)
     assert buckets.take("a", clock.now + 160) == 0.0
+
+
+def test_without_a_rate_nothing_is_refused() -> None:
+    buckets = TokenBuckets(None)
+    assert {buckets.take("a") for _ in range(10)} == {0.0}
+
+
+def test_what_has_no_key_is_not_limited(clock: Monotonic) -> None:
+    buckets = TokenBuckets(Rate(1, "h"), monotonic=clock)
+    assert {buckets.take("") for _ in range(10)} == {0.0}

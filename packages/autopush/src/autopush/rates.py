@@ -39,22 +39,26 @@ class Rate:
 class TokenBuckets:
     """A bucket of `rate.count` tokens for each key, which fills again within `rate.seconds`.
 
-    What is kept of a bucket is when it will be full. `monotonic`: seconds since any moment.
+    `rate`: None for no limit. The key "" has none either (see `TrustedProxies.limit_key`).
+    `monotonic`: seconds since any moment.
     """
 
-    __slots__ = ("_full_at", "_interval", "_monotonic", "_seconds")
+    __slots__ = ("_full_at", "_interval", "_monotonic", "_seconds", "rate")
 
     def __init__(
         self,
-        rate: Rate,
+        rate: Rate | None,
         *,
         max_keys: int = MAX_KEYS,
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._seconds = rate.seconds + 1e-9  # what rounding may take from the last token
-        self._interval = rate.seconds / rate.count
+        self.rate: Final = rate
+        seconds, count = (rate.seconds, rate.count) if rate is not None else (0, 1)
+        self._seconds = seconds + 1e-9  # what rounding may take from the last token
+        self._interval = seconds / count
         self._monotonic = monotonic
         self._full_at = RecentlyUsed[float](max_keys)
+        """When each bucket will be full."""
 
     def take(self, key: Hashable, now: float | None = None) -> float:
         """Take a token. Returns 0.0, or in how many seconds there will be one: then none was
@@ -62,6 +66,8 @@ class TokenBuckets:
 
         `now`: what the clock says, for callers that have read it.
         """
+        if not (self._interval and key):
+            return 0.0
         if now is None:
             now = self._monotonic()
         full_at = self._full_at.newest.get(key)

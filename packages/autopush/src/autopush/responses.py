@@ -4,7 +4,6 @@ Rule: every error that reaches a client is made by `ErrorResponses`, so that all
 """
 
 from collections.abc import Sequence
-from math import ceil
 from typing import Final
 
 import orjson
@@ -46,12 +45,6 @@ def storage_refusal(failure: KeytablesError) -> PushError:
     if isinstance(failure, ItemTooLarge):
         return PushError(Errno.PAYLOAD_TOO_LARGE, "The message is too large to be stored")
     return PushError(Errno.RETRY, "Communication error, please retry")
-
-
-def rate_exceeded(message: str, seconds: float) -> PushError:
-    """429: a rate limit; `seconds` until the next request has a chance."""
-    retry = ("Retry-After", str(ceil(seconds)))
-    return PushError(Errno.RATE_EXCEEDED, message, headers=(retry,))
 
 
 def not_found() -> PushError:

@@ -9,8 +9,10 @@ from autopush.connection.handlers import UpgradeHandler
 from autopush.connection.user_agent import UserAgentConnection
 from autopush.net.http_messages import Request, Response, Upgrade
 from autopush.pages.log_check import LogCheck
+from autopush.rates import TokenBuckets
 from autopush.request_log import RequestLog
 from autopush.responses import ErrorResponses
+from autopush.telemetry.limit_refusals import LimitRefusals
 from autopush.webpush.endpoint_token import EndpointTokens
 from keytables import Unavailable
 from support import wire
@@ -38,8 +40,9 @@ async def call(
     dockerflow = harness.status_pages()
     errors = ErrorResponses(ERRORS)
     requests = RequestLog(EndpointTokens(harness.ring, PAGE), errors, harness.store.uaid_hash)
-    log_check = LogCheck(errors, requests)
-    handler = UpgradeHandler(harness.node, dockerflow, log_check, errors, URL, PAGE)
+    refusals = LimitRefusals(harness.metrics)
+    log_check = LogCheck(errors, requests, TokenBuckets(None), refusals)
+    handler = UpgradeHandler(harness.node, dockerflow, log_check, errors, refusals, URL, PAGE)
     answer = handler(Request(method, path, "", headers or {}, "127.0.0.1", http10=http10))
     return answer if isinstance(answer, Response | Upgrade) else await answer
 

@@ -9,13 +9,16 @@ import pytest
 
 from autopush.net.http_messages import Request, Response
 from autopush.pages.log_check import LogCheck
-from autopush.rates import Rate
+from autopush.rates import Rate, TokenBuckets
 from autopush.request_log import RequestLog
 from autopush.responses import ErrorResponses
 from autopush.telemetry import logs
+from autopush.telemetry.limit_refusals import LimitRefusals
+from autopush.telemetry.metric_table import LIMIT_REFUSED
 from autopush.webpush.endpoint_token import EndpointTokens
 from support.connection_harness import ENDPOINT, ERRORS, Harness
 from support.log_lines import LogFile
+from support.recorded import recorded
 
 
 @pytest.fixture
@@ -28,11 +31,16 @@ def lines(tmp_path: Path) -> Iterator[LogFile]:
 def check(harness: Harness) -> LogCheck:
     errors = ErrorResponses(ERRORS)
     tokens = EndpointTokens(harness.ring, ENDPOINT)
-    return LogCheck(errors, RequestLog(tokens, errors, harness.store.uaid_hash))
+    requests = RequestLog(tokens, errors, harness.store.uaid_hash)
+    return LogCheck(errors, requests, TokenBuckets(None), LimitRefusals(harness.metrics))
 
 
 def get(check: LogCheck, path: str) -> Response | None:
     return check.respond(Request("GET", path, "", {"user-agent": "curl"}, "192.0.2.7"))
+
+
+def errors_in(lines: LogFile) -> list[dict[str, Any]]:
+    return [fields for fields in lines.all_fields if "limit" not in fields]
 
 
 def document(response: Response | None) -> dict[str, Any]:
@@ -119,27 +127,25 @@ def test_without_logs_the_response_is_the_same(check: LogCheck) -> None:
     assert document(get(check, "/v1/err/crit"))["message"] == "FAILURE:Success"
 
 
-def test_a_page_asked_for_too_often_is_refused_and_logs_nothing(
+def test_a_page_asked_for_too_often_is_refused_and_does_not_log_its_errors(
     lines: LogFile, harness: Harness
 ) -> None:
     errors = ErrorResponses(ERRORS)
     requests = RequestLog(EndpointTokens(harness.ring, ENDPOINT), errors, harness.store.uaid_hash)
     now = 1000.0
-    refused: list[tuple[str, str]] = []
     check = LogCheck(
         errors,
         requests,
-        Rate(2, "min"),
-        lambda *refusal: refused.append(refusal),
-        monotonic=lambda: now,
+        TokenBuckets(Rate(2, "min"), monotonic=lambda: now),
+        LimitRefusals(harness.metrics),
     )
-    for path, logged in (("/v1/err", 1), ("/v1/err/crit", 1), ("/__error__", 2)):
-        already = len(lines.all_fields)
-        refused.clear()
+    pages = (("/v1/err", 1), ("/v1/err/crit", 1), ("/__error__", 2))
+    for number, (path, logged) in enumerate(pages, 1):
+        already = len(errors_in(lines))
         responses = [get(check, path) for _ in range(5)]
         assert [response and response.status for response in responses] == [418] * 2 + [429] * 3
-        assert len(lines.all_fields) == already + 2 * logged
-        assert refused == [("log_check_rate", "192.0.2.7")] * 3
+        assert len(errors_in(lines)) == already + 2 * logged
+        assert recorded(harness.metrics, LIMIT_REFUSED, limit="log_check_rate") == 3 * number
         assert responses[-1] is not None
         assert json.loads(responses[-1].body)["errno"] == 203
         assert ("Retry-After", "30") in responses[-1].headers

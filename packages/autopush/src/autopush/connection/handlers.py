@@ -30,6 +30,7 @@ from autopush.routing.connected import Registry
 from autopush.store.messages import row_of
 from autopush.store.users import SIMPLEPUSH
 from autopush.telemetry import logs
+from autopush.telemetry.limit_refusals import LimitRefusals
 from autopush.telemetry.repeats import RepeatLimiter
 from autopush.webpush.identifiers import canonical_uaid, sort_time_of
 from autopush.webpush.keyring import KeyRing
@@ -68,6 +69,7 @@ class UpgradeHandler:
         dockerflow: Dockerflow,
         log_check: LogCheck,
         errors: ErrorResponses,
+        refusals: LimitRefusals,
         websocket_url: str,
         start_page: str,
     ) -> None:
@@ -75,6 +77,7 @@ class UpgradeHandler:
         self._dockerflow = dockerflow
         self._log_check = log_check
         self._errors = errors
+        self._refusals = refusals
         self._explanation = EXPLANATION.format(url=websocket_url, page=start_page)
 
     def __call__(self, request: Request) -> Answer | Coroutine[Any, Any, Answer]:
@@ -86,7 +89,7 @@ class UpgradeHandler:
         if isinstance(accepted, HandshakeRefused):
             return responses.text(accepted.status, f"{accepted.reason}\n", headers=accepted.headers)
         if not self._node.is_accepting:
-            self._node.refusals.add("connections", request.client_address)
+            self._refusals.add("connections", request.client_address)
             return responses.text(503, "Too many connections.\n", headers=(("Retry-After", "30"),))
         headers = request.headers
         client = self._node.clients.find(headers.get("user-agent", ""), headers.get("host", ""))
@@ -114,7 +117,7 @@ class NodePort:
         self._sessions = sessions
         self._pages = pages
         self._errors = errors
-        self._refusals = RepeatLimiter(1, REFUSALS_INTERVAL)
+        self._lines = RepeatLimiter(1, REFUSALS_INTERVAL)
 
     async def __call__(self, request: Request) -> Response:
         """Answer one request."""
@@ -135,14 +138,10 @@ class NodePort:
         return response
 
     def _refuse(self, request: Request, reason: str) -> Response:
-        suppressed = self._refusals.admit(reason)
-        if suppressed is not None:
-            _log.warning(
-                "A call on the internal port was refused",
-                reason=reason,
-                peer=request.peer,
-                suppressed=suppressed,
-            )
+        count = self._lines.admit(reason)
+        if count is not None:
+            event = "A call on the internal port was refused"
+            _log.warning(event, reason=reason, peer=request.peer, **count)
         return responses.text(401, f"Not a call of a node: {reason}.", NODES_ONLY)
 
 

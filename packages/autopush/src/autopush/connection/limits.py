@@ -10,7 +10,6 @@ import time
 from collections.abc import Callable
 from typing import Final
 
-from autopush.net.address_limits import AddressRates
 from autopush.protocol.effects import TooOften
 from autopush.rates import Rate, TokenBuckets
 from autopush.telemetry.limit_refusals import LimitRefusals
@@ -29,13 +28,14 @@ TOO_MANY_USER_AGENTS: Final = "too many new user agents"
 class UserAgentLimits:
     """The limits of one node. A rate of None is no limit.
 
-    `new_user_agents`: of addresses; what else makes records of user agents takes from it too.
+    `new_user_agents`: of addresses (`TrustedProxies.limit_key`); what else makes records of user
+    agents takes from it too.
     """
 
     def __init__(
         self,
         refusals: LimitRefusals,
-        new_user_agents: AddressRates,
+        new_user_agents: TokenBuckets,
         *,
         message_rate: Rate | None = None,
         registration_rate: Rate | None = None,
@@ -80,14 +80,9 @@ class _UserAgentRates:
     __slots__ = ("_by_address", "_by_user_agent")
 
     def __init__(self, rate: Rate | None, monotonic: Callable[[], float]) -> None:
-        self._by_user_agent: TokenBuckets | None = None
-        together = None
-        if rate is not None:
-            self._by_user_agent = TokenBuckets(rate, max_keys=MAX_USER_AGENTS, monotonic=monotonic)
-            together = Rate(PER_ADDRESS * rate.count, rate.unit)
-        self._by_address = AddressRates(together, monotonic=monotonic)
+        together = None if rate is None else Rate(PER_ADDRESS * rate.count, rate.unit)
+        self._by_user_agent = TokenBuckets(rate, max_keys=MAX_USER_AGENTS, monotonic=monotonic)
+        self._by_address = TokenBuckets(together, monotonic=monotonic)
 
     def take(self, user_agent: str | int, address_key: str) -> float:
-        if self._by_user_agent is None:
-            return 0.0
         return self._by_user_agent.take(user_agent) or self._by_address.take(address_key)

@@ -21,7 +21,6 @@ from autopush.protocol.rules import GOING_AWAY, STOPPING, Rules
 from autopush.routing.connected import ConnectedUser, Registry
 from autopush.routing.nodes import Nodes
 from autopush.store import PushStore
-from autopush.telemetry.limit_refusals import LimitRefusals
 from autopush.telemetry.metric_table import (
     CONNECTIONS,
     UA_ALREADY_CONNECTED,
@@ -59,9 +58,8 @@ class ConnectionNode:
         auto_ping_timeout: float,
         close_timeout: float,
         max_connections: int,
-        connection_limits: ConnectionLimits | None = None,
-        buffered: BufferedBytes | None = None,
-        refusals: LimitRefusals | None = None,
+        connection_limits: ConnectionLimits,
+        buffered: BufferedBytes,
         broadcasts: Broadcasts = NO_BROADCASTS,
         uniform: Callable[[float, float], float] = random.uniform,
     ) -> None:
@@ -90,9 +88,8 @@ class ConnectionNode:
             on_dropped=self.log.dropped,
             already_connected=metrics.counter(UA_ALREADY_CONNECTED),
         )
-        self.connection_limits = connection_limits or ConnectionLimits()
-        self.buffered = buffered or BufferedBytes()
-        self.refusals = refusals or LimitRefusals(metrics)
+        self.connection_limits = connection_limits
+        self.buffered = buffered
         self._max_connections = max_connections
         self._stopping = False
         store.on_month_change(self._on_month_change)

@@ -7,15 +7,14 @@
 Answered is 418 with the text that was logged, so that log and response can be matched.
 """
 
-import time
-from collections.abc import Callable
 from typing import Final
 
 from autopush.net.http_messages import Request, Response
-from autopush.rates import Rate, TokenBuckets
+from autopush.rates import TokenBuckets
 from autopush.request_log import RequestLog
-from autopush.responses import ErrorResponses, rate_exceeded
+from autopush.responses import ErrorResponses
 from autopush.telemetry import logs
+from autopush.telemetry.limit_refusals import LimitRefusals
 from autopush.webpush.errors import Errno, PushError
 
 TEAPOT: Final = 418
@@ -31,23 +30,20 @@ class LogCheckError(Exception):
 class LogCheck:
     """The pages of the log check, the same on every public port.
 
-    `rate`: of each page, from whomever the requests come; None for any. `on_refused(limit,
-    address)`: a request was above it.
+    `rates`: of each page, from whomever the requests come.
     """
 
     def __init__(
         self,
         errors: ErrorResponses,
         requests: RequestLog,
-        rate: Rate | None = None,
-        on_refused: Callable[[str, str], object] | None = None,
-        *,
-        monotonic: Callable[[], float] = time.monotonic,
+        rates: TokenBuckets,
+        refusals: LimitRefusals,
     ) -> None:
         self._errors = errors
         self._requests = requests
-        self._on_refused = on_refused
-        self._buckets = None if rate is None else TokenBuckets(rate, monotonic=monotonic)
+        self._rates = rates
+        self._refusals = refusals
 
     def respond(self, request: Request) -> Response | None:
         """Log, and respond; None for any other path or method."""
@@ -65,12 +61,12 @@ class LogCheck:
 
     def _refusal(self, request: Request, page: str) -> Response | None:
         """429 where a page is asked for too often."""
-        wait = self._buckets.take(page) if self._buckets is not None else 0.0
+        wait = self._rates.take(page)
         if not wait:
             return None
-        if self._on_refused is not None:
-            self._on_refused("log_check_rate", request.client_address)
-        return self._errors.of(rate_exceeded("The log check is asked for too often", wait))
+        self._refusals.add("log_check_rate", request.client_address)
+        too_often = "The log check is asked for too often"
+        return self._errors.of(PushError(Errno.RATE_EXCEEDED, too_often, retry_after=wait))
 
     def _check(self, request: Request, kind: str) -> Response:
         if "error" in kind:

@@ -19,7 +19,6 @@ most, and a twentieth while it connects again and again.
 import asyncio
 import time
 from collections.abc import Callable
-from math import ceil
 from typing import Final
 
 from autopush.protocol.effects import Row
@@ -194,5 +193,5 @@ class StoredLimits:
         return PushError(
             Errno.TOO_MANY_STORED,
             f"The user agent does not take its messages: no more than {limit} are stored",
-            headers=(("Retry-After", str(ceil(wait))),),
+            retry_after=wait,
         )

@@ -9,7 +9,6 @@ from typing import Final
 from autopush.bridges.discovery import router_states
 from autopush.clock import Clock
 from autopush.keys import ServiceKeys
-from autopush.net.address_limits import AddressRates
 from autopush.net.buffered_bytes import BufferedBytes
 from autopush.net.client_address import TrustedProxies
 from autopush.net.connection_limits import ConnectionLimits
@@ -20,6 +19,7 @@ from autopush.net.timers import TimerWheel
 from autopush.pages.dockerflow import Dockerflow
 from autopush.pages.internal_pages import InternalPages
 from autopush.pages.log_check import LogCheck
+from autopush.rates import TokenBuckets
 from autopush.request_log import RequestLog
 from autopush.responses import ErrorResponses
 from autopush.routing.connected import Registry
@@ -110,11 +110,11 @@ class WorkerContext:
         self.dockerflow = Dockerflow(store, metrics.shared, routers=routers)
         self.refusals = LimitRefusals(metrics)
         self.log_check = LogCheck(
-            self.errors, self.requests, settings.log_check_rate, self.refusals.add
+            self.errors, self.requests, TokenBuckets(settings.log_check_rate), self.refusals
         )
         self.internal_pages = InternalPages(self.dockerflow, metrics.shared, self.errors)
         self.proxies = TrustedProxies(settings.trusted_networks)
-        self.new_user_agents = AddressRates(settings.new_user_agents_rate)
+        self.new_user_agents = TokenBuckets(settings.new_user_agents_rate)
         """For every way in which a stranger makes a record of a user agent."""
 
         self.connection_limits = ConnectionLimits(

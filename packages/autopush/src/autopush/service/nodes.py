@@ -87,7 +87,6 @@ class ConnectionService:
             max_connections=settings.max_connections,
             connection_limits=shared.connection_limits,
             buffered=shared.buffered,
-            refusals=shared.refusals,
             broadcasts=broadcasts,
         )
         upgrades = UpgradeHandler(
@@ -95,6 +94,7 @@ class ConnectionService:
             shared.dockerflow,
             shared.log_check,
             shared.errors,
+            shared.refusals,
             settings.public_websocket_url,
             f"{settings.public_endpoint_url}/",
         )

@@ -8,7 +8,6 @@ otherwise anybody could use it up.
 from collections.abc import Iterable
 from typing import Final
 
-from autopush import responses
 from autopush.rates import Rate, TokenBuckets
 from autopush.telemetry.limit_refusals import LimitRefusals
 from autopush.webpush.endpoint_token import Endpoint, decode_key
@@ -61,9 +60,9 @@ class PushLimits:
         allowed_senders: Iterable[str] = (),
     ) -> None:
         self._refusals = refusals
-        self._endpoint_rate = RateLimit.of(endpoint_rate)
-        self._deletion_rate = RateLimit.of(endpoint_rate)
-        self._sender_rate = RateLimit.of(sender_rate)
+        self._messages = TokenBuckets(endpoint_rate, max_keys=MAX_KNOWN)
+        self._deletions = TokenBuckets(endpoint_rate, max_keys=MAX_KNOWN)
+        self._signed = TokenBuckets(sender_rate, max_keys=MAX_KNOWN)
         listed = tuple(allowed_senders)
         self._allowed = AllowedSenders(listed) if listed else None
         self._is_vapid_required = vapid_required or self._allowed is not None
@@ -76,18 +75,18 @@ class PushLimits:
         """
         if self._is_vapid_required:
             self._check_sender(credentials)
-        rate = self._endpoint_rate
-        if rate is not None and (wait := rate.take(endpoint.ids, now)):
-            raise self._too_many("endpoint_rate", "messages to this endpoint", rate, wait)
+        if wait := self._messages.take(endpoint.ids, now):
+            what = f"messages to this endpoint: the limit is {self._messages.rate}"
+            raise self._too_many("endpoint_rate", what, wait)
 
     def admit_sender(self, credentials: Credentials, now: float) -> None:
         """Admit a push whose signature is verified.
 
         :raises PushError: 429/203, its sender sends too many
         """
-        rate = self._sender_rate
-        if rate is not None and (wait := rate.take(credentials.point(), now)):
-            raise self._too_many("sender_rate", "messages signed with this key", rate, wait)
+        if wait := self._signed.take(credentials.point(), now):
+            what = f"messages signed with this key: the limit is {self._signed.rate}"
+            raise self._too_many("sender_rate", what, wait)
 
     def admit_deletion(self, ids: str) -> None:
         """Admit that a message of these ids, of user and channel, is deleted. There may be as many
@@ -95,9 +94,9 @@ class PushLimits:
 
         :raises PushError: 429/203, there are more
         """
-        rate = self._deletion_rate
-        if rate is not None and (wait := rate.take(ids)):
-            raise self._too_many("endpoint_rate", "deletions of this endpoint", rate, wait)
+        if wait := self._deletions.take(ids):
+            what = f"deletions of this endpoint: the limit is {self._deletions.rate}"
+            raise self._too_many("endpoint_rate", what, wait)
 
     def _check_sender(self, credentials: Credentials | None) -> None:
         if credentials is None:
@@ -111,21 +110,6 @@ class PushLimits:
                 Errno.SENDER_NOT_ALLOWED, "Neither the key nor the sub of this sender is allowed"
             )
 
-    def _too_many(self, limit: str, what: str, rate: "RateLimit", wait: float) -> PushError:
+    def _too_many(self, limit: str, what: str, wait: float) -> PushError:
         self._refusals.add(limit)
-        return responses.rate_exceeded(f"Too many {what}: the limit is {rate.text} ({limit})", wait)
-
-
-class RateLimit:
-    """A rate with its buckets."""
-
-    __slots__ = ("take", "text")
-
-    def __init__(self, rate: Rate) -> None:
-        self.take: Final = TokenBuckets(rate, max_keys=MAX_KNOWN).take
-        self.text: Final = str(rate)
-
-    @classmethod
-    def of(cls, rate: Rate | None) -> "RateLimit | None":
-        """None without a rate."""
-        return None if rate is None else cls(rate)
+        return PushError(Errno.RATE_EXCEEDED, f"Too many {what} ({limit})", retry_after=wait)

@@ -23,7 +23,6 @@ import orjson
 from msgspec import Struct
 
 from autopush import responses
-from autopush.net.address_limits import AddressRates
 from autopush.net.client_address import TrustedProxies
 from autopush.net.http_messages import Request, Response
 from autopush.protocol.rules import Rules
@@ -81,7 +80,7 @@ class RegistrationHandler:
         secrets: RegistrationSecrets,
         metrics: Metrics,
         proxies: TrustedProxies,
-        new_user_agents: AddressRates,
+        new_user_agents: TokenBuckets,
         changes_rate: Rate | None,
         refusals: LimitRefusals,
     ) -> None:
@@ -92,7 +91,7 @@ class RegistrationHandler:
         self._secrets = secrets
         self._proxies = proxies
         self._new_user_agents = new_user_agents
-        self._changes = None if changes_rate is None else TokenBuckets(changes_rate)
+        self._changes = TokenBuckets(changes_rate)
         self._refusals = refusals
         self._dropped = metrics.counter(DROP_USER, errno="101")
         self._checks = metrics.counters(UA_CONNECTION_CHECK)
@@ -137,15 +136,17 @@ class RegistrationHandler:
             raise responses.storage_refusal(error) from error
 
     def _admit_user(self, request: Request) -> None:
-        address = request.client_address
-        if wait := self._new_user_agents.take(self._proxies.limit_key(address)):
-            self._refusals.add("new_user_agents", address)
-            raise responses.rate_exceeded("Too many new user agents of one address", wait)
+        key = self._proxies.limit_key(request.client_address)
+        if wait := self._new_user_agents.take(key):
+            raise self._too_many(request, "new_user_agents", "new user agents of one address", wait)
 
     def _admit_change(self, request: Request, uaid: str) -> None:
-        if self._changes is not None and (wait := self._changes.take(uaid)):
-            self._refusals.add("registration_rate", request.client_address)
-            raise responses.rate_exceeded("Too many changes of this user", wait)
+        if wait := self._changes.take(uaid):
+            raise self._too_many(request, "registration_rate", "changes of this user", wait)
+
+    def _too_many(self, request: Request, limit: str, what: str, wait: float) -> PushError:
+        self._refusals.add(limit, request.client_address)
+        return PushError(Errno.RATE_EXCEEDED, f"Too many {what}", retry_after=wait)
 
     # ── users ────────────────────────────────────────────────────────────────────────────────────
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from enum import IntEnum
 from functools import lru_cache
 from http import HTTPStatus
+from math import ceil
 from types import MappingProxyType
 from typing import Final
 
@@ -293,6 +294,7 @@ class PushError(Exception):
 
     ``status`` defaults to the one of the table. ``headers`` win over the ones the status implies
     (401 ``WWW-Authenticate: vapid``, 410 ``Cache-Control``, 429 and 503 ``Retry-After``).
+    ``retry_after``: the seconds of that header, where they are known.
     ``errors`` maps a field to its complaints where the request lacks something by its shape.
     ``phrase`` replaces the name of the status.
     """
@@ -306,6 +308,7 @@ class PushError(Exception):
         errors: Mapping[str, Sequence[str]] | None = None,
         status: int | None = None,
         phrase: str = "",
+        retry_after: float | None = None,
     ) -> None:
         super().__init__(message)
         self.kind: Final = ERRORS[errno]
@@ -315,6 +318,8 @@ class PushError(Exception):
         self.errors: Final = errors
         self.phrase: Final = phrase or reason_phrase(self.status)
         self._own_headers = tuple(headers)
+        if retry_after is not None:
+            self._own_headers += (("Retry-After", str(ceil(retry_after))),)
         self.router_type = ""
         """How the user is reached whose message is refused, when that is known."""
 
