@@ -14,6 +14,7 @@ import pytest
 from autopush.service import store_opening
 from autopush.service.store_opening import lock_holders, report_damage, with_notice
 from autopush.settings import Settings
+from keytables.sqlite import StoreCheck
 from support.damaged_store import damage_log, leave_unclosed
 
 TIMEOUT = 30
@@ -49,7 +50,20 @@ def test_each_damage_is_an_error_line_with_what_to_do(
     assert (line["level"], line["message"]) == ("error", "The store is damaged")
     assert line["damage"].startswith("the log is damaged: of its ")
     assert line["store"] == str(path)
-    assert "autopush check" in line["advice"]
+    # A backup is older than the log without its end.
+    assert line["advice"].startswith("nothing is to be done")
+
+
+def test_a_damaged_table_is_to_be_restored(
+    path: Path, end_logs: Callable[[], str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    damage = "table 'router': some of its rows cannot be read (damaged page 57)"
+    found = StoreCheck((damage,), is_unclean=True)
+    monkeypatch.setattr("keytables.sqlite.check_store", lambda *_, **__: found)
+    report_damage(Settings(data=path.parent))
+    [line] = fields(end_logs())
+    assert line["damage"] == damage
+    assert line["advice"].startswith("run autopush check, then restore a backup")
 
 
 def test_a_store_too_large_for_the_time_is_a_warning(

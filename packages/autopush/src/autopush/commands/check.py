@@ -13,6 +13,7 @@ from typing import Final
 
 from autopush.commands.backup import embedded_store
 from autopush.commands.running import INCOMPLETE
+from autopush.service.store_opening import DAMAGE_OF_LOG
 from autopush.settings import Settings, StartupError
 from keytables import KeytablesError
 from keytables.sqlite import StoreCheck, check_store
@@ -25,8 +26,6 @@ LOST_TRANSACTIONS: Final = (
     "What cannot be read of the log is dropped when the service starts: messages that were "
     "accepted last, and acks. Nothing is to be done, unless a table is damaged too"
 )
-_OF_LOG: Final = ("the log is", "the head of the log is")
-"""How damage of the log begins, which is over when it was dropped."""
 NOT_READ: Final = "Run it again without --timeout"
 LOG_NOT_CHECKED: Final = "its log was not checked, as a process has it open"
 
@@ -74,7 +73,7 @@ def to_document(found: StoreCheck) -> dict[str, object]:
 
 def advice(found: StoreCheck) -> Sequence[str]:
     """What to do, a sentence each."""
-    of_log = [damage for damage in found.damage if damage.startswith(_OF_LOG)]
+    of_log = [damage for damage in found.damage if damage.startswith(DAMAGE_OF_LOG)]
     texts = []
     if len(of_log) < len(found.damage):
         texts.append(RESTORE)

@@ -23,6 +23,12 @@ NOTICE_AFTER: Final = 1.0
 DAMAGE_ADVICE: Final = (
     "run autopush check, then restore a backup; it is served as far as it is read"
 )
+LOG_ADVICE: Final = (
+    "nothing is to be done: this start drops what cannot be read, the messages that were accepted "
+    "last, and acks"
+)
+DAMAGE_OF_LOG: Final = ("the log is", "the head of the log is")
+"""How damage of the log begins, which is over when the start has dropped it."""
 INCOMPLETE_ADVICE: Final = "run autopush check, which reads all of it"
 
 _LOCKS: Final = Path("/proc/locks")
@@ -50,7 +56,8 @@ def report_damage(settings: Settings) -> None:
             return
         found = check_store(place.path, timeout=settings.store_check_timeout)
         for damage in found.damage:
-            _log.error("The store is damaged", store=store, damage=damage, advice=DAMAGE_ADVICE)
+            advice = LOG_ADVICE if damage.startswith(DAMAGE_OF_LOG) else DAMAGE_ADVICE
+            _log.error("The store is damaged", store=store, damage=damage, advice=advice)
         seconds = round(monotonic() - began, 1)
         if not found.is_complete:
             event = "The store was not closed, and too large to be checked in the time"
