@@ -86,6 +86,11 @@ class Service:
         return self._process.pid
 
     @property
+    def runs(self) -> bool:
+        """Whether the process exists."""
+        return self._process is not None and self._process.poll() is None
+
+    @property
     def workers(self) -> list[int]:
         """The process ids of the workers of a service with several."""
         children = Path(f"/proc/{self.pid}/task/{self.pid}/children").read_text()

@@ -1,0 +1,185 @@
+"""The ledger of a mixed load: what was accepted, delivered, acked and deleted, and what must be.
+
+A message is *lost* if it was answered 201 and never delivered, though its subscription stayed, its
+TTL is longer than the run, and no newer message of its topic may have replaced it.
+
+An ack has no reply. It is *confirmed* by the pong to a ping that was sent behind it on the same
+connection, and *settled* when the store was seen without the message after that. A message is
+*acked again* if it is sent on the connection on which its ack was confirmed, or on one that began
+when it was settled. A process that is killed, stopped or cut off from the store between an ack and
+the commit of its delete may send it once more; that is counted apart.
+"""
+
+import asyncio
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+
+
+@dataclass(eq=False)
+class Subscription:
+    """A channel. `is_kept`: it was not asked to be deleted."""
+
+    uaid: str
+    channel: str
+    path: str
+    is_kept: bool = True
+
+
+@dataclass(frozen=True)
+class PushedMessage:
+    """A message that was answered 201. `lasts`: its TTL is longer than the run."""
+
+    subscription: Subscription
+    topic: str | None
+    lasts: bool
+    at: float
+
+
+@dataclass(eq=False)
+class AgentConnection:
+    """A connection of a user agent. `began`: before its hello."""
+
+    began: float = field(default_factory=time.monotonic)
+
+
+@dataclass
+class ConfirmedAck:
+    connection: AgentConnection
+    settled_at: float | None = None
+
+
+@dataclass
+class LoadLedger:
+    """Messages by their id. Seconds are those of the monotonic clock."""
+
+    sent: int = 0
+    answers: Counter[str] = field(default_factory=Counter)
+    """By status and errno; "none" for requests without an answer."""
+    accepted: dict[str, PushedMessage] = field(default_factory=dict)
+    delivered: Counter[str] = field(default_factory=Counter)
+    acks: dict[str, ConfirmedAck] = field(default_factory=dict)
+    acked_again: list[str] = field(default_factory=list)
+    again_unsettled: int = 0
+    """Sent again after a confirmed ack whose delete was not seen in the store."""
+    forgotten: list[str] = field(default_factory=list)
+    """What the service said of user agents and subscriptions that it must know."""
+    late: set[str] = field(default_factory=set)
+    """Delivered only after all user agents had connected again at the end."""
+    faults: Counter[str] = field(default_factory=Counter)
+    faulty_seconds: dict[str, float] = field(default_factory=dict)
+    connects: int = 0
+    refused_connects: Counter[str] = field(default_factory=Counter)
+    max_wait: float = 0.0
+    _newest: dict[tuple[Subscription, str], str | None] = field(default_factory=dict)
+    """Of each topic the last message that was sent, None if it had no answer that says its id."""
+    _progress: asyncio.Event = field(default_factory=asyncio.Event)
+
+    # ── what application servers see ─────────────────────────────────────────────────────────────
+
+    def send(self, subscription: Subscription, topic: str | None) -> None:
+        self.sent += 1
+        if topic is not None:
+            self._newest[subscription, topic] = None
+
+    def accept(
+        self, version: str, subscription: Subscription, topic: str | None, *, lasts: bool
+    ) -> None:
+        self.accepted[version] = PushedMessage(subscription, topic, lasts, time.monotonic())
+        if topic is not None:
+            self._newest[subscription, topic] = version
+
+    # ── what user agents see ─────────────────────────────────────────────────────────────────────
+
+    def deliver(self, version: str, connection: AgentConnection) -> None:
+        self.delivered[version] += 1
+        self._progress.set()
+        ack = self.acks.get(version)
+        if ack is None:
+            return
+        is_settled = ack.settled_at is not None and ack.settled_at < connection.began
+        if is_settled or ack.connection is connection:
+            self.acked_again.append(version)
+        else:
+            self.again_unsettled += 1
+
+    def confirm(self, versions: Iterable[str], connection: AgentConnection) -> None:
+        """The service has read the acks of these."""
+        for version in versions:
+            self.acks.setdefault(version, ConfirmedAck(connection))
+
+    async def watch_store(self, read: Callable[[], bytes], pause: float) -> None:
+        """Look for ever which acked messages are gone. `read`: all that is stored, in any form that
+        has the ids of the messages.
+        """
+        settled = 0
+        while True:
+            candidates = list(self.acks)[settled:]
+            open_acks = [v for v in candidates if self.acks[v].settled_at is None]
+            if open_acks:
+                content = await asyncio.to_thread(read)
+                now = time.monotonic()
+                for version in open_acks:
+                    if version.encode() not in content:
+                        self.acks[version].settled_at = now
+            for version in candidates:
+                if self.acks[version].settled_at is None:
+                    break
+                settled += 1
+            await asyncio.sleep(pause)
+
+    # ── the end ──────────────────────────────────────────────────────────────────────────────────
+
+    @property
+    def missing(self) -> set[str]:
+        return {
+            version
+            for version, message in self.accepted.items()
+            if version not in self.delivered
+            and message.lasts
+            and message.subscription.is_kept
+            and self._is_newest(version, message)
+        }
+
+    def _is_newest(self, version: str, message: PushedMessage) -> bool:
+        topic = message.topic
+        return topic is None or self._newest[message.subscription, topic] == version
+
+    async def complete(self, seconds: float) -> bool:
+        """Wait until nothing is missing; False if that takes longer."""
+        began = time.monotonic()
+        try:
+            async with asyncio.timeout(seconds):
+                while self.missing:
+                    self._progress.clear()
+                    await self._progress.wait()
+        except TimeoutError:
+            return False
+        finally:
+            self.max_wait = time.monotonic() - began
+        return True
+
+    @property
+    def settled(self) -> int:
+        return sum(ack.settled_at is not None for ack in self.acks.values())
+
+    def report(self) -> str:
+        """Several lines of text."""
+        faults = ", ".join(
+            f"{count} {kind} ({self.faulty_seconds[kind]:.0f} s)"
+            for kind, count in sorted(self.faults.items())
+        )
+        again, unsettled = self.delivered.total() - len(self.delivered), self.again_unsettled
+        return f"""\
+faults: {faults}
+sent {self.sent:,}: {_listed(self.answers)}
+connects {self.connects:,}, failed: {_listed(self.refused_connects)}
+accepted {len(self.accepted):,}, delivered {len(self.delivered):,}, delivered again {again:,}
+acks confirmed {len(self.acks):,}, settled {self.settled:,}; sent again before that {unsettled}
+complete {self.max_wait:.1f} s after the faults; only after connecting again {len(self.late)}
+lost {len(self.missing)}, acked again {len(self.acked_again)}, forgotten {len(self.forgotten)}"""
+
+
+def _listed(counts: Counter[str]) -> str:
+    return ", ".join(f"{name} {count:,}" for name, count in sorted(counts.items())) or "none"

@@ -1,0 +1,204 @@
+"""Random faults of a service with several workers and of its machine, all at once, from a seed.
+
+Each kind of fault comes again and again by itself, so that any of them overlap. Workers and the
+service are killed and started one at a time, as a supervisor or an operator does.
+"""
+
+import asyncio
+import contextlib
+import errno
+import os
+import random
+import signal
+import time
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+from support.fault_proxy import Fault, FaultProxy, no_faults, randomly
+from support.load_ledger import LoadLedger
+from support.machine_faults import OPERATIONS, MachineFaults
+from support.service import Service
+from support.small_disk import fill
+
+WATCHDOG = 2.0
+"""Seconds after which a stopped worker is killed, in these tests."""
+DISK_ERRORS = (errno.EIO, errno.ENOSPC)
+AHEAD, BEHIND = 6 * 86_400, -3600
+"""Seconds by which the clock is set; messages that must arrive live for longer."""
+START_ATTEMPTS = 20
+LINK_FAULTS = {
+    Fault.THROTTLED: 0.05,
+    Fault.ERROR: 0.03,
+    Fault.RESET: 0.05,
+    Fault.CLOSED: 0.1,
+    Fault.TRUNCATED: 0.03,
+    Fault.FALSE_ERROR: 0.03,
+    Fault.NO_RESPONSE: 0.01,
+    Fault.PARTIAL_BATCH: 0.1,
+}
+
+Act = Callable[[float], Awaitable[None]]
+
+
+class ServiceChaos:
+    """`disk`: the small disk of the data folder; `proxy`: the link to a database."""
+
+    def __init__(
+        self,
+        service: Service,
+        machine: MachineFaults,
+        ledger: LoadLedger,
+        seed: int,
+        *,
+        disk: Path | None = None,
+        proxy: FaultProxy | None = None,
+    ) -> None:
+        self._service = service
+        self._machine = machine
+        self._ledger = ledger
+        self._dice = random.Random(seed)
+        self._disk = disk
+        self._proxy = proxy
+        self._process = asyncio.Lock()
+        self.failed_starts: list[str] = []
+        """What the service said that could not be started at once."""
+        # How long a fault lasts, and how long after it the next one comes: at most, in seconds.
+        self._kinds: dict[str, tuple[Act, float, float]] = {
+            "worker killed": (self._kill_worker, 0.1, 4),
+            "worker stopped": (self._stop_worker, 1.5, 5),
+            "worker frozen": (self._freeze_worker, 0.1, 12),
+            "service killed": (self._kill_service, 1, 20),
+            "service restarted": (self._restart_service, 0.1, 25),
+            "clock ahead": (self._set_ahead, 3, 6),
+            "clock behind": (self._set_behind, 3, 6),
+        }
+        if disk is not None:
+            self._kinds["disk full"] = self._fill_disk, 4, 6
+            self._kinds["disk errors"] = self._fail_disk, 3, 4
+        if proxy is not None:
+            self._kinds["link cut"] = self._cut_link, 3, 6
+            self._kinds["replies lost"] = self._lose_replies, 4, 4
+
+    async def run(self, seconds: float) -> None:
+        """Returns when the last fault is over, and everything runs."""
+        end = time.monotonic() + seconds
+        try:
+            async with asyncio.TaskGroup() as group:
+                for kind in self._kinds:
+                    group.create_task(self._repeat(kind, end))
+        finally:
+            self._machine.heal()
+        if not self._service.runs:
+            await self._start()
+
+    async def _repeat(self, kind: str, end: float) -> None:
+        act, longest, pause = self._kinds[kind]
+        dice = random.Random(self._dice.random())
+        while True:
+            wait, duration = dice.uniform(0.2, pause), dice.uniform(0.1, 1) * longest
+            if time.monotonic() + wait + duration > end:
+                return
+            await asyncio.sleep(wait)
+            began = time.monotonic()
+            await act(duration)
+            lasted = time.monotonic() - began
+            seconds = self._ledger.faulty_seconds
+            self._ledger.faults[kind] += 1
+            seconds[kind] = seconds.get(kind, 0.0) + lasted
+
+    # ── processes ────────────────────────────────────────────────────────────────────────────────
+
+    def _a_worker(self) -> int | None:
+        workers = self._service.workers if self._service.runs else []
+        return self._dice.choice(workers) if workers else None
+
+    async def _kill_worker(self, _: float) -> None:
+        async with self._process:
+            self._signal(self._a_worker(), signal.SIGKILL)
+
+    async def _stop_worker(self, seconds: float) -> None:
+        worker = self._a_worker()
+        self._signal(worker, signal.SIGSTOP)
+        await asyncio.sleep(seconds)
+        self._signal(worker, signal.SIGCONT)
+
+    async def _freeze_worker(self, _: float) -> None:
+        """Until the supervisor kills it."""
+        async with self._process:
+            worker = self._a_worker()
+            self._signal(worker, signal.SIGSTOP)
+            async with asyncio.timeout(WATCHDOG + 10):
+                while worker in self._service.workers:  # noqa: ASYNC110 - a process of another's
+                    await asyncio.sleep(0.1)
+
+    def _signal(self, worker: int | None, number: signal.Signals) -> None:
+        if worker is not None:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(worker, number)
+
+    async def _kill_service(self, seconds: float) -> None:
+        async with self._process:
+            await self._service.kill()
+            await asyncio.sleep(seconds)
+            await self._start()
+
+    async def _restart_service(self, _: float) -> None:
+        async with self._process:
+            code = await self._service.stop()
+            assert code == 0, "it did not stop in order"
+            await self._start()
+
+    async def _start(self) -> None:
+        """As systemd does: again if it fails."""
+        for _ in range(START_ATTEMPTS):
+            try:
+                await self._service.start()
+            except RuntimeError:
+                self.failed_starts += [line.strip() for line in self._service.output[-1:]]
+                await asyncio.sleep(0.5)
+            else:
+                return
+        raise AssertionError(f"it does not start: {self.failed_starts}")
+
+    # ── the machine ──────────────────────────────────────────────────────────────────────────────
+
+    async def _fill_disk(self, seconds: float) -> None:
+        assert self._disk is not None
+        other = await asyncio.to_thread(fill, self._disk)
+        await asyncio.sleep(seconds / 2)
+        await asyncio.to_thread(fill, self._disk)  # what was freed since
+        await asyncio.sleep(seconds / 2)
+        other.unlink()
+
+    async def _fail_disk(self, seconds: float) -> None:
+        operation, number = self._dice.choice(OPERATIONS), self._dice.choice(DISK_ERRORS)
+        if operation.startswith("read"):
+            number = errno.EIO
+        self._machine.fail(operation, number, self._dice.choice([1.0, 0.2]))
+        await asyncio.sleep(seconds)
+        self._machine.fail(operation, 0)
+
+    async def _set_ahead(self, seconds: float) -> None:
+        await self._set_clock(AHEAD, seconds)
+
+    async def _set_behind(self, seconds: float) -> None:
+        await self._set_clock(BEHIND, seconds)
+
+    async def _set_clock(self, offset: float, seconds: float) -> None:
+        self._machine.clock_offset = offset
+        await asyncio.sleep(seconds)
+        self._machine.clock_offset = 0.0
+
+    # ── the link to the database ─────────────────────────────────────────────────────────────────
+
+    async def _cut_link(self, seconds: float) -> None:
+        assert self._proxy is not None
+        await self._proxy.stop()
+        await asyncio.sleep(seconds)
+        await self._proxy.start()
+
+    async def _lose_replies(self, seconds: float) -> None:
+        assert self._proxy is not None
+        self._proxy.plan = randomly(LINK_FAULTS, seed=self._dice.randrange(1000))
+        await asyncio.sleep(seconds)
+        self._proxy.plan = no_faults
