@@ -16,6 +16,8 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
+from support.chaos_ledger import Fault
+
 
 @dataclass(eq=False)
 class Subscription:
@@ -67,8 +69,7 @@ class LoadLedger:
     """What the service said of user agents and subscriptions that it must know."""
     late: set[str] = field(default_factory=set)
     """Delivered only after all user agents had connected again at the end."""
-    faults: Counter[str] = field(default_factory=Counter)
-    faulty_seconds: dict[str, float] = field(default_factory=dict)
+    faults: list[Fault] = field(default_factory=list)
     connects: int = 0
     refused_connects: Counter[str] = field(default_factory=Counter)
     max_wait: float = 0.0
@@ -109,9 +110,9 @@ class LoadLedger:
         for version in versions:
             self.acks.setdefault(version, ConfirmedAck(connection))
 
-    async def watch_store(self, read: Callable[[], bytes], pause: float) -> None:
+    async def watch_store(self, read: Callable[[], bytes | None], pause: float) -> None:
         """Look for ever which acked messages are gone. `read`: all that is stored, in any form that
-        has the ids of the messages.
+        has the ids of the messages; None if that cannot be read now.
         """
         settled = 0
         while True:
@@ -121,7 +122,7 @@ class LoadLedger:
                 content = await asyncio.to_thread(read)
                 now = time.monotonic()
                 for version in open_acks:
-                    if version.encode() not in content:
+                    if content is not None and version.encode() not in content:
                         self.acks[version].settled_at = now
             for version in candidates:
                 if self.acks[version].settled_at is None:
@@ -146,6 +147,17 @@ class LoadLedger:
         topic = message.topic
         return topic is None or self._newest[message.subscription, topic] == version
 
+    @property
+    def refused(self) -> Counter[str]:
+        """The answers other than 201, and the requests without one."""
+        return Counter({each: count for each, count in self.answers.items() if each != "201"})
+
+    async def grows_by(self, count: int) -> None:
+        """Wait until so many more messages are accepted."""
+        goal = len(self.accepted) + count
+        while len(self.accepted) < goal:  # noqa: ASYNC110 - each is answered by itself
+            await asyncio.sleep(0.02)
+
     async def complete(self, seconds: float) -> bool:
         """Wait until nothing is missing; False if that takes longer."""
         began = time.monotonic()
@@ -166,19 +178,38 @@ class LoadLedger:
 
     def report(self) -> str:
         """Several lines of text."""
+        counts = Counter(fault.kind for fault in self.faults)
         faults = ", ".join(
-            f"{count} {kind} ({self.faulty_seconds[kind]:.0f} s)"
-            for kind, count in sorted(self.faults.items())
+            f"{count} {kind} ({self._seconds_of(kind):.0f} s)"
+            for kind, count in sorted(counts.items())
         )
-        again, unsettled = self.delivered.total() - len(self.delivered), self.again_unsettled
+        lost = "".join(self._circumstances(version) for version in self.missing)
+        again = "".join(self._circumstances(version) for version in self.acked_again)
+        repeated, unsettled = self.delivered.total() - len(self.delivered), self.again_unsettled
         return f"""\
 faults: {faults}
 sent {self.sent:,}: {_listed(self.answers)}
 connects {self.connects:,}, failed: {_listed(self.refused_connects)}
-accepted {len(self.accepted):,}, delivered {len(self.delivered):,}, delivered again {again:,}
+accepted {len(self.accepted):,}, delivered {len(self.delivered):,}, delivered again {repeated:,}
 acks confirmed {len(self.acks):,}, settled {self.settled:,}; sent again before that {unsettled}
 complete {self.max_wait:.1f} s after the faults; only after connecting again {len(self.late)}
-lost {len(self.missing)}, acked again {len(self.acked_again)}, forgotten {len(self.forgotten)}"""
+lost {len(self.missing)}, acked again {len(self.acked_again)}, forgotten {len(self.forgotten)}\
+{lost}{again}"""
+
+    def _seconds_of(self, kind: str) -> float:
+        return sum(fault.ended - fault.began for fault in self.faults if fault.kind == kind)
+
+    def _circumstances(self, version: str) -> str:
+        """When a message was accepted and acked, and the faults until ten seconds later."""
+        message, ack = self.accepted.get(version), self.acks.get(version)
+        at = message.at if message else 0.0
+        faults = [
+            f"{fault.kind} {fault.began - at:+.2f} to {fault.ended - at:+.2f}"
+            for fault in sorted(self.faults, key=lambda each: each.began)
+            if fault.ended > at - 2 and fault.began < at + 10
+        ]
+        settled = f"settled {ack.settled_at - at:+.2f}" if ack and ack.settled_at else "not settled"
+        return f"\n  …{version[-12:]} {message}, {settled}: {'; '.join(faults)}"
 
 
 def _listed(counts: Counter[str]) -> str:

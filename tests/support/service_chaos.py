@@ -11,10 +11,12 @@ import os
 import random
 import signal
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Collection
 from pathlib import Path
 
-from support.fault_proxy import Fault, FaultProxy, no_faults, randomly
+from support.chaos_ledger import Fault
+from support.fault_proxy import Fault as LinkFault
+from support.fault_proxy import FaultProxy, no_faults, randomly
 from support.load_ledger import LoadLedger
 from support.machine_faults import OPERATIONS, MachineFaults
 from support.service import Service
@@ -27,21 +29,23 @@ AHEAD, BEHIND = 6 * 86_400, -3600
 """Seconds by which the clock is set; messages that must arrive live for longer."""
 START_ATTEMPTS = 20
 LINK_FAULTS = {
-    Fault.THROTTLED: 0.05,
-    Fault.ERROR: 0.03,
-    Fault.RESET: 0.05,
-    Fault.CLOSED: 0.1,
-    Fault.TRUNCATED: 0.03,
-    Fault.FALSE_ERROR: 0.03,
-    Fault.NO_RESPONSE: 0.01,
-    Fault.PARTIAL_BATCH: 0.1,
+    LinkFault.THROTTLED: 0.05,
+    LinkFault.ERROR: 0.03,
+    LinkFault.RESET: 0.05,
+    LinkFault.CLOSED: 0.1,
+    LinkFault.TRUNCATED: 0.03,
+    LinkFault.FALSE_ERROR: 0.03,
+    LinkFault.NO_RESPONSE: 0.01,
+    LinkFault.PARTIAL_BATCH: 0.1,
 }
 
 Act = Callable[[float], Awaitable[None]]
 
 
 class ServiceChaos:
-    """`disk`: the small disk of the data folder; `proxy`: the link to a database."""
+    """`disk`: the small disk of the data folder; `proxy`: the link to a database; `kinds`: those
+    faults alone.
+    """
 
     def __init__(
         self,
@@ -52,6 +56,7 @@ class ServiceChaos:
         *,
         disk: Path | None = None,
         proxy: FaultProxy | None = None,
+        kinds: Collection[str] = (),
     ) -> None:
         self._service = service
         self._machine = machine
@@ -79,6 +84,10 @@ class ServiceChaos:
             self._kinds["link cut"] = self._cut_link, 3, 6
             self._kinds["replies lost"] = self._lose_replies, 4, 4
 
+        if kinds:
+            each = {kind: self._kinds[kind] for kind in kinds}
+            self._kinds = {kind: (act, longest, 2) for kind, (act, longest, _) in each.items()}
+
     async def run(self, seconds: float) -> None:
         """Returns when the last fault is over, and everything runs."""
         end = time.monotonic() + seconds
@@ -101,10 +110,7 @@ class ServiceChaos:
             await asyncio.sleep(wait)
             began = time.monotonic()
             await act(duration)
-            lasted = time.monotonic() - began
-            seconds = self._ledger.faulty_seconds
-            self._ledger.faults[kind] += 1
-            seconds[kind] = seconds.get(kind, 0.0) + lasted
+            self._ledger.faults.append(Fault(kind, "", began, time.monotonic()))
 
     # ── processes ────────────────────────────────────────────────────────────────────────────────
 
@@ -123,13 +129,15 @@ class ServiceChaos:
         self._signal(worker, signal.SIGCONT)
 
     async def _freeze_worker(self, _: float) -> None:
-        """Until the supervisor kills it."""
+        """Until the supervisor kills it, which does not watch one that is starting."""
         async with self._process:
             worker = self._a_worker()
-            self._signal(worker, signal.SIGSTOP)
-            async with asyncio.timeout(WATCHDOG + 10):
-                while worker in self._service.workers:  # noqa: ASYNC110 - a process of another's
-                    await asyncio.sleep(0.1)
+            for _ in range(int(10 * (WATCHDOG + 4))):
+                if worker not in self._service.workers:
+                    return
+                self._signal(worker, signal.SIGSTOP)  # another fault may let it go on
+                await asyncio.sleep(0.1)
+            self._signal(worker, signal.SIGCONT)
 
     def _signal(self, worker: int | None, number: signal.Signals) -> None:
         if worker is not None:
@@ -154,6 +162,7 @@ class ServiceChaos:
             try:
                 await self._service.start()
             except RuntimeError:
+                await self._service.stop()
                 self.failed_starts += [line.strip() for line in self._service.output[-1:]]
                 await asyncio.sleep(0.5)
             else:

@@ -9,6 +9,7 @@ import os
 import random
 import struct
 import time
+from contextlib import suppress
 from mmap import ACCESS_READ, mmap
 from pathlib import Path
 from typing import Final
@@ -17,6 +18,7 @@ CONTROL: Final = "INJECTED_FAULTS"
 """The variable that names the file."""
 CLOCK: Final = struct.Struct("d")
 FAULT: Final = struct.Struct("II")
+SWEEP_INTERVAL: Final = 0.5
 OPERATIONS: Final = (
     "read database",
     "read log",
@@ -31,6 +33,7 @@ def _main(path: str) -> None:
     with Path(path).open("rb") as file:
         control = mmap(file.fileno(), 0, access=ACCESS_READ)
     _set_clock(control)
+    _sweep_often()
     _register_disk(control, os.open(f"{path}-injected", os.O_WRONLY | os.O_APPEND))
 
 
@@ -39,6 +42,17 @@ def _set_clock(control: mmap) -> None:
     seconds, nanoseconds = time.time, time.time_ns
     time.time = lambda: seconds() + CLOCK.unpack_from(control)[0]
     time.time_ns = lambda: nanoseconds() + int(CLOCK.unpack_from(control)[0] * 1e9)
+
+
+def _sweep_often() -> None:
+    """Have an embedded store sweep often, as a wrong clock does not last for long."""
+    with suppress(ImportError):
+        from keytables.sqlite import SqliteEngine
+
+        defaults = SqliteEngine.open.__kwdefaults__
+        assert defaults is not None
+        assert "sweep_interval" in defaults
+        defaults["sweep_interval"] = SWEEP_INTERVAL
 
 
 def _register_disk(control: mmap, injected: int) -> None:

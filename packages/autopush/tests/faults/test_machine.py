@@ -4,9 +4,12 @@ again.
 """
 
 import asyncio
+import errno
+import itertools
 import json
 import os
 import secrets
+import time
 import urllib.request
 from collections import Counter
 from collections.abc import AsyncIterator, Callable
@@ -19,14 +22,16 @@ from urllib.parse import urlsplit
 import apsw
 import pytest
 
+from support.application_server import application_server
+from support.bad_input import refusal
 from support.cluster import CREDENTIALS
 from support.dynamo_servers import ministack
 from support.fault_proxy import FaultProxy
 from support.load_ledger import LoadLedger
-from support.machine_faults import MachineFaults
+from support.machine_faults import OPERATIONS, MachineFaults
 from support.mixed_load import MixedLoad
 from support.service import Service
-from support.service_chaos import WATCHDOG, ServiceChaos
+from support.service_chaos import DISK_ERRORS, WATCHDOG, ServiceChaos
 from support.small_disk import small_disk
 from support.soak import times
 
@@ -43,11 +48,16 @@ LATE = 15
 TIMEOUT = SECONDS + 120 + 2 * COMPLETE
 DISK, MIN_FREE = 128 << 20, 32 << 20
 SETTLE_PAUSE = 0.5
+ALONE = times(8, 60)
+"""Seconds of faults of one kind alone."""
+HEALED = 30
+"""Seconds after a fault in which messages must be accepted again."""
+DAY = 86_400
 OPTIONS = ["--workers", "2", "--watchdog-timeout", str(WATCHDOG), "--no-human-logs"]
 
 
-def embedded_messages(data: Path) -> bytes:
-    """All that is in the message tables of the embedded store."""
+def embedded_messages(data: Path) -> bytes | None:
+    """All that is in the message tables of the embedded store; reading needs some space too."""
     connection = apsw.Connection(str(data / "autopush.sqlite"), apsw.SQLITE_OPEN_READONLY)
     try:
         connection.set_busy_timeout(5000)
@@ -55,6 +65,8 @@ def embedded_messages(data: Path) -> bytes:
         found = [name for (name,) in connection.execute(tables)]
         rows = [row for name in found for row in connection.execute(f'SELECT b FROM "{name}"')]
         return b"".join(content for (content,) in rows)
+    except (apsw.IOError, apsw.BusyError, apsw.FullError, apsw.CantOpenError):
+        return None
     finally:
         connection.close()
 
@@ -73,14 +85,16 @@ def dynamodb_messages(url: str, prefix: str) -> bytes:
             content: bytes = response.read()
         return content
 
-    content, start = b"", None
-    while True:
-        body: dict[str, object] = {"TableName": f"{prefix}message"}
-        page = call("Scan", **body if start is None else {**body, "ExclusiveStartKey": start})
-        content += page
-        start = json.loads(page).get("LastEvaluatedKey")
-        if start is None:
-            return content
+    content = b""
+    for name in json.loads(call("ListTables"))["TableNames"]:
+        body: dict[str, object] = {"TableName": name}
+        while name.startswith(f"{prefix}message"):
+            page = call("Scan", **body)
+            content += page
+            if "LastEvaluatedKey" not in (document := json.loads(page)):
+                break
+            body["ExclusiveStartKey"] = document["LastEvaluatedKey"]
+    return content
 
 
 @asynccontextmanager
@@ -124,8 +138,12 @@ def log_summary(service: Service) -> str:
     return "\n".join(f"  logged {count} times: {line}" for line, count in counts.most_common())
 
 
-async def all_at_once(
-    service: Service, machine: MachineFaults, read: Callable[[], bytes], **where: Any
+async def run_with_faults(
+    service: Service,
+    machine: MachineFaults,
+    read: Callable[[], bytes | None],
+    seconds: float = SECONDS,
+    **where: Any,
 ) -> LoadLedger:
     """The ledger of a service under load and all faults, when what must arrive has arrived."""
     load = MixedLoad(USERS, service.websocket_port, service.endpoint, SEED)
@@ -136,7 +154,7 @@ async def all_at_once(
         async with load.running():
             async with asyncio.TaskGroup() as group:
                 group.create_task(load.push(PER_SECOND, over))
-                await chaos.run(SECONDS)
+                await chaos.run(seconds)
                 over.set()
             await complete(load)
     finally:
@@ -159,6 +177,9 @@ def judge(ledger: LoadLedger) -> None:
     assert ledger.settled > len(ledger.acks) / 2
 
 
+# ── all faults at once ───────────────────────────────────────────────────────────────────────────
+
+
 @pytest.mark.slow
 @pytest.mark.timeout(TIMEOUT)
 async def test_all_faults_at_once_lose_nothing_on_the_embedded_store(tmp_path: Path) -> None:
@@ -168,7 +189,7 @@ async def test_all_faults_at_once_lose_nothing_on_the_embedded_store(tmp_path: P
         options = ["--min-free-space", str(MIN_FREE)]
         async with service_on_faulty_machine(data, machine, *options) as service:
             read = partial(embedded_messages, data)
-            ledger = await all_at_once(service, machine, read, disk=disk)
+            ledger = await run_with_faults(service, machine, read, disk=disk)
     judge(ledger)
 
 
@@ -187,5 +208,128 @@ async def test_all_faults_at_once_lose_nothing_on_dynamodb(tmp_path: Path) -> No
             tmp_path / "data", machine, *options, **variables
         ) as service:
             read = partial(dynamodb_messages, database, prefix)
-            ledger = await all_at_once(service, machine, read, proxy=proxy)
+            ledger = await run_with_faults(service, machine, read, proxy=proxy)
     judge(ledger)
+
+
+# ── one kind of fault ────────────────────────────────────────────────────────────────────────────
+
+
+@asynccontextmanager
+async def service_on_small_disk(
+    folder: Path, machine: MachineFaults, *options: str
+) -> AsyncIterator[tuple[Service, Path]]:
+    """Two workers on the embedded store, and the disk of that."""
+    with small_disk(folder / "disk", DISK) as disk:
+        options = ("--min-free-space", str(MIN_FREE), *options)
+        async with service_on_faulty_machine(disk / "data", machine, *options) as service:
+            yield service, disk
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(TIMEOUT)
+@pytest.mark.parametrize(
+    "kinds",
+    [
+        pytest.param(("disk full",), id="a full disk"),
+        pytest.param(("disk errors",), id="a disk that fails"),
+        pytest.param(("clock ahead", "clock behind"), id="a clock that is set"),
+        pytest.param(("worker frozen",), id="a worker that the watchdog kills"),
+    ],
+)
+async def test_each_kind_of_fault_loses_nothing(tmp_path: Path, kinds: tuple[str, ...]) -> None:
+    machine = MachineFaults(tmp_path)
+    async with service_on_small_disk(tmp_path, machine) as (service, disk):
+        read = partial(embedded_messages, service.data)
+        ledger = await run_with_faults(service, machine, read, ALONE, disk=disk, kinds=kinds)
+    judge(ledger)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(TIMEOUT)
+async def test_after_any_error_of_the_disk_messages_are_accepted_again(tmp_path: Path) -> None:
+    machine = MachineFaults(tmp_path)
+    async with service_on_small_disk(tmp_path, machine) as (service, _):
+        load = MixedLoad(USERS, service.websocket_port, service.endpoint, SEED)
+        ledger, over = load.ledger, asyncio.Event()
+        async with load.running():
+            async with asyncio.TaskGroup() as group:
+                group.create_task(load.push(PER_SECOND, over))
+                for operation, number in itertools.product(OPERATIONS, DISK_ERRORS):
+                    before = ledger.refused
+                    machine.fail(operation, number)
+                    await asyncio.sleep(1)
+                    machine.fail(operation, 0)
+                    refused, began = dict(ledger.refused - before), time.monotonic()
+                    async with asyncio.timeout(HEALED):
+                        await ledger.grows_by(PER_SECOND)
+                    seconds = time.monotonic() - began
+                    print(f"{operation} {errno.errorcode[number]}: refused {refused},", end=" ")
+                    print(f"then the load of a second in {seconds:.1f} s")
+                over.set()
+            await complete(load)
+        print(ledger.report())
+        print(f"injected: {dict(machine.injected)}")
+        print(log_summary(service))
+    assert ledger.missing == set()
+    assert ledger.forgotten == []
+    assert machine.injected.keys() >= {"write log EIO", "write log ENOSPC", "sync log EIO"}
+
+
+@pytest.mark.slow
+async def test_messages_fill_the_disk_and_when_they_are_acked_others_are_accepted(
+    tmp_path: Path,
+) -> None:
+    limits = ["--endpoint-rate=none", "--max-stored-messages=0", "--max-stored-bytes=0"]
+    async with (
+        service_on_small_disk(tmp_path, MachineFaults(tmp_path), *limits) as (service, _),
+        application_server() as server,
+    ):
+        agent = await service.connect()
+        _, endpoint = await agent.register()
+        await agent.close()
+        stored, last = set[str](), 201
+        while last == 201:
+            pushes = (server.push(endpoint, bytes(3000), ttl=DAY) for _ in range(50))
+            answers = await asyncio.gather(*pushes)
+            stored |= {each.message_id for each in answers if each.status == 201}
+            last = max(each.status for each in answers)
+        assert {refusal(each) for each in answers if each.status != 201} == {(503, 205)}
+        again = await service.connect(agent.uaid)
+        assert again.uaid == agent.uaid
+        got = {each["version"] for each in await again.receive(len(stored), ack=True)}
+        assert got == stored
+        async with asyncio.timeout(HEALED):
+            while (answer := await server.push(endpoint, ttl=DAY)).status != 201:
+                assert refusal(answer) == (503, 205)
+                await asyncio.sleep(0.1)
+        assert (await again.notification())["version"] == answer.message_id
+        print(f"{len(stored):,} messages of 3000 bytes filled the disk")
+        await again.close()
+
+
+@pytest.mark.slow
+async def test_a_clock_a_month_ahead_deletes_nothing_that_is_stored(tmp_path: Path) -> None:
+    """It is set back before the service believes it."""
+    machine = MachineFaults(tmp_path)
+    async with (
+        service_on_small_disk(tmp_path, machine) as (service, _),
+        application_server() as server,
+    ):
+        agent = await service.connect()
+        _, endpoint = await agent.register()
+        await agent.close()
+        stored = {(await server.push(endpoint, ttl=7 * DAY)).message_id for _ in range(50)}
+        machine.clock_offset = 31 * DAY
+        await service.logged("The clock was set")
+        await asyncio.sleep(5)  # some sweeps
+        meanwhile = await service.connect(agent.uaid)
+        assert meanwhile.uaid == agent.uaid
+        await meanwhile.silence()
+        await meanwhile.close()
+        stored.add((await server.push(endpoint, ttl=7 * DAY)).message_id)
+        machine.clock_offset = 0.0
+        again = await service.connect(agent.uaid)
+        got = {each["version"] for each in await again.receive(len(stored), ack=True)}
+        assert got == stored
+        await again.close()
