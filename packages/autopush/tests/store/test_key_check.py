@@ -6,7 +6,7 @@ import pytest
 
 from autopush.keys import key_fingerprints
 from autopush.store import PushStore, TablePlan
-from autopush.store.key_check import FINGERPRINTS, ROW, accept, is_known
+from autopush.store.key_check import FINGERPRINTS, ROW, accept, is_known, is_lost
 from autopush.store.maintenance import UserRemover, find_old_users, months_ago
 from autopush.store.rate_limiter import RateLimiter
 from autopush.store.tables import router_table
@@ -37,6 +37,19 @@ async def test_a_store_with_users_refuses_keys_of_which_it_knows_none(
     for _ in range(2):
         assert not await is_known(engine, PLAN, [OTHER])
     assert await is_known(engine, PLAN, [FIRST])
+
+
+async def test_whether_a_key_is_lost_is_found_without_a_change(
+    engine: Engine, clock: ManualClock
+) -> None:
+    await is_known(engine, PLAN, [FIRST])
+    assert not await is_lost(engine, PLAN, [OTHER])  # no users
+    await add_user(engine, clock)
+    for _ in range(2):
+        assert await is_lost(engine, PLAN, [OTHER])
+        assert await is_lost(engine, PLAN, [])
+        assert not await is_lost(engine, PLAN, [FIRST, OTHER])
+    assert not await is_known(engine, PLAN, [OTHER])
 
 
 async def test_a_store_without_users_takes_another_key(engine: Engine) -> None:

@@ -45,11 +45,17 @@ async def is_known(engine: Engine, plan: TablePlan, fingerprints: Collection[str
             known = await _read(table)
         else:
             return True
-    if known.isdisjoint(fingerprints) and await _has_users(table):
+    if await _is_lost(table, known, fingerprints):
         return False
     if new := frozenset(fingerprints) - known:
         await table.update((ROW,), ADD, {FINGERPRINTS: new})
     return True
+
+
+async def is_lost(engine: Engine, plan: TablePlan, fingerprints: Collection[str]) -> bool:
+    """Whether a start with these keys would be refused. The store is not changed."""
+    table = await engine.open_table(router_table(plan.router))
+    return await _is_lost(table, await _read(table), fingerprints)
 
 
 async def accept(
@@ -67,6 +73,12 @@ async def _read(table: TableHandle) -> frozenset[object]:
     row = await table.get((ROW,))
     found = (row or {}).get(FINGERPRINTS)
     return found if isinstance(found, frozenset) else frozenset()
+
+
+async def _is_lost(
+    table: TableHandle, known: frozenset[object], fingerprints: Collection[str]
+) -> bool:
+    return bool(known) and known.isdisjoint(fingerprints) and await _has_users(table)
 
 
 async def _has_users(table: TableHandle) -> bool:

@@ -8,10 +8,12 @@ import pytest
 
 from autopush.commands.checks import PortUse, tables
 from autopush.commands.checks.tables import check_store, missing_tables
-from autopush.service.storage import open_store
+from autopush.keys import key_file, service_keys
+from autopush.service.storage import check_keys, open_store
 from autopush.settings import Settings
 from autopush.store.preflight import PreflightFailed
 from autopush.store.tables import TablePlan, message_table, router_table, storage_table
+from autopush.webpush.keyring import new_key
 from keytables import Engine
 from keytables.stores import open_engine
 from support.checks import NOW, findings, subject
@@ -71,6 +73,21 @@ async def test_a_missing_table_is_named_and_not_created(settings: Settings) -> N
     _, (level, text) = await findings(check_store, running)
     assert (level, "Restart the service" in text) == ("WARN", True)
     assert "storage" not in str(await use(settings, lambda engine: engine.table_names()))
+
+
+async def test_a_lost_key_is_a_failure(settings: Settings) -> None:
+    keys = service_keys((), (), settings.data)
+    await check_keys(settings, keys, time.time)
+    store = await open_store(settings, time.time)
+    await store.users.create("0" * 32, "http://node:1/i/x", 1, "message")
+    await store.close()
+    assert {level for level, _ in await findings(check_store, settings)} == {"OK"}
+    key_file(settings.data, "crypto_key").unlink()
+    for _ in range(2):
+        [(_, text)] = [each for each in await findings(check_store, settings) if each[0] == "FAIL"]
+        assert "crypto_key" in text
+        assert "backup" in text
+        key_file(settings.data, "crypto_key").write_text(f"{new_key()}\n")
 
 
 async def test_a_call_that_does_not_work_is_a_failure(

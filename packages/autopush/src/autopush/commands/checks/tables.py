@@ -7,14 +7,20 @@ from typing import Final
 
 from autopush.commands.checks import Finding, Subject, fail, ok, warn
 from autopush.commands.running import opened_engine
+from autopush.keys import existing_crypto_keys, key_file, key_fingerprints
 from autopush.service.storage import table_plan
 from autopush.settings import Settings, StartupError
+from autopush.store.key_check import is_lost
 from autopush.store.preflight import PreflightFailed, preflight
 from autopush.store.tables import Month, TablePlan, live_tables
 from keytables import Engine, KeytablesError
 from keytables.stores import SqliteUrl, parse_store
 
 DAY: Final = 86_400.0
+KEY_LOST: Final = (
+    "Give the doctor the option crypto_key that the service has. If the key is lost, the service "
+    "does not start: put it back, from a backup (keys/crypto_key in it) or another node"
+)
 CREATED: Final = "The next start of the service creates it"
 
 
@@ -56,6 +62,9 @@ async def _check_tables(engine: Engine, settings: Settings, subject: Subject) ->
     if missing:
         advice = CREATED if not subject.is_running else "Restart the service: it creates them"
         findings.append(warn(f"missing: {', '.join(missing)}", advice))
+    if plan.router in names and await _is_key_lost(engine, plan, settings):
+        found = "its subscriptions were made with another crypto_key than is found here"
+        findings.append(fail(found, KEY_LOST))
     soon = Month.at(now + DAY).table(plan.message)
     if plan.rotating and not missing and soon not in names:
         advice = "A running service creates it; without one, run `autopush maintain`"
@@ -73,6 +82,16 @@ async def _check_tables(engine: Engine, settings: Settings, subject: Subject) ->
         tables = f"{plan.router}, {plan.storage} and {current}"
         findings.append(ok(f"reading, conditional writing and deleting works on {tables}"))
     return findings
+
+
+async def _is_key_lost(engine: Engine, plan: TablePlan, settings: Settings) -> bool:
+    try:
+        keys = existing_crypto_keys(settings.crypto_key, settings.data)
+    except StartupError:
+        if key_file(settings.data, "crypto_key").exists():
+            return False  # the check of keys says what is wrong with it
+        keys = ()
+    return await is_lost(engine, plan, key_fingerprints(keys))
 
 
 def missing_tables(plan: TablePlan, names: Sequence[str], now: float) -> list[str]:
