@@ -64,6 +64,8 @@ def test_the_fields_of_a_line_are_those_that_its_module_writes(line: re.Match[st
     names = set(re.findall(r" (\w+)=", re.sub(r"'[^']*'|\"[^\"]*\"", "", line["fields"])))
     module = line["module"].replace(".", "/")
     source = (SOURCES / f"{'request_log' if module == 'request' else module}.py").read_text()
+    if "RepeatLimiter" in source:
+        names.discard("suppressed")  # which it adds
     missing = {name for name in names if not re.search(rf"\b{name}\b", source)}
     assert not missing
 
