@@ -319,6 +319,24 @@ async def test_the_response_waits_no_longer_than_the_timeout(
     assert len(harness.rows()) == 1
 
 
+async def test_a_user_agent_that_has_left_is_not_absent_until_its_acked_rows_are_deleted(
+    harness: Harness,
+) -> None:
+    """The record would forget this node, and the next one would not wait for the deletes."""
+    agent = await acked_in_an_overload(harness)
+    message = harness.message(agent.uaid)
+    agent.connection.disconnect(1000)
+    await harness.run_until_idle()
+    assert harness.registry.find(agent.uaid) is None
+    for _ in range(2):
+        assert (await push(harness, message)).status == 503
+        assert (await call(harness, "PUT", f"/notif/{agent.uaid}")).status == 503
+    await harness.pass_time(1)
+    assert harness.rows() == []
+    assert (await push(harness, message)).status == 404
+    assert (await call(harness, "PUT", f"/notif/{agent.uaid}")).status == 404
+
+
 async def test_without_acked_rows_the_store_is_not_called(harness: Harness) -> None:
     agent = await harness.subscribed()
     harness.engine.calls.clear()

@@ -61,6 +61,15 @@ async def until(condition: Callable[[], bool]) -> None:
             await asyncio.sleep(0)
 
 
+async def test_the_own_node_has_a_user_agent_until_what_it_acked_is_deleted(
+    nodes: Nodes, harness: Harness
+) -> None:
+    harness.registry.has_undeleted_acks = lambda uaid: uaid == UAID
+    assert await nodes.push(OWN, message(), None) is NodeAnswer.BUSY
+    assert await nodes.check(OWN, UAID) is NodeAnswer.BUSY
+    assert await nodes.check(OWN, "f" * 32) is NodeAnswer.ABSENT
+
+
 CALLS: list[Callable[[Nodes, str], Coroutine[None, None, NodeAnswer]]] = [
     lambda nodes, node_id: nodes.push(node_id, message(), None),
     lambda nodes, node_id: nodes.check(node_id, UAID),

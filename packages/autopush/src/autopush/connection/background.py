@@ -71,6 +71,10 @@ class BackgroundWrites:
             return True
         return False if self._acked.remembers_since(since) else None
 
+    def has_undeleted_acks(self, uaid: str) -> bool:
+        """Whether `acked` has any."""
+        return bool(self._acked.undeleted(uaid))
+
     async def acks_saved(self, uaid: str, seconds: float) -> None:
         """Wait until all acked rows of that user are deleted, for at most so long."""
         if self._acked.undeleted(uaid):

@@ -176,7 +176,7 @@ class NodeApi:
     async def _push(self, uaid: str | None, body: bytes) -> Response:
         user = self._registry.find(uaid) if uaid else None
         if uaid is None or user is None:
-            return responses.text(404, NOT_CONNECTED)
+            return self._absent(uaid)
         try:
             notification = from_node(uaid, body)
             if notification.topic is None:
@@ -198,10 +198,16 @@ class NodeApi:
     def _check(self, uaid: str | None) -> Response:
         user = self._registry.find(uaid) if uaid else None
         if user is None:
-            return responses.text(404, NOT_CONNECTED)
+            return self._absent(uaid)
         if user.check_storage():
             return responses.text(200, "Notification check started")
         return responses.text(202, "Flagged for Notification check")
+
+    def _absent(self, uaid: str | None) -> Response:
+        """With 404 the router record forgets this node; the next one has to wait for its acks."""
+        if uaid is not None and self._registry.has_undeleted_acks(uaid):
+            return responses.text(503, "Client gone, its acks are not saved yet.")
+        return responses.text(404, NOT_CONNECTED)
 
     async def _end_duplicate(self, uaid: str | None, connected_at: str) -> Response:
         if uaid is None:

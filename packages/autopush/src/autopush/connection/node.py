@@ -79,6 +79,7 @@ class ConnectionNode:
         self.clients = Clients(metrics)
         self.log = SessionLog(store.uaid_hash, metrics)
         self.background = BackgroundWrites(store, nodes, wheel, clock)
+        registry.has_undeleted_acks = self.background.has_undeleted_acks
         self.requests = StoreRequests(
             store,
             nodes,

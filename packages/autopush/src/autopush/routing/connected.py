@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+from collections.abc import Callable
 from typing import Protocol
 
 from autopush.protocol.drain import Unacked
@@ -84,6 +85,11 @@ class Registry:
         self._users: dict[str, ConnectedUser] = {}
         # The keys of a dict take half the memory of a set.
         self.sockets: dict[ConnectedUser, None] = {}
+        self.has_undeleted_acks: Callable[[str], bool] = lambda _: False
+        """Whether the store still has messages that this user agent has acked on this worker.
+
+        Rule: meanwhile the router record names this node, so that the next one waits for it.
+        """
 
     def find(self, uaid: str) -> ConnectedUser | None:
         """The connection of that user agent."""

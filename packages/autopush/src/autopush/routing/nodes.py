@@ -113,7 +113,7 @@ class Nodes:
             )
         user = self._registry.find(notification.uaid)
         if user is None:
-            return NodeAnswer.ABSENT
+            return self._absent(notification.uaid)
         delivered = await user.deliver_from_peer(notification, row)
         return NodeAnswer.DONE if delivered else NodeAnswer.BUSY
 
@@ -126,9 +126,13 @@ class Nodes:
             return answer
         user = self._registry.find(uaid)
         if user is None:
-            return NodeAnswer.ABSENT
+            return self._absent(uaid)
         user.check_storage()
         return NodeAnswer.DONE
+
+    def _absent(self, uaid: str) -> NodeAnswer:
+        is_finishing = self._registry.has_undeleted_acks(uaid)
+        return NodeAnswer.BUSY if is_finishing else NodeAnswer.ABSENT
 
     async def is_connected(self, node_id: str, uaid: str) -> NodeAnswer:
         """Ask the node whether that user agent is connected to it; nothing else happens there.
