@@ -8,7 +8,14 @@ import pytest
 
 from autopush.store.failures import REPORT_INTERVAL, FailureKind, StoreFailures, kind_of
 from autopush.telemetry.metric_table import STORE_FAILURE_KINDS, STORE_FAILURES
-from keytables import AccessRefused, KeytablesError, StorageFull, Throttled, Unavailable
+from keytables import (
+    AccessRefused,
+    KeytablesError,
+    StorageFull,
+    StoreDamaged,
+    Throttled,
+    Unavailable,
+)
 from support.clocks import ManualClock
 from support.recorded import new_metrics, recorded
 
@@ -27,8 +34,7 @@ def test_the_kinds_are_those_of_the_metric() -> None:
     ("error", "kind"),
     [
         (StorageFull("no space"), "full"),
-        (Unavailable("the store failed: CorruptError: malformed"), "damaged"),
-        (Unavailable("the store failed: NotADBError: file is not a database"), "damaged"),
+        (StoreDamaged("the store failed: CorruptError: malformed"), "damaged"),
         (IO, "io"),
         (Throttled("locked"), "busy"),
         (AccessRefused("PutItem", "message"), "refused"),

@@ -7,7 +7,7 @@ import pytest
 from autopush.store import PushStore
 from autopush.store.failures import StoreFailures
 from autopush.store.health import PROBE_INTERVAL, StoreHealth, TableStates
-from keytables import StorageFull, Throttled, Unavailable
+from keytables import StorageFull, StoreDamaged, Throttled, Unavailable
 from support.connection_harness import Harness
 from support.gated_engine import GatedEngine
 
@@ -103,7 +103,7 @@ async def test_damage_that_any_worker_has_met_stays_not_ok_though_the_tables_ans
     failures = StoreFailures(harness.metrics)
     failures.note(Unavailable("the store failed: IOError: disk I/O error"))
     assert await health.states(TIMEOUT) == {"router": OK, "storage": OK}
-    failures.note(Unavailable("the store failed: CorruptError: disk image is malformed"))
+    failures.note(StoreDamaged("the store failed: CorruptError: disk image is malformed"))
     for _ in range(2):
         said = "The store is damaged: run autopush check"
         assert await health.states(TIMEOUT) == not_ok(said)

@@ -8,7 +8,8 @@ Rule: an engine raises nothing else; errors of its database are translated into 
     ├── Throttled           too many writes are waiting, or a lock was not obtained in time; retry
     ├── Unavailable         the engine cannot serve: I/O error, not a database, closed
     │   ├── AccessRefused   a permission is missing
-    │   └── StorageFull     there is no space for the write; nothing was changed
+    │   ├── StorageFull     there is no space for the write; nothing was changed
+    │   └── StoreDamaged    what is stored cannot be read
     └── SchemaError         a mistake in the call: key type, empty key, unknown index or parameter
         └── TableNotFound   the table was never created, or was dropped
 """
@@ -22,6 +23,7 @@ __all__ = [
     "KeytablesError",
     "SchemaError",
     "StorageFull",
+    "StoreDamaged",
     "TableNotFound",
     "Throttled",
     "Unavailable",
@@ -80,6 +82,10 @@ class AccessRefused(Unavailable):
 
 class StorageFull(Unavailable):
     """There is no space for the write; nothing was changed. It can be retried when there is."""
+
+
+class StoreDamaged(Unavailable):
+    """A part of what is stored, or all of it, cannot be read, nor written over."""
 
 
 class SchemaError(KeytablesError):

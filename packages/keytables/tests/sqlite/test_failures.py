@@ -17,6 +17,7 @@ from keytables import (
     KeytablesError,
     SchemaError,
     StorageFull,
+    StoreDamaged,
     Table,
     TableHandle,
     Throttled,
@@ -179,9 +180,9 @@ async def test_a_garbage_page_ends_what_it_concerns_and_nothing_else(
     damage(path, b"<10>")
     engine = await open_sqlite(on_failure=heard)
     table = await engine.ensure_table(TABLE)
-    with pytest.raises(Unavailable):
+    with pytest.raises(StoreDamaged):
         await table.query("u10")
-    assert [type(error) for error in heard] == [Unavailable]
+    assert [type(error) for error in heard] == [StoreDamaged]
     for user in (9, 11):
         assert len((await table.query(f"u{user}")).items) == 40
     # Writes to it fail alone, whatever they were committed with.

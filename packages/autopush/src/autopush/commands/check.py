@@ -13,7 +13,6 @@ from typing import Final
 
 from autopush.commands.backup import embedded_store
 from autopush.commands.running import INCOMPLETE
-from autopush.service.store_opening import DAMAGE_OF_LOG
 from autopush.settings import Settings, StartupError
 from keytables import KeytablesError
 from keytables.sqlite import StoreCheck, check_store
@@ -73,11 +72,10 @@ def to_document(found: StoreCheck) -> dict[str, object]:
 
 def advice(found: StoreCheck) -> Sequence[str]:
     """What to do, a sentence each."""
-    of_log = [damage for damage in found.damage if damage.startswith(DAMAGE_OF_LOG)]
     texts = []
-    if len(of_log) < len(found.damage):
+    if any(damage != found.log_damage for damage in found.damage):
         texts.append(RESTORE)
-    if of_log:
+    if found.log_damage:
         texts.append(LOST_TRANSACTIONS)
     if not found.is_complete:
         texts.append(NOT_READ)

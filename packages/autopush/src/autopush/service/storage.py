@@ -12,12 +12,11 @@ from autopush.keys import ServiceKeys, key_file, key_fingerprints
 from autopush.service.store_opening import with_notice
 from autopush.settings import Settings, StartupError
 from autopush.store import PushStore, TablePlan
-from autopush.store.failures import FailureKind, kind_of
 from autopush.store.key_check import is_known
 from autopush.store.preflight import PreflightFailed, preflight
 from autopush.telemetry import logs
 from autopush.telemetry.metrics import Metrics
-from keytables import Capacity, Engine, KeytablesError, OnFailure, StorageFull
+from keytables import Capacity, Engine, KeytablesError, OnFailure, StorageFull, StoreDamaged
 from keytables.stores import open_engine
 
 ROTATION_INTERVAL: Final = 60.0
@@ -181,8 +180,7 @@ def _startup_error(settings: Settings, error: KeytablesError) -> StartupError:
 
 
 def _hint(error: BaseException | None) -> str:
-    is_damaged = isinstance(error, KeytablesError) and kind_of(error) is FailureKind.DAMAGED
-    return "; see what autopush check says of it" if is_damaged else ""
+    return "; see what autopush check says of it" if isinstance(error, StoreDamaged) else ""
 
 
 def _capacity(settings: Settings, table: str) -> Capacity | None:

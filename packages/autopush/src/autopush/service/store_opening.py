@@ -27,8 +27,6 @@ LOG_ADVICE: Final = (
     "nothing is to be done: this start drops what cannot be read, the messages that were accepted "
     "last, and acks"
 )
-DAMAGE_OF_LOG: Final = ("the log is", "the head of the log is")
-"""How damage of the log begins, which is over when the start has dropped it."""
 INCOMPLETE_ADVICE: Final = "run autopush check, which reads all of it"
 
 _LOCKS: Final = Path("/proc/locks")
@@ -56,7 +54,7 @@ def report_damage(settings: Settings) -> None:
             return
         found = check_store(place.path, timeout=settings.store_check_timeout)
         for damage in found.damage:
-            advice = LOG_ADVICE if damage.startswith(DAMAGE_OF_LOG) else DAMAGE_ADVICE
+            advice = LOG_ADVICE if damage == found.log_damage else DAMAGE_ADVICE
             _log.error("The store is damaged", store=store, damage=damage, advice=advice)
         seconds = round(monotonic() - began, 1)
         if not found.is_complete:

@@ -12,13 +12,10 @@ from typing import Final
 from autopush.telemetry import logs
 from autopush.telemetry.metric_table import STORE_FAILURES
 from autopush.telemetry.metrics import Metrics
-from keytables import AccessRefused, KeytablesError, StorageFull, Throttled
+from keytables import AccessRefused, KeytablesError, StorageFull, StoreDamaged, Throttled
 
 REPORT_INTERVAL: Final = 60.0
 """Seconds between two lines about failures of one kind."""
-
-_DAMAGED: Final = ("CorruptError", "NotADBError", "is not a database")
-"""Words in the errors of the SQLite engine for a damaged file."""
 
 _log: Final = logs.get(__name__)
 
@@ -46,10 +43,9 @@ def kind_of(error: KeytablesError) -> FailureKind:
         return FailureKind.BUSY
     if isinstance(error, AccessRefused):
         return FailureKind.REFUSED
-    text = str(error)
-    if any(words in text for words in _DAMAGED):
+    if isinstance(error, StoreDamaged):
         return FailureKind.DAMAGED
-    return FailureKind.IO if "IOError" in text else FailureKind.UNAVAILABLE
+    return FailureKind.IO if "IOError" in str(error) else FailureKind.UNAVAILABLE
 
 
 class StoreFailures:

@@ -43,6 +43,7 @@ from keytables import (
     TableHandle,
 )
 
+NEARLY_FULL: Final = "the disk is nearly full: new messages are refused"
 PROBE_ROW: Final = "probe"
 """A sort key that no message has."""
 PAGE: Final = 10
@@ -253,7 +254,8 @@ class Messages:
 
     def store(self, notification: Notification) -> Awaitable[None]:
         """Write a new message. An older one of its topic is replaced, and a newer one stays."""
-        refuse_if_nearly_full(self._engine)
+        if self._engine is not None and self._engine.is_nearly_full:
+            raise StorageFull(NEARLY_FULL)
         metrics = self._metrics
         (metrics.stored if notification.topic is None else metrics.stored_topics).add()
         return self._writes.put(self._hash(notification.uaid), notification)
@@ -339,15 +341,6 @@ class Messages:
     async def measure(self, uaid: str, enough: Stored) -> Stored:
         """How many messages wait for that user, and their bytes; see `UserMessages`."""
         return await measured(self._table, self._hash(uaid), enough)
-
-
-def refuse_if_nearly_full(engine: Engine | None) -> None:
-    """Before a new message is written.
-
-    :raises StorageFull: nothing new is stored until there is space again
-    """
-    if engine is not None and engine.is_nearly_full:
-        raise StorageFull("the disk is nearly full: new messages are refused")
 
 
 def _message(uaid: str, item: Item) -> StoredMessage | None:

@@ -14,13 +14,13 @@ from typing import Final
 from autopush.protocol.effects import Row, StoredMessage, StoredPage
 from autopush.protocol.simplepush import ANY_CHANNEL
 from autopush.store.message_writes import condition_held
-from autopush.store.messages import Stored, measured, refuse_if_nearly_full, row_of
+from autopush.store.messages import NEARLY_FULL, Stored, measured, row_of
 from autopush.store.tables import IS_LOWER_VERSION, IS_THAT_VERSION, Hasher, Month
 from autopush.store.users import SIMPLEPUSH
 from autopush.webpush.identifiers import CHANNELS_ROW, is_channel_id
 from autopush.webpush.notification import Notification
 from autopush.webpush.version_update import VersionUpdate, number_of
-from keytables import Engine, Item, Range, TableHandle
+from keytables import Engine, Item, Range, StorageFull, TableHandle
 
 PAGE: Final = 500
 """Versions read at once, and sent in one message, which stays below 64 KiB with so many."""
@@ -60,7 +60,8 @@ class Versions:
 
     def store(self, notification: Notification) -> Awaitable[None]:
         """Write a new version, unless it or a higher one is stored."""
-        refuse_if_nearly_full(self._engine)
+        if self._engine is not None and self._engine.is_nearly_full:
+            raise StorageFull(NEARLY_FULL)
         return self.save(notification)
 
     async def save(self, notification: Notification) -> None:

@@ -14,6 +14,7 @@ import apsw
 from keytables.errors import (
     KeytablesError,
     StorageFull,
+    StoreDamaged,
     TableNotFound,
     Throttled,
     Unavailable,
@@ -54,6 +55,7 @@ _READING_TIMEOUT: Final = 5000
 """Milliseconds that a reader of the whole file waits while another process opens the store or
 repairs its log."""
 
+_DAMAGED: Final = (apsw.CorruptError, apsw.NotADBError)
 _LOCKED: Final = "cannot open {}: another process keeps it locked"
 
 _SPILL_PAGES: Final = 16_384
@@ -88,16 +90,26 @@ def translate(error: apsw.Error, table: str = "", errno: int = 0) -> KeytablesEr
         return TableNotFound(table)
     if isinstance(error, apsw.SQLError) and "no such index" in str(error):
         return MissingIndex(str(error))
-    return Unavailable(f"the store failed: {type(error).__name__}: {error}")
+    return _failure(error)
 
 
 def described(error: Exception) -> KeytablesError:
     """Return a KeytablesError for any error."""
     if isinstance(error, KeytablesError):
         return error
-    failure = Unavailable(f"the store failed: {type(error).__name__}: {error}")
+    failure = _failure(error)
     failure.__cause__ = error
     return failure
+
+
+def _failure(error: Exception) -> Unavailable:
+    return _kind(error)(f"the store failed: {type(error).__name__}: {error}")
+
+
+def _kind(error: Exception) -> type[Unavailable]:
+    if isinstance(error, apsw.FullError):
+        return StorageFull
+    return StoreDamaged if isinstance(error, _DAMAGED) else Unavailable
 
 
 class Database:
@@ -143,8 +155,7 @@ class Database:
             if isinstance(error, apsw.BusyError):
                 raise StoreLocked(_LOCKED.format(self.path)) from error
             if isinstance(error, apsw.Error):
-                kind = StorageFull if isinstance(error, apsw.FullError) else Unavailable
-                raise kind(f"cannot open {self.path}: {reason_of(error)}") from error
+                raise _kind(error)(f"cannot open {self.path}: {reason_of(error)}") from error
             raise
         self.space.make_reserve()
 

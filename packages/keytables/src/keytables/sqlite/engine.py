@@ -16,7 +16,7 @@ import msgspec
 
 from keytables.clock_guard import ClockGuard
 from keytables.engine import Clock, Engine, OnFailure, TableHandle
-from keytables.errors import KeytablesError, SchemaError, Unavailable
+from keytables.errors import KeytablesError, SchemaError, StoreDamaged
 from keytables.schema import Capacity, Table
 from keytables.sqlite.database import Database, StoreLocked, translate
 from keytables.sqlite.failures import Failures
@@ -250,7 +250,7 @@ class SqliteEngine(Engine):
         try:
             table = msgspec.json.decode(cast(str, declaration), type=Table)
         except (msgspec.DecodeError, SchemaError) as error:
-            raise Unavailable(f"the catalog entry of table {name!r} is damaged") from error
+            raise StoreDamaged(f"the catalog entry of table {name!r} is damaged") from error
         return cast(int, number), table
 
 

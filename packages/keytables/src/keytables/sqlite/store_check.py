@@ -7,7 +7,7 @@ write overwrites what is behind.
 
 import os
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import closing, suppress
 from dataclasses import dataclass
 from time import monotonic
@@ -45,12 +45,15 @@ _INDEX_FAULT: Final = re.compile(r"missing from index|entries in index|non-uniqu
 class StoreCheck:
     """The result of :func:`check_store`.
 
-    ``damage``: what is damaged, a sentence each. ``is_complete``: whether all of the store was
-    read in the time. ``is_unclean``: whether the last process that had it open did not close it.
-    ``is_in_use``: a process has it open; then its log was not checked.
+    ``damage``: what is damaged, a sentence each. ``log_damage``: the one of them that is of the
+    log, if there is one: what cannot be read of it is dropped when the store is opened next.
+    ``is_complete``: whether all of the store was read in the time. ``is_unclean``: whether the last
+    process that had it open did not close it. ``is_in_use``: a process has it open; then its log
+    was not checked.
     """
 
     damage: tuple[str, ...] = ()
+    log_damage: str = ""
     is_complete: bool = True
     is_unclean: bool = False
     is_in_use: bool = False
@@ -78,7 +81,8 @@ def check_store(path: str | os.PathLike[str], *, timeout: float) -> StoreCheck:
             unclean = not is_in_use and is_unclean(log)
             if unclean:
                 state = read_log(log, is_late=lambda: monotonic() > deadline)
-            damage = [*_log_damage(state)]
+            log_damage = _log_damage(state)
+            damage = [log_damage] if log_damage else []
             with closing(open_to_read(path)) as connection:
                 with suppress(apsw.NotADBError, apsw.CorruptError):  # found again below
                     check_owner(connection, path)
@@ -89,7 +93,13 @@ def check_store(path: str | os.PathLike[str], *, timeout: float) -> StoreCheck:
         raise Unavailable(f"cannot check {path}: {reason_of(error)}") from error
     except OSError as error:
         raise Unavailable(f"cannot check {path}: {error.strerror}") from error
-    return StoreCheck(tuple(damage), is_complete and state.is_complete, unclean, is_in_use)
+    return StoreCheck(
+        tuple(damage),
+        log_damage=log_damage,
+        is_complete=is_complete and state.is_complete,
+        is_unclean=unclean,
+        is_in_use=is_in_use,
+    )
 
 
 def find_damage(
@@ -154,17 +164,19 @@ def _table_damage(table: str, faults: list[str]) -> str:
     return f"table {name!r}: some of its rows cannot be read{place}"
 
 
-def _log_damage(state: LogState) -> Iterator[str]:
+def _log_damage(state: LogState) -> str:
+    """Empty if there is none."""
     if state.is_header_damaged:
-        yield (
+        return (
             f"the head of the log is damaged: its {_count(state.commits, 'transaction')} "
             f"({_count(state.pages, 'page')}) cannot be read"
         )
-    elif state.lost_commits:
-        yield (
+    if state.lost_commits:
+        return (
             f"the log is damaged: of its {_count(state.commits, 'transaction')} the last "
             f"{state.lost_commits} ({_count(state.lost_pages, 'page')}) cannot be read"
         )
+    return ""
 
 
 def _count(number: int, what: str) -> str:
