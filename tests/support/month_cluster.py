@@ -35,7 +35,7 @@ from support.clocks import ManualClock
 from support.connection_harness import CHANNEL, ENDPOINT, UAID, UserAgent, no_limits
 from support.fake_loop import FakeLoop
 from support.gated_engine import GatedEngine
-from support.node_server import KEYS
+from support.node_server import KEYS, response_of
 from support.recorded import new_metrics
 
 ONE, TWO, THREE = "http://one:8081", "http://two:8081", "http://three:8081"
@@ -174,7 +174,7 @@ class Cluster:
             return NodeAnswer.UNREACHABLE
         if node.cut_off:
             return NodeAnswer.UNRESPONSIVE
-        answer = asyncio.ensure_future(node.api(method, path, body))
+        answer = asyncio.ensure_future(response_of(node.api(method, path, body)))
         self._open_calls += 1
         try:
             for _ in range(IDLE_TURNS):  # it does what it can without its engine

@@ -21,6 +21,11 @@ INSTANCE = "of-these-tests"
 CallHandler = Callable[[Request], Awaitable[Response]]
 
 
+async def response_of(reply: Response | Awaitable[Response]) -> Response:
+    """What a handler responds, at once or later."""
+    return reply if isinstance(reply, Response) else await reply
+
+
 async def _describe(request: Request) -> Response:
     return Response(200, describe(request), content_type="text/plain")
 

@@ -13,13 +13,14 @@ from autopush.webpush.identifiers import dashed
 from autopush.webpush.notification import Notification
 from keytables import Throttled
 from support.connection_harness import CHANNEL, UAID, Harness, UserAgent
+from support.node_server import response_of
 
 UNKNOWN = "f" * 32
 
 
 async def call(harness: Harness, method: str, path: str, body: bytes = b"") -> Response:
     api = NodeApi(harness.registry, harness.node.background, harness.ring)
-    return await api(method, path, body)
+    return await response_of(api(method, path, body))
 
 
 async def push(harness: Harness, message: Notification, uaid: str | None = None) -> Response:
@@ -67,6 +68,14 @@ async def test_a_uaid_may_be_spelled_in_any_way(harness: Harness, spelling: obje
     message = harness.message(agent.uaid)
     response = await push(harness, message, uaid=spelling(agent.uaid))
     assert response.status == 200
+    assert agent.versions() == [message.version]
+
+
+async def test_a_push_of_what_is_not_stored_is_answered_at_once(harness: Harness) -> None:
+    agent = await harness.subscribed()
+    api = NodeApi(harness.registry, harness.node.background, harness.ring)
+    message = harness.message(agent.uaid)
+    assert isinstance(api("PUT", f"/push/{agent.uaid}", message.to_node()), Response)
     assert agent.versions() == [message.version]
 
 
@@ -137,13 +146,18 @@ async def test_a_push_before_the_hello_reply_is_503(harness: Harness) -> None:
     assert agent.received() == []
 
 
+@pytest.mark.parametrize("by_older_node", [False, True])
 async def test_a_pushed_message_that_is_not_acked_is_saved_under_the_sort_key_of_its_id(
-    harness: Harness,
+    harness: Harness, by_older_node: bool
 ) -> None:
     agent = await harness.subscribed()
     plain, topic = harness.message(agent.uaid), harness.message(agent.uaid, topic="news")
     for message in (plain, topic):
-        await push(harness, message)
+        body = json.loads(message.to_node())
+        assert ("sort_time" in body) is (message is plain)
+        if by_older_node:  # which does not send it
+            body.pop("sort_time", None)
+        await call(harness, "PUT", f"/push/{agent.uaid}", json.dumps(body).encode())
     agent.disconnect()
     await harness.run_until_idle()
     assert [row["chidmessageid"] for row in harness.rows()] == [topic.sort_key, plain.sort_key]

@@ -16,7 +16,7 @@ from autopush.net.node_auth import (
 from autopush.pages.internal_pages import InternalPages
 from autopush.responses import ErrorResponses
 from support.connection_harness import ERRORS, UAID, Harness
-from support.node_server import INSTANCE, KEYS
+from support.node_server import INSTANCE, KEYS, response_of
 
 BASE = instance_url("", INSTANCE)
 
@@ -33,7 +33,7 @@ async def send(
     port: NodePort, method: str, path: str, body: bytes = b"", signature: str = ""
 ) -> Response:
     headers = {REQUEST_HEADER: signature} if signature else {}
-    return await port(Request(method, path, "", headers, "192.0.2.7", body=body))
+    return await response_of(port(Request(method, path, "", headers, "192.0.2.7", body=body)))
 
 
 async def opened(port: NodePort, keys: tuple[bytes, ...] = KEYS) -> CallerSession:

@@ -22,6 +22,7 @@ from support.connection_harness import (
     Harness,
     UserAgent,
 )
+from support.node_server import response_of
 
 OLD = {"use_webpush": False}
 HOST = {"ip": "192.0.2.7", "port": 4711}
@@ -323,7 +324,7 @@ async def test_an_unregister_deletes_the_stored_version(harness: Harness) -> Non
 
 async def push(harness: Harness, message: Notification) -> Response:
     api = NodeApi(harness.registry, harness.node.background, harness.ring)
-    return await api("PUT", f"/push/{message.uaid}", message.to_node())
+    return await response_of(api("PUT", f"/push/{message.uaid}", message.to_node()))
 
 
 async def test_a_version_of_another_node_is_sent_with_its_data(harness: Harness) -> None:

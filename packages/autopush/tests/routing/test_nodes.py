@@ -154,6 +154,7 @@ async def test_the_requests_to_another_node(nodes: Nodes) -> None:
         "topic": None,
         "timestamp": 0,
         "stored": "message_2026_11",
+        "sort_time": "1",
     }
     assert check == ("PUT", f"/notif/{UAID}", b"")
     assert end == ("DELETE", f"/notif/{UAID}/1234", b"")

@@ -27,6 +27,7 @@ notifications = st.builds(
     timestamp=st.integers(0, 2**40),
     topic=st.none() | base64_text,
     stored=st.sampled_from([None, "message", "message_2026_11"]),
+    sort_time=st.none() | st.integers(1, 10**26 - 1),
 )
 
 
@@ -93,6 +94,14 @@ def test_the_json_for_a_node_has_the_documented_members() -> None:
         "timestamp": 7,
         "stored": "message_2026_11",
     }
+    timed = plain(ttl=60, timestamp=7, sort_time=170000000000000012345678)
+    assert json.loads(timed.to_node()) == {
+        **PAYLOAD,
+        "ttl": 60,
+        "topic": None,
+        "timestamp": 7,
+        "sort_time": "170000000000000012345678",
+    }
 
 
 def test_members_of_newer_nodes_are_ignored() -> None:
@@ -132,6 +141,11 @@ def test_null_counts_as_absent(member: str) -> None:
         ("headers", ["a"]),
         ("headers", {"encoding": 1}),
         ("stored", True),
+        ("sort_time", 5),
+        ("sort_time", ""),
+        ("sort_time", "05"),
+        ("sort_time", "-5"),
+        ("sort_time", "1" * 27),
     ],
 )
 def test_a_payload_of_another_shape_is_a_value_error(member: str, value: object) -> None:

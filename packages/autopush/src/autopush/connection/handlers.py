@@ -17,6 +17,7 @@ from autopush.net.node_auth import (
     REQUEST_HEADER,
     RESPONSE_HEADER,
     SCHEME,
+    Call,
     Opened,
     Sessions,
     Unauthenticated,
@@ -26,7 +27,7 @@ from autopush.pages.internal_pages import InternalPages
 from autopush.pages.log_check import LogCheck
 from autopush.protocol.rules import NORMAL_CLOSURE, REPLACED
 from autopush.responses import ErrorResponses
-from autopush.routing.connected import Registry
+from autopush.routing.connected import ConnectedUser, Registry
 from autopush.store.messages import row_of
 from autopush.store.users import SIMPLEPUSH
 from autopush.telemetry import logs
@@ -35,6 +36,7 @@ from autopush.telemetry.repeats import RepeatLimiter
 from autopush.webpush.identifiers import canonical_uaid, sort_time_of
 from autopush.webpush.keyring import KeyRing
 from autopush.webpush.node_payload import from_node
+from autopush.webpush.notification import Notification
 from autopush.webpush.version_update import VersionUpdate
 from keytables import KeytablesError
 
@@ -53,6 +55,8 @@ REFUSALS_INTERVAL: Final = 60.0
 
 _CALLS: Final = ("/i/", "/push/", "/notif/")
 """How paths of calls begin: the latter two those of the original and of versions before."""
+
+Reply = Response | Coroutine[Any, Any, Response]
 
 _log = logs.get(__name__)
 
@@ -119,12 +123,11 @@ class NodePort:
         self._errors = errors
         self._lines = RepeatLimiter(1, REFUSALS_INTERVAL)
 
-    async def __call__(self, request: Request) -> Response:
-        """Answer one request."""
+    def __call__(self, request: Request) -> Reply:
+        """Answer one request; at once where it can be, so that one write answers what was read."""
         path = request.path
         if not path.startswith(_CALLS):
-            page = await self._pages.respond(request)
-            return page or self._errors.of(responses.not_found())
+            return self._page(request)
         signature = request.headers.get(REQUEST_HEADER, "")
         try:
             call = self._sessions.receive(request.method, path, request.body, signature)
@@ -133,9 +136,12 @@ class NodePort:
         if isinstance(call, Opened):
             proof = ((RESPONSE_HEADER, call.proof),)
             return responses.text(call.status, call.session, proof)
-        response = await self._api(request.method, call.path, request.body)
-        response.headers = ((RESPONSE_HEADER, call.proof(response.status, response.body)),)
-        return response
+        reply = self._api(request.method, call.path, request.body)
+        return _signed(call, reply) if isinstance(reply, Response) else _signed_later(call, reply)
+
+    async def _page(self, request: Request) -> Response:
+        page = await self._pages.respond(request)
+        return page or self._errors.of(responses.not_found())
 
     def _refuse(self, request: Request, reason: str) -> Response:
         count = self._lines.admit(reason)
@@ -143,6 +149,15 @@ class NodePort:
             event = "A call on the internal port was refused"
             _log.warning(event, reason=reason, peer=request.peer, **count)
         return responses.text(401, f"Not a call of a node: {reason}.", NODES_ONLY)
+
+
+def _signed(call: Call, response: Response) -> Response:
+    response.headers = ((RESPONSE_HEADER, call.proof(response.status, response.body)),)
+    return response
+
+
+async def _signed_later(call: Call, reply: Coroutine[Any, Any, Response]) -> Response:
+    return _signed(call, await reply)
 
 
 class NodeApi:
@@ -157,11 +172,11 @@ class NodeApi:
         self._background = background
         self._ring = ring
 
-    async def __call__(self, method: str, path: str, body: bytes = b"") -> Response:
+    def __call__(self, method: str, path: str, body: bytes = b"") -> Reply:
         """Answer one call; headers of the response are the caller's."""
         match method, *path.strip("/").split("/"):
             case "PUT", "push", uaid:
-                return await self._push(canonical_uaid(uaid), body)
+                return self._push(canonical_uaid(uaid), body)
             case "PUT", "notif", uaid:
                 return self._check(canonical_uaid(uaid))
             case "GET", "notif", uaid:
@@ -170,30 +185,31 @@ class NodeApi:
                     responses.text(200, CONNECTED) if user else responses.text(404, NOT_CONNECTED)
                 )
             case "DELETE", "notif", uaid, connected_at:
-                return await self._end_duplicate(canonical_uaid(uaid), connected_at)
+                return self._end_duplicate(canonical_uaid(uaid), connected_at)
         return responses.text(400, "No such call.")
 
-    async def _push(self, uaid: str | None, body: bytes) -> Response:
+    def _push(self, uaid: str | None, body: bytes) -> Reply:
         user = self._registry.find(uaid) if uaid else None
         if uaid is None or user is None:
             return self._absent(uaid)
         try:
             notification = from_node(uaid, body)
-            if notification.topic is None:
+            if notification.topic is None and notification.sort_time is None:  # of an older node
                 notification.sort_time = sort_time_of(self._ring, notification.version)
         except ValueError as error:
             return responses.text(400, str(error))
         if isinstance(notification, VersionUpdate) is not (user.messages.router_type == SIMPLEPUSH):
             return responses.text(400, "The user agent is of another router type.")
-        row = row_of(notification) if notification.stored else None
+        if notification.stored:
+            return self._push_stored(user, notification)
+        return _delivered(user.deliver(notification, None))
+
+    async def _push_stored(self, user: ConnectedUser, notification: Notification) -> Response:
         try:
-            delivered = await user.deliver_from_peer(notification, row)
+            return _delivered(await user.deliver_from_peer(notification, row_of(notification)))
         except KeytablesError:
-            # The store is asked for stored messages only: the other node will have it checked.
+            # The other node will have the store checked.
             return responses.text(503, "The store does not answer.")
-        if delivered:
-            return responses.text(200, "Client accepted for delivery")
-        return responses.text(503, "Client busy.")
 
     def _check(self, uaid: str | None) -> Response:
         user = self._registry.find(uaid) if uaid else None
@@ -219,3 +235,9 @@ class NodeApi:
         # The node that asks reads storage next: it must not find what was acked here.
         await self._background.acks_saved(uaid, ACKS_TIMEOUT)
         return responses.text(200, "Terminated duplicate" if is_duplicate else "")
+
+
+def _delivered(delivered: bool) -> Response:
+    if delivered:
+        return responses.text(200, "Client accepted for delivery")
+    return responses.text(503, "Client busy.")

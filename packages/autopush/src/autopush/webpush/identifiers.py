@@ -151,7 +151,9 @@ def parse_message_id(ring: KeyRing, text: str) -> MessageId:
     whole += "=" * (-len(whole) % 4)
     channel_id = dashed(digits)
     if version == MessageKind.TIMESTAMPED:
-        return MessageId(MessageKind.TIMESTAMPED, uaid, channel_id, None, _sort_time(last), whole)
+        return MessageId(
+            MessageKind.TIMESTAMPED, uaid, channel_id, None, parse_sort_time(last), whole
+        )
     if version == MessageKind.TOPIC and last and ":" not in last:
         return MessageId(MessageKind.TOPIC, uaid, channel_id, last, None, whole)
     if version == MessageKind.LEGACY and not separator:
@@ -203,7 +205,7 @@ def parse_sort_key(text: str) -> SortKey:
     """
     if text.startswith("02:"):
         time_text, _, channel_id = text[3:].partition(":")
-        key = SortKey(MessageKind.TIMESTAMPED, channel_id, sort_time=_sort_time(time_text))
+        key = SortKey(MessageKind.TIMESTAMPED, channel_id, sort_time=parse_sort_time(time_text))
     elif text.startswith("01:"):
         key = SortKey(MessageKind.TOPIC, text[3:39], topic=text[40:])
         if text[39:40] != ":" or not key.topic:
@@ -244,7 +246,11 @@ class IdFactory:
         return self._last
 
 
-def _sort_time(text: str) -> int:
+def parse_sort_time(text: str) -> int:
+    """The number of a sort time in decimal digits.
+
+    :raises ValueError: it is none, or not as a new one is written
+    """
     # A leading zero would give one time two spellings, and so one message two keys.
     if not (text.isascii() and text.isdigit() and len(text) <= _MOST_DIGITS) or text[0] == "0":
         raise ValueError(f"sort time: expected up to {_MOST_DIGITS} digits")

@@ -7,7 +7,7 @@ from typing import Final
 
 import msgspec
 
-from autopush.webpush.identifiers import is_channel_id
+from autopush.webpush.identifiers import is_channel_id, parse_sort_time
 from autopush.webpush.notification import Notification
 from autopush.webpush.version_update import MAX_VERSION, VersionUpdate
 
@@ -23,6 +23,7 @@ class _NodePayload(msgspec.Struct, gc=False):
     stored: str | None = None
     unsettled: bool = False
     topic_order: int = 0
+    sort_time: str | None = None
 
 
 _node_payload: Final = msgspec.json.Decoder(_NodePayload)
@@ -65,6 +66,7 @@ def from_node(uaid: str, body: bytes) -> Notification:
         stored=sent.stored or None,
         unsettled=sent.unsettled,
         topic_order=sent.topic_order,
+        sort_time=None if sent.sort_time is None else _sort_time(sent.sort_time),
     )
 
 
@@ -74,6 +76,13 @@ def _version_update(uaid: str, sent: _NodePayload, number: int) -> VersionUpdate
     update = VersionUpdate.of(uaid, sent.channel_id, number, sent.data)
     update.stored = sent.stored or None
     return update
+
+
+def _sort_time(text: str) -> int:
+    try:
+        return parse_sort_time(text)
+    except ValueError as error:
+        raise ValueError(f"node payload: {error}") from None
 
 
 def _is_plain(text: str | None) -> bool:

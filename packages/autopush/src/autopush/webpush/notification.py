@@ -19,7 +19,7 @@ class Notification(msgspec.Struct, gc=False, kw_only=True):
     ``data``        base64url without padding, or None with an empty body
     ``headers``     encoding, encryption, crypto_key, encryption_key, as far as sent; None without
                     a body
-    ``sort_time``   as in ids; None for topic messages, legacy rows and what another node has sent
+    ``sort_time``   as in ids; None for topic messages and legacy rows
     ``topic_order`` microseconds since the epoch when it was taken; 0 if that is not known. Of two
                     messages of one topic the one with the higher number is the newer one
     ``urgency``     of RFC 8030, as far as sent; only bridges need it, so it is not stored
@@ -44,7 +44,7 @@ class Notification(msgspec.Struct, gc=False, kw_only=True):
     @property
     def sort_key(self) -> str:
         """The sort key of its row. Without a topic and a sort time this is a legacy row's, so
-        give a message from another node its sort time before storing it
+        a message of a node that does not send sort times gets it from its id
         (:func:`~autopush.webpush.identifiers.sort_time_of`).
         """
         return sort_key(self.channel_id, self.topic, self.sort_time, self.version)
@@ -71,6 +71,8 @@ class Notification(msgspec.Struct, gc=False, kw_only=True):
             stored += ',"unsettled":true'
         if self.topic_order:
             stored += f',"topic_order":{self.topic_order}'
+        if self.sort_time is not None:
+            stored += f',"sort_time":"{self.sort_time}"'
         head = (
             f'{{"channelID":"{self.channel_id}","version":"{self.version}","ttl":{self.ttl}'
             f',"topic":{topic},"timestamp":{self.timestamp}{stored}'
