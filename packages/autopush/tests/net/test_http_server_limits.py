@@ -1,6 +1,8 @@
 """What the HTTP server does when there are too many connections, or too much is incomplete."""
 
 import asyncio
+import gc
+import tracemalloc
 
 import pytest
 
@@ -264,6 +266,33 @@ def test_beyond_the_limit_the_oldest_incomplete_request_is_answered_503() -> Non
     receive(young, b"x" * 300)
     assert statuses(young) == [200]
     assert buffered.total == 0
+
+
+@pytest.mark.parametrize(
+    ("begin", "chunk"),
+    [
+        (GET[:-2], b"X: " + b"x" * 995 + b"\r\n"),
+        (b"POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 20001\r\n\r\n", b"x" * 1000),
+    ],
+)
+def test_what_was_given_up_takes_no_memory_while_the_client_reads_the_answer(
+    begin: bytes, chunk: bytes
+) -> None:
+    clients, size = 40, 20_000
+    shell = Shell(echo, Shared(buffered=BufferedBytes(size + 1000)), max_body=size + 1)
+    transports = [shell.connect() for _ in range(clients)]
+    gc.collect()
+    tracemalloc.start()
+    try:
+        for transport in transports:
+            receive(transport, begin, *[bytes(bytearray(chunk)) for _ in range(size // 1000)])
+        gc.collect()
+        allocated, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert not any(transport.closing for transport in transports)
+    assert sum(statuses(transport) == [503] for transport in transports) == clients - 1
+    assert allocated < 4 * size
 
 
 async def test_what_is_read_while_a_request_is_handled_is_counted_too() -> None:

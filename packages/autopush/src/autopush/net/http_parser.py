@@ -163,8 +163,14 @@ class RequestParser:
         return unparsed
 
     def close(self) -> None:
-        """Drop the parser, which refers to this object: a cycle."""
-        del self._parser
+        """Drop what was fed of an incomplete request, and the parser, which refers to this object:
+        a cycle. Nothing is fed afterwards; it may be called again.
+        """
+        if hasattr(self, "_parser"):
+            del self._parser
+        self._url = self._body = b""
+        self._headers = self._request = None
+        self.ready.clear()
 
     # -- callbacks of httptools ------------------------------------------------------------------
 

@@ -614,6 +614,7 @@ class HttpConnection(asyncio.Protocol):
         self._wait(_FOR_CLOSE, _LINGER_SECONDS)
         self._closing = self._blocked = True
         self._buffer = None
+        self._parser.close()  # so many may linger at once that they must hold nothing
         if self._held:
             self._hold(0)
         self._linger_bytes = _LINGER_BYTES
@@ -642,7 +643,6 @@ class HttpConnection(asyncio.Protocol):
         self._buffer = None
         if self._held:
             self._hold(0)
-        self._parser.ready.clear()
         self._parser.close()
         self._deadline.close()
         self._server.remove(self)
