@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import TypeVar
 
+from autopush.store.key_check import ROW as FINGERPRINTS_ROW
 from autopush.store.maintenance import months_ago
 from autopush.store.tables import Month, message_table, router_table, uaid_hasher
 from autopush.store.users import connect_keys
@@ -81,7 +82,7 @@ class DataStore:
     def _uaids(self, table: Table) -> set[str]:
         async def scan(engine: Engine) -> set[str]:
             handle = await engine.ensure_table(table)
-            return {str(item["uaid"]) for item in (await handle.scan()).items}
+            return {str(item["uaid"]) for item in (await handle.scan()).items} - {FINGERPRINTS_ROW}
 
         return self.use(scan)
 

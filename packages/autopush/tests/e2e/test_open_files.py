@@ -44,7 +44,11 @@ def clients() -> Iterator[ExitStack]:
 async def test_a_service_without_descriptors_says_so_once_rests_and_recovers(
     tmp_path: Path, clients: ExitStack, unused_tcp_port: int, port: str
 ) -> None:
-    options = ["--open-handshake-timeout=60", f"--proxy-protocol-port={unused_tcp_port}"]
+    options = [
+        "--open-handshake-timeout=60",
+        f"--proxy-protocol-port={unused_tcp_port}",
+        "--max-tcp-connections=1000",  # more than there are descriptors, so that it does not help
+    ]
     running = Service(tmp_path, options, wrap=with_few_files)
     await running.start()
     try:

@@ -119,7 +119,7 @@ async def test_a_read_survives_a_fault(table: TableHandle, proxy: FaultProxy, fa
         assert proxy.faults[fault] == 1, name
 
 
-LASTING = [fault for fault in QUICK if fault not in (Fault.DELAYED, Fault.SLOW)]
+LASTING = [fault for fault in QUICK if fault not in (Fault.DELAYED, Fault.SLOW, Fault.LATE)]
 
 
 @pytest.mark.parametrize("fault", slow_after(3, LASTING), ids=lambda fault: fault.name)
