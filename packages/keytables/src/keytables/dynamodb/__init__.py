@@ -14,6 +14,8 @@ repeated without harm, or its outcome is read from the item it left.
     table_client   calls about one table, batches, errors of the table interface
     client         one call, its response or a typed error
     retries        when a call is tried again, and how it ends
+    late_puts      puts that may take effect after their result
+    failures       failures of the database, for the owner of the engine
     hosts          the servers of a database, in rotation
     pool           the connections to one server
     connection     one connection
