@@ -120,6 +120,21 @@ def test_a_damaged_head_leaves_nothing(path: Path) -> None:
     assert "nothing of it can be read" in fault
 
 
+@pytest.mark.parametrize("is_killed", [False, True])
+async def test_a_file_cut_to_nothing_is_damaged_and_its_log_is_left(
+    path: Path, *, is_killed: bool
+) -> None:
+    if is_killed:
+        await killed(path)
+    else:
+        await asyncio.to_thread(fill, path)
+    os.truncate(path, 0)
+    logs = [each.name for each in path.parent.glob("*-wal")]
+    check = await asyncio.to_thread(check_store, path, timeout=60)
+    assert check.damage == ("the file is empty: it has no tables",)
+    assert [each.name for each in path.parent.glob("*-wal")] == logs == ["store-wal"] * is_killed
+
+
 def test_it_ends_in_time_and_says_so(path: Path) -> None:
     fill(path)
     connection = apsw.Connection(str(path))

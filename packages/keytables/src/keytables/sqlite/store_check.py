@@ -37,6 +37,8 @@ signal leads to."""
 
 _UNREADABLE: Final = "it cannot be read"
 
+_EMPTY: Final = "the file is empty: it has no tables"
+
 _PAGE: Final = re.compile(r"\bpage (\d+)\b")
 _INDEX_FAULT: Final = re.compile(r"missing from index|entries in index|non-unique entry in index")
 
@@ -83,6 +85,14 @@ def check_store(path: str | os.PathLike[str], *, timeout: float) -> StoreCheck:
                 state = read_log(log, is_late=lambda: monotonic() > deadline)
             log_damage = _log_damage(state)
             damage = [log_damage] if log_damage else []
+            if not is_in_use and not os.path.getsize(path):
+                # SQLite would delete the log of an empty file, even to read it.
+                return StoreCheck(
+                    (*damage, _EMPTY),
+                    log_damage=log_damage,
+                    is_complete=state.is_complete,
+                    is_unclean=unclean,
+                )
             with closing(open_to_read(path)) as connection:
                 with suppress(apsw.NotADBError, apsw.CorruptError):  # found again below
                     check_owner(connection, path)
