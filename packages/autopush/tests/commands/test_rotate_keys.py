@@ -6,10 +6,7 @@ from pathlib import Path
 import pytest
 
 from autopush.keys import service_keys
-from autopush.store.key_check import ROW
-from autopush.store.tables import router_table
 from autopush.webpush.keyring import new_key
-from keytables import Engine
 from support.application_server import ApplicationServer, application_server
 from support.data_store import DataStore, Run
 from support.service import refusal, service
@@ -177,24 +174,6 @@ async def test_a_lost_crypto_key_is_not_replaced_beside_a_store_with_users(
     assert "that of crypto_key (environment variable AUTOPUSH_CRYPTO_KEY)" in refused
     path.write_text(saved)
     await starts(store.data)
-
-
-async def test_a_lost_crypto_key_of_a_store_without_fingerprints_is_noticed_when_it_is_replaced(
-    store: DataStore,
-) -> None:
-    saved = await with_a_subscription(store.data)
-    await asyncio.to_thread(store.use, forget_fingerprints)  # as an earlier version left it
-    path = store.data / "keys" / "crypto_key"
-    path.unlink()
-    for _ in range(2):
-        refused = await asyncio.to_thread(refusal, store.data, "serve")
-        assert refused.startswith("autopush: the crypto_key of this store is lost: ")
-    path.write_text(saved)
-    await starts(store.data)
-
-
-async def forget_fingerprints(engine: Engine) -> None:
-    await (await engine.ensure_table(router_table("router"))).delete((ROW,))
 
 
 async def starts(data: Path) -> None:

@@ -117,12 +117,7 @@ async def check_keys(settings: Settings, keys: ServiceKeys, clock: Clock) -> Non
     """
     engine = await open_tables(settings, clock)
     try:
-        known = await is_known(
-            engine,
-            table_plan(settings),
-            key_fingerprints(keys.crypto),
-            are_made=key_file(settings.data, "crypto_key") in keys.made,
-        )
+        known = await is_known(engine, table_plan(settings), key_fingerprints(keys.crypto))
     except StorageFull:
         return  # there is no space to note a key: a start with space does it
     except KeytablesError as error:
