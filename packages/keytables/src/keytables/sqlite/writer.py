@@ -31,7 +31,7 @@ import apsw
 
 from keytables.errors import KeytablesError, StorageFull, Throttled
 from keytables.sqlite.checkpoint import Checkpointer
-from keytables.sqlite.database import Database, StoreClosed, translate
+from keytables.sqlite.database import FILE_VERSION, Database, StoreClosed, translate
 from keytables.sqlite.failures import Failures
 from keytables.sqlite.space import SMALL
 from keytables.sqlite.worker_thread import WorkerThread
@@ -58,6 +58,9 @@ BURST: Final = 8
 BURST_INTERVAL: Final = 0.005
 """It is a burst after ``BURST`` transactions more than one per ``BURST_INTERVAL`` seconds. Before
 that a pause would only delay: with few writes at a time there is nothing to gather."""
+
+_WRITE_A_PAGE: Final = f"PRAGMA user_version = {FILE_VERSION}"
+"""Changes nothing, but its page is in the log all the same."""
 
 _ABANDON_TIMEOUT: Final = 0.1
 """Seconds that ``close`` waits for a thread that is not waiting for another process."""
@@ -91,6 +94,7 @@ class Writer:
         "_lock_timeout",
         "_loop",
         "_max_batch",
+        "_must_write",
         "_overdue",
         "_pause_until",
         "_space",
@@ -122,6 +126,7 @@ class Writer:
         self._batch_bytes = 0
         self._max_batch = MAX_BATCH
         self._full_attempts = 0
+        self._must_write = False
         self._overdue: asyncio.TimerHandle | None = None
         self._is_abandoned = False
         self._pause_until = self._burst_until = 0.0
@@ -304,12 +309,27 @@ class Writer:
     def _commit(self) -> Exception | None:
         try:
             self._space.prepare_commit(self._cursor, self._is_small)
+            if self._must_write:
+                self._connection.execute(_WRITE_A_PAGE)
             self._connection.execute("COMMIT")
+            self._must_write = False
             self._checkpointer.after_commit()
         except Exception as error:  # noqa: BLE001 - all of the batch receive it
+            self._must_write = True
             return self._fail(error)
         self._lock.release()
         return None
+
+    def _write_over_failed_commit(self) -> None:
+        """What a failed commit has left in the log may be complete but for the sync. Nobody reads
+        it now, but a recovery would take it for committed, such as a message that was acked
+        meanwhile, whose deletion had nothing to write. So the log gets another page in its place;
+        if that fails too, the next transaction writes it.
+        """
+        with contextlib.suppress(apsw.Error):
+            with self._connection:
+                self._connection.execute(_WRITE_A_PAGE)
+            self._must_write = False
 
     def _is_small(self) -> bool:
         return all(operation.size <= SMALL for operation in self._batch)
@@ -324,6 +344,8 @@ class Writer:
         try:
             if self._connection.in_transaction:
                 self._connection.execute("ROLLBACK")
+            if self._must_write:
+                self._write_over_failed_commit()
             if isinstance(error, StorageFull):
                 if self._full_attempts == 0:
                     self._checkpointer.complete()
