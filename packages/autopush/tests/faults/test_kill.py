@@ -110,10 +110,13 @@ async def test_what_was_answered_201_is_delivered_after_kill_9(
     async with service(tmp_path, *options) as running:
         ledger, subscribers = await with_traffic(running, rounds, killer)
     assert ledger.missing == set()
-    assert sum(subscriber.connects for subscriber in subscribers) >= rounds
+    reconnects = sum(subscriber.connects for subscriber in subscribers)
+    # A killed worker of several may have held no user agent at all.
+    assert reconnects >= rounds or not isinstance(killer, KillService)
     again = sum(count - 1 for count in ledger.delivered.values())
     print(
-        f"{rounds} kills: {len(ledger.accepted)} accepted, {again} delivered again under the same "
-        f"id, {ledger.unanswered} unanswered, refused {dict(ledger.refused)}"
+        f"{rounds} kills, {reconnects} reconnects: {len(ledger.accepted)} accepted, {again} "
+        f"delivered again under the same id, {ledger.unanswered} unanswered, "
+        f"refused {dict(ledger.refused)}"
     )
     assert set(ledger.refused) <= {503}
