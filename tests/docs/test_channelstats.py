@@ -18,9 +18,6 @@ import msgspec
 import pytest
 from docs._ext import pages
 
-from channelstats.board import points
-from channelstats.board.model import VIEWS, Choice, Kind, View
-from channelstats.board.twins import json_of
 from channelstats.cli import make_parsers
 from channelstats.commands import COMMANDS, doctor_slack, send_weekly
 from channelstats.commands.call import Command
@@ -37,6 +34,9 @@ from channelstats.stats import Options, Period
 from channelstats.tables import text_store, writer_lease
 from channelstats.tables.declarations import HASH_KEYS, MESSAGE_INDEXES
 from channelstats.tables.message_row import MessageRow, item_of
+from channelstats.views import time_buckets
+from channelstats.views.exports import json_of
+from channelstats.views.model import VIEWS, Choice, Kind, View
 from channelstats.web import access, filters
 from support.channelstats.house import EXAMPLE, MODERN, UTC, house
 from support.paths import PACKAGES, ROOT
@@ -224,7 +224,7 @@ UNLISTED = limits(AppKind.UNLISTED)["conversations.history"]
         ("dashboard", f"let in for {access.COOKIE_SECONDS // 86_400} days"),
         ("dashboard", f"{IN_WORDS[access.SHORTEST_TOKEN]} characters or more"),
         ("dashboard", f"after {IN_WORDS[access.MAX_FAILURES]} wrong ones in a minute"),
-        ("dashboard", f"beyond {points.MOST_DAYS} days"),
+        ("dashboard", f"beyond {time_buckets.MOST_DAYS} days"),
         ("dashboard", f"{filters.USUAL} without it"),
         ("dashboard", f":{READ.port}/"),
         ("data", f"more than {text_store.LIMIT:,} bytes"),

@@ -9,9 +9,9 @@ from aiohttp import web
 from aiohttp.test_utils import TestClient, TestServer
 
 from channelstats.settings import load
-from channelstats.web.access import Guard
+from channelstats.web.access import Authenticator
 from channelstats.web.app import State, make_app
-from channelstats.web.boards import Boards
+from channelstats.web.service import DashboardService
 from support.channelstats.house import NOW, House
 from support.clocks import ManualClock
 
@@ -56,8 +56,8 @@ async def dashboard(
     """A dashboard over the tables of a house."""
     clock = ManualClock(NOW)
     known = load({"data": str(folder), "profile": "compat", **settings}, {})
-    boards = Boards(house.tables, known, clock=clock, secret=secret)
-    guard = Guard(token, clock)
-    state = State(house.tables, known, clock, guard, boards, anonymous=secret is not None)
+    service = DashboardService(house.tables, known, clock=clock, secret=secret)
+    guard = Authenticator(token, clock)
+    state = State(house.tables, known, clock, guard, service, anonymous=secret is not None)
     async with TestClient(TestServer(make_app(state))) as client:
         yield Dashboard(house, client, clock)

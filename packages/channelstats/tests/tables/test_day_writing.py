@@ -47,7 +47,7 @@ class Killed(Exception):
     """The process is no more."""
 
 
-class Gate:
+class AuthMiddleware:
     """Holds a process before its call of this number."""
 
     def __init__(self, engine: GatedEngine, number: int) -> None:
@@ -141,7 +141,7 @@ async def test_writing_nothing_opens_nothing() -> None:
 async def test_whoever_writes_at_the_same_time_waits_until_the_date_is_open() -> None:
     engine = GatedEngine(MemoryEngine())
     tables = await opened(engine)
-    gate = Gate(engine, 1)
+    gate = AuthMiddleware(engine, 1)
     writes = [asyncio.create_task(tables.messages.write([row(hour)])) for hour in range(3)]
     await gate.reached.wait()
     for _ in range(20):
@@ -160,7 +160,7 @@ async def test_a_date_that_is_still_written_to_is_not_closed() -> None:
     engine = GatedEngine(MemoryEngine())
     tables = await opened(engine)
     await tables.messages.write([ROW, NEXT_DAY])
-    gate = Gate(engine, 0)
+    gate = AuthMiddleware(engine, 0)
     writing = asyncio.create_task(tables.messages.write([row(1)]))
     await gate.reached.wait()
     closing = asyncio.create_task(tables.messages.close_days())

@@ -3,7 +3,7 @@
 import pytest
 
 from channelstats.web.access import (
-    Guard,
+    Authenticator,
     TooManyFailures,
     Verdict,
     host_name,
@@ -26,7 +26,7 @@ def clock() -> ManualClock:
 def test_without_a_token_this_machine_is_let_in_by_its_own_names(
     clock: ManualClock, host: str
 ) -> None:
-    assert Guard(None, clock).judge({"Host": host}, "") is Verdict.LET_IN
+    assert Authenticator(None, clock).judge({"Host": host}, "") is Verdict.LET_IN
 
 
 @pytest.mark.parametrize(
@@ -45,21 +45,21 @@ def test_without_a_token_this_machine_is_let_in_by_its_own_names(
     ],
 )
 def test_without_a_token_nobody_is_let_in_by_another_name(clock: ManualClock, host: str) -> None:
-    assert Guard(None, clock).judge({"Host": host}, "") is Verdict.OTHER_NAME
+    assert Authenticator(None, clock).judge({"Host": host}, "") is Verdict.OTHER_NAME
 
 
 def test_a_request_without_a_host_is_not_let_in(clock: ManualClock) -> None:
-    assert Guard(None, clock).judge({}, "") is Verdict.OTHER_NAME
+    assert Authenticator(None, clock).judge({}, "") is Verdict.OTHER_NAME
 
 
 @pytest.mark.parametrize("header", ["Forwarded", "X-Forwarded-For", "X-Real-IP"])
 def test_without_a_token_nobody_comes_through_a_proxy(clock: ManualClock, header: str) -> None:
     headers = {"Host": "127.0.0.1:8090", header: "10.0.0.1"}
-    assert Guard(None, clock).judge(headers, "") is Verdict.THROUGH_PROXY
+    assert Authenticator(None, clock).judge(headers, "") is Verdict.THROUGH_PROXY
 
 
 def test_with_a_token_the_cookie_alone_counts(clock: ManualClock) -> None:
-    guard = Guard(TOKEN, clock)
+    guard = Authenticator(TOKEN, clock)
     far = {"Host": "stats.example", "X-Forwarded-For": "10.0.0.1"}
     assert guard.judge(far, guard.cookie) is Verdict.LET_IN
     for cookie in ("", TOKEN, guard.cookie[:-1], "é"):
@@ -67,13 +67,13 @@ def test_with_a_token_the_cookie_alone_counts(clock: ManualClock) -> None:
 
 
 def test_a_cookie_does_not_tell_the_token_and_goes_with_it(clock: ManualClock) -> None:
-    assert TOKEN not in Guard(TOKEN, clock).cookie
-    assert Guard(TOKEN, clock).cookie == Guard(TOKEN, clock).cookie
-    assert Guard(f"{TOKEN}2", clock).cookie != Guard(TOKEN, clock).cookie
+    assert TOKEN not in Authenticator(TOKEN, clock).cookie
+    assert Authenticator(TOKEN, clock).cookie == Authenticator(TOKEN, clock).cookie
+    assert Authenticator(f"{TOKEN}2", clock).cookie != Authenticator(TOKEN, clock).cookie
 
 
 def test_wrong_tokens_are_bounded_by_address_and_minute(clock: ManualClock) -> None:
-    guard = Guard(TOKEN, clock)
+    guard = Authenticator(TOKEN, clock)
     for _ in range(10):
         assert not guard.is_right("wrong", "10.0.0.1")
     with pytest.raises(TooManyFailures):
@@ -84,7 +84,7 @@ def test_wrong_tokens_are_bounded_by_address_and_minute(clock: ManualClock) -> N
 
 
 def test_addresses_of_one_network_are_one(clock: ManualClock) -> None:
-    guard = Guard(TOKEN, clock)
+    guard = Authenticator(TOKEN, clock)
     for number in range(10):
         assert not guard.is_right("wrong", f"2001:db8::{number:x}%eth0")
     with pytest.raises(TooManyFailures):
@@ -93,7 +93,7 @@ def test_addresses_of_one_network_are_one(clock: ManualClock) -> None:
 
 
 def test_what_is_remembered_of_failures_is_bounded(clock: ManualClock) -> None:
-    guard = Guard(TOKEN, clock)
+    guard = Authenticator(TOKEN, clock)
     for number in range(1_500):
         assert not guard.is_right("wrong", f"10.0.{number // 256}.{number % 256}")
     assert len(guard._failures._of) == 1_000

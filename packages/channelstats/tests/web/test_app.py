@@ -12,17 +12,17 @@ from pathlib import Path
 
 import pytest
 
-from channelstats.board.data import load
-from channelstats.board.model import VIEWS, Choice, View
-from channelstats.board.twins import csv_of, json_of
-from channelstats.board.views import view_of
 from channelstats.cli import make_parsers
 from channelstats.reports.directory import Directory
 from channelstats.stats import Options
 from channelstats.tables.directory import Channel, User
-from channelstats.web.boards import Boards
-from channelstats.web.gate import POLICY
-from channelstats.web.kept import Busy
+from channelstats.views.exports import csv_of, json_of
+from channelstats.views.loading import load
+from channelstats.views.model import VIEWS, Choice, View
+from channelstats.views.registry import view_of
+from channelstats.web.auth import POLICY
+from channelstats.web.service import DashboardService
+from channelstats.web.single_flight import Busy
 from keytables import Unavailable
 from support.channelstats.dashboard import Dashboard, dashboard
 from support.channelstats.dated import row
@@ -337,7 +337,7 @@ async def test_numbers_that_take_long_are_asked_for_again_by_the_page(
     async def take_long(*_: object) -> None:
         raise Busy
 
-    monkeypatch.setattr(Boards, "view", take_long)
+    monkeypatch.setattr(DashboardService, "view", take_long)
     async with board.client.get("/volume") as answer:
         assert answer.status == 503
         assert answer.headers["Refresh"] == answer.headers["Retry-After"] == "3"
@@ -532,7 +532,7 @@ async def test_days_that_were_not_read_are_no_silence(board: Dashboard) -> None:
 async def test_beside_the_first_import_nothing_is_worked_out(
     empty: House, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(Boards, "_read", None)  # whatever would read messages fails
+    monkeypatch.setattr(DashboardService, "_read", None)  # whatever would read messages fails
     async with dashboard(empty, tmp_path) as opened, empty.tables.writing(ManualClock(NOW)):
         for _ in range(2):
             for page in ("/", f"/volume?{WEEK}", "/report"):

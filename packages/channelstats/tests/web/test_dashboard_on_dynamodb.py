@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from channelstats.board.model import VIEWS
 from channelstats.tables import Tables
+from channelstats.views.model import VIEWS
 from support import dynamo_servers
 from support.channelstats.dashboard import Dashboard, dashboard
 from support.channelstats.house import EXAMPLE, NOW, UTC, House

@@ -7,13 +7,13 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from channelstats.web.filters import NAMES, Asked, BadQuery, Now, asked
+from channelstats.web.filters import NAMES, BadQuery, Now, Query, asked
 
 SUNDAY = 6
 NOW = Now(date(2024, 3, 21), date(2024, 3, 20), SUNDAY)
 
 
-def of(query: str, now: Now = NOW, also: tuple[str, ...] = ()) -> Asked:
+def of(query: str, now: Now = NOW, also: tuple[str, ...] = ()) -> Query:
     pairs = [part.partition("=") for part in query.split("&") if part]
     return asked([(name, text) for name, _, text in pairs], now, also)
 

@@ -20,16 +20,16 @@ from urllib.parse import urlencode
 
 from aiohttp import web
 
-from channelstats.board.model import Choice, ChoiceError
 from channelstats.commands.call import DONE, Call, Command, Failure
 from channelstats.commands.secrets import pseudonym_secret
 from channelstats.settings import PREFIX, Group
 from channelstats.settings.kept_files import kept_file
 from channelstats.stats.period import WEEK
-from channelstats.web.access import SHORTEST_TOKEN, Guard, is_this_machine
+from channelstats.views.model import Choice, ChoiceError
+from channelstats.web.access import SHORTEST_TOKEN, Authenticator, is_this_machine
 from channelstats.web.app import State, make_app
-from channelstats.web.boards import Boards, FirstImport
 from channelstats.web.filters import USUAL, Now
+from channelstats.web.service import DashboardService, FirstImport
 
 VARIABLE: Final = f"{PREFIX}SERVE_TOKEN"
 FILE: Final = "serve.token"
@@ -74,10 +74,10 @@ async def _running(call: Call) -> AsyncIterator[str]:
     token = _token(call)
     secret = pseudonym_secret(settings) if getattr(call.given, "anonymize", False) else None
     async with call.tables(make=True) as tables:
-        boards = Boards(tables, settings, clock=call.clock, secret=secret)
-        await _warm(call, boards)
-        guard = Guard(token, call.steady)
-        state = State(tables, settings, call.clock, guard, boards, anonymous=secret is not None)
+        service = DashboardService(tables, settings, clock=call.clock, secret=secret)
+        await _warm(call, service)
+        guard = Authenticator(token, call.steady)
+        state = State(tables, settings, call.clock, guard, service, anonymous=secret is not None)
         runner = web.AppRunner(
             make_app(state), access_log=None, shutdown_timeout=_GOODBYE, keepalive_timeout=_IDLE
         )
@@ -94,23 +94,23 @@ async def _running(call: Call) -> AsyncIterator[str]:
             await runner.cleanup()
 
 
-async def _warm(call: Call, boards: Boards) -> None:
+async def _warm(call: Call, service: DashboardService) -> None:
     """Read what the first page shows."""
     try:
-        held = await boards.held()
+        snapshot = await service.snapshot()
     except FirstImport:
         call.say("the first import is going on; the dashboard says so until it is over")
         return
-    if held.is_empty:
+    if snapshot.is_empty:
         call.say(f"nothing was read into {call.settings.folder} yet; the dashboard says how")
         return
-    last = Now(call.today, held.read_up_to, call.settings.first_weekday).last
+    last = Now(call.today, snapshot.read_up_to, call.settings.first_weekday).last
     progress = call.progress()
     try:
         with suppress(ChoiceError):  # The page says it, and leads to others.
-            await boards.warm(
+            await service.warm(
                 Choice(last - timedelta(USUAL * WEEK - 1), last),
-                held,
+                snapshot,
                 lambda done, total: progress.show(done, total, "days read"),
             )
     finally:

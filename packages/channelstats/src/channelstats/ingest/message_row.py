@@ -93,7 +93,7 @@ def row_of(message: SlackMessage, origin: Origin) -> MessageRow:
 
 @lru_cache(maxsize=_USERS)
 def _user(text: str | None) -> str:
-    """The ID of a user, or nothing. Kept, for the same ones come again and again."""
+    """The ID of a user, or nothing. SingleFlightCache, for the same ones come again and again."""
     return text if is_user_id(text) else ""
 
 

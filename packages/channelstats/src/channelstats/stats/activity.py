@@ -13,9 +13,9 @@ import polars as pl
 
 from channelstats.stats import json_text
 from channelstats.stats.json_text import mappings
+from channelstats.stats.messages import PeriodMessages
 from channelstats.stats.quantities import WORDS_THEN_MESSAGES, ranked, regrouped, volume
 from channelstats.stats.shapes import Pair, pairs
-from channelstats.stats.talk import Said
 from channelstats.stats.values import Json
 from channelstats.stats.zones import hour, weekday
 
@@ -29,7 +29,7 @@ _WORKDAY: Final = pl.col("local_weekday") < 5
 class Activity:
     """When things were said in one period."""
 
-    def __init__(self, said: Said) -> None:
+    def __init__(self, said: PeriodMessages) -> None:
         self._said = said.messages.select(
             "ts", "slack_uid", "slack_cid", "tz", "local_weekday", "local_hour", "word_count"
         )

@@ -13,8 +13,8 @@ import polars as pl
 from channelstats.stats.activity import Activity
 from channelstats.stats.amounts import Figure, percent_of, shown
 from channelstats.stats.json_text import joined, mapping, objects, with_texts
+from channelstats.stats.messages import PeriodMessages
 from channelstats.stats.quantities import MESSAGES_THEN_WORDS, WORDS_THEN_MESSAGES, ranked
-from channelstats.stats.talk import Said
 
 
 class Author(msgspec.Struct, frozen=True, gc=False):
@@ -61,7 +61,7 @@ COMPARED: Final[Mapping[str, Figure]] = {
 """What is compared with the period before."""
 
 
-def all_authors(said: Said) -> pl.DataFrame:
+def all_authors(said: PeriodMessages) -> pl.DataFrame:
     """Everybody with an entry: posters by rank, then the others by ID; the columns of `Author`."""
     posted = said.messages.group_by("slack_uid").agg(
         m=pl.len().cast(pl.Int64),

@@ -14,10 +14,10 @@ from channelstats.stats import top_messages
 from channelstats.stats.activity import Activity
 from channelstats.stats.amounts import Figure, percent_of
 from channelstats.stats.json_text import joined, mapping, mappings, objects, pairs, with_texts
+from channelstats.stats.messages import PeriodMessages
 from channelstats.stats.people import emoji_of_each
 from channelstats.stats.period import Period
 from channelstats.stats.quantities import WORDS_THEN_MESSAGES, ranked, shown, volume
-from channelstats.stats.talk import Said
 from channelstats.stats.values import Json
 from channelstats.tables.directory import Channel
 
@@ -53,7 +53,7 @@ COMPARED: Final[Mapping[str, Figure]] = {
 """What is compared with the period before."""
 
 
-def all_channels(said: Said) -> pl.DataFrame:
+def all_channels(said: PeriodMessages) -> pl.DataFrame:
     """The channels in which something was said, ranked by words; the columns of `ChannelTalk`."""
     sizes = said.messages.group_by("slack_cid").agg(
         m=pl.len().cast(pl.Int64),
@@ -68,7 +68,7 @@ def all_channels(said: Said) -> pl.DataFrame:
     )
 
 
-def channel_authors(said: Said) -> pl.DataFrame:
+def channel_authors(said: PeriodMessages) -> pl.DataFrame:
     """`m`, `w` and `rank` of each author in each channel; channels by ID, authors by rank."""
     sizes = volume(said.messages, "slack_cid", "slack_uid")
     return (
@@ -104,7 +104,7 @@ def _stats(of: ChannelTalk, channel: Channel | None, period: Period) -> dict[str
     }
 
 
-def enriched_channels(said: Said, activity: Activity, found: pl.DataFrame) -> msgspec.Raw:
+def enriched_channels(said: PeriodMessages, activity: Activity, found: pl.DataFrame) -> msgspec.Raw:
     """`enriched_channel`."""
     rows = with_texts(
         found,

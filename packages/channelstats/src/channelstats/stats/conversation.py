@@ -12,10 +12,10 @@ import polars as pl
 from channelstats.counting import BOT_MESSAGE, HUDDLE
 from channelstats.days import midnight
 from channelstats.stats.json_text import mapping
-from channelstats.stats.people import Dealings
+from channelstats.stats.messages import CountedMessages, PeriodMessages
+from channelstats.stats.people import Interactions
 from channelstats.stats.period import Period
 from channelstats.stats.quantities import percent, ratio, shown
-from channelstats.stats.talk import Said, Talk
 from channelstats.stats.values import Json, Part
 
 STARTS_THREAD: Final = pl.col("reply_count") > 0
@@ -30,7 +30,7 @@ _ROOM: Final = pl.Struct(
 
 
 def new_statistics(
-    said: Said, before: Said, dealings: Dealings, first_posts: pl.DataFrame
+    said: PeriodMessages, before: PeriodMessages, dealings: Interactions, first_posts: pl.DataFrame
 ) -> dict[str, Part]:
     """All of them. ``before`` is the period before; ``first_posts`` has `slack_uid` and `ts`."""
     messages, period, talk = said.messages, said.period, said.talk
@@ -60,7 +60,7 @@ def _how_many(messages: pl.DataFrame, which: pl.Expr) -> int:
     return int(messages.select(which.sum()).item())
 
 
-def waits(said: Said) -> pl.DataFrame:
+def waits(said: PeriodMessages) -> pl.DataFrame:
     """How long heads of the period waited for a reply by somebody else: `slack_cid`, `ts`, and
     whole `seconds`.
     """
@@ -69,7 +69,7 @@ def waits(said: Said) -> pl.DataFrame:
     )
 
 
-def first_reply(said: Said) -> dict[str, Json]:
+def first_reply(said: PeriodMessages) -> dict[str, Json]:
     """How many heads were answered, and how long they waited."""
     seconds = waits(said)["seconds"].sort().to_list()
     return {
@@ -84,7 +84,7 @@ def nearest_rank(rising: Sequence[int], percentile: int) -> int | None:
     return rising[-(-percentile * len(rising) // 100) - 1] if rising else None
 
 
-def unanswered(said: Said) -> pl.DataFrame:
+def unanswered(said: PeriodMessages) -> pl.DataFrame:
     """Messages, not replies, that drew neither a reply nor a reaction by somebody else."""
     top = said.messages.filter(~pl.col("is_reply"))
     reacted = said.reactions.filter(pl.col("reactor") != pl.col("slack_uid"))
@@ -114,12 +114,14 @@ def daily_posters(messages: pl.DataFrame, period: Period) -> dict[str, int]:
     return {day.isoformat(): found.get(day.isoformat(), 0) for day in period.dates}
 
 
-def posters(talk: Talk, period: Period) -> int:
+def posters(talk: CountedMessages, period: Period) -> int:
     """How many people posted in a period."""
     return talk.counted.select("ts", "slack_uid").filter(period.covers())["slack_uid"].n_unique()
 
 
-def retention(said: Said, before: Said, first_posts: pl.DataFrame) -> dict[str, Json]:
+def retention(
+    said: PeriodMessages, before: PeriodMessages, first_posts: pl.DataFrame
+) -> dict[str, Json]:
     """Who stayed, came, came back and went."""
     now, then = (set(of.messages["slack_uid"].unique()) for of in (said, before))
     first = dict(first_posts.select("slack_uid", "ts").iter_rows())
@@ -143,7 +145,7 @@ def comings(
     }
 
 
-def huddles(talk: Talk, period: Period) -> dict[str, Json]:
+def huddles(talk: CountedMessages, period: Period) -> dict[str, Json]:
     """How many there were, of how many people, and for how long in all."""
     rooms = talk.kept(period).filter(pl.col("subtype") == HUDDLE)["room"]
     room = rooms.str.json_decode(_ROOM).struct.unnest()
@@ -155,7 +157,7 @@ def huddles(talk: Talk, period: Period) -> dict[str, Json]:
     }
 
 
-def bot_share(talk: Talk, period: Period) -> float:
+def bot_share(talk: CountedMessages, period: Period) -> float:
     """The part of bots' messages in all of bots and people."""
     subtype = pl.col("subtype")
     talking = subtype.is_null() | subtype.is_in(sorted(talk.counting.talk))

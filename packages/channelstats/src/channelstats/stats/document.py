@@ -19,10 +19,10 @@ from channelstats.stats.conversation import new_statistics
 from channelstats.stats.inputs import Inputs, Options
 from channelstats.stats.json_text import mapping, pairs
 from channelstats.stats.measures import Measures
+from channelstats.stats.messages import CountedMessages, PeriodMessages
 from channelstats.stats.period import Period
 from channelstats.stats.quantities import shown
 from channelstats.stats.shapes import per_thousand
-from channelstats.stats.talk import Said, Talk
 from channelstats.stats.values import Json, Part
 from channelstats.stats.volume import AUTHORS_OF_HALF
 from channelstats.stats.zones import LocalTimes
@@ -51,13 +51,13 @@ def report(
     """Return the report of a period; ``generated_at`` is in seconds since the epoch, ``made_from``
     is added to the fingerprint of the inputs.
     """
-    talk = Talk(inputs.messages, inputs.users, options.counting)
+    talk = CountedMessages(inputs.messages, inputs.users, options.counting)
     before = period.previous
     local = LocalTimes(inputs.users, options, before.begin, period.end)
     first_posts = first_posts_of(inputs, talk)
 
     def measured(days: Period) -> Measures:
-        said = Said(talk, days, local, merge_skin_tones=options.merge_skin_tones)
+        said = PeriodMessages(talk, days, local, merge_skin_tones=options.merge_skin_tones)
         return Measures(said, counts_at(inputs.counts, days.last), first_posts)
 
     now, then = measured(period), measured(before)
@@ -81,7 +81,7 @@ def report(
     return Report(msgspec.json.encode(document), local.unknown)
 
 
-def fingerprint(*said: Said) -> str:
+def fingerprint(*said: PeriodMessages) -> str:
     """What a report was made from, in short: of each period how many messages, how recent, and sums
     over them.
     """
@@ -90,7 +90,7 @@ def fingerprint(*said: Said) -> str:
     return "/".join("-".join(map(str, frame.fill_null(0).row(0))) for frame in of_each)
 
 
-def first_posts_of(inputs: Inputs, talk: Talk) -> pl.DataFrame:
+def first_posts_of(inputs: Inputs, talk: CountedMessages) -> pl.DataFrame:
     """First posts of those whom the profile counts: `slack_uid`, `ts` in microseconds and
     `slack_cid`.
     """

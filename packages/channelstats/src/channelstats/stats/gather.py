@@ -14,8 +14,8 @@ import polars as pl
 
 from channelstats.days import DAY
 from channelstats.stats.inputs import Inputs, Options
+from channelstats.stats.messages import IS_HEAD
 from channelstats.stats.period import Period
-from channelstats.stats.talk import IS_HEAD
 from channelstats.tables.columns import joined, micros
 from channelstats.tables.configuration import Counts
 from channelstats.tables.day_reading import Progress

@@ -11,16 +11,16 @@ from channelstats.stats import volume
 from channelstats.stats.activity import Activity
 from channelstats.stats.authors import Author, all_authors
 from channelstats.stats.channels import ChannelTalk, all_channels, channel_authors
-from channelstats.stats.people import GROUPS, Dealings
+from channelstats.stats.messages import PeriodMessages
+from channelstats.stats.people import GROUPS, Interactions
 from channelstats.stats.quantities import MESSAGES_THEN_WORDS, Quantity, ranked
-from channelstats.stats.talk import Said
 from channelstats.tables.configuration import Counts
 
 
 class Measures:
     """See the module. ``first_posts`` has the columns `slack_uid` and `ts` (microseconds)."""
 
-    def __init__(self, said: Said, counts: Counts, first_posts: pl.DataFrame) -> None:
+    def __init__(self, said: PeriodMessages, counts: Counts, first_posts: pl.DataFrame) -> None:
         self.said = said
         self._counts = counts
         self.first_posts = first_posts
@@ -57,8 +57,8 @@ class Measures:
         return Activity(self.said)
 
     @cached_property
-    def dealings(self) -> Dealings:
-        return Dealings(self.said)
+    def dealings(self) -> Interactions:
+        return Interactions(self.said)
 
     @cached_property
     def volume(self) -> volume.Volume:

@@ -21,9 +21,9 @@ from channelstats.stats.json_text import (
     objects,
     with_texts,
 )
+from channelstats.stats.messages import PeriodMessages
 from channelstats.stats.quantities import counts
 from channelstats.stats.shapes import numbers
-from channelstats.stats.talk import Said
 from channelstats.tables.directory import Channel
 
 Pairing = Literal["reactions", "mentions", "threads"]
@@ -52,10 +52,10 @@ GROUPS: Final[Mapping[str, Group]] = {
 }
 
 
-class Dealings:
+class Interactions:
     """Who dealt with whom in one period: `one` did it to `other`, `n` times."""
 
-    def __init__(self, said: Said) -> None:
+    def __init__(self, said: PeriodMessages) -> None:
         rows: dict[Pairing, pl.DataFrame] = {
             "reactions": said.reactions.select(one="reactor", other="slack_uid"),
             "mentions": said.mentions.select(one="slack_uid", other="mentioned"),
@@ -127,12 +127,12 @@ def _summed(frame: pl.DataFrame, *keys: str) -> pl.DataFrame:
     return frame.group_by(keys).agg(pl.col("n").sum())
 
 
-def emoji(said: Said) -> Mapping[str, int]:
+def emoji(said: PeriodMessages) -> Mapping[str, int]:
     """How often each emoji was given, the most first."""
     return numbers(counts(said.reactions, "emoji"), "emoji")
 
 
-def emoji_of_each(said: Said, whose: str, words: pl.DataFrame) -> pl.DataFrame:
+def emoji_of_each(said: PeriodMessages, whose: str, words: pl.DataFrame) -> pl.DataFrame:
     """How often for each value of a column, `emoji`, and per 1000 words, `emoji_rate`, in JSON.
     ``words`` are those of each, `w`.
     """
@@ -147,8 +147,8 @@ def emoji_of_each(said: Said, whose: str, words: pl.DataFrame) -> pl.DataFrame:
 
 
 def enriched_users(
-    said: Said,
-    dealings: Dealings,
+    said: PeriodMessages,
+    dealings: Interactions,
     channel_authors: pl.DataFrame,
     posters: pl.DataFrame,
     channels: Mapping[str, Channel],

@@ -10,7 +10,7 @@ import polars as pl
 
 from channelstats.identifiers import timestamp
 from channelstats.stats.json_text import lists, quoted
-from channelstats.stats.talk import Said
+from channelstats.stats.messages import PeriodMessages
 from channelstats.stats.values import Json
 
 _MOST: Final = 10
@@ -21,12 +21,12 @@ REPLIED: Final = "reply_count"
 _NAMES: Final = {REACTED: "most_reacted", REPLIED: "most_replied"}
 
 
-def of_all(said: Said, count: str) -> Sequence[Json]:
+def of_all(said: PeriodMessages, count: str) -> Sequence[Json]:
     """The list over all messages; each `[count, ts, cid, uid, thread_ts or null]`."""
     return [_entry(*row) for row in listed(said, count).head(_MOST).iter_rows()]
 
 
-def of_each(said: Said, count: str, whose: str) -> pl.DataFrame:
+def of_each(said: PeriodMessages, count: str, whose: str) -> pl.DataFrame:
     """The lists for each value of `slack_cid` or `slack_uid` that has one, in JSON: that column and
     `most_reacted` or `most_replied`.
     """
@@ -45,7 +45,7 @@ def _timestamps(column: str) -> pl.Expr:
     return pl.concat_str(*texts, separator=".")
 
 
-def listed(said: Said, count: str) -> pl.DataFrame:
+def listed(said: PeriodMessages, count: str) -> pl.DataFrame:
     """All with any, ranked: `count`, `ts`, `slack_cid`, `slack_uid`, `thread_ts`."""
     messages = said.messages.select(
         pl.col(count).alias("count"), "ts", "slack_cid", "slack_uid", "thread_ts"

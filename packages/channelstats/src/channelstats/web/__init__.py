@@ -1,17 +1,17 @@
 """The dashboard, over HTTP.
 
-The one rule: a page shows what the board says, and adds names, form and nothing else.
+The one rule: a page shows what a view says, and adds names, form and nothing else.
 
     app            addresses, and what each answers
-    gate           whose request is let in; the login; headers of every answer
+    auth           the middleware before every page; the login; headers of every answer
     access         who may look, by values alone
     filters        the query of an address
     forms          what a form says
     names          what people and channels are called, and whom a name means
-    boards         what is read and worked out, and kept as long as it is right
-    kept           what was made for one request and may serve the next
+    service        what is read and worked out, and kept as long as it is right
+    single_flight  what was made for one request and may serve the next
     pages          pages from templates
-    showing        what the templates ask for
+    view_context   what the templates ask for
     figures        numbers as they are written
     charts         pictures
     static_files   style, script, icon

@@ -42,7 +42,7 @@ class TooManyFailures(Exception):  # noqa: N818 - named for what happened
     """Wrong tokens came too fast; even the right one has to wait."""
 
 
-class Guard:
+class Authenticator:
     """``token`` is what a visitor has to show; None where only this machine is served."""
 
     def __init__(self, token: str | None, clock: Clock) -> None:

@@ -3,7 +3,7 @@
 Rule: an address says all of what is looked at; the same address without `.json` or `.csv` is the
 page of the same numbers.
 
-    /  /<view>            pages; /volume, /hours, ... see `channelstats.board.model.VIEWS`
+    /  /<view>            pages; /volume, /hours, ... see `channelstats.views.model.VIEWS`
     /<view>.json          the whole view
     /<view>.csv?table=    one of its tables
     /report               the report of the week that the choice ends in
@@ -24,20 +24,20 @@ import msgspec
 from aiohttp import hdrs, web
 
 from channelstats import lookup
-from channelstats.board.model import VIEWS, Choice, ChoiceError, View
-from channelstats.board.twins import csv_of, json_of
 from channelstats.lookup import NotFound
 from channelstats.settings import Settings
 from channelstats.tables import Tables
+from channelstats.views.exports import csv_of, json_of
+from channelstats.views.model import VIEWS, Choice, ChoiceError, View
 from channelstats.web import notifications, static_files
-from channelstats.web.access import Guard
-from channelstats.web.boards import Boards, FirstImport, Held
+from channelstats.web.access import Authenticator
+from channelstats.web.auth import AuthMiddleware, Handler, is_secure, local, page
 from channelstats.web.filters import BadQuery, Now, asked
 from channelstats.web.forms import form_of
-from channelstats.web.gate import Gate, Handler, is_secure, local, page
-from channelstats.web.kept import Busy
 from channelstats.web.names import Names
 from channelstats.web.pages import Visit, message_page, start_page, view_page
+from channelstats.web.service import DashboardService, FirstImport, StoreSnapshot
+from channelstats.web.single_flight import Busy
 from keytables import Clock, KeytablesError
 
 ME: Final = "channelstats-me"
@@ -64,13 +64,13 @@ _log: Final = logging.getLogger("channelstats.web")
 
 
 class State(msgspec.Struct, frozen=True):
-    """What the dashboard stands on. ``anonymous``: under pseudonyms, as ``boards`` are."""
+    """What the dashboard stands on. ``anonymous``: under pseudonyms, as ``service`` are."""
 
     tables: Tables
     settings: Settings
     clock: Clock
-    guard: Guard
-    boards: Boards
+    guard: Authenticator
+    service: DashboardService
     anonymous: bool = False
 
 
@@ -78,7 +78,7 @@ class Dashboard:
     """The handlers."""
 
     def __init__(self, state: State) -> None:
-        self._state, self._boards = state, state.boards
+        self._state, self._service = state, state.service
 
     def routes(self) -> list[web.RouteDef]:
         views = "|".join(VIEWS)
@@ -96,28 +96,28 @@ class Dashboard:
     # ── pages and twins ──────────────────────────────────────────────────────────────────────────
 
     async def page(self, request: web.Request) -> web.Response:
-        look = await self._look(request)
-        if look.held.is_empty:
+        requested = await self._requested(request)
+        if requested.snapshot.is_empty:
             folder = self._state.settings.store or str(self._state.settings.folder)
-            return page(await asyncio.to_thread(start_page, look.visit, folder))
-        view = await self._view(request, look)
-        return page(await asyncio.to_thread(view_page, view, look.visit))
+            return page(await asyncio.to_thread(start_page, requested.visit, folder))
+        view = await self._view(request, requested)
+        return page(await asyncio.to_thread(view_page, view, requested.visit))
 
     async def json(self, request: web.Request) -> web.Response:
-        look = await self._look(request)
-        view = await self._view(request, look)
-        body = await asyncio.to_thread(json_of, view, look.visit.names.directory)
+        requested = await self._requested(request)
+        view = await self._view(request, requested)
+        body = await asyncio.to_thread(json_of, view, requested.visit.names.directory)
         return web.Response(body=body, content_type="application/json", charset="utf-8")
 
     async def csv(self, request: web.Request) -> web.Response:
-        look = await self._look(request, "table")
-        view = await self._view(request, look)
+        requested = await self._requested(request, "table")
+        view = await self._view(request, requested)
         wanted = request.query.get("table", "")
         found = [table for table in view.tables if table.name == wanted]
         if not found:
             names = ", ".join(table.name for table in view.tables)
             raise BadQuery(f"table: expected one of {names}")
-        body = await asyncio.to_thread(csv_of, found[0], look.visit.names.directory)
+        body = await asyncio.to_thread(csv_of, found[0], requested.visit.names.directory)
         name = f"{view.name}-{wanted}-{view.choice.first}-{view.choice.last}.csv"
         return web.Response(
             body=body,
@@ -127,13 +127,13 @@ class Dashboard:
         )
 
     async def report(self, request: web.Request) -> web.Response:
-        look = await self._look(request)
-        text = await self._boards.report(look.choice, look.held)
+        requested = await self._requested(request)
+        text = await self._service.report(requested.choice, requested.snapshot)
         return page(text, headers={"Content-Security-Policy": _REPORT_POLICY})
 
     async def people(self, request: web.Request) -> web.Response:
-        held = await self._boards.held()
-        names = await self._boards.names(held)
+        snapshot = await self._service.snapshot()
+        names = await self._service.names(snapshot)
         found = await asyncio.to_thread(names.like, request.query.get("like", "")[:100])
         return web.json_response([{"value": value, "name": name} for value, name in found])
 
@@ -141,7 +141,7 @@ class Dashboard:
         form = await form_of(request)
         goal, person = local(form.get("to", "/")), form.get("person", "")
         answer = web.Response(status=HTTPStatus.SEE_OTHER, headers={hdrs.LOCATION: goal})
-        names = await self._boards.names(await self._boards.held())
+        names = await self._service.names(await self._service.snapshot())
         if person in names.directory.people:
             answer.set_cookie(
                 ME,
@@ -166,11 +166,11 @@ class Dashboard:
 
     # ── what is asked for ────────────────────────────────────────────────────────────────────────
 
-    async def _look(self, request: web.Request, *also: str) -> "_Look":
-        held = await self._boards.held()
-        names = await self._boards.names(held)
+    async def _requested(self, request: web.Request, *also: str) -> "_RequestedView":
+        snapshot = await self._service.snapshot()
+        names = await self._service.names(snapshot)
         settings = self._state.settings
-        now = Now(self._boards.today, held.read_up_to, settings.first_weekday)
+        now = Now(self._service.today, snapshot.read_up_to, settings.first_weekday)
         found = asked(list(request.query.items()), now, also)
         channel = await self._channel(names, found.channel)
         person = await asyncio.to_thread(names.find_person, found.person) if found.person else ""
@@ -187,7 +187,7 @@ class Dashboard:
             me=me if me in names.directory.people else "",
             logged_in=self._state.guard.asks,
         )
-        return _Look(visit, Choice(found.first, found.last, channel, person), held)
+        return _RequestedView(visit, Choice(found.first, found.last, channel, person), snapshot)
 
     async def _channel(self, names: Names, called: str) -> str:
         if not called:
@@ -200,17 +200,17 @@ class Dashboard:
             raise NotFound(f"there is no channel {called!r}")
         return found
 
-    async def _view(self, request: web.Request, look: "_Look") -> View:
+    async def _view(self, request: web.Request, requested: "_RequestedView") -> View:
         name = request.match_info.get("view", next(iter(VIEWS)))
-        return await self._boards.view(name, look.choice, look.held)
+        return await self._service.view(name, requested.choice, requested.snapshot)
 
 
-class _Look(msgspec.Struct, frozen=True):
+class _RequestedView(msgspec.Struct, frozen=True):
     """A visit, and what it looks at: ``choice`` has the real IDs."""
 
     visit: Visit
     choice: Choice
-    held: Held
+    snapshot: StoreSnapshot
 
 
 @web.middleware
@@ -258,8 +258,8 @@ def _wrong(request: web.Request, status: int, title: str, text: str) -> web.Resp
 
 
 def make_app(state: State) -> web.Application:
-    """The application; it closes ``state.boards`` at its end."""
-    gate = Gate(state.guard)
+    """The application; it closes ``state.service`` at its end."""
+    gate = AuthMiddleware(state.guard)
     app = web.Application(
         middlewares=[gate.pass_through, _what_went_wrong], client_max_size=_LARGEST
     )
@@ -271,9 +271,9 @@ def make_app(state: State) -> web.Application:
         notifications.announcing(state.tables, state.settings, clock=state.clock)
     )
 
-    async def boards(_: web.Application) -> AsyncIterator[None]:
+    async def service(_: web.Application) -> AsyncIterator[None]:
         yield
-        await state.boards.close()
+        await state.service.close()
 
-    app.cleanup_ctx.append(boards)
+    app.cleanup_ctx.append(service)
     return app

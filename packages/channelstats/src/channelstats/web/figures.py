@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from datetime import date
 from typing import Final
 
-from channelstats.board.model import Kind
 from channelstats.reports.words import duration_text, number_text
+from channelstats.views.model import Kind
 
 NOTHING: Final = "\N{EN DASH}"
 

@@ -13,8 +13,8 @@ from urllib.parse import urlencode
 
 import msgspec
 
-from channelstats.board.data import MOST_DAYS
 from channelstats.stats.period import WEEK, last_complete_week, week_of
+from channelstats.views.loading import MOST_DAYS
 
 PRESETS: Final[Mapping[int, str]] = {1: "Last week", 4: "4 weeks", 12: "12 weeks", 52: "A year"}
 USUAL: Final = 4
@@ -29,7 +29,7 @@ class BadQuery(Exception):  # noqa: N818 - named for what happened
     """A query that means nothing; one line that names the parameter and what was expected."""
 
 
-class Asked(msgspec.Struct, frozen=True):
+class Query(msgspec.Struct, frozen=True):
     """What is asked for. ``weeks`` is 0 for days that are no preset; ``channel`` and ``person`` are
     as they were called.
     """
@@ -84,7 +84,7 @@ class Now(msgspec.Struct, frozen=True):
         return self.last < last_complete_week(self.today, self.first_weekday)
 
 
-def asked(query: Sequence[tuple[str, str]], now: Now, also: Sequence[str] = ()) -> Asked:
+def asked(query: Sequence[tuple[str, str]], now: Now, also: Sequence[str] = ()) -> Query:
     """Understand a query; ``also`` are further parameters, which somebody else reads.
 
     :raises BadQuery: it means nothing
@@ -101,7 +101,7 @@ def asked(query: Sequence[tuple[str, str]], now: Now, also: Sequence[str] = ()) 
             raise BadQuery(f"{name}: expected at most {_LONGEST_NAME} characters")
         given[name] = text.strip()
     first, last = _days(given, now)
-    return Asked(
+    return Query(
         first, last, _preset(first, last, now), given.get("channel", ""), given.get("person", "")
     )
 

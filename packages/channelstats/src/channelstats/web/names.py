@@ -11,12 +11,12 @@ from typing import Final, Self
 import msgspec
 
 from channelstats import lookup
-from channelstats.board.model import Kind, Table, View
-from channelstats.board.renaming import renamed
 from channelstats.lookup import NotFound
 from channelstats.reports.anonymous import Pseudonyms
 from channelstats.reports.directory import Directory
 from channelstats.tables.directory import Channel, User
+from channelstats.views.model import Kind, Table, View
+from channelstats.views.renaming import renamed
 
 MOST_FOUND: Final = 20
 

@@ -11,10 +11,10 @@ from zoneinfo import ZoneInfo
 import msgspec
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
-from channelstats.board.model import VIEWS, Kind, View
-from channelstats.web.filters import PRESETS, Asked, Now
+from channelstats.views.model import VIEWS, Kind, View
+from channelstats.web.filters import PRESETS, Now, Query
 from channelstats.web.names import Names
-from channelstats.web.showing import ROWS, Showing
+from channelstats.web.view_context import ROWS, ViewContext
 
 _OFFERED: Final = 60
 """People offered to choose from before anything is typed."""
@@ -25,7 +25,7 @@ class Visit(msgspec.Struct, frozen=True):
     said to be, by such an ID, or ""; ``logged_in`` with a token.
     """
 
-    asked: Asked
+    asked: Query
     names: Names
     now: Now
     zone: ZoneInfo
@@ -44,7 +44,7 @@ def view_page(view: View, visit: Visit) -> str:
     person = names.directory.person(asked.person) if asked.person else ""
     return _render(
         "view.html",
-        show=Showing(view, asked, names.directory, visit.zone),
+        show=ViewContext(view, asked, names.directory, visit.zone),
         view=view,
         visit=visit,
         presets=PRESETS,

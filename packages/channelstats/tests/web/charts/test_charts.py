@@ -6,7 +6,7 @@ from xml.etree import ElementTree
 import pytest
 from markupsafe import Markup
 
-from channelstats.board.model import Bars, Edge, Heat, Kind, Lines, Network, Node, Series
+from channelstats.views.model import Bars, Edge, Heat, Kind, Lines, Network, Node, Series
 from channelstats.web.charts.bars import bars
 from channelstats.web.charts.drawing import HALF, LETTER, NARROW, WIDE
 from channelstats.web.charts.heat import STEPS, heat, step

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from channelstats.board.model import Kind
+from channelstats.views.model import Kind
 from channelstats.web.charts.scale import scale_of, spread
 from channelstats.web.figures import day_text, figure_text, mark_texts
 

@@ -8,7 +8,7 @@ from typing import Final
 
 from markupsafe import Markup
 
-from channelstats.board.model import Bars
+from channelstats.views.model import Bars
 from channelstats.web.charts.drawing import LETTER, WIDE, box, colour, picture, rule, target, words
 from channelstats.web.charts.scale import scale_of, spread
 from channelstats.web.figures import figure_text, mark_texts

@@ -10,7 +10,7 @@ from typing import Final
 import msgspec
 from markupsafe import Markup
 
-from channelstats.board.model import Heat
+from channelstats.views.model import Heat
 from channelstats.web.charts.drawing import LETTER, WIDE, box, picture, target, words
 from channelstats.web.charts.scale import spread
 from channelstats.web.figures import day_text, figure_text

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import Final, TypeAlias
 
-from channelstats.board.model import Network
+from channelstats.views.model import Network
 
 Places: TypeAlias = dict[str, tuple[float, float]]
 """By ID; across and down, from 0 to 1."""

@@ -8,7 +8,7 @@ from typing import Final
 
 from markupsafe import Markup
 
-from channelstats.board.model import Lines, Series
+from channelstats.views.model import Lines, Series
 from channelstats.web.charts.drawing import LETTER, WIDE, colour, picture, rule, target, words
 from channelstats.web.charts.scale import scale_of, spread
 from channelstats.web.figures import day_text, figure_text, mark_texts

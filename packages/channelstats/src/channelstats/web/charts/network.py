@@ -10,7 +10,7 @@ from typing import Final, TypeAlias
 
 from markupsafe import Markup
 
-from channelstats.board.model import Network
+from channelstats.views.model import Network
 from channelstats.web.charts.drawing import LETTER, WIDE, picture, rule, tip_text, words
 from channelstats.web.charts.layout import places
 

@@ -8,7 +8,7 @@ from typing import Final
 
 import msgspec
 
-from channelstats.board.model import Kind
+from channelstats.views.model import Kind
 
 _MARKS: Final = 4
 _ROUND: Final = (1, 2, 2.5, 5, 10)

@@ -1,0 +1,130 @@
+"""Counted messages as columns, and what is inside them: reactions, mentions, answers.
+
+Rule: who an author is and whether a message counts is decided here, once, for every figure.
+"""
+
+from collections.abc import Mapping
+from copy import copy
+from functools import cached_property
+from typing import Self
+
+import polars as pl
+
+from channelstats.counting import Counting, bot_expression
+from channelstats.stats.period import Period
+from channelstats.stats.zones import LocalTimes
+from channelstats.tables.codecs import REACTION_USERS
+from channelstats.tables.directory import User
+
+IS_REPLY = pl.col("thread_ts").is_not_null() & (pl.col("thread_ts") != pl.col("ts"))
+IS_HEAD = (pl.col("thread_ts") == pl.col("ts")).fill_null(value=False)
+
+
+class CountedMessages:
+    """The messages given to a report. ``bots`` are the users known as such."""
+
+    def __init__(
+        self, messages: pl.DataFrame, users: Mapping[str, User], counting: Counting
+    ) -> None:
+        self.counting = counting
+        self.bots = frozenset(user.slack_uid for user in users.values() if user.is_bot)
+        self.messages = messages.select(
+            pl.exclude("replies", "bot_replies"),
+            is_bot=bot_expression(self.bots),
+            is_reply=IS_REPLY,
+        )
+        """All, deleted ones too."""
+        self.counted = self.messages.filter(counting.counted(self.bots))
+        """Counted messages, of whatever time."""
+        self._everybodys = self.counted
+
+    def kept(self, period: Period) -> pl.DataFrame:
+        """Messages of a period that are not deleted, whether or not they count."""
+        return self.messages.filter(period.covers() & ~pl.col("deleted"))
+
+    def only(self, chosen: pl.Expr) -> Self:
+        """Some of the messages. Answers to them stay everybody's."""
+        some = copy(self)
+        some.messages, some.counted = self.messages.filter(chosen), self.counted.filter(chosen)
+        return some
+
+    @cached_property
+    def answers(self) -> pl.DataFrame:
+        """Everybody's counted replies, of whatever time: `slack_cid`, `thread_ts`, `replier`,
+        `replied_at`.
+        """
+        columns = self._everybodys.select(
+            "is_reply", "slack_cid", "thread_ts", replier="slack_uid", replied_at="ts"
+        )
+        return columns.filter("is_reply").drop("is_reply")
+
+
+class PeriodMessages:
+    """What was said in one period: counted messages and what is inside them."""
+
+    def __init__(
+        self, talk: CountedMessages, period: Period, local: LocalTimes, *, merge_skin_tones: bool
+    ) -> None:
+        self.talk = talk
+        self.period = period
+        self._merge_skin_tones = merge_skin_tones
+        self.messages = local.added_to(talk.counted.filter(period.covers()))
+        """Counted messages of the period, with local times."""
+
+    @cached_property
+    def reactions(self) -> pl.DataFrame:
+        """One row for each emoji of each listed person: `ts`, `slack_cid`, `slack_uid` (the author
+        of the message), `emoji`, `reactor`.
+        """
+        one = pl.col("reactions").str.replace_all(";", ":", literal=True).str.split(",")
+        emoji = pl.col("reactions").str.strip_suffix(pl.col("users"))
+        if self._merge_skin_tones:
+            emoji = emoji.str.replace("::skin-tone-[0-9]+$", "")
+        return (
+            self.messages.select("ts", "slack_cid", "slack_uid", "reactions")
+            .drop_nulls("reactions")
+            .with_columns(one)
+            .explode("reactions")
+            .with_columns(users=pl.col("reactions").str.extract(REACTION_USERS))
+            .with_columns(emoji=emoji, reactor=pl.col("users").str.strip_prefix(":").str.split(":"))
+            .select("ts", "slack_cid", "slack_uid", "emoji", "reactor")
+            .explode("reactor")
+            .filter(pl.col("reactor") != "")
+        )
+
+    @cached_property
+    def mentions(self) -> pl.DataFrame:
+        """One row for each mention: `slack_uid` (the author), `mentioned`."""
+        return (
+            self.messages.select("slack_uid", "mentions")
+            .drop_nulls()
+            .with_columns(pl.col("mentions").str.replace_all(",", ":", literal=True).str.split(":"))
+            .explode("mentions")
+            .filter(pl.col("mentions") != "")
+            .select("slack_uid", mentioned="mentions")
+        )
+
+    @cached_property
+    def responses(self) -> pl.DataFrame:
+        """One row for each message in another's thread: `slack_uid`, `parent`."""
+        return (
+            self.messages.select("slack_uid", parent="parent_user_id")
+            .drop_nulls()
+            .filter(pl.col("parent") != pl.col("slack_uid"))
+        )
+
+    @cached_property
+    def answered(self) -> pl.DataFrame:
+        """Messages, not replies, that somebody else replied to: `slack_cid`, `ts`, whether it
+        `is_head`, and the time of the first such reply, `replied_at`.
+        """
+        key = "slack_cid", "ts"
+        answers = self.talk.answers.rename({"thread_ts": "ts"}).filter(self.period.covers())
+        return (
+            self.messages.select("is_reply", *key, "slack_uid", is_head=IS_HEAD)
+            .filter(~pl.col("is_reply"))
+            .join(answers, on=key)
+            .filter(pl.col("replier") != pl.col("slack_uid"))
+            .group_by(*key)
+            .agg(pl.col("is_head").first(), pl.col("replied_at").min())
+        )

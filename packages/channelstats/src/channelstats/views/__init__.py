@@ -1,0 +1,17 @@
+"""The numbers that the dashboard shows.
+
+Rule: a view is a pure function of what was read for a choice of days; people, channels and emoji
+are IDs in it until a page names them.
+
+    model         a view before it has a form
+    loading       what the views of a choice of days are made of
+    comparison    the chosen part of it, in the period and in the one before
+    request       what a view was asked for, and what must not be shown of it
+    figures       the numbers of a period, one function each
+    time_buckets  the days or weeks that a number is shown over
+    components    tiles, lines and tables of several views
+    registry      every view by its name
+    overview, volume, hours, channels, people, threads, reactions, network, newcomers: one view each
+    renaming      a view under other names
+    exports       a view as JSON, a table as CSV
+"""

@@ -1,0 +1,108 @@
+"""What was chosen of a choice of days, in the period and in the one before.
+
+Rule: a choice is a choice of messages, made before anything is counted: those of the channel, and
+of these those that the person wrote. What others did to the person is found among everybody's.
+"""
+
+from collections.abc import Callable
+from functools import cached_property
+from typing import NamedTuple, TypeAlias
+
+import polars as pl
+
+from channelstats.stats import conversation
+from channelstats.stats.measures import Measures
+from channelstats.stats.messages import PeriodMessages
+from channelstats.stats.people import Interactions
+from channelstats.stats.period import Period
+from channelstats.stats.quantities import Quantity, ranked
+
+
+class Selection:
+    """One period of a choice. ``whole`` is the same without the choice of a person."""
+
+    def __init__(
+        self, chosen: Measures, person: str = "", whole: "Selection | None" = None
+    ) -> None:
+        self.chosen = chosen
+        self.person = person
+        self._whole = whole
+
+    @property
+    def whole(self) -> "Selection":
+        return self._whole or self
+
+    @property
+    def said(self) -> PeriodMessages:
+        return self.chosen.said
+
+    @property
+    def messages(self) -> pl.DataFrame:
+        return self.said.messages
+
+    @property
+    def period(self) -> Period:
+        return self.said.period
+
+    @property
+    def dealings(self) -> Interactions:
+        """Of everybody."""
+        return self.whole.chosen.dealings
+
+    @cached_property
+    def _edges(self) -> pl.DataFrame:
+        return ranked(self.dealings.edges(), ["n"], "one", "other")
+
+    @property
+    def edges(self) -> pl.DataFrame:
+        """Who deals with whom of everybody, the most first: `one`, `other`, `n`."""
+        return self.whole._edges
+
+    @property
+    def posters(self) -> int:
+        return self.chosen.volume.posters
+
+    @cached_property
+    def waits(self) -> pl.DataFrame:
+        return conversation.waits(self.said)
+
+    @cached_property
+    def unanswered(self) -> pl.DataFrame:
+        return conversation.unanswered(self.said)
+
+    @cached_property
+    def given(self) -> pl.DataFrame:
+        """Reactions given by the person, or all."""
+        return self._by_person(self.whole.said.reactions, "reactor")
+
+    @cached_property
+    def answers(self) -> pl.DataFrame:
+        """Messages in threads of the person, or of anybody, by somebody else."""
+        return self._by_person(self.whole.said.responses, "parent")
+
+    def _by_person(self, frame: pl.DataFrame, column: str) -> pl.DataFrame:
+        return frame.filter(pl.col(column) == self.person) if self.person else frame
+
+
+Figure: TypeAlias = Callable[[Selection], Quantity | None]
+"""A number of one period; None where there is nothing to measure."""
+
+
+class Comparison(NamedTuple):
+    """A choice in the period and in the one before."""
+
+    now: Selection
+    before: Selection
+
+    @property
+    def person(self) -> str:
+        return self.now.person
+
+    @property
+    def all_now(self) -> Selection:
+        """The period without the choice of a person."""
+        return self.now.whole
+
+    @property
+    def all_before(self) -> Selection:
+        return self.before.whole

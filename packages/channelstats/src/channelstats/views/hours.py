@@ -1,0 +1,117 @@
+"""When things are said, by the authors' own clocks.
+
+Rule: every day counts, weekends too; an author without a time zone is in no figure, and a note says
+how many there are.
+"""
+
+from typing import Final, Literal, NamedTuple
+
+from channelstats.stats.activity import HOURS
+from channelstats.stats.period import WEEK
+from channelstats.stats.quantities import volume
+from channelstats.views.comparison import Selection
+from channelstats.views.components import compared_series, table_of
+from channelstats.views.model import Bars, Column, Heat, Kind, Table
+from channelstats.views.request import ViewContent, ViewRequest
+
+_WEEKDAYS: Final = (
+    "Monday",
+    "Tuesday",
+    "Wednesday",
+    "Thursday",
+    "Friday",
+    "Saturday",
+    "Sunday",
+)
+_HOUR_NAMES: Final = tuple(f"{hour:02d}:00" for hour in HOURS)
+
+
+class _Steps(NamedTuple):
+    """Hours or weekdays in their order: the column they are in, their numbers and names."""
+
+    column: str
+    axis: str
+    numbers: tuple[int, ...]
+    names: tuple[str, ...]
+
+
+_BY_HOUR: Final = _Steps("local_hour", "Hour", tuple(HOURS), _HOUR_NAMES)
+
+
+def _weekdays(first: int) -> _Steps:
+    numbers = tuple((first + step) % WEEK for step in range(WEEK))
+    return _Steps("local_weekday", "Weekday", numbers, tuple(_WEEKDAYS[day] for day in numbers))
+
+
+def view(request: ViewRequest) -> ViewContent:
+    days = _weekdays(request.data.first_weekday)
+    heat, heat_table = heat_map(request)
+    by_hour = _bars(request, _BY_HOUR, "m", "hours", "Messages by hour")
+    by_weekday = _bars(request, days, "m", "weekdays", "Messages by weekday")
+    words = [_bars(request, steps, "w", "words", "Words") for steps in (_BY_HOUR, days)]
+    return ViewContent(
+        lead="When people write, by weekday and hour of their own clocks.",
+        charts=(heat, by_hour, by_weekday),
+        tables=(
+            table_of("hours", "By hour", {"messages": by_hour, "words": words[0]}),
+            table_of("weekdays", "By weekday", {"messages": by_weekday, "words": words[1]}),
+            heat_table,
+        ),
+        notes=zone_notes(request),
+    )
+
+
+def _bars(
+    request: ViewRequest, steps: _Steps, size: Literal["m", "w"], name: str, title: str
+) -> Bars:
+    def values(of: Selection) -> list[float | None]:
+        sizes = volume(of.messages, steps.column).select(steps.column, size)
+        found = dict(sizes.iter_rows())
+        return [found.get(number, 0) for number in steps.numbers]
+
+    scope = request.scope
+    everyone = values(scope.all_now) if scope.person else None
+    series = compared_series(scope, Kind.COUNT, values(scope.now), values(scope.before), everyone)
+    return Bars(name, title, steps.axis, steps.names, Kind.COUNT, series)
+
+
+def heat_map(request: ViewRequest) -> tuple[Heat, Table]:
+    """Messages by weekday and hour, as a picture and as a table that has the words too."""
+    days = _weekdays(request.data.first_weekday)
+    sizes = volume(request.scope.now.messages, "local_weekday", "local_hour")
+    found = {(day, hour): (m, w) for day, hour, m, w in sizes.iter_rows()}
+    cells = [[found.get((day, hour), (0, 0)) for hour in HOURS] for day in days.numbers]
+    name, title = "week", "Messages by weekday and hour"
+    heat = Heat(
+        name,
+        title,
+        rows=days.names,
+        columns=_HOUR_NAMES,
+        values=tuple(tuple(m for m, _ in row) for row in cells),
+        kind=Kind.COUNT,
+    )
+    columns = (
+        Column("weekday", "Weekday", Kind.TEXT),
+        Column("hour", "Hour", Kind.TEXT),
+        Column("messages", "Messages", Kind.COUNT),
+        Column("words", "Words", Kind.COUNT),
+    )
+    rows = tuple(
+        (day, hour, m, w)
+        for day, row in zip(days.names, cells, strict=True)
+        for hour, (m, w) in zip(_HOUR_NAMES, row, strict=True)
+    )
+    return heat, Table(name, title, columns, rows, chart=name)
+
+
+def zone_notes(request: ViewRequest) -> tuple[str, ...]:
+    """How many authors are left out of local times."""
+    now = request.scope.now
+    without = now.messages.filter(now.messages["local_hour"].is_null())["slack_uid"].n_unique()
+    if not without:
+        return ()
+    if without == now.posters:
+        return ("No time zone is known of anybody who posted, so there are no local times.",)
+    have = "has" if without == 1 else "have"
+    who = f"{without:,} of {now.posters:,} who posted {have} no known time zone"
+    return (f"{who}: what they wrote is in no local time.",)

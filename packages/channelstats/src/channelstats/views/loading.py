@@ -1,0 +1,146 @@
+"""What the views of a choice of days are made of.
+
+Rule: the days are read once; every view and every choice of a channel or a person works on the
+same. What is read is bounded by a most of days and of messages.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import date
+from functools import cached_property
+from typing import Final
+
+import polars as pl
+
+from channelstats.stats import Inputs, Options, Period
+from channelstats.stats.document import first_posts_of
+from channelstats.stats.gather import TooManyMessages, gather
+from channelstats.stats.measures import Measures
+from channelstats.stats.messages import CountedMessages, PeriodMessages
+from channelstats.stats.period import SUNDAY, WEEK
+from channelstats.stats.zones import LocalTimes
+from channelstats.tables import Tables
+from channelstats.tables.configuration import counts_at
+from channelstats.tables.day_reading import Progress
+from channelstats.tables.directory import Channel
+from channelstats.views.comparison import Comparison, Selection
+from channelstats.views.model import Choice, ChoiceError
+
+MOST_DAYS: Final = 400
+MOST_MESSAGES: Final = 1_000_000
+"""Of what is read for one choice of days: about 2 GB while the views of it are made."""
+
+COHORTS: Final = 12
+"""Weeks that newcomers are followed over, where there are not too many messages in them."""
+
+MONTH: Final = 28
+"""Days that monthly posters are counted over, at the end of the period before too."""
+
+_EARLIEST: Final = date(2000, 1, 1)
+_LATEST: Final = date(2200, 1, 1)
+"""No message is from a time beyond."""
+
+
+@dataclass(frozen=True)
+class DashboardData:
+    """``cohorts`` are the weeks that newcomers are followed over; ``first_weekday`` is the one that
+    weeks begin with, Monday is 0.
+    """
+
+    inputs: Inputs
+    period: Period
+    options: Options
+    first_weekday: int = SUNDAY
+    cohorts: int = COHORTS
+
+    @property
+    def channels(self) -> Mapping[str, Channel]:
+        return self.inputs.channels
+
+    @cached_property
+    def talk(self) -> CountedMessages:
+        return CountedMessages(self.inputs.messages, self.inputs.users, self.options.counting)
+
+    @cached_property
+    def first_posts(self) -> pl.DataFrame:
+        """`slack_uid`, `ts` and `slack_cid` of everybody's first message."""
+        return first_posts_of(self.inputs, self.talk)
+
+    @cached_property
+    def whole(self) -> Comparison:
+        """Everything."""
+        return self._scope(self.talk, self.first_posts)
+
+    def scope(self, choice: Choice) -> Comparison:
+        """What was chosen."""
+        found = self.whole
+        if choice.channel:
+            here = pl.col("slack_cid") == choice.channel
+            found = self._scope(self.talk.only(here), self.first_posts.filter(here))
+        if not choice.person:
+            return found
+        theirs = pl.col("slack_uid") == choice.person
+
+        def of_person(whole: Selection) -> Selection:
+            talk = whole.said.talk.only(theirs)
+            posts = whole.chosen.first_posts.filter(theirs)
+            return Selection(self._measured(talk, posts, whole.period), choice.person, whole)
+
+        return Comparison(of_person(found.now), of_person(found.before))
+
+    @cached_property
+    def _local(self) -> LocalTimes:
+        users, days = self.inputs.users, self.period
+        return LocalTimes(users, self.options, days.previous.begin, days.end)
+
+    def _scope(self, talk: CountedMessages, first_posts: pl.DataFrame) -> Comparison:
+        periods = self.period, self.period.previous
+        return Comparison(*(Selection(self._measured(talk, first_posts, days)) for days in periods))
+
+    def _measured(self, talk: CountedMessages, first_posts: pl.DataFrame, days: Period) -> Measures:
+        said = PeriodMessages(
+            talk, days, self._local, merge_skin_tones=self.options.merge_skin_tones
+        )
+        return Measures(said, counts_at(self.inputs.counts, days.last), first_posts)
+
+
+async def load(
+    tables: Tables,
+    choice: Choice,
+    options: Options,
+    *,
+    first_weekday: int = SUNDAY,
+    progress: Progress | None = None,
+) -> DashboardData:
+    """Read what the days of a choice and as many before are made of. ``progress`` is told of dates
+    read, and all.
+
+    :raises ChoiceError: there are no such days, or too many of them or of messages in them
+    """
+    period = period_of(choice, tables)
+    needed = max(2 * period.days, period.days + MONTH)
+    for days in sorted({max(needed, COHORTS * WEEK), needed}, reverse=True):
+        reach = period.ending_with(days)
+        try:
+            inputs = await gather(
+                tables, period, options, progress, reach=reach, most=MOST_MESSAGES
+            )
+        except TooManyMessages:
+            continue
+        return DashboardData(inputs, period, options, first_weekday, min(days // WEEK, COHORTS))
+    raise ChoiceError(
+        f"there are more than {MOST_MESSAGES:,} messages in these days and those they are"
+        " compared with: choose fewer days"
+    )
+
+
+def period_of(choice: Choice, tables: Tables) -> Period:
+    """The days of a choice."""
+    days = (choice.last - choice.first).days + 1
+    if days < 1:
+        raise ChoiceError(f"{choice.first} is after {choice.last}")
+    if days > MOST_DAYS:
+        raise ChoiceError(f"{days:,} days are too many to show: {MOST_DAYS} are the most")
+    if choice.first < _EARLIEST or choice.last >= _LATEST:
+        raise ChoiceError(f"days lie between {_EARLIEST} and {_LATEST}")
+    return Period(choice.first, days, tables.zone)

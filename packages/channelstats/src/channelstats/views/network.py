@@ -1,0 +1,158 @@
+"""Who deals with whom: mentions, replies and reactions, from one to another.
+
+Rule: nobody deals with themselves. The picture is the strongest part of the tables; with a person
+chosen all are about the person, those the person deals with, and what these have to do with one
+another.
+"""
+
+from collections.abc import Callable
+from typing import Final
+
+import polars as pl
+
+from channelstats.stats.quantities import Quantity, percent, ranked
+from channelstats.views.comparison import Selection
+from channelstats.views.components import tile
+from channelstats.views.model import Column, Edge, Kind, Network, Node, Table, Tile
+from channelstats.views.request import ViewContent, ViewRequest
+
+MOST_NODES: Final = 60
+MOST_EDGES: Final = 200
+
+_WAYS: Final = {
+    "you_mentioned": "mentions",
+    "author_thread_responded": "replies",
+    "reacted_to": "reactions",
+}
+"""What one does to another: people groups, and their columns."""
+
+
+def view(request: ViewRequest) -> ViewContent:
+    scope = request.scope
+    if scope.person:
+        lead = "Whom this person deals with, and what these have to do with one another."
+    else:
+        lead = "Who mentions, answers and reacts to whom: from one to another."
+    edges = _around(scope.now.edges, scope.person)
+    if not request.names_people:
+        edges = edges.clear()
+    people = _people(edges)
+    return ViewContent(
+        lead=lead,
+        tiles=_tiles(request),
+        charts=(_network(edges, people),),
+        tables=(_edge_table(request, edges), _people_table(people)),
+    )
+
+
+def _around(edges: pl.DataFrame, person: str) -> pl.DataFrame:
+    """The edges between a person and those the person deals with, and among these."""
+    if not person:
+        return edges
+    one, other = pl.col("one"), pl.col("other")
+    touching = edges.filter((one == person) | (other == person))
+    known = sorted({*touching["one"], *touching["other"]})
+    return edges.filter(one.is_in(known) & other.is_in(known))
+
+
+def _people(edges: pl.DataFrame) -> pl.DataFrame:
+    """`uid`, and how often: `weight` in all, `done` and `received`; the most first."""
+    done = edges.group_by(uid="one").agg(done=pl.col("n").sum())
+    received = edges.group_by(uid="other").agg(received=pl.col("n").sum())
+    both = done.join(received, on="uid", how="full", coalesce=True)
+    both = both.with_columns(pl.exclude("uid").fill_null(0))
+    both = both.with_columns(weight=pl.col("done") + pl.col("received"))
+    return ranked(both, ["weight"], "uid").select("uid", "weight", "done", "received")
+
+
+def _network(edges: pl.DataFrame, people: pl.DataFrame) -> Network:
+    strongest = people.head(MOST_NODES)["uid"].to_list()
+    one, other = pl.col("one"), pl.col("other")
+    among = edges.filter(one.is_in(strongest) & other.is_in(strongest)).head(MOST_EDGES)
+    drawn = {*among["one"], *among["other"]}
+    weights = people.select("uid", "weight").head(MOST_NODES).iter_rows()
+    return Network(
+        "network",
+        "Who deals with whom",
+        nodes=tuple(Node(uid, weight) for uid, weight in weights if uid in drawn),
+        edges=tuple(Edge(*row) for row in among.iter_rows()),
+    )
+
+
+def _edge_table(request: ViewRequest, edges: pl.DataFrame) -> Table:
+    found = edges
+    for name, column in _WAYS.items():
+        way = request.scope.now.dealings.group(name)
+        way = way.select(one="uid", other="other", **{column: pl.col("n")})
+        found = found.join(way, on=("one", "other"), how="left", maintain_order="left")
+    columns = (
+        Column("from", "From", Kind.PERSON),
+        Column("to", "To", Kind.PERSON),
+        Column("total", "In all", Kind.COUNT, bar=True),
+        *(Column(name, name.capitalize(), Kind.COUNT) for name in _WAYS.values()),
+    )
+    return Table("edges", "From one to another", columns, tuple(found.fill_null(0).iter_rows()))
+
+
+def _people_table(people: pl.DataFrame) -> Table:
+    columns = (
+        Column("person", "Person", Kind.PERSON),
+        Column("total", "In all", Kind.COUNT, bar=True),
+        Column("done", "To others", Kind.COUNT),
+        Column("received", "From others", Kind.COUNT),
+    )
+    return Table("people", "People in touch", columns, tuple(people.iter_rows()))
+
+
+# ── tiles ────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _tiles(request: ViewRequest) -> tuple[Tile, ...]:
+    scope = request.scope
+    if scope.person:
+        return (
+            tile(scope, "people", "People dealt with", Kind.COUNT, _partners),
+            tile(scope, "done", "To others", Kind.COUNT, _side("one")),
+            tile(scope, "received", "From others", Kind.COUNT, _side("other")),
+        )
+    return (
+        tile(scope, "people", "People in touch", Kind.COUNT, lambda of: _ends(of).n_unique()),
+        tile(scope, "pairs", "Pairs of people", Kind.COUNT, lambda of: _pairs(of).height),
+        tile(scope, "mutual", "Pairs in both directions", Kind.PERCENT, _mutual),
+        tile(scope, "interactions", "Interactions", Kind.COUNT, _side("one")),
+    )
+
+
+def _ends(of: Selection) -> pl.Series:
+    return pl.concat([of.edges["one"], of.edges["other"]])
+
+
+def _pairs(of: Selection) -> pl.DataFrame:
+    """`n`, the directions, of every two people who deal with one another."""
+    one, other = pl.col("one"), pl.col("other")
+    return of.edges.group_by(
+        first=pl.min_horizontal(one, other), second=pl.max_horizontal(one, other)
+    ).agg(n=pl.len())
+
+
+def _mutual(of: Selection) -> Quantity | None:
+    pairs = _pairs(of)
+    return percent(pairs.filter(pl.col("n") > 1).height, pairs.height) if pairs.height else None
+
+
+def _partners(of: Selection) -> int:
+    """Whom the person deals with; without one, of everybody summed up."""
+    pairs = _pairs(of)
+    if not of.person:
+        return 2 * pairs.height
+    return pairs.filter((pl.col("first") == of.person) | (pl.col("second") == of.person)).height
+
+
+def _side(end: str) -> Callable[[Selection], int]:
+    """How often the person is at that end; without one, anybody."""
+
+    def figure(of: Selection) -> int:
+        edges = of.edges.filter(pl.col(end) == of.person) if of.person else of.edges
+        return int(edges["n"].sum())
+
+    return figure

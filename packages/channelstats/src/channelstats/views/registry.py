@@ -1,0 +1,70 @@
+"""Every view by its name.
+
+Rule: pure: the same data and choice give the same view. It takes a moment, so it is made in a
+thread.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Final
+
+from channelstats.views import (
+    channels,
+    hours,
+    network,
+    newcomers,
+    overview,
+    people,
+    reactions,
+    threads,
+    volume,
+)
+from channelstats.views.loading import DashboardData
+from channelstats.views.model import VIEWS, Choice, ChoiceError, View
+from channelstats.views.request import ViewContent, ViewRequest
+
+_VIEWS: Final[Mapping[str, Callable[[ViewRequest], ViewContent]]] = {
+    "overview": overview.view,
+    "volume": volume.view,
+    "hours": hours.view,
+    "channels": channels.view,
+    "people": people.view,
+    "threads": threads.view,
+    "reactions": reactions.view,
+    "network": network.view,
+    "newcomers": newcomers.view,
+}
+
+
+def view_of(name: str, data: DashboardData, choice: Choice, *, smallest_group: int = 1) -> View:
+    """A view of a choice of the days that were read. For ``smallest_group`` see
+    `channelstats.views.request`.
+
+    :raises KeyError: there is no view of that name
+    :raises ChoiceError: the choice is of other days, or of a group too small to be shown
+    """
+    made = _VIEWS[name]
+    period = data.period
+    if (choice.first, choice.last) != (period.start, period.last):
+        raise ChoiceError(f"days are those from {period.start} to {period.last}")
+    request = ViewRequest(data, choice, smallest_group)
+    parts = made(request)
+    return View(
+        name=name,
+        title=VIEWS[name],
+        lead=parts.lead,
+        choice=choice,
+        before=(period.previous.start, period.previous.last),
+        tiles=parts.tiles,
+        charts=parts.charts,
+        tables=parts.tables,
+        notes=(*_silence(request), *parts.notes, *request.suppression_notes),
+    )
+
+
+def _silence(request: ViewRequest) -> tuple[str, ...]:
+    """Says so when there is nothing."""
+    if request.scope.now.messages.height:
+        return ()
+    who = "This person said nothing" if request.scope.person else "Nothing was said"
+    where = " in this channel" if request.choice.channel else ""
+    return (f"{who}{where} in these days.",)

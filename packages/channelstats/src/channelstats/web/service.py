@@ -1,0 +1,229 @@
+"""What is worked out for the pages: names, the days that were read, views, reports.
+
+Rule: what was worked out serves again as long as the store says that nothing it was made of
+changed; so what another process brings is on the next page. The work is done in threads, one piece
+of a kind at a time.
+"""
+
+import asyncio
+from collections.abc import Mapping
+from datetime import date
+from typing import Final
+
+import msgspec
+
+from channelstats.days import date_at
+from channelstats.reports.cache import document_of
+from channelstats.reports.directory import load as load_directory
+from channelstats.reports.render import Form, Kind, Wanted, render
+from channelstats.reports.view import view
+from channelstats.settings import Settings
+from channelstats.stats import Period
+from channelstats.stats.period import WEEK, week_of
+from channelstats.stats.values import Json
+from channelstats.tables import Tables
+from channelstats.tables.day_reading import Progress
+from channelstats.tables.leaving_out import channels_meant, people_meant
+from channelstats.views.loading import DashboardData, load
+from channelstats.views.model import Choice, ChoiceError, View
+from channelstats.views.registry import view_of
+from channelstats.views.request import refuse_small
+from channelstats.web.names import Names
+from channelstats.web.single_flight import SingleFlightCache
+from keytables import Clock
+
+_MESSAGES: Final = 600_000
+"""Messages that are kept in memory, of one choice of days or of several."""
+
+_CELLS: Final = 1_000_000
+"""Cells of tables of views that are kept."""
+
+_REPORTS: Final = 8
+_PATIENCE: Final = 900.0
+"""Seconds for reading days; a page waits less long."""
+
+_UNSETTLED: Final = 30
+"""Seconds after which days are read anew that somebody is writing to."""
+
+_NAMES: Final = 300
+"""Seconds after which names are read anew."""
+
+_STORE_PATIENCE: Final = 15.0
+
+
+class FirstImport(Exception):  # noqa: N818 - named for what happens
+    """The first import is going on: nothing can be worked out in a time that anybody would wait."""
+
+
+class StoreSnapshot(msgspec.Struct, frozen=True):
+    """What the store holds. ``read_up_to`` is the date up to which messages were read; ``mark``
+    tells what is stored from what was stored at any other time.
+    """
+
+    is_empty: bool
+    read_up_to: date | None
+    mark: str
+
+
+class DashboardService:
+    """``secret`` is that of pseudonyms; None where everything has its real name."""
+
+    def __init__(
+        self, tables: Tables, settings: Settings, *, clock: Clock, secret: bytes | None = None
+    ) -> None:
+        self._tables, self._settings = tables, settings
+        self._clock, self._secret = clock, secret
+        self._names: SingleFlightCache[str, Names] = SingleFlightCache(1)
+        self._data: SingleFlightCache[tuple[date, date, str], DashboardData] = SingleFlightCache(
+            _MESSAGES, weigh=lambda data: data.inputs.messages.height, patience=_PATIENCE
+        )
+        self._views: SingleFlightCache[tuple[str, Choice, str], View] = SingleFlightCache(
+            _CELLS, weigh=_cells, at_once=2
+        )
+        self._reports: SingleFlightCache[tuple[date, Wanted, str], str] = SingleFlightCache(
+            _REPORTS
+        )
+
+    @property
+    def today(self) -> date:
+        return date_at(int(self._clock()), self._tables.zone)
+
+    async def close(self) -> None:
+        for kept in (self._reports, self._views, self._data, self._names):
+            await kept.close()
+
+    async def snapshot(self) -> StoreSnapshot:
+        """What there is now. Cheap: it is asked for each page.
+
+        :raises FirstImport: there is nothing whole yet
+        """
+        configuration = self._tables.configuration
+        async with asyncio.timeout(_STORE_PATIENCE):
+            read, as_of = await configuration.last_run(), await configuration.directory_as_of()
+            if not read and await self._tables.first_run_is_on(self._clock):
+                raise FirstImport
+            state = await self._tables.messages.state_since(date.min)
+            return StoreSnapshot(
+                is_empty=not read and await self._tables.messages.is_empty(),
+                read_up_to=date_at(min(read, int(self._clock())), self._tables.zone)
+                if read
+                else None,
+                mark=f"{as_of} {read} {state or self._now(_UNSETTLED)}",
+            )
+
+    async def names(self, snapshot: StoreSnapshot) -> Names:
+        """Who is who."""
+        # Somebody without messages may be forgotten, which no mark tells.
+        return await self._names.get(f"{snapshot.mark} {self._now(_NAMES)}", self._read_names)
+
+    async def view(self, name: str, choice: Choice, snapshot: StoreSnapshot) -> View:
+        """A view, with IDs that may be shown.
+
+        :raises ChoiceError: the choice cannot be shown
+        :raises Busy: it takes too long
+        """
+        names = await self.names(snapshot)
+
+        async def make() -> View:
+            data = await self._read(choice, snapshot)
+            return await asyncio.to_thread(self._made, name, data, choice, names)
+
+        return await self._views.get((name, choice, snapshot.mark), make)
+
+    async def warm(self, choice: Choice, snapshot: StoreSnapshot, progress: Progress) -> None:
+        """Read the days of a choice before anybody asks for them."""
+        await self._read(choice, snapshot, progress)
+
+    async def report(self, choice: Choice, snapshot: StoreSnapshot) -> str:
+        """The report of the week that a choice ends in, as a page: of everything, or of the person
+        or the channel.
+
+        :raises ChoiceError: fewer people posted than a group must have
+        :raises Busy: it takes too long
+        """
+        start = week_of(choice.last, self._settings.first_weekday)
+        kind = Kind.USER if choice.person else Kind.CHANNEL if choice.channel else Kind.GLOBAL
+        wanted = Wanted(kind, choice.person or choice.channel, self._settings.optin_channel)
+        names = await self.names(snapshot)
+        return await self._reports.get(
+            (start, wanted, snapshot.mark), lambda: self._rendered(start, wanted, names)
+        )
+
+    def _now(self, seconds: int) -> int:
+        """Another number every so many seconds."""
+        return int(self._clock()) // seconds
+
+    # ── making ───────────────────────────────────────────────────────────────────────────────────
+
+    async def _read_names(self) -> Names:
+        users, channels = await self._tables.users.all(), await self._tables.channels.all()
+        excluded = self._settings
+        out = people_meant(excluded.excluded_users, users)
+        out |= channels_meant(excluded.excluded_channels, channels)
+        names = Names(users, channels, slack_name=excluded.slack_name, secret=self._secret, out=out)
+        return await asyncio.to_thread(names.prepare)
+
+    async def _read(
+        self, choice: Choice, snapshot: StoreSnapshot, progress: Progress | None = None
+    ) -> DashboardData:
+        key = (choice.first, choice.last, snapshot.mark)
+        weekday = self._settings.first_weekday
+        return await self._data.get(
+            key,
+            lambda: load(
+                self._tables,
+                choice,
+                self._settings.options,
+                first_weekday=weekday,
+                progress=progress,
+            ),
+        )
+
+    def _made(self, name: str, data: DashboardData, choice: Choice, names: Names) -> View:
+        view = view_of(name, data, choice, smallest_group=self._settings.min_group)
+        return names.hide(view)
+
+    async def _rendered(self, start: date, wanted: Wanted, names: Names) -> str:
+        period = Period(start, WEEK, self._tables.zone)
+        document = await document_of(
+            self._tables, period, self._settings.options, clock=self._clock
+        )
+        counted = [wanted.subject] if wanted.kind is Kind.CHANNEL else []
+        slack_name = self._settings.slack_name
+        directory = await load_directory(self._tables, period, slack_name, counted)
+
+        def rendered() -> str:
+            smallest = self._settings.min_group
+            _refuse_small(wanted, document, period, smallest)
+            _, files = render(
+                wanted, document, directory, Form.HTML, names=names.hidden, smallest_group=smallest
+            )
+            return files[""].decode()
+
+        return await asyncio.to_thread(rendered)
+
+
+def _refuse_small(
+    wanted: Wanted, document: Mapping[str, Json], period: Period, smallest: int
+) -> None:
+    """Refuse the report that would name somebody where the dashboard names nobody.
+
+    :raises ChoiceError: see `refuse_small`
+    """
+    seen = view(document)
+    posters = len(seen.users)
+    if wanted.kind is Kind.GLOBAL and 0 < posters < smallest:
+        raise ChoiceError(f"fewer than {smallest} people posted in these days: they have no report")
+    choice = Choice(
+        period.start,
+        period.last,
+        channel=wanted.subject if wanted.kind is Kind.CHANNEL else "",
+        person=wanted.subject if wanted.kind is Kind.USER else "",
+    )
+    of_each = {cid: of.posters for cid, of in seen.channel_stats.items()}
+    refuse_small(choice, smallest, posters, of_each)
+
+
+def _cells(view: View) -> int:
+    """How large a view is."""
+    return 100 + sum(len(table.rows) * len(table.columns) for table in view.tables)

@@ -1,0 +1,297 @@
+"""What the templates ask for: cells, bars, charts, addresses.
+
+Rule: what came from outside is text, never markup; a number has one way to be written.
+"""
+
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from typing import Final, cast
+from zoneinfo import ZoneInfo
+
+import msgspec
+from markupsafe import Markup, escape
+
+from channelstats.reports.directory import Directory
+from channelstats.reports.emoji_signs import sign
+from channelstats.reports.words import change_text, minute_text
+from channelstats.stats.values import Change
+from channelstats.views.model import (
+    VIEWS,
+    Bars,
+    Cell,
+    Chart,
+    Column,
+    Heat,
+    Kind,
+    Lines,
+    Network,
+    Series,
+    Table,
+    Tile,
+    View,
+)
+from channelstats.web.charts.bars import bars
+from channelstats.web.charts.drawing import HALF, NARROW, WIDE, colour
+from channelstats.web.charts.heat import heat
+from channelstats.web.charts.lines import lines
+from channelstats.web.charts.network import network
+from channelstats.web.figures import NOTHING, day_text, figure_text
+from channelstats.web.filters import Query
+
+ROWS: Final = 50
+"""Rows of a table that a page shows; twins have all."""
+
+_FEW_MORE: Final = 10
+"""Rows that are not worth leaving out."""
+
+_NUMERIC: Final = frozenset({Kind.COUNT, Kind.NUMBER, Kind.PERCENT, Kind.SECONDS})
+_HEADING: Final = (Kind.PERSON, Kind.CHANNEL, Kind.EMOJI, Kind.DATE, Kind.TEXT, Kind.MESSAGE)
+_ARROWS: Final[Mapping[str, str]] = {"up": "▲", "down": "▼", "new": "★", "from_zero": "▲"}
+_MEANING: Final[Mapping[str, tuple[str, str]]] = {
+    "up": ("down", "worse"),
+    "from_zero": ("down", "worse"),
+    "down": ("up", "better"),
+}
+"""Of numbers that are better the smaller they are: whose colour they have, and the word."""
+
+_FEWEST_ABREAST: Final = 3
+_TALL: Final = 15
+_SHORT_TABLE: Final = 8
+"""Rows that are shown without being asked for."""
+
+_FEW_POINTS: Final = 13
+_FEW_BARS: Final = 24
+_SMALL_TABLE: Final = 3
+"""Columns of a table of which two fit side by side."""
+
+
+class Card(msgspec.Struct, frozen=True):
+    """A chart with the tables that are folded away below it, or a table alone."""
+
+    title: str
+    chart: Chart | None
+    tables: tuple[Table, ...]
+    half: bool = False
+    folded: bool = False
+
+
+class ViewContext:
+    """One view, as its page shows it. Every ID in it is one that may be shown."""
+
+    def __init__(self, view: View, asked: Query, directory: Directory, zone: ZoneInfo) -> None:
+        self.view, self.asked = view, asked
+        self._directory = directory
+        self._zone = zone
+
+    # ── cards ────────────────────────────────────────────────────────────────────────────────────
+
+    @cached_property
+    def cards(self) -> list[Card]:
+        """Charts with what is below them, then the other tables; small ones side by side."""
+        names = {chart.name for chart in self.view.charts}
+        found = [
+            Card(
+                chart.title,
+                chart,
+                tuple(table for table in self.view.tables if table.chart == chart.name),
+                half=isinstance(chart, Lines | Bars) and _is_small(chart),
+            )
+            for chart in self.view.charts
+        ]
+        alone = [table for table in self.view.tables if table.chart not in names]
+        found += [
+            Card(
+                table.title,
+                None,
+                (table,),
+                half=len(table.columns) <= _SMALL_TABLE,
+                folded=_is_series(table),
+            )
+            for table in alone
+        ]
+        return _paired(found)
+
+    @property
+    def tiles_abreast(self) -> int:
+        """How many tiles stand side by side where there is room: the most of which the last row is
+        nearly full.
+        """
+        count = max(len(self.view.tiles), _FEWEST_ABREAST)
+        full = ((min(wide, count), (count - 1) % min(wide, count) + 1) for wide in (5, 4))
+        return next((wide for wide, last in full if last >= 0.75 * wide), _FEWEST_ABREAST)
+
+    # ── numbers ──────────────────────────────────────────────────────────────────────────────────
+
+    def figure(self, tile: Tile) -> str:
+        return NOTHING if tile.change is None else figure_text(tile.change["cur"], tile.kind)
+
+    def before(self, tile: Tile) -> str:
+        """The number of the days before; "" where there is none."""
+        if tile.change is None or tile.change["prev"] is None:
+            return ""
+        return figure_text(tile.change["prev"], tile.kind)
+
+    def everyone(self, tile: Tile) -> str:
+        if tile.everyone is None:
+            return ""
+        kind = Kind.NUMBER if tile.kind is Kind.COUNT else tile.kind
+        return figure_text(tile.everyone, kind)
+
+    def delta(self, change: Change | None, *, less_is_better: bool = False) -> Markup:
+        """How a number changed; where less is better a word says what that means, and the colour
+        goes with it.
+        """
+        if change is None:
+            return Markup("")
+        if change["state"] == "same":
+            return Markup('<span class="delta">no change</span>')
+        state, text = change["state"], change_text(change)
+        colour, word = _MEANING.get(state, (state, "")) if less_is_better else (state, "")
+        shown = Markup('<span class="delta {}"><span aria-hidden="true">{}</span> {}</span>')
+        return shown.format(colour, _ARROWS[state], f"{text}, {word}" if word else text)
+
+    # ── tables ───────────────────────────────────────────────────────────────────────────────────
+
+    def alignment(self, column: Column) -> str:
+        """The class of a column's cells."""
+        return "numeric" if column.kind in _NUMERIC else str(column.kind)
+
+    def heading(self, table: Table) -> int:
+        """The column whose cells name the rows; -1 when none does."""
+        kinds = [column.kind for column in table.columns]
+        return next((at for at, kind in enumerate(kinds) if kind in _HEADING), -1)
+
+    def is_tall(self, table: Table) -> bool:
+        """Whether it is so long that it is better scrolled through."""
+        return len(table.rows) > _TALL
+
+    def rows(self, table: Table) -> Sequence[tuple[Cell, ...]]:
+        return table.rows if len(table.rows) <= ROWS + _FEW_MORE else table.rows[:ROWS]
+
+    def most(self, table: Table) -> list[float]:
+        """The largest number of each column."""
+        each = ([_number(row[at]) for row in table.rows] for at in range(len(table.columns)))
+        return [max(column, default=0) for column in each]
+
+    def meter(self, cell: Cell, most: float) -> Markup:
+        part = 100 * _number(cell) / most if most > 0 else 0
+        shape = Markup(
+            '<svg class="meter" aria-hidden="true" preserveAspectRatio="none" viewBox="0 0 100 4">'
+            '<rect width="{:.1f}" height="4" rx="2"/></svg>'
+        )
+        return shape.format(max(part, 0))
+
+    def cell(self, cell: Cell, kind: Kind) -> Markup:
+        """A cell as it is shown."""
+        if cell is None or cell == "":
+            return escape(NOTHING if kind in _NUMERIC else "")
+        if kind is Kind.CHANGE:
+            return self._changed(cast("Change", cell))
+        if isinstance(cell, int | float):
+            return escape(figure_text(cell, kind))
+        text = str(cell)
+        if kind is Kind.PERSON:
+            people = self._directory.people
+            return self._choice("person", text, self._directory.person(text), text in people)
+        if kind is Kind.CHANNEL:
+            channels, name = self._directory.channels, f"#{self._directory.channel(text)}"
+            return self._choice("channel", text, name, text in channels)
+        if kind is Kind.EMOJI:
+            glyph = Markup('<span class="sign" aria-hidden="true">{}</span> ').format(sign(text))
+            return (glyph if sign(text) else Markup("")) + escape(f":{text}:")
+        if kind is Kind.DATE:
+            return escape(day_text(text, long=True))
+        if kind is Kind.MESSAGE:
+            return self._message(text)
+        return escape(text)
+
+    def _changed(self, change: Change) -> Markup:
+        """How a number changed, and from what; the number itself is in another column."""
+        if change["prev"] is None or change["state"] in ("same", "from_zero"):
+            return self.delta(change)
+        before = Markup(' <span class="from">from {}</span>')
+        return self.delta(change) + before.format(figure_text(change["prev"], Kind.NUMBER))
+
+    def _choice(self, name: str, of: str, shown: str, is_known: bool) -> Markup:
+        """A name that leads to the same view of it alone, where that can be asked for."""
+        if not is_known:
+            return Markup("<bdi>{}</bdi>").format(shown)
+        to = self.link(self.view.name, **{name: of})
+        return Markup('<a href="{}"><bdi>{}</bdi></a>').format(to, shown)
+
+    def _message(self, text: str) -> Markup:
+        cid, ts, thread = text.split("/")
+        when = minute_text(ts, self._zone)
+        address = self._directory.permalink(cid, ts, thread or None)
+        if not address:
+            return escape(when)
+        shown = Markup('<a class="outside" href="{}" rel="noreferrer">{}</a>')
+        return shown.format(address, when)
+
+    # ── charts ───────────────────────────────────────────────────────────────────────────────────
+
+    def draw(self, chart: Chart, *, half: bool) -> Markup:
+        """The chart, once for wide and once for narrow windows."""
+        return self._drawn(chart, HALF if half else WIDE) + self._drawn(chart, NARROW)
+
+    def series(self, chart: Chart) -> list[tuple[str, Series]]:
+        """What a key has to tell apart, with their classes."""
+        if not isinstance(chart, Lines | Bars) or len(chart.series) < 2:
+            return []
+        return [(colour(number, faint=of.faint), of) for number, of in enumerate(chart.series)]
+
+    @cached_property
+    def is_silent(self) -> bool:
+        """Whether there is nothing at all to see."""
+        cells = (cell for table in self.view.tables for row in table.rows for cell in row)
+        return all(map(self.is_empty, self.view.charts)) and not any(map(_number, cells))
+
+    def is_empty(self, chart: Chart) -> bool:
+        """Whether there is nothing to draw."""
+        if isinstance(chart, Network):
+            return not chart.nodes
+        if isinstance(chart, Heat):
+            return not any(value for row in chart.values for value in row)
+        return not any(value for of in chart.series for value in of.values)
+
+    def _drawn(self, chart: Chart, width: float) -> Markup:
+        if isinstance(chart, Network):
+            return network(chart, width, self._directory.person, self.asked.person)
+        if isinstance(chart, Heat):
+            return heat(chart, width)
+        return lines(chart, width) if isinstance(chart, Lines) else bars(chart, width)
+
+    # ── addresses ────────────────────────────────────────────────────────────────────────────────
+
+    def link(self, view: str, ending: str = "", **changed: str) -> str:
+        """The address of a view of the same choice, or of one with changes."""
+        path = "/" if view == next(iter(VIEWS)) and not ending else f"/{view}{ending}"
+        return path + self.asked.query(**changed)
+
+
+def _is_small(chart: Lines | Bars) -> bool:
+    """Whether it needs no more than half the width."""
+    return len(chart.labels) <= (_FEW_POINTS if isinstance(chart, Lines) else _FEW_BARS)
+
+
+def _is_series(table: Table) -> bool:
+    """Whether it is a long row of numbers, as there is one behind a chart, and no ranking."""
+    named = {Kind.PERSON, Kind.CHANNEL, Kind.EMOJI, Kind.MESSAGE}
+    kinds = {column.kind for column in table.columns}
+    return not kinds & named and len(table.rows) > _SHORT_TABLE
+
+
+def _number(cell: Cell) -> float:
+    if isinstance(cell, Mapping):
+        return cell["cur"]
+    return cell if isinstance(cell, int | float) else 0
+
+
+def _paired(cards: Sequence[Card]) -> list[Card]:
+    """A half card without another one beside it takes the whole width."""
+    found, at = list(cards), 0
+    while at < len(found):
+        if found[at].half and not (at + 1 < len(found) and found[at + 1].half):
+            found[at] = msgspec.structs.replace(found[at], half=False)
+        at += 2 if found[at].half else 1
+    return found

@@ -1,0 +1,58 @@
+"""What is inside messages, as columns: the same as the codecs say, in both spellings."""
+
+from datetime import date
+from typing import Any
+
+import polars as pl
+from hypothesis import given
+from hypothesis import strategies as st
+
+from channelstats.counting import Counting, Profile
+from channelstats.stats.inputs import Options
+from channelstats.stats.messages import CountedMessages, PeriodMessages
+from channelstats.stats.period import Period
+from channelstats.stats.zones import LocalTimes
+from channelstats.tables.codecs import Reaction, decode_reactions, encode_reactions
+from channelstats.tables.columns import MESSAGES
+from support.channelstats.house import UTC
+
+PERIOD = Period(date(2024, 3, 3), 7, UTC)
+USERS = st.sampled_from(["UA", "WB", "BHOOK", "U1"])
+NAMES = st.sampled_from(["+1", "+1::skin-tone-2", "a:b", "wave:", "é"])
+REACTIONS = st.lists(st.builds(Reaction, NAMES, st.lists(USERS, min_size=1).map(tuple)), max_size=4)
+
+
+def said(*, merge_skin_tones: bool = False, **fields: Any) -> PeriodMessages:
+    row = dict.fromkeys(MESSAGES.names()) | {"deleted": False, "word_count": 0}
+    row |= {"ts": PERIOD.begin * 1_000_000, "slack_cid": "C1", "slack_uid": "UA"} | fields
+    counting = Counting(Profile.COMPAT)
+    talk = CountedMessages(pl.DataFrame([row], MESSAGES), {}, counting)
+    local = LocalTimes({}, Options(counting), PERIOD.begin, PERIOD.end)
+    return PeriodMessages(talk, PERIOD, local, merge_skin_tones=merge_skin_tones)
+
+
+@given(REACTIONS)
+def test_reactions_are_taken_apart_as_the_codec_does(reactions: list[Reaction]) -> None:
+    encoded = encode_reactions(reactions)
+    older = ",".join(";".join((emoji, *users)) for emoji, users in reactions)
+    expected = [(emoji, user) for emoji, users in decode_reactions(encoded) for user in users]
+    for text in (encoded, older):
+        assert said(reactions=text).reactions.select("emoji", "reactor").rows() == expected
+
+
+def test_mentions_are_taken_apart_in_both_spellings() -> None:
+    for text in ("UB:UC:UB", "UB,UC,UB"):
+        assert said(mentions=text).mentions["mentioned"].to_list() == ["UB", "UC", "UB"]
+    assert said().mentions.height == 0
+
+
+def test_skin_tones_are_merged_on_demand() -> None:
+    text = "+1::skin-tone-2:UB,+1:UC"
+    assert said(reactions=text).reactions["emoji"].to_list() == ["+1::skin-tone-2", "+1"]
+    merged = said(reactions=text, merge_skin_tones=True)
+    assert merged.reactions["emoji"].to_list() == ["+1", "+1"]
+
+
+def test_who_answers_oneself_answers_nobody() -> None:
+    assert said(parent_user_id="UA").responses.height == 0
+    assert said(parent_user_id="UB").responses.rows() == [("UA", "UB")]

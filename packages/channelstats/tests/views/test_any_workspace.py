@@ -1,0 +1,166 @@
+"""Every view of every workspace can be made, whatever is missing, and holds together."""
+
+from datetime import date
+from itertools import chain
+from typing import Any
+
+import pytest
+
+from channelstats.counting import Counting, Profile
+from channelstats.stats import Inputs, Options, Period
+from channelstats.tables.directory import User
+from channelstats.views.loading import DashboardData
+from channelstats.views.model import VIEWS, Bars, Cell, Heat, Kind, Lines, Network, View
+from support.channelstats.house import UTC
+from support.channelstats.inputs import inputs_of
+from support.channelstats.views import channels_of, look, people_of, random_workspace
+from support.channelstats.workspace import Raw, Workspace
+from support.soak import slow_after
+
+WEEK = Period(date(2024, 3, 10), 7, UTC)
+NUMBERS = {Kind.COUNT, Kind.NUMBER, Kind.PERCENT, Kind.SECONDS}
+
+
+def check(view: View) -> None:
+    """What holds in every view."""
+    for names in (
+        [tile.name for tile in view.tiles],
+        [chart.name for chart in view.charts],
+        [table.name for table in view.tables],
+    ):
+        assert len(set(names)) == len(names)
+    for tile in view.tiles:
+        assert tile.kind in NUMBERS
+        assert (tile.everyone is None) or view.choice.person
+    for table in view.tables:
+        assert len({column.name for column in table.columns}) == len(table.columns)
+        assert table.chart in {"", *(chart.name for chart in view.charts)}
+        for row in table.rows:
+            assert len(row) == len(table.columns)
+            for column, cell in zip(table.columns, row, strict=True):
+                check_cell(column.kind, cell)
+    for chart in view.charts:
+        if isinstance(chart, Lines | Bars):
+            for series in chart.series:
+                assert len(series.values) == len(chart.labels)
+                assert tuple(zip(chart.labels, series.values, strict=True)) in pairs_of(view)
+        elif isinstance(chart, Heat):
+            assert [len(row) for row in chart.values] == [len(chart.columns)] * len(chart.rows)
+            (table,) = (table for table in view.tables if table.chart == chart.name)
+            numbers = list(chain(*chart.values))
+            by_cell = [row[2] for row in table.rows]
+            assert numbers in (by_cell, list(chain(*(row[2:] for row in table.rows))))
+        else:
+            check_network(view, chart)
+
+
+def check_cell(kind: Kind, cell: Cell) -> None:
+    if kind is Kind.CHANGE:
+        assert isinstance(cell, dict)
+    elif kind is Kind.COUNT:
+        assert cell is None or type(cell) is int
+    elif kind in NUMBERS:
+        assert cell is None or isinstance(cell, int | float)
+    else:
+        assert isinstance(cell, str)
+    if kind is Kind.DATE:
+        assert date.fromisoformat(str(cell))
+    if kind is Kind.MESSAGE:
+        assert str(cell).count("/") == 2
+
+
+def pairs_of(view: View) -> set[Any]:
+    """Every column of every table beside the first of its table."""
+    return {
+        tuple((row[0], row[place]) for row in table.rows)
+        for table in view.tables
+        for place in range(1, len(table.columns))
+        if table.columns[place].kind is not Kind.CHANGE
+    }
+
+
+def check_network(view: View, chart: Network) -> None:
+    tables = {table.name: {row[:3] for row in table.rows} for table in view.tables}
+    assert len(chart.nodes) <= 60
+    assert len(chart.edges) <= 200
+    assert {(edge.one, edge.other, edge.weight) for edge in chart.edges} <= tables["edges"]
+    assert {(node.id, node.weight) for node in chart.nodes} <= {row[:2] for row in tables["people"]}
+    ends = {end for edge in chart.edges for end in (edge.one, edge.other)}
+    assert ends == {node.id for node in chart.nodes}
+
+
+@pytest.mark.parametrize("seed", slow_after(1, range(200, 207)))
+def test_every_view_of_every_choice(seed: int) -> None:
+    data = random_workspace(seed)
+    channels = [*channels_of(data)[:2], "CNONE"]
+    people = [*people_of(data)[:2], "UNOBODY"]
+    choices = [("", ""), *((cid, "") for cid in channels), *(("", uid) for uid in people)]
+    choices.append((channels[0], people[0]))
+    for name in VIEWS:
+        for channel, person in choices:
+            check(look(name, data, channel, person).view)
+
+
+def workspace(*messages: Raw, users: dict[str, User] | None = None) -> DashboardData:
+    workspace = Workspace(
+        channels=[{"id": "C1", "name": "one", "created": 1, "members": []}],
+        messages={"C1": list(messages)},
+    )
+    inputs = inputs_of(workspace)
+    return DashboardData(
+        Inputs(inputs.messages, users or {}, inputs.channels),
+        WEEK,
+        Options(Counting(Profile.MODERN)),
+    )
+
+
+def said(minute: int, user: str = "UA") -> Raw:
+    ts = f"{WEEK.begin + 60 * minute}.000000"
+    return {"type": "message", "user": user, "ts": ts, "text": "a b"}
+
+
+@pytest.mark.parametrize("name", VIEWS)
+def test_silence_is_zeros_and_a_note(name: str) -> None:
+    for channel, person in (("", ""), ("C1", ""), ("", "UA"), ("C1", "UA")):
+        found = look(name, workspace(), channel, person)
+        check(found.view)
+        assert all(not (found.number(tile) or 0) for tile in found.tiles)
+        who = "This person said nothing" if person else "Nothing was said"
+        where = " in this channel" if channel else ""
+        assert found.view.notes[0] == f"{who}{where} in these days."
+
+
+@pytest.mark.parametrize("name", VIEWS)
+def test_one_message_is_enough(name: str) -> None:
+    for person in ("", "UA"):
+        check(look(name, workspace(said(1)), "", person).view)
+
+
+def test_it_is_said_how_many_have_no_time_zone() -> None:
+    messages = (said(1, "UA"), said(2, "UB"), said(3, "UC"))
+
+    def notes(users: dict[str, User]) -> tuple[str, ...]:
+        return look("hours", workspace(*messages, users=users)).view.notes
+
+    of_all = {uid: User(uid, tz="Europe/Berlin") for uid in ("UA", "UB", "UC")}
+    assert notes(of_all) == ()
+    (some,) = notes({"UA": of_all["UA"], "UB": of_all["UB"]})
+    assert some.startswith("1 of 3 who posted has no known time zone")
+    (none,) = notes({"UA": User("UA", tz="Mars/Olympus")})
+    assert none.startswith("No time zone is known")
+
+
+def test_bots_and_deleted_messages_are_in_no_view() -> None:
+    bot = {"UBOT": User("UBOT", is_bot=True)}
+    data = workspace(said(1, "UBOT"), said(2), users=bot)
+    assert look("overview", data).number("messages") == 1
+    assert [row["person"] for row in look("people", data).rows("people")] == ["UA"]
+    assert look("overview", data, person="UBOT").number("messages") == 0
+
+
+def test_reactions_that_slack_does_not_list_are_noted() -> None:
+    liked: Raw = {**said(1), "reactions": [{"name": "wave", "users": ["UB"], "count": 3}]}
+    found = look("reactions", workspace(liked))
+    assert found.number("reactions") == 3
+    assert found.number("reactions_given") == 1
+    assert found.view.notes == ("Of 2 reactions Slack does not say who gave them.",)

@@ -1,0 +1,112 @@
+"""Reading the days of a choice: enough for every view, once, and never too many."""
+
+import random
+from dataclasses import replace
+from datetime import date
+from pathlib import Path
+from zoneinfo import ZoneInfo
+
+import pytest
+
+from channelstats.days import DAY
+from channelstats.stats import Options
+from channelstats.tables.message_row import MessageRow
+from channelstats.views import loading as reading
+from channelstats.views.loading import MOST_DAYS, DashboardData, load
+from channelstats.views.model import VIEWS, Choice, ChoiceError
+from channelstats.views.registry import view_of
+from support.channelstats.house import EXAMPLE, MODERN, House, house
+from support.channelstats.inputs import inputs_of, wanted
+from support.channelstats.random_workspace import Maker, settings
+from support.channelstats.views import everything
+from support.channelstats.workspace import write_zip
+from support.soak import slow_after
+
+FIRST = date(2024, 3, 10)
+
+
+@pytest.mark.parametrize("seed", slow_after(2, range(300, 306)))
+async def test_views_of_what_was_read_are_those_of_everything(seed: int, tmp_path: Path) -> None:
+    rng = random.Random(seed)
+    of = settings(rng)
+    workspace = Maker(rng, of).workspace(60)
+    workspace.deleted.clear()
+    period, options = wanted(of)
+    export = write_zip(workspace.files(), tmp_path / "export.zip")
+    async with house(tmp_path, ZoneInfo(of.zone)) as opened:
+        await opened.take_in(export, options.counting, now=1_800_000_000)
+        read = await load(opened.tables, Choice(period.start, period.last), options)
+    of_all = DashboardData(inputs_of(workspace), period, options)
+    # When people were counted and what members an export has is not what this is about.
+    inputs = replace(read.inputs, channels=of_all.inputs.channels, counts=of_all.inputs.counts)
+    read = replace(read, inputs=inputs)
+    for name in VIEWS:
+        choice = everything(of_all)
+        assert view_of(name, read, choice) == view_of(name, of_all, choice)
+
+
+@pytest.mark.parametrize(
+    ("last", "said"),
+    [
+        (FIRST - DAY, "2024-03-10 is after 2024-03-09"),
+        (FIRST + MOST_DAYS * DAY, "401 days are too many to show: 400 are the most"),
+    ],
+)
+async def test_days_that_cannot_be_shown_are_refused(empty: House, last: date, said: str) -> None:
+    with pytest.raises(ChoiceError, match=said):
+        await load(empty.tables, Choice(FIRST, last), Options(MODERN))
+
+
+@pytest.mark.parametrize("day", [date.min, date(1999, 12, 31), date(2200, 1, 1), date.max])
+async def test_days_beyond_all_messages_are_refused(empty: House, day: date) -> None:
+    with pytest.raises(ChoiceError, match="days lie between"):
+        await load(empty.tables, Choice(day, day), Options(MODERN))
+
+
+async def test_the_most_days_of_nothing_can_be_read(empty: House) -> None:
+    last = FIRST + (MOST_DAYS - 1) * DAY
+    data = await load(empty.tables, Choice(FIRST, last), Options(MODERN))
+    for name in VIEWS:
+        assert view_of(name, data, everything(data)).notes
+
+
+async def test_a_view_is_of_the_days_that_were_read(empty: House) -> None:
+    data = await load(empty.tables, Choice(FIRST, FIRST), Options(MODERN))
+    with pytest.raises(ChoiceError, match="days are those from 2024-03-10 to 2024-03-10"):
+        view_of("volume", data, Choice(FIRST, FIRST + DAY))
+    with pytest.raises(KeyError):
+        view_of("nothing", data, Choice(FIRST, FIRST))
+
+
+async def test_more_messages_than_fit_are_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    choice = Choice(FIRST, FIRST + 6 * DAY)
+    async with house(tmp_path) as opened:
+        await opened.take_in(EXAMPLE)
+        read = await load(opened.tables, choice, Options(MODERN))
+        messages = read.inputs.messages.height
+        monkeypatch.setattr(reading, "MOST_MESSAGES", messages - 1)
+        with pytest.raises(ChoiceError, match=f"more than {messages - 1} messages .* fewer days"):
+            await load(opened.tables, choice, Options(MODERN))
+        monkeypatch.setattr(reading, "MOST_MESSAGES", messages)
+        assert (await load(opened.tables, choice, Options(MODERN))).inputs.messages.height
+
+
+async def test_where_there_is_too_much_newcomers_are_followed_over_fewer_weeks(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    choice = Choice(FIRST, FIRST + 6 * DAY)
+    long_ago = MessageRow("CGEN", "1705320000.000000", "UALICE")  # eight weeks before
+    async with house(tmp_path) as opened:
+        await opened.take_in(EXAMPLE)
+        await opened.tables.messages.write([long_ago])
+        whole = await load(opened.tables, choice, Options(MODERN))
+        monkeypatch.setattr(reading, "MOST_MESSAGES", whole.inputs.messages.height - 1)
+        data = await load(opened.tables, choice, Options(MODERN))
+    assert (whole.cohorts, data.cohorts) == (12, 5)
+    assert data.inputs.messages.height == whole.inputs.messages.height - 1
+    cohorts = view_of("newcomers", data, choice).tables[-1]
+    assert len(cohorts.rows) == 5
+    for name in set(VIEWS) - {"newcomers"}:
+        assert view_of(name, data, choice) == view_of(name, whole, choice)

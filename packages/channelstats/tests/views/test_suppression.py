@@ -1,0 +1,91 @@
+"""Groups that are too small to hide in are in no list, and cannot be chosen."""
+
+from datetime import date
+
+import pytest
+
+from channelstats.stats import Options, Period
+from channelstats.views.loading import DashboardData
+from channelstats.views.model import VIEWS, ChoiceError, Kind
+from channelstats.views.request import ViewRequest
+from support.channelstats.house import MODERN, UTC
+from support.channelstats.inputs import inputs_of
+from support.channelstats.views import Looked, everything, look
+from support.channelstats.workspace import Raw, Workspace
+
+WEEK = Period(date(2024, 3, 10), 7, UTC)
+K = 3
+
+
+def said(minute: int, user: str, cid: str) -> Raw:
+    ts = f"{WEEK.begin + 60 * minute}.000000"
+    reacted = [{"name": "wave", "users": ["UA", "UB", "UC"], "count": 3}]
+    return {"type": "message", "user": user, "ts": ts, "text": f"in {cid}", "reactions": reacted}
+
+
+def workspace(big: str = "ABC", small: str = "AB") -> DashboardData:
+    messages = {
+        "CBIG": [said(minute, f"U{name}", "CBIG") for minute, name in enumerate(big)],
+        "CSMALL": [said(minute, f"U{name}", "CSMALL") for minute, name in enumerate(small)],
+    }
+    channels: list[Raw] = [
+        {"id": cid, "name": cid.lower(), "created": 1, "members": []} for cid in messages
+    ]
+    workspace = Workspace(channels=channels, messages=messages)
+    return DashboardData(inputs_of(workspace), WEEK, Options(MODERN))
+
+
+def cells(view: Looked, *kinds: Kind) -> set[str]:
+    """Everything of these kinds in the tables of a view."""
+    return {
+        str(row[place])
+        for table in view.tables.values()
+        for place, column in enumerate(table.columns)
+        if column.kind in kinds
+        for row in table.rows
+    }
+
+
+@pytest.mark.parametrize("name", VIEWS)
+def test_a_small_channel_is_in_no_list_and_its_messages_neither(name: str) -> None:
+    listed = cells(look(name, workspace(), smallest_group=K), Kind.CHANNEL, Kind.MESSAGE)
+    assert not any("CSMALL" in cell for cell in listed)
+    person = look(name, workspace(), person="UA", smallest_group=K)
+    assert not any("CSMALL" in cell for cell in cells(person, Kind.CHANNEL, Kind.MESSAGE))
+    assert any("fewer than 3 posters" in note for note in person.view.notes)
+
+
+def test_without_a_smallest_group_everything_is_listed() -> None:
+    found = look("channels", workspace())
+    assert cells(found, Kind.CHANNEL) == {"CBIG", "CSMALL"}
+    assert not any("fewer" in note for note in found.view.notes)
+
+
+def test_figures_of_the_whole_stay_as_they_are() -> None:
+    assert look("overview", workspace(), smallest_group=K).number("messages") == 5
+
+
+@pytest.mark.parametrize("channel", ["CSMALL", "CNONE"])
+def test_a_small_channel_cannot_be_chosen(channel: str) -> None:
+    with pytest.raises(ChoiceError, match="fewer than 3 people posted in this channel"):
+        look("volume", workspace(), channel, smallest_group=K)
+    assert look("volume", workspace(), "CBIG", smallest_group=K).number("messages") == 3
+
+
+@pytest.mark.parametrize("name", VIEWS)
+def test_where_too_few_posted_nobody_is_named(name: str) -> None:
+    data = workspace("AB", "AB")
+    found = look(name, data, smallest_group=K)
+    assert cells(found, Kind.PERSON, Kind.MESSAGE) == set()
+    if name == "network":
+        assert found.charts["network"].nodes == ()
+    assert found.view.notes[-1] == "Fewer than 3 people posted: nobody is named."
+    with pytest.raises(ChoiceError, match="nobody is shown on their own"):
+        look(name, data, person="UA", smallest_group=K)
+
+
+def test_days_without_anybody_are_no_small_group_by_themselves() -> None:
+    silent = workspace("", "")
+    asked = ViewRequest(silent, everything(silent, "CBIG", "UA"), 1)
+    assert asked.names_people
+    assert asked.suppression_notes == ()

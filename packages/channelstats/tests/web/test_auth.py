@@ -1,0 +1,209 @@
+"""The gate: names, tokens, cookies."""
+
+import asyncio
+import logging
+from urllib.parse import quote
+
+import pytest
+
+from channelstats.web import forms
+from channelstats.web.access import COOKIE
+from channelstats.web.auth import local
+from support.channelstats.dashboard import TOKEN, Client, Dashboard
+
+
+async def login(client: Client, token: str, to: str = "/") -> tuple[int, dict[str, str]]:
+    form = {"token": token, "to": to}
+    async with client.post("/login", data=form, allow_redirects=False) as answer:
+        return answer.status, dict(answer.headers)
+
+
+async def test_a_page_that_has_its_name_point_here_sees_nothing(board: Dashboard) -> None:
+    for path in ("/", "/volume.json", "/health", "/static/dashboard.css", "/login", "/worker.js"):
+        assert await board.status(path, Host="rebound.example") == 421
+    assert await board.status("/volume.json", Host="localhost:1234") == 200
+
+
+async def test_a_proxy_needs_a_token(board: Dashboard) -> None:
+    assert await board.status("/", **{"X-Forwarded-For": "10.0.0.1"}) == 403
+
+
+async def test_without_a_token_there_is_no_login(board: Dashboard) -> None:
+    assert "<h1>Overview</h1>" in await board.text("/")
+    async with board.client.get("/login", allow_redirects=False) as answer:
+        assert answer.headers["Location"] == "/"
+
+
+async def test_without_the_token_nothing_is_seen(guarded: Dashboard) -> None:
+    for path in ("/", "/volume?weeks=1", "/report", "/nowhere", "/worker.js"):
+        async with guarded.client.get(path, allow_redirects=False) as answer:
+            assert answer.status == 303
+            assert answer.headers["Location"] == f"/login?to={quote(path, safe='')}"
+            assert await answer.text() == ""
+    for path in ("/volume.json", "/volume.csv?table=x", "/names.json?like=b"):
+        assert "log in" in await guarded.text(path, status=401)
+    async with guarded.client.post("/me", data={"person": "UBOB"}) as answer:
+        assert answer.status == 401
+    for path in ("/login", "/static/dashboard.css", "/health"):
+        text = await guarded.text(path)
+        assert "Bob" not in text
+        assert TOKEN not in text
+
+
+async def test_the_token_lets_in_and_a_cookie_keeps_in(guarded: Dashboard) -> None:
+    status, headers = await login(guarded.client, TOKEN, "/volume?weeks=1")
+    assert status == 303
+    assert headers["Location"] == "/volume?weeks=1"
+    cookie = headers["Set-Cookie"]
+    assert cookie.startswith(f"{COOKIE}=")
+    assert "HttpOnly" in cookie
+    assert "SameSite=Strict" in cookie
+    assert TOKEN not in cookie
+    assert await guarded.status("/volume", Host="stats.example", Forwarded="for=x") == 200
+    async with guarded.client.post("/logout", allow_redirects=False) as answer:
+        assert answer.status == 303
+    assert await guarded.status("/volume") == 303
+
+
+async def test_a_wrong_token_does_not(guarded: Dashboard) -> None:
+    for wrong in ("", "wrong", f"{TOKEN}x", TOKEN[:-1], "ключ", "x" * 2_000):
+        status, headers = await login(guarded.client, wrong)
+        assert status == 403
+        assert "Set-Cookie" not in headers
+    assert await guarded.status("/volume") == 303
+
+
+async def test_guessing_is_bounded_and_ends_with_the_minute(guarded: Dashboard) -> None:
+    for number in range(10):
+        await login(guarded.client, f"wrong {number}")
+    status, _ = await login(guarded.client, TOKEN)
+    assert status == 403
+    async with guarded.client.post("/login", data={"token": TOKEN}) as answer:
+        assert "Too many wrong tokens" in await answer.text()
+    guarded.clock.advance(61)
+    assert (await login(guarded.client, TOKEN))[0] == 303
+
+
+async def test_a_token_in_an_address_goes_from_there_at_once(
+    guarded: Dashboard, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.DEBUG)
+    path = f"/volume?token={TOKEN}&weeks=1"
+    async with guarded.client.get(path, allow_redirects=False) as answer:
+        assert answer.status == 303
+        assert answer.headers["Location"] == "/volume?weeks=1"
+    assert await guarded.status("/volume?weeks=1") == 200
+    # Whoever serves the application switches the log of requests off.
+    told = [record for record in caplog.records if record.name != "aiohttp.access"]
+    assert all(TOKEN not in record.getMessage() for record in told)
+
+
+async def test_a_wrong_token_in_an_address_goes_too_and_counts(guarded: Dashboard) -> None:
+    for _ in range(10):
+        async with guarded.client.get("/?token=wrong", allow_redirects=False) as answer:
+            assert answer.headers["Location"] == "/login"
+            assert "Set-Cookie" not in answer.headers
+    assert (await login(guarded.client, TOKEN))[0] == 403
+
+
+async def test_a_token_that_nobody_asked_for_goes_from_the_address(board: Dashboard) -> None:
+    async with board.client.get("/volume?token=x&weeks=1", allow_redirects=False) as answer:
+        assert answer.headers["Location"] == "/volume?weeks=1"
+
+
+async def test_a_page_of_somebody_else_cannot_log_in(guarded: Dashboard) -> None:
+    headers = {"Sec-Fetch-Site": "cross-site"}
+    async with guarded.client.post("/login", data={"token": TOKEN}, headers=headers) as answer:
+        assert answer.status == 403
+        assert "Set-Cookie" not in answer.headers
+
+
+async def test_over_https_the_cookie_stays_there(guarded: Dashboard) -> None:
+    headers = {"X-Forwarded-Proto": "https"}
+    form = {"token": TOKEN}
+    async with guarded.client.post(
+        "/login", data=form, headers=headers, allow_redirects=False
+    ) as answer:
+        assert "Secure" in answer.headers["Set-Cookie"]
+
+
+@pytest.mark.parametrize(
+    "to",
+    [
+        "//evil.example",
+        "///evil.example",
+        "https://evil.example",
+        "/\\evil.example",
+        "evil",
+        "",
+        "/\r\nX: y",
+        "/é",
+        "//[",
+        "/a b",
+        "javascript:alert(1)",
+    ],
+)
+def test_after_the_login_nobody_is_led_away(to: str) -> None:
+    assert local(to) == "/"
+
+
+@pytest.mark.parametrize("to", ["/", "/volume", "/volume?weeks=1&person=%C3%A9", "/?weeks=1"])
+def test_after_the_login_the_page_that_was_asked_for_is_shown(to: str) -> None:
+    assert local(to) == to
+
+
+FORM = "Content-Type: application/x-www-form-urlencoded"
+
+
+async def raw(to: Dashboard, first: str, *headers: str, body: str = "") -> int:
+    """The status of what is answered to these very bytes."""
+    lines = [f"{first} HTTP/1.1", "Host: 127.0.0.1", "Connection: close", *headers]
+    if body:
+        lines.append(f"Content-Length: {len(body)}")
+    reader, writer = await asyncio.open_connection("127.0.0.1", to.client.port)
+    try:
+        writer.write(("\r\n".join(lines) + "\r\n\r\n" + body).encode("latin-1"))
+        answer = await asyncio.wait_for(reader.readline(), 30)
+        return int(answer.split()[1])
+    finally:
+        writer.close()
+
+
+@pytest.mark.parametrize(
+    ("first", "header", "body", "status"),
+    [
+        ("GET /volume", f"Cookie: {COOKIE}=\xff", "", 303),
+        ("GET /login?to=//%5B", "Accept: */*", "", 200),
+        ("GET //[?token=x", "Accept: */*", "", 303),
+        ("POST /login", "Origin: http://[", "token=x", 403),
+        ("POST /login", "Origin: null", "token=x", 403),
+        ("POST /login", f"{FORM}; charset=none", "token=x", 403),
+        ("POST /login", FORM, "token=%ff&token=\xff", 403),
+        ("POST /login", "Content-Type: multipart/form-data; boundary=x", "token=x", 415),
+        ("POST /login", "Content-Type: application/json", '{"token": "x"}', 415),
+        ("POST /login", FORM, f"token={'x' * 20_000}", 413),
+    ],
+)
+async def test_what_makes_no_sense_is_refused_and_no_fault(
+    guarded: Dashboard,
+    caplog: pytest.LogCaptureFixture,
+    first: str,
+    header: str,
+    body: str,
+    status: int,
+) -> None:
+    assert await raw(guarded, first, header, body=body) == status
+    assert [record for record in caplog.records if record.levelno >= logging.WARNING] == []
+
+
+async def test_a_form_that_does_not_come_is_not_waited_for(
+    guarded: Dashboard, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(forms, "PATIENCE", 0.01)
+    assert await raw(guarded, "POST /login", FORM, "Content-Length: 9") == 408
+
+
+async def test_no_answer_tells_what_the_dashboard_is_made_of(guarded: Dashboard) -> None:
+    for path in ("/", "/login", "/health", "/static/dashboard.css", "/nowhere"):
+        async with guarded.client.get(path, allow_redirects=False) as answer:
+            assert answer.headers["Server"] == "channelstats"

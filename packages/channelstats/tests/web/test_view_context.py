@@ -1,0 +1,60 @@
+"""What the templates ask for."""
+
+from datetime import date
+from zoneinfo import ZoneInfo
+
+import pytest
+
+from channelstats.reports.directory import Directory
+from channelstats.stats.compare import change
+from channelstats.views.model import Choice, Column, Kind, Table, View
+from channelstats.web.filters import Query
+from channelstats.web.view_context import ROWS, ViewContext
+
+FIRST, LAST = date(2024, 3, 10), date(2024, 3, 16)
+
+
+def showing(table: Table) -> ViewContext:
+    view = View("people", "", "", Choice(FIRST, LAST), (FIRST, LAST), (), (), (table,), ())
+    return ViewContext(view, Query(FIRST, LAST, 1), Directory(), ZoneInfo("UTC"))
+
+
+@pytest.mark.parametrize(
+    ("rows", "shown"), [(0, 0), (ROWS, ROWS), (ROWS + 1, ROWS + 1), (2 * ROWS, ROWS)]
+)
+def test_a_table_is_cut_where_that_leaves_out_more_than_a_few_rows(rows: int, shown: int) -> None:
+    column = Column("words", "Words", Kind.COUNT)
+    table = Table("people", "People", (column,), tuple((number,) for number in range(rows)))
+    assert len(showing(table).rows(table)) == shown
+
+
+@pytest.mark.parametrize(
+    ("now", "before", "colour", "arrow", "word"),
+    [
+        (76, 100, "up", "▼", ", better"),
+        (124, 100, "down", "▲", ", worse"),
+        (3, 0, "down", "▲", ", worse"),
+    ],
+)
+def test_where_less_is_better_a_word_and_the_colour_say_so_and_the_arrow_the_direction(
+    now: int, before: int, colour: str, arrow: str, word: str
+) -> None:
+    shown = showing(Table("people", "", (), ())).delta(change(now, before), less_is_better=True)
+    assert f'class="delta {colour}"' in shown
+    assert arrow in shown
+    assert shown.endswith(f"{word}</span>")
+
+
+@pytest.mark.parametrize(("now", "before", "state"), [(76, 100, "down"), (124, 100, "up")])
+def test_of_anything_else_a_change_is_shown_as_it_is(now: int, before: int, state: str) -> None:
+    shown = showing(Table("people", "", (), ())).delta(change(now, before))
+    assert f'class="delta {state}"' in shown
+    assert "better" not in shown
+    assert "worse" not in shown
+
+
+@pytest.mark.parametrize(("now", "before"), [(5, 5), (5, None)])
+def test_a_number_without_another_is_neither_better_nor_worse(now: int, before: int | None) -> None:
+    table = showing(Table("people", "", (), ()))
+    compared = change(now, before)
+    assert table.delta(compared, less_is_better=True) == table.delta(compared)

@@ -1,0 +1,71 @@
+"""Views of the dashboard to look into: of random workspaces, by the names of their parts."""
+
+import random
+from typing import Any
+
+from channelstats.views.loading import DashboardData
+from channelstats.views.model import Choice, View
+from channelstats.views.registry import view_of
+from support.channelstats.inputs import inputs_of, wanted
+from support.channelstats.random_workspace import Maker, settings
+
+Row = dict[str, Any]
+
+
+def random_workspace(seed: int, most: int | None = None) -> DashboardData:
+    """What the views of a random workspace are made of."""
+    rng = random.Random(seed)
+    of = settings(rng)
+    workspace = Maker(rng, of).workspace(rng.choice((0, 3, 15, 60)) if most is None else most)
+    period, options = wanted(of)
+    return DashboardData(inputs_of(workspace), period, options)
+
+
+def everything(data: DashboardData, channel: str = "", person: str = "") -> Choice:
+    """All days of what was read."""
+    return Choice(data.period.start, data.period.last, channel, person)
+
+
+def channels_of(data: DashboardData) -> list[str]:
+    """Every channel that anything was said in, ever."""
+    return sorted(data.talk.counted["slack_cid"].unique())
+
+
+def people_of(data: DashboardData) -> list[str]:
+    """Everybody who did anything in the period."""
+    now = data.whole.now
+    return sorted({*now.messages["slack_uid"], *now.dealings.everybody()})
+
+
+class Looked:
+    """A view by the names of its parts."""
+
+    def __init__(self, view: View) -> None:
+        self.view = view
+        self.tiles = {tile.name: tile for tile in view.tiles}
+        self.charts: dict[str, Any] = {chart.name: chart for chart in view.charts}
+        self.tables = {table.name: table for table in view.tables}
+
+    def number(self, tile: str) -> float | None:
+        """What a tile shows."""
+        change = self.tiles[tile].change
+        return None if change is None else change["cur"]
+
+    def rows(self, table: str) -> list[Row]:
+        """The rows of a table by the names of its columns."""
+        found = self.tables[table]
+        names = [column.name for column in found.columns]
+        return [dict(zip(names, row, strict=True)) for row in found.rows]
+
+    def by(self, table: str, key: str) -> dict[str, Row]:
+        """The rows of a table by what is in a column."""
+        return {row[key]: row for row in self.rows(table)}
+
+    def series(self, chart: str) -> dict[str, tuple[float | None, ...]]:
+        return {series.name: series.values for series in self.charts[chart].series}
+
+
+def look(
+    name: str, data: DashboardData, channel: str = "", person: str = "", **options: Any
+) -> Looked:
+    return Looked(view_of(name, data, everything(data, channel, person), **options))
