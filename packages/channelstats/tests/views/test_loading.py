@@ -9,7 +9,8 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from channelstats.days import DAY
-from channelstats.stats import Options
+from channelstats.stats import Options, Period
+from channelstats.stats.period import History
 from channelstats.tables.message_row import MessageRow
 from channelstats.views import loading as reading
 from channelstats.views.loading import MOST_DAYS, DashboardData, load
@@ -18,7 +19,7 @@ from channelstats.views.registry import view_of
 from support.channelstats.house import EXAMPLE, MODERN, House, house
 from support.channelstats.inputs import inputs_of, wanted
 from support.channelstats.random_workspace import Maker, settings
-from support.channelstats.views import everything
+from support.channelstats.views import everything, look
 from support.channelstats.workspace import write_zip
 from support.soak import slow_after
 
@@ -37,8 +38,15 @@ async def test_views_of_what_was_read_are_those_of_everything(seed: int, tmp_pat
         await opened.take_in(export, options.counting, now=1_800_000_000)
         read = await load(opened.tables, Choice(period.start, period.last), options)
     of_all = DashboardData(inputs_of(workspace), period, options)
-    # When people were counted and what members an export has is not what this is about.
-    inputs = replace(read.inputs, channels=of_all.inputs.channels, counts=of_all.inputs.counts)
+    # When people were counted, what members an export has and since when messages are known is not
+    # what this is about.
+    everybody = of_all.inputs
+    inputs = replace(
+        read.inputs,
+        channels=everybody.channels,
+        counts=everybody.counts,
+        history=everybody.history,
+    )
     read = replace(read, inputs=inputs)
     for name in VIEWS:
         choice = everything(of_all)
@@ -110,3 +118,31 @@ async def test_where_there_is_too_much_newcomers_are_followed_over_fewer_weeks(
     assert len(cohorts.rows) == 5
     for name in set(VIEWS) - {"newcomers"}:
         assert view_of(name, data, choice) == view_of(name, whole, choice)
+
+
+@pytest.mark.parametrize(
+    ("first", "last", "compared"),
+    [
+        (FIRST - 7 * DAY, FIRST + 6 * DAY, True),
+        (FIRST - 6 * DAY, FIRST + 6 * DAY, False),
+        (FIRST - 7 * DAY, FIRST + 2 * DAY, False),
+    ],
+)
+def test_days_that_are_not_known_whole_are_not_compared(
+    first: date, last: date, compared: bool
+) -> None:
+    inputs = replace(
+        inputs_of(Maker(random.Random(1), settings(random.Random(1))).workspace(60)),
+        history=History(first, last),
+    )
+    data = DashboardData(inputs, Period(FIRST, 7, ZoneInfo("UTC")), Options(MODERN))
+    found = look("overview", data)
+    states = {tile.change["state"] for tile in found.view.tiles if tile.change is not None}
+    assert ("not_compared" not in states) == compared
+    assert (states == {"not_compared"}) != compared
+
+
+def test_nobody_is_new_before_four_weeks_of_messages_are_known() -> None:
+    week = Period(FIRST, 7, ZoneInfo("UTC"))
+    assert not History(FIRST - 27 * DAY, None).knows_newcomers(week)
+    assert History(FIRST - 28 * DAY, None).knows_newcomers(week)

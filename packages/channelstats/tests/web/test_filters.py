@@ -7,10 +7,11 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from channelstats.stats.period import History
 from channelstats.web.filters import NAMES, BadQuery, Now, Query, asked
 
 SUNDAY = 6
-NOW = Now(date(2024, 3, 21), date(2024, 3, 20), SUNDAY)
+NOW = Now(date(2024, 3, 21), History(last=date(2024, 3, 20)), SUNDAY)
 
 
 def of(query: str, now: Now = NOW, also: tuple[str, ...] = ()) -> Query:
@@ -34,11 +35,29 @@ def test_periods_are_whole_weeks_up_to_the_last_whole_one() -> None:
     assert of("weeks=52").days == 364
 
 
-def test_where_nothing_newer_was_read_weeks_end_with_what_was_read() -> None:
-    old = Now(date(2026, 1, 1), date(2024, 3, 13), SUNDAY)
-    assert days("weeks=1", old) == ("2024-03-10", "2024-03-16")
+def history(first: str, last: str) -> Now:
+    known = History(date.fromisoformat(first), date.fromisoformat(last))
+    return Now(date(2026, 1, 1), known, SUNDAY)
+
+
+def test_weeks_end_with_the_last_one_that_was_read_whole() -> None:
+    old = history("2020-01-01", "2024-03-13")
+    assert days("weeks=1", old) == ("2024-03-03", "2024-03-09")
+    assert days("weeks=1", history("2020-01-01", "2024-03-16")) == ("2024-03-10", "2024-03-16")
     assert old.is_behind
     assert not NOW.is_behind
+
+
+def test_where_no_week_was_read_whole_the_one_that_was_read_is_shown() -> None:
+    assert days("weeks=1", history("2024-03-11", "2024-03-13")) == ("2024-03-10", "2024-03-16")
+
+
+def test_weeks_before_the_first_message_are_left_out_of_a_period() -> None:
+    twelve = history("2024-01-02", "2024-03-25")
+    year = of("weeks=52", twelve)
+    assert (year.first, year.last) == (date(2023, 12, 31), date(2024, 3, 23))
+    assert (year.weeks, year.days) == (52, 84)
+    assert year.query() == "?weeks=52"
 
 
 def test_days_can_be_given_and_either_end_is_enough() -> None:

@@ -6,7 +6,7 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from channelstats.reports.directory import Directory
-from channelstats.stats.compare import change
+from channelstats.stats.compare import change, not_compared
 from channelstats.views.model import Choice, Column, Kind, Table, View
 from channelstats.web.filters import Query
 from channelstats.web.view_context import ROWS, ViewContext
@@ -31,9 +31,9 @@ def test_a_table_is_cut_where_that_leaves_out_more_than_a_few_rows(rows: int, sh
 @pytest.mark.parametrize(
     ("now", "before", "colour", "arrow", "word"),
     [
-        (76, 100, "up", "▼", ", better"),
-        (124, 100, "down", "▲", ", worse"),
-        (3, 0, "down", "▲", ", worse"),
+        (76, 100, "better", "▼", ", better"),
+        (124, 100, "worse", "▲", ", worse"),
+        (3, 0, "worse", "▲", ", worse"),
     ],
 )
 def test_where_less_is_better_a_word_and_the_colour_say_so_and_the_arrow_the_direction(
@@ -45,12 +45,22 @@ def test_where_less_is_better_a_word_and_the_colour_say_so_and_the_arrow_the_dir
     assert shown.endswith(f"{word}</span>")
 
 
-@pytest.mark.parametrize(("now", "before", "state"), [(76, 100, "down"), (124, 100, "up")])
-def test_of_anything_else_a_change_is_shown_as_it_is(now: int, before: int, state: str) -> None:
+@pytest.mark.parametrize(("now", "before"), [(76, 100), (124, 100)])
+def test_of_anything_else_a_change_is_shown_as_it_is(now: int, before: int) -> None:
     shown = showing(Table("people", "", (), ())).delta(change(now, before))
-    assert f'class="delta {state}"' in shown
+    assert f"{now - before:+}%" in shown
     assert "better" not in shown
     assert "worse" not in shown
+
+
+def test_percentages_change_by_points() -> None:
+    table = showing(Table("people", "", (), ()))
+    assert "+1.0 point<" in table.delta(change(51, 50), Kind.PERCENT)
+    assert "-24.0 points<" in table.delta(change(76, 100), Kind.PERCENT)
+
+
+def test_what_is_not_known_whole_is_compared_with_nothing() -> None:
+    assert not showing(Table("people", "", (), ())).delta(not_compared(76))
 
 
 @pytest.mark.parametrize(("now", "before"), [(5, 5), (5, None)])

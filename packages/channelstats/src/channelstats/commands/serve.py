@@ -12,7 +12,6 @@ import stat
 import sys
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager, suppress
-from datetime import timedelta
 from pathlib import Path
 from secrets import token_urlsafe
 from typing import Final
@@ -24,11 +23,10 @@ from channelstats.commands.call import DONE, Call, Command, Failure
 from channelstats.commands.secrets import pseudonym_secret
 from channelstats.settings import PREFIX, Group
 from channelstats.settings.kept_files import kept_file
-from channelstats.stats.period import WEEK
 from channelstats.views.model import Choice, ChoiceError
 from channelstats.web.access import SHORTEST_TOKEN, Authenticator, is_this_machine
 from channelstats.web.app import State, make_app
-from channelstats.web.filters import USUAL, Now
+from channelstats.web.filters import Now, asked
 from channelstats.web.service import DashboardService, FirstImport
 
 VARIABLE: Final = f"{PREFIX}SERVE_TOKEN"
@@ -104,12 +102,12 @@ async def _warm(call: Call, service: DashboardService) -> None:
     if snapshot.is_empty:
         call.say(f"nothing was read into {call.settings.folder} yet; the dashboard says how")
         return
-    last = Now(call.today, snapshot.read_up_to, call.settings.first_weekday).last
+    usual = asked([], Now(call.today, snapshot.history, call.settings.first_weekday))
     progress = call.progress()
     try:
         with suppress(ChoiceError):  # The page says it, and leads to others.
             await service.warm(
-                Choice(last - timedelta(USUAL * WEEK - 1), last),
+                Choice(usual.first, usual.last),
                 snapshot,
                 lambda done, total: progress.show(done, total, "days read"),
             )

@@ -41,9 +41,14 @@ def change_text(change: Change) -> str:
         return "new"
     if change["state"] == "from_zero":
         return "from 0"
-    if change["state"] == "same":
+    if change["state"] in ("same", "not_compared"):
         return ""
     return f"{change['diff_pct'] or 0:+,.0f}%"
+
+
+def points_text(difference: float) -> str:
+    """The difference of two percentages, in points: `+3.2 points`."""
+    return f"{difference:+,.1f} {plural(abs(round(difference, 1)), 'point')}"
 
 
 def day_text(day: date) -> str:

@@ -23,6 +23,11 @@ def change(cur: Quantity, prev: Quantity | None) -> Change:
     return _change(cur, prev, diff_pct, "up" if difference > 0 else "down")
 
 
+def not_compared(cur: Quantity) -> Change:
+    """A number without one before: of that time, messages are not known whole."""
+    return _change(cur, None, None, "not_compared")
+
+
 def _change(cur: Quantity, prev: Quantity | None, diff_pct: float | None, state: State) -> Change:
     before = None if prev is None else shown(prev)
     return {"cur": shown(cur), "prev": before, "diff_pct": diff_pct, "state": state}
@@ -39,6 +44,7 @@ def slack_text(change: Change, label: str = "", *, percentage: bool = False) -> 
         "new": ":new:",
         "from_zero": " :infinity:",
         "same": "",
+        "not_compared": "",
         "up": f" (+{diff:.0f}%):green_arrow_up:",  # half to even
         "down": f" (-{diff:.0f}%):red_arrow_down:",
     }[change["state"]]

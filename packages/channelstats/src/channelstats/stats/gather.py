@@ -9,13 +9,14 @@ from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass
 from datetime import date
 from typing import Final, TypeVar
+from zoneinfo import ZoneInfo
 
 import polars as pl
 
-from channelstats.days import DAY
+from channelstats.days import DAY, date_at
 from channelstats.stats.inputs import Inputs, Options
 from channelstats.stats.messages import IS_HEAD
-from channelstats.stats.period import Period
+from channelstats.stats.period import MONTH, History, Period
 from channelstats.tables.columns import joined, micros
 from channelstats.tables.configuration import Counts
 from channelstats.tables.day_reading import Progress
@@ -25,9 +26,6 @@ from channelstats.tables.leaving_out import channels_meant, frame_without, peopl
 from channelstats.tables.store import Tables
 
 _T = TypeVar("_T")
-
-_MONTH: Final = 28
-"""Days that monthly posters are counted over."""
 
 _MARGIN: Final = 2 * DAY
 """How far the dates of one instant may lie apart: zones reach from -12 to +14 hours."""
@@ -60,6 +58,8 @@ class Known:
     channels: Mapping[str, Channel]
     counts: Mapping[date, Counts]
     first_posts: Mapping[str, FirstPost] | None
+    read_up_to: int
+    """Seconds since the epoch; 0 when nothing was read yet."""
 
 
 async def known(tables: Tables, options: Options) -> Known:
@@ -82,6 +82,16 @@ async def known(tables: Tables, options: Options) -> Known:
         channels=_without(channels, left_out.channels),
         counts=await configuration.history(),
         first_posts=first_posts,
+        read_up_to=await configuration.last_run(),
+    )
+
+
+def history_of(first_posts: Mapping[str, FirstPost], read_up_to: int, zone: ZoneInfo) -> History:
+    """From the first of all first posts to the date up to which messages were read."""
+    begin = min((post.ts for post in first_posts.values()), default=None)
+    return History(
+        None if begin is None else date_at(begin, zone),
+        date_at(read_up_to, zone) if read_up_to else None,
     )
 
 
@@ -101,7 +111,7 @@ def _without(found: Mapping[str, _T], left_out: frozenset[str]) -> Mapping[str, 
 
 def dates_of(period: Period, reach: Period | None = None) -> tuple[date, date]:
     """The first and the last date whose messages are read, but for late replies."""
-    first = min(period.previous.start, period.ending_with(_MONTH).start, (reach or period).start)
+    first = min(period.previous.start, period.ending_with(MONTH).start, (reach or period).start)
     return first - _MARGIN, period.last + _MARGIN
 
 
@@ -158,6 +168,7 @@ async def inputs(
         channels=about.channels,
         counts=about.counts,
         first_posts=first_posts,
+        history=history_of(first_posts, about.read_up_to, period.zone),
     )
 
 

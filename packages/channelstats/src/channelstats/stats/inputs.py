@@ -14,6 +14,7 @@ from datetime import date
 import polars as pl
 
 from channelstats.counting import Counting
+from channelstats.stats.period import History
 from channelstats.tables.configuration import Counts
 from channelstats.tables.directory import Channel, User
 from channelstats.tables.first_posts import FirstPost
@@ -30,6 +31,7 @@ class Inputs:
     channels: Mapping[str, Channel] = field(default_factory=dict)
     counts: Mapping[date, Counts] = field(default_factory=dict)
     first_posts: Mapping[str, FirstPost] | None = None
+    history: History = field(default_factory=History)
 
 
 @dataclass(frozen=True)

@@ -17,6 +17,8 @@ SUNDAY: Final = 6
 """Monday is 0."""
 
 WEEK: Final = 7
+MONTH: Final = 28
+"""Days that monthly posters are counted over."""
 
 
 @dataclass(frozen=True)
@@ -63,6 +65,28 @@ class Period:
         """Whether the column `ts` is in it."""
         begin, end = self.begin * 1_000_000, self.end * 1_000_000
         return pl.col("ts").is_between(begin, end, closed="left")
+
+
+@dataclass(frozen=True)
+class History:
+    """The dates that messages are known of, both included; None where a bound is not known, so that
+    nothing is said to lie beyond it.
+    """
+
+    first: date | None = None
+    last: date | None = None
+
+    def covers(self, period: Period) -> bool:
+        """Whether messages of all of a period are known."""
+        begins = self.first is None or self.first <= period.start
+        return begins and (self.last is None or period.last <= self.last)
+
+    def knows_newcomers(self, period: Period) -> bool:
+        """Whether who posts for the first time in a period is new, as so much was known before.
+
+        At the beginning of history everybody posts for the first time.
+        """
+        return self.first is None or self.first + MONTH * DAY <= period.start
 
 
 def last_complete_week(today: date, first_weekday: int = SUNDAY) -> date:

@@ -8,7 +8,8 @@ from typing import Literal, TypeAlias, TypedDict, Union
 
 import msgspec
 
-State: TypeAlias = Literal["up", "down", "same", "new", "from_zero"]
+State: TypeAlias = Literal["up", "down", "same", "new", "from_zero", "not_compared"]
+"""`not_compared` is a state of views alone: of the time before, messages are not known whole."""
 
 
 class Change(TypedDict):

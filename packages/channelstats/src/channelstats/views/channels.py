@@ -7,7 +7,6 @@ ranks and shares are the person's among the posters of each.
 import polars as pl
 
 from channelstats.stats.channels import FIGURES, ChannelTalk, is_new
-from channelstats.stats.compare import change
 from channelstats.stats.quantities import Quantity, percent, shown
 from channelstats.views import figures
 from channelstats.views.comparison import Selection
@@ -79,7 +78,7 @@ def channel_table(request: ViewRequest, most: int | None = None) -> Table:
                 of.posters,
                 shown(FIGURES["percent"](of)),
                 shown(FIGURES["words_per_poster"](of)),
-                change(of.w, earlier.get(of.slack_cid)),
+                request.scope.change(of.w, earlier.get(of.slack_cid)),
                 "new" if is_new(known, now.period) else "",
                 known.members if known else None,
             )
@@ -118,7 +117,7 @@ def _of_person(request: ViewRequest, most: int | None) -> Table:
             of.m,
             of.w,
             shown(percent(of.w, whole[of.slack_cid].w)),
-            change(of.w, earlier.get(of.slack_cid)),
+            request.scope.change(of.w, earlier.get(of.slack_cid)),
             whole[of.slack_cid].m,
             whole[of.slack_cid].w,
         )

@@ -10,21 +10,29 @@ from typing import NamedTuple, TypeAlias
 
 import polars as pl
 
-from channelstats.stats import conversation
+from channelstats.stats import compare, conversation
 from channelstats.stats.measures import Measures
 from channelstats.stats.messages import PeriodMessages
 from channelstats.stats.people import Interactions
-from channelstats.stats.period import Period
+from channelstats.stats.period import History, Period
 from channelstats.stats.quantities import Quantity, ranked
+from channelstats.stats.values import Change
 
 
 class Selection:
-    """One period of a choice. ``whole`` is the same without the choice of a person."""
+    """One period of a choice; ``history`` is the time that messages are known of, and ``whole`` the
+    same without the choice of a person.
+    """
 
     def __init__(
-        self, chosen: Measures, person: str = "", whole: "Selection | None" = None
+        self,
+        chosen: Measures,
+        history: History,
+        person: str = "",
+        whole: "Selection | None" = None,
     ) -> None:
         self.chosen = chosen
+        self.history = history
         self.person = person
         self._whole = whole
 
@@ -93,6 +101,15 @@ class Comparison(NamedTuple):
 
     now: Selection
     before: Selection
+
+    @property
+    def is_meaningful(self) -> bool:
+        """Whether messages of both are known whole."""
+        return all(of.history.covers(of.period) for of in self)
+
+    def change(self, now: Quantity, before: Quantity | None) -> Change:
+        """A number against the one before, where these can be compared."""
+        return compare.change(now, before) if self.is_meaningful else compare.not_compared(now)
 
     @property
     def person(self) -> str:

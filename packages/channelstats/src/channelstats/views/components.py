@@ -12,7 +12,6 @@ import polars as pl
 from channelstats.days import date_at
 from channelstats.identifiers import timestamp
 from channelstats.stats import top_messages
-from channelstats.stats.compare import change
 from channelstats.stats.period import Period
 from channelstats.stats.quantities import Quantity, parts, ratio, shown
 from channelstats.views.comparison import Comparison, Figure, Selection
@@ -45,7 +44,7 @@ def tile(
     what is said to be a ``mean``, are then divided by the posters.
     """
     now = figure(scope.now)
-    compared = None if now is None else change(now, figure(scope.before))
+    compared = None if now is None else scope.change(now, figure(scope.before))
     everyone = figure(scope.all_now) if scope.person else None
     if everyone is not None and (mean or kind is Kind.COUNT):
         everyone = per_poster(everyone, scope.all_now)

@@ -81,5 +81,8 @@ def top_ten(of: Selection) -> Quantity:
     return of.chosen.statistics["topten words"]
 
 
-def first_time_posters(of: Selection) -> int:
+def first_time_posters(of: Selection) -> int | None:
+    """Unknown at the beginning of history, where everybody posts for the first time."""
+    if not of.history.knows_newcomers(of.period):
+        return None
     return of.chosen.volume.first_time_posters

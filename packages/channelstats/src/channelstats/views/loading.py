@@ -17,7 +17,7 @@ from channelstats.stats.document import first_posts_of
 from channelstats.stats.gather import TooManyMessages, gather
 from channelstats.stats.measures import Measures
 from channelstats.stats.messages import CountedMessages, PeriodMessages
-from channelstats.stats.period import SUNDAY, WEEK
+from channelstats.stats.period import MONTH, SUNDAY, WEEK
 from channelstats.stats.zones import LocalTimes
 from channelstats.tables import Tables
 from channelstats.tables.configuration import counts_at
@@ -32,9 +32,6 @@ MOST_MESSAGES: Final = 1_000_000
 
 COHORTS: Final = 12
 """Weeks that newcomers are followed over, where there are not too many messages in them."""
-
-MONTH: Final = 28
-"""Days that monthly posters are counted over, at the end of the period before too."""
 
 _EARLIEST: Final = date(2000, 1, 1)
 _LATEST: Final = date(2200, 1, 1)
@@ -84,7 +81,8 @@ class DashboardData:
         def of_person(whole: Selection) -> Selection:
             talk = whole.said.talk.only(theirs)
             posts = whole.chosen.first_posts.filter(theirs)
-            return Selection(self._measured(talk, posts, whole.period), choice.person, whole)
+            measures = self._measured(talk, posts, whole.period)
+            return Selection(measures, whole.history, choice.person, whole)
 
         return Comparison(of_person(found.now), of_person(found.before))
 
@@ -94,8 +92,12 @@ class DashboardData:
         return LocalTimes(users, self.options, days.previous.begin, days.end)
 
     def _scope(self, talk: CountedMessages, first_posts: pl.DataFrame) -> Comparison:
-        periods = self.period, self.period.previous
-        return Comparison(*(Selection(self._measured(talk, first_posts, days)) for days in periods))
+        return Comparison(
+            *(
+                Selection(self._measured(talk, first_posts, days), self.inputs.history)
+                for days in (self.period, self.period.previous)
+            )
+        )
 
     def _measured(self, talk: CountedMessages, first_posts: pl.DataFrame, days: Period) -> Measures:
         said = PeriodMessages(

@@ -11,12 +11,11 @@ import msgspec
 import polars as pl
 
 from channelstats.stats.conversation import comings, posters
-from channelstats.stats.period import WEEK, Period
+from channelstats.stats.period import MONTH, WEEK, Period
 from channelstats.stats.quantities import Quantity, percent, shown
 from channelstats.views import figures
 from channelstats.views.comparison import Selection
 from channelstats.views.components import EVERYONE, tile
-from channelstats.views.loading import MONTH
 from channelstats.views.model import Cell, Column, Heat, Kind, Lines, Series, Table, Tile
 from channelstats.views.request import ViewContent, ViewRequest
 from channelstats.views.time_buckets import labels, weeks, with_point
@@ -31,7 +30,7 @@ class Week(msgspec.Struct, frozen=True):
     posters: int
     monthly: int
     both: int
-    new: int
+    new: int | None
     returning: int
     lapsed: int
     rate: float | None
@@ -92,6 +91,8 @@ def _weeks(of: Selection, shown_weeks: list[Period], first: Mapping[str, int]) -
                 **comings(now, then, first, week),
             )
         )
+        if not of.history.knows_newcomers(week):
+            found[-1] = msgspec.structs.replace(found[-1], new=None)
     return found
 
 

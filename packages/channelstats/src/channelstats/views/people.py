@@ -9,7 +9,6 @@ from typing import Final
 import polars as pl
 
 from channelstats.stats.authors import FIGURES
-from channelstats.stats.compare import change
 from channelstats.stats.quantities import ranked, ratio, shown
 from channelstats.views import figures
 from channelstats.views.comparison import Comparison
@@ -93,7 +92,7 @@ def people_table(request: ViewRequest, most: int | None = None) -> Table:
             of.reactions,
             of.reactions_given,
             of.thread_messages,
-            change(of.w, earlier.get(of.slack_uid)),
+            request.scope.change(of.w, earlier.get(of.slack_uid)),
         )
         for of in (found[:most] if request.names_people else ())
     ]

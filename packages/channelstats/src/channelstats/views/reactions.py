@@ -6,7 +6,6 @@ which can be fewer.
 
 import polars as pl
 
-from channelstats.stats.compare import change
 from channelstats.stats.people import emoji
 from channelstats.stats.quantities import Quantity, counts, percent, ranked, ratio, shown
 from channelstats.stats.top_messages import REACTED
@@ -87,7 +86,7 @@ def _emoji_table(request: ViewRequest) -> Table:
             n,
             shown(percent(n, total)),
             shown(ratio(1000 * n, words)),
-            change(n, earlier.get(name, 0)),
+            request.scope.change(n, earlier.get(name, 0)),
         )
         for name, n in found.items()
     )

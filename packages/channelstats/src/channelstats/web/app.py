@@ -170,7 +170,7 @@ class Dashboard:
         snapshot = await self._service.snapshot()
         names = await self._service.names(snapshot)
         settings = self._state.settings
-        now = Now(self._service.today, snapshot.read_up_to, settings.first_weekday)
+        now = Now(self._service.today, snapshot.history, settings.first_weekday)
         found = asked(list(request.query.items()), now, also)
         channel = await self._channel(names, found.channel)
         person = await asyncio.to_thread(names.find_person, found.person) if found.person else ""

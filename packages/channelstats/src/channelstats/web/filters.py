@@ -1,8 +1,8 @@
 """The query of an address: which days, which channel, which person.
 
 Rule: nothing is guessed: what cannot be understood is refused by its name. Periods are whole weeks
-that end with the last whole week, or with the week up to which messages were read where that is
-longer ago.
+that end with the last whole week that was read; what is before the first message is left out of
+them.
 """
 
 from collections.abc import Mapping, Sequence
@@ -13,7 +13,7 @@ from urllib.parse import urlencode
 
 import msgspec
 
-from channelstats.stats.period import WEEK, last_complete_week, week_of
+from channelstats.stats.period import WEEK, History, last_complete_week, week_of
 from channelstats.views.loading import MOST_DAYS
 
 PRESETS: Final[Mapping[int, str]] = {1: "Last week", 4: "4 weeks", 12: "12 weeks", 52: "A year"}
@@ -62,21 +62,35 @@ class Query(msgspec.Struct, frozen=True):
 
 
 class Now(msgspec.Struct, frozen=True):
-    """What periods are counted from. ``newest`` is the date up to which messages were read, if
-    any were; Monday is 0.
-    """
+    """What periods are counted from; Monday is 0."""
 
     today: date
-    newest: date | None
+    history: History
     first_weekday: int
 
     @property
+    def newest(self) -> date | None:
+        """The date up to which messages were read, if any were."""
+        return self.history.last
+
+    @property
     def last(self) -> date:
-        """The last day of the last week that there is something to say about."""
+        """The last day of the last week that was read whole; where none was, of the week that was
+        read last.
+        """
         begin = last_complete_week(self.today, self.first_weekday)
-        if self.newest is not None and self.newest < begin:
-            begin = week_of(self.newest, self.first_weekday)
+        if self.newest is not None and self.newest < begin + timedelta(WEEK - 1):
+            begin = last_complete_week(self.newest + timedelta(1), self.first_weekday)
+            if begin < self.oldest_week:
+                begin = self.oldest_week
         return begin + timedelta(WEEK - 1)
+
+    @property
+    def oldest_week(self) -> date:
+        """The first day of the week that history begins in."""
+        if self.history.first is None:
+            return date(_YEARS[0], 1, 1)
+        return week_of(self.history.first, self.first_weekday)
 
     @property
     def is_behind(self) -> bool:
@@ -100,18 +114,19 @@ def asked(query: Sequence[tuple[str, str]], now: Now, also: Sequence[str] = ()) 
         if len(text) > _LONGEST_NAME:
             raise BadQuery(f"{name}: expected at most {_LONGEST_NAME} characters")
         given[name] = text.strip()
-    first, last = _days(given, now)
-    return Query(
-        first, last, _preset(first, last, now), given.get("channel", ""), given.get("person", "")
-    )
+    first, last, weeks = _days(given, now)
+    return Query(first, last, weeks, given.get("channel", ""), given.get("person", ""))
 
 
-def _days(given: Mapping[str, str], now: Now) -> tuple[date, date]:
+def _days(given: Mapping[str, str], now: Now) -> tuple[date, date, int]:
+    """The first day, the last day, and how many weeks were asked for; 0 for other days."""
     weeks, begin, end = given.get("weeks", ""), given.get("from", ""), given.get("to", "")
     if weeks and (begin or end):
         raise BadQuery("weeks: expected without from and to")
     if not (begin or end):
-        return now.last - timedelta(_weeks(weeks) * WEEK - 1), now.last
+        number = _weeks(weeks)
+        asked_first = now.last - timedelta(number * WEEK - 1)
+        return max(asked_first, min(now.oldest_week, now.last)), now.last, number
     last = _date("to", end) if end else None
     first = _date("from", begin) if begin else None
     if first is None:
@@ -123,7 +138,7 @@ def _days(given: Mapping[str, str], now: Now) -> tuple[date, date]:
         raise BadQuery(f"to: expected {first} or later, not {last}")
     if (last - first).days >= MOST_DAYS:
         raise BadQuery(f"from: expected at most {MOST_DAYS} days up to {last}")
-    return first, last
+    return first, last, _preset(first, last, now)
 
 
 def _weeks(text: str) -> int:

@@ -19,7 +19,8 @@ from channelstats.reports.render import Form, Kind, Wanted, render
 from channelstats.reports.view import view
 from channelstats.settings import Settings
 from channelstats.stats import Period
-from channelstats.stats.period import WEEK, week_of
+from channelstats.stats.gather import history_of
+from channelstats.stats.period import WEEK, History, week_of
 from channelstats.stats.values import Json
 from channelstats.tables import Tables
 from channelstats.tables.day_reading import Progress
@@ -56,12 +57,12 @@ class FirstImport(Exception):  # noqa: N818 - named for what happens
 
 
 class StoreSnapshot(msgspec.Struct, frozen=True):
-    """What the store holds. ``read_up_to`` is the date up to which messages were read; ``mark``
-    tells what is stored from what was stored at any other time.
+    """What the store holds. ``history`` is the time that messages are known of; ``mark`` tells what
+    is stored from what was stored at any other time.
     """
 
     is_empty: bool
-    read_up_to: date | None
+    history: History
     mark: str
 
 
@@ -73,6 +74,7 @@ class DashboardService:
     ) -> None:
         self._tables, self._settings = tables, settings
         self._clock, self._secret = clock, secret
+        self._history: SingleFlightCache[str, History] = SingleFlightCache(1)
         self._names: SingleFlightCache[str, Names] = SingleFlightCache(1)
         self._data: SingleFlightCache[tuple[date, date, str], DashboardData] = SingleFlightCache(
             _MESSAGES, weigh=lambda data: data.inputs.messages.height, patience=_PATIENCE
@@ -89,7 +91,7 @@ class DashboardService:
         return date_at(int(self._clock()), self._tables.zone)
 
     async def close(self) -> None:
-        for kept in (self._reports, self._views, self._data, self._names):
+        for kept in (self._reports, self._views, self._data, self._names, self._history):
             await kept.close()
 
     async def snapshot(self) -> StoreSnapshot:
@@ -103,12 +105,16 @@ class DashboardService:
             if not read and await self._tables.first_run_is_on(self._clock):
                 raise FirstImport
             state = await self._tables.messages.state_since(date.min)
+            mark = f"{as_of} {read} {state or self._now(_UNSETTLED)}"
+
+            async def history() -> History:
+                posts = await self._tables.first_posts.all()
+                return history_of(posts, min(read, int(self._clock())), self._tables.zone)
+
             return StoreSnapshot(
                 is_empty=not read and await self._tables.messages.is_empty(),
-                read_up_to=date_at(min(read, int(self._clock())), self._tables.zone)
-                if read
-                else None,
-                mark=f"{as_of} {read} {state or self._now(_UNSETTLED)}",
+                history=await self._history.get(mark, history),
+                mark=mark,
             )
 
     async def names(self, snapshot: StoreSnapshot) -> Names:

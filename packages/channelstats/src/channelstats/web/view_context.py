@@ -13,7 +13,7 @@ from markupsafe import Markup, escape
 
 from channelstats.reports.directory import Directory
 from channelstats.reports.emoji_signs import sign
-from channelstats.reports.words import change_text, minute_text
+from channelstats.reports.words import change_text, minute_text, points_text
 from channelstats.stats.values import Change
 from channelstats.views.model import (
     VIEWS,
@@ -48,11 +48,11 @@ _NUMERIC: Final = frozenset({Kind.COUNT, Kind.NUMBER, Kind.PERCENT, Kind.SECONDS
 _HEADING: Final = (Kind.PERSON, Kind.CHANNEL, Kind.EMOJI, Kind.DATE, Kind.TEXT, Kind.MESSAGE)
 _ARROWS: Final[Mapping[str, str]] = {"up": "▲", "down": "▼", "new": "★", "from_zero": "▲"}
 _MEANING: Final[Mapping[str, tuple[str, str]]] = {
-    "up": ("down", "worse"),
-    "from_zero": ("down", "worse"),
-    "down": ("up", "better"),
+    "up": ("worse", "worse"),
+    "from_zero": ("worse", "worse"),
+    "down": ("better", "better"),
 }
-"""Of numbers that are better the smaller they are: whose colour they have, and the word."""
+"""Of numbers that are better the smaller they are: the class, and the word."""
 
 _FEWEST_ABREAST: Final = 3
 _TALL: Final = 15
@@ -137,16 +137,20 @@ class ViewContext:
         kind = Kind.NUMBER if tile.kind is Kind.COUNT else tile.kind
         return figure_text(tile.everyone, kind)
 
-    def delta(self, change: Change | None, *, less_is_better: bool = False) -> Markup:
-        """How a number changed; where less is better a word says what that means, and the colour
-        goes with it.
+    def delta(
+        self, change: Change | None, kind: Kind = Kind.NUMBER, *, less_is_better: bool = False
+    ) -> Markup:
+        """How a number changed: percentages in points. It has a colour only where it is certain
+        what is better; a word says it too.
         """
-        if change is None:
+        if change is None or change["state"] == "not_compared":
             return Markup("")
         if change["state"] == "same":
             return Markup('<span class="delta">no change</span>')
         state, text = change["state"], change_text(change)
-        colour, word = _MEANING.get(state, (state, "")) if less_is_better else (state, "")
+        if kind is Kind.PERCENT and change["prev"] is not None:
+            text = points_text(change["cur"] - change["prev"])
+        colour, word = _MEANING.get(state, ("", "")) if less_is_better else ("", "")
         shown = Markup('<span class="delta {}"><span aria-hidden="true">{}</span> {}</span>')
         return shown.format(colour, _ARROWS[state], f"{text}, {word}" if word else text)
 
