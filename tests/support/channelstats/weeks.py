@@ -5,8 +5,8 @@ from datetime import date
 from pathlib import Path
 from typing import Any
 
+from channelstats.render.names import Directory, load
 from channelstats.reports.cache import document_of
-from channelstats.reports.directory import Directory, load
 from channelstats.reports.document import whole
 from channelstats.reports.render import Form, Kind, Wanted, render
 from channelstats.stats import Options, Period

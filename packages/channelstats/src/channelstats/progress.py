@@ -7,7 +7,7 @@ It is drawn ten times a second at the most, and whenever all is done.
 import shutil
 from typing import Final, TextIO
 
-from channelstats.reports.words import duration_text, width
+from channelstats.render.words import duration_text, width
 from keytables import Clock
 
 _BAR: Final = 24

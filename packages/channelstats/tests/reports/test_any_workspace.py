@@ -9,8 +9,8 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from channelstats.counting import Counting, Profile
+from channelstats.render.names import Directory, load
 from channelstats.reports.anonymous import Pseudonyms
-from channelstats.reports.directory import Directory, load
 from channelstats.reports.render import Form, Kind, Wanted, render
 from channelstats.reports.slack_messages import MOST_BLOCKS, MOST_CHARACTERS, characters_of
 from channelstats.stats import Options, Period

@@ -6,8 +6,8 @@ import json
 import msgspec
 import pytest
 
+from channelstats.render.names import Directory
 from channelstats.reports.anonymous import Pseudonyms, anonymous
-from channelstats.reports.directory import Directory
 from channelstats.reports.document import Changed, Document, whole
 from channelstats.reports.render import Form, Kind, Wanted, render
 from channelstats.reports.suppression import suppressed

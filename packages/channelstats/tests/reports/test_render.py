@@ -8,8 +8,8 @@ from html.parser import HTMLParser
 import polars as pl
 import pytest
 
+from channelstats.render.names import Directory
 from channelstats.reports.anonymous import Pseudonyms
-from channelstats.reports.directory import Directory
 from channelstats.reports.render import Form, Kind, Wanted, render
 from support.channelstats.weeks import Week
 

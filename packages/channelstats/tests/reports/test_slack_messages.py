@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from channelstats.reports.directory import Directory
+from channelstats.render.names import Directory
 from channelstats.reports.model import Person, Report
 from channelstats.reports.slack_blocks import DIVIDER, SlackBlock
 from channelstats.reports.slack_messages import (

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from channelstats.cli import make_parsers
-from channelstats.reports.directory import Directory
+from channelstats.render.names import Directory
 from channelstats.stats import Options
 from channelstats.tables.directory import Channel, User
 from channelstats.views.exports import csv_of, json_of

@@ -5,7 +5,7 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from channelstats.reports.directory import Directory
+from channelstats.render.names import Directory
 from channelstats.stats.compare import change, not_compared
 from channelstats.views.model import Choice, Column, Kind, Table, View
 from channelstats.web.filters import Query

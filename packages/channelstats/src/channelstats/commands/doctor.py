@@ -12,7 +12,7 @@ from channelstats.commands.doctor_settings import settings
 from channelstats.commands.doctor_slack import slack
 from channelstats.commands.doctor_store import store
 from channelstats.commands.finding import Level
-from channelstats.reports.words import printable
+from channelstats.render.words import printable
 
 _CHECKS: Final = (machine, settings, store, slack)
 

@@ -12,7 +12,7 @@ from channelstats.commands.call import Call
 from channelstats.commands.finding import Finding, ok, problem, warning
 from channelstats.commands.output import many
 from channelstats.commands.web_api import with_token
-from channelstats.reports.words import duration_text
+from channelstats.render.words import duration_text
 from channelstats.settings import SettingError
 from channelstats.slack.api import WebApi
 from channelstats.slack.api_errors import SlackError

@@ -12,7 +12,7 @@ from channelstats.commands.output import many
 from channelstats.commands.writing import remove_old, writing
 from channelstats.ingest.events import Finished, Problem, Reached
 from channelstats.ingest.export_import import Choice, ExportImport
-from channelstats.reports.words import printable
+from channelstats.render.words import printable
 from channelstats.settings import Group
 from channelstats.slack.export import Export
 

@@ -6,8 +6,8 @@ Rule: a reader never meets half a file.
 import sys
 from pathlib import Path
 
+from channelstats.render.words import plural
 from channelstats.reports.render import Files
-from channelstats.reports.words import plural
 
 
 def many(number: int, word: str) -> str:

@@ -19,12 +19,12 @@ from channelstats.commands.output import write_files
 from channelstats.commands.reach import reach_of
 from channelstats.commands.secrets import pseudonym_secret
 from channelstats.commands.told import day_and_time, named, told_of
+from channelstats.render.names import Directory, load
+from channelstats.render.words import plural
 from channelstats.reports.anonymous import Pseudonyms
 from channelstats.reports.cache import document_of
-from channelstats.reports.directory import Directory, load
 from channelstats.reports.render import Form, Kind, Wanted, prepared, render, report_of
 from channelstats.reports.slack_messages import content_of, split_blocks
-from channelstats.reports.words import plural
 from channelstats.sending.sender import Attachment, Errand, State
 from channelstats.sending.targets import destination_of, usual_destination
 from channelstats.settings import Group

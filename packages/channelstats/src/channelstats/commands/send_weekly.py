@@ -23,10 +23,10 @@ from channelstats.commands.told import day_and_time, told_of
 from channelstats.commands.web_api import web_api
 from channelstats.lookup import NotFound, channel_id
 from channelstats.notifications import announce
+from channelstats.render.names import load
+from channelstats.render.words import printable
 from channelstats.reports.cache import document_of
-from channelstats.reports.directory import load
 from channelstats.reports.render import Kind
-from channelstats.reports.words import printable
 from channelstats.sending.sender import State
 from channelstats.sending.targets import Plan, weekly_plan
 from channelstats.sending.weekly import Delivered, LeftOut, Reports, Stopped, Weekly, weekly_key

@@ -31,7 +31,7 @@ from channelstats.ingest.sync_events import (
     SyncFinished,
     UsersDone,
 )
-from channelstats.reports.words import printable
+from channelstats.render.words import printable
 from channelstats.settings import Group
 
 EVERYTHING: Final = "all"

@@ -3,8 +3,8 @@
 from zoneinfo import ZoneInfo
 
 from channelstats.identifiers import is_user_id
-from channelstats.reports.directory import Directory
-from channelstats.reports.words import local, plural
+from channelstats.render.names import Directory
+from channelstats.render.words import local, plural
 from channelstats.sending.sender import Outcome, State
 
 

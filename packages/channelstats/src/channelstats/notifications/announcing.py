@@ -17,8 +17,8 @@ import msgspec
 from channelstats.notifications.message import message_of
 from channelstats.notifications.sending import AT_ONCE, Outcome, Sender
 from channelstats.notifications.vapid import contact_of, vapid_key
+from channelstats.render.words import plural
 from channelstats.reports.cache import document_of
-from channelstats.reports.words import plural
 from channelstats.settings import Settings
 from channelstats.stats import Period
 from channelstats.tables import Tables

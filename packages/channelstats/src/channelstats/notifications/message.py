@@ -10,8 +10,8 @@ from typing import Final
 
 import msgspec
 
+from channelstats.render.words import change_text, number_text, plural
 from channelstats.reports.view import view
-from channelstats.reports.words import change_text, number_text, plural
 from channelstats.stats import Period
 from channelstats.stats.values import Change, Json
 

@@ -4,7 +4,6 @@ The one rule: a form of a report is a pure function of the document, a directory
 options; nothing here changes a document, and rendering twice gives the same twice.
 
     cache            a document from the store, or made anew
-    directory        names, and what is known of people and channels beside the document
     anonymous        pseudonyms in place of names and IDs, in a document and a directory
     suppression      leaving out groups that are too small to hide in
     selection        the part of a document that a report is about
@@ -14,6 +13,4 @@ options; nothing here changes a document, and rendering twice gives the same twi
     text, slack_blocks, slack_messages, html_page, charts: the model → a form
     data_tables, data_files: the document → CSV and Parquet
     render           every form, by its name
-    words            numbers, dates and times as words
-    emoji_signs      signs of common emoji
 """

@@ -14,7 +14,7 @@ from zoneinfo import ZoneInfo
 
 from channelstats.days import date_at, midnight
 from channelstats.identifiers import is_timestamp, is_user_id, seconds
-from channelstats.reports.directory import Directory
+from channelstats.render.names import Directory
 from channelstats.reports.document import Changed
 from channelstats.reports.view import as_mapping, view
 from channelstats.stats.values import Json

@@ -3,7 +3,8 @@
 Rule: a silent channel is a title and one note; one that was silent before is all new.
 """
 
-from channelstats.reports.directory import Directory
+from channelstats.render.names import Directory
+from channelstats.render.words import period_text
 from channelstats.reports.model import (
     Block,
     Column,
@@ -29,7 +30,6 @@ from channelstats.reports.sections import (
     present,
 )
 from channelstats.reports.view import View
-from channelstats.reports.words import period_text
 from channelstats.stats.compare import change
 
 

@@ -7,8 +7,8 @@ from typing import Final
 
 from markupsafe import Markup
 
+from channelstats.render.words import number_text
 from channelstats.reports.model import Columns
-from channelstats.reports.words import number_text
 
 _WIDTH: Final = 720
 _HEIGHT: Final = 240

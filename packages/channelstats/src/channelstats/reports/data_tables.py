@@ -10,7 +10,7 @@ from typing import Final, TypeAlias
 import msgspec
 import polars as pl
 
-from channelstats.reports.directory import Directory
+from channelstats.render.names import Directory
 from channelstats.reports.model import WEEKDAYS
 from channelstats.reports.user_report import counts_of
 from channelstats.reports.view import Entry, View

@@ -11,9 +11,10 @@ from typing import Final
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
 
+from channelstats.render.emoji_signs import sign
+from channelstats.render.names import Directory
+from channelstats.render.words import change_text, number_text, plural
 from channelstats.reports.charts import columns_svg
-from channelstats.reports.directory import Directory
-from channelstats.reports.emoji_signs import sign
 from channelstats.reports.model import (
     Columns,
     Emoji,
@@ -30,7 +31,6 @@ from channelstats.reports.model import (
     Table,
 )
 from channelstats.reports.text import text_line
-from channelstats.reports.words import change_text, number_text, plural
 
 _ARROWS: Final[Mapping[str, str]] = {"up": "▲", "down": "▼", "new": "★", "from_zero": "▲"}
 

@@ -9,11 +9,11 @@ from typing import Final
 
 import msgspec
 
+from channelstats.render.names import Directory
 from channelstats.reports import data_tables, selection
 from channelstats.reports.anonymous import Pseudonyms, anonymous
 from channelstats.reports.channel_report import channel_report
 from channelstats.reports.data_files import csv_files, parquet_files
-from channelstats.reports.directory import Directory
 from channelstats.reports.document import Document
 from channelstats.reports.html_page import html_of
 from channelstats.reports.model import Report

@@ -7,7 +7,8 @@ all that differs.
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from channelstats.reports.directory import Directory
+from channelstats.render.names import Directory
+from channelstats.render.words import hour_text, minute_text, plural
 from channelstats.reports.model import (
     WEEKDAYS,
     Bar,
@@ -29,7 +30,6 @@ from channelstats.reports.model import (
     plain,
 )
 from channelstats.reports.view import Entry, Pair, View
-from channelstats.reports.words import hour_text, minute_text, plural
 from channelstats.stats.values import Change
 
 TOP: Final = 10

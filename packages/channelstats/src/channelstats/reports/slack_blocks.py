@@ -7,7 +7,7 @@ names are text and mention nobody.
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final, TypeAlias
 
-from channelstats.reports.directory import Directory
+from channelstats.render.names import Directory
 from channelstats.reports.model import (
     Block,
     Emoji,

@@ -9,7 +9,7 @@ from typing import Final
 
 import msgspec
 
-from channelstats.reports.directory import Directory
+from channelstats.render.names import Directory
 from channelstats.reports.model import Report
 from channelstats.reports.slack_blocks import SlackBlock, blocks_of, escaped
 from channelstats.reports.text import text_line

@@ -7,7 +7,8 @@ left out.
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from channelstats.reports.directory import Directory
+from channelstats.render.names import Directory
+from channelstats.render.words import change_text, number_text, plural, width
 from channelstats.reports.model import (
     Block,
     Emoji,
@@ -24,7 +25,6 @@ from channelstats.reports.model import (
     Table,
     Text,
 )
-from channelstats.reports.words import change_text, number_text, plural, width
 
 _SHADES: Final = " ░▒▓█"
 _BAR: Final = 40

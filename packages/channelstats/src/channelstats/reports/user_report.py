@@ -6,7 +6,8 @@ Rule: it is about what this person did and what others did to this person, and a
 from collections.abc import Mapping
 from typing import Final
 
-from channelstats.reports.directory import Directory
+from channelstats.render.names import Directory
+from channelstats.render.words import ago_text, ordinal, period_text
 from channelstats.reports.model import (
     Block,
     Column,
@@ -38,7 +39,6 @@ from channelstats.reports.sections import (
     present,
 )
 from channelstats.reports.view import EnrichedUser, View
-from channelstats.reports.words import ago_text, ordinal, period_text
 
 GROUPS: Final[Mapping[str, str]] = {
     "reactions_from": "Who reacts to you",

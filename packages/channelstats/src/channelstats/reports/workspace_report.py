@@ -5,7 +5,8 @@ Rule: the order is that of the original; what it did not have is marked as beyon
 
 from typing import Final
 
-from channelstats.reports.directory import Directory
+from channelstats.render.names import Directory
+from channelstats.render.words import duration_text, hour_text, local, period_text
 from channelstats.reports.model import (
     WEEKDAYS,
     Bar,
@@ -35,7 +36,6 @@ from channelstats.reports.sections import (
     share,
 )
 from channelstats.reports.view import View
-from channelstats.reports.words import duration_text, hour_text, local, period_text
 from channelstats.stats.values import Change
 
 _FULL: Final = 20

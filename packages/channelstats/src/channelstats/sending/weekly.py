@@ -10,13 +10,13 @@ from typing import Final, TypeAlias
 
 import msgspec
 
-from channelstats.reports.directory import Directory
+from channelstats.render.names import Directory
+from channelstats.render.words import period_text
 from channelstats.reports.render import Kind, Wanted, report_on
 from channelstats.reports.slack_blocks import SlackBlock, escaped
 from channelstats.reports.slack_messages import Content, content_of
 from channelstats.reports.suppression import suppressed
 from channelstats.reports.view import view
-from channelstats.reports.words import period_text
 from channelstats.sending.sender import Errand, Outcome, Sender, State
 from channelstats.sending.targets import LINK, Plan, Target
 from channelstats.settings import Settings

@@ -12,8 +12,6 @@ The one rule: a page shows what a view says, and adds names, form and nothing el
     single_flight  what was made for one request and may serve the next
     pages          pages from templates
     view_context   what the templates ask for
-    figures        numbers as they are written
-    charts         pictures
     static_files   style, script, icon
     notifications  subscribing to new reports
 """

@@ -12,8 +12,8 @@ import msgspec
 
 from channelstats import lookup
 from channelstats.lookup import NotFound
+from channelstats.render.names import Directory
 from channelstats.reports.anonymous import Pseudonyms
-from channelstats.reports.directory import Directory
 from channelstats.tables.directory import Channel, User
 from channelstats.views.model import Kind, Table, View
 from channelstats.views.renaming import renamed

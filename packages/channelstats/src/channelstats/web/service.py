@@ -13,8 +13,8 @@ from typing import Final
 import msgspec
 
 from channelstats.days import date_at
+from channelstats.render.names import load as load_directory
 from channelstats.reports.cache import document_of
-from channelstats.reports.directory import load as load_directory
 from channelstats.reports.render import Form, Kind, Wanted, render
 from channelstats.reports.view import view
 from channelstats.settings import Settings

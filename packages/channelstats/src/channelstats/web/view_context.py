@@ -11,9 +11,15 @@ from zoneinfo import ZoneInfo
 import msgspec
 from markupsafe import Markup, escape
 
-from channelstats.reports.directory import Directory
-from channelstats.reports.emoji_signs import sign
-from channelstats.reports.words import change_text, minute_text, points_text
+from channelstats.render.charts.bars import bars
+from channelstats.render.charts.drawing import HALF, NARROW, WIDE, colour
+from channelstats.render.charts.heat import heat
+from channelstats.render.charts.lines import lines
+from channelstats.render.charts.network import network
+from channelstats.render.emoji_signs import sign
+from channelstats.render.figures import NOTHING, day_text, figure_text
+from channelstats.render.names import Directory
+from channelstats.render.words import change_text, minute_text, points_text
 from channelstats.stats.values import Change
 from channelstats.views.model import (
     VIEWS,
@@ -30,12 +36,6 @@ from channelstats.views.model import (
     Tile,
     View,
 )
-from channelstats.web.charts.bars import bars
-from channelstats.web.charts.drawing import HALF, NARROW, WIDE, colour
-from channelstats.web.charts.heat import heat
-from channelstats.web.charts.lines import lines
-from channelstats.web.charts.network import network
-from channelstats.web.figures import NOTHING, day_text, figure_text
 from channelstats.web.filters import Query
 
 ROWS: Final = 50

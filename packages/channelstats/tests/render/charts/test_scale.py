@@ -4,9 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from channelstats.render.charts.scale import scale_of, spread
+from channelstats.render.figures import day_text, figure_text, mark_texts
 from channelstats.views.model import Kind
-from channelstats.web.charts.scale import scale_of, spread
-from channelstats.web.figures import day_text, figure_text, mark_texts
 
 
 @pytest.mark.parametrize(

@@ -10,10 +10,10 @@ from typing import Final
 import msgspec
 from markupsafe import Markup
 
+from channelstats.render.charts.drawing import LETTER, WIDE, box, picture, target, words
+from channelstats.render.charts.scale import spread
+from channelstats.render.figures import day_text, figure_text
 from channelstats.views.model import Heat
-from channelstats.web.charts.drawing import LETTER, WIDE, box, picture, target, words
-from channelstats.web.charts.scale import spread
-from channelstats.web.figures import day_text, figure_text
 
 STEPS: Final = 7
 """Strengths beside none; the style sheet has a colour for each."""

@@ -6,13 +6,13 @@ from xml.etree import ElementTree
 import pytest
 from markupsafe import Markup
 
+from channelstats.render.charts.bars import bars
+from channelstats.render.charts.drawing import HALF, LETTER, NARROW, WIDE
+from channelstats.render.charts.heat import STEPS, heat, step
+from channelstats.render.charts.layout import places
+from channelstats.render.charts.lines import lines
+from channelstats.render.charts.network import network
 from channelstats.views.model import Bars, Edge, Heat, Kind, Lines, Network, Node, Series
-from channelstats.web.charts.bars import bars
-from channelstats.web.charts.drawing import HALF, LETTER, NARROW, WIDE
-from channelstats.web.charts.heat import STEPS, heat, step
-from channelstats.web.charts.layout import places
-from channelstats.web.charts.lines import lines
-from channelstats.web.charts.network import network
 
 EVIL = '"><script>alert(1)</script>'
 DAYS = tuple(f"2024-03-{day:02d}" for day in range(3, 10))

@@ -10,9 +10,9 @@ from typing import Final, TypeAlias
 
 from markupsafe import Markup
 
+from channelstats.render.charts.drawing import LETTER, WIDE, picture, rule, tip_text, words
+from channelstats.render.charts.layout import places
 from channelstats.views.model import Network
-from channelstats.web.charts.drawing import LETTER, WIDE, picture, rule, tip_text, words
-from channelstats.web.charts.layout import places
 
 _HIGH: Final = {True: 600, False: 400}
 _SIDE, _TOP = {True: 70, False: 30}, 30

@@ -4,7 +4,7 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from channelstats.reports.words import (
+from channelstats.render.words import (
     ago_text,
     change_text,
     duration_text,

@@ -6,7 +6,7 @@ Rule: who or what is not known is shown by its ID.
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 
-from channelstats.reports.words import printable
+from channelstats.render.words import printable
 from channelstats.stats.membership import members_at_ends
 from channelstats.stats.period import Period
 from channelstats.tables import Tables

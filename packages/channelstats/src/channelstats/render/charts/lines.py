@@ -8,10 +8,10 @@ from typing import Final
 
 from markupsafe import Markup
 
+from channelstats.render.charts.drawing import LETTER, WIDE, colour, picture, rule, target, words
+from channelstats.render.charts.scale import scale_of, spread
+from channelstats.render.figures import day_text, figure_text, mark_texts
 from channelstats.views.model import Lines, Series
-from channelstats.web.charts.drawing import LETTER, WIDE, colour, picture, rule, target, words
-from channelstats.web.charts.scale import scale_of, spread
-from channelstats.web.figures import day_text, figure_text, mark_texts
 
 _HIGH: Final = {True: 250, False: 220}
 _TOP, _FOOT, _RIGHT = 14, 30, 16

@@ -8,10 +8,19 @@ from typing import Final
 
 from markupsafe import Markup
 
+from channelstats.render.charts.drawing import (
+    LETTER,
+    WIDE,
+    box,
+    colour,
+    picture,
+    rule,
+    target,
+    words,
+)
+from channelstats.render.charts.scale import scale_of, spread
+from channelstats.render.figures import figure_text, mark_texts
 from channelstats.views.model import Bars
-from channelstats.web.charts.drawing import LETTER, WIDE, box, colour, picture, rule, target, words
-from channelstats.web.charts.scale import scale_of, spread
-from channelstats.web.figures import figure_text, mark_texts
 
 _HIGH: Final = {True: 240, False: 210}
 _TOP, _FOOT, _RIGHT = 22, 30, 8

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from datetime import date
 from typing import Final
 
-from channelstats.reports.words import duration_text, number_text
+from channelstats.render.words import duration_text, number_text
 from channelstats.views.model import Kind
 
 NOTHING: Final = "\N{EN DASH}"
