@@ -11,7 +11,8 @@ are IDs in it until a page names them.
     time_buckets  the days or weeks that a number is shown over
     components    tiles, lines and tables of several views
     registry      every view by its name
-    overview, volume, hours, channels, people, threads, reactions, network, newcomers: one view each
+    overview, todo, volume, hours, channels, people, threads, reactions, network, newcomers:
+                  one view each
     renaming      a view under other names
     exports       a view as JSON, a table as CSV
 """

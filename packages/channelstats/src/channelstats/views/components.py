@@ -131,6 +131,12 @@ def _column(key: str, kind: Kind, series: Series) -> Column:
     return Column(f"{key}_{series.name}", f"{title}, {series.title.lower()}", kind)
 
 
+def message_cell(cid: str, ts: int, thread_ts: int | None) -> str:
+    """A cell of kind MESSAGE; times are in microseconds."""
+    thread = "" if thread_ts is None else timestamp(thread_ts)
+    return f"{cid}/{timestamp(ts)}/{thread}"
+
+
 def message_table(
     request: ViewRequest, name: str, title: str, count: str, counted_as: str
 ) -> Table:
@@ -146,7 +152,6 @@ def message_table(
     found = request.listable(top_messages.listed(request.scope.now.said, count)).head(MOST_MESSAGES)
     rows: list[tuple[Cell, ...]] = []
     for number, ts, cid, uid, thread_ts in found.iter_rows():
-        thread = "" if thread_ts is None else timestamp(thread_ts)
         day = date_at(ts // 1_000_000, period.zone).isoformat()
-        rows.append((number, f"{cid}/{timestamp(ts)}/{thread}", cid, uid, day))
+        rows.append((number, message_cell(cid, ts, thread_ts), cid, uid, day))
     return Table(name, title, columns, tuple(rows) if request.names_people else ())

@@ -180,6 +180,7 @@ class View(msgspec.Struct, frozen=True):
 
 VIEWS: Final[Mapping[str, str]] = {
     "overview": "Overview",
+    "todo": "To do",
     "volume": "Volume",
     "hours": "Hours",
     "channels": "Channels",

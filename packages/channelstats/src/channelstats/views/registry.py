@@ -16,6 +16,7 @@ from channelstats.views import (
     people,
     reactions,
     threads,
+    todo,
     volume,
 )
 from channelstats.views.loading import DashboardData
@@ -24,6 +25,7 @@ from channelstats.views.request import ViewContent, ViewRequest
 
 _VIEWS: Final[Mapping[str, Callable[[ViewRequest], ViewContent]]] = {
     "overview": overview.view,
+    "todo": todo.view,
     "volume": volume.view,
     "hours": hours.view,
     "channels": channels.view,

@@ -1,0 +1,108 @@
+"""The lists of the view "To do": each row is something to act on, and leads to its message."""
+
+from datetime import date
+from typing import Any
+
+from channelstats.counting import Counting, Profile
+from channelstats.days import DAY
+from channelstats.stats import Inputs, Options, Period
+from channelstats.stats.period import History
+from channelstats.tables.directory import Channel
+from channelstats.views.loading import DashboardData
+from support.channelstats.house import UTC
+from support.channelstats.inputs import inputs_of
+from support.channelstats.views import Row, look
+from support.channelstats.workspace import Raw, Workspace
+
+WEEK = Period(date(2024, 3, 10), 7, UTC)
+LONG_AGO = History(WEEK.start - 100 * DAY, WEEK.last)
+
+
+def said(day: int, user: str, thread: Raw | None = None, **more: Any) -> Raw:
+    """A message at noon of a day of the week; negative ones lie before."""
+    ts = f"{WEEK.begin + 86_400 * day + 43_200 + len(user)}.000000"
+    message: Raw = {"type": "message", "user": user, "ts": ts, "text": "a b", **more}
+    if thread is not None:
+        message |= {"thread_ts": thread["ts"], "parent_user_id": thread["user"]}
+    return message
+
+
+def liked(day: int, user: str, by: str) -> Raw:
+    return said(day, user, reactions=[{"name": "wave", "users": [by], "count": 1}])
+
+
+def cell(cid: str, message: Raw) -> str:
+    return f"{cid}/{message['ts']}/"
+
+
+def todo(
+    messages: dict[str, list[Raw]],
+    *,
+    archived: str = "",
+    history: History = LONG_AGO,
+    channel: str = "",
+    person: str = "",
+    smallest_group: int = 1,
+) -> dict[str, list[Row]]:
+    channels = [{"id": cid, "name": cid, "created": 1, "members": []} for cid in messages]
+    found = inputs_of(Workspace(channels=channels, messages=messages))
+    known = {cid: Channel(cid, cid, is_archived=cid == archived) for cid in messages}
+    inputs = Inputs(found.messages, {}, known, history=history)
+    data = DashboardData(inputs, WEEK, Options(Counting(Profile.MODERN)))
+    shown = look("todo", data, channel, person, smallest_group=smallest_group)
+    return {name: shown.rows(name) for name in shown.tables}
+
+
+def test_messages_that_nobody_answered_are_listed_newest_first() -> None:
+    old, new, asked = said(0, "UA"), said(3, "UB"), said(1, "UC")
+    answered, own = said(2, "UD"), said(2, "UD")
+    messages = {"C1": [old, new, asked, said(2, "UA", asked), liked(4, "UA", "UB")]}
+    found = todo(messages)["unanswered"]
+    assert [row["message"] for row in found] == [cell("C1", new), cell("C1", old)]
+    assert [row["person"] for row in found] == ["UB", "UA"]
+    assert found[0]["date"] == "2024-03-13"
+    alone = {"C1": [answered, said(3, "UD", own)]}
+    assert [row["person"] for row in todo(alone)["unanswered"]] == ["UD"], "an answer by oneself"
+
+
+def test_newcomers_are_listed_those_whom_nobody_answered_first() -> None:
+    known, lonely, welcome = said(-9, "UA"), said(1, "UNEW1"), said(3, "UNEW22")
+    messages = {"C1": [known, said(0, "UA"), lonely, welcome, said(4, "UA", welcome)]}
+    found = todo(messages)["newcomers"]
+    assert [(row["person"], row["answered"]) for row in found] == [("UNEW1", 0), ("UNEW22", 1)]
+    assert found[0]["message"] == cell("C1", lonely)
+
+
+def test_nobody_is_a_newcomer_before_history_is_known() -> None:
+    messages = {"C1": [said(1, "UNEW1")]}
+    assert todo(messages, history=History(WEEK.start - 7 * DAY, WEEK.last))["newcomers"] == []
+
+
+def test_people_who_posted_before_and_not_now_are_listed_with_their_last_message() -> None:
+    last = said(-2, "UA")
+    found = todo({"C1": [said(-5, "UA"), last, said(-3, "UB"), said(1, "UB")]})["lapsed"]
+    assert [(row["person"], row["messages_before"]) for row in found] == [("UA", 2)]
+    assert found[0]["message"] == cell("C1", last)
+
+
+def test_channels_that_fell_silent_are_listed_with_their_last_message() -> None:
+    messages = {
+        "C1": [said(1, "UA")],
+        "C2": [said(-20, "UA"), said(-12, "UB")],
+        "C3": [said(-2, "UA")],
+        "C4": [said(-1, "UA")],
+    }
+    found = todo(messages, archived="C4")["silent"]
+    assert [row["channel"] for row in found] == ["C3", "C2"]
+    assert found[1]["message"] == cell("C2", messages["C2"][1])
+    assert found[1]["person"] == "UB"
+    only = todo(messages, archived="C4", smallest_group=2)
+    assert [row["channel"] for row in only["silent"]] == []
+
+
+def test_with_a_person_chosen_the_lists_are_about_the_person() -> None:
+    messages = {"C1": [said(0, "UA"), said(1, "UB"), said(-2, "UC")], "C2": [said(-2, "UA")]}
+    found = todo(messages, person="UA")
+    assert [row["person"] for row in found["unanswered"]] == ["UA"]
+    assert found["lapsed"] == []
+    assert "silent" not in found
