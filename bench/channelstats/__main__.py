@@ -11,7 +11,7 @@ from pathlib import Path
 from bench import machine
 from bench.channelstats import report_cost
 from bench.channelstats.cost import Row, table
-from bench.channelstats.workspace_frame import Size
+from channelstats.demo.workspace import Size
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -38,10 +38,11 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
         prog="python -m bench.channelstats",
         description="What channelstats costs, as ratios to the least work on the same data.",
     )
-    size = Size()
-    parser.add_argument("--people", type=int, default=size.people, metavar="N")
-    parser.add_argument("--channels", type=int, default=size.channels, metavar="N")
-    parser.add_argument("--messages", type=int, default=size.messages, metavar="N")
+    parser.add_argument("--people", type=int, default=20_000, metavar="N", help="(%(default)s)")
+    parser.add_argument("--channels", type=int, default=500, metavar="N", help="(%(default)s)")
+    parser.add_argument(
+        "--messages", type=int, default=2_000_000, metavar="N", help="(%(default)s)"
+    )
     parser.add_argument(
         "--days",
         type=int,

@@ -25,7 +25,7 @@ from bench import machine
 from channelstats.counting import Counting
 from channelstats.demo.workspace import Size, write_export
 from channelstats.ingest.events import Finished
-from channelstats.ingest.export_import import ExportImport
+from channelstats.ingest.export_import import Choice, ExportImport
 from channelstats.slack.archive import Archive, open_archive
 from channelstats.slack.decoding import MESSAGES
 from channelstats.slack.export import Export
@@ -71,7 +71,13 @@ async def take_in(path: Path, folder: Path) -> tuple[float, Finished]:
     try:
         tables = await Tables.open(engine, "channelstats", ZoneInfo("UTC"))
         with closing(await asyncio.to_thread(Export.open, path)) as export:
-            run = ExportImport(export, tables, clock=time.time, counting=Counting())
+            run = ExportImport(
+                export,
+                tables,
+                clock=time.time,
+                counting=Counting(),
+                choice=Choice(include_private=True),
+            )
             async with aclosing(run.run()) as events:
                 async for event in events:
                     if isinstance(event, Finished):

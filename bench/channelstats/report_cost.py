@@ -12,9 +12,9 @@ from zoneinfo import ZoneInfo
 
 import polars as pl
 
-from bench.channelstats import workspace_frame
+from bench.channelstats import made_up
 from bench.channelstats.cost import Row, Work, alone, median, say
-from bench.channelstats.workspace_frame import Size
+from channelstats.demo.workspace import Size
 from channelstats.stats import Inputs, Options, Period, report
 from channelstats.stats.gather import dates_of
 from channelstats.tables.columns import MESSAGES, joined
@@ -57,7 +57,7 @@ def _written(size: Size, folder: Path) -> Work:
     """Write what is measured; of the size of the messages that the report reads."""
 
     def write() -> int:
-        messages = workspace_frame.messages(size, LAST_DAY)
+        messages = made_up.messages(size, LAST_DAY)
         messages.write_parquet(folder / "all.parquet")
         first, last = dates_of(WEEK)
         day = pl.from_epoch("ts", "us").dt.date()
@@ -66,7 +66,8 @@ def _written(size: Size, folder: Path) -> Work:
         for (date_of,), rows in read.group_by(day.alias("day"), maintain_order=True):
             (folder / f"{date_of}.block").write_text(text_of(rows, _MARK))
         counting = Options().counting
-        bots = frozenset(uid for uid, user in workspace_frame.users(size).items() if user.is_bot)
+        users, _ = made_up.directory(size, LAST_DAY)
+        bots = frozenset(uid for uid, user in users.items() if user.is_bot)
         earliest(messages.filter(counting.counted(bots))).write_parquet(folder / "first.parquet")
         return read.height
 
@@ -85,7 +86,7 @@ def _scanned(parquet: Path) -> Work:
 
 def _reported(size: Size, folder: Path) -> Work:
     """The report; of the size of its document in bytes."""
-    users, channels = workspace_frame.users(size), workspace_frame.channels(size)
+    users, channels = made_up.directory(size, LAST_DAY)
     counts = {LAST_DAY: Counts(size.people, size.people, size.people)}
     first_posts = posts_of(pl.read_parquet(folder / "first.parquet"))
     blocks = sorted(folder.glob("*.block"))

@@ -159,7 +159,7 @@ def test_as_an_export_it_is_a_file_and_no_more(
         assert len(json.loads(archive.read("users.json"))) == 12
         assert len(json.loads(archive.read("channels.json"))) == 3
     assert dashboard.settings == []
-    assert capsys.readouterr().err == f"{path}: 60 messages of nobody\n"
+    assert capsys.readouterr().err == f"{path}: 60 made-up messages\n"
     assert called("import-export", str(path), now=NOW) == 0
 
 

@@ -1,10 +1,10 @@
-"""The workspace that is made up: as large as asked for, the same each time, and lifelike."""
+"""A made-up workspace: as large as asked for, the same each time, lifelike, in Slack's form."""
 
 import hashlib
 import json
 from collections import Counter
 from collections.abc import Iterator
-from datetime import UTC, date, datetime
+from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -12,8 +12,9 @@ from zipfile import ZipFile
 
 import pytest
 
-from channelstats.demo.workspace import Size, write_export
+from channelstats.demo.workspace import Size, export_files, last_day_before, write_export
 from channelstats.ingest.events import Finished, Problem
+from channelstats.ingest.export_import import Choice
 from support.channelstats.house import MODERN, NOW, House
 
 LAST = date(2024, 3, 20)
@@ -41,10 +42,18 @@ def messages(export: Path) -> list[Raw]:
 
 
 def _days(export: Path) -> Iterator[tuple[str, list[Raw]]]:
+    """The files that a date is the name of."""
     with ZipFile(export) as archive:
         for name in archive.namelist():
-            if "/" in name:
+            if name.partition("/")[2][:2] == "20":
                 yield name, json.loads(archive.read(name))
+
+
+def _channels(export: Path) -> list[Raw]:
+    """The public and the private ones."""
+    with ZipFile(export) as archive:
+        lists = [json.loads(archive.read(name)) for name in ("channels.json", "groups.json")]
+    return [channel for listed in lists for channel in listed]
 
 
 def _digest(path: Path) -> str:
@@ -61,6 +70,8 @@ def _digest(path: Path) -> str:
         Size(people=3, channels=40, messages=50, days=2),
         Size(people=5, channels=2, messages=0, days=1),
         Size(people=30, channels=700, messages=900, days=400),
+        Size(people=3_000, channels=2, messages=10, days=60),
+        Size(people=900, channels=60, messages=6_000, days=60),  # few messages, many who come
     ],
 )
 def test_there_are_exactly_as_many_of_each_as_asked_for(tmp_path: Path, size: Size) -> None:
@@ -68,10 +79,11 @@ def test_there_are_exactly_as_many_of_each_as_asked_for(tmp_path: Path, size: Si
     write_export(path, size, last_day=LAST, seed=1)
     with ZipFile(path) as archive:
         users = json.loads(archive.read("users.json"))
-        channels = json.loads(archive.read("channels.json"))
+    channels = _channels(path)
     assert len({user["id"] for user in users}) == len({user["name"] for user in users})
     assert len({user["id"] for user in users}) == size.people
     assert len({channel["name"] for channel in channels}) == len(channels) == size.channels
+    assert len({channel["id"] for channel in channels}) == size.channels
     assert sum(len(found) for _, found in _days(path)) == size.messages
 
 
@@ -124,7 +136,7 @@ def test_a_message_is_in_the_file_of_its_day_and_channel_and_in_the_period(expor
 
 
 async def test_it_is_imported_without_a_problem(empty: House, export: Path) -> None:
-    events = await empty.take_in(export, MODERN)
+    events = await empty.take_in(export, MODERN, Choice(include_private=True))
     assert [event for event in events if isinstance(event, Problem)] == []
     finished = events[-1]
     assert isinstance(finished, Finished)
@@ -180,16 +192,15 @@ def test_more_is_written_later_and_newcomers_come_all_the_time(messages: list[Ra
     assert sum(at > middle for at in first.values()) > 5
 
 
-def test_whoever_writes_in_a_channel_is_a_member_of_it_then(
-    users: dict[str, Raw], export: Path
-) -> None:
-    with ZipFile(export) as archive:
-        channels = {one["name"]: one for one in json.loads(archive.read("channels.json"))}
+def test_whoever_writes_in_a_channel_is_a_member_of_it_and_who_left_is_none(export: Path) -> None:
+    channels = {channel["name"]: channel for channel in _channels(export)}
     for name, found in _days(export):
         channel = channels[name.partition("/")[0]]
         if not channel["is_archived"]:
-            authors = {message["user"] for message in found if message.get("user") in users}
+            gone = {m["user"] for m in found if m.get("subtype") == "channel_leave"}
+            authors = {m["user"] for m in found if m.get("client_msg_id")}
             assert authors <= set(channel["members"])
+            assert gone.isdisjoint(channel["members"])
 
 
 @pytest.mark.parametrize("seed", range(1, 5))
@@ -197,13 +208,12 @@ def test_no_channel_has_more_posters_than_members(seed: int, tmp_path: Path) -> 
     path = tmp_path / "export.zip"
     write_export(path, Size(), last_day=LAST, seed=seed)
     with ZipFile(path) as archive:
-        channels = json.loads(archive.read("channels.json"))
         bots = {one["id"] for one in json.loads(archive.read("users.json")) if one["is_bot"]}
     posters: dict[str, set[str]] = {}
     for name, found in _days(path):
         there = posters.setdefault(name.partition("/")[0], set())
         there |= {m["user"] for m in found if m.get("client_msg_id")}
-    open_ones = [one for one in channels if not one["is_archived"]]
+    open_ones = [one for one in _channels(path) if not one["is_archived"]]
     for one in open_ones:
         assert 0 < len(posters[one["name"]]) <= len(set(one["members"]) - bots)
 
@@ -230,7 +240,8 @@ def test_everything_an_export_may_hold_is_there(
     users: dict[str, Raw], messages: list[Raw], export: Path
 ) -> None:
     subtypes = {message.get("subtype") for message in messages}
-    assert subtypes >= {None, "channel_join", "bot_message", "thread_broadcast", "huddle_thread"}
+    assert subtypes >= {None, "channel_join", "channel_leave", "bot_message", "thread_broadcast"}
+    assert "huddle_thread" in subtypes
     emoji = {reaction["name"] for message in messages for reaction in message.get("reactions", ())}
     assert any("::skin-tone-" in name for name in emoji)
     assert any("<@U" in message.get("text", "") for message in messages)
@@ -239,8 +250,69 @@ def test_everything_an_export_may_hold_is_there(
     assert any(user["is_bot"] for user in users.values())
     assert any(user["deleted"] for user in users.values())
     assert len({user["tz"] for user in users.values()}) > 12
-    with ZipFile(export) as archive:
-        channels = json.loads(archive.read("channels.json"))
+    channels = _channels(export)
     assert any(channel["is_archived"] for channel in channels)
     names = [*(user["real_name"] for user in users.values()), *(one["name"] for one in channels)]
     assert any(not name.isascii() for name in names)
+
+
+def test_a_holiday_is_as_calm_as_a_sunday() -> None:
+    days = Counter[str]()
+    for name, data, _ in export_files(Size(60, 8, 8_000, 56), last_day=LAST, seed=7):
+        if "/20" in name:
+            days[name[-15:-5]] += sum(not m.get("subtype") for m in json.loads(data))
+    holiday = date(2024, 3, 8)  # a Friday
+    usual = median(days[str(holiday - timedelta(7 * week))] for week in (-1, 1, 2, 3))
+    assert days[str(holiday)] * 2 < usual
+
+
+def test_beside_the_messages_there_is_what_slack_puts_there(export: Path) -> None:
+    with ZipFile(export) as archive:
+        beside = {name for name in archive.namelist() if "/20" not in name}
+        private = json.loads(archive.read("groups.json"))
+    lists = {"users", "channels", "groups", "dms", "mpims", "integration_logs"}
+    assert beside == {f"{name}.json" for name in lists} | {
+        "general/canvas_in_the_conversation.json"
+    }
+    assert private
+    messages = {key for _, found in _days(export) for message in found for key in message}
+    assert "permalink" not in messages  # an export has none
+
+
+# ── there is something to act on ─────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize("weekday", range(7))
+@pytest.mark.parametrize("week_start", [0, 6])
+def test_the_last_whole_week_has_newcomers_lapsed_people_silent_channels_and_open_questions(
+    weekday: int, week_start: int
+) -> None:
+    last_day = last_day_before(date(2024, 3, 11) + timedelta(weekday))
+    start = last_day - timedelta(7 + (last_day.weekday() - week_start) % 7)
+    end = start + timedelta(7)
+    assert end <= last_day < end + timedelta(6)  # the week that has begun is not whole
+    said = [
+        (name.partition("/")[0], message, str(date.fromisoformat(name[-15:-5])))
+        for name, data, _ in export_files(Size(), last_day=last_day, seed=1)
+        if "/20" in name
+        for message in json.loads(data)
+        if not message.get("subtype")
+    ]
+    earlier = [one for one in said if one[2] < str(start)]
+    before = [one for one in earlier if one[2] >= str(start - timedelta(7))]
+    week = [one for one in said if str(start) <= one[2] < str(end)]
+
+    def people(rows: list[tuple[str, Raw, str]]) -> set[str]:
+        return {message["user"] for _, message, _ in rows}
+
+    assert people(week) - people(earlier)
+    assert people(before) - people(week)
+    assert {name for name, _, _ in before} - {name for name, _, _ in week}
+    questions = [message for _, message, _ in week if message["text"].endswith("?")]
+    assert any("thread_ts" not in question for question in questions)
+
+
+def test_it_ends_on_the_last_working_day_before_today() -> None:
+    monday = date(2024, 3, 18)
+    found = [last_day_before(monday + timedelta(day)).day for day in range(7)]
+    assert found == [15, 18, 19, 20, 21, 22, 22]

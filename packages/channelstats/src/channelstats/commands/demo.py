@@ -13,7 +13,7 @@ import threading
 import webbrowser
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from datetime import UTC, date, datetime, timedelta
+from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Final
 
@@ -23,7 +23,7 @@ from channelstats.commands.call import DONE, Call, Command, Failure
 from channelstats.commands.import_export import take_in
 from channelstats.commands.output import many
 from channelstats.commands.serve import serve
-from channelstats.demo.workspace import Size, write_export
+from channelstats.demo.workspace import Size, last_day_before, write_export
 from channelstats.ingest.export_import import Choice
 from channelstats.settings import Group, Settings
 
@@ -70,7 +70,7 @@ async def _run(call: Call) -> int:
     wanted = _wanted(call)
     if call.given.export is not None:
         await _write(call, wanted, call.given.export)
-        call.say(f"{call.given.export}: {many(wanted.size.messages, 'message')} of nobody")
+        call.say(f"{call.given.export}: {many(wanted.size.messages, 'made-up message')}")
         return DONE
     with _folder(call) as folder:
         own = msgspec.structs.replace(call, settings=_settings(call, folder))
@@ -79,14 +79,14 @@ async def _run(call: Call) -> int:
 
 
 def _wanted(call: Call) -> Made:
-    """What is asked for. It ends yesterday, wherever one is."""
+    """What is asked for."""
     given = {name: getattr(call.given, name) for name in Size.__struct_fields__}
     for name, most in msgspec.structs.asdict(_MOST).items():
         if not 1 <= given[name] <= most:
             call.wrong(f"--{name}: expected a number from 1 to {most:,}")
     if call.given.store is not None:
         call.wrong("--store: a demo is kept in a folder; name one with --data")
-    last_day = datetime.fromtimestamp(call.clock(), UTC).date() - timedelta(days=1)
+    last_day = last_day_before(datetime.fromtimestamp(call.clock(), UTC).date())
     return Made(Size(**given), call.given.seed, last_day)
 
 
@@ -131,7 +131,7 @@ async def _make(call: Call, wanted: Made) -> None:
     export = settings.folder / _EXPORT
     try:
         await _write(call, made, export)
-        await take_in(call, export, Choice())
+        await take_in(call, export, Choice(include_private=True))
     finally:
         export.unlink(missing_ok=True)
     note.write_bytes(msgspec.json.encode(msgspec.structs.replace(made, is_whole=True)))
