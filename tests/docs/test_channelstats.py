@@ -31,7 +31,7 @@ from channelstats.settings.loading import BESIDE_SETTINGS
 from channelstats.slack import api_calls
 from channelstats.slack.api_pace import AppKind, limits
 from channelstats.stats import Options, Period
-from channelstats.tables import text_store, writer_lease
+from channelstats.tables import configuration, text_store
 from channelstats.tables.declarations import HASH_KEYS, MESSAGE_INDEXES
 from channelstats.tables.message_row import MessageRow, item_of
 from channelstats.views import time_buckets
@@ -218,8 +218,8 @@ UNLISTED = limits(AppKind.UNLISTED)["conversations.history"]
         ("slack", f"`thread_max_age` days ({READ.thread_max_age})"),
         ("troubleshooting", f"rate limited {api_calls.HOLDS} times in a row"),
         ("troubleshooting", f"no answer for {sync_choice.UNANSWERED} channels in a row"),
-        ("troubleshooting", f"{IN_WORDS[writer_lease.STALE_AFTER // 60]} minutes"),
-        ("architecture", f"silent for {IN_WORDS[writer_lease.STALE_AFTER // 60]} minutes"),
+        ("troubleshooting", f"{IN_WORDS[configuration.WRITER_SECONDS // 60]} minutes"),
+        ("architecture", f"silent for {IN_WORDS[configuration.WRITER_SECONDS // 60]} minutes"),
         ("dashboard", f"every {IN_WORDS[announcer.EVERY // 60]} minutes"),
         ("dashboard", f"let in for {access.COOKIE_SECONDS // 86_400} days"),
         ("dashboard", f"{IN_WORDS[access.SHORTEST_TOKEN]} characters or more"),

@@ -216,7 +216,7 @@ async def test_a_worker_that_stood_still_for_longer_than_its_lease_stops(
             return
         worker._sleep = service.sleep  # only once
         service.pass_time(LEASE + 1)
-        assert await DailyLease(other._store.versions_table, service.clock).acquire()
+        assert await DailyLease(other._store.versions_table, service.clock).acquire_if_due()
 
     worker._sleep = sleep
     await worker.look()

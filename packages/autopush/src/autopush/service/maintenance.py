@@ -132,7 +132,7 @@ class Maintenance:
         progress = _Progress()
         try:
             lease = DailyLease(self._store.versions_table, self._clock)
-            if self._is_clock_believed() and await lease.acquire():
+            if self._is_clock_believed() and await lease.acquire_if_due():
                 await self._work(lease, progress)
         except LeaseLost:
             _log.warning("Maintenance goes on in another process", **progress.fields)

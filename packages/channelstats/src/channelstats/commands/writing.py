@@ -10,8 +10,7 @@ from channelstats.commands.call import Call, Failure
 from channelstats.commands.output import many
 from channelstats.ingest.retention import remove_before
 from channelstats.progress import Progress
-from channelstats.tables import Tables
-from channelstats.tables.writer_lease import Taken
+from channelstats.tables import Tables, Taken
 
 
 @asynccontextmanager

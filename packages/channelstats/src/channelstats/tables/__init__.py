@@ -15,13 +15,12 @@ one is written.
     day_writing    dates that a run writes to: opened and closed
     day_blocks     the messages of a date as columns, kept as one text
     day_reading    messages of dates: from blocks where they are right, else from rows
-    writer_lease   one run writes at a time
     directory      users and channels
     configuration  counts and their history, names, markers of running work
     sent_reports   what was sent where, and who is sending it
     first_posts, watermarks, members_log, text_store, user_hash, subscriptions: one table each
 """
 
-from channelstats.tables.store import Tables
+from channelstats.tables.store import Tables, Taken
 
-__all__ = ["Tables"]
+__all__ = ["Tables", "Taken"]

@@ -11,7 +11,7 @@ Rule: one row for each key, any columns; a report takes the counts of its own ti
     last_run              last_run: the time, in seconds, up to which everything was read;
                           unread: what a run after it could not read
     days, days <yyyy-mm>  marks of dates, see `day_marks`
-    writer                which run writes messages, see `writer_lease`
+    writer                which run writes messages: a lease
     import <fingerprint>  what an unfinished import has done: done (channel IDs), newest
     forgotten             people: digests of the IDs of those whom the store has forgotten
     sent …                what was sent where; see `channelstats.tables.sent_reports`
@@ -26,8 +26,12 @@ import msgspec
 
 from channelstats.tables.attributes import number, text, without_empty
 from channelstats.tables.directory import Channel
-from channelstats.tables.writer_lease import WriterLease, is_held
 from keytables import Clock, Item, TableHandle, Update, Value
+from keytables.lease import Lease
+
+WRITER_SECONDS: Final = 180
+"""How long the lease of a writer lasts that is not renewed. In between there is time for a database
+that is away and a loop that is busy."""
 
 ADD_DONE: Final = Update(add_to=("done",))
 ADD_DONE_AND_NEWEST: Final = Update(add_to=("done",), set=("newest",))
@@ -68,12 +72,9 @@ class Configuration:
     async def delete(self, key: str) -> None:
         await self._table.delete((key,))
 
-    def writer_lease(self, clock: Clock) -> WriterLease:
-        return WriterLease(self._table, clock)
-
-    async def is_being_written(self, clock: Clock) -> bool:
-        """Whether a run that is alive writes messages."""
-        return await is_held(self._table, clock)
+    def writer_lease(self, clock: Clock) -> Lease:
+        """The lease of the one run that writes messages."""
+        return Lease(self._table, ("writer",), clock, seconds=WRITER_SECONDS, names_process=True)
 
     # ── counts ───────────────────────────────────────────────────────────────────────────────────
 

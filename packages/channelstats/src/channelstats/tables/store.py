@@ -6,6 +6,7 @@ Rule: a table is made the first time its prefix is opened.
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Self
 from zoneinfo import ZoneInfo
 
@@ -23,6 +24,11 @@ from channelstats.tables.text_store import TextStore
 from channelstats.tables.user_hash import UserHash
 from channelstats.tables.watermarks import Watermarks
 from keytables import Clock, Engine, TableHandle
+from keytables.lease import LeaseLost
+
+
+class Taken(Exception):  # noqa: N818 - named for what happened
+    """Another run writes, or has taken over from this one; the text is one line."""
 
 
 @dataclass(frozen=True)
@@ -48,11 +54,24 @@ class Tables:
     async def writing(self, clock: Clock) -> AsyncIterator[None]:
         """Be the only run that writes messages.
 
-        :raises Taken: there is another one
+        :raises Taken: there is another one, or there is by the end
         """
-        async with self.configuration.writer_lease(clock):
-            await self.messages.take_over_days()
-            yield
+        lease = self.configuration.writer_lease(clock)
+        while not await lease.acquire():
+            if (since := await lease.held_since()) is not None:
+                raise Taken(
+                    "another import or sync has been writing since "
+                    f"{datetime.fromtimestamp(since, UTC):%Y-%m-%d %H:%M:%S} UTC; "
+                    "run this again when it is over"
+                )
+        try:
+            async with lease:
+                await self.messages.take_over_days()
+                yield
+        except LeaseLost:
+            raise Taken(
+                "another import or sync took over; run this again when it is over"
+            ) from None
 
     async def first_run_is_on(self, clock: Clock) -> bool:
         """Whether messages are being written while no run ever came to its end: all dates are open,
@@ -60,7 +79,7 @@ class Tables:
         """
         if await self.configuration.last_run():
             return False
-        if not await self.configuration.is_being_written(clock):
+        if await self.configuration.writer_lease(clock).held_since() is None:
             return False
         return all((await self.messages.days()).values())
 

@@ -1,0 +1,221 @@
+"""A lease: of all that share a table, one at a time does some work, as a row of the table says.
+
+Rule: a lease that is not renewed ends, so a holder that died is replaced; a holder that lost it
+stops. The work itself must allow for two at once: a holder may stand still for longer than its
+lease, and notice only then.
+
+    holder       who holds it: a name that each `Lease` makes for itself
+    held_until   seconds since the epoch
+    since        seconds at which the holder acquired it
+    place, pid   with ``names_process``: where its process runs, and as which
+
+Other attributes of the row stay as they are. Times of the future, which a clock that was wrong has
+left, count for nothing.
+"""
+
+import asyncio
+import hashlib
+import os
+import platform
+from collections.abc import Awaitable, Callable, Mapping
+from functools import cache
+from pathlib import Path
+from secrets import token_hex
+from types import TracebackType
+from typing import Final, Self
+
+from keytables.engine import Clock, TableHandle
+from keytables.errors import ConditionFailed, KeytablesError
+from keytables.expressions import Attr, Condition, Param, Update
+from keytables.values import Item, KeyTuple, Value, Values
+
+__all__ = ["Lease", "LeaseLost"]
+
+RENEWALS: Final = 6
+"""Renewals in the time of a lease."""
+
+_ATTRIBUTES: Final = ("holder", "held_until", "since", "place", "pid")
+_IS_MINE: Final = Attr("holder") == Param("holder")
+_IS_FREE: Final = (
+    Attr("holder").absent()
+    | _IS_MINE
+    | (Attr("holder") == Param("gone"))
+    | Attr("held_until").absent()
+    | (Attr("held_until") <= Param("now"))
+    | (Attr("held_until") > Param("latest"))
+)
+_IS_NOBODYS: Final = Attr("holder").absent()
+_RENEW: Final = Update(set=("held_until",))
+
+Pause = Callable[[float], Awaitable[object]]
+
+
+class LeaseLost(Exception):  # noqa: N818 - no error
+    """Another holder has taken it, or it could not be renewed for too long."""
+
+
+class Lease:
+    """One holder's lease of the work that a row stands for.
+
+    Acquire, renew and release it; or, once it is acquired, enter it as a context, in which it is
+    renewed in the background and at whose end it is released. If it is lost meanwhile, the task in
+    the context is cancelled, and leaving the context raises :class:`LeaseLost`.
+
+    ``seconds`` is how long it lasts when it is not renewed. ``names_process`` makes it free at once
+    when the process of its holder ran on this machine and is gone; not for work that goes on
+    without the process. Every method may fail as a write to the table does.
+    """
+
+    def __init__(
+        self,
+        table: TableHandle,
+        key: KeyTuple,
+        clock: Clock,
+        *,
+        seconds: int,
+        names_process: bool = False,
+        pause: Pause = asyncio.sleep,
+    ) -> None:
+        self._table, self._key, self._clock = table, key, clock
+        self._seconds, self._pause = seconds, pause
+        self._holder = token_hex(16)
+        self._about: dict[str, Value] = (
+            {"place": place(), "pid": os.getpid()} if names_process else {}
+        )
+        self._renewing: asyncio.Task[None] | None = None
+        self._is_lost = False
+
+    async def acquire(self, also: Condition | None = None, values: Values | None = None) -> bool:
+        """Take it if it is free and the row fulfils ``also``; return whether it is held now."""
+        now = int(self._clock())
+        taken = {
+            "holder": self._holder,
+            "held_until": now + self._seconds,
+            "since": now,
+            **self._about,
+        }
+        given = {**(values or {}), **taken, "now": now, "latest": now + self._seconds, "gone": ""}
+        condition = _IS_FREE if also is None else _IS_FREE & also
+        while True:
+            try:
+                await self._table.update(
+                    self._key, Update(set=tuple(taken)), given, condition=condition
+                )
+            except ConditionFailed as error:
+                found = error.item or {}
+                if found.get("holder") == given["gone"] or not _is_process_gone(found):
+                    return False
+                given["gone"] = found.get("holder")
+            else:
+                return True
+
+    async def renew(self) -> bool:
+        """Keep it for longer; return whether it is still held."""
+        until = int(self._clock()) + self._seconds
+        return await self._write(_RENEW, {"held_until": until})
+
+    async def release(self, noted: Mapping[str, Value] | None = None) -> None:
+        """Let others have it, if it is still held, and set these attributes of the row. A row of
+        which nothing else is left is deleted.
+        """
+        noted = noted or {}
+        if not await self._write(Update(set=tuple(noted), remove=_ATTRIBUTES), noted) or noted:
+            return
+        left = await self._table.get(self._key) or {}
+        if len(left) == len(self._key):
+            try:
+                await self._table.delete(self._key, condition=_IS_NOBODYS)
+            except ConditionFailed:
+                return  # somebody else holds it by now
+
+    async def held_since(self) -> int | None:
+        """Seconds since the epoch since when anybody holds it; None while it is free."""
+        found = await self._table.get(self._key) or {}
+        until, since, now = found.get("held_until"), found.get("since"), int(self._clock())
+        if "holder" not in found or not isinstance(until, int | float):
+            return None
+        if not now < until <= now + self._seconds or _is_process_gone(found):
+            return None
+        return int(since) if isinstance(since, int | float) else now
+
+    async def _write(self, update: Update, values: Values) -> bool:
+        given = {**values, "holder": self._holder}
+        try:
+            await self._table.update(self._key, update, given, condition=_IS_MINE)
+        except ConditionFailed:
+            return False
+        return True
+
+    # ── as a context ─────────────────────────────────────────────────────────────────────────────
+
+    async def __aenter__(self) -> Self:
+        task = asyncio.current_task()
+        assert task is not None
+        self._is_lost = False
+        self._renewing = asyncio.create_task(self._keep(task))
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        assert self._renewing is not None
+        self._renewing.cancel()
+        try:
+            await asyncio.wait([self._renewing])
+        except asyncio.CancelledError:
+            if not self._is_lost:
+                raise
+        if not self._is_lost:
+            await self.release()
+            return
+        task = asyncio.current_task()
+        is_cancelled_besides = task is not None and task.uncancel() > 0
+        if not (is_cancelled_besides and kind is asyncio.CancelledError):
+            raise LeaseLost
+
+    async def _keep(self, holder: asyncio.Task[object]) -> None:
+        """Renew it again and again; when it is lost, cancel the task that holds it."""
+        renewed = self._clock()
+        while True:
+            await self._pause(self._seconds / RENEWALS)
+            try:
+                now = self._clock()
+                if not await self.renew():
+                    break
+                renewed = now
+            except KeytablesError:  # it may pass
+                if self._clock() - renewed > self._seconds / 2:
+                    break
+        self._is_lost = True
+        holder.cancel()
+
+
+def _is_process_gone(found: Item) -> bool:
+    """Whether the process of a holder ran here and is no more."""
+    pid = found.get("pid")
+    if os.name != "posix" or not isinstance(pid, int) or pid <= 0 or found.get("place") != place():
+        return False
+    try:
+        os.kill(pid, 0)  # asks, and does nothing
+    except ProcessLookupError:
+        return True
+    except OSError:
+        return False  # somebody else's process is alive too
+    return False
+
+
+@cache
+def place() -> str:
+    """What tells where a process ID means the same: the machine, since it was started, and the
+    namespace of its processes; a digest.
+    """
+    about = [platform.node()]
+    boot, namespace = Path("/proc/sys/kernel/random/boot_id"), Path("/proc/self/ns/pid")
+    if boot.exists():
+        about.append(boot.read_text())
+    if namespace.exists():
+        about.append(str(namespace.stat().st_ino))
+    return hashlib.sha256("\n".join(about).encode()).hexdigest()[:16]
