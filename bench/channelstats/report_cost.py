@@ -1,11 +1,12 @@
 """The report of a week against reading messages once. One rule: the floor reads the same columns of
 the same messages and groups them once; it is taken in the same rounds as the report.
 
-The work is from the day blocks, as BulkStore has them, to the bytes of the document with every user
-and channel. The aim is about Parquet of all messages; beside it there are floors of only the
-columns that are grouped, and of only the messages in the blocks that the report reads.
+The work is from the files of days to the bytes of the document with every user and channel. The aim
+is about Parquet of all messages; beside it there are floors of only the columns that are grouped,
+and of only the messages in the files that the report reads.
 """
 
+import asyncio
 from datetime import date, timedelta
 from pathlib import Path
 from zoneinfo import ZoneInfo
@@ -19,13 +20,13 @@ from channelstats.stats import Inputs, Options, Period, report
 from channelstats.stats.gather import dates_of
 from channelstats.tables.columns import MESSAGES, joined
 from channelstats.tables.configuration import Counts
-from channelstats.tables.day_blocks import file_in, messages_in, text_of
+from channelstats.tables.day_files import DayFiles
 from channelstats.tables.first_posts import earliest, posts_of
 
 LAST_DAY = date(2024, 3, 9)
 WEEK = Period(LAST_DAY - timedelta(6), 7, ZoneInfo("UTC"))
 AIM = 20
-_MARK = "bench"
+_DAYS, _VERSION = "days", "b"
 _GROUPS = "slack_uid", "slack_cid"
 _SIZES = pl.len().alias("m"), pl.col("word_count").sum().alias("w")
 
@@ -46,10 +47,10 @@ def measure(size: Size, folder: Path, rounds: int) -> list[Row]:
     return [
         Row(f"{days}: read all {size.messages:,} messages, group once", floor),
         Row(f"{days}: the same of no more columns than are grouped", lean_floor),
-        Row(f"{days}: the same of the {read:,} in blocks of the report", floor_of_read),
+        Row(f"{days}: the same of the {read:,} in files of the report", floor_of_read),
         Row(f"{days}: report of a week, to all", cost, floor, AIM),
         Row(f"{days}: report of a week, to all of those columns", cost, lean_floor),
-        Row(f"{days}: report of a week, to those in its blocks", cost, floor_of_read),
+        Row(f"{days}: report of a week, to those in its files", cost, floor_of_read),
     ]
 
 
@@ -63,8 +64,9 @@ def _written(size: Size, folder: Path) -> Work:
         day = pl.from_epoch("ts", "us").dt.date()
         read = messages.filter(day.is_between(first, last))
         read.write_parquet(folder / "read.parquet")
+        files = DayFiles(folder / _DAYS)
         for (date_of,), rows in read.group_by(day.alias("day"), maintain_order=True):
-            (folder / f"{date_of}.block").write_text(text_of(rows, _MARK))
+            asyncio.run(files.put(str(date_of), _VERSION, rows))
         counting = Options().counting
         users, _ = made_up.directory(size, LAST_DAY)
         bots = frozenset(uid for uid, user in users.items() if user.is_bot)
@@ -89,11 +91,15 @@ def _reported(size: Size, folder: Path) -> Work:
     users, channels = made_up.directory(size, LAST_DAY)
     counts = {LAST_DAY: Counts(size.people, size.people, size.people)}
     first_posts = posts_of(pl.read_parquet(folder / "first.parquet"))
-    blocks = sorted(folder.glob("*.block"))
+    files, (first, last) = DayFiles(folder / _DAYS), dates_of(WEEK)
+    days = [str(first + timedelta(number)) for number in range((last - first).days + 1)]
+
+    async def messages_read() -> pl.DataFrame:
+        found = await files.find(dict.fromkeys(days, _VERSION))
+        return (await files.read(dict(sorted(found.items())), MESSAGES.names()))[1]
 
     def work() -> int:
-        files = (file_in(block.read_text(), _MARK) for block in blocks)
-        messages = joined([messages_in([file for file in files if file], MESSAGES.names())])
+        messages = joined([asyncio.run(messages_read())])
         inputs = Inputs(messages, users, channels, counts, first_posts)
         return len(report(inputs, WEEK, Options(), generated_at=0).json)
 

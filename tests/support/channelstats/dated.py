@@ -1,8 +1,12 @@
 """Messages by date, as tests of what is kept of dates look at them."""
 
+import shutil
 from collections.abc import AsyncIterator, Sequence
 from datetime import date
+from pathlib import Path
+from tempfile import mkdtemp
 from typing import Any
+from weakref import WeakKeyDictionary, finalize
 from zoneinfo import ZoneInfo
 
 import polars as pl
@@ -13,6 +17,7 @@ from channelstats.tables.declarations import table
 from channelstats.tables.message_row import MessageRow
 from channelstats.tables.paging import everything
 from keytables import Engine, TableHandle
+from support.gated_engine import GatedEngine
 
 FIRST, LAST = date(2024, 3, 1), date(2024, 3, 20)
 NOON = 1_709_985_600
@@ -27,9 +32,26 @@ def row(hours: float, words: int = 1, cid: str = "C1", **fields: Any) -> Message
     return MessageRow(cid, ts, "UA", word_count=words, **fields)
 
 
+_FOLDERS: WeakKeyDictionary[Engine, Path] = WeakKeyDictionary()
+
+
+def folder_of(engine: Engine) -> Path:
+    """Where columns of dates are kept, of whatever goes to the same store; gone with the engine."""
+    store = engine.inner if isinstance(engine, GatedEngine) else engine
+    if store not in _FOLDERS:
+        _FOLDERS[store] = Path(mkdtemp())
+        finalize(store, shutil.rmtree, _FOLDERS[store])
+    return _FOLDERS[store]
+
+
+def kept(engine: Engine) -> set[str]:
+    """The dates of which columns are kept."""
+    return {path.name[:10] for path in folder_of(engine).iterdir()}
+
+
 async def opened(engine: Engine, zone: str = "UTC") -> Tables:
     """The tables as one process has them."""
-    return await Tables.open(engine, "channelstats", ZoneInfo(zone))
+    return await Tables.open(engine, "channelstats", ZoneInfo(zone), folder_of(engine))
 
 
 async def messages_of(engine: Engine) -> TableHandle:

@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from zoneinfo import ZoneInfo
 
+import polars as pl
+
 from channelstats.counting import Counting, Profile
 from channelstats.ingest.events import Event
 from channelstats.ingest.export_import import Choice, ExportImport
@@ -34,6 +36,15 @@ class House:
 
     engine: Engine
     tables: Tables
+    days: Path | None = None
+    """The folder of columns of dates."""
+
+    def kept(self) -> pl.DataFrame:
+        """What the files of columns hold, with the ``day`` of each message."""
+        assert self.days is not None
+        files = sorted(self.days.glob("*.parquet"))
+        day = {file: pl.lit(file.name[:10]).alias("day") for file in files}
+        return pl.concat([pl.read_parquet(file).with_columns(day[file]) for file in files])
 
     async def table(self, name: str) -> TableHandle:
         return await self.engine.ensure_table(table("channelstats", name))
@@ -84,6 +95,7 @@ async def house(folder: Path, zone: ZoneInfo = UTC) -> AsyncIterator[House]:
     """Tables in a file of that folder."""
     engine = await SqliteEngine.open(folder / "store.sqlite", clock=ManualClock(NOW))
     try:
-        yield House(engine, await Tables.open(engine, "channelstats", zone))
+        tables = await Tables.open(engine, "channelstats", zone, folder / "days")
+        yield House(engine, tables, folder / "days")
     finally:
         await engine.close()

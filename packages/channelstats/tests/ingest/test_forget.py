@@ -36,9 +36,11 @@ async def forget(tables: Tables, uid: str) -> Forgotten:
 
 async def test_nothing_of_them_stays(known: House) -> None:
     assert "UBOB" in str(await known.everything())
+    assert "UBOB" in str(known.kept().rows())
     done = await forget(known.tables, "UBOB")
     everything = str(await known.everything())
     assert not any(name in everything for name in BOB)
+    assert "UBOB" not in str(known.kept().rows())
     assert (done.deleted, done.read) == (6, 15)
 
 

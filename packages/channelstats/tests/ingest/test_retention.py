@@ -4,7 +4,6 @@ from datetime import date
 
 from channelstats.ingest.first_posts import rebuild
 from channelstats.ingest.retention import remove_before
-from channelstats.tables.day_blocks import name_of
 from channelstats.tables.first_posts import FirstPost
 from support.channelstats.house import COMPAT, EXAMPLE, House
 
@@ -15,12 +14,12 @@ async def removed(house: House, first: date) -> dict[str, int]:
     return found
 
 
-async def blocks(house: House) -> set[str]:
+async def kept(house: House) -> set[str]:
     """The dates of which columns are kept."""
     first, last = date(2024, 3, 1), date(2024, 3, 31)
     async for _ in house.tables.messages.of_days(first, last):
         pass
-    return {key.split()[0] for key in await house.items("BulkStore") if key.endswith(" columns")}
+    return set(house.kept()["day"])
 
 
 async def test_messages_of_dates_before_the_first_go(empty: House) -> None:
@@ -36,11 +35,11 @@ async def test_messages_of_dates_before_the_first_go(empty: House) -> None:
 async def test_what_was_made_of_them_goes_too_and_that_alone(empty: House) -> None:
     await empty.take_in(EXAMPLE)
     await empty.tables.messages.close_days()
-    made = await blocks(empty)
+    made = await kept(empty)
     assert {"2024-03-03", "2024-03-10"} <= made
     await removed(empty, date(2024, 3, 10))
-    left = {key for key in await empty.items("BulkStore") if key.endswith(" columns")}
-    assert left == {name_of(day) for day in made if day >= "2024-03-10"}
+    left = set(empty.kept()["day"])
+    assert left == {day for day in made if day >= "2024-03-10"}
 
 
 async def test_first_posts_and_people_stay(empty: House) -> None:

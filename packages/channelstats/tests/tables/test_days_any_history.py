@@ -147,7 +147,7 @@ def test_what_is_read_is_what_is_there(taken: list[Any]) -> None:
     asyncio.run(play())
 
 
-async def test_a_block_made_while_a_run_writes_is_not_used() -> None:
+async def test_a_file_made_while_a_run_writes_is_not_used() -> None:
     """The reader has read the rows of a date, and is about to keep them, when they change."""
     for number in range(16):
         history = History()

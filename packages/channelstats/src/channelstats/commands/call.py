@@ -21,6 +21,7 @@ from channelstats.progress import Progress
 from channelstats.settings import Group, Settings
 from channelstats.slack.api_pace import Sleep
 from channelstats.tables import Tables
+from channelstats.tables.day_files import folder_of
 from keytables import Clock
 from keytables.stores import SqliteUrl, open_engine, parse_store
 
@@ -95,7 +96,8 @@ class Call(msgspec.Struct, frozen=True):
             )
         engine = await open_engine(settings.store_url, clock=self.clock, wipe=True)
         try:
-            yield await Tables.open(engine, settings.prefix, self.zone)
+            files = folder_of(settings.store_url, settings.prefix, settings.folder)
+            yield await Tables.open(engine, settings.prefix, self.zone, files)
         finally:
             await engine.close()
 

@@ -43,7 +43,6 @@ class Forgetting:
             done = Forgotten(done.deleted + deleted, done.changed + changed, done.read + len(rows))
             yield done
         await tables.messages.close_days()
-        await tables.messages.drop_old_blocks()
         await self._leave_channels()
         await tables.users.delete(uid)
         await tables.users_created.delete(uid)

@@ -1,8 +1,8 @@
 """Documents of reports, kept in the table ReportStore.
 
 Rule: a stored document is used only where everything it was made from is the same; otherwise it is
-made anew and takes the place of the old one. No message is read to find that out: the marks of
-dates tell, see `channelstats.tables.day_marks`. While one of them is open nothing is kept.
+made anew and takes the place of the old one. No message is read to find that out: the versions of
+dates tell, see `channelstats.tables.day_versions`. While one of them is open nothing is kept.
 
 It is stored as `<start>-<days>`. What else tells one from another (profile, time zone, version,
 inputs) is in its fingerprint, so there is one for each period and old ones do not pile up.
@@ -21,7 +21,7 @@ from channelstats.stats import Options, Period, report
 from channelstats.stats.document import SCHEMA_VERSION
 from channelstats.stats.gather import Known, dates_of, inputs, known
 from channelstats.tables import Tables
-from channelstats.tables.day_reading import Progress
+from channelstats.tables.messages import Progress
 from keytables import Clock
 
 CODE_VERSION: Final = 1

@@ -19,10 +19,10 @@ from channelstats.stats.messages import IS_HEAD
 from channelstats.stats.period import MONTH, History, Period
 from channelstats.tables.columns import joined, micros
 from channelstats.tables.configuration import Counts
-from channelstats.tables.day_reading import Progress
 from channelstats.tables.directory import Channel, User
 from channelstats.tables.first_posts import FirstPost, derived
 from channelstats.tables.leaving_out import channels_meant, frame_without, people_meant
+from channelstats.tables.messages import Progress
 from channelstats.tables.store import Tables
 
 _T = TypeVar("_T")
@@ -151,7 +151,7 @@ async def inputs(
     :raises TooManyMessages: there are more than ``most`` in these days
     """
     messages = tables.messages
-    days = messages.of_days(*dates_of(period, reach), progress=progress, anew=anew)
+    days = messages.of_days(*dates_of(period, reach), progress=progress, refresh=anew)
     read = await asyncio.to_thread(joined, await _bounded(days, most))
     late = await asyncio.to_thread(_later_replies, read, reach or period)
     later = [frame async for frame in messages.of_keys(late)]

@@ -11,10 +11,8 @@ one is written.
     message_row    a message as a row
     messages       reading and writing rows of messages
     columns        rows of messages as columns
-    day_marks      which state of a date's messages is the present one
-    day_writing    dates that a run writes to: opened and closed
-    day_blocks     the messages of a date as columns, kept as one text
-    day_reading    messages of dates: from blocks where they are right, else from rows
+    day_versions   which state of a date's messages is the present one; dates being written to
+    day_files      the messages of a date as columns, kept in a file
     directory      users and channels
     configuration  counts and their history, names, markers of running work
     sent_reports   what was sent where, and who is sending it

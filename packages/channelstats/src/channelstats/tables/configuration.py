@@ -10,7 +10,7 @@ Rule: one row for each key, any columns; a report takes the counts of its own ti
     first_posts           counting: the way of counting that FirstPost was made by
     last_run              last_run: the time, in seconds, up to which everything was read;
                           unread: what a run after it could not read
-    days, days <yyyy-mm>  marks of dates, see `day_marks`
+    days, days <yyyy-mm>  versions of dates, see `day_versions`
     writer                which run writes messages: a lease
     import <fingerprint>  what an unfinished import has done: done (channel IDs), newest
     forgotten             people: digests of the IDs of those whom the store has forgotten

@@ -1,12 +1,17 @@
 """Reading and writing the table Message.
 
 Rule: rows are written in batches and read in pages; a row is replaced whole, by its key. Whoever
-writes closes the days it wrote to at its end, see `channelstats.tables.day_writing`.
+writes closes the days it wrote to at its end, see `channelstats.tables.day_versions`.
+
+Columns are read from the files of dates where their versions say that they are the same as the
+rows. Where there is none one is made of the rows, unless the date is open, for the version that it
+had before they were read: where they changed meanwhile the date has another one by now, or will
+have, and the file is not used.
 """
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncIterator, Awaitable, Iterable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from datetime import date
 from typing import Final
@@ -15,11 +20,9 @@ from zoneinfo import ZoneInfo
 import polars as pl
 
 from channelstats.days import Calendar
-from channelstats.tables.columns import frame_of
-from channelstats.tables.day_blocks import DayBlocks
-from channelstats.tables.day_marks import DayMarks
-from channelstats.tables.day_reading import DayReading, Progress
-from channelstats.tables.day_writing import DayWriting
+from channelstats.tables.columns import MESSAGES, frame_of
+from channelstats.tables.day_files import DayFiles
+from channelstats.tables.day_versions import DayVersions, DayWriter
 from channelstats.tables.message_row import MessageRow, item_of, row_of
 from channelstats.tables.paging import batches, everything
 from keytables import Item, Range, TableHandle
@@ -33,18 +36,24 @@ _FRAME: Final = 20_000
 """Items that become columns together: few enough that they need little memory, and enough that
 columns are made seldom."""
 
+_FILES: Final = 16
+"""Files of dates read at once: in memory before the first of them is used."""
+
+Progress = Callable[[int, int], None]
+"""Is told how many dates are read, and how many there are."""
+
 
 class Messages:
-    """The table Message; ``zone`` dates what is written. ``marks``, ``blocks``: of its days."""
+    """The table Message; ``zone`` dates what is written, ``files`` are those of its dates."""
 
     def __init__(
-        self, table: TableHandle, zone: ZoneInfo, marks: DayMarks, blocks: DayBlocks
+        self, table: TableHandle, zone: ZoneInfo, versions: DayVersions, files: DayFiles
     ) -> None:
         self._table = table
         self._calendar = Calendar(zone)
-        self._marks, self._blocks = marks, blocks
-        self._writing = DayWriting(marks, table, zone)
-        self._reading = DayReading(marks, blocks, self._of_day)
+        self._versions, self._files = versions, files
+        self._writer = DayWriter(versions, table, zone)
+        self._has_swept = False
 
     # ── writing ──────────────────────────────────────────────────────────────────────────────────
 
@@ -54,12 +63,12 @@ class Messages:
         if not rows:
             return
         submitted: deque[Awaitable[None]] = deque()
-        async with self._writing.open(row.ts for row in rows):
+        async with self._writer.open(row.ts for row in rows):
             for batch in batches(rows):
                 if len(submitted) == _AHEAD:
                     await submitted.popleft()
                 items = [item_of(row, self._calendar) for row in batch]
-                self._writing.writes(items)
+                self._writer.writes(items)
                 submitted.append(self._table.batch_write(puts=items))
             await asyncio.gather(*submitted)
 
@@ -73,38 +82,35 @@ class Messages:
         rows = list(rows)
         if not rows:
             return
-        async with self._writing.open(row.ts for row in rows):
-            self._writing.deletes(rows)
+        async with self._writer.open(row.ts for row in rows) as days:
+            await self._files.drop(days)
+            for row in rows:
+                self._writer.deletes(row.cid_ts, row.ts)
             for batch in batches(rows):
                 await self._table.batch_write(deletes=[(row.cid_ts,) for row in batch])
 
     async def empty_day(self, day: str) -> int:
-        """Delete every row that is stored under a date, and what is kept of them; return how many
-        there were.
-        """
+        """Delete every row that is stored under a date; return how many there were."""
         number = 0
         async for items in self._index("Date", day):
             await self.delete(map(row_of, items))
             number += len(items)
-        if number:
-            await self._blocks.drop_others(day, None)
         return number
 
     async def take_over_days(self) -> None:
         """At the beginning of a run, when no other one is alive: close what dead ones left open as
         well, when it comes to its end.
         """
-        await self._writing.take_over()
+        await self._writer.take_over()
 
     async def close_days(self) -> None:
-        """At the end of a run: what is written is whole. What was deleted is kept nowhere."""
-        for day in await self._writing.close():
-            await self._blocks.delete(day)
+        """At the end of a run: what is written is whole. Nothing is kept of rows as they were."""
+        await self._writer.close()
+        await self._sweep()
 
-    async def drop_old_blocks(self) -> None:
-        """Delete what is kept of rows as they were: it may hold what they hold no more."""
-        for day, mark in (await self._marks.all()).items():
-            await self._blocks.drop_others(day, mark)
+    async def _sweep(self) -> None:
+        self._has_swept = True
+        await self._files.keep_only(await self._versions.all())
 
     async def is_empty(self) -> bool:
         return not (await self._table.scan(limit=1)).items
@@ -142,32 +148,69 @@ class Messages:
 
     # ── columns ──────────────────────────────────────────────────────────────────────────────────
 
-    def of_days(
+    async def of_days(
         self,
         first: date,
         last: date,
         columns: Sequence[str] | None = None,
         progress: Progress | None = None,
         *,
-        anew: bool = False,
+        refresh: bool = False,
     ) -> AsyncIterator[pl.DataFrame]:
-        """The columns of rows stored under these dates, both included: ``columns`` of them, or all.
+        """The columns of rows stored under these dates, both included, in about the order of time:
+        ``columns`` of them, or all.
 
-        ``progress`` is told how many dates are read and how many there are: where blocks have to be
-        made first that takes a while. ``anew`` makes them all, for rows that something else than
+        ``progress`` is told how many dates are read and how many there are: where files have to be
+        made first that takes a while. ``refresh`` makes them all, for rows that something else than
         this changed.
         """
-        return self._reading.read(first, last, columns, progress, anew=anew)
+        if not self._has_swept:
+            await self._sweep()
+        versions = await self._versions.of(first, last)
+        async for frame in self._of_versions(versions, columns, progress, refresh=refresh):
+            yield frame
+
+    async def _of_versions(
+        self,
+        versions: Mapping[str, str | None],
+        columns: Sequence[str] | None = None,
+        progress: Progress | None = None,
+        *,
+        refresh: bool = False,
+    ) -> AsyncIterator[pl.DataFrame]:
+        wanted = list(columns or MESSAGES.names())
+        files = {} if refresh else await self._files.find(versions)
+        done = 0
+        for days in batches(versions, _FILES):
+            kept = {day: files[day] for day in days if day in files}
+            whole, messages = await self._files.read(kept, wanted)
+            yield messages
+            for number, day in enumerate(days, done + 1):
+                if day not in whole:
+                    yield (await self._of_rows(day, versions[day])).select(wanted)
+                    if progress is not None:
+                        progress(number, len(versions))
+            done += len(days)
+            if progress is not None:
+                progress(done, len(versions))
+
+    async def _of_rows(self, day: str, version: str | None) -> pl.DataFrame:
+        """The messages of a date from its rows, which are kept if they have a version."""
+        frames = [frame async for frame in _frames(self._index("Date", day))]
+        messages = pl.concat([MESSAGES.to_frame(), *frames])
+        if version:
+            await self._files.put(day, version, messages)
+        return messages
 
     async def days(self) -> dict[str, bool]:
         """Every date that rows were ever written under, and whether it is open."""
-        return {day: mark is None for day, mark in (await self._marks.all()).items()}
+        return {day: version is None for day, version in (await self._versions.all()).items()}
 
     async def state_since(self, first: date) -> str | None:
         """What tells the rows of ``first`` and later dates from what they were at any other time;
         None while they are being written.
         """
-        return await self._marks.since(first)
+        return await self._versions.since(first)
 
     async def of_keys(self, keys: Iterable[str]) -> AsyncIterator[pl.DataFrame]:
         """The columns of the rows of these keys (`<slack_cid>_<ts>`) that exist."""
@@ -177,12 +220,13 @@ class Messages:
 
     async def all(self, columns: Sequence[str] | None = None) -> AsyncIterator[pl.DataFrame]:
         """The columns of every row: ``columns`` of them, or all."""
-        days = await self._reading.read_every(columns)
-        async for frame in days or _frames(everything(self._table)):
+        versions = await self._versions.of_all_rows()
+        async for frame in (
+            _frames(everything(self._table))
+            if versions is None
+            else self._of_versions(versions, columns)
+        ):
             yield frame.select(columns) if columns else frame
-
-    def _of_day(self, day: str) -> AsyncIterator[pl.DataFrame]:
-        return _frames(self._index("Date", day))
 
     async def _index(
         self, name: str, partition: str, sort: Range | None = None

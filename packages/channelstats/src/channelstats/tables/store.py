@@ -7,12 +7,13 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Self
+from pathlib import Path
+from typing import Final, Self
 from zoneinfo import ZoneInfo
 
 from channelstats.tables.configuration import Configuration
-from channelstats.tables.day_blocks import DayBlocks
-from channelstats.tables.day_marks import DayMarks
+from channelstats.tables.day_files import DayFiles
+from channelstats.tables.day_versions import DayVersions
 from channelstats.tables.declarations import table
 from channelstats.tables.directory import Channels, Users, UsersCreated
 from channelstats.tables.first_posts import FirstPosts
@@ -23,8 +24,11 @@ from channelstats.tables.subscriptions import Subscriptions
 from channelstats.tables.text_store import TextStore
 from channelstats.tables.user_hash import UserHash
 from channelstats.tables.watermarks import Watermarks
-from keytables import Clock, Engine, TableHandle
+from keytables import Clock, Engine, TableHandle, Update
 from keytables.lease import LeaseLost
+
+_OLD_COLUMNS: Final = r"\d{4}-\d{2}-\d{2} columns"
+"""Names of the texts in BulkStore that once held the columns of dates."""
 
 
 class Taken(Exception):  # noqa: N818 - named for what happened
@@ -67,11 +71,17 @@ class Tables:
         try:
             async with lease:
                 await self.messages.take_over_days()
+                await self._drop_old_columns()
                 yield
         except LeaseLost:
             raise Taken(
                 "another import or sync took over; run this again when it is over"
             ) from None
+
+    async def _drop_old_columns(self) -> None:
+        if not (await self.configuration.get("days")).get("files"):
+            await self.bulk.clear(_OLD_COLUMNS)
+            await self.configuration.update("days", Update(set=("files",)), {"files": True})
 
     async def first_run_is_on(self, clock: Clock) -> bool:
         """Whether messages are being written while no run ever came to its end: all dates are open,
@@ -84,8 +94,11 @@ class Tables:
         return all((await self.messages.days()).values())
 
     @classmethod
-    async def open(cls, engine: Engine, prefix: str, zone: ZoneInfo) -> Self:
-        """Open the tables `<prefix>.<Table>`, making those that are missing.
+    async def open(
+        cls, engine: Engine, prefix: str, zone: ZoneInfo, files: Path | None = None
+    ) -> Self:
+        """Open the tables `<prefix>.<Table>`, making those that are missing. ``files`` is the
+        folder for columns of dates, see `channelstats.tables.day_files`; None keeps none.
 
         :raises SchemaError: the prefix is unfit, or a table exists with other keys
         """
@@ -93,10 +106,11 @@ class Tables:
         async def opened(name: str) -> TableHandle:
             return await engine.ensure_table(table(prefix, name))
 
-        known, bulk = await opened("Configuration"), TextStore(await opened("BulkStore"))
+        known = await opened("Configuration")
+        versions = DayVersions(known)
         return cls(
             zone=zone,
-            messages=Messages(await opened("Message"), zone, DayMarks(known), DayBlocks(bulk)),
+            messages=Messages(await opened("Message"), zone, versions, DayFiles(files)),
             channels=Channels(await opened("Channel")),
             users=Users(await opened("User")),
             users_created=UsersCreated(await opened("UserCreated")),
@@ -107,6 +121,6 @@ class Tables:
             configuration=Configuration(known),
             sent=SentReports(await opened("Configuration")),
             subscriptions=Subscriptions(await opened("Subscription")),
-            bulk=bulk,
+            bulk=TextStore(await opened("BulkStore")),
             reports=TextStore(await opened("ReportStore")),
         )

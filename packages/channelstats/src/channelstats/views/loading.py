@@ -21,8 +21,8 @@ from channelstats.stats.period import MONTH, SUNDAY, WEEK
 from channelstats.stats.zones import LocalTimes
 from channelstats.tables import Tables
 from channelstats.tables.configuration import counts_at
-from channelstats.tables.day_reading import Progress
 from channelstats.tables.directory import Channel
+from channelstats.tables.messages import Progress
 from channelstats.views.comparison import Comparison, Selection
 from channelstats.views.model import Choice, ChoiceError
 

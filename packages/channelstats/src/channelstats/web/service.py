@@ -23,8 +23,8 @@ from channelstats.stats.gather import history_of
 from channelstats.stats.period import WEEK, History, week_of
 from channelstats.stats.values import Json
 from channelstats.tables import Tables
-from channelstats.tables.day_reading import Progress
 from channelstats.tables.leaving_out import channels_meant, people_meant
+from channelstats.tables.messages import Progress
 from channelstats.views.loading import DashboardData, load
 from channelstats.views.model import Choice, ChoiceError, View
 from channelstats.views.registry import view_of
