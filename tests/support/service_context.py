@@ -1,5 +1,6 @@
 """What the start of a service prepares, for workers in the process of a test."""
 
+import time
 from pathlib import Path
 
 from autopush.keys import ServiceKeys
@@ -10,6 +11,7 @@ from autopush.settings import Settings
 from autopush.telemetry.metric_table import METRICS
 from autopush.telemetry.metrics import SharedMetrics
 from autopush.webpush.keyring import new_key
+from keytables.clock_guard import read_clocks
 
 
 def service_context(
@@ -28,4 +30,5 @@ def service_context(
     settings, sockets = bind(settings)
     keys = ServiceKeys((new_key(),), (new_key(),))
     metrics = SharedMetrics(METRICS, workers)
-    return ServiceContext(settings, keys, Certificates(settings), sockets, metrics, {})
+    certificates, clocks = Certificates(settings), read_clocks(time.time)
+    return ServiceContext(settings, keys, certificates, sockets, metrics, {}, clocks)

@@ -1,6 +1,8 @@
 """A wall clock that was set is noticed, and believed in the end."""
 
-from keytables.clock_guard import BELIEVED_AFTER, MAX_JUMP, ClockGuard, steady_clock
+import pytest
+
+from keytables.clock_guard import BELIEVED_AFTER, MAX_JUMP, ClockGuard, read_clocks, steady_clock
 from support.clocks import ManualClock
 
 DAY = 86_400.0
@@ -32,6 +34,27 @@ def test_a_jump_is_noticed_until_it_is_undone() -> None:
     assert clocks.guard.jump() == 31 * DAY
     clocks.wall.advance(-31 * DAY)
     assert clocks.guard.jump() == 0.0
+
+
+def test_a_process_that_starts_after_a_jump_notices_it_by_the_first_reading() -> None:
+    clocks = Clocks()
+    first = read_clocks(clocks.wall, clocks.steady)
+    clocks.wait(365 * DAY, drift=0.0003)
+    clocks.wall.advance(31 * DAY)
+    later = ClockGuard(clocks.wall, clocks.steady, first=first)
+    assert later.jump() == pytest.approx(31 * DAY, rel=0.01)
+    clocks.wait(BELIEVED_AFTER)
+    assert later.jump() == 0.0
+
+
+def test_a_process_that_starts_late_takes_a_slow_gain_for_no_jump() -> None:
+    clocks = Clocks()
+    first = read_clocks(clocks.wall, clocks.steady)
+    clocks.wait(365 * DAY, drift=0.0003)
+    later = ClockGuard(clocks.wall, clocks.steady, first=first)
+    assert later.jump() == 0.0
+    clocks.wait(60)
+    assert later.jump() == 0.0
 
 
 def test_a_jump_back_is_noticed_too() -> None:

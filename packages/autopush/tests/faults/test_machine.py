@@ -318,13 +318,7 @@ async def test_messages_fill_the_disk_and_when_they_are_acked_others_are_accepte
     "killed",
     [
         pytest.param(False, id="all workers run"),
-        pytest.param(
-            True,
-            id="a worker starts meanwhile",
-            marks=pytest.mark.xfail(
-                strict=True, reason="a worker believes the clock that it finds, and sweeps"
-            ),
-        ),
+        pytest.param(True, id="a worker starts meanwhile"),
     ],
 )
 async def test_a_clock_a_month_ahead_deletes_nothing_that_is_stored(

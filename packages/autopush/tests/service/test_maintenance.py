@@ -22,6 +22,7 @@ from autopush.store.users import connect_keys
 from autopush.telemetry.metric_table import UA_EXPIRATION
 from autopush.webpush.identifiers import CHANNELS_ROW
 from keytables import Engine, Unavailable
+from keytables.clock_guard import read_clocks
 from support import engines
 from support.clocks import ManualClock
 from support.memory_engine import MemoryEngine
@@ -36,6 +37,7 @@ class Service:
     def __init__(self, *, rotating: bool = False) -> None:
         self.clock = ManualClock()
         self.steady = ManualClock(5_000.0)
+        self.first_reading = read_clocks(self.clock, self.steady)
         self.memory = MemoryEngine(self.clock)
         self.engine: Engine = self.memory
         self.plan = TablePlan(rotating=rotating)
@@ -48,6 +50,7 @@ class Service:
             store,
             self.metrics,
             self.clock,
+            first_reading=self.first_reading,
             key_hash="",
             steady=self.steady,
             sleep=self.sleep,
@@ -239,6 +242,18 @@ async def test_a_clock_that_was_set_drops_nobody_for_a_day(end_logs: Callable[[]
     service.pass_time(1)
     await worker.look()
     assert await service.users() == 0, "it was right"
+
+
+async def test_a_worker_that_is_restarted_does_not_believe_a_clock_that_was_set() -> None:
+    service = Service()
+    await service.add_users(2, 1)
+    service.clock.advance(45 * PERIOD)
+    worker = await service.worker()
+    await worker.look()
+    assert await service.users() == 2
+    service.pass_time(DISTRUST)
+    await worker.look()
+    assert await service.users() == 0
 
 
 async def test_a_clock_that_is_adjusted_a_little_is_believed() -> None:

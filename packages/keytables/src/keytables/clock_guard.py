@@ -2,16 +2,26 @@
 
 Whoever deletes by age asks first: a clock that is set forward by a month for a minute would
 otherwise have a month's items deleted. A new difference is believed when it has stayed the same for
-a while. What the clock did before cannot be known: one that was wrong then is believed.
+a while. What the clock did before the first comparison cannot be known: one that was wrong then is
+believed. So the processes of a service share one first comparison, and a process that is started
+again while the clock is wrong does not believe it.
 """
 
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Final
 
 from keytables.engine import Clock
 
-__all__ = ["BELIEVED_AFTER", "MAX_JUMP", "ClockGuard", "steady_clock"]
+__all__ = [
+    "BELIEVED_AFTER",
+    "MAX_JUMP",
+    "ClockGuard",
+    "ClockReading",
+    "read_clocks",
+    "steady_clock",
+]
 
 MAX_JUMP: Final = 60.0
 """Seconds by which the clocks may come to disagree."""
@@ -30,8 +40,23 @@ def steady_clock() -> float:
     return time.monotonic()
 
 
+@dataclass(frozen=True, slots=True)
+class ClockReading:
+    """Both clocks at one time, in seconds. ``steady`` counts from the start of the machine, so a
+    reading means something to all processes of one machine, and to none of another.
+    """
+
+    wall: float
+    steady: float
+
+
+def read_clocks(clock: Clock, steady: Callable[[], float] = steady_clock) -> ClockReading:
+    """Read both clocks now."""
+    return ClockReading(clock(), steady())
+
+
 class ClockGuard:
-    """Compares ``clock`` with ``steady`` since it was created.
+    """Compares ``clock`` with ``steady`` since ``first``, or since it was created.
 
     ``max_jump``, ``believed_after``: seconds, as ``MAX_JUMP`` and ``BELIEVED_AFTER``.
     """
@@ -52,13 +77,15 @@ class ClockGuard:
         clock: Clock,
         steady: Callable[[], float] = steady_clock,
         *,
+        first: ClockReading | None = None,
         max_jump: float = MAX_JUMP,
         believed_after: float = BELIEVED_AFTER,
     ) -> None:
         self._clock, self._steady = clock, steady
         self._max_jump, self._believed_after = max_jump, believed_after
-        self._checked_at = steady()
-        self._difference = clock() - self._checked_at
+        first = first or read_clocks(clock, steady)
+        self._checked_at = first.steady
+        self._difference = first.wall - first.steady
         self._new_difference: float | None = None
         self._since = 0.0
 

@@ -21,6 +21,7 @@ from importlib.util import find_spec
 from typing import Final, TypeAlias
 from urllib.parse import parse_qsl, unquote
 
+from keytables.clock_guard import ClockReading
 from keytables.engine import Clock, Engine, OnFailure
 from keytables.errors import Unavailable
 
@@ -72,12 +73,15 @@ async def open_engine(
     clock: Clock = time.time,
     wipe: bool = False,
     min_free_space: int = 0,
+    first_reading: ClockReading | None = None,
     on_failure: OnFailure | None = None,
 ) -> Engine:
     """Open the store of a URL.
 
     ``wipe``: deleted data is overwritten in the file (SQLite). ``min_free_space``: bytes; with
     fewer on its disk the engine :attr:`is nearly full <Engine.is_nearly_full>` (SQLite).
+    ``first_reading``: of the clocks, by an earlier process of the same service; with it the engine
+    notices that the wall clock was set before it was opened (SQLite).
     ``on_failure`` hears of each failure of the database.
     Raises ValueError for a bad URL, and Unavailable if the engine cannot be opened.
     """
@@ -90,6 +94,7 @@ async def open_engine(
             clock=clock,
             wipe=wipe,
             min_free_space=min_free_space,
+            first_reading=first_reading,
             on_failure=on_failure,
         )
     if find_spec("botocore") is None:

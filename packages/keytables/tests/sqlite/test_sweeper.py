@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from keytables import Clock, Key, KeytablesError, OnFailure, Table, Unavailable
-from keytables.clock_guard import ClockGuard
+from keytables.clock_guard import ClockGuard, read_clocks
 from keytables.sqlite.failures import Failures
 from keytables.sqlite.sweeper import SWEEP_ROWS, SWEEP_WRITES, Sweeper
 from support.clocks import ManualClock
@@ -212,6 +212,15 @@ async def test_the_engine_tells_by_how_much_its_clock_was_set(
     engine = await open_sqlite()
     assert engine.clock_jump == 0.0
     clock.advance(86_400)
+    assert engine.clock_jump == pytest.approx(86_400, abs=60)
+
+
+async def test_an_engine_opened_after_the_clock_was_set_tells_so_by_an_earlier_reading(
+    open_sqlite: OpenSqlite, clock: ManualClock
+) -> None:
+    first = read_clocks(clock)
+    clock.advance(86_400)
+    engine = await open_sqlite(first_reading=first)
     assert engine.clock_jump == pytest.approx(86_400, abs=60)
 
 

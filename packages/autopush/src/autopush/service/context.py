@@ -35,6 +35,7 @@ from autopush.telemetry.metrics import Metrics, SharedMetrics
 from autopush.web.client_certificates import ListedClients
 from autopush.webpush.endpoint_token import EndpointTokens
 from autopush.webpush.keyring import KeyRing, derive_key
+from keytables.clock_guard import ClockReading
 
 CACHED_TOKENS: Final = 8192
 NODE_CALLS: Final = "node calls"
@@ -53,6 +54,10 @@ class ServiceContext:
     metrics: SharedMetrics
     broadcasts: Mapping[str, str]
     """Their versions at the start."""
+    first_reading: ClockReading
+    """Of the clocks, at the start: a worker that is restarted compares with it, and so does not
+    believe a clock that was set while the service ran.
+    """
 
 
 class WorkerContext:
@@ -72,6 +77,7 @@ class WorkerContext:
         self.keys = service.keys
         self.certificates = service.certificates
         self.broadcasts = service.broadcasts
+        self.first_reading = service.first_reading
         self.sockets = service.sockets[index]
         self.metrics = metrics
         self.exporter = new_exporter(settings, metrics)

@@ -42,7 +42,7 @@ from autopush.telemetry import logs
 from autopush.telemetry.metric_table import UA_EXPIRATION
 from autopush.telemetry.metrics import Metrics
 from keytables import KeytablesError
-from keytables.clock_guard import ClockGuard, steady_clock
+from keytables.clock_guard import ClockGuard, ClockReading, steady_clock
 
 FIRST_LOOK: Final = (120.0, 600.0)
 """Seconds from the start of a worker to its first look, at random between these."""
@@ -86,7 +86,9 @@ class LeaseLost(Exception):  # noqa: N818 - no error
 
 
 class Maintenance:
-    """The maintenance by one worker, from `start` to `stop`."""
+    """The maintenance by one worker, from `start` to `stop`. `first_reading`: of the clocks, at the
+    start of the service.
+    """
 
     def __init__(
         self,
@@ -94,6 +96,7 @@ class Maintenance:
         metrics: Metrics,
         clock: Clock,
         *,
+        first_reading: ClockReading,
         key_hash: str,
         steady: Clock = steady_clock,
         sleep: Sleep = asyncio.sleep,
@@ -106,7 +109,13 @@ class Maintenance:
         self._sleep = sleep
         self._uniform = uniform
         self._dropped = metrics.counter(UA_EXPIRATION, reason="not_seen")
-        self._guard = ClockGuard(clock, steady, max_jump=MAX_CLOCK_STEP, believed_after=DISTRUST)
+        self._guard = ClockGuard(
+            clock,
+            steady,
+            first=first_reading,
+            max_jump=MAX_CLOCK_STEP,
+            believed_after=DISTRUST,
+        )
         self._clock_was_set = False
         self._renew_at = 0.0
         self._task: asyncio.Task[None] | None = None

@@ -30,6 +30,7 @@ from autopush.settings.value_types import url_host
 from autopush.telemetry import logs
 from autopush.telemetry.metric_table import METRICS, WORKER_HEARTBEAT
 from autopush.telemetry.metrics import SharedMetrics
+from keytables.clock_guard import read_clocks
 
 _log = logs.get(__name__)
 
@@ -39,6 +40,7 @@ def run(settings: Settings) -> int:
 
     :raises StartupError: the start failed
     """
+    first_reading = read_clocks(time.time)
     certificates = Certificates(settings)
     if settings.no_aws:
         os.environ["AWS_EC2_METADATA_DISABLED"] = "true"
@@ -63,7 +65,9 @@ def run(settings: Settings) -> int:
     asyncio.run(check_keys(settings, keys, time.time))
     metrics = SharedMetrics(METRICS, settings.workers)
     broadcasts = read_broadcasts(settings)
-    service = ServiceContext(settings, keys, certificates, sockets, metrics, broadcasts)
+    service = ServiceContext(
+        settings, keys, certificates, sockets, metrics, broadcasts, first_reading
+    )
     with closing(ServiceManager()) as manager:
         return _serve(service, manager)
 

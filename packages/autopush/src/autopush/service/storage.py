@@ -17,6 +17,7 @@ from autopush.store.preflight import PreflightFailed, preflight
 from autopush.telemetry import logs
 from autopush.telemetry.metrics import Metrics
 from keytables import Capacity, Engine, KeytablesError, OnFailure, StorageFull, StoreDamaged
+from keytables.clock_guard import ClockReading
 from keytables.stores import open_engine
 
 ROTATION_INTERVAL: Final = 60.0
@@ -39,11 +40,15 @@ def table_plan(settings: Settings) -> TablePlan:
 
 
 async def open_tables(
-    settings: Settings, clock: Clock, on_failure: OnFailure | None = None
+    settings: Settings,
+    clock: Clock,
+    on_failure: OnFailure | None = None,
+    first_reading: ClockReading | None = None,
 ) -> Engine:
     """Open the engine only, for commands that work on tables.
 
-    `on_failure`: of a worker; is called with each failure of the database.
+    `on_failure`: of a worker; is called with each failure of the database. `first_reading`: of the
+    clocks, at the start of the service that the worker belongs to.
 
     :raises StartupError: it cannot be opened
     """
@@ -52,6 +57,7 @@ async def open_tables(
             settings.store_url,
             clock=clock,
             min_free_space=settings.min_free_space,
+            first_reading=first_reading,
             on_failure=on_failure,
         )
         return await with_notice(opening, settings)
@@ -66,13 +72,14 @@ async def open_store(
     clock: Clock,
     metrics: Metrics | None = None,
     on_failure: OnFailure | None = None,
+    first_reading: ClockReading | None = None,
 ) -> PushStore:
-    """Open the store, and make the tables that are missing. `metrics`: those of a worker, as is
-    `on_failure`, which is called with each failure of the database.
+    """Open the store, and make the tables that are missing. `metrics`: those of a worker;
+    `on_failure` and `first_reading` as for `open_tables`.
 
     :raises StartupError: it cannot be opened
     """
-    engine = await open_tables(settings, clock, on_failure)
+    engine = await open_tables(settings, clock, on_failure, first_reading)
     try:
         return await _open_push_store(engine, settings, clock, metrics)
     except BaseException:

@@ -81,7 +81,7 @@ async def _serve(
     clock = time.time
     metrics = service.metrics.of_worker(index)
     failures = StoreFailures(metrics)
-    store = await open_store(service.settings, clock, metrics, failures.note)
+    store = await open_store(service.settings, clock, metrics, failures.note, service.first_reading)
     # From here on there is something to finish; a signal that comes before ends the process.
     stop = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -151,7 +151,11 @@ class Worker:
         self._maintenance: Maintenance | None = None
         if settings.maintains and settings.has_sockets:
             self._maintenance = Maintenance(
-                shared.store, shared.metrics, shared.clock, key_hash=settings.key_hash
+                shared.store,
+                shared.metrics,
+                shared.clock,
+                first_reading=shared.first_reading,
+                key_hash=settings.key_hash,
             )
 
     async def start(self) -> None:

@@ -14,7 +14,7 @@ from typing import Final, Self, cast
 import apsw
 import msgspec
 
-from keytables.clock_guard import ClockGuard
+from keytables.clock_guard import ClockGuard, ClockReading
 from keytables.engine import Clock, Engine, OnFailure, TableHandle
 from keytables.errors import KeytablesError, SchemaError, StoreDamaged
 from keytables.schema import Capacity, Table
@@ -55,6 +55,7 @@ class SqliteEngine(Engine):
         failures: Failures,
         free_space: FreeSpace,
         sweep_interval: float,
+        first_reading: ClockReading | None,
     ) -> None:
         self._database, self._clock, self._writer = database, clock, writer
         self._failures, self._free_space = failures, free_space
@@ -64,7 +65,7 @@ class SqliteEngine(Engine):
         self._handles: dict[str, SqliteTable] = {}
         self._expired = ExpiredItems(self._queue, self._reader, clock)
         loop = asyncio.get_running_loop()
-        self._guard = ClockGuard(clock)
+        self._guard = ClockGuard(clock, first=first_reading)
         self._sweeper = Sweeper(
             loop,
             self._expired.remove_some,
@@ -87,6 +88,7 @@ class SqliteEngine(Engine):
         max_waiting_bytes: int = 64 << 20,
         wipe: bool = False,
         min_free_space: int = 0,
+        first_reading: ClockReading | None = None,
         on_failure: OnFailure | None = None,
     ) -> Self:
         """Open the file at ``path``; it and its folder are created when missing.
@@ -98,9 +100,10 @@ class SqliteEngine(Engine):
         ``max_waiting_bytes``: the writes that may be incomplete; further ones are Throttled.
         ``wipe``: deleted data is overwritten in the file, and ``close`` empties the log unless
         another process is writing. ``min_free_space``: bytes on the disk and in the file, with
-        fewer of which it ``is_nearly_full``; 0 for never. Raises Unavailable: the folder cannot be
-        created, or the file is not writable, not a database, of another program, of a newer
-        version, or locked; or SQLite is too old.
+        fewer of which it ``is_nearly_full``; 0 for never. ``first_reading``: what the clocks are
+        compared with to notice that the wall clock was set; without it, this moment's. Raises
+        Unavailable: the folder cannot be created, or the file is not writable, not a database, of
+        another program, of a newer version, or locked; or SQLite is too old.
         """
         loop = asyncio.get_running_loop()
         failures = Failures(loop, on_failure)
@@ -122,6 +125,7 @@ class SqliteEngine(Engine):
             failures=failures,
             free_space=free_space,
             sweep_interval=sweep_interval,
+            first_reading=first_reading,
         )
 
     @property
