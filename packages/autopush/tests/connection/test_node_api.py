@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+from collections.abc import Callable
 
 import pytest
 
@@ -9,7 +10,8 @@ from autopush.connection import handlers
 from autopush.connection.handlers import NodeApi
 from autopush.net.http_messages import Response
 from autopush.protocol.rules import Rules
-from autopush.webpush.identifiers import dashed
+from autopush.webpush.identifiers import dashed, new_message_id
+from autopush.webpush.keyring import KeyRing, new_key
 from autopush.webpush.notification import Notification
 from keytables import Throttled
 from support.connection_harness import CHANNEL, UAID, Harness, UserAgent
@@ -191,6 +193,32 @@ async def test_a_pushed_message_that_is_stored_in_another_table_is_503_and_stora
     assert status_and_text(await push(harness, message)) == (503, "Client busy.")
     await harness.run_until_idle()
     assert agent.versions() == [waiting.version]
+
+
+async def test_of_a_stored_message_whose_id_cannot_be_read_storage_is_read_and_a_warning_logged(
+    harness: Harness, end_logs: Callable[[], str]
+) -> None:
+    """A node of a version before does not send the sort time, and may use a key of its own."""
+    agent = await harness.subscribed()
+    api = NodeApi(harness.registry, harness.node.background, harness.ring)
+    for _ in range(3):
+        message = harness.message(agent.uaid)
+        message.version = new_message_id(
+            KeyRing([new_key()]), agent.uaid, CHANNEL, None, message.sort_time
+        )
+        await agent.connection.messages.store(message)
+        message.stored = agent.connection.messages.name
+        body = json.loads(message.to_node())
+        del body["sort_time"]
+        answer = api("PUT", f"/push/{agent.uaid}", json.dumps(body).encode())
+        assert status_and_text(await response_of(answer)) == (503, "Client busy.")
+        await harness.run_until_idle()
+        (notification,) = agent.received()
+        assert notification["version"] == message.version
+        agent.ack(notification)
+    await harness.run_until_idle()
+    assert harness.rows() == []
+    assert end_logs().count("The ID of a stored message cannot be read") == 1
 
 
 async def test_a_pushed_message_that_cannot_be_looked_up_is_503_and_nothing_is_delivered(

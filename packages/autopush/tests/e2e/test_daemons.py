@@ -170,6 +170,33 @@ async def test_a_process_on_the_port_of_a_node_that_died_gets_neither_users_nor_
         assert [message["version"] for message in got] == sent
 
 
+@pytest.mark.parametrize("delivery", ["store-first", "bypass"])
+async def test_a_node_without_the_newest_key_of_the_sender_delivers_at_once(
+    tmp_path: Path, agents: list[UserAgent], sender: ApplicationServer, delivery: str
+) -> None:
+    common, newer = new_key(), new_key()
+    first = {"AUTOPUSH_DIRECT_DELIVERY": delivery, "AUTH_KEY": "secret"}
+    async with (
+        service(tmp_path, command="endpoint", CRYPTO_KEY=f"[{newer}, {common}]", **first) as newest,
+        service(
+            tmp_path,
+            *("--endpoint-url", newest.endpoint),
+            command="connection",
+            CRYPTO_KEY=common,
+            **first,
+        ) as node,
+    ):
+        agent, endpoint = await new_subscriber(node, agents)
+        for topic in (None, "news"):
+            answer = await sender.push(endpoint, b"x", topic=topic)
+            (got,) = await agent.receive(1)
+            assert got["version"] == answer.message_id
+        await agent.close()
+        agents.append(await node.connect(agent.uaid))
+        again = await agents[-1].receive(2, ack=True)
+        assert again[0]["version"] == answer.message_id, "a topic first"
+
+
 # ── what each of them serves ─────────────────────────────────────────────────────────────────────
 
 

@@ -21,7 +21,6 @@ from autopush.webpush.identifiers import (
     parse_sort_key,
     sort_key,
     sort_key_after,
-    sort_time_of,
     undashed,
 )
 from autopush.webpush.keyring import KeyRing, new_key
@@ -203,12 +202,6 @@ def test_an_endpoint_token_is_no_message_id() -> None:
 def test_the_padding_of_a_message_id_may_be_missing() -> None:
     text = new_message_id(RING, UAID, CHID, None, TIME)
     assert parse_message_id(RING, text.rstrip("=")) == parse_message_id(RING, text)
-
-
-def test_the_sort_time_is_found_in_the_version() -> None:
-    assert sort_time_of(RING, new_message_id(RING, UAID, CHID, None, TIME)) == TIME
-    assert sort_time_of(RING, new_message_id(RING, UAID, CHID, "news", None)) is None
-    assert sort_time_of(RING, "of another node") is None
 
 
 def test_sort_keys_are_those_of_the_table() -> None:

@@ -33,7 +33,7 @@ from autopush.store.users import SIMPLEPUSH
 from autopush.telemetry import logs
 from autopush.telemetry.limit_refusals import LimitRefusals
 from autopush.telemetry.repeats import RepeatLimiter
-from autopush.webpush.identifiers import canonical_uaid, sort_time_of
+from autopush.webpush.identifiers import canonical_uaid, parse_message_id
 from autopush.webpush.keyring import KeyRing
 from autopush.webpush.node_payload import from_node
 from autopush.webpush.notification import Notification
@@ -171,6 +171,7 @@ class NodeApi:
         self._registry = registry
         self._background = background
         self._ring = ring
+        self._lines = RepeatLimiter(1, REFUSALS_INTERVAL)
 
     def __call__(self, method: str, path: str, body: bytes = b"") -> Reply:
         """Answer one call; headers of the response are the caller's."""
@@ -194,15 +195,42 @@ class NodeApi:
             return self._absent(uaid)
         try:
             notification = from_node(uaid, body)
-            if notification.topic is None and notification.sort_time is None:  # of an older node
-                notification.sort_time = sort_time_of(self._ring, notification.version)
         except ValueError as error:
             return responses.text(400, str(error))
         if isinstance(notification, VersionUpdate) is not (user.messages.router_type == SIMPLEPUSH):
             return responses.text(400, "The user agent is of another router type.")
+        is_row_known = self._find_row(notification)
         if notification.stored:
+            if not is_row_known:
+                return self._read_instead(user)
             return self._push_stored(user, notification)
         return _delivered(user.deliver(notification, None))
+
+    def _find_row(self, notification: Notification) -> bool:
+        """Take the sort time that a node of a version before does not send from the id of the
+        message. False if that was made with a key that this node has not.
+        """
+        if notification.topic is not None or notification.sort_time is not None:
+            return True
+        try:
+            notification.sort_time = parse_message_id(self._ring, notification.version).sort_time
+        except ValueError:
+            return False
+        return True
+
+    def _read_instead(self, user: ConnectedUser) -> Response:
+        """Of a message in an unknown row nobody can tell whether it is acked: it is read from
+        there, as every message of the user agent that is stored.
+        """
+        count = self._lines.admit("unreadable id")
+        if count is not None:
+            _log.warning(
+                "The ID of a stored message cannot be read, so storage is read instead: the node "
+                "that sent it uses a crypto_key that this one does not have",
+                **count,
+            )
+        user.check_storage()
+        return _delivered(delivered=False)
 
     async def _push_stored(self, user: ConnectedUser, notification: Notification) -> Response:
         try:

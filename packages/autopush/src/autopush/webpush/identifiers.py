@@ -166,14 +166,6 @@ def message_id_hash(text: str) -> str:
     return sha256(text.encode(errors="replace")).hexdigest()[:16]
 
 
-def sort_time_of(ring: KeyRing, text: str) -> int | None:
-    """The sort time inside the id ``text``; None if it has none or is not of this ring."""
-    try:
-        return parse_message_id(ring, text).sort_time
-    except ValueError:
-        return None
-
-
 def sort_key(channel_id: str, topic: str | None, sort_time: int | None, version: str) -> str:
     """The sort key of a message row; ``version`` (the id's text) counts in legacy rows only."""
     if topic is not None:

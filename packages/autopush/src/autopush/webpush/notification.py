@@ -44,8 +44,7 @@ class Notification(msgspec.Struct, gc=False, kw_only=True):
     @property
     def sort_key(self) -> str:
         """The sort key of its row. Without a topic and a sort time this is a legacy row's, so
-        a message of a node that does not send sort times gets it from its id
-        (:func:`~autopush.webpush.identifiers.sort_time_of`).
+        a message of a node that does not send sort times gets it from its id.
         """
         return sort_key(self.channel_id, self.topic, self.sort_time, self.version)
 
