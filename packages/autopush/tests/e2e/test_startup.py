@@ -1,6 +1,7 @@
 """Starting and stopping, as an operator sees it."""
 
 import asyncio
+import fcntl
 import json
 import os
 import shutil
@@ -9,6 +10,7 @@ import socket
 import stat
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -267,6 +269,26 @@ def test_a_signal_ends_it_with_exit_code_0(
     for port in (running.websocket_port, running.endpoint_port, running.router_port):
         with socket.create_server(("127.0.0.1", port)):
             pass  # it is free again
+
+
+@some_workers
+async def test_sigterm_during_the_wait_for_a_locked_store_ends_the_start_with_exit_code_0(
+    tmp_path: Path, workers: str
+) -> None:
+    with running_service(tmp_path, "--workers", workers):
+        pass
+    with (tmp_path / "autopush.sqlite-open").open("ab") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        running = Service(tmp_path, ["--workers", workers])
+        starting = asyncio.create_task(running.start())
+        await running.logged("Waiting for another process that has the store locked")
+        began = time.monotonic()
+        assert await running.stop() == 0
+        assert time.monotonic() - began < 10
+        with pytest.raises(RuntimeError, match="did not start"):
+            await starting
+    assert "Stopped during the start" in running.output[-1]
+    assert running.errors == []
 
 
 @some_workers

@@ -12,7 +12,12 @@ from typing import Any
 import pytest
 
 from autopush.service import store_opening
-from autopush.service.store_opening import lock_holders, report_damage, with_notice
+from autopush.service.store_opening import (
+    lock_holders,
+    report_damage,
+    report_empty_file,
+    with_notice,
+)
 from autopush.settings import Settings
 from keytables.sqlite import StoreCheck
 from support.damaged_store import damage_log, leave_unclosed
@@ -52,6 +57,29 @@ def test_each_damage_is_an_error_line_with_what_to_do(
     assert line["store"] == str(path)
     # A backup is older than the log without its end.
     assert line["advice"].startswith("nothing is to be done")
+
+
+def test_an_empty_file_is_said_to_become_a_new_store(
+    tmp_path: Path, end_logs: Callable[[], str]
+) -> None:
+    settings = Settings(data=tmp_path)
+    report_empty_file(settings)  # there is none
+    file = tmp_path / "autopush.sqlite"
+    file.touch()
+    report_empty_file(settings)
+    [line] = fields(end_logs())
+    assert (line["level"], line["store"]) == ("warning", str(file))
+    assert line["message"] == "The file of the store is empty: it becomes a new store"
+    assert "restore a backup" in line["advice"]
+
+
+def test_a_file_that_another_process_is_making_a_store_of_is_not_reported(
+    tmp_path: Path, end_logs: Callable[[], str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "autopush.sqlite").touch()
+    monkeypatch.setattr(store_opening, "lock_holders", lambda _: ["autopush (pid 7)"])
+    report_empty_file(Settings(data=tmp_path))
+    assert end_logs() == ""
 
 
 def test_a_damaged_table_is_to_be_restored(

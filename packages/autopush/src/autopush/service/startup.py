@@ -5,10 +5,11 @@ Rule: whatever is wrong with a start is found before a worker serves, and report
 
 import asyncio
 import os
+import signal
 import sys
 import time
-from collections.abc import Mapping, Sequence
-from contextlib import closing
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 from autopush.bridges.discovery import load_routers, load_waker
@@ -19,7 +20,7 @@ from autopush.service.certificates import Certificates
 from autopush.service.context import ServiceContext
 from autopush.service.listeners import Sockets, bind, close
 from autopush.service.storage import check_keys, check_store
-from autopush.service.store_opening import report_damage
+from autopush.service.store_opening import report_damage, report_empty_file
 from autopush.service.supervisor import STARTUP_FAILED, WorkerSlot, supervise
 from autopush.service.systemd import ServiceManager
 from autopush.service.watchdog import Watchdog
@@ -35,11 +36,38 @@ from keytables.clock_guard import read_clocks
 _log = logs.get(__name__)
 
 
+class StartStopped(SystemExit):
+    """SIGTERM came before there was something to finish. An event loop lets a SystemExit pass."""
+
+
 def run(settings: Settings) -> int:
     """Serve until SIGTERM or SIGINT; returns the exit code.
 
     :raises StartupError: the start failed
     """
+    try:
+        with _stopped_by_sigterm():
+            return _run(settings)
+    except StartStopped:
+        _log.info("Stopped during the start")
+        return 0
+
+
+@contextmanager
+def _stopped_by_sigterm() -> Iterator[None]:
+    """Have SIGTERM end the start, whatever it waits for, until the service handles it itself."""
+
+    def stop(*_: object) -> None:
+        raise StartStopped
+
+    previous = signal.signal(signal.SIGTERM, stop)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, previous)
+
+
+def _run(settings: Settings) -> int:
     first_reading = read_clocks(time.time)
     certificates = Certificates(settings)
     if settings.no_aws:
@@ -60,6 +88,7 @@ def run(settings: Settings) -> int:
         # What is wrong with one is reported here, once.
         announce_routers(load_routers(settings, time.time))
         load_waker(settings)
+    report_empty_file(settings)
     report_damage(settings)
     asyncio.run(check_store(settings, time.time))
     asyncio.run(check_keys(settings, keys, time.time))

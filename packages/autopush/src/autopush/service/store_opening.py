@@ -1,8 +1,8 @@
-"""What is reported while the embedded store is opened: damage after an end without closing, and
-another process that has it locked.
+"""What is reported while the embedded store is opened: damage after an end without closing, a file
+without content, and another process that has it locked.
 
-Rule: neither ends the start. A damaged store is served as far as it can be read, since that is more
-than nothing; one that cannot be opened at all ends it, with a line of its own.
+Rule: none of it ends the start. A damaged store is served as far as it can be read, since that is
+more than nothing; one that cannot be opened at all ends it, with a line of its own.
 """
 
 import asyncio
@@ -27,6 +27,7 @@ LOG_ADVICE: Final = (
     "nothing is to be done: this start drops what cannot be read, the messages that were accepted "
     "last, and acks"
 )
+EMPTY_ADVICE: Final = "if there were user agents in it, stop the service and restore a backup"
 INCOMPLETE_ADVICE: Final = "run autopush check, which reads all of it"
 
 _LOCKS: Final = Path("/proc/locks")
@@ -36,6 +37,22 @@ _LOCK_FILES: Final = ("", "-shm", "-open", "-turn", "-queue")
 _log: Final = logs.get(__name__)
 
 T = TypeVar("T")
+
+
+def report_empty_file(settings: Settings) -> None:
+    """Log that the file of an embedded store exists and is empty: it becomes a new store."""
+    place = parse_store(settings.store_url)
+    if not isinstance(place, SqliteUrl):
+        return
+    with suppress(OSError):
+        is_empty = os.path.getsize(place.path) == 0
+        # A process that makes a new store at this moment has its locks.
+        if is_empty and not os.path.exists(f"{place.path}-wal") and not lock_holders(place.path):
+            _log.warning(
+                "The file of the store is empty: it becomes a new store",
+                store=settings.store_place,
+                advice=EMPTY_ADVICE,
+            )
 
 
 def report_damage(settings: Settings) -> None:
