@@ -231,6 +231,23 @@ async def test_a_full_disk_refuses_new_messages_alone_and_heals_also_after_a_kil
     assert "Traceback" not in "".join(running.output)
 
 
+async def test_a_full_disk_without_a_watermark_is_not_healthy(
+    tmp_path: Path, sender: ApplicationServer, agents: list[UserAgent]
+) -> None:
+    with small_disk(tmp_path / "disk", 32 << 20) as disk:
+        async with service(disk / "data", "--min-free-space", "0") as running:
+            agent, endpoint = await new_subscriber(running, agents)
+            await agent.close()
+            fill(disk)
+            await fill_by_pushes(sender, endpoint)
+            fill(disk)
+            async with asyncio.timeout(30):  # the last probe counts for a few seconds
+                while (await health(running))[0] == 200:  # noqa: ASYNC110
+                    await asyncio.sleep(0.2)
+            status, document = await health(running)
+            assert (status, document["storage"]["error"]) == (503, "Disk full (writing)")
+
+
 async def fill_by_pushes(sender: ApplicationServer, endpoint: str) -> tuple[int, str]:
     """Push until that is refused for want of space: how many were accepted, and the last one."""
     accepted, last = 0, ""

@@ -96,6 +96,22 @@ async def test_a_nearly_full_disk_is_not_ok_in_words_until_there_is_space(harnes
     assert await health.states(TIMEOUT) == {"router": OK, "storage": OK}
 
 
+async def test_a_disk_without_space_for_messages_is_not_ok_though_the_probe_is_written(
+    harness: Harness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    health = health_of(harness)
+    with monkeypatch.context() as full:
+
+        async def check_space() -> None:
+            raise StorageFull("no space left")
+
+        full.setattr(harness.engine, "check_space", check_space)
+        assert await health.states(TIMEOUT) == not_ok("Disk full (writing)")
+    assert "message" in harness.engine.tables
+    await harness.pass_time(PROBE_INTERVAL)
+    assert await health.states(TIMEOUT) == {"router": OK, "storage": OK}
+
+
 async def test_damage_that_any_worker_has_met_stays_not_ok_though_the_tables_answer(
     harness: Harness,
 ) -> None:

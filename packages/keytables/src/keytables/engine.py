@@ -218,6 +218,11 @@ class Engine(ABC):
         """
         return False
 
+    async def check_space(self) -> None:  # noqa: B027 - an engine without a disk has none to check
+        """Raise StorageFull if there is no space for new items, although small writes in the place
+        of others may still succeed.
+        """
+
     @property
     def clock_jump(self) -> float:
         """Seconds by which the clock was set while the engine was open, as long as expired items

@@ -127,6 +127,21 @@ async def test_it_is_nearly_full_below_the_watermark_until_there_is_more_than_th
     await until(engine, nearly_full=False)
 
 
+async def test_without_a_watermark_a_full_disk_is_found_when_asked_for(
+    disk: Path, open_sqlite: OpenSqlite, clock: ManualClock
+) -> None:
+    engine = await open_sqlite()
+    _, messages = await tables(engine)
+    await engine.check_space()
+    await store_until_full(messages, clock)
+    with pytest.raises(StorageFull):
+        await engine.check_space()
+    assert not engine.is_nearly_full
+    clock.advance(200)
+    await engine.sweep()
+    await engine.check_space()
+
+
 async def test_deleted_messages_count_as_free_space(
     disk: Path, open_sqlite: OpenSqlite, clock: ManualClock
 ) -> None:

@@ -268,9 +268,12 @@ class PushStore:
                 await messages.drop_channels(record.uaid)
         return True
 
-    def probe(self) -> Awaitable[None]:
-        """Write something small that expires, to see whether the store can be written."""
-        return self.current.probe(UNUSED_UAID, int(self._clock() + PROBE_LIFETIME))
+    async def probe(self) -> None:
+        """Write something small that expires, to see whether the store can be written; and see
+        whether there is space for messages, as that row takes the place of the one before.
+        """
+        await self.current.probe(UNUSED_UAID, int(self._clock() + PROBE_LIFETIME))
+        await self._engine.check_space()
 
     @property
     def is_nearly_full(self) -> bool:

@@ -132,6 +132,9 @@ class SqliteEngine(Engine):
     def is_nearly_full(self) -> bool:
         return self._free_space.is_low
 
+    async def check_space(self) -> None:
+        await self._free_space.check()
+
     @property
     def clock_jump(self) -> float:
         return self._guard.jump()

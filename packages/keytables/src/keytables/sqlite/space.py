@@ -151,7 +151,7 @@ class FreeSpace:
     """Whether there is less free than ``minimum`` bytes, on the disk and in the file of ``reader``.
 
     Deleted rows leave their space in the file, which serves the next ones. With a minimum of 0 it
-    looks at nothing.
+    looks only when it is asked to ``check``.
     """
 
     __slots__ = ("_is_near", "_minimum", "_path", "_reader", "_space", "_task", "is_low")
@@ -170,11 +170,26 @@ class FreeSpace:
     async def look(self) -> None:
         """Look at what is free. What cannot be read leaves it as it was: writes fail themselves."""
         with contextlib.suppress(OSError, apsw.Error):
-            free = await asyncio.get_running_loop().run_in_executor(None, self._free_on_disk)
-            pages = self._reader.execute("PRAGMA freelist_count").get
-            free += pages * self._reader.execute("PRAGMA page_size").get
+            free = await self._free()
             self.is_low = free < self._minimum * (_HYSTERESIS if self.is_low else 1)
             self._is_near = free < self._minimum * _NEAR
+
+    async def check(self) -> None:
+        """Raise StorageFull if the file has no space and cannot grow. With a minimum ``is_low`` has
+        said so before.
+        """
+        if not self._minimum:
+            with contextlib.suppress(OSError, apsw.Error):
+                if await self._free() >= CHUNK:
+                    return
+                raise StorageFull("there is no space left on the disk")
+
+    async def _free(self) -> int:
+        """Bytes on the disk and in the file."""
+        free = await asyncio.get_running_loop().run_in_executor(None, self._free_on_disk)
+        pages: int = self._reader.execute("PRAGMA freelist_count").get
+        page_size: int = self._reader.execute("PRAGMA page_size").get
+        return free + pages * page_size
 
     async def close(self) -> None:
         """Stop looking."""
