@@ -201,6 +201,7 @@ async def test_of_a_stored_message_whose_id_cannot_be_read_storage_is_read_and_a
     """A node of a version before does not send the sort time, and may use a key of its own."""
     agent = await harness.subscribed()
     api = NodeApi(harness.registry, harness.node.background, harness.ring)
+    path = f"/push/{agent.uaid}"
     for _ in range(3):
         message = harness.message(agent.uaid)
         message.version = new_message_id(
@@ -210,10 +211,11 @@ async def test_of_a_stored_message_whose_id_cannot_be_read_storage_is_read_and_a
         message.stored = agent.connection.messages.name
         body = json.loads(message.to_node())
         del body["sort_time"]
-        answer = api("PUT", f"/push/{agent.uaid}", json.dumps(body).encode())
-        assert status_and_text(await response_of(answer)) == (503, "Client busy.")
+        answer = await response_of(api("PUT", path, json.dumps(body).encode()))
+        assert status_and_text(answer) == (503, "Client busy.")
         await harness.run_until_idle()
-        (notification,) = agent.received()
+        [notification] = agent.received()
+        assert isinstance(notification, dict)
         assert notification["version"] == message.version
         agent.ack(notification)
     await harness.run_until_idle()
