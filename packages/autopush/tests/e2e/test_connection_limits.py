@@ -103,6 +103,24 @@ async def test_idle_connections_beyond_the_limit_do_not_keep_others_out(tmp_path
         assert running.errors == []
 
 
+async def test_connections_to_the_internal_port_are_bounded_and_idle_ones_give_way(
+    tmp_path: Path,
+) -> None:
+    few_files = ["sh", "-c", 'ulimit -n 1024; exec "$@"', "sh"]
+    limited = Service(tmp_path, (), wrap=lambda words: [*few_files, *words])
+    await limited.start()
+    try:
+        async with connections(limited.router_port, 150) as strangers:
+            await until_open(strangers, 100)
+            await asyncio.sleep(MIN_WAIT)
+            assert (await get(limited.node_api, "/health")).status == 200
+            await exchange(limited)
+        assert await refusals(limited, "internal_connections") >= 50
+        assert limited.errors == []
+    finally:
+        assert await limited.stop() == 0
+
+
 async def test_one_address_has_only_so_many_connections(tmp_path: Path) -> None:
     options = ("--max-connections-per-address", "5", "--trusted-proxies", "none")
     async with (

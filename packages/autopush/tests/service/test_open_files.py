@@ -4,7 +4,11 @@ import resource
 
 import pytest
 
-from autopush.service.open_files import connections_allowed
+from autopush.service.open_files import (
+    MAX_INTERNAL,
+    connections_allowed,
+    internal_connections_allowed,
+)
 
 
 @pytest.mark.parametrize(
@@ -24,3 +28,19 @@ def test_descriptors_are_kept_for_what_is_not_a_connection_of_a_client(
 ) -> None:
     monkeypatch.setattr(resource, "getrlimit", lambda _: (files, files))
     assert connections_allowed(wanted) == allowed
+
+
+@pytest.mark.parametrize(
+    ("files", "allowed"),
+    [
+        (1024, 100),
+        (20_000, 1000),
+        (1_000_000, MAX_INTERNAL),
+        (resource.RLIM_INFINITY, MAX_INTERNAL),
+    ],
+)
+def test_connections_of_nodes_leave_half_of_what_is_kept_from_clients(
+    monkeypatch: pytest.MonkeyPatch, files: int, allowed: int
+) -> None:
+    monkeypatch.setattr(resource, "getrlimit", lambda _: (files, files))
+    assert internal_connections_allowed() == allowed

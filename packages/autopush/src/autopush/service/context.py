@@ -26,7 +26,7 @@ from autopush.routing.connected import Registry
 from autopush.routing.nodes import Nodes
 from autopush.service.certificates import Certificates
 from autopush.service.listeners import Sockets
-from autopush.service.open_files import connections_allowed
+from autopush.service.open_files import connections_allowed, internal_connections_allowed
 from autopush.settings import Settings
 from autopush.store import PushStore
 from autopush.telemetry.exporters import Datadog, Exporter, Sender, Statsd
@@ -130,6 +130,10 @@ class WorkerContext:
             on_refused=self.refusals.add,
         )
         """For the ports that strangers reach, all of them together."""
+        self._internal_limits = ConnectionLimits(
+            max_connections=internal_connections_allowed(),
+            on_refused=lambda _, address: self.refusals.add("internal_connections", address),
+        )
         self.buffered = BufferedBytes(
             settings.max_buffered_bytes, partial(self.refusals.add, "buffered_bytes")
         )
@@ -142,13 +146,13 @@ class WorkerContext:
 
     def internal_http(self, handler: Handler, limits: Limits) -> HttpServer:
         """A server for a port of other nodes or of the operator."""
-        return self._http(handler, limits)
+        return self._http(handler, limits, self._internal_limits)
 
     def _http(
         self,
         handler: Handler,
         limits: Limits,
-        connection_limits: ConnectionLimits | None = None,
+        connection_limits: ConnectionLimits,
         buffered: BufferedBytes | None = None,
         max_connections: Callable[[], int] | None = None,
     ) -> HttpServer:

@@ -51,6 +51,7 @@ LIMITS: Final = (
     "buffered_bytes",
     "connections",
     "endpoint_rate",
+    "internal_connections",
     "log_check_rate",
     "message_rate",
     "new_user_agents",
