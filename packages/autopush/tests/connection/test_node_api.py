@@ -354,13 +354,18 @@ async def test_the_response_waits_until_acked_rows_are_deleted(harness: Harness,
     assert (await answer).status == 200
 
 
-async def test_the_response_waits_no_longer_than_the_timeout(
+async def test_a_node_whose_acked_rows_are_not_deleted_in_time_is_to_be_asked_again(
     harness: Harness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(handlers, "ACKS_TIMEOUT", 0.01)
     agent = await acked_in_an_overload(harness)
-    assert (await call(harness, "DELETE", f"/notif/{agent.uaid}/5")).status == 200
-    assert len(harness.rows()) == 1
+    path = f"/notif/{agent.uaid}/{agent.connection.connected_at}"
+    for _ in range(2):
+        assert (await call(harness, "DELETE", path)).status == 503
+    assert not agent.connection.is_connected
+    await harness.pass_time(1)
+    assert harness.rows() == []
+    assert (await call(harness, "DELETE", path)).status == 200
 
 
 async def test_a_user_agent_that_has_left_is_not_absent_until_its_acked_rows_are_deleted(

@@ -13,7 +13,7 @@ from autopush.net.timers import TimerWheel
 from autopush.net.tls import ClientTls
 from autopush.protocol.effects import Row
 from autopush.routing import nodes as nodes_module
-from autopush.routing.nodes import NodeAnswer, Nodes
+from autopush.routing.nodes import END_DUPLICATE_CALLS, NodeAnswer, Nodes
 from autopush.store.messages import row_of
 from autopush.webpush.notification import Notification
 from support.certificates import tls_pair
@@ -352,6 +352,23 @@ async def test_a_call_that_waits_for_the_other_nodes_store_delays_no_other(
         assert not first.done()
         go.set()
         await first
+
+
+@pytest.mark.parametrize(
+    ("busy", "calls"), [(0, 1), (1, 2), (4, 5), (9, END_DUPLICATE_CALLS)], ids=str
+)
+async def test_a_node_that_has_not_saved_its_acks_is_asked_again_a_few_times(
+    nodes: Nodes, busy: int, calls: int
+) -> None:
+    asked: list[str] = []
+
+    async def answer(request: Request) -> Response:
+        asked.append(request.method)
+        return Response(503 if len(asked) <= busy else 200)
+
+    async with node_serving(answer) as server:
+        await nodes.end_duplicate(at(server.port), UAID, 5)
+    assert asked == ["DELETE"] * calls
 
 
 async def test_ending_a_duplicate_on_a_node_that_is_gone_is_no_error(nodes: Nodes) -> None:

@@ -47,8 +47,11 @@ EXPLANATION: Final = (
 )
 CONNECTED: Final = "Client connected."
 NOT_CONNECTED: Final = "Client not connected."
-ACKS_TIMEOUT: Final = 2.5
-"""Seconds; the node that asks waits for three."""
+ACKS_NOT_SAVED: Final = "Client gone, its acks are not saved yet."
+ACKS_TIMEOUT: Final = 1.5
+"""Seconds until a node that asks is told to ask again. It waits for three; without any answer this
+node would count as stopped.
+"""
 NODES_ONLY: Final = (("WWW-Authenticate", SCHEME),)
 REFUSALS_INTERVAL: Final = 60.0
 """Seconds between two log lines about refused calls of one kind."""
@@ -250,7 +253,7 @@ class NodeApi:
     def _absent(self, uaid: str | None) -> Response:
         """With 404 the router record forgets this node; the next one has to wait for its acks."""
         if uaid is not None and self._registry.has_undeleted_acks(uaid):
-            return responses.text(503, "Client gone, its acks are not saved yet.")
+            return responses.text(503, ACKS_NOT_SAVED)
         return responses.text(404, NOT_CONNECTED)
 
     async def _end_duplicate(self, uaid: str | None, connected_at: str) -> Response:
@@ -262,6 +265,8 @@ class NodeApi:
             user.disconnect(NORMAL_CLOSURE, REPLACED)
         # The node that asks reads storage next: it must not find what was acked here.
         await self._background.acks_saved(uaid, ACKS_TIMEOUT)
+        if self._registry.has_undeleted_acks(uaid):
+            return responses.text(503, ACKS_NOT_SAVED)
         return responses.text(200, "Terminated duplicate" if is_duplicate else "")
 
 
