@@ -101,6 +101,8 @@ class MessageWrites:
             there = error.item or {}
             found = topic_order(there)
             least = order + CLOCKS_AGREE * MICROSECONDS
+            # A clock that is set forward between the taking of a message and this line makes an
+            # older row look newer. The time since it was taken is known by the wall clock alone.
             is_newer = least < found <= self._clock() * MICROSECONDS
             version = item["updateid"]
             is_this = there.get("updateid") == version or (
