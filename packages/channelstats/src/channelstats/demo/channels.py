@@ -5,7 +5,7 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from channelstats.demo.people import DAY, SECOND, SHORTEST, SILENT_DAYS, Person, Rhythm, slack_id
+from channelstats.demo.people import DAY, SECOND, SHORTEST, SILENT_DAYS, Member, Rhythm, slack_id
 
 
 class _Character(NamedTuple):
@@ -51,7 +51,7 @@ _STATES: Final = {"": 74, "private": 8, "silent": 5, "archived": 8, "young": 5}
 _YEAR: Final = 365 * 86_400
 
 
-class Channel(msgspec.Struct):
+class DemoChannel(msgspec.Struct):
     """A channel with messages from the day ``first`` to ``last``, counted from the first of the
     workspace. ``members``, ``bots`` and ``visitors`` are places in the list of people; visitors
     join and leave again without a word.
@@ -72,8 +72,8 @@ class Channel(msgspec.Struct):
 
 
 def make_channels(
-    number: int, people: list[Person], rhythm: Rhythm, rng: random.Random
-) -> list[Channel]:
+    number: int, people: list[Member], rhythm: Rhythm, rng: random.Random
+) -> list[DemoChannel]:
     """So many channels, from the most used on. Everybody is in the first one, and the first person
     in all.
     """
@@ -85,7 +85,7 @@ def make_channels(
         wanted = min(len(humans), max(4, int(0.8 * len(humans) * (rank + 1) ** -0.7)))
         members = humans if rank == 0 else sorted({0, *rng.sample(humans, wanted)})
         others = sorted(set(humans).difference(members))
-        channel = Channel(
+        channel = DemoChannel(
             cid=slack_id("C", rank),
             name=name,
             character=character,
@@ -122,7 +122,7 @@ def _span(state: str, days: int, rng: random.Random) -> tuple[int, int]:
     return 0, days - 1 - (SILENT_DAYS if state == "silent" and days >= SHORTEST else 0)
 
 
-def channel_object(channel: Channel, people: list[Person]) -> dict[str, Any]:
+def channel_object(channel: DemoChannel, people: list[Member]) -> dict[str, Any]:
     """A channel as `channels.json` and `groups.json` have it."""
     members = [people[place].uid for place in (*channel.members, *channel.bots)]
     purpose = f"All about {channel.name.replace('-', ' ')}"

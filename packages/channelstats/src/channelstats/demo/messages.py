@@ -12,8 +12,8 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from channelstats.demo.channels import Channel
-from channelstats.demo.people import DAY, HOUR, SECOND, Person, Rhythm
+from channelstats.demo.channels import DemoChannel
+from channelstats.demo.people import DAY, HOUR, SECOND, Member, Rhythm
 
 _FIRST_REPLY: Final = (log(15 * 60), 1.6)
 _NEXT_REPLY: Final = (log(5 * 60), 1.4)
@@ -64,7 +64,7 @@ class _Plan:
     """The messages of a channel, each at another instant."""
 
     def __init__(
-        self, channel: Channel, people: list[Person], rhythm: Rhythm, rng: random.Random
+        self, channel: DemoChannel, people: list[Member], rhythm: Rhythm, rng: random.Random
     ) -> None:
         self._channel, self._people, self._rhythm, self._rng = channel, people, rhythm, rng
         self._spans: dict[int, tuple[int, int]] = {}
@@ -178,12 +178,12 @@ class _Plan:
 class MessageWriter:
     """Writes the messages of one channel after the other."""
 
-    def __init__(self, people: list[Person], rhythm: Rhythm, team: str, rng: random.Random) -> None:
+    def __init__(self, people: list[Member], rhythm: Rhythm, team: str, rng: random.Random) -> None:
         self._people, self._rhythm, self._team = people, rhythm, team
         self._sentences = [_sentence(rng) for _ in range(_SENTENCES)]
 
     def days(
-        self, channel: Channel, number: int, rng: random.Random
+        self, channel: DemoChannel, number: int, rng: random.Random
     ) -> Iterator[tuple[int, list[dict[str, Any]]]]:
         """So many messages, by their day in UTC, counted from 1970."""
         readers = [self._people[place] for place in channel.members]
@@ -198,7 +198,7 @@ class MessageWriter:
             yield day, found
 
     def _object(
-        self, planned: _Planned, channel: Channel, readers: list[Person], rng: random.Random
+        self, planned: _Planned, channel: DemoChannel, readers: list[Member], rng: random.Random
     ) -> dict[str, Any]:
         at, author, subtype, thread = planned
         person = self._people[author]
@@ -231,8 +231,8 @@ class MessageWriter:
     def _say(
         self,
         found: dict[str, Any],
-        person: Person,
-        channel: Channel,
+        person: Member,
+        channel: DemoChannel,
         questions: float,
         rng: random.Random,
     ) -> None:
@@ -272,7 +272,7 @@ def _sentence(rng: random.Random) -> str:
     return f"{words[0].upper()}{words[1:]}."
 
 
-def _reactions(readers: list[Person], rng: random.Random) -> list[dict[str, Any]]:
+def _reactions(readers: list[Member], rng: random.Random) -> list[dict[str, Any]]:
     """A few emoji, each by one or more people; seldom by many."""
     found: dict[str, list[str]] = {}
     for _ in range(min(int(rng.paretovariate(2)), 5)):
@@ -285,7 +285,7 @@ def _reactions(readers: list[Person], rng: random.Random) -> list[dict[str, Any]
     return [{"name": name, "users": users, "count": len(users)} for name, users in found.items()]
 
 
-def _file(person: Person, ts: str, channel: Channel, rng: random.Random) -> dict[str, Any]:
+def _file(person: Member, ts: str, channel: DemoChannel, rng: random.Random) -> dict[str, Any]:
     extension, mimetype = rng.choice(_FILES)
     name = f"file-{rng.randrange(1000)}.{extension}"
     return {
@@ -301,7 +301,7 @@ def _file(person: Person, ts: str, channel: Channel, rng: random.Random) -> dict
     }
 
 
-def _room(person: Person, at: int, readers: list[Person], rng: random.Random) -> dict[str, Any]:
+def _room(person: Member, at: int, readers: list[Member], rng: random.Random) -> dict[str, Any]:
     """A huddle."""
     others = [other.uid for other in rng.choices(readers, k=rng.randint(1, 6))]
     return {

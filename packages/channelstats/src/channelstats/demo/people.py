@@ -66,7 +66,7 @@ SHORTEST: Final = 3 * SILENT_DAYS
 """Days of a workspace in which people and channels go silent."""
 
 
-class Person(msgspec.Struct):
+class Member(msgspec.Struct):
     """Somebody, or a bot (``bot_id``), who writes from the day ``first`` to ``last``, counted from
     the first of the workspace. ``weight`` is how much, as against others; ``offsets`` are
     microseconds east of UTC on each day; ``friends`` are places in the list of people.
@@ -124,12 +124,12 @@ class Rhythm:
             self._offsets[zone] = [int(offset.total_seconds()) * SECOND for offset in found]
         return self._offsets[zone]
 
-    def share(self, person: Person, first: int, last: int) -> float:
+    def share(self, person: Member, first: int, last: int) -> float:
         """How much of what somebody would write on all days falls on these, both included."""
         days = self._days[person.habit]
         return (days[last + 1] - days[first]) / days[-1]
 
-    def moment(self, rng: random.Random, person: Person, first: int, last: int) -> int:
+    def moment(self, rng: random.Random, person: Member, first: int, last: int) -> int:
         """An instant at which somebody writes, on one of these local days."""
         days, hours, draw = self._days[person.habit], self._hours[person.habit], rng.random
         low, room, begin = days[first], days[last + 1] - days[first], self.begin
@@ -145,7 +145,7 @@ class Rhythm:
         """The day of an instant, in UTC, counted from the first one."""
         return (at - self.begin) // DAY
 
-    def when_awake(self, rng: random.Random, person: Person, at: int) -> int:
+    def when_awake(self, rng: random.Random, person: Member, at: int) -> int:
         """That instant, or one in the morning after it where it is at night."""
         offset = person.offsets[min(self.day(at), self.days - 1)]
         day, local = divmod(at + offset, DAY)
@@ -159,7 +159,7 @@ def slack_id(kind: str, number: int) -> str:
     return f"{kind}0{0x1A2B3C4D5 + 7919 * number:09X}"
 
 
-def make_people(number: int, rhythm: Rhythm, team: str, rng: random.Random) -> list[Person]:
+def make_people(number: int, rhythm: Rhythm, team: str, rng: random.Random) -> list[Member]:
     """So many people; the last few are bots. The first two are administrators and always there.
 
     Most write little and a few a lot.
@@ -174,7 +174,7 @@ def make_people(number: int, rhythm: Rhythm, team: str, rng: random.Random) -> l
         habit = rng.choices(range(_BOT_HABIT), (60, 18, 22))[0]
         span = _span(place, humans, rhythm.days, rng)
         uid, offsets = slack_id("U", place), rhythm.offsets(zone)
-        person = Person(uid, name, display, zone, habit, *span, offsets, is_admin=place < 2)
+        person = Member(uid, name, display, zone, habit, *span, offsets, is_admin=place < 2)
         person.weight = rng.lognormvariate(0, 1.3)
         if place >= 2 and rng.random() < 0.3:
             person.weight *= 0.02  # mostly reads
@@ -183,7 +183,7 @@ def make_people(number: int, rhythm: Rhythm, team: str, rng: random.Random) -> l
     _befriend(found, rng)
     for place, name in enumerate(_BOTS[: number - humans], humans):
         uid, offsets, bot_id = slack_id("U", place), rhythm.offsets("UTC"), slack_id("B", place)
-        bot = Person(uid, name, name, "UTC", _BOT_HABIT, 0, last, offsets, bot_id=bot_id)
+        bot = Member(uid, name, name, "UTC", _BOT_HABIT, 0, last, offsets, bot_id=bot_id)
         found.append(bot)
     for person in found:
         person.profile = orjson.Fragment(orjson.dumps(_profile(person, team)))
@@ -212,7 +212,7 @@ def _span(place: int, humans: int, days: int, rng: random.Random) -> tuple[int, 
     return 0, days - 1
 
 
-def _befriend(people: list[Person], rng: random.Random) -> None:
+def _befriend(people: list[Member], rng: random.Random) -> None:
     """Give everybody a few whom they answer and mention most: of the same team, and popular."""
     by_weight = sorted(range(len(people)), key=lambda place: -people[place].weight)
     popular = by_weight[: max(3, len(people) // 10)]
@@ -223,8 +223,8 @@ def _befriend(people: list[Person], rng: random.Random) -> None:
         person.friends = [friend for friend in chosen if friend != place]
 
 
-def _profile(person: Person, team: str) -> dict[str, Any]:
-    """The profile that an export has beside each message."""
+def _profile(person: Member, team: str) -> dict[str, Any]:
+    """The profile that `users.json` has, and beside each message too."""
     return {
         "avatar_hash": f"g{person.uid.lower()}",
         "image_72": f"https://avatars.example/{person.uid.lower()}-72.png",
@@ -238,16 +238,11 @@ def _profile(person: Person, team: str) -> dict[str, Any]:
     }
 
 
-def user_object(person: Person, team: str, days: int) -> dict[str, Any]:
+def user_object(person: Member, team: str, days: int) -> dict[str, Any]:
     """Somebody as `users.json` has them after so many days. Every third who lapsed has no account
     any more.
     """
-    profile = {
-        "real_name": person.name,
-        "display_name": person.display,
-        "email": f"{person.user}@mail.example",
-        "team": team,
-    }
+    bot = {"bot_id": person.bot_id} if person.bot_id else {}
     return {
         "id": person.uid,
         "team_id": team,
@@ -255,10 +250,8 @@ def user_object(person: Person, team: str, days: int) -> dict[str, Any]:
         "deleted": person.last < days - 1 and person.last % 3 == 0,
         "real_name": person.name,
         "tz": person.zone,
-        "tz_label": person.zone.rpartition("/")[2].replace("_", " "),
         "tz_offset": person.offsets[-1] // SECOND,
-        "profile": profile | ({"bot_id": person.bot_id} if person.bot_id else {}),
+        "profile": {**_profile(person, team), "email": f"{person.user}@mail.example", **bot},
         "is_admin": person.is_admin,
         "is_bot": bool(person.bot_id),
-        "is_app_user": False,
     }

@@ -16,9 +16,9 @@ from typing import Any, Final, NamedTuple, TypeAlias
 import msgspec
 import orjson
 
-from channelstats.demo.channels import Channel, channel_object, make_channels
+from channelstats.demo.channels import DemoChannel, channel_object, make_channels
 from channelstats.demo.messages import MessageWriter
-from channelstats.demo.people import Person, Rhythm, make_people, slack_id, user_object
+from channelstats.demo.people import Member, Rhythm, make_people, slack_id, user_object
 
 Progress: TypeAlias = Callable[[int, int], None]
 """Given the number of messages that are written, and of all."""
@@ -82,7 +82,7 @@ def export_files(size: Size, *, last_day: date, seed: int) -> Iterator[ExportFil
 
 
 def _lists(
-    people: list[Person], channels: list[Channel]
+    people: list[Member], channels: list[DemoChannel]
 ) -> Iterator[tuple[str, list[dict[str, Any]]]]:
     """Channels by their kind, and what Slack puts beside them."""
     for name, is_private in (("channels.json", False), ("groups.json", True)):
@@ -97,7 +97,7 @@ def _lists(
     yield f"{channels[0].name}/canvas_in_the_conversation.json", [canvas]
 
 
-def _shares(channels: list[Channel], messages: int) -> list[int]:
+def _shares(channels: list[DemoChannel], messages: int) -> list[int]:
     """How many messages each channel has; those with the largest remainders get the rest."""
     whole = sum(channel.weight for channel in channels)
     exact = [messages * channel.weight / whole for channel in channels]
