@@ -15,7 +15,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Sequence
-from contextlib import aclosing, closing
+from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import NamedTuple
@@ -24,11 +24,10 @@ from zoneinfo import ZoneInfo
 from bench import machine
 from channelstats.counting import Counting
 from channelstats.demo.workspace import Size, write_export
-from channelstats.ingest.events import Finished
-from channelstats.ingest.export_import import Choice, ExportImport
+from channelstats.ingest.export_import import ExportImport, ImportOptions, ImportResult
 from channelstats.slack.archive import Archive, open_archive
-from channelstats.slack.decoding import MESSAGES
 from channelstats.slack.export import Export
+from channelstats.slack.objects import MESSAGES
 from channelstats.tables import Tables
 from keytables.sqlite import SqliteEngine
 
@@ -63,11 +62,10 @@ def parse(archive: Archive) -> Parsed:
     return Parsed(read, structs, standard, size)
 
 
-async def take_in(path: Path, folder: Path) -> tuple[float, Finished]:
-    """Import it into a new store; seconds, and what was said at the end."""
+async def take_in(path: Path, folder: Path) -> tuple[float, ImportResult]:
+    """Import it into a new store; seconds, and the result."""
     begin = time.perf_counter()
     engine = await SqliteEngine.open(folder / "channelstats.sqlite")
-    finished = None
     try:
         tables = await Tables.open(engine, "channelstats", ZoneInfo("UTC"))
         with closing(await asyncio.to_thread(Export.open, path)) as export:
@@ -76,16 +74,12 @@ async def take_in(path: Path, folder: Path) -> tuple[float, Finished]:
                 tables,
                 clock=time.time,
                 counting=Counting(),
-                choice=Choice(include_private=True),
+                options=ImportOptions(include_private=True),
             )
-            async with aclosing(run.run()) as events:
-                async for event in events:
-                    if isinstance(event, Finished):
-                        finished = event
+            result = await run.run()
     finally:
         await engine.close()
-    assert finished is not None
-    return time.perf_counter() - begin, finished
+    return time.perf_counter() - begin, result
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -127,10 +121,10 @@ def _measure(folder: Path, size: Size) -> None:
     with open_archive(path) as archive:
         parsed = parse(archive)
     cpu = _cpu()
-    took, finished = asyncio.run(take_in(path, folder))
+    took, result = asyncio.run(take_in(path, folder))
     cpu = _cpu() - cpu
-    assert finished.messages == size.messages
-    assert finished.problems == 0
+    assert result.messages == size.messages
+    assert result.problems == 0
     print(f"{size.messages:,} messages, {parsed.bytes / 1e6:,.0f} MB of JSON, zipped")
     for name, seconds in (
         ("made up", made),

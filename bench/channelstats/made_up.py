@@ -8,11 +8,10 @@ import polars as pl
 
 from channelstats.days import Calendar
 from channelstats.demo.workspace import ExportFile, Size, export_files
-from channelstats.ingest.message_row import Origin, row_of
-from channelstats.ingest.people import channel_of, user_of
-from channelstats.ingest.threads import settle
-from channelstats.slack.decoding import CHANNELS, MESSAGES, USERS
+from channelstats.ingest.directory import channel_of, user_of
+from channelstats.ingest.messages import Origin, merge_messages, row_of
 from channelstats.slack.export import ChannelKind, ExportChannel
+from channelstats.slack.objects import CHANNELS, MESSAGES, USERS
 from channelstats.tables.columns import frame_of
 from channelstats.tables.directory import Channel, User
 from channelstats.tables.message_row import item_of
@@ -47,7 +46,7 @@ def messages(size: Size, last_day: date) -> pl.DataFrame:
         fetched = int(datetime(last_day.year, last_day.month, last_day.day, tzinfo=UTC).timestamp())
         origin = Origin(ids[name], "export", fetched + 2 * 86_400, f"{fetched + 86_400}.000000")
         came = (row_of(one, origin) for file in of_channel for one in MESSAGES.decode(file.data)[0])
-        items = [item_of(row, Calendar(ZoneInfo("UTC"))) for row, _ in settle({}, came)]
+        items = [item_of(row, Calendar(ZoneInfo("UTC"))) for row, _ in merge_messages({}, came)]
         frames += [frame_of(items[at : at + _ROWS]) for at in range(0, len(items), _ROWS)]
     return pl.concat(frames).sort("ts")
 

@@ -22,14 +22,14 @@ from channelstats.cli import make_parsers
 from channelstats.commands import COMMANDS, doctor_slack, send_weekly
 from channelstats.commands.call import Command
 from channelstats.days import Calendar
-from channelstats.ingest import sync_choice, sync_progress
+from channelstats.ingest import sync_run
 from channelstats.notifications import announcer
 from channelstats.reports.render import Form
 from channelstats.reports.render import Kind as ReportKind
 from channelstats.settings import PREFIX, TABLE, Group, Setting, load
 from channelstats.settings.loading import BESIDE_SETTINGS
-from channelstats.slack import api_calls
-from channelstats.slack.api_pace import AppKind, limits
+from channelstats.slack import client
+from channelstats.slack.rate_limits import AppKind, limits
 from channelstats.stats import Options, Period
 from channelstats.tables import configuration, text_store
 from channelstats.tables.declarations import HASH_KEYS, MESSAGE_INDEXES
@@ -208,16 +208,16 @@ UNLISTED = limits(AppKind.UNLISTED)["conversations.history"]
 @pytest.mark.parametrize(
     ("page", "words"),
     [
-        ("slack", f"within {IN_WORDS[sync_progress.BELIEVED // 3600]} hours"),
-        ("slack", f"after {IN_WORDS[sync_choice.UNANSWERED]} channels in a row"),
-        ("slack", f"does not answer {IN_WORDS[api_calls.TRIES]} times"),
+        ("slack", f"within {IN_WORDS[sync_run.BELIEVED // 3600]} hours"),
+        ("slack", f"after {IN_WORDS[sync_run.UNANSWERED]} channels in a row"),
+        ("slack", f"does not answer {IN_WORDS[client.TRIES]} times"),
         ("slack", f"{limits(AppKind.INTERNAL)['conversations.replies'].per_minute} calls a minute"),
         ("slack", f"once a minute, {UNLISTED.items} at a time"),
         ("slack", f"`max_age` days ({READ.max_age})"),
         ("slack", f"`refetch` days ({READ.refetch})"),
         ("slack", f"`thread_max_age` days ({READ.thread_max_age})"),
-        ("troubleshooting", f"rate limited {api_calls.HOLDS} times in a row"),
-        ("troubleshooting", f"no answer for {sync_choice.UNANSWERED} channels in a row"),
+        ("troubleshooting", f"rate limited {client.HOLDS} times in a row"),
+        ("troubleshooting", f"no answer for {sync_run.UNANSWERED} channels in a row"),
         ("troubleshooting", f"{IN_WORDS[configuration.WRITER_SECONDS // 60]} minutes"),
         ("architecture", f"silent for {IN_WORDS[configuration.WRITER_SECONDS // 60]} minutes"),
         ("dashboard", f"every {IN_WORDS[announcer.EVERY // 60]} minutes"),

@@ -9,7 +9,7 @@ from channelstats.cli import make_parsers
 from channelstats.commands import COMMANDS
 from channelstats.counting import Profile
 from channelstats.settings import TABLE, Group, SettingError, Settings, load, places
-from channelstats.slack.api_pace import AppKind
+from channelstats.slack.rate_limits import AppKind
 
 
 def test_every_setting_of_the_table_is_a_field() -> None:

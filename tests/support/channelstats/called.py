@@ -1,6 +1,7 @@
 """Commands called as from a shell, with clocks of the test's, and what they left in the store."""
 
 import asyncio
+import os
 from pathlib import Path
 
 from channelstats.cli import main
@@ -34,3 +35,8 @@ def stored(name: str = "Message", folder: Path = DATA) -> dict[str, Item]:
             await engine.close()
 
     return asyncio.run(read())
+
+
+def die(*_: object) -> None:
+    """End the process that runs it, at once."""
+    os._exit(1)

@@ -10,11 +10,11 @@ from channelstats.reports.slack_blocks import SlackBlock
 from channelstats.reports.slack_messages import Content
 from channelstats.sending.heartbeat import Heartbeat
 from channelstats.sending.sender import Errand, Sender
-from channelstats.slack.api_calls import Calls
-from channelstats.slack.api_pace import AppKind
-from channelstats.slack.api_transport import SdkTransport
-from channelstats.slack.channel_care import ChannelCare
+from channelstats.slack.channel_admin import ChannelAdmin
+from channelstats.slack.client import SlackClient
 from channelstats.slack.posting import Posting
+from channelstats.slack.rate_limits import AppKind
+from channelstats.slack.transport import SdkTransport
 from channelstats.tables.sent_reports import SentKey, SentReports
 from support.channelstats.fake_slack import TOKEN
 from support.channelstats.house import NOW
@@ -65,7 +65,7 @@ class Desk:
 
     slack: Slack
     posting: Posting
-    care: ChannelCare
+    care: ChannelAdmin
     heartbeat: Heartbeat
     said: list[str] = field(default_factory=list)
     meanwhile: Callable[[], Awaitable[None]] | None = None
@@ -86,13 +86,13 @@ async def desk(slack: Slack) -> AsyncIterator[Desk]:
             await opened.meanwhile()
 
     heartbeat = Heartbeat(sleep)
-    calls = Calls(
+    calls = SlackClient(
         heartbeat.over(transport),
         AppKind.INTERNAL,
         clock=slack.waits.clock,
         sleep=heartbeat.sleep,
     )
-    opened = Desk(slack, Posting(calls), ChannelCare(calls), heartbeat)
+    opened = Desk(slack, Posting(calls), ChannelAdmin(calls), heartbeat)
     try:
         yield opened
     finally:

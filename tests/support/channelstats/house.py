@@ -1,7 +1,7 @@
 """Tables on the embedded engine, and exports taken into them."""
 
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, closing
 from dataclasses import dataclass
 from pathlib import Path
 from zoneinfo import ZoneInfo
@@ -9,8 +9,8 @@ from zoneinfo import ZoneInfo
 import polars as pl
 
 from channelstats.counting import Counting, Profile
-from channelstats.ingest.events import Event
-from channelstats.ingest.export_import import Choice, ExportImport
+from channelstats.ingest.events import OnEvent, ignore_event
+from channelstats.ingest.export_import import ExportImport, ImportOptions, ImportResult
 from channelstats.slack.export import Export
 from channelstats.stats import Options, Period, Report, report
 from channelstats.stats.gather import gather
@@ -73,17 +73,21 @@ class House:
         self,
         export: Path,
         counting: Counting = COMPAT,
-        choice: Choice | None = None,
+        options: ImportOptions | None = None,
         now: float = NOW,
-    ) -> list[Event]:
-        """Import an export; return what was reported."""
-        archive = Export.open(export)
-        clock = ManualClock(now)
-        run = ExportImport(archive, self.tables, clock=clock, counting=counting, choice=choice)
-        try:
-            return [event async for event in run.run()]
-        finally:
-            archive.close()
+        on_event: OnEvent = ignore_event,
+    ) -> ImportResult:
+        """Import an export."""
+        with closing(Export.open(export)) as archive:
+            run = ExportImport(
+                archive,
+                self.tables,
+                clock=ManualClock(now),
+                counting=counting,
+                options=options,
+                on_event=on_event,
+            )
+            return await run.run()
 
     async def report(self, period: Period, options: Options) -> Report:
         inputs = await gather(self.tables, period, options)

@@ -7,9 +7,8 @@ import msgspec
 
 from channelstats.counting import Counting, Profile
 from channelstats.days import Calendar
-from channelstats.ingest.message_row import Origin, row_of
-from channelstats.ingest.people import channel_of, counts_of, user_of
-from channelstats.ingest.threads import settle
+from channelstats.ingest.directory import channel_of, counts_of, user_of
+from channelstats.ingest.messages import Origin, merge_messages, row_of
 from channelstats.slack.export import ChannelKind, ExportChannel
 from channelstats.slack.objects import SlackChannel, SlackMessage, SlackUser
 from channelstats.stats import Inputs, Options, Period
@@ -28,7 +27,7 @@ def inputs_of(workspace: Workspace) -> Inputs:
     for cid, raws in workspace.messages.items():
         origin = Origin(cid, "export", 1, LATEST)
         came = [row_of(msgspec.convert(raw, SlackMessage), origin) for raw in raws]
-        for row, _ in settle({}, came):
+        for row, _ in merge_messages({}, came):
             row.deleted = (cid, row.ts) in workspace.deleted
             items.append(item_of(row, Calendar(UTC)))
     users = [user_of(msgspec.convert(user, SlackUser)) for user in workspace.users]

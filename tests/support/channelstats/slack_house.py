@@ -11,20 +11,20 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from channelstats.counting import Counting
+from channelstats.ingest.events import OnEvent, ignore_event
 from channelstats.ingest.sync import ALL, Part, Sync
-from channelstats.ingest.sync_choice import SyncChoice
-from channelstats.ingest.sync_events import SyncEvent
-from channelstats.slack.api import WebApi
-from channelstats.slack.api_calls import Calls
-from channelstats.slack.api_pace import AppKind
-from channelstats.slack.api_transport import SdkTransport
+from channelstats.ingest.sync_run import SyncOptions, SyncResult
+from channelstats.slack.client import SlackClient
+from channelstats.slack.rate_limits import AppKind
+from channelstats.slack.transport import SdkTransport
+from channelstats.slack.web_api import WebApi
 from support.channelstats.fake_slack import TOKEN, Fault, Served, as_json
 from support.channelstats.house import COMPAT, House
 from support.channelstats.workspace import Raw, Workspace
 from support.clocks import ManualClock
 from support.paths import TESTS
 
-EVERYTHING = SyncChoice(max_age=20_000, refetch=20_000)
+EVERYTHING = SyncOptions(max_age=20_000, refetch=20_000)
 
 
 class Waits:
@@ -88,7 +88,7 @@ class Slack:
         self, token: str = TOKEN, kind: AppKind = AppKind.INTERNAL
     ) -> AsyncIterator[WebApi]:
         transport = await SdkTransport.open(token, base_url=f"{self.url}/api/")
-        calls = Calls(transport, kind, clock=self.waits.clock, sleep=self.waits.sleep)
+        calls = SlackClient(transport, kind, clock=self.waits.clock, sleep=self.waits.sleep)
         api = WebApi(calls)
         try:
             yield api
@@ -100,23 +100,25 @@ class Slack:
         into: House,
         *,
         now: float,
-        choice: SyncChoice = EVERYTHING,
+        options: SyncOptions = EVERYTHING,
         counting: Counting = COMPAT,
         token: str = TOKEN,
         kind: AppKind = AppKind.INTERNAL,
         parts: frozenset[Part] = ALL,
-    ) -> list[SyncEvent]:
-        """One run; returns what it reported."""
+        on_event: OnEvent = ignore_event,
+    ) -> SyncResult:
+        """One run."""
         async with self.api(token, kind) as api:
             run = Sync(
                 api,
                 into.tables,
                 clock=ManualClock(now),
                 counting=counting,
-                choice=choice,
+                options=options,
                 parts=parts,
+                on_event=on_event,
             )
-            return [event async for event in run.run()]
+            return await run.run()
 
 
 @contextmanager

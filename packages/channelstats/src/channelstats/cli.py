@@ -23,8 +23,8 @@ from channelstats.commands import COMMANDS
 from channelstats.commands.call import NOT_DONE, Call, Command, Failure
 from channelstats.lookup import NotFound
 from channelstats.settings import TABLE, Group, SettingError, environment, load
-from channelstats.slack.api_pace import Sleep
-from channelstats.slack.zip_checks import Refused
+from channelstats.slack.archive import ArchiveRefused
+from channelstats.slack.rate_limits import Sleep
 from keytables import Clock, KeytablesError
 
 __all__ = ["EPILOG", "INTERRUPTED", "NOT_DONE", "USAGE", "main", "make_parsers"]
@@ -61,7 +61,7 @@ def main(
         settings = load(vars(given), environment())
         call = Call(settings, given, environment(), clock, wrong, steady, sleep)
         return asyncio.run(command.run(call))
-    except (Failure, NotFound, Refused, SettingError, KeytablesError) as error:
+    except (Failure, NotFound, ArchiveRefused, SettingError, KeytablesError) as error:
         print(f"channelstats: {error}", file=sys.stderr)
     except BrokenPipeError:
         sys.stderr.close()  # whoever read the output has seen enough

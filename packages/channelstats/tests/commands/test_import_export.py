@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from channelstats import progress
-from channelstats.ingest import export_pieces, export_reader
-from support.channelstats.called import called, stored
+from channelstats.ingest import export_reader
+from support.channelstats.called import called, die, stored
 from support.channelstats.house import EXAMPLE, NOW
 
 
@@ -27,7 +27,7 @@ def on_terminal(monkeypatch: pytest.MonkeyPatch, *flags: str) -> str:
 def test_a_terminal_sees_share_size_messages_and_channel(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(export_pieces, "ROWS", 4)
+    monkeypatch.setattr(export_reader, "ROWS", 4)
     monkeypatch.setattr(progress, "_PAUSE", 0)  # the clock stands still, and every line is seen
     lines = [line for line in on_terminal(monkeypatch).split("\r\x1b[K") if line]
     assert lines[0] == "reading the lists"
@@ -77,7 +77,7 @@ def test_a_reader_that_dies_is_a_line_and_the_import_can_go_on(
 ) -> None:
     with monkeypatch.context() as patch:
         patch.setattr(export_reader, "LARGE", 0)
-        patch.setattr(export_reader, "_PROGRAM", "import sys; sys.stdin.buffer.read(4)")
+        patch.setattr(export_reader, "_read_here", die)
         assert called("import-export", str(EXAMPLE), now=NOW) == 3
     assert capfd.readouterr().err == (
         "channelstats: the process that reads the export has ended; import it again to go on\n"

@@ -3,7 +3,7 @@
 import itertools
 import json
 import random
-from contextlib import aclosing
+from contextlib import suppress
 from datetime import date
 from pathlib import Path
 from typing import Any
@@ -11,17 +11,16 @@ from typing import Any
 import pytest
 
 from channelstats.counting import Counting
-from channelstats.ingest import export_pieces
-from channelstats.ingest.events import ChannelDone, Finished, Problem, Reached, Started
-from channelstats.ingest.export_import import Choice, ExportImport
-from channelstats.slack.export import Export
+from channelstats.demo.workspace import Size, write_export
+from channelstats.ingest import export_reader
+from channelstats.ingest.events import Event, Problem, Progress
+from channelstats.ingest.export_import import ImportOptions, ImportResult
 from channelstats.tables.configuration import Counts
 from channelstats.tables.first_posts import FirstPost
 from channelstats.tables.forgotten import add_forgotten
 from support.channelstats.house import COMPAT, EXAMPLE, MODERN, NOW, House, house
 from support.channelstats.random_workspace import Maker, settings
 from support.channelstats.workspace import Raw, Workspace, read_folder, write_zip
-from support.clocks import ManualClock
 from support.soak import slow_after
 
 A, B, C = "UALICE", "UBOB", "UCARA"
@@ -65,28 +64,45 @@ def written(tmp_path: Path) -> Any:
 # ── what is reported ─────────────────────────────────────────────────────────────────────────────
 
 
-async def test_progress_is_told_channel_by_channel(empty: House) -> None:
-    assert await empty.take_in(EXAMPLE) == [
-        Started(users=4, channels=2, done=0),
-        Reached("dev", bytes_done=0, bytes=2907, messages=0),
-        ChannelDone("CDEV", "dev", number=1, channels=2, messages=6, changed=6),
-        Reached("general", bytes_done=884, bytes=2907, messages=6),
-        ChannelDone("CGEN", "general", number=2, channels=2, messages=9, changed=9),
-        Finished(2, messages=15, changed=15, problems=0, newest="1710630900.001500"),
+async def test_progress_is_reported_channel_by_channel(empty: House) -> None:
+    events: list[Event] = []
+    result = await empty.take_in(EXAMPLE, on_event=events.append)
+    assert events == [
+        Progress("messages", done=0, total=2907, channel="dev", messages=0),
+        Progress("messages", done=884, total=2907, channel="general", messages=6),
     ]
+    assert result == ImportResult(2, messages=15, changed=15, newest="1710630900.001500")
+
+
+async def test_progress_goes_by_bytes_and_never_back(
+    empty: House, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(export_reader, "ROWS", 50)
+    path = tmp_path / "export.zip"
+    write_export(path, Size(20, 5, 600, 14), last_day=date(2024, 3, 20), seed=3)
+    events: list[Event] = []
+    await empty.take_in(path, MODERN, on_event=events.append)
+    found = [event for event in events if isinstance(event, Progress)]
+    done = [(event.done, event.messages) for event in found]
+    assert done == sorted(set(done))
+    assert done[0] == (0, 0)
+    assert all(event.done < event.total for event in found)
+    assert len({event.total for event in found}) == 1
+    assert len(found) > 5 + 5
 
 
 async def test_what_is_broken_is_told_and_the_rest_is_taken_in(empty: House, written: Any) -> None:
     of = workspace(one=[message(1), message(2, ts="0000000000.000000"), message(3, ts=None)])
     of.messages["CONE"] += [message(4, ts="9999999999.000000"), message(5, text=7), message(6, C)]
-    events = await empty.take_in(written(of))
+    events: list[Event] = []
+    result = await empty.take_in(written(of), on_event=events.append)
     problems = [str(event) for event in events if isinstance(event, Problem)]
     assert problems == [
         "one/2024-01-01.json: 1 left out: text is a number, expected a text",
         "one/2024-01-01.json: 2 left out: ts: before the year 2000, or in the future",
         "one/2024-01-01.json: 1 left out: ts: expected ten digits, a point, six digits",
     ]
-    assert events[-1] == Finished(1, messages=2, changed=2, problems=3, newest=ts(6))
+    assert result == ImportResult(1, messages=2, changed=2, problems=3, newest=ts(6))
     assert sorted(await empty.items("Message")) == [f"CONE_{ts(1)}", f"CONE_{ts(6)}"]
     assert await empty.tables.watermarks.get("CONE") == 1700000006
 
@@ -97,44 +113,45 @@ async def test_what_is_broken_is_told_and_the_rest_is_taken_in(empty: House, wri
 async def test_a_second_time_changes_nothing(empty: House) -> None:
     await empty.take_in(EXAMPLE)
     before = await empty.everything()
-    *_, finished = await empty.take_in(EXAMPLE)
-    assert isinstance(finished, Finished)
-    assert finished.changed == 0
+    assert (await empty.take_in(EXAMPLE)).changed == 0
     assert await empty.everything() == before
 
 
-@pytest.mark.parametrize("stop_after", slow_after(4, range(12)))
+class Interrupted(Exception):
+    """Ends a run from its report."""
+
+
+@pytest.mark.parametrize("stop_after", slow_after(4, range(8)))
 async def test_an_interrupted_import_goes_on(
     empty: House, tmp_path: Path, stop_after: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(export_pieces, "ROWS", 3)
-    archive = Export.open(EXAMPLE)
-    run = ExportImport(archive, empty.tables, clock=ManualClock(NOW), counting=COMPAT).run()
-    async with aclosing(run):
-        for _ in range(stop_after):
-            await anext(run, None)
-    *_, finished = again = await empty.take_in(EXAMPLE)
-    done = sum(isinstance(event, ChannelDone) for event in again)
-    started = again[0]
-    assert isinstance(started, Started)
-    assert isinstance(finished, Finished)
-    assert started.done + done == 2
-    assert finished.newest == "1710630900.001500"
+    monkeypatch.setattr(export_reader, "ROWS", 3)
+    reports = itertools.count()
+
+    def interrupt(_: Event) -> None:
+        if next(reports) == stop_after:
+            raise Interrupted
+
+    with suppress(Interrupted):
+        await empty.take_in(EXAMPLE, on_event=interrupt)
+    result = await empty.take_in(EXAMPLE)
+    assert (result.channels, result.newest) == (2, "1710630900.001500")
     async with house(tmp_path / "whole") as whole:
         await whole.take_in(EXAMPLE)
         assert await empty.everything() == await whole.everything()
 
 
 async def test_an_interrupted_import_reads_done_channels_no_more(empty: House) -> None:
-    archive = Export.open(EXAMPLE)
-    run = ExportImport(archive, empty.tables, clock=ManualClock(NOW), counting=COMPAT).run()
-    async with aclosing(run):
-        async for event in run:
-            if isinstance(event, ChannelDone):
-                break
-    again = await empty.take_in(EXAMPLE)
-    assert [event.slack_cid for event in again if isinstance(event, ChannelDone)] == ["CGEN"]
-    assert again[0] == Started(users=4, channels=2, done=1)
+    def interrupt(event: Event) -> None:
+        if isinstance(event, Progress) and event.channel == "general":
+            raise Interrupted
+
+    with pytest.raises(Interrupted):
+        await empty.take_in(EXAMPLE, on_event=interrupt)
+    events: list[Event] = []
+    result = await empty.take_in(EXAMPLE, on_event=events.append)
+    assert events == [Progress("messages", done=884, total=2907, channel="general", messages=0)]
+    assert (result.channels, result.messages) == (2, 9)
 
 
 @pytest.mark.parametrize("seed", range(6))
@@ -211,16 +228,16 @@ async def test_an_export_older_than_the_tables_adds_who_and_what_was_missing(
 
 
 @pytest.mark.parametrize(
-    ("choice", "expected"),
+    ("options", "expected"),
     [
-        (Choice(), {"CONE"}),
-        (Choice(include_private=True), {"CONE", "G1"}),
-        (Choice(include_dms=True), {"CONE", "D1", "G2"}),
-        (Choice(include_private=True, include_dms=True), {"CONE", "G1", "D1", "G2"}),
+        (ImportOptions(), {"CONE"}),
+        (ImportOptions(include_private=True), {"CONE", "G1"}),
+        (ImportOptions(include_dms=True), {"CONE", "D1", "G2"}),
+        (ImportOptions(include_private=True, include_dms=True), {"CONE", "G1", "D1", "G2"}),
     ],
 )
 async def test_private_channels_and_messages_are_taken_in_on_demand(
-    empty: House, tmp_path: Path, choice: Choice, expected: set[str]
+    empty: House, tmp_path: Path, options: ImportOptions, expected: set[str]
 ) -> None:
     files = workspace(one=[message(1)]).files()
     for name, about in (
@@ -230,7 +247,7 @@ async def test_private_channels_and_messages_are_taken_in_on_demand(
     ):
         files[f"{name}.json"] = json.dumps([about]).encode()
         files[f"{about.get('name', 'D1')}/2024-01-01.json"] = json.dumps([message(1)]).encode()
-    await empty.take_in(write_zip(files, tmp_path / "x.zip"), choice=choice)
+    await empty.take_in(write_zip(files, tmp_path / "x.zip"), options=options)
     assert {item["slack_cid"] for item in (await empty.items("Message")).values()} == expected
     channels = await empty.tables.channels.all()
     assert set(channels) == expected
@@ -255,11 +272,11 @@ async def test_people_and_channels_that_are_left_out_are_in_no_table(
         two=[message(1, A)],
     )
     await add_forgotten(empty.tables.configuration, "UGONE")
-    choice = Choice(exclude_channels=frozenset({"two"}), exclude_people=frozenset({"ubob"}))
+    options = ImportOptions(exclude_channels=frozenset({"two"}), exclude_people=frozenset({"ubob"}))
     if again:  # now with something stored
         first = workspace(one=[message(9, A)], two=[])
-        await empty.take_in(written(first), choice=choice)
-    await empty.take_in(written(of), choice=choice)
+        await empty.take_in(written(first), options=options)
+    await empty.take_in(written(of), options=options)
     everything = await empty.everything()
     del everything["Configuration"]
     assert B not in repr(everything)
@@ -349,7 +366,8 @@ async def test_without_a_list_of_users_counts_stay(empty: House, tmp_path: Path)
     await empty.take_in(EXAMPLE)
     files = workspace(one=[message(1)]).files()
     files["users.json"] = b"{"
-    events = await empty.take_in(write_zip(files, tmp_path / "x.zip"))
+    events: list[Event] = []
+    await empty.take_in(write_zip(files, tmp_path / "x.zip"), on_event=events.append)
     assert any(isinstance(event, Problem) and event.place == "users.json" for event in events)
     assert (await empty.tables.configuration.counts()).all_users == 4
 
@@ -442,7 +460,8 @@ async def test_no_text_and_no_address_reaches_a_table(empty: House, written: Any
         "token": secret,
     }
     of.channels[0] |= {"topic": {"value": secret}, "purpose": {"value": secret}}
-    events = await empty.take_in(written(of))
+    events: list[Event] = []
+    await empty.take_in(written(of), on_event=events.append)
     assert secret not in repr(await empty.everything())
     assert secret not in repr(events)
 

@@ -1,18 +1,18 @@
 """The first import fills the table without its indexes, and asks nothing that needs one."""
 
-from contextlib import aclosing
 from pathlib import Path
 from typing import Any
 
 import apsw
 import pytest
 
-from channelstats.ingest.events import ChannelDone, Reached
-from channelstats.ingest.export_import import ExportImport
-from channelstats.slack.export import Export
+from channelstats.ingest.events import Event
 from keytables.sqlite.reader import Reader
-from support.channelstats.house import COMPAT, EXAMPLE, NOW, House
-from support.clocks import ManualClock
+from support.channelstats.house import EXAMPLE, House
+
+
+class Interrupted(Exception):
+    """Ends an import from its report."""
 
 
 @pytest.fixture
@@ -39,13 +39,17 @@ def indexes(folder: Path) -> int:
         connection.close()
 
 
+async def indexes_meanwhile(empty: House, folder: Path) -> list[int]:
+    """How many indexes there are whenever an import reports."""
+    found: list[int] = []
+    await empty.take_in(EXAMPLE, on_event=lambda _: found.append(indexes(folder)))
+    return found
+
+
 async def test_an_empty_table_is_filled_without_indexes_and_nothing_asks_for_one(
     empty: House, tmp_path: Path, slow: list[str]
 ) -> None:
-    archive = Export.open(EXAMPLE)
-    run = ExportImport(archive, empty.tables, clock=ManualClock(NOW), counting=COMPAT).run()
-    meanwhile = [indexes(tmp_path) async for event in run if isinstance(event, ChannelDone)]
-    assert meanwhile == [0, 0]
+    assert await indexes_meanwhile(empty, tmp_path) == [0, 0]
     assert indexes(tmp_path) == 3
     assert slow == []
 
@@ -53,17 +57,14 @@ async def test_an_empty_table_is_filled_without_indexes_and_nothing_asks_for_one
 async def test_an_import_that_goes_on_has_the_indexes(
     empty: House, tmp_path: Path, slow: list[str]
 ) -> None:
-    clock, archive = ManualClock(NOW), Export.open(EXAMPLE)
-    async with aclosing(
-        ExportImport(archive, empty.tables, clock=clock, counting=COMPAT).run()
-    ) as run:
-        async for event in run:
-            if isinstance(event, ChannelDone):
-                break
+    def interrupt(event: Event) -> None:
+        if getattr(event, "channel", "") == "general":
+            raise Interrupted
+
+    with pytest.raises(Interrupted):
+        await empty.take_in(EXAMPLE, on_event=interrupt)
     assert indexes(tmp_path) == 0
-    again = ExportImport(archive, empty.tables, clock=clock, counting=COMPAT).run()
-    meanwhile = [indexes(tmp_path) async for event in again if isinstance(event, Reached)]
-    assert meanwhile == [3]
+    assert await indexes_meanwhile(empty, tmp_path) == [3]
     assert slow == []
 
 
@@ -71,8 +72,5 @@ async def test_another_import_keeps_the_indexes(
     empty: House, tmp_path: Path, slow: list[str]
 ) -> None:
     await empty.take_in(EXAMPLE)
-    run = ExportImport(
-        Export.open(EXAMPLE), empty.tables, clock=ManualClock(NOW), counting=COMPAT
-    ).run()
-    assert {indexes(tmp_path) async for event in run if isinstance(event, Reached)} == {3}
+    assert await indexes_meanwhile(empty, tmp_path) == [3, 3]
     assert slow == []

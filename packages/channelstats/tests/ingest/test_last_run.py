@@ -129,7 +129,7 @@ async def test_a_channel_that_is_called_as_a_step_is_a_channel(empty: House, sla
 async def test_channels_that_are_left_out_do_not_count(empty: House, slack: Slack) -> None:
     slack.serve(workspace(a=[said(1)], b=[said(1)]), failing("status", "500", channel="CB"))
     choice = msgspec.structs.replace(EVERYTHING, exclude=frozenset({"b"}))
-    await slack.sync(empty, now=at(3), choice=choice)
+    await slack.sync(empty, now=at(3), options=choice)
     assert await empty.tables.configuration.last_run() == int(at(3))
 
 
@@ -138,7 +138,7 @@ async def test_a_sync_of_some_channels_or_none_has_read_up_to_nowhere(
     empty: House, slack: Slack, more: Mapping[str, frozenset[str]]
 ) -> None:
     slack.serve(workspace(a=[said(1)], b=[said(1)]))
-    await slack.sync(empty, now=at(3), choice=msgspec.structs.replace(EVERYTHING, **more))
+    await slack.sync(empty, now=at(3), options=msgspec.structs.replace(EVERYTHING, **more))
     assert await empty.tables.configuration.last_run() == 0
 
 
@@ -148,8 +148,8 @@ async def test_a_run_that_goes_on_has_read_up_to_the_beginning_of_the_first(
     of = workspace(a=[said(1)], b=[said(1)])
     slack.serve(of, failing("error", "token_revoked", channel="CB"))
     choice = msgspec.structs.replace(EVERYTHING, concurrency=1)
-    await slack.sync(empty, now=at(3), choice=choice)
+    await slack.sync(empty, now=at(3), options=choice)
     slack.serve(of)
-    await slack.sync(empty, now=at(3) + 3600, choice=choice)
+    await slack.sync(empty, now=at(3) + 3600, options=choice)
     assert [asked["channel"] for asked in slack.calls(HISTORY)] == ["CB"]
     assert await empty.tables.configuration.last_run() == int(at(3))

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from channelstats.ingest.members_csv import Malformed, Members, add_members, read_members
-from channelstats.ingest.opted_out import OptedOut
+from channelstats.ingest.exclusions import Exclusions
+from channelstats.ingest.members_csv import MalformedMembers, Members, add_members, read_members
 from support.channelstats.house import UTC as ZONE
 from support.channelstats.house import House
 
@@ -98,7 +98,7 @@ def test_many_lines_of_a_kind_are_counted(tmp_path: Path) -> None:
     "text", ["", "Name,Email\nAnn,ann@example.org\n", "User ID\nU1\n", "\x00\x01", '"' * 200_000]
 )
 def test_without_the_columns_it_is_no_such_list(tmp_path: Path, text: str) -> None:
-    with pytest.raises(Malformed, match=r"members\.csv: ") as error:
+    with pytest.raises(MalformedMembers, match=r"members\.csv: ") as error:
         read(tmp_path, text)
     assert "@" not in str(error.value)
 
@@ -107,6 +107,6 @@ async def test_what_is_known_stays_where_it_is_earlier(empty: House) -> None:
     created = empty.tables.users_created
     await created.add([("U1", 100), ("U2", 300)])
     given = {"U1": 200, "U2": 200, "U3": 200, "U4": 200}
-    assert await add_members(empty.tables, given, OptedOut(["U4"])) == 2
+    assert await add_members(empty.tables, given, Exclusions(["U4"])) == 2
     assert await created.all() == {"U1": 100, "U2": 200, "U3": 200}
-    assert await add_members(empty.tables, given, OptedOut(["U4"])) == 0
+    assert await add_members(empty.tables, given, Exclusions(["U4"])) == 0

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from channelstats.ingest.migration import Copied, Migration, MigrationEvent
+from channelstats.ingest.events import Event, OnEvent, Problem, ignore_event
+from channelstats.ingest.migration import Migration, MigrationResult
 from channelstats.ingest.older_tables import NothingThere, OlderTables
-from channelstats.slack.export import Problem
 from channelstats.stats import Options, Period
 from channelstats.tables import Tables
 from channelstats.tables.first_posts import FirstPost
@@ -63,7 +63,8 @@ async def migrate(
     prefix: str = PREFIX,
     excluded: tuple[str, ...] = (),
     excluded_channels: tuple[str, ...] = (),
-) -> list[MigrationEvent]:
+    on_event: OnEvent = ignore_event,
+) -> MigrationResult:
     older = await OlderTables.open(source.engine, prefix)
     run = Migration(
         older,
@@ -72,8 +73,9 @@ async def migrate(
         counting=COMPAT,
         excluded=excluded,
         excluded_channels=excluded_channels,
+        on_event=on_event,
     )
-    return [event async for event in run.run()]
+    return await run.run()
 
 
 def without_origin(items: dict[str, Item]) -> dict[str, Item]:
@@ -95,7 +97,7 @@ async def messages(of: House) -> dict[str, Item]:
 async def test_the_tables_and_the_report_are_those_of_an_import(
     source: House, empty: House
 ) -> None:
-    events = await migrate(source, empty)
+    result = await migrate(source, empty)
     assert await messages(empty) == await messages(source)
     for name in KEPT:
         assert await empty.items(name) == await source.items(name), name
@@ -108,10 +110,8 @@ async def test_the_tables_and_the_report_are_those_of_an_import(
         for report in reports:
             report.pop("input_fingerprint")
         assert reports[0] == reports[1]
-    last = {event.what: event for event in events if isinstance(event, Copied)}
-    assert len(last) == len({event.what for event in events if isinstance(event, Copied)})
-    assert last["messages"] == Copied("messages", 15, 15)
-    assert last["users"] == Copied("users", 4)
+    assert (result.read["messages"], result.read["users"]) == (15, 4)
+    assert (result.changed, result.problems) == (15, 0)
 
 
 async def test_the_source_is_never_written_to(source: House, empty: House) -> None:
@@ -126,15 +126,15 @@ async def test_a_second_time_nothing_changes(source: House, empty: House) -> Non
     await migrate(source, empty)
     tables = (*KEPT, "Message", "UserCreated", "UserHash")
     before = {name: await empty.items(name) for name in tables}
-    assert Copied("messages", 15, 0) in await migrate(source, empty)
+    assert (await migrate(source, empty)).changed == 0
     assert {name: await empty.items(name) for name in tables} == before
 
 
 async def test_what_is_known_here_and_more_recent_stays(source: House, empty: House) -> None:
     await empty.take_in(EXAMPLE)
     before = await empty.items("Message")
-    events = await migrate(source, empty)
-    assert Copied("messages", 15, 0) in events
+    result = await migrate(source, empty)
+    assert (result.read["messages"], result.changed) == (15, 0)
     assert await empty.items("Message") == before
     assert (await empty.tables.configuration.counts()).active_humans == 3
 
@@ -143,7 +143,7 @@ async def test_what_is_more_recent_there_comes_over(source: House, empty: House)
     await migrate(source, empty)
     row = original.message((await source.items("Message"))[AT])
     await put(source.engine, "Message", row | {"reactions": "wave;UBOB", "reaction_count": 9})
-    assert Copied("messages", 15, 1) in await migrate(source, empty)
+    assert (await migrate(source, empty)).changed == 1
     assert (await empty.items("Message"))[AT]["reactions"] == "wave:UBOB"
 
 
@@ -175,8 +175,10 @@ async def test_a_row_that_is_no_message_is_told_and_left_out(
     source: House, empty: House, row: Item, reason: str
 ) -> None:
     await put(source.engine, "Message", row)
-    events = await migrate(source, empty)
-    [problem] = [event for event in events if not isinstance(event, Copied)]
+    events: list[Event] = []
+    result = await migrate(source, empty, on_event=events.append)
+    [problem] = [event for event in events if isinstance(event, Problem)]
+    assert result.problems == 1
     assert str(problem).startswith(f"messages: 1 left out: {reason}")
     assert len(await empty.items("Message")) == 15
 
@@ -275,7 +277,9 @@ async def test_channels_that_are_left_out_do_not_come_over(source: House, empty:
 
 
 async def test_a_name_that_leaves_no_channel_out_is_told(source: House, empty: House) -> None:
-    events = await migrate(source, empty, excluded_channels=("dev", "devv", "CNONE"))
+    events: list[Event] = []
+    hidden = ("dev", "devv", "CNONE")
+    await migrate(source, empty, excluded_channels=hidden, on_event=events.append)
     assert [str(event) for event in events if isinstance(event, Problem)] == [
         "exclude_channels: no channel is called 'devv', so none is left out by it"
     ]

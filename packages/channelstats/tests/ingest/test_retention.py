@@ -3,7 +3,7 @@
 from datetime import date
 
 from channelstats.ingest.first_posts import rebuild
-from channelstats.ingest.retention import remove_before
+from channelstats.ingest.removal import remove_before
 from channelstats.tables.first_posts import FirstPost
 from support.channelstats.house import COMPAT, EXAMPLE, House
 

@@ -5,8 +5,7 @@ from typing import Any
 import pytest
 
 from channelstats.ingest.sync import Part
-from channelstats.ingest.sync_choice import SyncChoice
-from channelstats.ingest.sync_events import ChannelsDone, SyncFinished
+from channelstats.ingest.sync_run import SyncOptions, SyncResult
 from support.channelstats.fake_slack import Fault
 from support.channelstats.house import House
 from support.channelstats.slack_house import Slack
@@ -21,18 +20,18 @@ def channel(cid: str, name: str, **fields: Any) -> Raw:
 
 
 async def take(
-    slack: Slack, into: House, *channels: Raw, day: float = 0, choice: SyncChoice | None = None
-) -> ChannelsDone:
+    slack: Slack, into: House, *channels: Raw, day: float = 0, choice: SyncOptions | None = None
+) -> SyncResult:
     slack.serve(Workspace(channels=list(channels)))
-    events = await slack.sync(into, now=at(day), parts=CHANNELS, choice=choice or SyncChoice())
-    *_, done, finished = events
-    assert finished == SyncFinished()
-    assert isinstance(done, ChannelsDone)
-    return done
+    options = choice or SyncOptions()
+    result = await slack.sync(into, now=at(day), parts=CHANNELS, options=options)
+    assert (result.ok, result.problems, result.channels) == (True, 0, 0)
+    return result
 
 
 async def test_a_channel_has_two_rows_that_differ_by_their_key(slack: Slack, empty: House) -> None:
-    assert await take(slack, empty, channel("C1", "one")) == ChannelsDone(1, 0, 1)
+    result = await take(slack, empty, channel("C1", "one"))
+    assert (result.listed, result.memberships) == (1, 1)
     rows = await empty.items("Channel")
     assert sorted(rows) == ["C1", "one"]
     assert rows["C1"] == rows["one"] | {"channel_key": "C1"}
@@ -56,7 +55,8 @@ async def test_an_archived_channel_is_stored_and_its_membership_stays(
 ) -> None:
     await take(slack, empty, channel("C1", "one"))
     archived = channel("C1", "one", is_archived=True, members=[])
-    assert await take(slack, empty, archived, day=1) == ChannelsDone(1, 1, 0)
+    result = await take(slack, empty, archived, day=1)
+    assert (result.listed, result.memberships) == (1, 0)
     row = (await empty.tables.channels.all())["C1"]
     assert (row.is_archived, row.members) == (True, 0)
     assert await empty.tables.bulk.get("C1") == f"{A},{B}"
@@ -146,16 +146,16 @@ async def test_a_second_run_changes_nothing_but_the_samples(slack: Slack, empty:
 @pytest.mark.parametrize(
     ("choice", "expected"),
     [
-        (SyncChoice(), {"C1", "C2"}),
-        (SyncChoice(include_private=True), {"C1", "C2", "C3"}),
-        (SyncChoice(only=frozenset({"one"})), {"C1"}),
-        (SyncChoice(only=frozenset({"C1", "two"})), {"C1", "C2"}),
-        (SyncChoice(exclude=frozenset({"one"})), {"C2"}),
-        (SyncChoice(only=frozenset({"two"}), exclude=frozenset({"one"})), {"C2"}),
+        (SyncOptions(), {"C1", "C2"}),
+        (SyncOptions(include_private=True), {"C1", "C2", "C3"}),
+        (SyncOptions(only=frozenset({"one"})), {"C1"}),
+        (SyncOptions(only=frozenset({"C1", "two"})), {"C1", "C2"}),
+        (SyncOptions(exclude=frozenset({"one"})), {"C2"}),
+        (SyncOptions(only=frozenset({"two"}), exclude=frozenset({"one"})), {"C2"}),
     ],
 )
 async def test_channels_are_chosen_by_kind_and_name(
-    slack: Slack, empty: House, choice: SyncChoice, expected: set[str]
+    slack: Slack, empty: House, choice: SyncOptions, expected: set[str]
 ) -> None:
     private = channel("C3", "three", is_private=True)
     of = [channel("C1", "one"), channel("C2", "two"), private]
@@ -171,9 +171,8 @@ async def test_a_channel_that_is_asked_for_and_not_there_is_told(
 ) -> None:
     private = channel("C3", "three", is_private=True)
     slack.serve(Workspace(channels=[channel("C1", "one"), private]))
-    choice = SyncChoice(only=frozenset({"one", "three", "none"}))
-    *_, finished = await slack.sync(empty, now=at(1), parts=CHANNELS, choice=choice)
-    assert isinstance(finished, SyncFinished)
+    choice = SyncOptions(only=frozenset({"one", "three", "none"}))
+    finished = await slack.sync(empty, now=at(1), parts=CHANNELS, options=choice)
     assert [failed.place for failed in finished.failed] == ["none", "three"]
     assert set(await empty.tables.channels.all()) == {"C1"}
 
@@ -186,8 +185,7 @@ async def test_a_run_that_broke_off_goes_on_with_the_next_membership(
 ) -> None:
     of = workspace(one=[said(1)], two=[], zoo=[])
     slack.serve(of, Fault("error", "token_revoked", method="conversations.members", after=2))
-    *_, finished = await slack.sync(empty, now=at(2))
-    assert isinstance(finished, SyncFinished)
+    finished = await slack.sync(empty, now=at(2))
     assert "token_revoked" in finished.stopped
     assert await empty.items("Message") == {}
     slack.serve(of)

@@ -6,20 +6,18 @@ gone are still there, marked.
 
 import copy
 import random
-from contextlib import aclosing
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from channelstats.ingest.sync import Sync
-from channelstats.ingest.sync_events import ChannelSynced, SyncFinished
+from channelstats.ingest.events import Event, Progress
 from support.channelstats.fake_slack import Fault
 from support.channelstats.house import MODERN, House, house
 from support.channelstats.random_workspace import Maker, settings
 from support.channelstats.slack_house import EVERYTHING, Slack, consistent, threaded
 from support.channelstats.workspace import Raw, Workspace
-from support.clocks import ManualClock
 
 NOW = 1_800_000_000.0
 RUNS = 4
@@ -63,16 +61,22 @@ def faults(rng: random.Random) -> list[Fault]:
     return [*passing, *storm, *([lasting] if rng.random() < 0.4 else [])]
 
 
+class Interrupted(Exception):
+    """Ends a run from its report."""
+
+
 async def broken_off(slack: Slack, into: House, now: float, after: int) -> None:
     """A run that ends after so many channels, at the latest."""
-    async with slack.api() as api:
-        clock = ManualClock(now)
-        run = Sync(api, into.tables, clock=clock, counting=MODERN, choice=EVERYTHING).run()
-        async with aclosing(run):
-            async for event in run:
-                after -= isinstance(event, ChannelSynced)
-                if after < 0:
-                    return
+
+    def interrupt(event: Event) -> None:
+        nonlocal after
+        if isinstance(event, Progress) and event.step == "messages" and event.channel:
+            after -= 1
+            if after < 0:
+                raise Interrupted
+
+    with suppress(Interrupted):
+        await slack.sync(into, now=now, counting=MODERN, on_event=interrupt)
 
 
 async def rows(of: House) -> dict[str, Any]:
@@ -99,11 +103,10 @@ async def test_the_last_run_leaves_what_a_first_one_would(
             if rng.random() < 0.3:
                 await broken_off(slack, again, now, rng.randrange(3))
             else:
-                await slack.sync(again, now=now, choice=EVERYTHING, counting=MODERN)
+                await slack.sync(again, now=now, options=EVERYTHING, counting=MODERN)
         for into in (again, first):
             slack.serve(last)
-            *_, finished = await slack.sync(into, now=NOW + RUNS * DAY, counting=MODERN)
-            assert isinstance(finished, SyncFinished)
+            finished = await slack.sync(into, now=NOW + RUNS * DAY, counting=MODERN)
             assert finished.ok
         assert await rows(again) == await rows(first)
         for name in ("Channel", "FirstPost"):

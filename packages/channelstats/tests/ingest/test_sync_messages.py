@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
+from channelstats.ingest.events import Event, Progress
 from channelstats.ingest.sync import Part
-from channelstats.ingest.sync_choice import SyncChoice
-from channelstats.ingest.sync_events import ChannelSynced, SyncFinished
+from channelstats.ingest.sync_run import SyncOptions, SyncResult
 from channelstats.tables.first_posts import FirstPost
 from channelstats.tables.message_row import MessageRow
 from support.channelstats.fake_slack import Fault
@@ -15,20 +15,17 @@ from support.channelstats.slack_house import Slack
 from support.channelstats.small_workspace import A, B, C, at, said, ts, workspace
 from support.channelstats.workspace import Raw
 
-USUAL = SyncChoice()
+USUAL = SyncOptions()
 
 
 async def stored(of: House, cid: str = "CONE") -> dict[str, MessageRow]:
     return await of.tables.messages.of_channel(cid, "0")
 
 
-async def run(
-    slack: Slack, into: House, day: float, *messages: Raw, **options: Any
-) -> SyncFinished:
+async def run(slack: Slack, into: House, day: float, *messages: Raw, **options: Any) -> SyncResult:
     """Serve a channel with these messages, and take it in on that day."""
     slack.serve(workspace(one=list(messages)), **options)
-    *_, finished = await slack.sync(into, now=at(day), choice=USUAL)
-    assert isinstance(finished, SyncFinished)
+    finished = await slack.sync(into, now=at(day), options=USUAL)
     assert finished.ok
     return finished
 
@@ -46,7 +43,7 @@ async def test_a_later_run_begins_before_the_newest_message_known(
 ) -> None:
     await run(slack, empty, 30, said(29))
     slack.serve(workspace(one=[]))
-    await slack.sync(empty, now=at(31), choice=SyncChoice(thread_max_age=0))
+    await slack.sync(empty, now=at(31), options=SyncOptions(thread_max_age=0))
     [asked] = slack.calls("conversations.history")
     assert asked["oldest"] == f"{int(at(22)):010d}.000000"
     assert asked["inclusive"] == "1"
@@ -126,7 +123,7 @@ async def test_recent_replies_to_a_tombstone_that_is_not_stored_come_in(
     of = workspace(one=[said(8, "USLACKBOT", subtype="tombstone"), said(59, B, thread=8)])
     of.messages["CONE"][0] |= {"reply_count": 0, "latest_reply": "0000000000.000000"}
     slack.serve(of)
-    await slack.sync(empty, now=at(60), choice=USUAL)
+    await slack.sync(empty, now=at(60), options=USUAL)
     rows = await stored(empty)
     assert sorted(rows) == [ts(59)]
     assert rows[ts(59)].is_reply
@@ -243,7 +240,7 @@ async def test_a_head_that_vanishes_takes_its_replies_along(slack: Slack, empty:
 async def test_a_head_that_became_a_tombstone_keeps_its_replies(slack: Slack, empty: House) -> None:
     await run(slack, empty, 5, said(1), said(2, B, thread=1))
     slack.serve(workspace(one=[said(1, "USLACKBOT", subtype="tombstone"), said(2, B, thread=1)]))
-    await slack.sync(empty, now=at(6), choice=USUAL)
+    await slack.sync(empty, now=at(6), options=USUAL)
     rows = await stored(empty)
     assert not rows[ts(2)].deleted
     assert (rows[ts(2)].is_reply, rows[ts(2)].parent_user_id) == (True, "")
@@ -280,8 +277,7 @@ async def test_a_thread_that_is_not_found_is_empty(slack: Slack, empty: House) -
     await run(slack, empty, 5, said(1), said(2, B, thread=1))
     gone = Fault("error", "thread_not_found", method="conversations.replies")
     slack.serve(workspace(one=[said(1), said(2, B, thread=1)]), gone)
-    *_, finished = await slack.sync(empty, now=at(6), choice=USUAL)
-    assert isinstance(finished, SyncFinished)
+    finished = await slack.sync(empty, now=at(6), options=USUAL)
     assert (finished.ok, finished.deleted) == (True, 0)
 
 
@@ -300,21 +296,23 @@ async def test_a_stranger_is_known_by_the_profile_beside_a_message(
 async def test_no_text_reaches_a_table_or_an_event(slack: Slack, empty: House) -> None:
     secret = "swordfish"
     slack.serve(workspace(one=[said(1, text=secret, blocks=[{"text": secret}]), said(2, text=[7])]))
-    events = await slack.sync(empty, now=at(5), choice=USUAL)
+    events: list[Event] = []
+    finished = await slack.sync(empty, now=at(5), options=USUAL, on_event=events.append)
     assert secret not in repr(await empty.everything())
-    assert secret not in repr(events)
-    finished = events[-1]
-    assert isinstance(finished, SyncFinished)
+    assert secret not in repr((events, finished))
     assert (finished.ok, finished.problems, finished.messages) == (True, 1, 1)
 
 
-async def test_progress_is_told_channel_by_channel(slack: Slack, empty: House) -> None:
+async def test_progress_is_reported_channel_by_channel(slack: Slack, empty: House) -> None:
     slack.serve(workspace(one=[said(1), said(2, B, thread=1)], two=[said(3)]))
-    events = await slack.sync(
-        empty, now=at(5), choice=SyncChoice(concurrency=1), parts=frozenset({Part.MESSAGES})
+    events: list[Event] = []
+    options, parts = SyncOptions(concurrency=1), frozenset({Part.MESSAGES})
+    result = await slack.sync(
+        empty, now=at(5), options=options, parts=parts, on_event=events.append
     )
-    assert [event for event in events if isinstance(event, ChannelSynced)] == [
-        ChannelSynced("CONE", "one", 1, 2, messages=2, threads=1, changed=2, edited=0, deleted=0),
-        ChannelSynced("CTWO", "two", 2, 2, messages=1, threads=0, changed=1, edited=0, deleted=0),
+    assert events == [
+        Progress("messages", 0, 2),
+        Progress("messages", 1, 2, "one", messages=2),
+        Progress("messages", 2, 2, "two", messages=3),
     ]
-    assert events[-1] == SyncFinished(channels=2, messages=3, changed=3)
+    assert result == SyncResult(channels=2, messages=3, changed=3)

@@ -1,28 +1,19 @@
 """What goes wrong on the way from the Web API: how far it reaches, what is said, what is kept."""
 
 from collections.abc import Callable
-from contextlib import aclosing
 
 import pytest
 
-from channelstats.ingest.sync import Part, Sync
-from channelstats.ingest.sync_choice import SyncChoice
-from channelstats.ingest.sync_events import (
-    ChannelSynced,
-    Failed,
-    MessagesStarted,
-    Stopped,
-    SyncEvent,
-    SyncFinished,
-)
-from channelstats.slack.api_pace import AppKind
+from channelstats.ingest.events import Event, Problem, Progress
+from channelstats.ingest.sync import Part
+from channelstats.ingest.sync_run import SyncOptions
+from channelstats.slack.rate_limits import AppKind
 from keytables import Item
 from support.channelstats.fake_slack import TOKEN, Fault
-from support.channelstats.house import COMPAT, House
+from support.channelstats.house import House
 from support.channelstats.slack_house import Slack
 from support.channelstats.small_workspace import A, B, at, said, ts, workspace
 from support.channelstats.workspace import Workspace
-from support.clocks import ManualClock
 
 NOW = at(5)
 HISTORY = "conversations.history"
@@ -33,7 +24,7 @@ LISTINGS = (
     HISTORY,
     "conversations.replies",
 )
-ONE_BY_ONE = SyncChoice(concurrency=1)
+ONE_BY_ONE = SyncOptions(concurrency=1)
 
 
 def three() -> Workspace:
@@ -42,14 +33,13 @@ def three() -> Workspace:
     )
 
 
-def finished(events: list[SyncEvent]) -> SyncFinished:
-    last = events[-1]
-    assert isinstance(last, SyncFinished)
-    return last
-
-
-def synced(events: list[SyncEvent]) -> list[str]:
-    return [event.slack_cid for event in events if isinstance(event, ChannelSynced)]
+def synced(events: list[Event]) -> list[str]:
+    """The channels whose messages were read."""
+    return [
+        event.channel
+        for event in events
+        if isinstance(event, Progress) and event.step == "messages" and event.channel
+    ]
 
 
 async def rows(of: House) -> list[str]:
@@ -92,8 +82,9 @@ async def test_troubles_that_pass_leave_no_trace(
     slack: Slack, empty: House, faults: Faults
 ) -> None:
     slack.serve(three(), *faults(), most=1)
-    events = await slack.sync(empty, now=NOW)
-    assert finished(events) == SyncFinished(channels=3, messages=11, changed=11)
+    result = await slack.sync(empty, now=NOW)
+    assert (result.ok, result.problems) == (True, 0)
+    assert (result.channels, result.messages, result.changed) == (3, 11, 11)
     assert len(await rows(empty)) == 11
     assert await empty.tables.bulk.get("CONE") == f"{A},{B}"
     assert (await empty.tables.configuration.counts()).all_users == 2
@@ -102,7 +93,7 @@ async def test_troubles_that_pass_leave_no_trace(
 async def test_a_storm_is_waited_out_as_slack_says(slack: Slack, empty: House) -> None:
     storm = Fault("rate", "7", method=HISTORY, times=10)
     slack.serve(three(), storm)
-    await slack.sync(empty, now=NOW, choice=ONE_BY_ONE)
+    await slack.sync(empty, now=NOW, options=ONE_BY_ONE)
     assert slack.waits.slept == [7.0] * 10
 
 
@@ -121,13 +112,15 @@ async def test_what_one_channel_refuses_does_not_keep_the_others(
     slack: Slack, empty: House, code: str, says: str
 ) -> None:
     slack.serve(three(), Fault("error", code, method=HISTORY, channel="CTWO", times=-1))
-    events = await slack.sync(empty, now=NOW)
-    [failed] = [event for event in events if isinstance(event, Failed)]
+    events: list[Event] = []
+    result = await slack.sync(empty, now=NOW, on_event=events.append)
+    [failed] = result.failed
     assert str(failed).startswith(f"two: {HISTORY}: {code}")
     assert says in failed.reason
-    assert sorted(synced(events)) == ["CONE", "CZOO"]
-    assert finished(events).failed == (failed,)
-    assert not finished(events).ok
+    assert sorted(synced(events)) == ["one", "zoo"]
+    assert (failed in events) == (code != "not_in_channel")  # which is said of all in one line
+    assert (result.outside == ["two"]) == (code == "not_in_channel")
+    assert not result.ok
 
 
 async def test_a_channel_cut_in_mid_page_is_stored_by_the_next_run(
@@ -135,13 +128,13 @@ async def test_a_channel_cut_in_mid_page_is_stored_by_the_next_run(
 ) -> None:
     cut = Fault("cut", method=HISTORY, channel="CTWO", after=2, times=-1)
     slack.serve(three(), cut, most=3)
-    events = await slack.sync(empty, now=NOW)
-    assert not finished(events).ok
+    result = await slack.sync(empty, now=NOW)
+    assert not result.ok
     assert not any(key.startswith("CTWO") for key in await rows(empty))
     assert await empty.tables.watermarks.get("CTWO") == 0
 
     slack.serve(three(), most=3)
-    assert finished(await slack.sync(empty, now=NOW)).ok
+    assert (await slack.sync(empty, now=NOW)).ok
     assert len(await rows(empty)) == 11
 
 
@@ -159,8 +152,8 @@ async def test_members_that_cannot_be_read_cost_that_membership_alone(
 ) -> None:
     refused = Fault("error", "channel_not_found", method="conversations.members", channel="CTWO")
     slack.serve(three(), refused)
-    events = await slack.sync(empty, now=NOW)
-    assert [event.place for event in finished(events).failed] == ["members of two"]
+    result = await slack.sync(empty, now=NOW)
+    assert [event.place for event in result.failed] == ["members of two"]
     assert await empty.tables.bulk.get("CTWO") is None
     assert await empty.tables.bulk.get("CZOO") == f"{A},{B}"
     assert len(await rows(empty)) == 11
@@ -173,8 +166,8 @@ async def test_members_without_an_answer_are_skipped_until_it_is_too_many(
     for channels in ("CC1", ""):
         down = Fault("status", "500", method="conversations.members", channel=channels, times=-1)
         slack.serve(of, down)
-        events = await slack.sync(empty, now=NOW, parts=frozenset({Part.CHANNELS}))
-        failed = [event.place for event in finished(events).failed]
+        result = await slack.sync(empty, now=NOW, parts=frozenset({Part.CHANNELS}))
+        failed = [event.place for event in result.failed]
         if channels:
             assert failed == ["members of c1"]
             assert len(slack.calls("conversations.members")) == 8 + 6
@@ -191,8 +184,8 @@ async def test_without_a_list_of_channels_nothing_of_them_changes(
     before = await empty.everything()
     slack.serve(three(), Fault("status", "500", method="conversations.list", times=-1))
     parts = frozenset({Part.CHANNELS, Part.MESSAGES})
-    events = await slack.sync(empty, now=NOW + 60, parts=parts)
-    assert [event.place for event in finished(events).failed] == ["conversations.list"]
+    result = await slack.sync(empty, now=NOW + 60, parts=parts)
+    assert [event.place for event in result.failed] == ["conversations.list"]
     assert await but_for_the_reason(empty, "conversations.list: ") == before
 
 
@@ -214,10 +207,10 @@ async def test_a_missing_scope_is_called_by_its_name(
 ) -> None:
     more = {"needed": scope, "provided": "identify"}
     slack.serve(three(), Fault("error", "missing_scope", method=method, times=-1, more=more))
-    events = await slack.sync(empty, now=NOW)
-    [failed] = finished(events).failed
-    assert failed.reason == f"{method}: the token lacks the scope {scope}; it has identify"
-    assert finished(events).stopped == ""
+    result = await slack.sync(empty, now=NOW)
+    [failed] = result.failed
+    assert str(failed).endswith(f"{method}: the token lacks the scope {scope}; it has identify")
+    assert result.stopped == ""
 
 
 async def test_without_the_scope_for_private_channels_the_public_ones_are_read(
@@ -233,12 +226,13 @@ async def test_without_the_scope_for_private_channels_the_public_ones_are_read(
         for cid in ("CA", "CB", "CX")
     ]
     slack.serve(of, *lacking)
-    choice = SyncChoice(include_private=True, concurrency=1)
-    events = await slack.sync(empty, now=NOW, choice=choice)
-    [failed] = finished(events).failed
+    events: list[Event] = []
+    options = SyncOptions(include_private=True, concurrency=1)
+    result = await slack.sync(empty, now=NOW, options=options, on_event=events.append)
+    [failed] = result.failed
     assert failed.place == "every private channel"
     assert "groups:history" in failed.reason
-    assert sorted(synced(events)) == ["CONE", "CTWO", "CZOO"]
+    assert sorted(synced(events)) == ["one", "two", "zoo"]
     assert sum(asked["channel"] in ("CA", "CB", "CX") for asked in slack.calls(HISTORY)) == 1
 
 
@@ -255,20 +249,22 @@ async def test_a_token_revoked_on_the_way_stops_the_run_and_loses_nothing(
 ) -> None:
     revoked = Fault("error", code, method=HISTORY, after=2, times=-1)
     slack.serve(three(), revoked)
-    events = await slack.sync(empty, now=NOW, choice=ONE_BY_ONE)
-    [stopped] = [event for event in events if isinstance(event, Stopped)]
+    events: list[Event] = []
+    result = await slack.sync(empty, now=NOW, options=ONE_BY_ONE, on_event=events.append)
+    [stopped] = [event for event in events if isinstance(event, Problem)]
     assert str(stopped).startswith(f"stopped: {HISTORY}: {code}")
     assert says in str(stopped)
-    assert finished(events).stopped == stopped.reason
-    assert not finished(events).ok
-    assert synced(events) == ["CONE", "CTWO"]
+    assert result.stopped == stopped.reason
+    assert not result.ok
+    assert synced(events) == ["one", "two"]
     assert len(await rows(empty)) == 10
     assert (await empty.tables.first_posts.all())[B].message_id == ts(2)
 
     slack.serve(three())
-    again = await slack.sync(empty, now=NOW + 60, choice=ONE_BY_ONE)
-    assert synced(again) == ["CZOO"]
-    assert finished(again).ok
+    events.clear()
+    again = await slack.sync(empty, now=NOW + 60, options=ONE_BY_ONE, on_event=events.append)
+    assert synced(events) == ["zoo"]
+    assert again.ok
     assert len(await rows(empty)) == 11
 
 
@@ -278,8 +274,8 @@ async def test_a_token_that_is_refused_at_once_leaves_the_tables_alone(
     slack.serve(three())
     await slack.sync(empty, now=NOW)
     before = await empty.everything()
-    events = await slack.sync(empty, now=NOW + 60, token="xoxp-a-wrong-one")
-    assert finished(events).stopped.startswith("users.list: invalid_auth")
+    result = await slack.sync(empty, now=NOW + 60, token="xoxp-a-wrong-one")
+    assert result.stopped.startswith("users.list: invalid_auth")
     assert slack.methods().count("users.list") == 2
     assert await but_for_the_reason(empty, "users.list: invalid_auth") == before
 
@@ -288,9 +284,10 @@ async def test_a_token_that_is_refused_at_once_leaves_the_tables_alone(
 async def test_no_event_tells_the_token(slack: Slack, empty: House, do: str) -> None:
     values = {"error": "invalid_auth", "status": "500", "rate": "100000"}
     slack.serve(three(), Fault(do, values.get(do, ""), times=-1))
-    events = await slack.sync(empty, now=NOW)
-    assert not finished(events).ok
-    assert TOKEN not in repr(events)
+    events: list[Event] = []
+    result = await slack.sync(empty, now=NOW, on_event=events.append)
+    assert not result.ok
+    assert TOKEN not in repr((events, result))
 
 
 # ── out of reach ─────────────────────────────────────────────────────────────────────────────────
@@ -301,49 +298,51 @@ async def test_when_slack_is_out_of_reach_the_run_stops_after_a_few_channels(
 ) -> None:
     of = workspace(**{f"c{n}": [said(1)] for n in range(9)})
     slack.serve(of, Fault("status", "500", method=HISTORY, times=-1))
-    events = await slack.sync(empty, now=NOW, choice=ONE_BY_ONE)
-    assert len(finished(events).failed) == 5
-    assert finished(events).stopped == "no answer for 5 channels in a row"
+    result = await slack.sync(empty, now=NOW, options=ONE_BY_ONE)
+    assert len(result.failed) == 5
+    assert result.stopped == "no answer for 5 channels in a row"
     assert len(slack.calls(HISTORY)) == 30
 
 
 # ── an interruption ──────────────────────────────────────────────────────────────────────────────
 
 
-async def interrupted(slack: Slack, into: House, after: int) -> None:
-    """A run that ends after so many channels."""
-    async with slack.api() as api:
-        run = Sync(
-            api,
-            into.tables,
-            clock=ManualClock(NOW),
-            counting=COMPAT,
-            choice=ONE_BY_ONE,
-            parts=frozenset({Part.MESSAGES}),
-        ).run()
-        async with aclosing(run):
-            while after:
-                after -= isinstance(await anext(run), ChannelSynced)
+class Interrupted(Exception):
+    """Ends a run from its report."""
+
+
+async def interrupted(slack: Slack, into: House) -> None:
+    """A run that ends after a channel."""
+
+    def interrupt(event: Event) -> None:
+        if synced([event]):
+            raise Interrupted
+
+    parts = frozenset({Part.MESSAGES})
+    with pytest.raises(Interrupted):
+        await slack.sync(into, now=NOW, options=ONE_BY_ONE, parts=parts, on_event=interrupt)
 
 
 async def test_an_interrupted_run_goes_on_with_the_next_channel(slack: Slack, empty: House) -> None:
     slack.serve(three())
-    await interrupted(slack, empty, 1)
+    await interrupted(slack, empty)
     slack.serve(three())
-    events = await slack.sync(empty, now=NOW + 3600, parts=frozenset({Part.MESSAGES}))
-    started = events[0]
-    assert isinstance(started, MessagesStarted)
-    assert (started.channels, started.done + len(synced(events))) == (3, 3)
-    assert started.done >= 1
+    events: list[Event] = []
+    parts = frozenset({Part.MESSAGES})
+    result = await slack.sync(
+        empty, now=NOW + 3600, options=ONE_BY_ONE, parts=parts, on_event=events.append
+    )
+    assert events[0] == Progress("messages", 1, 3)
+    assert sorted(synced(events)) == ["two", "zoo"]
+    assert result.channels == 2
     assert len(await rows(empty)) == 11
     assert (await empty.tables.first_posts.all())[B].message_id == ts(2)
 
 
-async def test_a_run_interrupted_long_ago_begins_anew(slack: Slack, empty: House) -> None:
+async def test_a_run_interrupted_long_ago_begins_from_the_start(slack: Slack, empty: House) -> None:
     slack.serve(three())
-    await interrupted(slack, empty, 1)
-    events = await slack.sync(empty, now=NOW + 7 * 3600)
-    assert len(synced(events)) == 3
+    await interrupted(slack, empty)
+    assert (await slack.sync(empty, now=NOW + 7 * 3600)).channels == 3
 
 
 # ── an unlisted app ──────────────────────────────────────────────────────────────────────────────
@@ -352,8 +351,8 @@ async def test_a_run_interrupted_long_ago_begins_anew(slack: Slack, empty: House
 async def test_an_unlisted_app_asks_once_a_minute_for_fifteen(slack: Slack, empty: House) -> None:
     many = [said(n / 100) for n in range(40)]
     slack.serve(workspace(one=[*many, said(0.001, B, thread=0)]), most=15)
-    events = await slack.sync(empty, now=NOW, kind=AppKind.UNLISTED)
-    assert finished(events).ok
+    result = await slack.sync(empty, now=NOW, kind=AppKind.UNLISTED)
+    assert result.ok
     assert len(await rows(empty)) == 41
     assert [asked["limit"] for asked in slack.calls(HISTORY)] == ["15"] * 3
     assert [asked["limit"] for asked in slack.calls("conversations.replies")] == ["15"]

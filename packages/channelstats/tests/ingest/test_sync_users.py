@@ -3,8 +3,9 @@
 from datetime import date
 from pathlib import Path
 
+from channelstats.ingest.events import Event
 from channelstats.ingest.sync import Part
-from channelstats.ingest.sync_events import Failed, Problem, SyncFinished, UsersDone
+from channelstats.ingest.sync_run import SyncResult
 from channelstats.tables.configuration import Counts
 from support.channelstats.fake_slack import Fault
 from support.channelstats.house import House
@@ -27,8 +28,8 @@ async def test_deactivated_users_and_bots_are_stored_and_counted_apart(
     slack.serve(
         people({"id": C, "deleted": True}, {"id": "UBOT", "is_bot": True}, {"id": "USLACKBOT"})
     )
-    events = await slack.sync(empty, now=at(0), parts=USERS)
-    assert events == [UsersDone(users=5, active=4, new=5), SyncFinished()]
+    result = await slack.sync(empty, now=at(0), parts=USERS)
+    assert result == SyncResult(users=5, new_users=5)
     assert slack.methods() == ["users.list"]
     counts = Counts(active_users=4, all_users=5, active_humans=2)
     assert await empty.tables.configuration.counts() == counts
@@ -69,8 +70,7 @@ async def test_a_list_that_breaks_off_changes_nothing(slack: Slack, empty: House
     await slack.sync(empty, now=at(0), parts=USERS)
     before = await empty.everything()
     slack.serve(people({"id": C}), Fault("cut", after=1, times=-1), most=1)
-    *_, finished = await slack.sync(empty, now=at(1), parts=USERS)
-    assert isinstance(finished, SyncFinished)
+    finished = await slack.sync(empty, now=at(1), parts=USERS)
     assert [event.place for event in finished.failed] == ["users.list"]
     assert await empty.everything() == before
 
@@ -80,16 +80,17 @@ async def test_an_empty_list_changes_nothing(slack: Slack, empty: House) -> None
     await slack.sync(empty, now=at(0), parts=USERS)
     before = await empty.everything()
     slack.serve(Workspace())
-    failed, finished = await slack.sync(empty, now=at(1), parts=USERS)
-    assert isinstance(failed, Failed)
-    assert finished == SyncFinished(failed=(failed,))
+    result = await slack.sync(empty, now=at(1), parts=USERS)
+    assert [failed.place for failed in result.failed] == ["users.list"]
+    assert result.users == 0
     assert await empty.everything() == before
 
 
 async def test_what_is_no_user_is_left_out_and_told(slack: Slack, empty: House) -> None:
     slack.serve(people({"id": "x y"}, {"id": C, "name": 7}))
-    events = await slack.sync(empty, now=at(0), parts=USERS)
-    assert len([event for event in events if isinstance(event, Problem)]) == 2
+    events: list[Event] = []
+    result = await slack.sync(empty, now=at(0), parts=USERS, on_event=events.append)
+    assert result.problems == len(events) == 2
     assert sorted(await empty.tables.users.all()) == [A, B]
 
 

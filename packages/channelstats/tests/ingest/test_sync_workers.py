@@ -2,17 +2,16 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Coroutine
-from contextlib import aclosing
 
 import msgspec
 import pytest
 
+from channelstats.ingest.events import Event, OnEvent, Progress, ignore_event
 from channelstats.ingest.sync import Part, Sync
-from channelstats.ingest.sync_choice import SyncChoice
-from channelstats.ingest.sync_events import ChannelSynced
-from channelstats.slack.api import Page
-from channelstats.slack.api_objects import HistoryMessage, ListedChannel
-from channelstats.slack.objects import SlackUser
+from channelstats.ingest.sync_run import SyncOptions
+from channelstats.slack.client import Page
+from channelstats.slack.objects import HistoryMessage, ListedChannel, SlackUser
+from channelstats.slack.web_api import WebApi
 from support.channelstats.house import COMPAT, House
 from support.channelstats.small_workspace import at
 from support.clocks import ManualClock
@@ -20,7 +19,7 @@ from support.clocks import ManualClock
 Asked = Callable[[str], Coroutine[object, object, None]]
 
 
-class Channels:
+class Channels(WebApi):
     """A workspace of channels without messages; ``asked`` is awaited before one is answered."""
 
     def __init__(self, asked: Asked, number: int) -> None:
@@ -47,14 +46,21 @@ class Channels:
         raise AssertionError(cid)
 
 
-def sync(into: House, asked: Asked, number: int, concurrency: int) -> Sync:
+def sync(
+    into: House,
+    asked: Asked,
+    number: int,
+    concurrency: int,
+    on_event: OnEvent = ignore_event,
+) -> Sync:
     return Sync(
         Channels(asked, number),
         into.tables,
         clock=ManualClock(at(5)),
         counting=COMPAT,
-        choice=SyncChoice(concurrency=concurrency),
+        options=SyncOptions(concurrency=concurrency),
         parts=frozenset({Part.MESSAGES}),
+        on_event=on_event,
     )
 
 
@@ -67,10 +73,11 @@ async def test_a_channel_does_not_wait_for_another_one(empty: House) -> None:
         if cid == "C0":
             await last.wait()
 
-    events = [event async for event in sync(empty, asked, 6, concurrency=2).run()]
-    done = [event.slack_cid for event in events if isinstance(event, ChannelSynced)]
-    assert sorted(done) == [f"C{n}" for n in range(6)]
-    assert done.index("C0") >= 4
+    events: list[Event] = []
+    await sync(empty, asked, 6, 2, events.append).run()
+    done = [event.channel for event in events if isinstance(event, Progress) and event.channel]
+    assert sorted(done) == [f"name{n}" for n in range(6)]
+    assert done.index("name0") >= 4
 
 
 async def test_no_more_channels_are_read_at_once_than_was_said(empty: House) -> None:
@@ -83,8 +90,7 @@ async def test_no_more_channels_are_read_at_once_than_was_said(empty: House) -> 
         await asyncio.sleep(0)
         now -= 1
 
-    async for _ in sync(empty, asked, 20, concurrency=3).run():
-        pass
+    await sync(empty, asked, 20, concurrency=3).run()
     assert most == 3
 
 
@@ -101,12 +107,11 @@ async def test_what_nobody_expected_ends_the_run_and_its_readers(empty: House) -
             raise
 
     with pytest.raises(RuntimeError, match="the store is gone"):
-        async for _ in sync(empty, asked, 2, concurrency=2).run():
-            pass
+        await sync(empty, asked, 2, concurrency=2).run()
     assert cancelled.is_set()
 
 
-async def test_whoever_stops_listening_ends_the_readers(empty: House) -> None:
+async def test_whoever_cancels_the_run_ends_the_readers(empty: House) -> None:
     waiting, cancelled = asyncio.Event(), asyncio.Event()
 
     async def asked(cid: str) -> None:
@@ -119,14 +124,15 @@ async def test_whoever_stops_listening_ends_the_readers(empty: House) -> None:
                 raise
         await waiting.wait()
 
-    async with aclosing(sync(empty, asked, 9, concurrency=2).run()) as events:
-        async for event in events:
-            if isinstance(event, ChannelSynced):
-                break
+    run = asyncio.create_task(sync(empty, asked, 9, concurrency=2).run())
+    await waiting.wait()
+    run.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await run
     assert cancelled.is_set()
 
 
 @pytest.mark.parametrize("wrong", ["refetch", "max_age", "thread_max_age", "concurrency"])
-def test_a_choice_that_means_nothing_is_refused(wrong: str) -> None:
+def test_an_option_that_means_nothing_is_refused(wrong: str) -> None:
     with pytest.raises(ValueError, match=wrong):
-        msgspec.convert({wrong: -1}, SyncChoice)
+        msgspec.convert({wrong: -1}, SyncOptions)

@@ -9,7 +9,7 @@ import pytest
 
 from channelstats.sending.claim import HELD
 from channelstats.sending.sender import Attachment, Errand, Outcome, State
-from channelstats.slack.api_errors import ChannelRefused, MissingScope, NoAnswer, SlackError
+from channelstats.slack.errors import ChannelRefused, MissingScope, NoAnswer, SlackError
 from channelstats.tables.sent_reports import Sent, SentKey, SentReports
 from support.channelstats.desk import (
     KEY,

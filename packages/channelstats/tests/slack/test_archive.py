@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from channelstats.slack.archive import Limits, Refused, Unreadable, open_archive
+from channelstats.slack.archive import ArchiveRefused, Limits, Unreadable, open_archive
 from support.channelstats.workspace import clear_utf8_flags, write_folder, write_zip
 
 FILES = {"users.json": b"[]", "general/2024-03-03.json": b'[{"ts":1}]'}
@@ -80,7 +80,7 @@ def test_a_file_above_the_limit_is_not_read(archive_path: Path) -> None:
 )
 def test_a_name_that_leads_elsewhere_is_refused(tmp_path: Path, name: str) -> None:
     path = made(tmp_path, lambda archive: archive.writestr(name, "[]"))
-    with pytest.raises(Refused, match=r"not a plain relative path") as refused:
+    with pytest.raises(ArchiveRefused, match=r"not a plain relative path") as refused:
         open_archive(path)
     assert str(refused.value).startswith(f"{path}: '")
 
@@ -113,7 +113,7 @@ def test_a_link_or_a_special_file_in_a_zip_is_refused(tmp_path: Path, kind: int)
     info = zipfile.ZipInfo("users.json")
     info.external_attr = (kind | 0o644) << 16
     path = made(tmp_path, lambda archive: archive.writestr(info, "/etc/passwd"))
-    with pytest.raises(Refused, match=r"'users.json' is a link or a special file"):
+    with pytest.raises(ArchiveRefused, match=r"'users.json' is a link or a special file"):
         open_archive(path)
 
 
@@ -123,14 +123,14 @@ def test_two_files_of_one_name_are_refused(tmp_path: Path) -> None:
         with pytest.warns(UserWarning, match=r"Duplicate name"):
             archive.writestr("users.json", "[1]")
 
-    with pytest.raises(Refused, match=r"'users.json' is there twice"):
+    with pytest.raises(ArchiveRefused, match=r"'users.json' is there twice"):
         open_archive(made(tmp_path, write))
 
 
 @pytest.mark.parametrize("other", ["./users.json", ".//users.json", "users.json/"])
 def test_two_paths_of_one_file_are_refused(tmp_path: Path, other: str) -> None:
     path = write_zip({"users.json": b"[]", other: b""}, tmp_path / "x.zip")
-    with pytest.raises(Refused, match=r"'users.json' is there twice"):
+    with pytest.raises(ArchiveRefused, match=r"'users.json' is there twice"):
         open_archive(path)
 
 
@@ -143,7 +143,7 @@ def test_two_files_whose_names_are_the_same_when_decoded_are_refused(tmp_path: P
     path = clear_utf8_flags(made(tmp_path, write), 0)
     with zipfile.ZipFile(path) as archive:
         assert len(set(archive.namelist())) == 2
-    with pytest.raises(Refused, match=r"'café/1.json' is there twice"):
+    with pytest.raises(ArchiveRefused, match=r"'café/1.json' is there twice"):
         open_archive(path)
 
 
@@ -179,7 +179,9 @@ def test_a_name_that_says_in_its_file_to_be_utf8_and_is_not_is_damage(tmp_path: 
 
 def test_a_file_that_unpacks_to_far_more_than_it_is_packed_in_is_refused(tmp_path: Path) -> None:
     path = made(tmp_path, lambda archive: archive.writestr("users.json", b"0" * 20 * MEGABYTE))
-    with pytest.raises(Refused, match=r"'users.json' unpacks .* more than 250 times as many"):
+    with pytest.raises(
+        ArchiveRefused, match=r"'users.json' unpacks .* more than 250 times as many"
+    ):
         open_archive(path)
 
 
@@ -195,15 +197,15 @@ def test_many_files_that_share_their_packed_bytes_are_refused(tmp_path: Path) ->
     tail[8:10] = tail[10:12] = (300).to_bytes(2, "little")
     tail[12:16] = len(entries).to_bytes(4, "little")
     path.write_bytes(data[:directory] + entries + bytes(tail))
-    with pytest.raises(Refused, match=r"unpacks .* bytes to .*, more than 250 times"):
+    with pytest.raises(ArchiveRefused, match=r"unpacks .* bytes to .*, more than 250 times"):
         open_archive(path)
 
 
 def test_more_than_the_limit_in_all_is_refused(tmp_path: Path) -> None:
     path = write_zip({f"{n}.json": os.urandom(100) for n in range(5)}, tmp_path / "x.zip")
-    with pytest.raises(Refused, match=r"500 bytes when unpacked, the limit is 499"):
+    with pytest.raises(ArchiveRefused, match=r"500 bytes when unpacked, the limit is 499"):
         open_archive(path, Limits(total_bytes=499))
-    with pytest.raises(Refused, match=r"5 entries, the limit is 4"):
+    with pytest.raises(ArchiveRefused, match=r"5 entries, the limit is 4"):
         open_archive(path, Limits(entries=4))
 
 
@@ -212,7 +214,7 @@ def test_an_encrypted_file_is_refused(tmp_path: Path) -> None:
     data = bytearray(path.read_bytes())
     data[data.index(b"PK\x01\x02") + 8] |= 1
     path.write_bytes(bytes(data))
-    with pytest.raises(Refused, match=r"is encrypted"):
+    with pytest.raises(ArchiveRefused, match=r"is encrypted"):
         open_archive(path)
 
 
@@ -220,7 +222,9 @@ def test_an_encrypted_file_is_refused(tmp_path: Path) -> None:
 def test_a_zip_that_was_cut_short_says_so(tmp_path: Path, kept: int) -> None:
     path = write_zip({"users.json": b"[]" * 500, "channels.json": b"[]"}, tmp_path / "x.zip")
     path.write_bytes(path.read_bytes()[:kept])
-    with pytest.raises(Refused, match=r"x\.zip: a zip that is cut short or damaged; download it"):
+    with pytest.raises(
+        ArchiveRefused, match=r"x\.zip: a zip that is cut short or damaged; download it"
+    ):
         open_archive(path)
 
 
@@ -228,12 +232,12 @@ def test_a_zip_that_was_cut_short_says_so(tmp_path: Path, kept: int) -> None:
 def test_what_is_neither_folder_nor_zip_is_refused(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "export.zip"
     path.write_bytes(content)
-    with pytest.raises(Refused, match=r"export\.zip: expected a folder or a zip"):
+    with pytest.raises(ArchiveRefused, match=r"export\.zip: expected a folder or a zip"):
         open_archive(path)
 
 
 def test_a_missing_file_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(Refused, match=r"No such file"):
+    with pytest.raises(ArchiveRefused, match=r"No such file"):
         open_archive(tmp_path / "none.zip")
 
 
@@ -253,7 +257,7 @@ def test_a_damaged_zip_is_refused_or_its_damage_is_met_when_read(
                     archive.read(name)
                 except Unreadable:
                     continue
-    except Refused:
+    except ArchiveRefused:
         return
 
 

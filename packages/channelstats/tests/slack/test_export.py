@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from channelstats.slack.archive import Refused
+from channelstats.slack.archive import ArchiveRefused
 from channelstats.slack.export import ChannelKind, Export, Problem
 from support.channelstats.house import EXAMPLE
 from support.channelstats.workspace import (
@@ -91,7 +91,9 @@ def test_what_a_computer_adds_to_a_zip_does_not_matter(tmp_path: Path) -> None:
 
 def test_what_has_no_list_is_no_export(tmp_path: Path) -> None:
     path = write_zip({"general/2024-03-03.json": b"[]"}, tmp_path / "x.zip")
-    with pytest.raises(Refused, match=r"x\.zip: not an export: there is none of channels\.json"):
+    with pytest.raises(
+        ArchiveRefused, match=r"x\.zip: not an export: there is none of channels\.json"
+    ):
         Export.open(path)
 
 

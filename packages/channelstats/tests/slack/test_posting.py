@@ -5,12 +5,12 @@ from typing import Any
 
 import pytest
 
-from channelstats.slack.api_calls import Calls
-from channelstats.slack.api_errors import NoAnswer
-from channelstats.slack.api_pace import AppKind
-from channelstats.slack.api_transport import Answer, Body, Params
-from channelstats.slack.channel_care import ChannelCare
+from channelstats.slack.channel_admin import ChannelAdmin
+from channelstats.slack.client import SlackClient
+from channelstats.slack.errors import NoAnswer
 from channelstats.slack.posting import PAGES, Mark, Posting
+from channelstats.slack.rate_limits import AppKind
+from channelstats.slack.transport import ApiResponse, Body, Params
 from support.channelstats.desk import desk, office
 from support.channelstats.house import NOW
 from support.channelstats.slack_house import Slack, Waits
@@ -22,25 +22,25 @@ class Saying:
     """A transport that always answers the same."""
 
     def __init__(self, body: Mapping[str, object]) -> None:
-        self.answer = Answer(200, {"ok": True, **body})
+        self.answer = ApiResponse(200, {"ok": True, **body})
         self.asked: list[str] = []
 
-    async def call(self, method: str, params: Params) -> Answer:
+    async def call(self, method: str, params: Params) -> ApiResponse:
         self.asked.append(method)
         return self.answer
 
-    async def write(self, method: str, body: Body) -> Answer:
+    async def write(self, method: str, body: Body) -> ApiResponse:
         return await self.call(method, {})
 
-    async def upload(self, url: str, data: bytes) -> Answer:
+    async def upload(self, url: str, data: bytes) -> ApiResponse:
         return await self.call("upload", {})
 
     async def close(self) -> None: ...
 
 
-def calls(saying: Saying) -> Calls:
+def calls(saying: Saying) -> SlackClient:
     waits = Waits()
-    return Calls(saying, AppKind.INTERNAL, clock=waits.clock, sleep=waits.sleep)
+    return SlackClient(saying, AppKind.INTERNAL, clock=waits.clock, sleep=waits.sleep)
 
 
 async def test_a_message_is_found_by_edition_and_part(slack: Slack) -> None:
@@ -112,7 +112,7 @@ async def test_looking_for_a_message_ends() -> None:
     ],
 )
 async def test_an_answer_that_does_not_say_what_was_asked_is_none(body: dict[str, Any]) -> None:
-    posting, care = Posting(calls(Saying(body))), ChannelCare(calls(Saying(body)))
+    posting, care = Posting(calls(Saying(body))), ChannelAdmin(calls(Saying(body)))
     for asking in (
         posting.post("CGEN", MESSAGE, Mark("a", 1, 1)),
         posting.find("CGEN", "a", 1, since=0),

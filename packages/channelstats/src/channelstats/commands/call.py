@@ -19,7 +19,7 @@ import msgspec
 from channelstats.days import date_at
 from channelstats.progress import Progress
 from channelstats.settings import Group, Settings
-from channelstats.slack.api_pace import Sleep
+from channelstats.slack.rate_limits import Sleep
 from channelstats.tables import Tables
 from channelstats.tables.day_files import folder_of
 from keytables import Clock

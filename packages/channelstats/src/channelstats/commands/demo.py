@@ -24,7 +24,7 @@ from channelstats.commands.import_export import take_in
 from channelstats.commands.output import many
 from channelstats.commands.serve import serve
 from channelstats.demo.workspace import Size, last_day_before, write_export
-from channelstats.ingest.export_import import Choice
+from channelstats.ingest.export_import import ImportOptions
 from channelstats.settings import Group, Settings
 
 KEPT: Final = "demo.json"
@@ -131,7 +131,7 @@ async def _make(call: Call, wanted: Made) -> None:
     export = settings.folder / _EXPORT
     try:
         await _write(call, made, export)
-        await take_in(call, export, Choice(include_private=True))
+        await take_in(call, export, ImportOptions(include_private=True))
     finally:
         export.unlink(missing_ok=True)
     note.write_bytes(msgspec.json.encode(msgspec.structs.replace(made, is_whole=True)))

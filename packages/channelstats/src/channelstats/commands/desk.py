@@ -11,10 +11,10 @@ import msgspec
 from channelstats.commands.call import Call
 from channelstats.sending.heartbeat import Heartbeat
 from channelstats.sending.sender import Sender
-from channelstats.slack.api_calls import Calls
-from channelstats.slack.api_transport import SdkTransport
-from channelstats.slack.channel_care import ChannelCare
+from channelstats.slack.channel_admin import ChannelAdmin
+from channelstats.slack.client import SlackClient
 from channelstats.slack.posting import Posting
+from channelstats.slack.transport import SdkTransport
 from channelstats.tables import Tables
 from channelstats.tokens import post_token
 
@@ -23,7 +23,7 @@ class Desk(msgspec.Struct, frozen=True):
     """What can be done with the token that posts."""
 
     posting: Posting
-    care: ChannelCare
+    care: ChannelAdmin
     heartbeat: Heartbeat
 
     def sender(self, call: Call, tables: Tables) -> Sender:
@@ -37,7 +37,7 @@ async def desk(call: Call) -> AsyncIterator[Desk]:
     token = post_token(settings, call.environment)
     transport = await SdkTransport.open(token, base_url=settings.slack_api)
     heartbeat = Heartbeat(call.sleep)
-    calls = Calls(
+    calls = SlackClient(
         heartbeat.over(transport),
         settings.kind_of_app,
         clock=call.steady,
@@ -45,6 +45,6 @@ async def desk(call: Call) -> AsyncIterator[Desk]:
         say=call.say_meanwhile,
     )
     try:
-        yield Desk(Posting(calls), ChannelCare(calls), heartbeat)
+        yield Desk(Posting(calls), ChannelAdmin(calls), heartbeat)
     finally:
         await calls.close()

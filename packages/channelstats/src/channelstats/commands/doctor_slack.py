@@ -14,10 +14,10 @@ from channelstats.commands.output import many
 from channelstats.commands.web_api import with_token
 from channelstats.render.words import duration_text
 from channelstats.settings import SettingError
-from channelstats.slack.api import WebApi
-from channelstats.slack.api_errors import SlackError
-from channelstats.slack.api_objects import Identity, ListedChannel
-from channelstats.slack.api_pace import AppKind, limits
+from channelstats.slack.errors import SlackError
+from channelstats.slack.objects import Identity, ListedChannel
+from channelstats.slack.rate_limits import AppKind, limits
+from channelstats.slack.web_api import WebApi
 from channelstats.tokens import Purpose, Token, find
 
 NEEDED_SCOPES: Final = {

@@ -11,7 +11,7 @@ from channelstats.commands.call import DONE, Call, Command, Failure
 from channelstats.commands.output import many
 from channelstats.commands.writing import writing
 from channelstats.identifiers import is_user_id
-from channelstats.ingest.forget import Forgetting, Forgotten
+from channelstats.ingest.removal import Forgetting, Forgotten
 from channelstats.lookup import NotFound
 from channelstats.tables import Tables
 

@@ -4,14 +4,14 @@ Rule: what is wrong with the export is said line by line, and the rest is taken 
 """
 
 import argparse
-from contextlib import aclosing, closing
+from contextlib import closing
 from pathlib import Path
 
 from channelstats.commands.call import DONE, WITH_PROBLEMS, Call, Command
 from channelstats.commands.output import many
 from channelstats.commands.writing import remove_old, writing
-from channelstats.ingest.events import Finished, Problem, Reached
-from channelstats.ingest.export_import import Choice, ExportImport
+from channelstats.ingest.events import Event, Problem
+from channelstats.ingest.export_import import ExportImport, ImportOptions, ImportResult
 from channelstats.render.words import printable
 from channelstats.settings import Group
 from channelstats.slack.export import Export
@@ -25,50 +25,57 @@ def _flags(parser: argparse.ArgumentParser) -> None:
 
 async def _run(call: Call) -> int:
     given, settings = call.given, call.settings
-    choice = Choice(
+    options = ImportOptions(
         given.include_private,
         given.include_dms,
         settings.excluded_channels,
         settings.excluded_users,
     )
-    finished = await take_in(call, call.given.path, choice)
-    return WITH_PROBLEMS if finished.problems else DONE
+    result = await take_in(call, call.given.path, options)
+    return WITH_PROBLEMS if result.problems else DONE
 
 
-async def take_in(call: Call, path: Path, choice: Choice) -> Finished:
+async def take_in(call: Call, path: Path, options: ImportOptions) -> ImportResult:
     """Import an export, showing how far it is; what is wrong with it is said. What is older than
     it may grow goes.
 
     :raises Refused: it is none, or hostile
     """
-    progress, counting = call.progress(), call.settings.counting
+    progress = call.progress()
     begun = False
-    finished = Finished(0, 0, 0, 0, "")
+
+    def show(event: Event) -> None:
+        nonlocal begun
+        if isinstance(event, Problem):
+            progress.end()
+            call.complain(str(event))
+            return
+        if not begun:
+            progress.start(event.done)
+            begun = True
+        done = f"{many(event.messages, 'message')}  #{printable(event.channel)}"
+        progress.show_bytes(event.done, event.total, done)
+
     with closing(Export.open(path)) as export:
         progress.show(0, 0, "reading the lists")
         async with call.tables(make=True) as tables, writing(call, tables):
-            run = ExportImport(export, tables, clock=call.clock, counting=counting, choice=choice)
-            async with aclosing(run.run()) as events:
-                async for event in events:
-                    if isinstance(event, Reached):
-                        if not begun:
-                            progress.start(event.bytes_done)
-                            begun = True
-                        done = f"{many(event.messages, 'message')}  #{printable(event.name)}"
-                        progress.show_bytes(event.bytes_done, event.bytes, done)
-                    elif isinstance(event, Problem):
-                        progress.end()
-                        call.complain(str(event))
-                    elif isinstance(event, Finished):
-                        finished = event
+            run = ExportImport(
+                export,
+                tables,
+                clock=call.clock,
+                counting=call.settings.counting,
+                options=options,
+                on_event=show,
+            )
+            result = await run.run()
             progress.end()
-            call.say(_summary(finished))
+            call.say(_summary(result))
             if removed := await remove_old(call, tables, progress):
                 call.say(removed)
-    return finished
+    return result
 
 
-def _summary(done: Finished) -> str:
+def _summary(done: ImportResult) -> str:
     parts = [
         many(done.channels, "channel"),
         many(done.messages, "message"),

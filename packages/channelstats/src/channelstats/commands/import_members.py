@@ -9,8 +9,8 @@ from pathlib import Path
 
 from channelstats.commands.call import DONE, WITH_PROBLEMS, Call, Command, Failure
 from channelstats.commands.output import many
-from channelstats.ingest.members_csv import Malformed, add_members, read_members
-from channelstats.ingest.opted_out import opted_out
+from channelstats.ingest.exclusions import Exclusions
+from channelstats.ingest.members_csv import MalformedMembers, add_members, read_members
 
 
 def _flags(parser: argparse.ArgumentParser) -> None:
@@ -20,11 +20,13 @@ def _flags(parser: argparse.ArgumentParser) -> None:
 async def _run(call: Call) -> int:
     try:
         read = await asyncio.to_thread(read_members, call.given.path, call.zone, call.today)
-    except Malformed as error:
+    except MalformedMembers as error:
         raise Failure(str(error)) from None
     async with call.tables(make=True) as tables:
         excluded, users = call.settings.excluded_users, await tables.users.all()
-        new = await add_members(tables, read.created, await opted_out(tables, excluded, users))
+        new = await add_members(
+            tables, read.created, await Exclusions.load(tables, excluded, users)
+        )
     for problem in read.problems:
         call.complain(str(problem))
     call.say(f"read: {many(len(read.created), 'account')}, {new:,} new or earlier than known")

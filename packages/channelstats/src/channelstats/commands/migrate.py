@@ -11,10 +11,10 @@ from pathlib import Path
 
 from channelstats.commands.call import DONE, WITH_PROBLEMS, Call, Command, Failure
 from channelstats.commands.writing import remove_old, writing
-from channelstats.ingest.migration import Copied, Migration
+from channelstats.ingest.events import Event, Problem
+from channelstats.ingest.migration import Migration, MigrationResult
 from channelstats.ingest.older_tables import NothingThere, OlderTables
 from channelstats.settings import Group
-from channelstats.slack.export import Problem
 from keytables.stores import SqliteUrl, open_engine, parse_store
 
 
@@ -36,7 +36,14 @@ def _flags(parser: argparse.ArgumentParser) -> None:
 
 async def _run(call: Call) -> int:
     settings, progress = call.settings, call.progress()
-    problems, copied = 0, dict[str, Copied]()
+
+    def show(event: Event) -> None:
+        if isinstance(event, Problem):
+            progress.end()
+            call.complain(str(event))
+        else:
+            progress.show(event.done, 0, event.step)
+
     async with (
         _source(call) as source,
         call.tables(make=True) as tables,
@@ -49,22 +56,16 @@ async def _run(call: Call) -> int:
             counting=settings.counting,
             excluded=settings.excluded_users,
             excluded_channels=settings.excluded_channels,
+            on_event=show,
         )
         try:
-            async for event in run.run():
-                if isinstance(event, Problem):
-                    problems += 1
-                    progress.end()
-                    call.complain(str(event))
-                else:
-                    copied[event.what] = event
-                    progress.show(event.number, 0, event.what)
+            result = await run.run()
         finally:
             progress.end()
-        call.say(_summary(copied))
+        call.say(_summary(result))
         if removed := await remove_old(call, tables, progress):
             call.say(removed)
-    return WITH_PROBLEMS if problems else DONE
+    return WITH_PROBLEMS if result.problems else DONE
 
 
 @asynccontextmanager
@@ -89,11 +90,11 @@ async def _source(call: Call) -> AsyncIterator[OlderTables]:
         await engine.close()
 
 
-def _summary(copied: dict[str, Copied]) -> str:
-    parts = []
-    for what, found in copied.items():
-        new = f" ({found.changed:,} new or changed)" if what == "messages" else ""
-        parts.append(f"{found.number:,} {what}{new}")
+def _summary(result: MigrationResult) -> str:
+    parts = [
+        f"{number:,} {what}" + (f" ({result.changed:,} new or changed)" * (what == "messages"))
+        for what, number in result.read.items()
+    ]
     return f"read: {', '.join(parts) or 'nothing'}"
 
 

@@ -28,7 +28,7 @@ from channelstats.reports.slack_messages import content_of, split_blocks
 from channelstats.sending.sender import Attachment, Errand, State
 from channelstats.sending.targets import destination_of, usual_destination
 from channelstats.settings import Group
-from channelstats.slack.api_errors import SlackError
+from channelstats.slack.errors import SlackError
 from channelstats.stats import Period
 from channelstats.stats.values import Json
 from channelstats.tables import Tables

@@ -31,7 +31,7 @@ from channelstats.sending.sender import State
 from channelstats.sending.targets import Plan, weekly_plan
 from channelstats.sending.weekly import Delivered, LeftOut, Reports, Stopped, Weekly, weekly_key
 from channelstats.settings import Group, SettingError
-from channelstats.slack.api_errors import SlackError
+from channelstats.slack.errors import SlackError
 from channelstats.stats import Period
 from channelstats.stats.period import WEEK, last_complete_week, week_of
 from channelstats.tables import Tables

@@ -12,7 +12,7 @@ from channelstats.lookup import NotFound
 from channelstats.sending.companions import LONGEST_NAME, make_companion
 from channelstats.sending.targets import companion_name
 from channelstats.settings import Group
-from channelstats.slack.api_errors import SlackError, TokenRefused
+from channelstats.slack.errors import SlackError, TokenRefused
 from channelstats.tables import Tables
 from channelstats.tables.directory import Channel
 

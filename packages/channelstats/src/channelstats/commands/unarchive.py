@@ -7,7 +7,7 @@ from channelstats.commands.call import DONE, WITH_PROBLEMS, Call, Command, Failu
 from channelstats.commands.desk import desk
 from channelstats.sending.reviving import Failed, Reviving, people_of
 from channelstats.settings import Group
-from channelstats.slack.api_errors import SlackError
+from channelstats.slack.errors import SlackError
 
 
 def _flags(parser: argparse.ArgumentParser) -> None:

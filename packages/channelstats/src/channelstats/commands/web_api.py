@@ -7,9 +7,9 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 from channelstats.commands.call import Call
-from channelstats.slack.api import WebApi
-from channelstats.slack.api_calls import Calls
-from channelstats.slack.api_transport import SdkTransport
+from channelstats.slack.client import SlackClient
+from channelstats.slack.transport import SdkTransport
+from channelstats.slack.web_api import WebApi
 from channelstats.tokens import read_token
 
 
@@ -24,7 +24,7 @@ async def web_api(call: Call) -> AsyncIterator[WebApi]:
 async def with_token(call: Call, token: str) -> AsyncIterator[WebApi]:
     settings = call.settings
     transport = await SdkTransport.open(token, base_url=settings.slack_api)
-    calls = Calls(
+    calls = SlackClient(
         transport,
         settings.kind_of_app,
         clock=call.steady,

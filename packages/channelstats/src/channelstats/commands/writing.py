@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 
 from channelstats.commands.call import Call, Failure
 from channelstats.commands.output import many
-from channelstats.ingest.retention import remove_before
+from channelstats.ingest.removal import remove_before
 from channelstats.progress import Progress
 from channelstats.tables import Tables, Taken
 

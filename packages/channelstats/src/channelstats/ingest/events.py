@@ -1,57 +1,35 @@
-"""What an import reports, as values: whoever runs it decides how they are shown.
+"""What a run that takes in messages reports while it goes on: how far it is, and what went wrong.
 
-Rule: an event names files, channels and numbers; never what somebody wrote.
+Rule: an event names channels, files, methods and numbers; never what somebody wrote, never a token.
 """
 
+from collections.abc import Callable
 from typing import TypeAlias
 
 import msgspec
 
 from channelstats.slack.export import Problem
 
-__all__ = ["ChannelDone", "Event", "Finished", "Problem", "Reached", "Started"]
+__all__ = ["Event", "OnEvent", "Problem", "Progress", "ignore_event"]
 
 
-class Started(msgspec.Struct, frozen=True):
-    """The lists are read. ``done`` channels were imported before an interruption."""
+class Progress(msgspec.Struct, frozen=True):
+    """``done`` of ``total`` are done of a ``step`` (0: not known of how many). The import of an
+    export counts bytes, all else counts what the step is named after. ``channel``: the one at hand,
+    "" at the beginning of a step; ``messages`` of this run so far.
+    """
 
-    users: int
-    channels: int
+    step: str
     done: int
+    total: int = 0
+    channel: str = ""
+    messages: int = 0
 
 
-class Reached(msgspec.Struct, frozen=True):
-    """How far it is: in this channel, with so many bytes of JSON done of all there are (those done
-    before an interruption among them), and so many messages of this run.
-    """
-
-    name: str
-    bytes_done: int
-    bytes: int
-    messages: int
+Event: TypeAlias = Progress | Problem
+OnEvent: TypeAlias = Callable[[Event], object]
+"""Is given every event at once; it may raise to end the run."""
 
 
-class ChannelDone(msgspec.Struct, frozen=True):
-    """A channel is stored: the ``number``-th of ``channels``; messages read, rows that changed."""
-
-    slack_cid: str
-    name: str
-    number: int
-    channels: int
-    messages: int
-    changed: int
-
-
-class Finished(msgspec.Struct, frozen=True):
-    """Everything is stored: channels of this run and of interrupted ones, messages and rows of this
-    run, problems met in it, and the newest timestamp, "" without messages.
-    """
-
-    channels: int
-    messages: int
-    changed: int
-    problems: int
-    newest: str
-
-
-Event: TypeAlias = Started | Problem | Reached | ChannelDone | Finished
+def ignore_event(_: Event) -> None:
+    """For whoever wants the result alone."""

@@ -1,8 +1,8 @@
 """An export archive → every table.
 
-Rule: users and channels first, then a channel at a time: its messages, its watermark, and that it
-is done; first posts at the end. Each step may be repeated, so an interruption costs one channel.
-What fills an empty table asks it nothing until it is full.
+Rule: users and channels first, then a channel at a time: its rows, what follows from them, its
+watermark, and that it is done; first posts at the end. Each step may be repeated, so an
+interruption costs one channel. What fills an empty table asks it nothing until it is full.
 
 An export is as recent as its newest message. One older than what is stored adds what is missing
 about users and channels, and changes nothing.
@@ -10,8 +10,6 @@ about users and channels, and changes nothing.
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncGenerator
-from contextlib import aclosing
 from typing import Final
 
 import msgspec
@@ -19,27 +17,33 @@ import msgspec
 from channelstats.counting import Counting
 from channelstats.days import date_at
 from channelstats.identifiers import seconds
-from channelstats.ingest.events import ChannelDone, Event, Finished, Problem, Reached, Started
-from channelstats.ingest.export_channel import ChannelImport
-from channelstats.ingest.export_reader import Ask, Reader, reader_of
-from channelstats.ingest.first_posts import FirstPostKeeper
-from channelstats.ingest.message_row import Origin
-from channelstats.ingest.opted_out import OptedOut, channels_not_meant, not_meant, opted_out
-from channelstats.ingest.people import channel_of, counts_of, members_of, store_users, user_of
+from channelstats.ingest.directory import (
+    channel_of,
+    counts_of,
+    members_of,
+    store_users,
+    user_of,
+)
+from channelstats.ingest.events import OnEvent, Problem, Progress, ignore_event
+from channelstats.ingest.exclusions import Exclusions, unknown_channels, unknown_people
+from channelstats.ingest.export_reader import ChannelContent, channel_reader
+from channelstats.ingest.first_posts import FirstPostUpdater
+from channelstats.ingest.messages import Change, Origin, earliest, merge_messages
+from channelstats.ingest.scan_log import Scan, ScanLog
 from channelstats.slack.export import ChannelKind, Export, ExportChannel
-from channelstats.tables.directory import User
+from channelstats.slack.objects import SlackUser
+from channelstats.tables.message_row import MessageRow
 from channelstats.tables.store import Tables
 from keytables import Clock
 
 _AHEAD: Final = 86_400
 """Seconds that a message may lie in the future: clocks differ, years do not."""
 
-
-_ASKED: Final = 4
+_READ_AHEAD: Final = 3
 """Channels that are read, or to be read, while one is stored."""
 
 
-class Choice(msgspec.Struct, frozen=True):
+class ImportOptions(msgspec.Struct, frozen=True):
     """What to take in: public channels always. Channels (IDs or names) and people (IDs, user names
     or display names) may be left out.
     """
@@ -67,6 +71,18 @@ class Choice(msgspec.Struct, frozen=True):
         return self.exclude_channels.isdisjoint((channel.about.id, channel.about.name))
 
 
+class ImportResult(msgspec.Struct):
+    """What is stored: channels of this run and of interrupted ones before it, messages and changed
+    rows of this run, problems met in it, and the newest timestamp, "" without messages.
+    """
+
+    channels: int = 0
+    messages: int = 0
+    changed: int = 0
+    problems: int = 0
+    newest: str = ""
+
+
 class ExportImport:
     """One run. Give it the same export again to go on after an interruption."""
 
@@ -77,107 +93,81 @@ class ExportImport:
         *,
         clock: Clock,
         counting: Counting,
-        choice: Choice | None = None,
+        options: ImportOptions | None = None,
+        on_event: OnEvent = ignore_event,
     ) -> None:
         self._export, self._tables, self._counting = export, tables, counting
-        self._choice = choice or Choice()
+        self._options, self._on_event = options or ImportOptions(), on_event
         self._now = int(clock())
         self._latest = f"{self._now + _AHEAD:010d}.000000"
         self._fetched_at = 0
-        self._problems = 0
-        self._out = OptedOut()
+        self._excluded = Exclusions()
+        self._known: set[str] = set()
+        self._bytes = self._bytes_done = 0
+        self._result = ImportResult()
 
-    async def run(self) -> AsyncGenerator[Event, None]:
-        """Import, and report as it goes on."""
-        export, tables = self._export, self._tables
+    async def run(self) -> ImportResult:
+        """Import everything that is not stored yet."""
+        export, tables, result = self._export, self._tables, self._result
         configuration = tables.configuration
-        listed = await asyncio.to_thread(export.users)
-        listed_channels = await asyncio.to_thread(export.channels, self._choice.kinds)
-        channels = list(filter(self._choice.wants, listed_channels))
+        users = await asyncio.to_thread(export.users)
+        listed = await asyncio.to_thread(export.channels, self._options.kinds)
+        channels = list(filter(self._options.wants, listed))
         as_of = await asyncio.to_thread(export.newest, channels, self._latest)
         self._fetched_at = seconds(as_of) if as_of else 0
-        done, newest = await configuration.import_done(export.fingerprint)
-        users = [user_of(user) for user in listed or ()]
-        yield Started(len(users), len(channels), len(done))
-        for problem in self._met(export.problems()):
-            yield problem
+        done, result.newest = await configuration.import_done(export.fingerprint)
+        self._report(export.problems())
+        await self._put_directory(users, channels, listed)
 
-        people = await tables.users.all() | {user.slack_uid: user for user in users}
-        names = {channel.name for channel in (await tables.channels.all()).values()}
-        names |= {channel.about.name or "" for channel in listed_channels}
-        hidden = channels_not_meant(
-            self._choice.exclude_channels, names, self._choice.kind_of_channels
-        )
-        for problem in self._met([*not_meant(self._choice.exclude_people, people), *hidden]):
-            yield problem
-        self._out = await opted_out(tables, self._choice.exclude_people, people)
-        await self._put_directory(users if listed is not None else None, channels)
-        known = await tables.users.all()
-        bots = frozenset(user.slack_uid for user in known.values() if user.is_bot)
-        keeper = FirstPostKeeper(tables, self._counting, bots)
-        await keeper.start()
-
+        every = await tables.users.all()
+        self._known = set(every)
+        bots = frozenset(user.slack_uid for user in every.values() if user.is_bot)
+        first_posts = FirstPostUpdater(tables, self._counting, bots)
+        await first_posts.start()
         left = [channel for channel in channels if channel.about.id not in done]
-        sizes = {channel.about.id: export.size(channel) for channel in channels}
-        size = sum(sizes.values())
-        todo = sum(sizes[channel.about.id] for channel in left)
-        messages = changed = 0
-        first = await tables.messages.is_empty()
-        async with (
-            tables.messages.loading(),
-            reader_of(export, todo) as reader,
-            aclosing(self._read(reader, left, first=first)) as read,
-        ):
-            number = len(channels) - len(left)
-            async for channel, alone in read:
-                cid, name = channel.about.id, channel_of(channel).name
-                async with ChannelImport(
-                    tables, keeper, self._out, cid, alone=alone, fetched_at=self._fetched_at
-                ) as taken:
-                    yield Reached(name, size - todo, size, messages)
-                    async for piece in reader.answer():
-                        for problem in self._met(piece.problems):
-                            yield problem
-                        new = (user for user in piece.authors if user.slack_uid not in known)
-                        await store_users(tables, self._out.users(new), self._now, replace=False)
-                        await taken.take(piece)
-                        if not piece.is_last:
-                            part = sizes[cid] * taken.messages // piece.total
-                            so_far = messages + taken.messages
-                            yield Reached(name, size - todo + part, size, so_far)
-                    await taken.finish()
-                newest = max(newest, taken.newest)
-                await configuration.add_import_done(export.fingerprint, cid, newest)
-                todo, number = todo - sizes[cid], number + 1
-                messages, changed = messages + taken.messages, changed + taken.changed
-                yield ChannelDone(cid, name, number, len(channels), taken.messages, taken.changed)
-
-        await keeper.finish()
+        self._bytes = sum(map(export.size, channels))
+        self._bytes_done = self._bytes - sum(map(export.size, left))
+        await self._import_channels(left, first_posts)
+        await first_posts.finish()
         await tables.messages.close_days()
-        if newest:
-            await tables.members_log.add(seconds(newest), _members(channels))
-            await configuration.raise_last_run(seconds(newest))
+        if result.newest:
+            await tables.members_log.add(seconds(result.newest), _members(channels))
+            await configuration.raise_last_run(seconds(result.newest))
         await configuration.forget_import(export.fingerprint)
-        yield Finished(len(channels), messages, changed, self._problems, newest)
+        result.channels = len(channels)
+        return result
 
-    def _met(self, problems: list[Problem]) -> list[Problem]:
-        self._problems += len(problems)
-        return problems
+    def _report(self, problems: list[Problem]) -> None:
+        self._result.problems += len(problems)
+        for problem in problems:
+            self._on_event(problem)
 
     # ── users and channels ───────────────────────────────────────────────────────────────────────
 
-    async def _put_directory(self, users: list[User] | None, channels: list[ExportChannel]) -> None:
-        tables, configuration = self._tables, self._tables.configuration
+    async def _put_directory(
+        self,
+        listed: list[SlackUser] | None,
+        channels: list[ExportChannel],
+        every: list[ExportChannel],
+    ) -> None:
+        tables, configuration, options = self._tables, self._tables.configuration, self._options
+        users = [user_of(user) for user in listed or ()]
+        people = await tables.users.all() | {user.slack_uid: user for user in users}
+        known = await tables.channels.all()
+        names = {channel.name for channel in known.values()}
+        names |= {channel.about.name or "" for channel in every}
+        self._report(unknown_people(options.exclude_people, people))
+        self._report(unknown_channels(options.exclude_channels, names, options.kind_of_channels))
+        self._excluded = await Exclusions.load(tables, options.exclude_people, people)
+
         recent = self._fetched_at >= await configuration.directory_as_of()
-        if users is not None:
+        if listed is not None:
             counts = counts_of(users)
-            stored_users = self._out.users(users)
-            await store_users(tables, stored_users, self._now, replace=recent)
+            await store_users(tables, self._excluded.users(users), self._now, replace=recent)
             if recent:
                 await configuration.put_counts(counts)
             if self._fetched_at:
                 await configuration.add_to_history(date_at(self._fetched_at, tables.zone), counts)
-        known = await tables.channels.all()
         rows = {channel.about.id: channel_of(channel) for channel in channels}
         await tables.channels.put(row for cid, row in rows.items() if recent or cid not in known)
         stored = known | rows if recent else rows | known
@@ -189,29 +179,107 @@ class ExportImport:
 
     async def _put_members(self, channel: ExportChannel, *, recent: bool) -> None:
         """Keep who is in a channel: never an empty list, which is what archiving leaves."""
-        members = [uid for uid in members_of(channel) if uid not in self._out]
+        members = [uid for uid in members_of(channel) if uid not in self._excluded]
         bulk = self._tables.bulk
         if members and (recent or await bulk.get(channel.about.id) is None):
             await bulk.put(channel.about.id, ",".join(members))
 
     # ── messages ─────────────────────────────────────────────────────────────────────────────────
 
-    async def _read(
-        self, reader: Reader, channels: list[ExportChannel], *, first: bool
-    ) -> AsyncGenerator[tuple[ExportChannel, bool], None]:
-        """Have channels read while others are stored; tell whose answer comes next,
-        and whether nothing of that channel is stored: ``first`` says so of all.
+    async def _import_channels(
+        self, channels: list[ExportChannel], first_posts: FirstPostUpdater
+    ) -> None:
+        """Store one channel after the other; the next ones are read meanwhile."""
+        tables, left = self._tables, deque(channels)
+        is_empty = await tables.messages.is_empty()
+        reading: deque[tuple[ExportChannel, bool, asyncio.Future[ChannelContent]]] = deque()
+        size = sum(map(self._export.size, channels))
+        async with tables.messages.loading(), channel_reader(self._export, size) as read:
+            while left or reading:
+                while left and len(reading) < _READ_AHEAD:
+                    channel = left.popleft()
+                    cid = channel.about.id
+                    is_new = is_empty or not await tables.messages.has_channel(cid)
+                    origin = Origin(cid, "export", self._fetched_at, self._latest)
+                    reading.append((channel, is_new, read(channel, origin, is_new)))
+                channel, is_new, content = reading.popleft()
+                self._progress(channel, 0)
+                await self._store(channel, await content, first_posts, is_new=is_new)
+                self._bytes_done += self._export.size(channel)
+                await tables.configuration.add_import_done(
+                    self._export.fingerprint, channel.about.id, self._result.newest
+                )
+
+    async def _store(
+        self,
+        channel: ExportChannel,
+        content: ChannelContent,
+        first_posts: FirstPostUpdater,
+        *,
+        is_new: bool,
+    ) -> None:
+        """Store the rows of a channel, then what follows from them. Where none ``is_new``, they are
+        merged with what is there once all have come.
         """
-        asked: deque[tuple[ExportChannel, bool]] = deque()
-        for channel in channels:
-            cid = channel.about.id
-            alone = first or not await self._tables.messages.has_channel(cid)
-            await reader.ask(Ask(Origin(cid, "export", self._fetched_at, self._latest), alone))
-            asked.append((channel, alone))
-            if len(asked) > _ASKED:
-                yield asked.popleft()
-        while asked:
-            yield asked.popleft()
+        tables, cid, result = self._tables, channel.about.id, self._result
+        span = _Span()
+        rows: list[MessageRow] = []
+        for piece in content.pieces():
+            self._report(piece.problems)
+            unknown = (user for user in piece.authors if user.slack_uid not in self._known)
+            await store_users(tables, self._excluded.users(unknown), self._now, replace=False)
+            if span.messages:
+                self._progress(channel, span.messages / content.messages)
+            span.add(piece.rows)
+            result.messages += len(piece.rows)
+            kept = list(self._excluded.rows(piece.rows))
+            if is_new:
+                await self._write([(row, None) for row in kept], first_posts)
+            else:
+                rows += kept
+        if not span.messages:
+            return
+        stored = {} if is_new else await tables.messages.of_channel(cid, earliest(rows))
+        scans = await ScanLog.load(tables.configuration, cid)
+        await self._write(merge_messages(stored, rows, scans), first_posts)
+        result.newest = max(result.newest, span.newest)
+        seen = {row.ts for row in rows}
+        scan = Scan.of_run(seen, stored, at=self._fetched_at, since=span.oldest, until=span.newest)
+        await asyncio.gather(
+            scans.with_scan(scan).save(tables.configuration, cid),
+            tables.watermarks.raise_to(cid, seconds(span.top)),
+        )
+
+    async def _write(self, changes: list[Change], first_posts: FirstPostUpdater) -> None:
+        await self._tables.messages.write(row for row, _ in changes)
+        self._result.changed += len(changes)
+        for row, replaced in changes:
+            first_posts.on_change(row, replaced)
+
+    def _progress(self, channel: ExportChannel, share: float) -> None:
+        """Report that so much of a channel is stored."""
+        done = self._bytes_done + int(share * self._export.size(channel))
+        name, messages = channel_of(channel).name, self._result.messages
+        self._on_event(Progress("messages", done, self._bytes, name, messages))
+
+
+class _Span(msgspec.Struct):
+    """So many messages, and their timestamps: the oldest, the newest, and the newest of those that
+    are no replies ("0" for none).
+    """
+
+    messages: int = 0
+    oldest: str = ""
+    newest: str = ""
+    top: str = "0"
+
+    def add(self, rows: list[MessageRow]) -> None:
+        if rows:
+            times = [row.ts for row in rows]
+            self.messages += len(times)
+            self.oldest = min([*times, self.oldest or times[0]])
+            self.newest = max([*times, self.newest])
+            self.top = max([self.top, *(row.ts for row in rows if not row.is_reply)])
 
 
 def _members(channels: list[ExportChannel]) -> dict[str, int]:

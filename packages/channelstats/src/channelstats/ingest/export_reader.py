@@ -1,197 +1,145 @@
-"""Reading an export beside storing it: in a process of its own if it is large, else in a thread.
+"""Reading the channels of an export beside storing them: in a thread, or where it is large in a
+process of its own, which makes an import a sixth faster.
 
-Rule: what was asked for is answered in the order of the questions, and no more is read ahead than
-the buffer takes. The process does nothing but read: it ends with whoever asked, however that ends.
-
-Between the two go frames: four bytes of length, then MessagePack.
+Rule: pure reading; it needs nothing but the export. The process ends with the one that started it,
+however that ends.
 """
 
 import asyncio
 import os
-import sys
-from abc import ABC, abstractmethod
-from asyncio.subprocess import PIPE, Process
-from collections import deque
-from collections.abc import AsyncGenerator, AsyncIterator, Iterator
-from contextlib import asynccontextmanager, suppress
-from typing import BinaryIO, Final
+import signal
+import threading
+from collections.abc import AsyncIterator, Callable, Iterator
+from concurrent.futures import Executor, ProcessPoolExecutor, ThreadPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import asynccontextmanager
+from functools import partial
+from multiprocessing import get_context, parent_process
+from typing import Final, TypeAlias
 
 import msgspec
 
-from channelstats.ingest.export_pieces import Piece, pieces
-from channelstats.ingest.message_row import Origin
+from channelstats.ingest.directory import user_of_profile
+from channelstats.ingest.messages import Origin, merge_messages, row_of
 from channelstats.slack.archive import Limits
-from channelstats.slack.export import ChannelKind, Export, ExportChannel
+from channelstats.slack.export import Export, ExportChannel, Problem, left_out
+from channelstats.slack.objects import Named
+from channelstats.tables.directory import User
+from channelstats.tables.message_row import MessageRow
 
 LARGE: Final = 32 << 20
 """Bytes of JSON from which on it is worth to start a process."""
 
-_BUFFER: Final = 16 << 20
-_LENGTH: Final = 4
-_PROGRAM: Final = (
-    "import sys; sys.path[:] = sys.argv[1:]; "
-    "from channelstats.ingest.export_reader import answer; "
-    "answer(sys.stdin.buffer, sys.stdout.buffer)"
-)
+ROWS: Final = 8_000
+"""Rows of a piece."""
 
 
 class ReaderEnded(OSError):  # noqa: N818 - named for what happened
     """The process that reads the export ended before its time."""
 
 
-class Ask(msgspec.Struct, array_like=True):
-    """Please read the channel that the messages are of; ``alone``: see `pieces`."""
+class Piece(msgspec.Struct, array_like=True):
+    """Some of the rows of a channel. The first one brings, of all, the ``authors`` as profiles
+    beside messages have them, and what was wrong.
+    """
 
-    origin: Origin
-    alone: bool
-
-
-class _Job(msgspec.Struct, array_like=True):
-    """The export: its path, as bytes, and the limits it was opened with."""
-
-    path: bytes
-    limits: Limits
+    rows: list[MessageRow]
+    authors: list[User] = []
+    problems: list[Problem] = []
 
 
-class Reader(ABC):
-    """Answers questions in their order."""
+class ChannelContent(msgspec.Struct, frozen=True):
+    """The messages of one channel, so many, as pieces that are encoded until their turn comes."""
 
-    @abstractmethod
-    async def ask(self, question: Ask) -> None:
-        """Have it read."""
+    messages: int
+    encoded: list[bytes]
 
-    @abstractmethod
-    def answer(self) -> AsyncGenerator[Piece, None]:
-        """The pieces of the channel that was asked for first and not answered yet.
+    def pieces(self) -> Iterator[Piece]:
+        """At least one."""
+        return map(_decode, self.encoded)
 
-        :raises ReaderEnded: the process is gone
-        """
+
+ReadChannel: TypeAlias = Callable[[ExportChannel, Origin, bool], "asyncio.Future[ChannelContent]"]
+"""Begins to read a channel. With the third argument, where nothing of it is stored, the rows are
+those to store, in the order of time; else they are as they are in the files.
+"""
 
 
 @asynccontextmanager
-async def reader_of(export: Export, size: int) -> AsyncIterator[Reader]:
-    """A reader for channels of so many bytes in all."""
+async def channel_reader(export: Export, size: int) -> AsyncIterator[ReadChannel]:
+    """What reads channels of so many bytes in all, one after the other.
+
+    :raises ReaderEnded: the process is gone
+    """
+    executor: Executor
+    read: Callable[[ExportChannel, Origin, bool], ChannelContent]
     if size < LARGE:
-        yield _Here(export)
-        return
-    process = await asyncio.create_subprocess_exec(
-        sys.executable,
-        "-P",
-        "-c",
-        _PROGRAM,
-        *sys.path,
-        stdin=PIPE,
-        stdout=PIPE,
-        limit=_BUFFER,
-        start_new_session=True,  # what ends us at the keyboard is for us to see
-    )
+        executor, read = ThreadPoolExecutor(1), partial(read_channel, export)
+    else:
+        begin, place = get_context("spawn"), (export.path, export.limits)
+        executor, read = ProcessPoolExecutor(1, begin, _open, place), _read_here
+    loop = asyncio.get_running_loop()
     try:
-        reader = _Aside(process)
-        await reader.send(_job(export))
-        yield reader
+        yield lambda *asked: loop.run_in_executor(executor, read, *asked)
+    except BrokenProcessPool:
+        message = "the process that reads the export has ended; import it again to go on"
+        raise ReaderEnded(message) from None
     finally:
-        with suppress(ProcessLookupError):  # it has ended already
-            process.kill()
-        await process.communicate()  # what it wrote and nobody read keeps its pipe open
+        await asyncio.to_thread(executor.shutdown, cancel_futures=True)
 
 
-class _Here(Reader):
-    """In a thread; a channel at a time."""
-
-    def __init__(self, export: Export) -> None:
-        self._answering = _Answering(export)
-        self._asked: deque[Ask] = deque()
-
-    async def ask(self, question: Ask) -> None:
-        self._asked.append(question)
-
-    async def answer(self) -> AsyncGenerator[Piece, None]:
-        ask = self._asked.popleft()
-        for piece in await asyncio.to_thread(lambda: list(self._answering.pieces(ask))):
-            yield piece
-
-
-class _Aside(Reader):
-    """In another process."""
-
-    def __init__(self, process: Process) -> None:
-        assert process.stdin is not None
-        assert process.stdout is not None
-        self._process = process
-        self._questions, self._answers = process.stdin, process.stdout
-        self._decode = msgspec.msgpack.Decoder(Piece).decode
-
-    async def send(self, content: msgspec.Struct) -> None:
-        try:
-            self._questions.write(_frame(content))
-            await self._questions.drain()
-        except ConnectionError:
-            raise _ended() from None
-
-    async def ask(self, question: Ask) -> None:
-        await self.send(question)
-
-    async def answer(self) -> AsyncGenerator[Piece, None]:
-        is_last = False
-        while not is_last:
+def read_channel(
+    export: Export, channel: ExportChannel, origin: Origin, is_new: bool
+) -> ChannelContent:
+    """Read the files of a channel; see `ReadChannel`."""
+    rows: list[MessageRow] = []
+    profiles: dict[str, Named] = {}
+    problems: list[Problem] = []
+    for place, messages in export.messages(channel):
+        reasons = []
+        for message in messages:
+            if message.type != "message":
+                continue
             try:
-                length = await self._answers.readexactly(_LENGTH)
-                data = await self._answers.readexactly(int.from_bytes(length, "big"))
-            except asyncio.IncompleteReadError:
-                raise _ended() from None
-            piece = self._decode(data)
-            is_last = piece.is_last
-            yield piece
+                row = row_of(message, origin)
+            except ValueError as error:
+                reasons.append(str(error))
+                continue
+            rows.append(row)
+            if message.user_profile is not None and row.slack_uid and not row.is_bot:
+                profiles[row.slack_uid] = message.user_profile
+        problems += left_out(place, reasons)
+    if is_new:
+        rows = [row for row, _ in merge_messages({}, rows)]
+    authors = [user_of_profile(uid, profile) for uid, profile in profiles.items()]
+    first = Piece(rows[:ROWS], authors, [*export.problems(), *problems])
+    others = (Piece(rows[begin : begin + ROWS]) for begin in range(ROWS, len(rows), ROWS))
+    return ChannelContent(len(rows), [_encode(first), *map(_encode, others)])
 
 
-def _ended() -> ReaderEnded:
-    return ReaderEnded("the process that reads the export has ended; import it again to go on")
-
-
-class _Answering:
-    """Finds the channels of an export by their IDs."""
-
-    def __init__(self, export: Export) -> None:
-        self._export = export
-        self._channels: dict[str, ExportChannel] = {}
-
-    def pieces(self, ask: Ask) -> Iterator[Piece]:
-        if not self._channels:
-            found = self._export.channels(frozenset(ChannelKind))
-            self._channels = {channel.about.id: channel for channel in found}
-            self._export.problems()  # told by whoever asks
-        channel = self._channels[ask.origin.slack_cid]
-        return pieces(self._export, channel, ask.origin, alone=ask.alone)
-
-
-def _job(export: Export) -> _Job:
-    return _Job(os.fsencode(export.path), export.limits)
-
-
-def _frame(content: msgspec.Struct) -> bytes:
-    data = msgspec.msgpack.encode(content)
-    return len(data).to_bytes(_LENGTH, "big") + data
+_encode: Final = msgspec.msgpack.Encoder().encode
+_decode: Final = msgspec.msgpack.Decoder(Piece).decode
 
 
 # ── the process ──────────────────────────────────────────────────────────────────────────────────
 
-
-def answer(questions: BinaryIO, answers: BinaryIO) -> None:
-    """Open the export that is named first, and answer until there are no more questions."""
-    job = msgspec.msgpack.decode(_next(questions), type=_Job)
-    export = Export.open(os.fsdecode(job.path), job.limits)
-    answering, decode = _Answering(export), msgspec.msgpack.Decoder(Ask).decode
-    try:
-        while question := _next(questions):
-            for piece in answering.pieces(decode(question)):
-                answers.write(_frame(piece))
-                answers.flush()
-    except BrokenPipeError:
-        os._exit(0)  # nobody is there to read what is left
-    finally:
-        export.close()
+_opened: list[Export] = []
 
 
-def _next(questions: BinaryIO) -> bytes:
-    """The next frame; empty at the end."""
-    return questions.read(int.from_bytes(questions.read(_LENGTH), "big"))
+def _open(path: str, limits: Limits) -> None:
+    """Open the export, and have the process end with the one that started it."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # what ends the other at the keyboard is for it
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+    export = Export.open(path, limits)
+    export.problems()  # whoever started the process has reported them
+    _opened.append(export)
+
+
+def _end_with_parent() -> None:
+    if (parent := parent_process()) is not None:
+        parent.join()
+        os._exit(1)
+
+
+def _read_here(channel: ExportChannel, origin: Origin, is_new: bool) -> ChannelContent:
+    return read_channel(_opened[0], channel, origin, is_new)

@@ -1,7 +1,7 @@
-"""Keeping FirstPost true while messages come in.
+"""FirstPost, updated while messages come in.
 
 Rule: the table is what the stored messages say under one way of counting. Where it was made under
-another one, or may miss something, it is made anew from them; what is known of messages that were
+another one, or may miss something, it is rebuilt from them; what is known of messages that were
 removed because they are old stays.
 """
 
@@ -13,15 +13,15 @@ from channelstats.tables.message_row import MessageRow
 from channelstats.tables.store import Tables
 
 
-class FirstPostKeeper:
+class FirstPostUpdater:
     """Follows the changes of messages. ``bots`` are the users known as such."""
 
     def __init__(self, tables: Tables, counting: Counting, bots: frozenset[str]) -> None:
         self._tables, self._counting, self._bots = tables, counting, bots
         self._known: dict[str, FirstPost] = {}
         self._earlier: dict[str, FirstPost] = {}
-        self._doubtful: set[str] = set()
-        self._anew = False
+        self._uncertain: set[str] = set()
+        self._rebuild = False
 
     async def start(self) -> None:
         """Read the table, and find out whether it can be continued.
@@ -32,12 +32,14 @@ class FirstPostKeeper:
         configuration = self._tables.configuration
         self._known = await self._tables.first_posts.all()
         made_by = await configuration.first_posts_counting()
-        self._anew = made_by != self._counting.name and not await self._tables.messages.is_empty()
+        self._rebuild = (
+            made_by != self._counting.name and not await self._tables.messages.is_empty()
+        )
         await configuration.put_first_posts_counting("")
 
-    def consider(self, row: MessageRow, replaced: MessageRow | None) -> None:
+    def on_change(self, row: MessageRow, replaced: MessageRow | None) -> None:
         """Take a change of a message into account."""
-        if self._anew:
+        if self._rebuild:
             return
         known = self._known.get(row.slack_uid)
         if replaced is None and known is not None and known.message_id < row.ts:
@@ -49,14 +51,14 @@ class FirstPostKeeper:
         elif replaced is not None and self._counts(replaced):
             author = replaced.slack_uid
             if self._known.get(author) == (replaced.ts, replaced.slack_cid):
-                self._doubtful.add(author)
+                self._uncertain.add(author)
 
     async def finish(self) -> None:
-        """Write what has changed, or make the table anew if it could not be continued."""
-        if self._anew:
+        """Write what has changed, or rebuild the table if it could not be continued."""
+        if self._rebuild:
             await rebuild(self._tables, self._counting, self._bots)
             return
-        for uid in self._doubtful:
+        for uid in self._uncertain:
             await self._look_up(uid)
         await self._tables.first_posts.put(sorted(self._earlier.items()))
         await self._tables.configuration.put_first_posts_counting(self._counting.name)
@@ -89,7 +91,7 @@ def _key(post: FirstPost) -> str:
 
 
 async def rebuild(tables: Tables, counting: Counting, bots: Iterable[str]) -> None:
-    """Make FirstPost anew from every stored message."""
+    """Rebuild FirstPost from every stored message."""
     known = await tables.first_posts.all()
     derived_posts = await derived(tables.messages, counting.counted(frozenset(bots)))
     posts = await with_older(tables, derived_posts, known)

@@ -17,7 +17,7 @@ import msgspec
 
 from channelstats.days import midnight
 from channelstats.identifiers import is_user_id
-from channelstats.ingest.opted_out import OptedOut
+from channelstats.ingest.exclusions import Exclusions
 from channelstats.slack.export import Problem
 from channelstats.tables import Tables
 
@@ -38,7 +38,7 @@ _SHOWN: Final = 10
 """Lines named for each kind of problem."""
 
 
-class Malformed(Exception):  # noqa: N818
+class MalformedMembers(Exception):  # noqa: N818
     """The file is no such list. The message says what was expected."""
 
 
@@ -52,7 +52,7 @@ class Members(msgspec.Struct, frozen=True):
 def read_members(path: Path, zone: ZoneInfo, today: date) -> Members:
     """Read a list. A date is its midnight in ``zone``; one after ``today`` is absurd.
 
-    :raises Malformed: the columns are not there
+    :raises MalformedMembers: the columns are not there
     """
     data = path.read_bytes()
     utf_16 = data.startswith((b"\xff\xfe", b"\xfe\xff"))
@@ -60,10 +60,10 @@ def read_members(path: Path, zone: ZoneInfo, today: date) -> Members:
     try:
         return _members(path.name, text.splitlines(keepends=True), zone, today)
     except csv.Error as error:
-        raise Malformed(f"{path}: {error}") from None
+        raise MalformedMembers(f"{path}: {error}") from None
 
 
-async def add_members(tables: Tables, created: Mapping[str, int], out: OptedOut) -> int:
+async def add_members(tables: Tables, created: Mapping[str, int], out: Exclusions) -> int:
     """Store when accounts were made; return of how many nothing as early was known."""
     known = await tables.users_created.all()
     earlier = {
@@ -104,7 +104,7 @@ def _columns(name: str, lines: Sequence[str]) -> tuple[str, int, tuple[int, int]
             at_id, at_created = _index(names, ID), _index(names, CREATED)
             if at_id is not None and at_created is not None:
                 return separator, number, (at_id, at_created)
-    raise Malformed(
+    raise MalformedMembers(
         f"{name}: expected the columns {ID!r} and {CREATED!r}, as in the list of members that "
         "Slack's analytics page exports"
     )

@@ -1,4 +1,4 @@
-"""Messages from the Web API → Message, FirstPost and ChannelConfiguration, many at once.
+"""Messages from the Web API → Message, FirstPost and ChannelConfiguration, many channels at once.
 
 Rule: of a channel, everything is stored before it counts as read: messages, then the watermark,
 then the note that it is done. What one channel meets is not the trouble of another; but the run has
@@ -6,35 +6,20 @@ read up to its beginning only when it read every channel that Slack lets it read
 """
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable, Coroutine
-from contextlib import aclosing
+from collections.abc import Coroutine
 
 import msgspec
 
 from channelstats.counting import Counting
 from channelstats.identifiers import seconds
-from channelstats.ingest.first_posts import FirstPostKeeper
-from channelstats.ingest.message_row import Origin
-from channelstats.ingest.opted_out import OptedOut
-from channelstats.ingest.people import channel_name, store_users, user_of_profile
-from channelstats.ingest.seen import put_seen, seen_of, step_of
-from channelstats.ingest.sync_choice import DAY, UNANSWERED, SyncChoice
-from channelstats.ingest.sync_events import (
-    ChannelSynced,
-    Failed,
-    Gap,
-    LeftOut,
-    MessagesStarted,
-    Outside,
-    Refused,
-    Stopped,
-    SyncEvent,
-)
-from channelstats.ingest.sync_progress import Progress
-from channelstats.ingest.sync_reading import ChannelReader, gone
-from channelstats.ingest.threads import Change, lowest, settle
-from channelstats.slack.api import SlackApi
-from channelstats.slack.api_errors import (
+from channelstats.ingest.channel_reading import ChannelReader, deleted_from
+from channelstats.ingest.directory import channel_name, store_users, user_of_profile
+from channelstats.ingest.events import Problem
+from channelstats.ingest.first_posts import FirstPostUpdater
+from channelstats.ingest.messages import Change, Origin, earliest, merge_messages
+from channelstats.ingest.scan_log import Scan, ScanLog
+from channelstats.ingest.sync_run import DAY, UNANSWERED, Checkpoint, Gap, SyncRun
+from channelstats.slack.errors import (
     NOT_A_MEMBER,
     CallRefused,
     ChannelRefused,
@@ -43,10 +28,8 @@ from channelstats.slack.api_errors import (
     SlackError,
     TokenRefused,
 )
-from channelstats.slack.api_objects import ListedChannel
 from channelstats.slack.export import left_out
-from channelstats.tables import Tables
-from keytables import Clock
+from channelstats.slack.objects import ListedChannel
 
 
 class MessageSync:
@@ -55,208 +38,177 @@ class MessageSync:
     read and did not, or why it read nothing; "" for everything being read.
     """
 
-    def __init__(
-        self,
-        api: SlackApi,
-        tables: Tables,
-        *,
-        clock: Clock,
-        counting: Counting,
-        choice: SyncChoice,
-        out: OptedOut,
-    ) -> None:
-        self._api, self._tables, self._clock = api, tables, clock
-        self._counting, self._choice, self._out = counting, choice, out
-        self._lacking: dict[bool, str] = {}  # scopes, by whether channels are private
+    def __init__(self, run: SyncRun, counting: Counting) -> None:
+        self._run, self._counting = run, counting
+        self._lacking: set[bool] = set()
+        """Whether channels are private for which the token lacks a scope."""
         self._unanswered = 0
-        self._stopped = False
-        self._joins = choice.join
+        self._joins = run.options.join
         self._users: set[str] = set()
+        self._refused: list[Problem] = []
+        """Channels that Slack does not let the token read, however often it is asked."""
+        self._failed: list[Problem] = []
         self.begun = 0
         self.unread = "nothing was read"
 
-    async def run(self, listed: list[ListedChannel]) -> AsyncGenerator[SyncEvent, None]:
+    async def run(self, listed: list[ListedChannel]) -> None:
         """Read the channels, and report as they are done, in whichever order that is."""
-        users = await self._tables.users.all()
+        run = self._run
+        users = await run.tables.users.all()
         self._users = set(users)
         bots = frozenset(user.slack_uid for user in users.values() if user.is_bot)
-        keeper = FirstPostKeeper(self._tables, self._counting, bots)
-        mark = self._choice.mark
-        progress = Progress(self._tables.configuration, "messages", self._clock, mark)
-        done = await progress.start()
-        yield MessagesStarted(len(listed), len(done & {channel.id for channel in listed}))
-
-        await keeper.start()
-        self.begun = progress.begun
-        read, failed = len(done), list[Failed]()
-        left = ((n, one) for n, one in enumerate(listed, 1) if one.id not in done)
-        events: asyncio.Queue[SyncEvent | None] = asyncio.Queue(2 * self._choice.concurrency)
+        first_posts = FirstPostUpdater(run.tables, self._counting, bots)
+        checkpoint = Checkpoint(run, "messages")
+        done = await checkpoint.start()
+        read, channels = len(done & {channel.id for channel in listed}), len(listed)
+        run.progress("messages", read, channels)
+        await first_posts.start()
+        self.begun = checkpoint.begun
+        left = iter([channel for channel in listed if channel.id not in done])
 
         async def work() -> None:
             nonlocal read
-            for number, channel in left:
-                for event in await self._attempt(channel, number, len(listed), keeper):
-                    if isinstance(event, ChannelSynced):
-                        await progress.add(channel.id)
-                        read += 1
-                    elif isinstance(event, Failed):
-                        failed.append(event)
-                    await events.put(event)
-                if self._stopped:
+            for channel in left:
+                if await self._attempt(channel, first_posts):
+                    await checkpoint.add(channel.id)
+                    read += 1
+                    run.progress("messages", read, channels, _name(channel))
+                if run.result.stopped:
                     return
 
-        async with aclosing(_gathered(work, self._choice.concurrency, events)) as told:
-            async for event in told:
-                yield event
-        await keeper.finish()
-        self.unread = _unread(read, failed)
-        if not self._stopped:
-            await progress.forget()
+        await _all_of([work() for _ in range(run.options.concurrency)])
+        await first_posts.finish()
+        self.unread = self._what_is_unread(read)
+        if not run.result.stopped:
+            await checkpoint.clear()
 
-    async def _attempt(
-        self, channel: ListedChannel, number: int, channels: int, keeper: FirstPostKeeper
-    ) -> list[SyncEvent]:
-        """Read a channel; return what there is to report of it."""
-        name, private = channel_name(channel.name) or channel.id, bool(channel.is_private)
+    def _what_is_unread(self, read: int) -> str:
+        missed = self._failed or ([] if read else self._refused)
+        if not missed:
+            return "" if read else "there is no channel to read"
+        more = f" and {len(missed) - 1:,} more" if len(missed) > 1 else ""
+        return f"{missed[0]}{more}"
+
+    async def _attempt(self, channel: ListedChannel, first_posts: FirstPostUpdater) -> bool:
+        """Read a channel; return whether that was done."""
+        run, private, name = self._run, bool(channel.is_private), _name(channel)
         if private in self._lacking:
-            return []
+            return False
         try:
-            found, done = await self._read_or_join(channel, keeper)
+            await self._read_or_join(channel, first_posts)
         except TokenRefused as error:
-            return self._stop(str(error))
+            run.stop(error)
         except MissingScope as error:
-            if private in self._lacking:
-                return []  # another channel has told
-            self._lacking[private] = error.needed
-            every = "every private channel" if private else "every public channel"
-            return [Failed(every, str(error))]
+            if private not in self._lacking:
+                self._lacking.add(private)
+                self._fail("every private channel" if private else "every public channel", error)
         except ChannelRefused as error:
             self._unanswered = 0
-            outside = error.code == NOT_A_MEMBER
-            if outside and channel.is_archived:  # nobody can let it in any more
-                return [LeftOut(channel.id, name)]
-            return [Outside(name, str(error)) if outside else Refused(name, str(error))]
+            self._refuse(channel, error)
         except SlackError as error:
-            failed = Failed(name, str(error))
+            self._fail(name, error)
             self._unanswered = self._unanswered + 1 if isinstance(error, NoAnswer) else 0
-            if self._unanswered < UNANSWERED:
-                return [failed]
-            return [failed, *self._stop(f"no answer for {UNANSWERED} channels in a row")]
-        self._unanswered = 0
-        synced = msgspec.structs.replace(done, number=number, channels=channels)
-        return [*found, synced]
+            if self._unanswered == UNANSWERED:
+                run.stop(f"no answer for {UNANSWERED} channels in a row")
+        else:
+            self._unanswered = 0
+            return True
+        return False
 
-    def _stop(self, reason: str) -> list[SyncEvent]:
-        if self._stopped:
-            return []
-        self._stopped = True
-        return [Stopped(reason)]
+    def _fail(self, place: str, error: SlackError) -> None:
+        self._run.fail(place, error)
+        self._failed.append(self._run.result.failed[-1])
+
+    def _refuse(self, channel: ListedChannel, error: ChannelRefused) -> None:
+        result, name = self._run.result, _name(channel)
+        if error.code != NOT_A_MEMBER:
+            self._run.fail(name, error)
+        elif channel.is_archived:  # nobody can let the bot in any more
+            result.left_out += 1
+            return
+        else:
+            result.failed.append(Problem(name, str(error)))
+            result.outside.append(name)
+        self._refused.append(result.failed[-1])
 
     # ── one channel ──────────────────────────────────────────────────────────────────────────────
 
-    async def _read_or_join(
-        self, channel: ListedChannel, keeper: FirstPostKeeper
-    ) -> tuple[list[SyncEvent], ChannelSynced]:
+    async def _read_or_join(self, channel: ListedChannel, first_posts: FirstPostUpdater) -> None:
         """Read a channel; where its bot has to be a member first, and that is wanted, join it."""
         try:
-            return await self._read(channel, keeper)
+            return await self._read(channel, first_posts)
         except ChannelRefused as error:
             may_join = self._joins and not channel.is_private and not channel.is_archived
             if error.code != NOT_A_MEMBER or not may_join:
                 raise
         try:
-            await self._api.join(channel.id)
+            await self._run.api.join(channel.id)
         except MissingScope as error:  # for joining, not for reading
             self._joins = False
             raise CallRefused(error.method, error.reason) from None
-        return await self._read(channel, keeper)
+        return await self._read(channel, first_posts)
 
-    async def _read(
-        self, channel: ListedChannel, keeper: FirstPostKeeper
-    ) -> tuple[list[SyncEvent], ChannelSynced]:
-        """Read a channel and store it; return what was met and what was done."""
-        tables, cid, now = self._tables, channel.id, int(self._clock())
-        name = channel_name(channel.name) or cid
+    async def _read(self, channel: ListedChannel, first_posts: FirstPostUpdater) -> None:
+        """Read a channel and store it."""
+        run, cid, now = self._run, channel.id, self._run.now
+        tables, options = run.tables, run.options
         watermark = await tables.watermarks.get(cid)
-        since = self._choice.window(watermark, now)
-        oldest = _ts(min(self._choice.threads(now), since))
+        since = options.window(watermark, now)
+        oldest = _ts(min(options.threads(now), since))
         stored = await tables.messages.of_channel(cid, oldest)
         origin = Origin(cid, "api", now, _ts(now + DAY))
-        reader = ChannelReader(self._api, origin, oldest=oldest, window=_ts(since), stored=stored)
+        reader = ChannelReader(run.api, origin, oldest=oldest, window=_ts(since), stored=stored)
         reading = await reader.read()
 
-        if (low := lowest(reading.rows)) and low < oldest:
+        if (low := earliest(reading.rows)) and low < oldest:
             stored = await tables.messages.of_channel(cid, low)
         deleted = [
             msgspec.structs.replace(row, deleted=True, fetched_at=now)
-            for row in gone(reading, stored)
+            for row in deleted_from(reading, stored)
         ]
-        seen = await seen_of(tables.configuration, cid)
-        before = max([watermark, *(step.at for step in seen.steps)])
-        changes = settle(stored, [*self._out.rows(reading.rows), *deleted], seen)
+        scans = await ScanLog.load(tables.configuration, cid)
+        before = max([watermark, *(scan.at for scan in scans.scans)])
+        changes = merge_messages(stored, [*run.excluded.rows(reading.rows), *deleted], scans)
         await tables.messages.write(row for row, _ in changes)
-        times = {row.ts for row in reading.rows}
-        step = step_of(
-            times, stored, at=now, since=_ts(since), until=_ts(now), threads=reading.threads
+        seen = {row.ts for row in reading.rows}
+        scan = Scan.of_run(
+            seen, stored, at=now, since=_ts(since), until=_ts(now), threads=reading.threads
         )
-        await put_seen(tables.configuration, cid, seen.with_step(step))
+        await scans.with_scan(scan).save(tables.configuration, cid)
         for row, replaced in changes:
-            keeper.consider(row, replaced)
-        new = {uid: name for uid, name in reading.profiles.items() if uid not in self._users}
-        profiles = [user_of_profile(*one) for one in new.items() if one[0] not in self._out]
+            first_posts.on_change(row, replaced)
+        new = {uid: profile for uid, profile in reading.profiles.items() if uid not in self._users}
+        profiles = [user_of_profile(*one) for one in new.items() if one[0] not in run.excluded]
         await store_users(tables, profiles, now, replace=False)
         self._users |= new.keys()
-        top = max((row.ts for row in reading.rows if not row.is_reply), default="")
-        if top:
+        if top := max((row.ts for row in reading.rows if not row.is_reply), default=""):
             await tables.watermarks.raise_to(cid, seconds(top))
-        gap = [Gap(name, before, since)] if self._choice.leaves_a_gap(before, now) else []
-        return [*left_out(name, reading.broken), *gap], ChannelSynced(
-            cid,
-            name,
-            0,
-            0,
-            messages=len(times),
-            threads=len(reading.threads),
-            changed=len(changes),
-            edited=sum(map(_is_edited, changes)),
-            deleted=len(deleted),
-        )
+
+        run.report(*left_out(_name(channel), reading.broken))
+        result = run.result
+        if options.leaves_a_gap(before, now):
+            result.problems += 1
+            result.gaps.append(Gap(_name(channel), before, since))
+        result.channels += 1
+        result.messages += len(seen)
+        result.changed += len(changes)
+        result.edited += sum(map(_is_edited, changes))
+        result.deleted += len(deleted)
 
 
-async def _gathered(
-    work: Callable[[], Coroutine[object, object, None]],
-    workers: int,
-    events: asyncio.Queue[SyncEvent | None],
-) -> AsyncGenerator[SyncEvent, None]:
-    """The events that several workers put into the queue, until all have ended."""
-    tasks = [asyncio.create_task(work()) for _ in range(workers)]
-
-    async def end() -> None:
-        try:
-            await asyncio.gather(*tasks)
-        finally:
-            await events.put(None)
-
-    ending = asyncio.create_task(end())
+async def _all_of(workers: list[Coroutine[object, object, None]]) -> None:
+    """Run them until all have ended; where one fails, the others are cancelled."""
+    tasks = [asyncio.create_task(worker) for worker in workers]
     try:
-        while (event := await events.get()) is not None:
-            yield event
-        await ending
+        await asyncio.gather(*tasks)
     finally:
-        for task in (*tasks, ending):
+        for task in tasks:
             task.cancel()
-        await asyncio.gather(*tasks, ending, return_exceptions=True)
+        await asyncio.gather(*tasks, return_exceptions=True)
 
 
-def _unread(read: int, failed: list[Failed]) -> str:
-    """What of the channels was not read; "" if all was that Slack lets the token read."""
-    missed = [one for one in failed if not isinstance(one, Refused)]
-    if not missed and not read:
-        missed = failed
-    if not missed:
-        return "" if read else "there is no channel to read"
-    more = f" and {len(missed) - 1:,} more" if len(missed) > 1 else ""
-    return f"{missed[0]}{more}"
+def _name(channel: ListedChannel) -> str:
+    return channel_name(channel.name) or channel.id
 
 
 def _ts(second: int) -> str:

@@ -6,7 +6,7 @@ Rule: the store knows a new one at once, so that the next weekly run sends there
 from typing import Final
 
 from channelstats.sending.targets import companion_name
-from channelstats.slack.channel_care import ChannelCare
+from channelstats.slack.channel_admin import ChannelAdmin
 from channelstats.tables import Tables
 from channelstats.tables.directory import Channel
 
@@ -17,7 +17,7 @@ def purpose_of(channel: Channel) -> str:
     return f"Weekly reports on the channel {channel.name}"
 
 
-async def make_companion(tables: Tables, care: ChannelCare, channel: Channel) -> Channel:
+async def make_companion(tables: Tables, care: ChannelAdmin, channel: Channel) -> Channel:
     """Make the channel beside a channel, and say what it is for.
 
     :raises SlackError: it is not made, or has no purpose yet

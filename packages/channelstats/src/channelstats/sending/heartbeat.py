@@ -7,8 +7,8 @@ makes a call wait.
 from collections.abc import Awaitable, Callable
 from typing import Final
 
-from channelstats.slack.api_pace import Sleep
-from channelstats.slack.api_transport import Answer, Body, Params, Transport
+from channelstats.slack.rate_limits import Sleep
+from channelstats.slack.transport import ApiResponse, Body, Params, Transport
 
 BEAT: Final = 30.0
 """Seconds of sleep between two signs."""
@@ -41,15 +41,15 @@ class _Beating:
     def __init__(self, heartbeat: Heartbeat, transport: Transport) -> None:
         self._heartbeat, self._transport = heartbeat, transport
 
-    async def call(self, method: str, params: Params) -> Answer:
+    async def call(self, method: str, params: Params) -> ApiResponse:
         await self._heartbeat.beat()
         return await self._transport.call(method, params)
 
-    async def write(self, method: str, body: Body) -> Answer:
+    async def write(self, method: str, body: Body) -> ApiResponse:
         await self._heartbeat.beat()
         return await self._transport.write(method, body)
 
-    async def upload(self, url: str, data: bytes) -> Answer:
+    async def upload(self, url: str, data: bytes) -> ApiResponse:
         await self._heartbeat.beat()
         return await self._transport.upload(url, data)
 

@@ -9,8 +9,8 @@ from typing import TypeAlias
 
 import msgspec
 
-from channelstats.slack.api_errors import SlackError, TokenRefused
-from channelstats.slack.channel_care import MOST_INVITED, ChannelCare
+from channelstats.slack.channel_admin import MOST_INVITED, ChannelAdmin
+from channelstats.slack.errors import SlackError, TokenRefused
 from channelstats.slack.posting import Posting
 from channelstats.tables import Tables
 from channelstats.tables.paging import batches
@@ -49,7 +49,7 @@ async def people_of(tables: Tables, cid: str) -> list[str]:
 class Reviving:
     """One channel."""
 
-    def __init__(self, posting: Posting, care: ChannelCare) -> None:
+    def __init__(self, posting: Posting, care: ChannelAdmin) -> None:
         self._posting, self._care = posting, care
 
     async def run(self, cid: str, people: Sequence[str]) -> AsyncGenerator[Event, None]:

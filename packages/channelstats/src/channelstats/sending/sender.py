@@ -19,7 +19,7 @@ import msgspec
 from channelstats.reports.slack_messages import MOST_BLOCKS, Content, first_part
 from channelstats.sending.claim import HELD, Claim, begun
 from channelstats.sending.heartbeat import BEAT, Heartbeat
-from channelstats.slack.api_errors import CallRefused, NoAnswer, SlackError
+from channelstats.slack.errors import CallRefused, NoAnswer, SlackError
 from channelstats.slack.posting import Mark, Posted, Posting
 from channelstats.tables.sent_reports import NotHeld, Sent, SentKey, SentReports
 from keytables import Clock

@@ -20,8 +20,8 @@ from channelstats.reports.view import view
 from channelstats.sending.sender import Errand, Outcome, Sender, State
 from channelstats.sending.targets import LINK, Plan, Target
 from channelstats.settings import Settings
-from channelstats.slack.api_errors import MissingScope, NoAnswer, SlackError, TokenRefused
-from channelstats.slack.channel_care import ChannelCare
+from channelstats.slack.channel_admin import ChannelAdmin
+from channelstats.slack.errors import MissingScope, NoAnswer, SlackError, TokenRefused
 from channelstats.slack.posting import Posting
 from channelstats.stats import Period
 from channelstats.stats.values import Json
@@ -113,7 +113,7 @@ class Weekly:
     """One run; see the module."""
 
     def __init__(
-        self, sender: Sender, posting: Posting, care: ChannelCare, reports: Reports, week: Period
+        self, sender: Sender, posting: Posting, care: ChannelAdmin, reports: Reports, week: Period
     ) -> None:
         self._sender, self._posting, self._care = sender, posting, care
         self._reports, self._week = reports, week

@@ -11,7 +11,7 @@ import msgspec
 
 from channelstats.counting import Counting, Profile
 from channelstats.settings.values import WEEKDAYS, listed
-from channelstats.slack.api_pace import AppKind
+from channelstats.slack.rate_limits import AppKind
 from channelstats.stats import Options
 
 

@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 
 from channelstats.counting import Profile
 from channelstats.days import zone_of
-from channelstats.slack.api_pace import AppKind
+from channelstats.slack.rate_limits import AppKind
 from keytables.stores import parse_store
 
 WEEKDAYS: Final = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")

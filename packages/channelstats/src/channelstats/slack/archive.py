@@ -1,21 +1,27 @@
 """A folder or a zip of files, opened safely.
 
 Rule: names are plain relative paths, and reading a file takes a bounded amount of memory. A zip
-that breaks that is refused before anything in it is read.
+that breaks that, or holds links, bombs or two files of one name, is refused before anything in it
+is read. It is judged by its directory alone, and what that says of sizes binds: no file is read
+beyond the size it declares. Names are judged after decoding, in the form they are used in.
 """
 
 import hashlib
 import os
+import re
 import stat
 import struct
 import zipfile
 import zlib
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
+from zipfile import ZipInfo
 
-from channelstats.slack.zip_checks import Limits, Refused, files_of_zip
+import msgspec
 
 _BAD_ZIP: Final = (zipfile.BadZipFile, NotImplementedError, ValueError, OverflowError, struct.error)
 """What zipfile raises where the directory of a zip is damaged, or beyond it."""
@@ -33,7 +39,30 @@ _BAD_FILE: Final = (
 _BEGIN: Final = b"PK"
 """How every zip begins."""
 
-__all__ = ["Archive", "Limits", "Refused", "Unreadable", "open_archive"]
+_SMALL: Final = 16 << 20
+"""Below so many bytes no ratio is suspicious."""
+
+_ENCRYPTED: Final = 1
+_UTF_8: Final = 1 << 11
+"""Bits of an entry's flags (APPNOTE.TXT, 4.4.4)."""
+
+_ABSOLUTE: Final = re.compile(r"/|[A-Za-z]:")
+"""How an absolute path begins, those with a drive letter among them."""
+
+
+class ArchiveRefused(Exception):  # noqa: N818
+    """The archive is not read at all. The message says why."""
+
+
+class Limits(msgspec.Struct, frozen=True):
+    """Bounds of an archive: what is unpacked, in bytes, of one file and of all; how much larger it
+    may be than what it is packed in; how many entries.
+    """
+
+    file_bytes: int = 512 << 20
+    total_bytes: int = 256 << 30
+    ratio: int = 250
+    entries: int = 5_000_000
 
 
 class Unreadable(Exception):  # noqa: N818
@@ -81,7 +110,7 @@ class Archive(ABC):
 def open_archive(path: str | os.PathLike[str], limits: Limits | None = None) -> Archive:
     """Open a folder or a zip.
 
-    :raises Refused: there is no such file, it is neither, or it holds what no export does
+    :raises ArchiveRefused: there is no such file, it is neither, or it holds what no export does
     """
     limits = limits or Limits()
     place = Path(path)
@@ -89,12 +118,12 @@ def open_archive(path: str | os.PathLike[str], limits: Limits | None = None) -> 
         return FolderArchive(place, limits)
     try:
         return ZipArchive(place, limits)
-    except Refused as error:
-        raise Refused(f"{place}: {error}") from None
+    except ArchiveRefused as error:
+        raise ArchiveRefused(f"{place}: {error}") from None
     except OSError as error:
-        raise Refused(f"{place}: {error.strerror or error}") from None
+        raise ArchiveRefused(f"{place}: {error.strerror or error}") from None
     except _BAD_ZIP as error:
-        raise Refused(f"{place}: {_what_it_is(place)} ({error})") from None
+        raise ArchiveRefused(f"{place}: {_what_it_is(place)} ({error})") from None
 
 
 def _what_it_is(path: Path) -> str:
@@ -124,8 +153,8 @@ class FolderArchive(Archive):
                     continue
                 self.names.append(relative)
                 self._sizes[relative] = status.st_size
-                told = f"{relative}\0{status.st_size}\0{status.st_mtime_ns}\0"
-                digest.update(told.encode(errors="surrogateescape"))
+                line = f"{relative}\0{status.st_size}\0{status.st_mtime_ns}\0"
+                digest.update(line.encode(errors="surrogateescape"))
         self.names.sort()
         self.fingerprint = digest.hexdigest()[:32]
 
@@ -159,8 +188,8 @@ class ZipArchive(Archive):
         self._limits = limits
         self.ignored = []
         try:
-            self._entries = files_of_zip(self._zip.infolist(), path.stat().st_size, limits)
-        except Refused:
+            self._entries = _files_of_zip(self._zip.infolist(), path.stat().st_size, limits)
+        except ArchiveRefused:
             self._zip.close()
             raise
         self.names = sorted(self._entries)
@@ -184,3 +213,85 @@ class ZipArchive(Archive):
 
     def close(self) -> None:
         self._zip.close()
+
+
+# ── what a zip holds ─────────────────────────────────────────────────────────────────────────────
+
+
+def _files_of_zip(entries: Sequence[ZipInfo], size: int, limits: Limits) -> dict[str, ZipInfo]:
+    """Return the files of a zip of ``size`` bytes by name: relative, with `/` between its parts.
+
+    :raises ArchiveRefused: no export is like that
+    """
+    if len(entries) > limits.entries:
+        raise ArchiveRefused(f"{len(entries)} entries, the limit is {limits.entries}")
+    files: dict[str, ZipInfo] = {}
+    seen: set[str] = set()
+    total = 0
+    for entry in entries:
+        path = _path(entry)
+        name = _name(path)
+        is_folder = path.endswith("/")
+        if name is None or not (name or is_folder):
+            raise ArchiveRefused(f"{path!r} is not a plain relative path")
+        _check_entry(entry, name, limits)
+        if name in seen:
+            raise ArchiveRefused(f"{name!r} is there twice")
+        seen.add(name)
+        if not is_folder:
+            files[name] = entry
+        total += entry.file_size
+    if total > limits.total_bytes:
+        raise ArchiveRefused(f"{total} bytes when unpacked, the limit is {limits.total_bytes}")
+    # Entries that share their packed bytes pass one by one; all together they do not.
+    if _is_bomb(total, size, limits):
+        raise ArchiveRefused(
+            f"unpacks {size} bytes to {total}, more than {limits.ratio} times as many"
+        )
+    return files
+
+
+def _path(entry: ZipInfo) -> str:
+    """The decoded path of an entry, with `/` between its parts, and at the end if it is a folder.
+
+    Names without the UTF-8 flag are cp437 according to the format (APPNOTE.TXT, appendix D), and
+    zipfile decodes them so. Slack writes UTF-8 there and does not set the flag.
+    """
+    path = entry.filename
+    if not (entry.flag_bits & _UTF_8 or path.isascii()):
+        # What is not UTF-8 keeps the name that zipfile gave it. cp437 has a character for every
+        # byte, so nothing is lost on the way back; a name that it cannot encode came from an extra
+        # field and is right.
+        with suppress(UnicodeError):
+            path = path.encode("cp437").decode("utf-8")
+    return path.replace("\\", "/")
+
+
+def _name(path: str) -> str | None:
+    """The normal form of a path: `a/b` for `./a//b/`; None if it is absolute or leads upwards.
+
+    Slack makes folders of the titles of canvases, so that `:`, `//` and `\\` may be in any path.
+    """
+    parts = path.split("/")
+    if _ABSOLUTE.match(path) or ".." in parts:
+        return None
+    if "" in parts or "." in parts:
+        return "/".join(part for part in parts if part not in ("", "."))
+    return path
+
+
+def _check_entry(entry: ZipInfo, name: str, limits: Limits) -> None:
+    kind = stat.S_IFMT(entry.external_attr >> 16)
+    if kind not in (0, stat.S_IFREG, stat.S_IFDIR):
+        raise ArchiveRefused(f"{name!r} is a link or a special file")
+    if entry.flag_bits & _ENCRYPTED:
+        raise ArchiveRefused(f"{name!r} is encrypted")
+    if _is_bomb(entry.file_size, entry.compress_size, limits):
+        raise ArchiveRefused(
+            f"{name!r} unpacks {entry.compress_size} bytes to {entry.file_size}, "
+            f"more than {limits.ratio} times as many"
+        )
+
+
+def _is_bomb(unpacked: int, packed: int, limits: Limits) -> bool:
+    return unpacked > _SMALL and unpacked > packed * limits.ratio

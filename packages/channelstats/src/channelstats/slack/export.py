@@ -21,9 +21,17 @@ from typing import Final, Self, TypeVar
 import msgspec
 
 from channelstats.identifiers import is_channel_id, is_timestamp, is_user_id
-from channelstats.slack.archive import Archive, Limits, Refused, Unreadable, open_archive
-from channelstats.slack.decoding import CHANNELS, MESSAGES, USERS, ArrayDecoder, Malformed
-from channelstats.slack.objects import SlackChannel, SlackMessage, SlackUser
+from channelstats.slack.archive import Archive, ArchiveRefused, Limits, Unreadable, open_archive
+from channelstats.slack.objects import (
+    CHANNELS,
+    MESSAGES,
+    USERS,
+    ArrayDecoder,
+    MalformedJson,
+    SlackChannel,
+    SlackMessage,
+    SlackUser,
+)
 
 _T = TypeVar("_T")
 
@@ -95,15 +103,15 @@ class Export:
     def open(cls, path: str | os.PathLike[str], limits: Limits | None = None) -> Self:
         """Open a folder or a zip.
 
-        :raises Refused: it is neither, it is hostile, or it is no export
+        :raises ArchiveRefused: it is neither, it is hostile, or it is no export
         """
         limits = limits or Limits()
         archive = open_archive(path, limits)
         try:
             return cls(archive, os.fspath(path), limits)
-        except Refused as error:
+        except ArchiveRefused as error:
             archive.close()
-            raise Refused(f"{os.fspath(path)}: {error}") from None
+            raise ArchiveRefused(f"{os.fspath(path)}: {error}") from None
 
     @property
     def fingerprint(self) -> str:
@@ -165,7 +173,7 @@ class Export:
         for channel in channels:
             try:
                 last, _ = MESSAGES.decode(self._archive.read(channel.days[-1]))
-            except (IndexError, Unreadable, Malformed):
+            except (IndexError, Unreadable, MalformedJson):
                 continue  # no files; or reported when the channel is read
             times += [message.ts for message in last if is_timestamp(message.ts)]
         return max((ts for ts in times if ts <= latest), default="")
@@ -189,7 +197,7 @@ class Export:
         place = name.removeprefix(self._root)
         try:
             found, broken = decoder.decode(self._archive.read(self._root + place))
-        except (Unreadable, Malformed) as error:
+        except (Unreadable, MalformedJson) as error:
             self._problem(place, f"left out: {error}")
             return None
         self._problems += left_out(place, broken)
@@ -231,4 +239,4 @@ def _root(names: frozenset[str]) -> str:
     roots = {folder for folder, _, name in paths if name in lists}
     if len(roots) == 1:
         return f"{roots.pop()}/"
-    raise Refused(f"not an export: there is none of {', '.join(sorted(lists))}")
+    raise ArchiveRefused(f"not an export: there is none of {', '.join(sorted(lists))}")

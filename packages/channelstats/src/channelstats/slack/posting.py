@@ -11,10 +11,10 @@ from typing import Final
 import msgspec
 
 from channelstats.identifiers import is_channel_id, is_timestamp, is_user_id, timestamp
-from channelstats.slack.api_calls import Calls
-from channelstats.slack.api_errors import NoAnswer
-from channelstats.slack.api_transport import Params
-from channelstats.slack.decoding import Broken, object_of
+from channelstats.slack.client import SlackClient, next_cursor
+from channelstats.slack.errors import NoAnswer
+from channelstats.slack.objects import Broken, object_of
+from channelstats.slack.transport import Params
 
 MARK: Final = "channelstats_report"
 """The type of the metadata that messages carry."""
@@ -58,7 +58,7 @@ class _Message(msgspec.Struct):
 class Posting:
     """Messages and files, over HTTP. Everything raises `SlackError`."""
 
-    def __init__(self, calls: Calls) -> None:
+    def __init__(self, calls: SlackClient) -> None:
         self._calls = calls
 
     async def post(
@@ -105,11 +105,8 @@ class Posting:
                 mark = _mark(message)
                 if mark is not None and (mark.edition, mark.part) == (edition, part):
                     return Posted(channel, message.ts, mark)
-            metadata = answer.get("response_metadata")
-            following = metadata.get("next_cursor") if isinstance(metadata, dict) else None
-            if not (isinstance(following, str) and following):
+            if not (cursor := next_cursor(answer)):
                 return None
-            cursor = following
         raise NoAnswer(method, f"more than {PAGES} pages of messages")
 
     async def direct(self, uid: str) -> str:

@@ -26,7 +26,7 @@ _TAKEN: Final = 200
 _TIMEOUT: Final = aiohttp.ClientTimeout(total=60, connect=20)
 
 
-class Answer(msgspec.Struct, frozen=True):
+class ApiResponse(msgspec.Struct, frozen=True):
     """What was answered. ``body`` is empty where it was no JSON object; ``scopes`` are the token's,
     where Slack says them.
     """
@@ -37,7 +37,7 @@ class Answer(msgspec.Struct, frozen=True):
     scopes: str = ""
 
 
-class Cut(Exception):  # noqa: N818
+class TransportError(Exception):
     """There was no answer, or half of one. The message is the kind of trouble. ``unsent``: Slack
     has not even been reached, so it has done nothing.
     """
@@ -50,24 +50,24 @@ class Cut(Exception):  # noqa: N818
 class Transport(Protocol):
     """Calls methods of the Web API, without judging what is answered."""
 
-    async def call(self, method: str, params: Params) -> Answer:
+    async def call(self, method: str, params: Params) -> ApiResponse:
         """Call a method once.
 
-        :raises Cut: there was no whole answer
+        :raises TransportError: there was no whole answer
         """
         ...
 
-    async def write(self, method: str, body: Body) -> Answer:
+    async def write(self, method: str, body: Body) -> ApiResponse:
         """Call a method that changes something, once.
 
-        :raises Cut: there was no whole answer; it may have been done all the same
+        :raises TransportError: there was no whole answer; it may have been done all the same
         """
         ...
 
-    async def upload(self, url: str, data: bytes) -> Answer:
+    async def upload(self, url: str, data: bytes) -> ApiResponse:
         """Bring a file to an address that Slack gave for it, once.
 
-        :raises Cut: there was no whole answer
+        :raises TransportError: there was no whole answer
         """
         ...
 
@@ -95,19 +95,19 @@ class SdkTransport:
         )
         return cls(client, session)
 
-    async def call(self, method: str, params: Params) -> Answer:
+    async def call(self, method: str, params: Params) -> ApiResponse:
         return await _answer(self._client.api_call(method, http_verb="GET", params=dict(params)))
 
-    async def write(self, method: str, body: Body) -> Answer:
+    async def write(self, method: str, body: Body) -> ApiResponse:
         return await _answer(self._client.api_call(method, json=dict(body)))
 
-    async def upload(self, url: str, data: bytes) -> Answer:
+    async def upload(self, url: str, data: bytes) -> ApiResponse:
         # The address is a secret of its own: no token goes there, and no redirection is followed.
         try:
             async with self._session.post(url, data=data, allow_redirects=False) as answer:
-                return Answer(answer.status, {"ok": answer.status == _TAKEN})
+                return ApiResponse(answer.status, {"ok": answer.status == _TAKEN})
         except _TROUBLES as error:
-            raise _cut(error) from None
+            raise _transport_error(error) from None
 
     async def close(self) -> None:
         await self._session.close()
@@ -116,7 +116,7 @@ class SdkTransport:
 _TROUBLES: Final = (aiohttp.ClientError, TimeoutError, OSError, ValueError, AttributeError)
 """The client trips over an answer of plain text."""
 
-_CUTS: Final[dict[type[Exception], str]] = {
+_TEXTS: Final[dict[type[Exception], str]] = {
     aiohttp.ClientConnectorError: "no connection",
     TimeoutError: "no answer in time",
     aiohttp.ServerDisconnectedError: "the connection was cut",
@@ -126,23 +126,25 @@ _CUTS: Final[dict[type[Exception], str]] = {
 """What to call the usual ones; the first that fits."""
 
 
-async def _answer(asked: Awaitable[AsyncSlackResponse]) -> Answer:
+async def _answer(asked: Awaitable[AsyncSlackResponse]) -> ApiResponse:
     """What the client was answered, whether or not it likes it."""
     try:
         answer: object = await asked
     except SlackClientError as error:
         answer = getattr(error, "response", None)
     except _TROUBLES as error:
-        raise _cut(error) from None
+        raise _transport_error(error) from None
     if not isinstance(answer, AsyncSlackResponse):
-        raise Cut("an answer that is no JSON")
+        raise TransportError("an answer that is no JSON")
     body = answer.data if isinstance(answer.data, dict) else {}
     headers = {name.lower(): str(value) for name, value in answer.headers.items()}
     retry_after, scopes = headers.get("retry-after", ""), headers.get("x-oauth-scopes", "")
-    return Answer(answer.status_code, body, retry_after, scopes)
+    return ApiResponse(answer.status_code, body, retry_after, scopes)
 
 
-def _cut(error: Exception) -> Cut:
+def _transport_error(error: Exception) -> TransportError:
     unsent = isinstance(error, aiohttp.ClientConnectorError)
-    kinds = (kind for kind in _CUTS if isinstance(error, kind))
-    return Cut(_CUTS[kind] if (kind := next(kinds, None)) else type(error).__name__, unsent=unsent)
+    kinds = (kind for kind in _TEXTS if isinstance(error, kind))
+    return TransportError(
+        _TEXTS[kind] if (kind := next(kinds, None)) else type(error).__name__, unsent=unsent
+    )

@@ -9,23 +9,22 @@ from typing import Final
 import msgspec
 
 from channelstats.identifiers import is_channel_id, is_user_id
-from channelstats.slack.api_calls import Calls
-from channelstats.slack.api_errors import CallRefused, NoAnswer
-from channelstats.slack.decoding import Broken, object_of
-from channelstats.slack.objects import Loose, whole
+from channelstats.slack.client import SlackClient
+from channelstats.slack.errors import CallRefused, NoAnswer
+from channelstats.slack.objects import Broken, Loose, object_of, whole
 
 MOST_INVITED: Final = 900
 """People invited in one call; Slack takes 1,000."""
 
 
-class About(msgspec.Struct, frozen=True):
+class ChannelState(msgspec.Struct, frozen=True):
     """A channel as Slack has it now."""
 
     topic: str
     is_member: bool
 
 
-class Made(msgspec.Struct, frozen=True):
+class CreatedChannel(msgspec.Struct, frozen=True):
     """A channel that was made."""
 
     cid: str
@@ -45,10 +44,10 @@ class _Channel(msgspec.Struct):
     is_member: bool = False
 
 
-class ChannelCare:
+class ChannelAdmin:
     """Over HTTP. Everything raises `SlackError`."""
 
-    def __init__(self, calls: Calls) -> None:
+    def __init__(self, calls: SlackClient) -> None:
         self._calls = calls
 
     async def own_id(self) -> str:
@@ -59,10 +58,10 @@ class ChannelCare:
             raise NoAnswer("auth.test", "an answer without a user")
         return uid
 
-    async def about(self, cid: str) -> About:
+    async def about(self, cid: str) -> ChannelState:
         method = "conversations.info"
         found = _channel(method, await self._calls.call(method, {"channel": cid}))
-        return About(found.topic.value, found.is_member)
+        return ChannelState(found.topic.value, found.is_member)
 
     async def join(self, cid: str) -> None:
         await self._calls.write("conversations.join", {"channel": cid})
@@ -76,13 +75,13 @@ class ChannelCare:
     async def set_purpose(self, cid: str, purpose: str) -> None:
         await self._calls.write("conversations.setPurpose", {"channel": cid, "purpose": purpose})
 
-    async def create(self, name: str) -> Made:
+    async def create(self, name: str) -> CreatedChannel:
         """Make a public channel."""
         method = "conversations.create"
         found = _channel(method, await self._calls.write(method, {"name": name}, once=True))
         if not is_channel_id(found.id):
             raise NoAnswer(method, "an answer without a channel")
-        return Made(found.id, found.name or name, whole(found.created) or 0)
+        return CreatedChannel(found.id, found.name or name, whole(found.created) or 0)
 
     async def unarchive(self, cid: str) -> None:
         try:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from channelstats.slack.decoding import CHANNELS, MESSAGES, USERS, Malformed
+from channelstats.slack.objects import CHANNELS, MESSAGES, USERS, MalformedJson
 
 
 def test_only_what_is_measured_is_read() -> None:
@@ -64,6 +64,6 @@ def test_half_a_pair_in_the_name_of_a_field_costs_its_object() -> None:
     ],
 )
 def test_what_is_no_array_says_why(data: bytes, reason: str) -> None:
-    with pytest.raises(Malformed) as caught:
+    with pytest.raises(MalformedJson) as caught:
         MESSAGES.decode(data)
     assert str(caught.value) == reason

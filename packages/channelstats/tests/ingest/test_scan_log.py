@@ -8,10 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from channelstats.ingest.seen import NOTHING, Seen, Step, put_seen, seen_of, step_of
-from channelstats.ingest.sync_choice import SyncChoice
-from channelstats.ingest.sync_events import SyncFinished
-from channelstats.ingest.threads import settle
+from channelstats.ingest.messages import merge_messages
+from channelstats.ingest.scan_log import NO_SCANS, Scan, ScanLog
+from channelstats.ingest.sync_run import SyncOptions, SyncResult
 from channelstats.tables.message_row import MessageRow
 from support.channelstats.house import House, house
 from support.channelstats.slack_house import Slack
@@ -32,63 +31,65 @@ def stored(*rows: MessageRow) -> dict[str, MessageRow]:
     return {one.ts: one for one in rows}
 
 
-# ── steps ────────────────────────────────────────────────────────────────────────────────────────
+# ── scans ────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_a_step_covers_what_was_seen_in_its_span_and_its_threads() -> None:
+def test_a_scan_covers_what_was_seen_in_its_span_and_its_threads() -> None:
     there = stored(*map(row, range(1, 9)))
     seen = {stamp(number) for number in (3, 5, 6)}
-    step = step_of(seen, there, at=9, since=stamp(3), until=stamp(6), threads=[stamp(1), stamp(5)])
-    assert [n for n in range(1, 9) if step.covers(row(n))] == [3, 5, 6]
-    assert step.covers(row(8, thread=1))
-    assert step.covers(row(1, thread=1))
+    scan = Scan.of_run(
+        seen, there, at=9, since=stamp(3), until=stamp(6), threads=[stamp(1), stamp(5)]
+    )
+    assert [n for n in range(1, 9) if scan.covers(row(n))] == [3, 5, 6]
+    assert scan.covers(row(8, thread=1))
+    assert scan.covers(row(1, thread=1))
 
 
-def test_what_is_seen_is_as_recent_as_the_latest_step_else_as_its_row() -> None:
-    steps = [Step(5, stamp(1), stamp(9)), Step(8, stamp(4), stamp(9))]
-    for order in itertools.permutations(steps):
-        seen = NOTHING
-        for step in order:
-            seen = seen.with_step(step)
+def test_what_is_seen_is_as_recent_as_the_latest_scan_else_as_its_row() -> None:
+    scans = [Scan(5, stamp(1), stamp(9)), Scan(8, stamp(4), stamp(9))]
+    for order in itertools.permutations(scans):
+        seen = NO_SCANS
+        for scan in order:
+            seen = seen.with_scan(scan)
         assert [seen.recency(row(n, at=3)) for n in (0, 1, 4, 10)] == [3, 5, 8, 3]
     assert seen.recency(row(4, at=10)) == 10
     assert seen.recency(row(4, at=3, deleted=True)) == 3
 
 
-def test_a_step_that_says_all_of_another_takes_its_place() -> None:
-    seen = NOTHING
+def test_a_scan_that_says_all_of_another_takes_its_place() -> None:
+    seen = NO_SCANS
     for at_ in range(1, 30):
-        seen = seen.with_step(Step(at_, stamp(1), stamp(at_)))
-    assert seen.steps == (Step(29, stamp(1), stamp(29)),)
+        seen = seen.with_scan(Scan(at_, stamp(1), stamp(at_)))
+    assert seen.scans == (Scan(29, stamp(1), stamp(29)),)
 
 
-def test_few_steps_are_kept_the_first_and_the_last_among_them() -> None:
-    seen = NOTHING
+def test_few_scans_are_kept_the_first_and_the_last_among_them() -> None:
+    seen = NO_SCANS
     for at_ in range(1, 100):
-        seen = seen.with_step(Step(at_, stamp(at_), stamp(at_ + 7)))
-    assert len(seen.steps) == 8
-    times = [step.at for step in seen.steps]
+        seen = seen.with_scan(Scan(at_, stamp(at_), stamp(at_ + 7)))
+    assert len(seen.scans) == 8
+    times = [scan.at for scan in seen.scans]
     assert (times[0], times[-1]) == (1, 99)
 
 
 def test_where_too_much_was_missed_the_span_is_shorter() -> None:
     there = stored(*(row(number) for number in range(1000)))
-    step = step_of({stamp(999)}, there, at=1, since=stamp(0), until=stamp(999))
-    assert len(step.unseen) == 200
-    assert [n for n in range(1000) if step.covers(row(n))] == [999]
+    scan = Scan.of_run({stamp(999)}, there, at=1, since=stamp(0), until=stamp(999))
+    assert len(scan.unseen) == 200
+    assert [n for n in range(1000) if scan.covers(row(n))] == [999]
 
 
-async def test_steps_are_stored_as_they_are(empty: House) -> None:
+async def test_scans_are_stored_as_they_are(empty: House) -> None:
     configuration = empty.tables.configuration
-    assert await seen_of(configuration, "C1") == NOTHING
-    step = Step(5, stamp(1), stamp(9), frozenset({stamp(2)}), frozenset({stamp(0)}))
-    seen = Seen((step, Step(6, stamp(4), stamp(9))))
-    await put_seen(configuration, "C1", seen)
-    assert await seen_of(configuration, "C1") == seen
-    assert await seen_of(configuration, "C2") == NOTHING
+    assert await ScanLog.load(configuration, "C1") == NO_SCANS
+    scan = Scan(5, stamp(1), stamp(9), frozenset({stamp(2)}), frozenset({stamp(0)}))
+    seen = ScanLog((scan, Scan(6, stamp(4), stamp(9))))
+    await seen.save(configuration, "C1")
+    assert await ScanLog.load(configuration, "C1") == seen
+    assert await ScanLog.load(configuration, "C2") == NO_SCANS
 
 
-# ── what is settled by them ──────────────────────────────────────────────────────────────────────
+# ── what is merged by them ──────────────────────────────────────────────────────────────────────
 
 versions = st.lists(st.tuples(st.integers(1, 9), st.integers(0, 2)), max_size=6)
 
@@ -100,32 +101,32 @@ def test_the_state_read_last_stays_whatever_came_in_which_order(
     """Several sources of one message, each as recent as it says; what it was when it was read."""
     state = dict(came)  # one state for each time
     there: dict[str, MessageRow] = {}
-    seen = NOTHING
+    seen = NO_SCANS
     for when, _ in came:
         now = [row(1, when, word_count=state[when])]
-        changes = settle(there, now, seen)
+        changes = merge_messages(there, now, seen)
         assert all(before is None or new.word_count != before.word_count for new, before in changes)
         there |= {new.ts: new for new, _ in changes}
-        seen = seen.with_step(step_of({stamp(1)}, there, at=when, since=stamp(1), until=stamp(1)))
+        seen = seen.with_scan(
+            Scan.of_run({stamp(1)}, there, at=when, since=stamp(1), until=stamp(1))
+        )
     for found in there.values():
         assert found.word_count == state[max(state)]
 
 
 def test_a_row_is_not_written_for_its_time_and_source_alone() -> None:
     there = stored(row(1, 3, source="export"))
-    assert settle(there, [row(1, 9, source="api")]) == []
-    [(new, before)] = settle(there, [row(1, 9, word_count=2)])
+    assert merge_messages(there, [row(1, 9, source="api")]) == []
+    [(new, before)] = merge_messages(there, [row(1, 9, word_count=2)])
     assert (new.fetched_at, before) == (9, there[stamp(1)])
 
 
 # ── runs ─────────────────────────────────────────────────────────────────────────────────────────
 
 
-async def synced(slack: Slack, into: House, day: float, *messages: Raw) -> SyncFinished:
+async def synced(slack: Slack, into: House, day: float, *messages: Raw) -> SyncResult:
     slack.serve(workspace(one=list(messages)))
-    *_, finished = await slack.sync(into, now=at(day), choice=SyncChoice(thread_max_age=30))
-    assert isinstance(finished, SyncFinished)
-    return finished
+    return await slack.sync(into, now=at(day), options=SyncOptions(thread_max_age=30))
 
 
 async def exported(into: House, path: Path, *messages: Raw) -> None:

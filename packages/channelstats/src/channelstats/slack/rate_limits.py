@@ -1,7 +1,7 @@
 """How often each method may be called, and how much it gives at once.
 
 Rule: no more calls of a method than its tier allows in any minute; what Slack says about one method
-holds that method alone. Messages are posted one a second, so that no channel gets more of them.
+holds only that method. Messages are posted one a second, so that no channel gets more of them.
 
     tier 2   users.list, conversations.list                     20 a minute
     tier 3   conversations.history, conversations.replies       50 a minute
@@ -77,7 +77,7 @@ def limits(kind: AppKind) -> dict[str, Limit]:
     return _LIMITS | _UNLISTED if kind is AppKind.UNLISTED else _LIMITS
 
 
-class Pace:
+class RateLimiter:
     """The turns of one method, in the order they are asked for: so many in a minute, or in as many
     ``seconds``. ``clock`` never goes back.
     """
@@ -90,7 +90,7 @@ class Pace:
         self._held_until = 0.0
         self._order = asyncio.Lock()
 
-    async def turn(self) -> None:
+    async def acquire(self) -> None:
         """Wait until the method may be called, and count the call."""
         async with self._order:
             while (wait := self._free_at() - self._clock()) > 0:

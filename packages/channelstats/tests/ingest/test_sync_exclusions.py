@@ -3,9 +3,9 @@
 import msgspec
 import pytest
 
+from channelstats.ingest.events import Event, Problem
 from channelstats.ingest.sync import ALL, Part
-from channelstats.ingest.sync_choice import SyncChoice
-from channelstats.ingest.sync_events import Problem, SyncFinished, UsersDone
+from channelstats.ingest.sync_run import SyncOptions
 from channelstats.tables.forgotten import add_forgotten
 from support.channelstats.fake_slack import Fault
 from support.channelstats.house import House
@@ -32,8 +32,8 @@ def talk() -> Workspace:
     return of
 
 
-def choice(*people: str) -> SyncChoice:
-    return SyncChoice(exclude_people=frozenset(people))
+def without(*people: str) -> SyncOptions:
+    return SyncOptions(exclude_people=frozenset(people))
 
 
 async def left(of: House) -> str:
@@ -43,8 +43,8 @@ async def left(of: House) -> str:
 async def test_the_forgotten_do_not_come_back(slack: Slack, empty: House) -> None:
     slack.serve(talk())
     await add_forgotten(empty.tables.configuration, B)
-    events = await slack.sync(empty, now=NOW, choice=choice())
-    assert events[0] == UsersDone(users=3, active=3, new=2)
+    result = await slack.sync(empty, now=NOW, options=without())
+    assert (result.users, result.new_users) == (3, 2)
     found = await empty.items("Message")
     assert sorted(found) == [f"CONE_{ts(day)}" for day in (1, 1.2, 2.1)]
     assert found[f"CONE_{ts(1)}"]["reactions"] == f"wave:{A}"
@@ -52,7 +52,7 @@ async def test_the_forgotten_do_not_come_back(slack: Slack, empty: House) -> Non
     assert await empty.tables.bulk.get("CONE") == A
     assert B not in await left(empty)
     before = await empty.items("Message")
-    await slack.sync(empty, now=NOW + 60, choice=choice())
+    await slack.sync(empty, now=NOW + 60, options=without())
     assert await empty.items("Message") == before
 
 
@@ -62,7 +62,7 @@ async def test_the_excluded_are_left_out_by_id_and_name(
     slack: Slack, empty: House, name: str, parts: frozenset[Part]
 ) -> None:
     slack.serve(talk())
-    await slack.sync(empty, now=NOW, choice=choice(name), parts=parts)
+    await slack.sync(empty, now=NOW, options=without(name), parts=parts)
     assert len(await empty.items("Message")) == 3
     assert B not in await left(empty)
 
@@ -71,11 +71,11 @@ async def test_users_are_asked_for_only_where_a_name_is_not_known(
     slack: Slack, empty: House
 ) -> None:
     slack.serve(talk())
-    await slack.sync(empty, now=NOW, choice=choice(B), parts=MESSAGES)
+    await slack.sync(empty, now=NOW, options=without(B), parts=MESSAGES)
     assert "users.list" not in slack.methods()
-    await slack.sync(empty, now=NOW, choice=choice("ca"), parts=MESSAGES)
+    await slack.sync(empty, now=NOW, options=without("ca"), parts=MESSAGES)
     assert slack.methods().count("users.list") == 1
-    await slack.sync(empty, now=NOW, choice=choice(B, "ca"))
+    await slack.sync(empty, now=NOW, options=without(B, "ca"))
     assert slack.methods().count("users.list") == 2
 
 
@@ -83,13 +83,11 @@ async def test_while_it_is_not_known_who_is_meant_nothing_is_read(
     slack: Slack, empty: House
 ) -> None:
     slack.serve(talk(), Fault("status", "500", method="users.list", times=-1))
-    *_, finished = await slack.sync(empty, now=NOW, choice=choice("ubob"))
-    assert isinstance(finished, SyncFinished)
+    finished = await slack.sync(empty, now=NOW, options=without("ubob"))
     assert [failed.place for failed in finished.failed] == ["users.list", "exclude_users"]
     assert await empty.items("Message") == {}
     assert await empty.items("BulkStore") == {}
-    *_, finished = await slack.sync(empty, now=NOW, choice=choice(B))
-    assert isinstance(finished, SyncFinished)
+    finished = await slack.sync(empty, now=NOW, options=without(B))
     assert [failed.place for failed in finished.failed] == ["users.list"]
     assert len(await empty.items("Message")) == 3
 
@@ -99,7 +97,9 @@ async def test_a_name_that_leaves_nobody_out_is_told(
     slack: Slack, empty: House, parts: frozenset[Part]
 ) -> None:
     slack.serve(talk())
-    events = await slack.sync(empty, now=NOW, choice=choice("ubobb", B), parts=parts)
+    events: list[Event] = []
+    options = without("ubobb", B)
+    await slack.sync(empty, now=NOW, options=options, parts=parts, on_event=events.append)
     problem = Problem("exclude_users", "nobody is called 'ubobb', so nobody is left out by it")
     assert events.count(problem) == 1
     assert B not in await left(empty)
@@ -108,10 +108,11 @@ async def test_a_name_that_leaves_nobody_out_is_told(
 async def test_a_name_that_leaves_no_channel_out_is_told(slack: Slack, empty: House) -> None:
     slack.serve(talk())
     known = {channel["name"] for channel in talk().channels}
-    hidden = SyncChoice(exclude=frozenset({"nowhere", "CNONE", *sorted(known)[:1]}))
+    hidden = SyncOptions(exclude=frozenset({"nowhere", "CNONE", *sorted(known)[:1]}))
     private = msgspec.structs.replace(hidden, include_private=True)
     for what, kind in ((hidden, "public "), (private, "")):
-        events = await slack.sync(empty, now=NOW, choice=what, parts=MESSAGES)
+        events: list[Event] = []
+        await slack.sync(empty, now=NOW, options=what, parts=MESSAGES, on_event=events.append)
         assert [event for event in events if isinstance(event, Problem)] == [
             Problem(
                 "exclude_channels",

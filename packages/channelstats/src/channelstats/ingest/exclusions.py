@@ -4,7 +4,7 @@ Rule: what is theirs reaches no table, whatever brings it.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from typing import Final
+from typing import Final, Self
 
 from channelstats.identifiers import is_channel_id, is_user_id
 from channelstats.slack.export import Problem
@@ -15,10 +15,10 @@ from channelstats.tables.leaving_out import people_meant, row_without
 from channelstats.tables.message_row import MessageRow
 
 PEOPLE_PLACE: Final = "exclude_users"
-_HIDDEN_PLACE: Final = "exclude_channels"
+CHANNELS_PLACE: Final = "exclude_channels"
 
 
-class OptedOut:
+class Exclusions:
     """``people`` are IDs, ``forgotten_people`` digests of IDs."""
 
     def __init__(
@@ -27,6 +27,11 @@ class OptedOut:
         self._known = dict.fromkeys(people, True)
         self._forgotten = frozenset(forgotten_people)
         self._nobody = not people and not forgotten_people
+
+    @classmethod
+    async def load(cls, tables: Tables, listed: Collection[str], users: Mapping[str, User]) -> Self:
+        """Those whom a list of names and IDs means among ``users``, and the forgotten."""
+        return cls(people_meant(listed, users), await forgotten(tables.configuration))
 
     def __contains__(self, uid: str) -> bool:
         if self._nobody:
@@ -50,7 +55,7 @@ class OptedOut:
                 yield left
 
 
-def not_meant(listed: Collection[str], users: Mapping[str, User]) -> list[Problem]:
+def unknown_people(listed: Collection[str], users: Mapping[str, User]) -> list[Problem]:
     """Who on a list cannot be left out: neither an ID nor the name of one of these users."""
     names = {name for user in users.values() for name in (user.user_name, user.display_name)}
     entries = sorted(entry.removeprefix("@") for entry in listed)
@@ -61,7 +66,7 @@ def not_meant(listed: Collection[str], users: Mapping[str, User]) -> list[Proble
     ]
 
 
-def channels_not_meant(
+def unknown_channels(
     listed: Collection[str], names: Collection[str], kind: str = ""
 ) -> list[Problem]:
     """What on a list leaves no channel out: neither an ID nor one of these names, which are all of
@@ -69,12 +74,7 @@ def channels_not_meant(
     """
     entries = sorted(entry.removeprefix("#") for entry in listed)
     return [
-        Problem(_HIDDEN_PLACE, f"no {kind}channel is called {entry!r}, so none is left out by it")
+        Problem(CHANNELS_PLACE, f"no {kind}channel is called {entry!r}, so none is left out by it")
         for entry in entries
         if not is_channel_id(entry) and entry not in names
     ]
-
-
-async def opted_out(tables: Tables, listed: Collection[str], users: Mapping[str, User]) -> OptedOut:
-    """Those whom a list of names and IDs means among ``users``, and the forgotten."""
-    return OptedOut(people_meant(listed, users), await forgotten(tables.configuration))

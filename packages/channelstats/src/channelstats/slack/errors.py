@@ -7,7 +7,7 @@ Rule: an error names the method, Slack's code and what to do; never a token, nev
     ├── MissingScope     the token may not call this method; says which scope is missing
     ├── ChannelRefused   this channel cannot be read, or not be written to
     ├── ThreadNotFound   there is no such thread
-    ├── InvalidCursor    a listing has to begin anew
+    ├── InvalidCursor    a listing has to begin from its start
     ├── NoAnswer         no answer of use, in spite of repetition
     └── CallRefused      any other code
 """

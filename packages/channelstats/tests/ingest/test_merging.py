@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from channelstats.ingest.threads import lowest, settle
+from channelstats.ingest.messages import earliest, merge_messages
 from channelstats.tables.message_row import MessageRow
 
 
@@ -28,7 +28,7 @@ Rows = dict[str, MessageRow]
 def settled(*came: MessageRow, stored: Rows | None = None) -> Rows:
     """The rows of the channel after ``came``."""
     before = stored or {}
-    return before | {row.ts: row for row, _ in settle(before, came)}
+    return before | {row.ts: row for row, _ in merge_messages(before, came)}
 
 
 def test_a_reply_has_the_heads_author_as_parent() -> None:
@@ -101,7 +101,7 @@ def test_of_one_message_the_more_recent_row_stays(
 def test_where_nothing_tells_the_first_row_stays() -> None:
     first, second = row(1, word_count=1), row(1, word_count=2)
     assert settled(copy.copy(first), copy.copy(second))[ts(1)].word_count == 1
-    assert settle({ts(1): first}, [second]) == []
+    assert merge_messages({ts(1): first}, [second]) == []
 
 
 def test_a_broadcast_keeps_the_fields_of_a_reply() -> None:
@@ -116,7 +116,7 @@ def test_a_broadcast_keeps_the_fields_of_a_reply() -> None:
 def test_a_later_import_completes_a_thread() -> None:
     first = settled(row(1), row(2, "UB"))
     before = copy.deepcopy(first)
-    changes = settle(first, [row(3, "UC", thread=1)])
+    changes = merge_messages(first, [row(3, "UC", thread=1)])
     assert first == before  # what was stored is left as it is
     assert [changed.ts for changed, _ in changes] == [ts(1), ts(3)]
     head, replaced = changes[0]
@@ -125,8 +125,8 @@ def test_a_later_import_completes_a_thread() -> None:
 
 
 def test_the_lowest_time_is_of_a_message_or_of_its_thread() -> None:
-    assert lowest([row(5), row(7, thread=3)]) == ts(3)
-    assert lowest([]) == ""
+    assert earliest([row(5), row(7, thread=3)]) == ts(3)
+    assert earliest([]) == ""
 
 
 MESSAGES = st.builds(
@@ -143,8 +143,8 @@ MESSAGES = st.builds(
 @given(st.lists(MESSAGES))
 def test_what_is_settled_stays_when_it_comes_again(came: list[MessageRow]) -> None:
     stored = settled(*copy.deepcopy(came))
-    assert settle(stored, list(stored.values())) == []
-    assert settle(stored, copy.deepcopy(came)) == []
+    assert merge_messages(stored, list(stored.values())) == []
+    assert merge_messages(stored, copy.deepcopy(came)) == []
 
 
 @given(st.lists(MESSAGES, unique_by=lambda row: row.ts), st.data())

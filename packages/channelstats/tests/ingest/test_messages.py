@@ -9,9 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from channelstats.days import Calendar
-from channelstats.ingest.message_row import Origin, row_of
-from channelstats.slack.decoding import MESSAGES
-from channelstats.slack.objects import SlackMessage
+from channelstats.ingest.messages import Origin, row_of
+from channelstats.slack.objects import MESSAGES, SlackMessage
 from channelstats.tables.message_row import MessageRow, item_of
 from support.channelstats.house import UTC
 

@@ -2,7 +2,7 @@
 
 Rule: nothing older than the window is taken in, but what belongs to threads that are stored.
 
-            heads alone               window
+            only heads                window
     ──┼─────────────────────────────────┼───────────────────────────────────┼──
       stored ones: their threads, if    messages, and threads of the heads  now
       something has changed             among them
@@ -19,11 +19,11 @@ import msgspec
 
 from channelstats.counting import TOMBSTONE
 from channelstats.identifiers import is_timestamp
-from channelstats.ingest.message_row import Origin, row_of
-from channelstats.slack.api import Page, SlackApi
-from channelstats.slack.api_errors import ThreadNotFound
-from channelstats.slack.api_objects import HistoryMessage
-from channelstats.slack.objects import Named, whole
+from channelstats.ingest.messages import Origin, row_of
+from channelstats.slack.client import Page
+from channelstats.slack.errors import ThreadNotFound
+from channelstats.slack.objects import HistoryMessage, Named, whole
+from channelstats.slack.web_api import WebApi
 from channelstats.tables.message_row import MessageRow
 
 BROADCAST: Final = "thread_broadcast"
@@ -31,18 +31,18 @@ BROADCAST: Final = "thread_broadcast"
 Rows = Mapping[str, MessageRow]
 
 
-class Thread(msgspec.Struct, frozen=True):
+class ThreadState(msgspec.Struct, frozen=True):
     """What a head says about its thread: replies, and the timestamp of the latest, "" for none."""
 
     replies: int
     latest: str
 
 
-_NONE: Final = Thread(0, "")
-_UNKNOWN: Final = Thread(-1, "")
+_NONE: Final = ThreadState(0, "")
+_UNKNOWN: Final = ThreadState(-1, "")
 
 
-class Reading(msgspec.Struct):
+class ChannelReading(msgspec.Struct):
     """What was read: ``rows`` of messages; ``heads`` that history lists; timestamps of all that
     history ``listed``, and that were ``seen`` there or in threads; ``threads`` that were read
     whole, by the head's timestamp; the timestamp from which on history is ``complete``, "" for
@@ -50,7 +50,7 @@ class Reading(msgspec.Struct):
     """
 
     rows: list[MessageRow] = []
-    heads: dict[str, Thread] = {}
+    heads: dict[str, ThreadState] = {}
     listed: set[str] = set()
     seen: set[str] = set()
     threads: set[str] = set()
@@ -65,13 +65,13 @@ class ChannelReader:
     """
 
     def __init__(
-        self, api: SlackApi, origin: Origin, *, oldest: str, window: str, stored: Rows
+        self, api: WebApi, origin: Origin, *, oldest: str, window: str, stored: Rows
     ) -> None:
         self._api, self._origin, self._stored = api, origin, stored
         self._oldest, self._window = oldest, window
-        self._found = Reading()
+        self._found = ChannelReading()
 
-    async def read(self) -> Reading:
+    async def read(self) -> ChannelReading:
         """:raises SlackError: the channel could not be read whole"""
         await self._read_history()
         for ts in sorted(self._due()):
@@ -149,7 +149,7 @@ class ChannelReader:
                 found.profiles[row.slack_uid] = message.user_profile
 
 
-def gone(reading: Reading, stored: Rows) -> list[MessageRow]:
+def deleted_from(reading: ChannelReading, stored: Rows) -> list[MessageRow]:
     """The stored messages that were deleted: those that a whole answer had to hold and did not."""
     return [
         row
@@ -158,28 +158,28 @@ def gone(reading: Reading, stored: Rows) -> list[MessageRow]:
     ]
 
 
-def _was_to_be_there(row: MessageRow, reading: Reading) -> bool:
+def _was_to_be_there(row: MessageRow, reading: ChannelReading) -> bool:
     if row.is_reply and row.thread_ts in reading.threads:
         return True
     in_history = not row.is_reply or row.subtype == BROADCAST
     return in_history and reading.complete != "" and row.ts >= reading.complete
 
 
-def _thread(message: HistoryMessage) -> Thread | None:
+def _thread(message: HistoryMessage) -> ThreadState | None:
     """The thread of a head; None for a message that is none."""
     if message.thread_ts != message.ts and not message.reply_count:
         return None
     if message.subtype == TOMBSTONE:  # what it says of its thread is not so
         return _UNKNOWN
     latest = message.latest_reply
-    return Thread(whole(message.reply_count) or 0, latest if is_timestamp(latest) else "")
+    return ThreadState(whole(message.reply_count) or 0, latest if is_timestamp(latest) else "")
 
 
-def _threads(rows: Iterable[MessageRow]) -> dict[str, Thread]:
+def _threads(rows: Iterable[MessageRow]) -> dict[str, ThreadState]:
     """The threads that are stored, by the head's timestamp."""
-    found: dict[str, Thread] = {}
+    found: dict[str, ThreadState] = {}
     for row in rows:
         if row.is_reply and not row.deleted:
             known = found.get(row.thread_ts, _NONE)
-            found[row.thread_ts] = Thread(known.replies + 1, max(known.latest, row.ts))
+            found[row.thread_ts] = ThreadState(known.replies + 1, max(known.latest, row.ts))
     return found

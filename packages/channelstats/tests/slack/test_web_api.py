@@ -6,16 +6,16 @@ from typing import TypeVar
 
 import pytest
 
-from channelstats.slack.api import RESTARTS, Page
-from channelstats.slack.api_errors import (
+from channelstats.slack.client import RESTARTS, Page
+from channelstats.slack.errors import (
     ChannelRefused,
     InvalidCursor,
     NoAnswer,
     SlackError,
     TokenRefused,
 )
-from channelstats.slack.api_objects import Identity
-from channelstats.slack.api_transport import SdkTransport
+from channelstats.slack.objects import Identity
+from channelstats.slack.transport import SdkTransport
 from support.channelstats.fake_slack import TOKEN, Fault
 from support.channelstats.slack_house import Slack
 from support.channelstats.small_workspace import A, B, C, said, ts, workspace

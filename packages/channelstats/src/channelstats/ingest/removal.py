@@ -1,13 +1,16 @@
-"""Forgetting somebody: whatever the store holds of a person goes, and does not come back.
+"""What leaves the tables: a person who is to be forgotten, and messages that have grown too old.
 
-Rule: first they are noted as forgotten, so that no import that runs meanwhile brings them back;
+Rule: a person is noted as forgotten first, so that no import that runs meanwhile brings them back;
 then everything of theirs is removed. A run that was interrupted is done again from its beginning.
-
 Their messages are deleted. In the messages of others nothing names them any more: no reaction, no
 mention, no reply in a list. Reports that were made before are removed, since they may hold them.
+
+Rule: messages go by the date that they are stored under; a whole date goes at a time, with what was
+made of it. First posts stay, or everybody would look new.
 """
 
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, AsyncIterator
+from datetime import date
 
 import msgspec
 
@@ -89,3 +92,13 @@ class Forgetting:
             if self._uid in members:
                 left = [uid for uid in members if uid != self._uid]
                 await (bulk.put(cid, ",".join(left)) if left else bulk.delete(cid))
+
+
+async def remove_before(tables: Tables, first: date) -> AsyncIterator[tuple[str, int]]:
+    """Remove the messages of the dates before ``first``; yield each date and how many it had.
+
+    Days are open afterwards, as after every writing.
+    """
+    for day in sorted(await tables.messages.days()):
+        if day < first.isoformat() and (removed := await tables.messages.empty_day(day)):
+            yield day, removed

@@ -6,19 +6,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from channelstats.slack.api_pace import AppKind, Pace, limits
+from channelstats.slack.rate_limits import AppKind, RateLimiter, limits
 from support.channelstats.slack_house import Waits
 
 
-def pace(per_minute: int, waits: Waits) -> Pace:
-    return Pace(per_minute, clock=waits.clock, sleep=waits.sleep)
+def pace(per_minute: int, waits: Waits) -> RateLimiter:
+    return RateLimiter(per_minute, clock=waits.clock, sleep=waits.sleep)
 
 
-async def turns(of: Pace, waits: Waits, number: int) -> list[float]:
+async def turns(of: RateLimiter, waits: Waits, number: int) -> list[float]:
     """When each of so many turns was given."""
     times = []
     for _ in range(number):
-        await of.turn()
+        await of.acquire()
         times.append(waits.now)
     return times
 
@@ -36,7 +36,7 @@ async def test_once_a_minute_is_once_a_minute() -> None:
 async def test_messages_are_posted_one_a_second() -> None:
     waits = Waits()
     limit = limits(AppKind.INTERNAL)["chat.postMessage"]
-    of = Pace(limit.per_minute, clock=waits.clock, sleep=waits.sleep, seconds=limit.seconds)
+    of = RateLimiter(limit.per_minute, clock=waits.clock, sleep=waits.sleep, seconds=limit.seconds)
     assert await turns(of, waits, 4) == [0, 1, 2, 3]
 
 
@@ -49,7 +49,7 @@ async def test_no_minute_holds_more_turns_than_allowed(
     given_at = []
     for pause in pauses:
         waits.now += pause
-        await of.turn()
+        await of.acquire()
         given_at.append(waits.now)
     for n in range(len(given_at) - per_minute):
         assert given_at[n + per_minute] - given_at[n] > 60
@@ -71,7 +71,7 @@ async def test_a_hold_reaches_those_who_wait_already() -> None:
             of.hold(100)
         await waits.sleep(seconds)
 
-    of = Pace(1, clock=waits.clock, sleep=sleep)
+    of = RateLimiter(1, clock=waits.clock, sleep=sleep)
     assert await turns(of, waits, 2) == [0, 100]
 
 
@@ -81,7 +81,7 @@ async def test_turns_come_in_the_order_they_were_asked_for() -> None:
     got: list[int] = []
 
     async def ask(number: int) -> None:
-        await of.turn()
+        await of.acquire()
         got.append(number)
 
     await asyncio.gather(*(ask(number) for number in range(5)))

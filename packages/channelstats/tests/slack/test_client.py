@@ -1,12 +1,12 @@
-"""Calls are repeated where that helps, never where Slack refuses, and never for ever."""
+"""SlackClient are repeated where that helps, never where Slack refuses, and never for ever."""
 
 import asyncio
 from collections.abc import Mapping
 
 import pytest
 
-from channelstats.slack.api_calls import HOLDS, TRIES, Calls
-from channelstats.slack.api_errors import (
+from channelstats.slack.client import HOLDS, TRIES, SlackClient
+from channelstats.slack.errors import (
     CallRefused,
     ChannelRefused,
     InvalidCursor,
@@ -16,59 +16,63 @@ from channelstats.slack.api_errors import (
     ThreadNotFound,
     TokenRefused,
 )
-from channelstats.slack.api_pace import AppKind
-from channelstats.slack.api_transport import Answer, Body, Cut, Params
+from channelstats.slack.rate_limits import AppKind
+from channelstats.slack.transport import ApiResponse, Body, Params, TransportError
 from support.channelstats.slack_house import Waits
 
 METHOD = "conversations.history"
-GOOD = Answer(200, {"ok": True, "messages": []})
-CUT = Cut("ClientPayloadError")
+GOOD = ApiResponse(200, {"ok": True, "messages": []})
+CUT = TransportError("ClientPayloadError")
 
 
-def refused(code: str, status: int = 200, **more: str) -> Answer:
-    return Answer(status, {"ok": False, "error": code, **more})
+def refused(code: str, status: int = 200, **more: str) -> ApiResponse:
+    return ApiResponse(status, {"ok": False, "error": code, **more})
 
 
-def limited(seconds: str) -> Answer:
-    return Answer(429, {"ok": False, "error": "ratelimited"}, seconds)
+def limited(seconds: str) -> ApiResponse:
+    return ApiResponse(429, {"ok": False, "error": "ratelimited"}, seconds)
 
 
 class Scripted:
     """A transport that answers as it is told; the last answer is repeated for ever."""
 
-    def __init__(self, *answers: Answer | Cut) -> None:
+    def __init__(self, *answers: ApiResponse | TransportError) -> None:
         self.answers = list(answers)
         self.asked: list[str] = []
 
-    async def call(self, method: str, params: Params) -> Answer:
+    async def call(self, method: str, params: Params) -> ApiResponse:
         self.asked.append(method)
         answer = self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
-        if isinstance(answer, Cut):
+        if isinstance(answer, TransportError):
             raise answer
         return answer
 
-    async def write(self, method: str, body: Body) -> Answer:
+    async def write(self, method: str, body: Body) -> ApiResponse:
         return await self.call(method, {})
 
-    async def upload(self, url: str, data: bytes) -> Answer:
+    async def upload(self, url: str, data: bytes) -> ApiResponse:
         return await self.call(url, {})
 
     async def close(self) -> None:
         self.asked.append("closed")
 
 
-def calls(script: Scripted, waits: Waits, jitter: float = 1.0) -> Calls:
-    return Calls(
+def calls(script: Scripted, waits: Waits, jitter: float = 1.0) -> SlackClient:
+    return SlackClient(
         script, AppKind.INTERNAL, clock=waits.clock, sleep=waits.sleep, jitter=lambda: jitter
     )
 
 
-async def called(waits: Waits, *answers: Answer | Cut) -> tuple[Mapping[str, object], Scripted]:
+async def called(
+    waits: Waits, *answers: ApiResponse | TransportError
+) -> tuple[Mapping[str, object], Scripted]:
     script = Scripted(*answers)
     return await calls(script, waits).call(METHOD, {}), script
 
 
-async def failing(waits: Waits, *answers: Answer | Cut) -> tuple[SlackError, Scripted]:
+async def failing(
+    waits: Waits, *answers: ApiResponse | TransportError
+) -> tuple[SlackError, Scripted]:
     script = Scripted(*answers)
     with pytest.raises(SlackError) as caught:
         await calls(script, waits).call(METHOD, {})
@@ -77,9 +81,17 @@ async def failing(waits: Waits, *answers: Answer | Cut) -> tuple[SlackError, Scr
 
 @pytest.mark.parametrize(
     "trouble",
-    [CUT, Answer(500, {}), Answer(503, {"ok": True}), Answer(200, {}), refused("fatal_error")],
+    [
+        CUT,
+        ApiResponse(500, {}),
+        ApiResponse(503, {"ok": True}),
+        ApiResponse(200, {}),
+        refused("fatal_error"),
+    ],
 )
-async def test_troubles_on_the_way_are_repeated_with_growing_pauses(trouble: Answer | Cut) -> None:
+async def test_troubles_on_the_way_are_repeated_with_growing_pauses(
+    trouble: ApiResponse | TransportError,
+) -> None:
     waits = Waits()
     body, _ = await called(waits, trouble, trouble, trouble, GOOD)
     assert body == GOOD.body
@@ -116,7 +128,9 @@ async def test_holds_are_no_failures_but_end_too() -> None:
 async def test_a_long_hold_is_told_and_a_short_one_is_not() -> None:
     waits, said = Waits(), list[str]()
     script = Scripted(limited("60"), limited("300"), limited("61"), GOOD)
-    of = Calls(script, AppKind.INTERNAL, clock=waits.clock, sleep=waits.sleep, say=said.append)
+    of = SlackClient(
+        script, AppKind.INTERNAL, clock=waits.clock, sleep=waits.sleep, say=said.append
+    )
     await of.call(METHOD, {})
     assert said == [
         f"Slack asks to wait 300 s before the next {METHOD}",
@@ -129,7 +143,7 @@ async def test_a_hold_that_several_calls_meet_at_once_is_told_once() -> None:
     both = asyncio.Barrier(2)
 
     class Together(Scripted):
-        async def call(self, method: str, params: Params) -> Answer:
+        async def call(self, method: str, params: Params) -> ApiResponse:
             answer = await super().call(method, params)
             if answer.status != GOOD.status:
                 await both.wait()
@@ -140,7 +154,7 @@ async def test_a_hold_that_several_calls_meet_at_once_is_told_once() -> None:
         await waits.sleep(seconds)
 
     script = Together(limited("300"), limited("300"), GOOD)
-    of = Calls(script, AppKind.INTERNAL, clock=waits.clock, sleep=sleep, say=said.append)
+    of = SlackClient(script, AppKind.INTERNAL, clock=waits.clock, sleep=sleep, say=said.append)
     await asyncio.gather(of.call(METHOD, {}), of.call(METHOD, {}))
     assert len(said) == 1
 
@@ -162,7 +176,7 @@ async def test_a_hold_is_of_one_method_alone() -> None:
         await waits.sleep(seconds)
 
     script = Scripted(limited("1000"), GOOD)
-    of = Calls(script, AppKind.INTERNAL, clock=waits.clock, sleep=sleep)
+    of = SlackClient(script, AppKind.INTERNAL, clock=waits.clock, sleep=sleep)
     held = asyncio.create_task(of.call("users.list", {}))
     await asleep.wait()
     assert await of.call(METHOD, {}) == GOOD.body
@@ -212,8 +226,12 @@ async def test_what_is_no_code_is_not_told() -> None:
 # ── what changes something ───────────────────────────────────────────────────────────────────────
 
 
-@pytest.mark.parametrize("trouble", [CUT, Answer(503, {}), Answer(200, {}), refused("fatal_error")])
-async def test_what_may_have_been_done_is_not_repeated(trouble: Answer | Cut) -> None:
+@pytest.mark.parametrize(
+    "trouble", [CUT, ApiResponse(503, {}), ApiResponse(200, {}), refused("fatal_error")]
+)
+async def test_what_may_have_been_done_is_not_repeated(
+    trouble: ApiResponse | TransportError,
+) -> None:
     waits, script = Waits(), Scripted(trouble, GOOD)
     with pytest.raises(NoAnswer):
         await calls(script, waits).write("chat.postMessage", {}, once=True)
@@ -221,7 +239,7 @@ async def test_what_may_have_been_done_is_not_repeated(trouble: Answer | Cut) ->
 
 
 async def test_what_has_surely_not_been_done_is_repeated() -> None:
-    waits, unsent = Waits(), Cut("ClientConnectorError", unsent=True)
+    waits, unsent = Waits(), TransportError("ClientConnectorError", unsent=True)
     script = Scripted(unsent, limited("30"), unsent, GOOD)
     assert await calls(script, waits).write("chat.postMessage", {}, once=True) == GOOD.body
     assert waits.slept == [1, 30, 2]
@@ -233,7 +251,7 @@ async def test_what_can_be_done_twice_is_repeated() -> None:
 
 
 async def test_a_file_that_is_not_taken_is_an_error() -> None:
-    waits, script = Waits(), Scripted(Answer(400, {"ok": False}))
+    waits, script = Waits(), Scripted(ApiResponse(400, {"ok": False}))
     with pytest.raises(NoAnswer):
         await calls(script, waits).upload("files.getUploadURLExternal", "https://x.example", b"")
     assert len(script.asked) == TRIES

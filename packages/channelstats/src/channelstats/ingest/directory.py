@@ -9,9 +9,8 @@ from typing import Final
 import msgspec
 
 from channelstats.identifiers import SLACKBOT, is_user_id
-from channelstats.slack.api_objects import ListedChannel
 from channelstats.slack.export import ChannelKind, ExportChannel
-from channelstats.slack.objects import Named, SlackUser, whole
+from channelstats.slack.objects import ListedChannel, Named, SlackUser, whole
 from channelstats.tables.configuration import Counts
 from channelstats.tables.directory import Channel, User
 from channelstats.tables.store import Tables

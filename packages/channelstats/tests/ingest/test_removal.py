@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from channelstats.ingest.forget import Forgetting, Forgotten
+from channelstats.ingest.removal import Forgetting, Forgotten
 from channelstats.stats import Options, Period
 from channelstats.tables import Tables
 from channelstats.tables.forgotten import digest

@@ -1,0 +1,196 @@
+"""What the parts of a run over the Web API share: what it takes in, what it has done so far, and
+which channels an interrupted run before it had done.
+
+Rule: days are counted back from now; what is left out by name is left out everywhere.
+"""
+
+from typing import Final
+
+import msgspec
+
+from channelstats.ingest.events import OnEvent, Problem, Progress
+from channelstats.ingest.exclusions import Exclusions
+from channelstats.slack.objects import ListedChannel
+from channelstats.slack.web_api import WebApi
+from channelstats.tables import Tables
+from channelstats.tables.attributes import number, text
+from keytables import Clock, Item
+
+DAY: Final = 86_400
+
+UNANSWERED: Final = 5
+"""Channels in a row without an answer after which Slack counts as out of reach."""
+
+BELIEVED: Final = 6 * 3600
+"""Seconds after its last note in which a run goes on where an interrupted one ended."""
+
+
+class SyncOptions(msgspec.Struct, frozen=True):
+    """``refetch`` days before the newest message known are read again, for late reactions, edits
+    and deletions. Nothing said more than ``max_age`` days ago is taken in for the first time. Late
+    replies are looked for in threads begun up to ``thread_max_age`` days ago. Where ``since`` is
+    given (seconds), everything from then on is read, whatever is known. ``only`` (none: all) and
+    ``exclude`` are IDs or names of channels; ``concurrency`` of them are read at once. ``join``:
+    the token's bot becomes a member of the public channels that it could not read otherwise.
+    ``exclude_people`` are IDs, user names or display names. ``kept``: days after which messages go
+    (none: never).
+    """
+
+    refetch: int = 7
+    max_age: int = 21
+    thread_max_age: int = 90
+    include_private: bool = False
+    only: frozenset[str] = frozenset()
+    exclude: frozenset[str] = frozenset()
+    concurrency: int = 4
+    since: int | None = None
+    join: bool = False
+    exclude_people: frozenset[str] = frozenset()
+    kept: int | None = None
+
+    def __post_init__(self) -> None:
+        if min(self.refetch, self.max_age, self.thread_max_age) < 0:
+            raise ValueError("refetch, max_age, thread_max_age: expected days, none below 0")
+        if self.concurrency < 1:
+            raise ValueError("concurrency: expected at least 1")
+
+    def wants(self, channel: ListedChannel) -> bool:
+        keys = {channel.id, channel.name or channel.id}
+        if channel.is_private and not self.include_private:
+            return False
+        return not keys & self.exclude and (not self.only or bool(keys & self.only))
+
+    @property
+    def mark(self) -> str:
+        """What tells these options from others that read other channels, or from another time."""
+        return f"{self.since} {self.include_private} {sorted(self.only)} {sorted(self.exclude)}"
+
+    def window(self, watermark: int, now: int) -> int:
+        """The second from which on messages are read again."""
+        if self.since is not None:
+            return max(self.since, 0)
+        return max(watermark - self.refetch * DAY, now - self.max_age * DAY, 0)
+
+    def leaves_a_gap(self, read: int, now: int) -> bool:
+        """Whether a channel with this window is not read from ``read`` on, where it was read up to
+        before (0: never). What would be removed is not missing.
+        """
+        oldest = 0 if self.kept is None else now - self.kept * DAY
+        return read > 0 and max(read, oldest) < self.window(read, now)
+
+    def threads(self, now: int) -> int:
+        """The second from which on heads are looked after."""
+        return max(now - self.thread_max_age * DAY, 0)
+
+
+class Gap(msgspec.Struct, frozen=True):
+    """A channel that was read up to ``until`` and now from ``since`` on (seconds): what was said in
+    between was not read.
+    """
+
+    name: str
+    until: int
+    since: int
+
+
+class SyncResult(msgspec.Struct):
+    """What a run has done. ``users`` were listed, ``new_users`` for the first time; ``listed`` and
+    ``memberships`` are channels (None: no list was stored); ``channels`` those whose messages were
+    read, and the sums over them. ``problems`` cost single objects; ``failed`` is what could not be
+    read, the channels ``outside`` of which the token's bot is among it; ``left_out`` channels are
+    archived and the bot was never in them. ``stopped``: why nothing more could be asked of Slack.
+    """
+
+    users: int = 0
+    new_users: int = 0
+    listed: int | None = None
+    memberships: int = 0
+    channels: int = 0
+    messages: int = 0
+    changed: int = 0
+    edited: int = 0
+    deleted: int = 0
+    problems: int = 0
+    failed: list[Problem] = []
+    outside: list[str] = []
+    gaps: list[Gap] = []
+    left_out: int = 0
+    stopped: str = ""
+
+    @property
+    def ok(self) -> bool:
+        """Whether everything that was asked for is stored."""
+        return not self.failed and not self.stopped
+
+
+class SyncRun:
+    """One run: where from, where to, and what it has done."""
+
+    def __init__(
+        self, api: WebApi, tables: Tables, clock: Clock, options: SyncOptions, on_event: OnEvent
+    ) -> None:
+        self.api, self.tables, self.clock = api, tables, clock
+        self.options, self._on_event = options, on_event
+        self.excluded = Exclusions()
+        self.result = SyncResult()
+
+    @property
+    def now(self) -> int:
+        return int(self.clock())
+
+    def progress(self, step: str, done: int, total: int, channel: str = "") -> None:
+        self._on_event(Progress(step, done, total, channel, self.result.messages))
+
+    def report(self, *problems: Problem) -> None:
+        """Problems that cost single objects."""
+        self.result.problems += len(problems)
+        for problem in problems:
+            self._on_event(problem)
+
+    def fail(self, place: str, error: object) -> None:
+        """A part or a channel could not be read. What was stored of it stays."""
+        failure = Problem(place, str(error).removeprefix(f"{place}: "))
+        self.result.failed.append(failure)
+        self._on_event(failure)
+
+    def stop(self, error: object) -> None:
+        """Nothing more can be asked of Slack. What was taken in until then is stored."""
+        if not self.result.stopped:
+            self.result.stopped = str(error)
+            self._on_event(Problem("stopped", str(error)))
+
+
+class Checkpoint:
+    """Which channels one ``part`` of a run has done, in the row `sync <part>` of Configuration.
+    ``begun``: when the first of the runs began that have left it.
+
+    Rule: a channel is noted after all of it is stored. Notes are not believed where they have grown
+    old (the channels have gone on meanwhile), and where other options made them.
+    """
+
+    def __init__(self, run: SyncRun, part: str) -> None:
+        self._configuration, self._key = run.tables.configuration, f"sync {part}"
+        self._clock, self._mark = run.clock, run.options.mark
+        self._done: frozenset[str] = frozenset()
+        self.begun = 0
+
+    async def start(self) -> frozenset[str]:
+        """Return the IDs of the channels that are done."""
+        row = await self._configuration.get(self._key)
+        done, at = row.get("done"), number(row, "at")
+        recent = at is not None and 0 <= self._clock() - at < BELIEVED
+        begun, self.begun = number(row, "begun"), int(self._clock())
+        believed = recent and text(row, "of") == self._mark
+        if believed and isinstance(done, frozenset) and begun is not None:
+            self._done, self.begun = frozenset(str(cid) for cid in done), begun
+        return self._done
+
+    async def add(self, cid: str) -> None:
+        """Note that a channel is done."""
+        self._done |= {cid}
+        columns: Item = {"done": self._done, "at": int(self._clock()), "of": self._mark}
+        await self._configuration.put(self._key, {**columns, "begun": self.begun})
+
+    async def clear(self) -> None:
+        """The run has come to its end: the next one reads every channel."""
+        await self._configuration.delete(self._key)
