@@ -6,7 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from autopush.keys import ServiceKeys, existing_crypto_keys, rotate_key, service_keys
+from autopush.keys import (
+    ServiceKeys,
+    existing_crypto_keys,
+    rotate_key,
+    save_keys,
+    service_keys,
+)
 from autopush.settings import StartupError
 from autopush.settings.value_types import is_fernet_key
 from autopush.webpush.keyring import InvalidToken, KeyRing
@@ -16,7 +22,7 @@ OTHER_KEY = "u5YfTbTTG8xyAtVLTxAUo4ReHgOLUGCh0vJGqZ5ZcIA="
 
 
 def load_keys(data: Path) -> ServiceKeys:
-    return service_keys((), (), data)
+    return save_keys(service_keys((), (), data))
 
 
 def refusal(data: Path) -> str:
@@ -47,6 +53,12 @@ def test_the_first_start_creates_keys_and_later_starts_use_them(tmp_path: Path) 
     assert (second.crypto, second.auth) == (first.crypto, first.auth)
     assert second.made == ()
     assert second.warnings == ()
+
+
+def test_a_start_that_is_refused_before_its_keys_are_saved_leaves_nothing(tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    assert service_keys((), (), data).made == (data / "keys/crypto_key", data / "keys/auth_key")
+    assert not data.exists()
 
 
 def test_created_keys_are_for_this_user_only_whatever_the_umask(tmp_path: Path) -> None:
@@ -136,10 +148,10 @@ def test_the_repr_hides_the_keys() -> None:
 STARTER = """
 import sys
 from pathlib import Path
-from autopush.keys import service_keys
+from autopush.keys import save_keys, service_keys
 print("up", flush=True)
 sys.stdin.readline()
-keys = service_keys((), (), Path(sys.argv[1]))
+keys = save_keys(service_keys((), (), Path(sys.argv[1])))
 print(keys.crypto, keys.auth, flush=True)
 """
 
@@ -172,12 +184,9 @@ def test_processes_that_start_together_use_the_same_keys(tmp_path: Path) -> None
 
 
 def test_a_key_that_another_process_wrote_first_is_used(tmp_path: Path) -> None:
-    def make_late() -> str:
-        # Another process finishes after this one has read, before it writes.
-        write_key(tmp_path, OTHER_KEY)
-        return KEY
-
-    keys = service_keys((), ("auth",), tmp_path, make=make_late)
+    keys = service_keys((), ("auth",), tmp_path)
+    write_key(tmp_path, OTHER_KEY)
+    keys = save_keys(keys)
     assert keys.crypto == (OTHER_KEY,)
     assert keys.made == ()
 

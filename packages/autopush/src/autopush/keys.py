@@ -1,4 +1,4 @@
-"""The service's keys: the configured ones, else keys created at the first start and kept in files.
+"""The service's keys: the configured ones, else keys made at the first start and kept in files.
 
 A file holds one key per line, newest first; `#` starts a comment. All its keys are accepted, and
 the first is used for what is new.
@@ -44,7 +44,7 @@ class ServiceKeys:
     auth: tuple[str, ...]
     """For the registration API; empty where a process has none."""
     made: tuple[Path, ...] = ()
-    """Files created by this start, to be reported to the operator."""
+    """Files of keys that were made by this start. `save_keys` creates them."""
     warnings: tuple[str, ...] = ()
 
     def __repr__(self) -> str:
@@ -59,22 +59,42 @@ def service_keys(
     *,
     auth_needed: bool = True,
 ) -> ServiceKeys:
-    """The configured keys; for each kind not configured, those of its file under `data`/keys.
+    """The configured keys; for each kind not configured, those of its file under `data`/keys, or a
+    new one if there is no such file. No file is created: a start that is refused leaves none.
 
-    Processes that start at the same time get the same keys. `auth_needed`: whether this process
-    is to have a registration API.
+    `auth_needed`: whether this process is to have a registration API.
 
     Raises:
-        StartupError: a key file or its folder cannot be read or created, or a line of it is no key.
+        StartupError: a key file cannot be read, or a line of it is no key.
     """
     crypto, auth = tuple(crypto_key), tuple(auth_key)
     made: list[Path] = []
     warnings: list[str] = []
     if not crypto:
-        crypto = _load_or_create(key_file(data, "crypto_key"), make, made, warnings)
+        crypto = _load_or_make(key_file(data, "crypto_key"), make, made, warnings)
     if not auth and auth_needed:
-        auth = _load_or_create(key_file(data, "auth_key"), make, made, warnings)
+        auth = _load_or_make(key_file(data, "auth_key"), make, made, warnings)
     return ServiceKeys(crypto, auth, tuple(made), tuple(warnings))
+
+
+def save_keys(keys: ServiceKeys) -> ServiceKeys:
+    """Create the files of the keys that were made by this start; returns what they hold, and as
+    `made` those that were created. Of processes that start at the same time all get the same keys.
+
+    Raises:
+        StartupError: a key file or its folder cannot be created, or what another process has
+            written there is no key.
+    """
+    saved, made, warnings = {"crypto_key": keys.crypto, "auth_key": keys.auth}, [], list[str]()
+    for path in keys.made:
+        with _named(path):
+            if _create(path, saved[path.name][0]):
+                made.append(path)
+            else:
+                saved[path.name] = _parse(path, _read(path, warnings))
+    return ServiceKeys(
+        saved["crypto_key"], saved["auth_key"], tuple(made), (*keys.warnings, *warnings)
+    )
 
 
 def key_fingerprints(crypto_keys: Sequence[str]) -> tuple[str, ...]:
@@ -109,12 +129,13 @@ def key_file(data: Path, name: str) -> Path:
     return data / "keys" / name
 
 
-def _load_or_create(
+def _load_or_make(
     path: Path, make: Callable[[], str], made: list[Path], warnings: list[str]
 ) -> tuple[str, ...]:
     with _named(path):
-        if not path.exists() and _create(path, make()):
+        if not path.exists():
             made.append(path)
+            return (make(),)
         return _parse(path, _read(path, warnings))
 
 
@@ -152,13 +173,16 @@ def _parse(path: Path, text: str) -> tuple[str, ...]:
 
 
 def _create(path: Path, key: str) -> bool:
-    """Create the file unless there is one; returns whether this call did."""
+    """Create the file unless there is one; returns whether this call did. Root gives it and its
+    folder to the owner of the data folder, as the service may run as another user.
+    """
     path.parent.parent.mkdir(mode=_PRIVATE_FOLDER, parents=True, exist_ok=True)
     path.parent.mkdir(mode=_PRIVATE_FOLDER, exist_ok=True)
     about = f"# {path.name} {PURPOSES[path.name]}. Secret; back it up. Newest key first."
     text = f"{about}\n{key}\n"
     # Written under another name and linked: other processes see no file or a whole one.
     with _draft(path, text) as draft:
+        _give_away(path.parent.parent, draft, path.parent)
         try:
             os.link(draft, path)
         except FileExistsError:
@@ -221,12 +245,16 @@ def restore_key(saved: Path, path: Path) -> bool:
 def _place(path: Path, text: str, owned_like: Path) -> None:
     """Write a key file where there is none; root gives it and its folder to that folder's owner."""
     with _draft(path, text) as draft:
-        if os.geteuid() == 0:
-            owner = owned_like.stat()
-            for name in (draft, path.parent):
-                os.chown(name, owner.st_uid, owner.st_gid)
+        _give_away(owned_like, draft, path.parent)
         draft.rename(path)
     _sync_folder(path.parent)
+
+
+def _give_away(owned_like: Path, *names: Path) -> None:
+    if os.geteuid() == 0:
+        owner = owned_like.stat()
+        for name in names:
+            os.chown(name, owner.st_uid, owner.st_gid)
 
 
 # ── Rotation ──────────────────────────────────────────────────────────────────────────────────────

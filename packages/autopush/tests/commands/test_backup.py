@@ -18,7 +18,7 @@ import pytest
 
 from autopush import cli
 from autopush.commands.restore import restore
-from autopush.keys import service_keys
+from autopush.keys import save_keys, service_keys
 from autopush.settings import Settings
 from autopush.webpush.keyring import new_key
 from keytables.sqlite import SqliteEngine, copies
@@ -32,7 +32,7 @@ MADE = re.compile(
 @pytest.fixture
 def filled(store: DataStore) -> DataStore:
     """A data folder with keys, and three user agents in its store."""
-    service_keys((), (), store.data)
+    save_keys(service_keys((), (), store.data))
     store.add_users(range(3))
     return store
 
@@ -363,7 +363,7 @@ def test_the_keys_of_the_backup_come_first_and_others_stay_accepted(
     backup = back_up(run, folder)
     [saved] = service_keys((), (), filled.data).crypto
     path.unlink()
-    [other] = service_keys((), (), filled.data).crypto
+    [other] = save_keys(service_keys((), (), filled.data)).crypto
     assert other != saved
     code, out, _ = run("restore", str(backup), "--force")
     assert code == 0

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from autopush import cli
-from autopush.keys import service_keys
+from autopush.keys import save_keys, service_keys
 from autopush.store.tables import message_table, router_table, storage_table
 from autopush.webpush.endpoint_token import EndpointTokens, key_hash
 from autopush.webpush.identifiers import CHANNELS_ROW
@@ -27,7 +27,9 @@ DEVICE_TOKEN = "a-secret-device-token"
 @pytest.fixture
 def tokens(store: DataStore) -> EndpointTokens:
     """Endpoints under the keys of the data folder."""
-    return EndpointTokens(KeyRing(service_keys((), (), store.data).crypto), "https://push.example")
+    return EndpointTokens(
+        KeyRing(save_keys(service_keys((), (), store.data)).crypto), "https://push.example"
+    )
 
 
 @pytest.fixture

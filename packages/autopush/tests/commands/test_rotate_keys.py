@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from autopush.keys import service_keys
+from autopush.keys import save_keys, service_keys
 from autopush.webpush.keyring import new_key
 from support.application_server import ApplicationServer, application_server
 from support.data_store import DataStore, Run
@@ -20,7 +20,7 @@ def key_lines(store: DataStore, name: str = "crypto_key") -> list[str]:
 @pytest.fixture
 def keys(store: DataStore) -> list[str]:
     """The keys that the first start has created."""
-    service_keys((), (), store.data)
+    save_keys(service_keys((), (), store.data))
     return key_lines(store)
 
 
@@ -164,8 +164,12 @@ async def test_a_lost_crypto_key_is_not_replaced_beside_a_store_with_users(
     saved = await with_a_subscription(store.data)
     path = store.data / "keys" / "crypto_key"
     path.unlink()
-    for where in (f"{path}, which was missing and is made new by this start", str(path)):
+    for where in (f"{path}, which is missing", str(path)):
+        if not where.endswith("missing"):
+            path.write_text(new_key())
+            path.chmod(0o600)
         refused = await asyncio.to_thread(refusal, store.data, "serve")
+        assert path.exists() is not where.endswith("missing")
         assert refused.startswith("autopush: the crypto_key of this store is lost: ")
         assert f"another key than that of {where}. Put the old key there, " in refused
         assert "`autopush keys accept`" in refused
@@ -187,11 +191,17 @@ def test_the_service_starts_with_another_key_once_that_is_accepted(
     asyncio.run(with_a_subscription(store.data))
     (store.data / "keys" / "crypto_key").unlink()
     refusal(store.data, "serve")
-    place = store.data / "autopush.sqlite"
-    for flags, verb in ((("--dry-run",), "would accept"), ((), "accepts")):
+    place, file = store.data / "autopush.sqlite", store.data / "keys" / "crypto_key"
+    created = f"created {file}; keep a copy in a safe place\n"
+    for flags, begin in (
+        (("--dry-run",), f"{place} would accept"),
+        ((), f"{created}{place} accepts"),
+    ):
+        assert not file.exists()
         code, out, err = run("keys", "accept", *flags)
         assert (code, err) == (0, "")
-        assert out.startswith(f"{place} {verb} the present crypto_key. Subscriptions ")
+        assert out.startswith(f"{begin} the present crypto_key. Subscriptions ")
+    assert file.exists()
     known = f"{place} knows the crypto_key already; nothing to do\n"
     assert run("keys", "accept") == (0, known, "")
     asyncio.run(starts(store.data))

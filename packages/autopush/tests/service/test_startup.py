@@ -46,6 +46,7 @@ def steps(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     step("supervise", 0)
     monkeypatch.setattr(startup, "check_store", check_store)
     step("check_keys")
+    step("save_keys", KEYS)
     return taken
 
 

@@ -10,10 +10,12 @@ from typing import Final
 from autopush.commands.running import opened_engine, run_until_signal
 from autopush.keys import (
     Rotation,
-    existing_crypto_keys,
+    ServiceKeys,
     key_file,
     key_fingerprints,
     rotate_key,
+    save_keys,
+    service_keys,
 )
 from autopush.service.storage import table_plan
 from autopush.settings import Settings, StartupError
@@ -59,22 +61,30 @@ def rotate(settings: Settings, arguments: argparse.Namespace) -> int:
 
 
 def accept(settings: Settings, arguments: argparse.Namespace) -> int:
-    """Note the present crypto keys in the store, whatever keys its subscriptions were made with.
+    """Note the present crypto keys in the store, whatever keys its subscriptions were made with; a
+    new one if the key file is missing.
 
     Raises:
-        StartupError: it was another key that was named, there are no keys, or the store cannot be
-            opened.
+        StartupError: it was another key that was named, the keys cannot be read or created, or the
+            store cannot be opened.
     """
     if arguments.name != "crypto_key" or arguments.prepare:
         raise StartupError("keys accept: the store knows the crypto_key only; it has no --prepare")
-    keys = key_fingerprints(existing_crypto_keys(settings.crypto_key, settings.data))
+    keys = service_keys(settings.crypto_key, (), settings.data, auth_needed=False)
     return run_until_signal(_accept(settings, keys, dry_run=arguments.dry_run))
 
 
-async def _accept(settings: Settings, keys: Sequence[str], *, dry_run: bool) -> int:
+async def _accept(settings: Settings, keys: ServiceKeys, *, dry_run: bool) -> int:
     async with opened_engine(settings, time.time) as engine:
+        if not dry_run:
+            keys = save_keys(keys)
+            for path in keys.made:
+                print(f"created {path}; keep a copy in a safe place")
+        fingerprints = key_fingerprints(keys.crypto)
         try:
-            added = await key_check.accept(engine, table_plan(settings), keys, dry_run=dry_run)
+            added = await key_check.accept(
+                engine, table_plan(settings), fingerprints, dry_run=dry_run
+            )
         except KeytablesError as error:
             raise StartupError(f"the store {settings.store_place} failed: {error}") from error
     if not added:

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from autopush.bridges.discovery import load_routers, load_waker
 from autopush.connection.megaphone import Megaphone, PollError
-from autopush.keys import ServiceKeys, service_keys
+from autopush.keys import ServiceKeys, save_keys, service_keys
 from autopush.routing.router import Router
 from autopush.service.certificates import Certificates
 from autopush.service.context import ServiceContext
@@ -82,7 +82,6 @@ def _run(settings: Settings) -> int:
     )
     settings, sockets = bind(settings)
     announce_addresses(settings)
-    announce_keys(settings, keys)
     certificates.warn(time.time())
     if settings.has_endpoint:
         # What is wrong with one is reported here, once.
@@ -94,11 +93,21 @@ def _run(settings: Settings) -> int:
     asyncio.run(check_keys(settings, keys, time.time))
     metrics = SharedMetrics(METRICS, settings.workers)
     broadcasts = read_broadcasts(settings)
+    keys = _saved(settings, keys)
+    announce_keys(settings, keys)
     service = ServiceContext(
         settings, keys, certificates, sockets, metrics, broadcasts, first_reading
     )
     with closing(ServiceManager()) as manager:
         return _serve(service, manager)
+
+
+def _saved(settings: Settings, keys: ServiceKeys) -> ServiceKeys:
+    """The keys in their files; those of another process that has created them meanwhile."""
+    saved = save_keys(keys)
+    if saved.crypto != keys.crypto:
+        asyncio.run(check_keys(settings, saved, time.time))
+    return saved
 
 
 def _serve(service: ServiceContext, manager: ServiceManager) -> int:

@@ -172,7 +172,7 @@ def _keys_lost(settings: Settings, keys: ServiceKeys) -> str:
     if settings.crypto_key:
         place = f"crypto_key ({settings.sources['crypto_key'].of('crypto_key')})"
     elif path in keys.made:
-        place = f"{path}, which was missing and is made new by this start"
+        place = f"{path}, which is missing"
     else:
         place = str(path)
     return (

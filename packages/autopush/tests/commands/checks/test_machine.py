@@ -18,7 +18,7 @@ from autopush.commands.checks.machine import (
     check_logs,
     file_system,
 )
-from autopush.keys import service_keys
+from autopush.keys import save_keys, service_keys
 from autopush.settings import Settings
 from support.checks import findings, given
 
@@ -81,7 +81,7 @@ async def test_a_data_folder_that_nothing_is_kept_in_is_not_looked_at() -> None:
 
 
 async def test_keys_of_files_and_settings_are_counted_and_never_shown(tmp_path: Path) -> None:
-    keys = service_keys((), (), tmp_path)
+    keys = save_keys(service_keys((), (), tmp_path))
     settings = Settings(data=tmp_path)
     found = await findings(check_keys, settings)
     assert found == [
@@ -104,7 +104,7 @@ async def test_a_key_that_does_not_exist_is_a_warning_in_a_cluster_only(tmp_path
 async def test_a_key_file_that_others_can_read_is_a_warning_and_a_broken_one_a_failure(
     tmp_path: Path,
 ) -> None:
-    service_keys((), (), tmp_path)
+    save_keys(service_keys((), (), tmp_path))
     (tmp_path / "keys" / "crypto_key").chmod(0o644)
     (tmp_path / "keys" / "auth_key").write_text("two words\n")
     (crypto, first), (auth, second) = await findings(check_keys, Settings(data=tmp_path))

@@ -8,7 +8,7 @@ import pytest
 
 from autopush.commands.checks import PortUse, tables
 from autopush.commands.checks.tables import check_store, missing_tables
-from autopush.keys import key_file, service_keys
+from autopush.keys import key_file, save_keys, service_keys
 from autopush.service.storage import check_keys, open_store
 from autopush.settings import Settings
 from autopush.store.preflight import PreflightFailed
@@ -76,7 +76,7 @@ async def test_a_missing_table_is_named_and_not_created(settings: Settings) -> N
 
 
 async def test_a_lost_key_is_a_failure(settings: Settings) -> None:
-    keys = service_keys((), (), settings.data)
+    keys = save_keys(service_keys((), (), settings.data))
     await check_keys(settings, keys, time.time)
     store = await open_store(settings, time.time)
     await store.users.create("0" * 32, "http://node:1/i/x", 1, "message")
