@@ -32,7 +32,7 @@ from channelstats.slack import client
 from channelstats.slack.rate_limits import AppKind, limits
 from channelstats.stats import Options, Period
 from channelstats.tables import configuration, text_store
-from channelstats.tables.declarations import HASH_KEYS, MESSAGE_INDEXES
+from channelstats.tables.items import HASH_KEYS, MESSAGE_INDEXES
 from channelstats.tables.message_row import MessageRow, item_of
 from channelstats.views import time_buckets
 from channelstats.views.exports import json_of

@@ -12,7 +12,7 @@ import pytest
 
 from channelstats.cli import main
 from channelstats.tables import Tables
-from channelstats.tables.declarations import HASH_KEYS
+from channelstats.tables.items import HASH_KEYS
 from support import dynamo_servers
 from support.channelstats.house import EXAMPLE, NOW, UTC, House
 from support.clocks import ManualClock

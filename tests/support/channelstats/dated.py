@@ -13,9 +13,8 @@ import polars as pl
 
 from channelstats.tables import Tables
 from channelstats.tables.columns import MESSAGES, frame_of
-from channelstats.tables.declarations import table
+from channelstats.tables.items import everything, table
 from channelstats.tables.message_row import MessageRow
-from channelstats.tables.paging import everything
 from keytables import Engine, TableHandle
 from support.gated_engine import GatedEngine
 

@@ -15,7 +15,7 @@ from channelstats.slack.export import Export
 from channelstats.stats import Options, Period, Report, report
 from channelstats.stats.gather import gather
 from channelstats.tables import Tables
-from channelstats.tables.declarations import HASH_KEYS, table
+from channelstats.tables.items import HASH_KEYS, table
 from keytables import Engine, Item, TableHandle
 from keytables.sqlite import SqliteEngine
 from support.clocks import ManualClock

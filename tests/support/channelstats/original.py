@@ -2,7 +2,7 @@
 
 import msgspec
 
-from channelstats.tables.codecs import decode_mentions, decode_reactions
+from channelstats.tables.message_row import decode_mentions, decode_reactions
 from keytables import Engine, Index, Item, Key, Table
 from support.channelstats.house import House
 

@@ -10,7 +10,7 @@ import pytest
 from channelstats.cli import main
 from channelstats.commands.call import DONE, NOT_DONE, WITH_PROBLEMS
 from channelstats.settings import TABLE
-from channelstats.tables.declarations import HASH_KEYS
+from channelstats.tables.items import HASH_KEYS
 from channelstats.tokens import Purpose
 from support.channelstats.called import DATA, called
 from support.channelstats.fake_slack import TOKEN, Fault

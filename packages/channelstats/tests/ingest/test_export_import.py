@@ -16,8 +16,8 @@ from channelstats.ingest import export_reader
 from channelstats.ingest.events import Event, Problem, Progress
 from channelstats.ingest.export_import import ImportOptions, ImportResult
 from channelstats.tables.configuration import Counts
+from channelstats.tables.exclusion import add_forgotten
 from channelstats.tables.first_posts import FirstPost
-from channelstats.tables.forgotten import add_forgotten
 from support.channelstats.house import COMPAT, EXAMPLE, MODERN, NOW, House, house
 from support.channelstats.random_workspace import Maker, settings
 from support.channelstats.workspace import Raw, Workspace, read_folder, write_zip

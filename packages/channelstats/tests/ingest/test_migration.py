@@ -11,8 +11,8 @@ from channelstats.ingest.migration import Migration, MigrationResult
 from channelstats.ingest.older_tables import NothingThere, OlderTables
 from channelstats.stats import Options, Period
 from channelstats.tables import Tables
+from channelstats.tables.exclusion import add_forgotten
 from channelstats.tables.first_posts import FirstPost
-from channelstats.tables.forgotten import add_forgotten
 from keytables import Item
 from support import dynamo_servers
 from support.channelstats import original

@@ -9,7 +9,7 @@ import pytest
 from channelstats.ingest.removal import Forgetting, Forgotten
 from channelstats.stats import Options, Period
 from channelstats.tables import Tables
-from channelstats.tables.forgotten import digest
+from channelstats.tables.exclusion import digest
 from support.channelstats.house import COMPAT, EXAMPLE, UTC, House, house
 from support.clocks import ManualClock
 

@@ -6,7 +6,7 @@ import pytest
 from channelstats.ingest.events import Event, Problem
 from channelstats.ingest.sync import ALL, Part
 from channelstats.ingest.sync_run import SyncOptions
-from channelstats.tables.forgotten import add_forgotten
+from channelstats.tables.exclusion import add_forgotten
 from support.channelstats.fake_slack import Fault
 from support.channelstats.house import House
 from support.channelstats.slack_house import Slack

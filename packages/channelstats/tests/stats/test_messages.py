@@ -12,8 +12,8 @@ from channelstats.stats.inputs import Options
 from channelstats.stats.messages import CountedMessages, PeriodMessages
 from channelstats.stats.period import Period
 from channelstats.stats.zones import LocalTimes
-from channelstats.tables.codecs import Reaction, decode_reactions, encode_reactions
 from channelstats.tables.columns import MESSAGES
+from channelstats.tables.message_row import Reaction, decode_reactions, encode_reactions
 from support.channelstats.house import UTC
 
 PERIOD = Period(date(2024, 3, 3), 7, UTC)

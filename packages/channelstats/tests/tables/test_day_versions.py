@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from channelstats.tables.day_versions import EVERY_ZONE, DayVersions
-from channelstats.tables.declarations import table
+from channelstats.tables.items import table
 from keytables import Engine
 from support import engines
 from support.clocks import ManualClock

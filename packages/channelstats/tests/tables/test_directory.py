@@ -1,6 +1,10 @@
 """Users and channels: two rows for a channel, and what a replaced row keeps."""
 
-from channelstats.tables.directory import Channel, User
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from channelstats.tables.directory import Channel, User, key_of
 from support.channelstats.house import House
 
 
@@ -60,3 +64,65 @@ async def test_a_name_that_looks_like_an_id_takes_nobodys_row(empty: House) -> N
     channels = empty.tables.channels
     await channels.put([Channel("C1", "one"), Channel("C2", "C1")])
     assert await channels.named("C1") == Channel("C1", "one")
+
+
+# ── Many IDs in few rows ─────────────────────────────────────────────────────────────────────────
+
+
+async def test_an_id_is_known_as_a_whole_token_only(empty: House) -> None:
+    hashes = empty.tables.user_hash
+    await hashes.add(["U1233"])
+    assert await hashes.known(["U1233", "U123", "U33", "3"]) == {"U1233"}
+
+
+async def test_the_first_id_under_a_key_is_stored_and_none_is_lost(empty: House) -> None:
+    hashes = empty.tables.user_hash
+    await hashes.add(["UAX"])
+    await hashes.add(["UBX", "UAX", "UCY"])
+    rows = await empty.items("UserHash")
+    assert {key: item["uids"] for key, item in rows.items()} == {"X": "UAX UBX", "Y": "UCY"}
+
+
+@given(st.from_regex(r"U[A-Z0-9]{1,10}", fullmatch=True))
+def test_the_key_is_the_last_character(uid: str) -> None:
+    assert key_of(uid) == uid[-1]
+
+
+# ── Samples of members ───────────────────────────────────────────────────────────────────────────
+
+
+async def test_each_sample_is_a_column(empty: House) -> None:
+    log = empty.tables.members_log
+    await log.add(1710028000, {"CGEN": 3})
+    await log.add(1709423000, {"CGEN": 2, "CDEV": 1})
+    assert (await empty.items("ChannelMembersLog"))["CGEN"] == {
+        "slack_cid": "CGEN",
+        "ts_1709423000": 2,
+        "ts_1710028000": 3,
+    }
+    assert await log.samples("CGEN") == [(1709423000, 2), (1710028000, 3)]
+    assert await log.samples("CNONE") == []
+
+
+# ── Watermarks rise ──────────────────────────────────────────────────────────────────────────────
+
+
+async def test_a_watermark_only_rises(empty: House) -> None:
+    watermarks = empty.tables.watermarks
+    assert await watermarks.get("C1") == 0
+    for seconds in (5, 9, 7):
+        await watermarks.raise_to("C1", seconds)
+    assert await watermarks.get("C1") == 9
+
+
+@pytest.mark.parametrize("older", ["1710237600.000200", 1710237600, 1710237600.5])
+async def test_watermarks_of_the_past_are_read(empty: House, older: str | float) -> None:
+    await (await empty.table("ChannelConfiguration")).put(
+        {"slack_cid": "C1", "last_message_ts": older}
+    )
+    watermarks = empty.tables.watermarks
+    assert await watermarks.get("C1") == 1710237600
+    await watermarks.raise_to("C1", 1710237599)
+    assert await watermarks.get("C1") == 1710237600
+    await watermarks.raise_to("C1", 1710237601)
+    assert await watermarks.get("C1") == 1710237601

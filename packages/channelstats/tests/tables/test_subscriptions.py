@@ -52,7 +52,7 @@ async def test_a_claim_is_one_programs_until_it_is_given_back_or_over(empty: Hou
     assert sorted(await asyncio.gather(*claims)) == [False, False, True]
     assert not (await one(empty)).waits_for(WEEK, 399)
     assert await subscriptions.claim(ONE.endpoint, WEEK, 402, 700)
-    assert not await subscriptions.told(ONE.endpoint, WEEK, 400)  # whose time was over
+    assert not await subscriptions.note_announced(ONE.endpoint, WEEK, 400)  # whose time was over
     assert await subscriptions.failed(ONE.endpoint, 700, 450, 402)
     assert not (await one(empty)).waits_for(WEEK, 449)
     assert (await one(empty)).waits_for(WEEK, 450)
@@ -65,7 +65,7 @@ async def test_who_was_told_of_a_week_cannot_be_claimed_for_it_or_an_earlier_one
     subscriptions = empty.tables.subscriptions
     await subscriptions.add(ONE)
     assert await subscriptions.claim(ONE.endpoint, WEEK, 100, 400)
-    assert await subscriptions.told(ONE.endpoint, WEEK, 400)
+    assert await subscriptions.note_announced(ONE.endpoint, WEEK, 400)
     assert await one(empty) == Subscription(ONE.endpoint, "key", "secret", "vapid", 5, "2024-03-10")
     for week in (date(2024, 3, 3), WEEK):
         assert not await subscriptions.claim(ONE.endpoint, week, 1000, 1300)
@@ -78,7 +78,7 @@ async def test_nothing_brings_a_removed_row_back(empty: House) -> None:
     assert await subscriptions.claim(ONE.endpoint, WEEK, 100, 400)
     await subscriptions.remove(ONE.endpoint)
     await subscriptions.remove(ONE.endpoint)
-    assert not await subscriptions.told(ONE.endpoint, WEEK, 400)
+    assert not await subscriptions.note_announced(ONE.endpoint, WEEK, 400)
     assert not await subscriptions.failed(ONE.endpoint, 400, 500, 100)
     assert not await subscriptions.claim(ONE.endpoint, WEEK, 500, 800)
     assert await empty.items("Subscription") == {}

@@ -14,7 +14,7 @@ from channelstats.commands.call import Call, is_missing, no_folder
 from channelstats.commands.finding import Finding, ok, problem, warning
 from channelstats.commands.output import many
 from channelstats.tables import Tables
-from channelstats.tables.declarations import HASH_KEYS
+from channelstats.tables.items import HASH_KEYS
 from keytables import Engine, KeytablesError
 from keytables.stores import DynamoUrl, open_engine, parse_store
 

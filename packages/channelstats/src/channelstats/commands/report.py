@@ -32,7 +32,7 @@ from channelstats.slack.errors import SlackError
 from channelstats.stats import Period
 from channelstats.stats.values import Json
 from channelstats.tables import Tables
-from channelstats.tables.leaving_out import channels_meant, people_meant
+from channelstats.tables.exclusion import resolve_channels, resolve_people
 from channelstats.tables.sent_reports import SentKey
 
 _OF_MANY_FILES: Final = (Form.CSV, Form.PARQUET)
@@ -171,8 +171,8 @@ async def _run(call: Call) -> int:
 async def _left_out(call: Call, tables: Tables) -> frozenset[str]:
     """The IDs of people and channels that no report is to be about."""
     settings = call.settings
-    people = people_meant(settings.excluded_users, await tables.users.all())
-    return people | channels_meant(settings.excluded_channels, await tables.channels.all())
+    people = resolve_people(settings.excluded_users, await tables.users.all())
+    return people | resolve_channels(settings.excluded_channels, await tables.channels.all())
 
 
 async def _make(call: Call, tables: Tables, asked: Asked, subject: str) -> Made:

@@ -10,8 +10,7 @@ from channelstats.identifiers import is_channel_id, is_user_id
 from channelstats.slack.export import Problem
 from channelstats.tables import Tables
 from channelstats.tables.directory import User
-from channelstats.tables.forgotten import digest, forgotten
-from channelstats.tables.leaving_out import people_meant, row_without
+from channelstats.tables.exclusion import digest, forgotten, resolve_people, row_without
 from channelstats.tables.message_row import MessageRow
 
 PEOPLE_PLACE: Final = "exclude_users"
@@ -31,7 +30,7 @@ class Exclusions:
     @classmethod
     async def load(cls, tables: Tables, listed: Collection[str], users: Mapping[str, User]) -> Self:
         """Those whom a list of names and IDs means among ``users``, and the forgotten."""
-        return cls(people_meant(listed, users), await forgotten(tables.configuration))
+        return cls(resolve_people(listed, users), await forgotten(tables.configuration))
 
     def __contains__(self, uid: str) -> bool:
         if self._nobody:

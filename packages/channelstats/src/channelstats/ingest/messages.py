@@ -30,7 +30,8 @@ from channelstats.slack.objects import (
     SlackReply,
     whole,
 )
-from channelstats.tables.codecs import (
+from channelstats.tables.message_row import (
+    MessageRow,
     Reaction,
     Reply,
     decode_replies,
@@ -41,7 +42,6 @@ from channelstats.tables.codecs import (
     encode_replies,
     extension,
 )
-from channelstats.tables.message_row import MessageRow
 
 EARLIEST: Final = "0946684800.000000"
 """The year 2000. Nothing was said in Slack before; what claims to be is damaged."""

@@ -22,15 +22,20 @@ from channelstats.ingest.messages import EARLIEST, merge_messages, recency
 from channelstats.ingest.older_tables import OlderTables, message_of
 from channelstats.slack.export import left_out
 from channelstats.tables import Tables
-from channelstats.tables.attributes import number, text
 from channelstats.tables.configuration import Configuration, Counts
-from channelstats.tables.directory import Channels, User, Users, UsersCreated
+from channelstats.tables.directory import (
+    OLDER_WATERMARK,
+    WATERMARK,
+    Channels,
+    User,
+    Users,
+    UsersCreated,
+)
+from channelstats.tables.exclusion import add_digests, forgotten, resolve_channels
 from channelstats.tables.first_posts import FirstPost, FirstPosts, derived
-from channelstats.tables.forgotten import add_digests, forgotten
-from channelstats.tables.leaving_out import channels_meant
+from channelstats.tables.items import number, text
 from channelstats.tables.message_row import MessageRow
 from channelstats.tables.text_store import TextStore
-from channelstats.tables.watermarks import ATTRIBUTE, OLDER_NAME
 from keytables import Clock, Item
 
 _AHEAD: Final = 86_400
@@ -113,7 +118,7 @@ class Migration:
         found = await Channels(channels).all() if channels is not None else {}
         names = {channel.friendly_name for channel in found.values()}
         self._report(unknown_channels(self._excluded_channels, names))
-        self._hidden = channels_meant(self._excluded_channels, found)
+        self._hidden = resolve_channels(self._excluded_channels, found)
         return people
 
     # ── users and channels ───────────────────────────────────────────────────────────────────────
@@ -260,7 +265,7 @@ class Migration:
     async def _raise_watermarks(self) -> None:
         async for items in self._source.pages("ChannelConfiguration"):
             for item in items:
-                at = number(item, ATTRIBUTE, OLDER_NAME)
+                at = number(item, WATERMARK, OLDER_WATERMARK)
                 if at and at <= self._now and self._is_wanted(cid := text(item, "slack_cid")):
                     await self._tables.watermarks.raise_to(cid, at)
 

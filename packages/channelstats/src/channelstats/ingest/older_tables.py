@@ -15,7 +15,9 @@ import msgspec
 from channelstats.identifiers import is_channel_id, is_timestamp, is_user_id
 from channelstats.ingest.messages import EARLIEST, about_file, known_word
 from channelstats.slack.objects import SlackFile
-from channelstats.tables.codecs import (
+from channelstats.tables.items import HASH_KEYS, MESSAGE_INDEXES, everything
+from channelstats.tables.message_row import (
+    MessageRow,
     Reaction,
     decode_mentions,
     decode_reactions,
@@ -25,10 +27,8 @@ from channelstats.tables.codecs import (
     encode_mentions,
     encode_reactions,
     encode_replies,
+    row_of,
 )
-from channelstats.tables.declarations import HASH_KEYS, MESSAGE_INDEXES
-from channelstats.tables.message_row import MessageRow, row_of
-from channelstats.tables.paging import everything
 from keytables import Engine, Index, Item, Key, SchemaError, Table, TableHandle
 
 NAMES: Final = (

@@ -15,8 +15,7 @@ from datetime import date
 import msgspec
 
 from channelstats.tables import Tables
-from channelstats.tables.forgotten import add_forgotten
-from channelstats.tables.leaving_out import row_without
+from channelstats.tables.exclusion import add_forgotten, row_without
 from channelstats.tables.message_row import MessageRow
 
 

@@ -14,8 +14,8 @@ from typing import Final, Self
 
 import msgspec
 
-from channelstats.tables.attributes import number, text, without_empty
 from channelstats.tables.configuration import Configuration
+from channelstats.tables.items import number, text, without_empty
 from channelstats.tables.message_row import MessageRow
 from keytables import Value
 

@@ -13,7 +13,7 @@ from channelstats.ingest.exclusions import Exclusions
 from channelstats.slack.objects import ListedChannel
 from channelstats.slack.web_api import WebApi
 from channelstats.tables import Tables
-from channelstats.tables.attributes import number, text
+from channelstats.tables.items import number, text
 from keytables import Clock, Item
 
 DAY: Final = 86_400

@@ -153,7 +153,7 @@ class _Run:
         now = int(self._clock())
         since = one.failing_since or now
         if outcome is Outcome.TAKEN:
-            await self._subscriptions.told(one.endpoint, self._week.start, lease)
+            await self._subscriptions.note_announced(one.endpoint, self._week.start, lease)
             self._told.told += 1
         elif outcome is Outcome.GONE or now - since >= GIVEN_UP:
             await self._subscriptions.remove(one.endpoint)

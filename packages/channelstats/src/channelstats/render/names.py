@@ -10,8 +10,8 @@ from channelstats.render.words import printable
 from channelstats.stats.membership import members_at_ends
 from channelstats.stats.period import Period
 from channelstats.tables import Tables
+from channelstats.tables.exclusion import resolve_channels
 from channelstats.tables.first_posts import FirstPost
-from channelstats.tables.leaving_out import channels_meant
 
 
 @dataclass(frozen=True)
@@ -65,7 +65,7 @@ async def load(
     names = {channel.friendly_name for channel in channels.values()}
     for user in users.values():
         names |= {user.user_name, user.real_name, user.display_name}
-    hidden = channels_meant(excluded, channels)
+    hidden = resolve_channels(excluded, channels)
     posts = await tables.first_posts.all()
     return Directory(
         people={uid: user.name for uid, user in users.items()},

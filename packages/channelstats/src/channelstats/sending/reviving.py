@@ -13,7 +13,7 @@ from channelstats.slack.channel_admin import MOST_INVITED, ChannelAdmin
 from channelstats.slack.errors import SlackError, TokenRefused
 from channelstats.slack.posting import Posting
 from channelstats.tables import Tables
-from channelstats.tables.paging import batches
+from channelstats.tables.items import batches
 
 
 class Step(msgspec.Struct, frozen=True):

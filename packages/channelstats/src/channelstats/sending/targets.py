@@ -15,7 +15,7 @@ from channelstats.reports.render import Kind
 from channelstats.settings import Settings
 from channelstats.tables import Tables
 from channelstats.tables.directory import Channel, User
-from channelstats.tables.leaving_out import channels_meant, people_meant
+from channelstats.tables.exclusion import resolve_channels, resolve_people
 
 SUFFIX: Final = "-stats"
 
@@ -115,14 +115,14 @@ async def weekly_plan(
         if name and (found := await _known(tables, name, f"{kind} report", problems)):
             words = f"{kind} report to #{channels[found].name}"
             targets.append(Target(kind, "", found, words))
-    out = channels_meant(settings.excluded_channels, channels)
+    out = resolve_channels(settings.excluded_channels, channels)
     targets += _of_channels(channels, out)
     links = settings.channel_stats and await _known(
         tables, settings.channel_stats, "links to channel reports", problems
     )
     if opted_in is None:
         opted_in = await _members(tables, settings, problems)
-    targets += _of_users(users, set(opted_in) - people_meant(settings.excluded_users, users))
+    targets += _of_users(users, set(opted_in) - resolve_people(settings.excluded_users, users))
     return Plan(tuple(targets), tuple(problems), links)
 
 

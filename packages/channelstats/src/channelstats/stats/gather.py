@@ -20,8 +20,8 @@ from channelstats.stats.period import MONTH, History, Period
 from channelstats.tables.columns import joined, micros
 from channelstats.tables.configuration import Counts
 from channelstats.tables.directory import Channel, User
+from channelstats.tables.exclusion import frame_without, resolve_channels, resolve_people
 from channelstats.tables.first_posts import FirstPost, derived
-from channelstats.tables.leaving_out import channels_meant, frame_without, people_meant
 from channelstats.tables.messages import Progress
 from channelstats.tables.store import Tables
 
@@ -67,8 +67,8 @@ async def known(tables: Tables, options: Options) -> Known:
     configuration = tables.configuration
     users, channels = await tables.users.all(), await tables.channels.all()
     left_out = LeftOut(
-        people_meant(options.excluded_users, users),
-        channels_meant(options.excluded_channels, channels),
+        resolve_people(options.excluded_users, users),
+        resolve_channels(options.excluded_channels, channels),
     )
     first_posts = None
     # Who first posted in a channel that is left out has another first post.

@@ -13,8 +13,8 @@ import polars as pl
 from channelstats.counting import Counting, bot_expression
 from channelstats.stats.period import Period
 from channelstats.stats.zones import LocalTimes
-from channelstats.tables.codecs import REACTION_USERS
 from channelstats.tables.directory import User
+from channelstats.tables.message_row import REACTION_USERS
 
 IS_REPLY = pl.col("thread_ts").is_not_null() & (pl.col("thread_ts") != pl.col("ts"))
 IS_HEAD = (pl.col("thread_ts") == pl.col("ts")).fill_null(value=False)

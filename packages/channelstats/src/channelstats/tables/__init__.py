@@ -3,20 +3,20 @@
 The one rule: names and encodings are those of the data model; both spellings of the past are read,
 one is written.
 
-    store          all tables of one prefix, opened
-    declarations   keys and indexes, as data
-    attributes     reading attributes of items that others may have written
-    paging         many items: batches and pages
-    codecs         mentions, reactions, replies, files: text in one attribute
-    message_row    a message as a row
-    messages       reading and writing rows of messages
+    store          all tables of one prefix, opened; one run writes at a time
+    items          names, keys and indexes of tables; attributes, batches and pages of items
+    message_row    a message as a row and an item; mentions, reactions, replies as text
     columns        rows of messages as columns
+    messages       reading and writing messages, as rows and as columns
     day_versions   which state of a date's messages is the present one; dates being written to
     day_files      the messages of a date as columns, kept in a file
-    directory      users and channels
+    first_posts    where and when each person first said something
+    exclusion      messages without those who are excluded or forgotten
+    directory      users and channels, and what is counted of them
     configuration  counts and their history, names, markers of running work
+    text_store     texts of any length: members of channels, stored reports
     sent_reports   what was sent where, and who is sending it
-    first_posts, watermarks, members_log, text_store, user_hash, subscriptions: one table each
+    subscriptions  browsers that are notified
 """
 
 from channelstats.tables.store import Tables, Taken

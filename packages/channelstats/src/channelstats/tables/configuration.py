@@ -24,8 +24,8 @@ from typing import Final
 
 import msgspec
 
-from channelstats.tables.attributes import number, text, without_empty
 from channelstats.tables.directory import Channel
+from channelstats.tables.items import number, text, without_empty
 from keytables import Clock, Item, TableHandle, Update, Value
 from keytables.lease import Lease
 

@@ -33,8 +33,7 @@ from zoneinfo import ZoneInfo
 
 from channelstats.days import DAY, Calendar
 from channelstats.identifiers import seconds
-from channelstats.tables.attributes import text
-from channelstats.tables.paging import batches
+from channelstats.tables.items import batches, text
 from keytables import Item, Param, Range, TableHandle, Update, Value
 
 _ABOUT: Final = "days"

@@ -1,4 +1,5 @@
-"""Users and channels: the tables User, UserCreated and Channel.
+"""Users and channels: the tables User, UserCreated, UserHash; Channel, ChannelConfiguration and
+ChannelMembersLog.
 
 Rule: replacing a row keeps what only the row knew: when a user was first inserted, and a channel's
 two keys.
@@ -8,15 +9,16 @@ only the row under the ID counts here. A channel without a name (a direct messag
 """
 
 import asyncio
-from collections.abc import Container, Iterable
+from collections import defaultdict
+from collections.abc import Container, Iterable, Mapping
 from contextlib import suppress
+from typing import Final
 
 import msgspec
 
 from channelstats.identifiers import is_channel_id
-from channelstats.tables.attributes import flag, number, text, without_empty
-from channelstats.tables.paging import batches, everything
-from keytables import Attr, ConditionFailed, Item, TableHandle
+from channelstats.tables.items import batches, everything, flag, number, text, without_empty
+from keytables import Attr, ConditionFailed, Item, Param, TableHandle, Update
 
 
 class User(msgspec.Struct, frozen=True):
@@ -209,3 +211,108 @@ def _keys(channel: Channel) -> set[str]:
 
 def _channel_item(key: str, channel: Channel) -> Item:
     return without_empty({"channel_key": key, **msgspec.structs.asdict(channel)})
+
+
+def key_of(uid: str) -> str:
+    return uid[-1]
+
+
+class UserHash:
+    """The table UserHash: many user IDs in few rows, by the last character of the ID. One writer at
+    a time. An ID is known only as a whole token of its row.
+
+    A row of 300,000 characters holds 20,000 IDs at 15 characters each; 35 last characters make room
+    for 700,000 users, in at most 35 reads.
+    """
+
+    def __init__(self, table: TableHandle) -> None:
+        self._table = table
+
+    async def known(self, uids: Iterable[str]) -> set[str]:
+        """Those of the IDs that are stored."""
+        rows = await self._rows(asked := set(uids))
+        return {uid for uid in asked if uid in rows[key_of(uid)]}
+
+    async def add(self, uids: Iterable[str]) -> None:
+        """Store IDs; those that are stored already stay as they are."""
+        rows = await self._rows(new := set(uids))
+        changed = defaultdict(list)
+        for uid in sorted(new):
+            if uid not in rows[key_of(uid)]:
+                changed[key_of(uid)].append(uid)
+        await self._table.batch_write(
+            puts=[
+                {"user_key": key, "uids": " ".join((*rows[key], *added))}
+                for key, added in changed.items()
+            ]
+        )
+
+    async def remove(self, uid: str) -> None:
+        """Take an ID out."""
+        left = dict.fromkeys((await self._rows({uid}))[key_of(uid)])
+        if uid in left:
+            del left[uid]
+            if left:
+                await self._table.put({"user_key": key_of(uid), "uids": " ".join(left)})
+            else:
+                await self._table.delete((key_of(uid),))
+
+    async def _rows(self, uids: Iterable[str]) -> defaultdict[str, dict[str, None]]:
+        """The IDs of every row that could hold one of these, in their order."""
+        found: defaultdict[str, dict[str, None]] = defaultdict(dict)
+        for item in await self._table.batch_get({(key_of(uid),): None for uid in uids}):
+            found[text(item, "user_key")] = dict.fromkeys(text(item, "uids").split())
+        return found
+
+
+class MembersLog:
+    """The table ChannelMembersLog: how many members a channel had. A sample is a column of its own,
+    `ts_<seconds>`, so adding one never touches another.
+    """
+
+    def __init__(self, table: TableHandle) -> None:
+        self._table = table
+
+    async def add(self, seconds: int, members: Mapping[str, int]) -> None:
+        """Add a sample, taken at that time, for each channel."""
+        name = f"ts_{seconds}"
+        sample = Update(set=(name,))
+        for batch in batches(members.items()):
+            await asyncio.gather(
+                *(self._table.update((cid,), sample, {name: count}) for cid, count in batch)
+            )
+
+    async def samples(self, cid: str) -> list[tuple[int, int]]:
+        """Times and numbers of members of a channel, in the order of time."""
+        item = await self._table.get((cid,)) or {}
+        times = (name for name in item if name.startswith("ts_") and name[3:].isdecimal())
+        return sorted((int(name[3:]), number(item, name) or 0) for name in times)
+
+
+WATERMARK: Final = "last_message_timestamp"
+OLDER_WATERMARK: Final = "last_message_ts"
+
+_RAISE: Final = Update(set=(WATERMARK,))
+_IS_LOWER: Final = Attr(WATERMARK).absent() | (Attr(WATERMARK) < Param(WATERMARK))
+
+
+class Watermarks:
+    """The table ChannelConfiguration: up to where each channel was read, in whole seconds of the
+    newest message that is no reply. It only rises, and is written after the messages below it.
+    """
+
+    def __init__(self, table: TableHandle) -> None:
+        self._table = table
+
+    async def get(self, cid: str) -> int:
+        """The watermark of a channel; 0 for one never read."""
+        item = await self._table.get((cid,))
+        return 0 if item is None else number(item, WATERMARK, OLDER_WATERMARK) or 0
+
+    async def raise_to(self, cid: str, seconds: int) -> None:
+        if seconds <= await self.get(cid):
+            return
+        try:
+            await self._table.update((cid,), _RAISE, {WATERMARK: seconds}, condition=_IS_LOWER)
+        except ConditionFailed:
+            return  # another reader was further

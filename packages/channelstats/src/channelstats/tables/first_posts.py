@@ -12,9 +12,8 @@ from typing import Final, NamedTuple
 import polars as pl
 
 from channelstats.identifiers import is_timestamp, is_user_id, seconds, timestamp
-from channelstats.tables.attributes import number, text
+from channelstats.tables.items import batches, everything, number, text
 from channelstats.tables.messages import Messages
-from channelstats.tables.paging import batches, everything
 from keytables import TableHandle
 
 

@@ -23,8 +23,8 @@ from channelstats.days import Calendar
 from channelstats.tables.columns import MESSAGES, frame_of
 from channelstats.tables.day_files import DayFiles
 from channelstats.tables.day_versions import DayVersions, DayWriter
+from channelstats.tables.items import batches, everything
 from channelstats.tables.message_row import MessageRow, item_of, row_of
-from channelstats.tables.paging import batches, everything
 from keytables import Item, Range, TableHandle
 
 _AHEAD: Final = 16

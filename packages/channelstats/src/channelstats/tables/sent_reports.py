@@ -24,8 +24,7 @@ from typing import Final
 
 import msgspec
 
-from channelstats.tables.attributes import number, text, without_empty
-from channelstats.tables.paging import everything
+from channelstats.tables.items import everything, number, text, without_empty
 from keytables import Attr, ConditionFailed, Item, Param, TableHandle, Value
 
 _PREFIX: Final = "sent "

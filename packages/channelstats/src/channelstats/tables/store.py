@@ -14,16 +14,20 @@ from zoneinfo import ZoneInfo
 from channelstats.tables.configuration import Configuration
 from channelstats.tables.day_files import DayFiles
 from channelstats.tables.day_versions import DayVersions
-from channelstats.tables.declarations import table
-from channelstats.tables.directory import Channels, Users, UsersCreated
+from channelstats.tables.directory import (
+    Channels,
+    MembersLog,
+    UserHash,
+    Users,
+    UsersCreated,
+    Watermarks,
+)
 from channelstats.tables.first_posts import FirstPosts
-from channelstats.tables.members_log import MembersLog
+from channelstats.tables.items import table
 from channelstats.tables.messages import Messages
 from channelstats.tables.sent_reports import SentReports
 from channelstats.tables.subscriptions import Subscriptions
 from channelstats.tables.text_store import TextStore
-from channelstats.tables.user_hash import UserHash
-from channelstats.tables.watermarks import Watermarks
 from keytables import Clock, Engine, TableHandle, Update
 from keytables.lease import LeaseLost
 

@@ -19,7 +19,7 @@ from typing import Final
 
 import msgspec
 
-from channelstats.tables.attributes import number, text, without_empty
+from channelstats.tables.items import number, text, without_empty
 from keytables import Attr, Condition, ConditionFailed, Item, Param, TableHandle, Update, Values
 
 _PAGE: Final = 100
@@ -36,7 +36,7 @@ _IS_MINE: Final = _IS_THERE & (Attr("not_before") == Param("lease"))
 
 _KEYS: Final = Update(set=("p256dh", "auth", "vapid"))
 _CLAIM: Final = Update(set={"not_before": Param("lease")})
-_TOLD: Final = Update(set={"announced": Param("week")}, remove=("not_before", "failing_since"))
+_ANNOUNCED: Final = Update(set={"announced": Param("week")}, remove=("not_before", "failing_since"))
 _FAILED: Final = Update(set=("not_before", "failing_since"))
 
 
@@ -108,10 +108,10 @@ class Subscriptions:
         values: Values = {"week": week.isoformat(), "now": now, "lease": lease}
         return await self._if(_IS_DUE, endpoint, _CLAIM, values)
 
-    async def told(self, endpoint: str, week: date, lease: int) -> bool:
+    async def note_announced(self, endpoint: str, week: date, lease: int) -> bool:
         """Note, with the lease of the claim, that they know of a week."""
         values: Values = {"week": week.isoformat(), "lease": lease}
-        return await self._if(_IS_MINE, endpoint, _TOLD, values)
+        return await self._if(_IS_MINE, endpoint, _ANNOUNCED, values)
 
     async def failed(self, endpoint: str, lease: int, not_before: int, since: int) -> bool:
         """Give the claim back: nothing may be sent before, and nothing came through since."""

@@ -13,8 +13,7 @@ Pieces share the key space with texts, so no text may be called like another one
 import re
 from typing import Final
 
-from channelstats.tables.attributes import text, without_empty
-from channelstats.tables.paging import everything
+from channelstats.tables.items import everything, text, without_empty
 from keytables import Item, TableHandle
 
 LIMIT: Final = 300_000

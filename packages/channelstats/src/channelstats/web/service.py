@@ -23,7 +23,7 @@ from channelstats.stats.gather import history_of
 from channelstats.stats.period import WEEK, History, week_of
 from channelstats.stats.values import Json
 from channelstats.tables import Tables
-from channelstats.tables.leaving_out import channels_meant, people_meant
+from channelstats.tables.exclusion import resolve_channels, resolve_people
 from channelstats.tables.messages import Progress
 from channelstats.views.loading import DashboardData, load
 from channelstats.views.model import Choice, ChoiceError, View
@@ -164,8 +164,8 @@ class DashboardService:
     async def _read_names(self) -> Names:
         users, channels = await self._tables.users.all(), await self._tables.channels.all()
         excluded = self._settings
-        out = people_meant(excluded.excluded_users, users)
-        out |= channels_meant(excluded.excluded_channels, channels)
+        out = resolve_people(excluded.excluded_users, users)
+        out |= resolve_channels(excluded.excluded_channels, channels)
         names = Names(users, channels, slack_name=excluded.slack_name, secret=self._secret, out=out)
         return await asyncio.to_thread(names.prepare)
 

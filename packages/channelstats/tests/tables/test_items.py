@@ -2,7 +2,7 @@
 
 import pytest
 
-from channelstats.tables.declarations import HASH_KEYS, table
+from channelstats.tables.items import HASH_KEYS, table
 from keytables import SchemaError
 from support.channelstats.house import House
 

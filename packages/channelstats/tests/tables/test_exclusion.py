@@ -8,7 +8,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from channelstats.days import Calendar
-from channelstats.tables.codecs import (
+from channelstats.tables.columns import frame_of
+from channelstats.tables.directory import Channel, User
+from channelstats.tables.exclusion import (
+    frame_without,
+    resolve_channels,
+    resolve_people,
+    row_without,
+)
+from channelstats.tables.message_row import (
+    MessageRow,
     Reaction,
     Reply,
     decode_mentions,
@@ -17,16 +26,8 @@ from channelstats.tables.codecs import (
     encode_mentions,
     encode_reactions,
     encode_replies,
+    item_of,
 )
-from channelstats.tables.columns import frame_of
-from channelstats.tables.directory import Channel, User
-from channelstats.tables.leaving_out import (
-    channels_meant,
-    frame_without,
-    people_meant,
-    row_without,
-)
-from channelstats.tables.message_row import MessageRow, item_of
 from support.channelstats.house import UTC
 
 PEOPLE = ("UA", "UAB", "UB", "WC", "UBA", "BX")
@@ -122,13 +123,13 @@ def test_people_are_meant_by_id_and_by_name(listed: str) -> None:
         "UA": User("UA", user_name="ann", display_name="Annie"),
         "UB": User("UB", user_name="bob"),
     }
-    assert people_meant([listed], users) == {"UA"}
+    assert resolve_people([listed], users) == {"UA"}
 
 
 def test_somebody_unknown_is_meant_by_id_alone() -> None:
-    assert people_meant(["UZ", "zoe"], {}) == {"UZ"}
+    assert resolve_people(["UZ", "zoe"], {}) == {"UZ"}
 
 
 def test_channels_are_meant_by_id_and_by_name() -> None:
     channels = {"C1": Channel("C1", friendly_name="general")}
-    assert {"C1", "C9"} <= channels_meant(["#general", "C9"], channels)
+    assert {"C1", "C9"} <= resolve_channels(["#general", "C9"], channels)

@@ -1,9 +1,13 @@
-"""Messages without those who do not want to be in them.
+"""Messages without those who are excluded, by a list or because the store has forgotten them.
 
 Rule: nothing of theirs stays: no message, no reaction, no mention, no reply in somebody's list; and
-what was counted of them is counted off. Rows and columns lose the same.
+what was counted of them is subtracted. Rows and columns lose the same.
+
+Rule: the list of those forgotten holds digests of their IDs, never the IDs: it can tell somebody
+who comes again, and nobody else.
 """
 
+import hashlib
 import re
 from collections.abc import Callable, Collection, Mapping
 from typing import Final
@@ -13,7 +17,10 @@ import orjson
 import polars as pl
 
 from channelstats.identifiers import is_user_id
-from channelstats.tables.codecs import (
+from channelstats.tables.configuration import Configuration
+from channelstats.tables.directory import Channel, User
+from channelstats.tables.message_row import (
+    MessageRow,
     Reaction,
     decode_mentions,
     decode_reactions,
@@ -23,16 +30,15 @@ from channelstats.tables.codecs import (
     encode_reactions,
     encode_replies,
 )
-from channelstats.tables.directory import Channel, User
-from channelstats.tables.message_row import MessageRow
+from keytables import Update
 
-Out = Callable[[str], bool]
-"""Whether somebody of this ID is left out."""
+IsExcluded = Callable[[str], bool]
+"""Whether somebody of this ID is excluded."""
 
 _ID: Final = re.compile(r"[UWB][A-Z0-9]+")
 
 
-def people_meant(listed: Collection[str], users: Mapping[str, User]) -> frozenset[str]:
+def resolve_people(listed: Collection[str], users: Mapping[str, User]) -> frozenset[str]:
     """The IDs of those whom a list means: by ID, known or not, by user name or by display name."""
     wanted = {entry.removeprefix("@") for entry in listed}
     named = {
@@ -41,7 +47,7 @@ def people_meant(listed: Collection[str], users: Mapping[str, User]) -> frozense
     return frozenset({entry for entry in wanted if is_user_id(entry)} | named)
 
 
-def channels_meant(listed: Collection[str], channels: Mapping[str, Channel]) -> frozenset[str]:
+def resolve_channels(listed: Collection[str], channels: Mapping[str, Channel]) -> frozenset[str]:
     """The IDs of the channels that a list means, by ID or by name."""
     wanted = {entry.removeprefix("#") for entry in listed}
     named = {cid for cid, channel in channels.items() if channel.friendly_name in wanted}
@@ -51,25 +57,26 @@ def channels_meant(listed: Collection[str], channels: Mapping[str, Channel]) -> 
 # ── rows ─────────────────────────────────────────────────────────────────────────────────────────
 
 
-def row_without(row: MessageRow, out: Out) -> MessageRow | None:
-    """The row without those who are left out, the same one if they are not in it; None when it is
+def row_without(row: MessageRow, is_excluded: IsExcluded) -> MessageRow | None:
+    """The row without those who are excluded, the same one if they are not in it; None when it is
     theirs.
     """
-    if row.slack_uid and out(row.slack_uid):
+    if row.slack_uid and is_excluded(row.slack_uid):
         return None
     found = {
         *_ID.findall(f"{row.mentions} {row.reactions} {row.replies} {row.bot_replies}"),
         *_ID.findall(f"{row.parent_user_id} {row.room} {row.files}"),
     }
-    if not any(map(out, found)):
+    if not any(map(is_excluded, found)):
         return row
-    mentions = [uid for uid in decode_mentions(row.mentions) if not out(uid)]
+    mentions = [uid for uid in decode_mentions(row.mentions) if not is_excluded(uid)]
     reactions = decode_reactions(row.reactions)
     left = [
-        Reaction(name, tuple(uid for uid in users if not out(uid))) for name, users in reactions
+        Reaction(name, tuple(uid for uid in users if not is_excluded(uid)))
+        for name, users in reactions
     ]
     replies, bot_replies = (
-        [reply for reply in decode_replies(text) if not out(reply.user)]
+        [reply for reply in decode_replies(text) if not is_excluded(reply.user)]
         for text in (row.replies, row.bot_replies)
     )
     gone_replies = len(decode_replies(row.replies)) - len(replies)
@@ -78,12 +85,14 @@ def row_without(row: MessageRow, out: Out) -> MessageRow | None:
         mentions=encode_mentions(mentions),
         reactions=encode_reactions(reaction for reaction in left if reaction.users),
         reaction_count=max(row.reaction_count - _users(reactions) + _users(left), 0),
-        parent_user_id="" if row.parent_user_id and out(row.parent_user_id) else row.parent_user_id,
+        parent_user_id=""
+        if row.parent_user_id and is_excluded(row.parent_user_id)
+        else row.parent_user_id,
         replies=encode_replies(replies),
         bot_replies=encode_replies(bot_replies),
         reply_count=max(row.reply_count - gone_replies, 0),
-        room=_room(row.room, out),
-        files=_files(row.files, out),
+        room=_room(row.room, is_excluded),
+        files=_files(row.files, is_excluded),
     )
 
 
@@ -91,20 +100,24 @@ def _users(reactions: list[Reaction]) -> int:
     return sum(len(reaction.users) for reaction in reactions)
 
 
-def _room(text: str, out: Out) -> str:
+def _room(text: str, is_excluded: IsExcluded) -> str:
     if not text:
         return text
     room = orjson.loads(text)
-    people = [uid for uid in room.get("participant_history", ()) if not out(uid)]
+    people = [uid for uid in room.get("participant_history", ()) if not is_excluded(uid)]
     return encode_json({**room, "participant_history": people})
 
 
-def _files(text: str, out: Out) -> str:
+def _files(text: str, is_excluded: IsExcluded) -> str:
     if not text:
         return text
     return encode_json(
         [
-            {name: value for name, value in file.items() if name != "user" or not out(value)}
+            {
+                name: value
+                for name, value in file.items()
+                if name != "user" or not is_excluded(value)
+            }
             for file in orjson.loads(text)
         ]
     )
@@ -146,3 +159,29 @@ def _off(column: str, pattern: str) -> pl.Expr:
 def _fewer(number: str, column: str, pattern: str) -> pl.Expr:
     gone = pl.col(column).str.count_matches(pattern).fill_null(0).cast(pl.Int64)
     return pl.max_horizontal(pl.col(number) - gone, 0).alias(number)
+
+
+# ── those forgotten ───────────────────────────────────────────────────────────────────────────────
+
+_KEY: Final = "forgotten"
+_ADD: Final = Update(add_to=("people",))
+_DIGITS: Final = 32
+
+
+def digest(uid: str) -> str:
+    return hashlib.sha256(f"channelstats {uid}".encode()).hexdigest()[:_DIGITS]
+
+
+async def add_forgotten(configuration: Configuration, uid: str) -> None:
+    await add_digests(configuration, frozenset((digest(uid),)))
+
+
+async def add_digests(configuration: Configuration, digests: frozenset[str]) -> None:
+    """The same for people that another store has forgotten."""
+    await configuration.update(_KEY, _ADD, {"people": digests})
+
+
+async def forgotten(configuration: Configuration) -> frozenset[str]:
+    """Digests of the people."""
+    found = (await configuration.get(_KEY)).get("people")
+    return frozenset(map(str, found)) if isinstance(found, frozenset) else frozenset()

@@ -1,0 +1,106 @@
+"""Tables and items: their names and keys, reading attributes, and many items at a time.
+
+Rule: a table of one prefix is called `<prefix>.<Table>`; several instances share one store by it.
+
+Rule: `None`, `""`, `[]` and `{}` are not written; `0` and `false` are. An attribute of an
+unexpected kind, whoever wrote it, reads as if it were absent.
+"""
+
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
+from itertools import islice
+from typing import Final, TypeVar
+
+from keytables import Index, Item, Key, Table, TableHandle, Value
+
+MESSAGE_INDEXES: Final = (
+    Index("Date", Key("date"), Key("ts")),
+    Index("Slack_cid", Key("slack_cid"), Key("ts")),
+    Index("User_id", Key("slack_uid"), Key("ts")),
+)
+"""By day, by channel, by author; each in the order of time."""
+
+HASH_KEYS: Final = {
+    "Channel": "channel_key",
+    "ChannelConfiguration": "slack_cid",
+    "Message": "cid_ts",
+    "Configuration": "key",
+    "FirstPost": "slack_uid",
+    "BulkStore": "item_id",
+    "ReportStore": "report_id",
+    "User": "slack_uid",
+    "UserHash": "user_key",
+    "UserCreated": "slack_uid",
+    "ChannelMembersLog": "slack_cid",
+    "Subscription": "subscription_id",
+}
+"""Every table and its key. None has a sort key."""
+
+
+def table(prefix: str, name: str) -> Table:
+    """The declaration of a table of that prefix.
+
+    :raises SchemaError: the prefix holds something else than letters, digits, `_`, `-` and `.`
+    """
+    indexes = MESSAGE_INDEXES if name == "Message" else ()
+    return Table(f"{prefix}.{name}", Key(HASH_KEYS[name]), indexes=indexes)
+
+
+# ── attributes ────────────────────────────────────────────────────────────────────────────────────
+
+
+def without_empty(item: Mapping[str, Value]) -> Item:
+    return {
+        name: value
+        for name, value in item.items()
+        if value is False or value == 0 or value  # 0 and false are kept; empty things are not
+    }
+
+
+def text(item: Mapping[str, Value], *names: str) -> str:
+    """The first of these attributes that holds text, else the empty text."""
+    for name in names:
+        value = item.get(name)
+        if isinstance(value, str) and value:
+            return value
+    return ""
+
+
+def number(item: Mapping[str, Value], *names: str) -> int | None:
+    """The first of these attributes that holds a number or the text of one, as a whole number."""
+    for name in names:
+        value = item.get(name)
+        if isinstance(value, bool) or not isinstance(value, int | float | str):
+            continue
+        try:
+            return int(float(value))
+        except (ValueError, OverflowError):
+            continue
+    return None
+
+
+def flag(item: Mapping[str, Value], name: str) -> bool:
+    return item.get(name) is True
+
+
+# ── many items ────────────────────────────────────────────────────────────────────────────────────
+
+BATCH: Final = 1000
+"""Rows submitted at once: what one transaction of the embedded engine takes."""
+
+_T = TypeVar("_T")
+
+
+def batches(things: Iterable[_T], size: int = BATCH) -> Iterator[list[_T]]:
+    """The things in lists of at most ``size``."""
+    rest = iter(things)
+    while batch := list(islice(rest, size)):
+        yield batch
+
+
+async def everything(table: TableHandle) -> AsyncIterator[list[Item]]:
+    """All items of a table, a page at a time."""
+    page = await table.scan()
+    yield page.items
+    while page.cursor is not None:
+        page = await table.scan(after=page.cursor)
+        yield page.items
