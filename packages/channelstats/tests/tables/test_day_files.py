@@ -148,7 +148,8 @@ async def test_what_is_removed_is_overwritten(files: DayFiles, folder: Path) -> 
 async def test_only_their_owner_can_read_them(files: DayFiles, folder: Path) -> None:
     await files.put(DAY, "a1", SOME)
     [path] = there(folder)
-    assert [os.stat(one).st_mode & 0o777 for one in (path, folder)] == [0o600, 0o700]
+    modes = [os.stat(one).st_mode & 0o777 for one in (path, folder, folder.parent)]
+    assert modes == [0o600, 0o700, 0o700]
 
 
 async def test_without_a_folder_that_can_be_written_nothing_is_kept(tmp_path: Path) -> None:

@@ -103,7 +103,8 @@ class DayFiles:
         content = file.getvalue()
         part = folder / f"{_PART}{os.urandom(4).hex()}"
         with suppress(OSError):  # it is kept for speed alone: a full disk fails no report
-            folder.mkdir(0o700, parents=True, exist_ok=True)
+            for one in (*reversed(folder.parents[:2]), folder):
+                one.mkdir(0o700, parents=True, exist_ok=True)
             try:
                 with open(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as to:
                     to.write(content)
