@@ -26,6 +26,7 @@ BESIDE = {
     "net/timers.py",
     "connection/outage.py",
     "keytables/checks.py",
+    "keytables/sqlite/space.py",
     "telemetry/descriptors.py",
     "telemetry/metrics.py",
     "telemetry/process.py",

@@ -70,14 +70,13 @@ class TokenBuckets:
             return 0.0
         if now is None:
             now = self._monotonic()
-        full_at = self._full_at.newest.get(key)
+        known = self._full_at
+        full_at = known.newest.get(key)
         if full_at is None:
-            full_at = self._full_at.recall(key, 0.0)
-        if full_at < now:
+            full_at = known.recall(key, 0.0)
+        if full_at <= now:
             full_at = now
-        full_at += self._interval
-        wait = full_at - now - self._seconds
-        if wait > 0.0:
+        elif (wait := full_at + self._interval - now - self._seconds) > 0.0:
             return wait
-        self._full_at.newest[key] = full_at
+        known.newest[key] = full_at + self._interval
         return 0.0

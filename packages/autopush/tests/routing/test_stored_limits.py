@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from autopush.routing.bridged import BridgedUser, Bridges
 from autopush.routing.stored_limits import LONGEST_PAUSE, StoredLimits
 from autopush.routing.user_agents import DeliveryResult, UserAgentRouter
-from autopush.store.messages import MEASURED_PAGE, Stored, row_of, size_of
+from autopush.store.messages import MEASURED_PAGE, PAGE, Stored, row_of, size_of
 from autopush.telemetry.limit_refusals import LimitRefusals
 from autopush.telemetry.metric_table import LIMIT_REFUSED
 from autopush.webpush.errors import PushError
@@ -254,6 +254,30 @@ async def test_a_user_agent_that_connects_again_and_again_and_acks_nothing_is_li
         agent.disconnect()
         await harness.run_until_idle()
     assert len(harness.stored_versions()) <= 50
+
+
+async def test_with_bypass_a_user_agent_that_acks_is_not_even_charged(harness: Harness) -> None:
+    await harness.known_user()
+    agent = await harness.identified(UAID)
+    worker = Worker(harness, messages=8, store_first=False)
+    harness.engine.calls.clear()
+    for _ in range(50):
+        assert await worker.send() is DeliveryResult.DELIVERED
+        agent.ack(*agent.received())
+    assert queries(harness) == 0
+
+
+async def test_it_is_charged_until_it_has_acked_what_was_stored(harness: Harness) -> None:
+    await harness.known_user()
+    for _ in range(PAGE + 1):
+        await harness.store.current.store(harness.message(ttl=FOREVER))
+    agent = await harness.hello(UAID)
+    assert not agent.connection.has_acked_all
+    agent.ack(*agent.received()[1:])
+    assert not agent.connection.has_acked_all  # the next page is read
+    await harness.run_until_idle()
+    agent.ack(*agent.received())
+    assert agent.connection.has_acked_all
 
 
 # ── several workers ─────────────────────────────────────────────────────────────────────────────

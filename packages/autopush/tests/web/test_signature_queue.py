@@ -22,18 +22,12 @@ async def test_a_good_signature_gives_its_claims() -> None:
     assert claims == Claims(7, (ORIGIN,))
 
 
-async def test_a_sender_verified_before_has_its_claims_at_once() -> None:
-    verifier = Verifier(ORIGIN)
-    queue, authorization = SignatureQueue(verifier), credentials(Sender()).authorization
-    for known in (False, True):
-        sender = verifier.credentials(authorization, None)
-        assert sender is not None
-        verifying = queue.verify(sender, UAID)
-        if known:
-            with pytest.raises(StopIteration):  # done without waiting for anything
-                verifying.send(None)
-        else:
-            await verifying
+async def test_a_sender_verified_once_comes_with_its_claims() -> None:
+    verifier, sender = Verifier(ORIGIN), credentials(Sender())
+    claims = await SignatureQueue(verifier).verify(sender, UAID)
+    known = verifier.credentials(sender.authorization, None)
+    assert known is not None
+    assert known.claims is claims
 
 
 async def test_a_bad_signature_is_refused_and_delays_no_other() -> None:

@@ -105,7 +105,9 @@ class UserAgentConnection(WebSocketProtocol):
 
     def text_received(self, payload: bytes) -> None:
         session = self.session
-        self._carry_out(session.receive(payload, self._node.clock()))
+        effects = session.receive(payload, self._node.clock())
+        if effects:  # an ack has none as a rule
+            self._carry_out(effects)
         if session.counted_messages >= self._node.limits.message_batch:
             self._count_messages()
 
@@ -159,6 +161,11 @@ class UserAgentConnection(WebSocketProtocol):
         """Whether the channel is known to be subscribed."""
         channels = self.session.channels
         return channels is not None and channel_id in channels
+
+    @property
+    def has_acked_all(self) -> bool:
+        """Whether it has acked all messages, those included that were stored."""
+        return not self.session.unacked and self.session.drain is None
 
     def deliver(self, notification: Notification, row: Row | None) -> bool:
         """Send now, or return False: busy. A message that is unacked already is not sent again, nor

@@ -11,7 +11,8 @@ kernel; so no client makes a queue grow or the others wait.
 import asyncio
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable
+from types import CoroutineType
 from typing import Final, cast
 
 from autopush.net.buffered_bytes import TOO_MUCH, BufferedBytes
@@ -486,7 +487,7 @@ class HttpConnection(asyncio.Protocol):
             return
         if type(answer) is Response:
             self._respond(request, answer)
-        elif isinstance(answer, Coroutine):
+        elif isinstance(answer, CoroutineType):
             self._request = request
             self._blocked = True
             self._purpose = _FOR_HANDLER
@@ -513,10 +514,14 @@ class HttpConnection(asyncio.Protocol):
             return
         self._blocked = self._writing_paused
         self._answer(request, answer)
-        if not self._blocked:
+        if self._blocked:
+            return
+        parser = self._parser
+        has_more = self._buffer or parser.ready or parser.phase or parser.stopped
+        if has_more or self._reading_paused:
             self._process_buffer()
 
-    def _answer(self, request: Request, answer: Answer) -> None:
+    def _answer(self, request: Request, answer: object) -> None:
         if type(answer) is Response:
             self._respond(request, answer)
         elif type(answer) is Upgrade and request.upgrade:

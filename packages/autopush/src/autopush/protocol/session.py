@@ -81,7 +81,6 @@ class Session:
 
     __slots__ = (
         "_broadcasts",
-        "_drain",
         "_last_ping",
         "_recheck",
         "_rules",
@@ -91,6 +90,7 @@ class Session:
         "connected_at",
         "counted_messages",
         "counts",
+        "drain",
         "metrics",
         "output_paused",
         "simplepush",
@@ -126,7 +126,8 @@ class Session:
         """Messages after the hello that acked nothing sent. The connection sets it back to 0."""
         self.metrics = metrics
         self.output_paused = False
-        self._drain: Drain | None = None
+        self.drain: Drain | None = None
+        """While stored messages are read or wait for their acks."""
         self._recheck = False
         self._table = TableState.CURRENT
         self._last_ping = 0.0
@@ -309,12 +310,12 @@ class Session:
 
     def check_storage(self) -> Sequence[Effect]:
         """Read the stored messages now, or as soon as that is possible."""
-        if self.state not in IDENTIFIED_STATES or self._drain is not None or self._is_busy:
+        if self.state not in IDENTIFIED_STATES or self.drain is not None or self._is_busy:
             self._recheck = True
             return ()
         self._recheck = False
-        self._drain = Drain()
-        return self._next_page(self._drain)
+        self.drain = Drain()
+        return self._next_page(self.drain)
 
     def schedule_table_change(self) -> Sequence[Effect]:
         """The user's message table has become old while it was connected."""
@@ -367,7 +368,7 @@ class Session:
             case TimerReason.IDLE:
                 return self._on_idle(now)
             case TimerReason.RETRY_READ:
-                request = self._drain.retry_read() if self._drain else None
+                request = self.drain.retry_read() if self.drain else None
                 return [request] if request else ()
             case TimerReason.ROTATE:
                 self._table = TableState.OLD
@@ -392,7 +393,7 @@ class Session:
         """The socket is closed; returns what was not delivered. A second call returns nothing."""
         self._step(Event.GONE)
         self.state = State.CLOSED
-        self._drain = None
+        self.drain = None
         unacked, self.unacked = self.unacked.values(), _NONE_UNACKED
         for sent in unacked:
             sent.end()
@@ -485,8 +486,8 @@ class Session:
         channel_id = request.channel_id
         if self.channels is not None and channel_id not in self.channels:
             self.channels += (channel_id,)
-        if self._drain is not None:
-            self._drain.channel_changed(channel_id, is_subscribed=True)
+        if self.drain is not None:
+            self.drain.channel_changed(channel_id, is_subscribed=True)
         return [Send(messages.registered(channel_id, endpoint)), *self._continue()]
 
     def _unsubscribed(self, request: Unsubscribe) -> Sequence[Effect]:
@@ -496,8 +497,8 @@ class Session:
         channel_id = request.channel_id
         if self.channels is not None and self.simplepush is None:
             self.channels = tuple(other for other in self.channels if other != channel_id)
-        if self._drain is not None:
-            self._drain.channel_changed(channel_id, is_subscribed=False)
+        if self.drain is not None:
+            self.drain.channel_changed(channel_id, is_subscribed=False)
         unacked = self.unacked.items()
         dropped = [version for version, sent in unacked if sent.channel_id == channel_id]
         return [Send(messages.unregistered(request.spelling)), *self._complete(dropped)]
@@ -510,7 +511,7 @@ class Session:
     # --- stored messages and acks -----------------------------------------------------------------
 
     def _page_read(self, page: StoredPage, now: float) -> Sequence[Effect]:
-        drain = self._drain
+        drain = self.drain
         if drain is None:
             return ()
         if page.channels is not None:
@@ -548,7 +549,7 @@ class Session:
         for them. `acks`: where to count them if they were acked.
         """
         rows: list[Row] = []
-        drain = self._drain
+        drain = self.drain
         for version in versions:
             sent = self.unacked.pop(version, None)
             if sent is None:  # named twice
@@ -578,7 +579,7 @@ class Session:
         request = drain.next_page()
         if request is not None:
             return [request]
-        self._drain = None
+        self.drain = None
         if self.is_reset:
             return self._reset_user(DropReason.OLD_RECORD_VERSION)
         if self._table is TableState.OLD:
@@ -587,7 +588,7 @@ class Session:
 
     def _continue(self) -> Sequence[Effect]:
         """Do what had to wait for the store, the acks or the socket."""
-        if self._drain is not None:
+        if self.drain is not None:
             return ()
         if self._table is TableState.DRAINED:
             if self.unacked or not self._step(Event.TABLE_DRAINED):

@@ -32,6 +32,10 @@ class ConnectedUser(Protocol):
     def is_subscribed(self, channel_id: str) -> bool:
         """Whether the channel is known to be subscribed; False also while that is not known yet."""
 
+    @property
+    def has_acked_all(self) -> bool:
+        """Whether it has acked all messages, those included that were stored."""
+
     def deliver(self, notification: Notification, row: Row | None) -> bool:
         """Send now, or return False: busy, and storage will be read later.
 

@@ -5,6 +5,10 @@ since it last counted uses up the user agent's share, the rows in the store are 
 share is at most a quarter of the limit. What was delivered meanwhile is not among them, so a user
 agent that takes its messages costs one short query for each quarter of the limit.
 
+Rule: with `bypass` a push that a connected user agent takes is not charged when it has acked
+everything before, what was stored included. So it leaves one such message at most, and no further
+one goes to it uncharged until that one is acked.
+
 Rule: with several workers, and several nodes, no more is stored than the limit, a quarter of it for
 each worker, and what is on its way. A worker that has started, or forgotten the user agent, begins
 with such a quarter.
@@ -106,12 +110,7 @@ class StoredLimits:
             size = len(data) + _COMMON_SIZE
         else:
             size = size_of(data, headers)
-        # As `Share.take`, without the call: this is done for every push.
-        if share.messages < 1 or share.size < size:
-            return False
-        share.messages -= 1
-        share.size -= size
-        return True
+        return share.take(size)
 
     async def admit(
         self, notification: Notification, messages: UserMessages, connected_at: int

@@ -161,6 +161,13 @@ class UserAgentRouter:
             429/204, too much is stored for it
         :raises KeytablesError: it could not be stored
         """
+        if (
+            not self._store_first
+            and not isinstance(recipient, UserOnRecord)
+            and recipient.has_acked_all
+            and recipient.deliver(notification, None)
+        ):
+            return DeliveryResult.DELIVERED
         limits = self._limits
         if limits is not None and notification.ttl and not limits.take(notification):
             await limits.admit(notification, recipient.messages, recipient.connected_at)

@@ -22,7 +22,12 @@ from autopush.web.signature_queue import SignatureQueue
 from autopush.webpush.endpoint_token import EndpointTokens
 from autopush.webpush.errors import Errno, Header, PushError
 from autopush.webpush.headers import check_content
-from autopush.webpush.identifiers import IdFactory, new_message_id, parse_message_id
+from autopush.webpush.identifiers import (
+    IdFactory,
+    microseconds_of,
+    new_message_id,
+    parse_message_id,
+)
 from autopush.webpush.keyring import KeyRing
 from autopush.webpush.notification import Notification
 from autopush.webpush.vapid import Verifier, check_access
@@ -84,32 +89,28 @@ class PushHandler:
             content = check_content(
                 headers, request.body, max_ttl=self._max_ttl, max_data=self._max_data
             )
-            claims = None
             if credentials is not None:
-                claims = await self._signatures.verify(credentials, endpoint.uaid)
-            now = self._clock()
-            if credentials is not None and claims is not None:
-                self._verifier.check(claims, now)
-                self._limits.admit_sender(credentials, began)
-            sort_time, topic_order = None, 0
-            if content.topic is None:
-                sort_time = self._ids.next()
-            else:
-                topic_order = self._ids.next_microsecond()
+                claims = credentials.claims
+                if claims is None:
+                    claims = await self._signatures.verify(credentials, endpoint.uaid)
+                self._verifier.check(claims, self._clock())
+                if self._limits.has_sender_rate:
+                    self._limits.admit_sender(credentials, began)
+            topic, order = content.topic, self._ids.next()
             message_id = new_message_id(
-                self._ring, endpoint.uaid, endpoint.channel_id, content.topic, sort_time
+                self._ring, endpoint.uaid, endpoint.channel_id, topic, order
             )
             notification = Notification(
                 uaid=endpoint.uaid,
                 channel_id=endpoint.channel_id,
                 version=message_id,
                 ttl=content.ttl,
-                timestamp=int(now),
-                topic=content.topic,
+                timestamp=int(self._clock()),
+                topic=topic,
                 data=content.data,
                 headers=content.headers,
-                sort_time=sort_time,
-                topic_order=topic_order,
+                sort_time=order if topic is None else None,
+                topic_order=0 if topic is None else microseconds_of(order),
                 urgency=content.urgency,
             )
             if line is not None:

@@ -63,6 +63,7 @@ class PushLimits:
         self._messages = TokenBuckets(endpoint_rate, max_keys=MAX_KNOWN)
         self._deletions = TokenBuckets(endpoint_rate, max_keys=MAX_KNOWN)
         self._signed = TokenBuckets(sender_rate, max_keys=MAX_KNOWN)
+        self.has_sender_rate: Final = sender_rate is not None
         listed = tuple(allowed_senders)
         self._allowed = AllowedSenders(listed) if listed else None
         self._is_vapid_required = vapid_required or self._allowed is not None

@@ -45,13 +45,11 @@ class SignatureQueue:
         self._count = 0
 
     async def verify(self, credentials: Credentials, uaid: str) -> Claims:
-        """The claims of these credentials, at once if they were verified before. `uaid`: of the
-        user that the message is for.
+        """The claims of these credentials, which have none yet. `uaid`: of the user that the
+        message is for.
 
         :raises PushError: 401/109, not signed by that key; 503/201, too many are waiting
         """
-        if credentials.claims is not None:
-            return credentials.claims
         of_user = self._waiting.get(uaid)
         if self._count >= self._max_waiting or (
             of_user is not None and len(of_user) >= self._max_waiting_of_user

@@ -230,12 +230,13 @@ class IdFactory:
         self._last = 0
 
     def next(self) -> int:
-        return self.next_microsecond() * _PER_MICROSECOND + self._digits
-
-    def next_microsecond(self) -> int:
-        """Without the digits of the process: the order of messages of one topic."""
         self._last = max(int(self._clock() * 1_000_000), self._last + 1)
-        return self._last
+        return self._last * _PER_MICROSECOND + self._digits
+
+
+def microseconds_of(sort_time: int) -> int:
+    """A new sort time without the digits of the process."""
+    return sort_time // _PER_MICROSECOND
 
 
 def parse_sort_time(text: str) -> int:
