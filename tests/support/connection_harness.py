@@ -100,6 +100,8 @@ class RecordingNodes(Nodes):
         self.calls: list[tuple[object, ...]] = []
         self.pushed: list[Notification] = []
         self.push_answer = NodeAnswer.ABSENT
+        self.conditional_answer = NodeAnswer.DONE
+        """Of a push by way of the cache."""
         self.check_answer = NodeAnswer.DONE
 
     @property
@@ -113,6 +115,11 @@ class RecordingNodes(Nodes):
         if node_id == self.own_id:
             return await super().push(node_id, notification, row)
         return self.push_answer
+
+    async def push_if_subscribed(self, node_id: str, notification: Notification) -> NodeAnswer:
+        self.calls.append(("push if subscribed", node_id, notification.uaid))
+        self.pushed.append(notification)
+        return self.conditional_answer
 
     async def check(self, node_id: str, uaid: str) -> NodeAnswer:
         self.calls.append(("check", node_id, uaid))

@@ -20,7 +20,9 @@ from autopush.protocol.effects import Row
 from autopush.protocol.rules import Rules
 from autopush.routing.bridged import BridgedUser, Bridges
 from autopush.routing.connected import Registry
+from autopush.routing.node_cache import NodeCache
 from autopush.routing.nodes import NodeAnswer, Nodes
+from autopush.routing.stored_limits import StoredLimits
 from autopush.routing.user_agents import DeliveryResult, UserAgentRouter
 from autopush.store import PushStore, TablePlan, UserRecord
 from autopush.store.tables import message_table, router_table
@@ -68,6 +70,10 @@ class LinkedNodes(Nodes):
         path = f"/push/{notification.uaid}"
         return await self._cluster.call(node_id, "PUT", path, notification.to_node())
 
+    async def push_if_subscribed(self, node_id: str, notification: Notification) -> NodeAnswer:
+        path = f"/push/{notification.uaid}/subscribed"
+        return await self._cluster.call(node_id, "PUT", path, notification.to_node())
+
     async def check(self, node_id: str, uaid: str) -> NodeAnswer:
         if node_id == self.own_id:
             return await super().check(node_id, uaid)
@@ -84,13 +90,20 @@ class Node:
     """One process of the cluster."""
 
     def __init__(
-        self, cluster: "Cluster", name: str, gate: GatedEngine, store: PushStore, store_first: bool
+        self,
+        cluster: "Cluster",
+        name: str,
+        gate: GatedEngine,
+        store: PushStore,
+        *,
+        store_first: bool,
+        limits: StoredLimits | None,
     ) -> None:
         self.name = name
         self.gate = gate
         self.store = store
         self.registry = Registry()
-        metrics = new_metrics()
+        self.metrics = metrics = new_metrics()
         self.nodes = LinkedNodes(cluster, name, self.registry, metrics)
         self.node = ConnectionNode(
             store=store,
@@ -118,7 +131,9 @@ class Node:
             bridges,
             metrics,
             store_first=store_first,
+            limits=limits,
             ack_timeout=0.01,
+            cache=NodeCache(monotonic=cluster.clock),
         )
         self.api = NodeApi(self.registry, self.node.background, cluster.ring)
         self.dead = False
@@ -149,6 +164,8 @@ class Cluster:
         self.ids = IdFactory(clock)
         self.nodes: dict[str, Node] = {}
         self.agents: list[UserAgent] = []
+        self.calls: list[tuple[str, str]] = []
+        """From node to node: which one was called, and how."""
         self.pending_checks: list[tuple[str, str]] = []
         self._open_calls = 0
 
@@ -159,16 +176,20 @@ class Cluster:
         plan: TablePlan | None = None,
         clock: ManualClock | None = None,
         store_first: bool = True,
+        limits: StoredLimits | None = None,
     ) -> Node:
         """Start a node."""
         gate = GatedEngine(self.engine)
         plan = plan or TablePlan(rotating=True)
         store = await PushStore.open(gate, plan, key_hash="", clock=clock or self.clock)
-        node = self.nodes[name] = Node(self, name, gate, store, store_first)
+        node = self.nodes[name] = Node(
+            self, name, gate, store, store_first=store_first, limits=limits
+        )
         return node
 
     async def call(self, node_id: str, method: str, path: str, body: bytes = b"") -> NodeAnswer:
         """The answer to a call from node to node."""
+        self.calls.append((node_id, f"{method} {path}"))
         node = self.nodes.get(node_id)
         if node is None or node.dead:
             return NodeAnswer.UNREACHABLE

@@ -26,3 +26,25 @@ def test_a_key_not_used_for_long_begins_with_the_default() -> None:
     for number in range(10):
         known.recall(number, number)
     assert known.recall("old", 0) == 0
+
+
+def test_a_key_that_is_found_is_used_and_one_that_is_not_known_takes_no_place() -> None:
+    known = RecentlyUsed[int](10)
+    known.recall("used", 7)
+    for number in range(100):
+        known.recall(number, number)
+        assert known.find("used") == 7
+        assert known.find("unknown") is None
+        assert len(known) <= 10
+    assert "unknown" not in known.newest
+
+
+def test_a_forgotten_key_is_not_found_whether_it_is_old_or_new() -> None:
+    known = RecentlyUsed[int](10)
+    for number in range(8):
+        known.recall(number, number)
+    assert 0 not in known.newest
+    for number in (0, 7, 99):
+        known.forget(number)
+        assert known.find(number) is None
+    assert [known.find(number) for number in (1, 6)] == [1, 6]

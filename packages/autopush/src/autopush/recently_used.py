@@ -35,3 +35,15 @@ class RecentlyUsed(Generic[Value]):
             self._older, self.newest = self.newest, {}
         value = self.newest[key] = self._older.pop(key, default)
         return value
+
+    def find(self, key: Hashable) -> Value | None:
+        """The value of a key, which is used by that; None of one that is not known."""
+        value = self.newest.get(key)
+        if value is None and (value := self._older.get(key)) is not None:
+            self.recall(key, value)
+        return value
+
+    def forget(self, key: Hashable) -> None:
+        """Remove a key, if it is known."""
+        self.newest.pop(key, None)
+        self._older.pop(key, None)

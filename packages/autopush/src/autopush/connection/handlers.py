@@ -167,6 +167,10 @@ class NodeApi:
     """What other nodes may ask: `PUT /push`, `PUT /notif`, `DELETE /notif`; and `GET /notif`, which
     the command `diagnose` asks.
 
+    `PUT /push/{uaid}/subscribed` is for a node that has not read whether the channel is subscribed.
+    Rule: this is in the path, as nodes of a version that does not know it refuse another path, but
+    ignore a member or a header that they do not know.
+
     User agents are named by UAID, dashed or not.
     """
 
@@ -181,6 +185,8 @@ class NodeApi:
         match method, *path.strip("/").split("/"):
             case "PUT", "push", uaid:
                 return self._push(canonical_uaid(uaid), body)
+            case "PUT", "push", uaid, "subscribed":
+                return self._push(canonical_uaid(uaid), body, only_subscribed=True)
             case "PUT", "notif", uaid:
                 return self._check(canonical_uaid(uaid))
             case "GET", "notif", uaid:
@@ -192,7 +198,7 @@ class NodeApi:
                 return self._end_duplicate(canonical_uaid(uaid), connected_at)
         return responses.text(400, "No such call.")
 
-    def _push(self, uaid: str | None, body: bytes) -> Reply:
+    def _push(self, uaid: str | None, body: bytes, *, only_subscribed: bool = False) -> Reply:
         user = self._registry.find(uaid) if uaid else None
         if uaid is None or user is None:
             return self._absent(uaid)
@@ -202,6 +208,8 @@ class NodeApi:
             return responses.text(400, str(error))
         if isinstance(notification, VersionUpdate) is not (user.messages.router_type == SIMPLEPUSH):
             return responses.text(400, "The user agent is of another router type.")
+        if only_subscribed and not user.is_subscribed(notification.channel_id):
+            return responses.text(409, "The channel is not known to be subscribed.")
         is_row_known = self._find_row(notification)
         if notification.stored:
             if not is_row_known:

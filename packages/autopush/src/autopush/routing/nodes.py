@@ -119,6 +119,15 @@ class Nodes:
         delivered = await user.deliver_from_peer(notification, row)
         return NodeAnswer.DONE if delivered else NodeAnswer.BUSY
 
+    async def push_if_subscribed(self, node_id: str, notification: Notification) -> NodeAnswer:
+        """Have a notification that is not stored delivered by another node, if its user agent is
+        connected there and has subscribed to the channel; `push` does not ask for the latter.
+
+        BUSY: also when it has not, or the node is of another version, which does not know the call.
+        """
+        path = f"/push/{notification.uaid}/subscribed"
+        return await self._call(node_id, "PUT", path, notification.to_node())
+
     async def check(self, node_id: str, uaid: str) -> NodeAnswer:
         """Have the node read storage for that user agent; repeated while it is unresponsive."""
         if node_id != self.own_id:

@@ -1,6 +1,7 @@
 """The way of a notification from the endpoint to a user agent that connects to this service.
 
     connected to this worker?  → its session takes it
+    took one a moment ago      → the same node takes it, with `bypass`
     otherwise router record    → the node on record takes it
     otherwise                  → stored; then the record is read again: the message
                                  is put into the table that is on it by now, and the
@@ -31,6 +32,7 @@ from autopush.protocol.rules import NORMAL_CLOSURE, USER_RESET
 from autopush.routing.bridged import BridgedUser, Bridges
 from autopush.routing.connected import ConnectedUser, Registry, is_acked
 from autopush.routing.metrics import RouteMetrics
+from autopush.routing.node_cache import CachedUser, NodeCache
 from autopush.routing.nodes import NodeAnswer, Nodes
 from autopush.routing.stored_limits import StoredLimits
 from autopush.store import PushStore, UserRecord
@@ -69,8 +71,11 @@ class UserOnRecord(Struct, frozen=True):
         return self.record.connected_at
 
 
-Recipient = ConnectedUser | UserOnRecord
+Recipient = ConnectedUser | UserOnRecord | CachedUser
 """A user that this router serves."""
+
+FailedCall = tuple[CachedUser, NodeAnswer]
+"""A call to a node that was not made by the router record, and what came of it."""
 
 
 Wake = Callable[[UserRecord], None]
@@ -82,6 +87,7 @@ class UserAgentRouter:
     `wake` is called with the record of a user that could not be reached and has wake data.
     `limits`: how much is stored for each user agent; without it there is no limit.
     `ack_timeout`: seconds that the user agent has to ack a message that the store failed to take.
+    `cache`: for `bypass`; with `store-first` the record is read anyway.
     """
 
     def __init__(
@@ -96,6 +102,7 @@ class UserAgentRouter:
         limits: StoredLimits | None = None,
         wake: Wake | None = None,
         ack_timeout: float = ACK_TIMEOUT,
+        cache: NodeCache | None = None,
     ) -> None:
         self._store = store
         self._registry = registry
@@ -106,6 +113,9 @@ class UserAgentRouter:
         self._limits = limits
         self._wake = wake
         self._ack_timeout = ack_timeout
+        self._cache: NodeCache | None = None
+        if not store_first:
+            self._cache = NodeCache() if cache is None else cache
 
     async def find(self, uaid: str, channel_id: str) -> Recipient | BridgedUser:
         """The user a subscription belongs to. Of a user behind a bridge the channel is not checked:
@@ -119,6 +129,11 @@ class UserAgentRouter:
             if user.messages.router_type != WEBPUSH:
                 raise _wrong_url()
             return user
+        if self._cache is not None and (cached := self._cache.find(uaid)) is not None:
+            return cached
+        return await self._find_by_record(uaid, channel_id)
+
+    async def _find_by_record(self, uaid: str, channel_id: str) -> UserOnRecord | BridgedUser:
         record = await self._record(uaid)
         if record.router_type not in CONNECTING:
             return self._bridges.find(record)
@@ -158,23 +173,31 @@ class UserAgentRouter:
         """Deliver or store.
 
         :raises PushError: 410/105, the user was dropped meanwhile; 410/106, its message table was;
-            429/204, too much is stored for it
+            429/204, too much is stored for it; as `find`, where that has not read the store
         :raises KeytablesError: it could not be stored
         """
         if (
             not self._store_first
-            and not isinstance(recipient, UserOnRecord)
+            and not isinstance(recipient, (UserOnRecord, CachedUser))
             and recipient.has_acked_all
             and recipient.deliver(notification, None)
         ):
             return DeliveryResult.DELIVERED
-        limits = self._limits
-        if limits is not None and notification.ttl and not limits.take(notification):
+        limits, failed = self._limits, None
+        must_count = limits is not None and notification.ttl and not limits.take(notification)
+        if isinstance(recipient, CachedUser):
+            if not must_count:
+                answer = await self._nodes.push_if_subscribed(recipient.node_id, notification)
+                if answer is NodeAnswer.DONE:
+                    return DeliveryResult.DELIVERED
+                failed = recipient, answer
+            recipient = await self._find_again(notification)
+        if must_count and limits is not None:
             await limits.admit(notification, recipient.messages, recipient.connected_at)
         messages = recipient.messages  # which may have changed while its rows were counted
         try:
             if isinstance(recipient, UserOnRecord):
-                return await self._route_by_record(recipient, notification)
+                return await self._route_by_record(recipient, notification, failed)
             return await self._route_to_socket(recipient, messages, notification)
         except TableNotFound as error:
             if isinstance(recipient, UserOnRecord):
@@ -187,6 +210,16 @@ class UserAgentRouter:
                     current_month=messages.name,
                 )
             raise await self._on_table_not_found(record, messages, error) from error
+
+    async def _find_again(self, notification: Notification) -> UserOnRecord:
+        """The user on record, after what was known of it did not do."""
+        uaid = notification.uaid
+        if self._cache is not None:
+            self._cache.remove(uaid)
+        user = await self._find_by_record(uaid, notification.channel_id)
+        if isinstance(user, BridgedUser):
+            raise Unavailable("the user has changed its router type meanwhile")
+        return user
 
     async def _route_to_socket(
         self, user: ConnectedUser, messages: UserMessages, notification: Notification
@@ -218,7 +251,7 @@ class UserAgentRouter:
         return await self._notify_node(notification, messages)
 
     async def _route_by_record(
-        self, user: UserOnRecord, notification: Notification
+        self, user: UserOnRecord, notification: Notification, failed: FailedCall | None
     ) -> DeliveryResult:
         record, messages = user.record, user.messages
         row = None
@@ -228,8 +261,12 @@ class UserAgentRouter:
             notification.unsettled = not await messages.is_settled(notification)
             row = row_of(notification)
         if record.node_id is not None:
-            answer = await self._nodes.push(record.node_id, notification, row)
+            answer = _answer_of(failed, record)
+            if answer is None:
+                answer = await self._nodes.push(record.node_id, notification, row)
             if answer is NodeAnswer.DONE:
+                if self._cache is not None and record.node_id != self._nodes.own_id:
+                    self._cache.add(record, record.node_id)
                 return DeliveryResult.DELIVERED
             await self._note_failure(answer, record)
         if not notification.ttl:
@@ -303,6 +340,17 @@ class UserAgentRouter:
         if user is not None and user.messages is messages:
             user.disconnect(NORMAL_CLOSURE, USER_RESET)
         return await self._drop_user(record)
+
+
+def _answer_of(failed: FailedCall | None, record: UserRecord) -> NodeAnswer | None:
+    """What a call to the node on record would bring, if a call a moment ago shows that. A second
+    one would count its failure twice, and find a node that is gone only unresponsive.
+    """
+    if failed is None:
+        return None
+    user, answer = failed
+    is_same = (user.node_id, user.connected_at) == (record.node_id, record.connected_at)
+    return answer if is_same and answer is not NodeAnswer.BUSY else None
 
 
 def _wrong_url() -> PushError:

@@ -6,6 +6,7 @@ from typing import Final
 
 from autopush.routing.bridged import BridgedUser
 from autopush.routing.metrics import platform
+from autopush.routing.node_cache import CachedUser
 from autopush.routing.user_agents import DeliveryResult, Recipient
 from autopush.store.users import SIMPLEPUSH, WEBPUSH
 from autopush.telemetry.metric_table import (
@@ -154,4 +155,6 @@ def router_type_of(recipient: Recipient | BridgedUser | None) -> str:
         return NO_ROUTER
     if isinstance(recipient, BridgedUser):
         return platform(recipient.record.router_type)
+    if isinstance(recipient, CachedUser):
+        return WEBPUSH
     return SIMPLEPUSH if recipient.messages.router_type == SIMPLEPUSH else WEBPUSH
