@@ -123,7 +123,7 @@ class Node:
             buffered=BufferedBytes(),
             uniform=lambda least, most: (least + most) / 2,
         )
-        bridges = Bridges({}, store, metrics)
+        self.bridges = bridges = Bridges({}, store, metrics)
         self.router = UserAgentRouter(
             store,
             self.registry,

@@ -14,7 +14,7 @@ from autopush.webpush.identifiers import dashed, new_message_id
 from autopush.webpush.keyring import KeyRing, new_key
 from autopush.webpush.notification import Notification
 from keytables import Throttled
-from support.connection_harness import CHANNEL, UAID, Harness, UserAgent
+from support.connection_harness import CHANNEL, OTHER, UAID, Harness, UserAgent
 from support.node_server import response_of
 
 UNKNOWN = "f" * 32
@@ -260,6 +260,68 @@ async def test_a_message_that_was_sent_from_storage_and_acked_is_not_sent_again(
     agent.ack(notification)
     assert (await push(harness, message)).status == 200
     assert agent.versions() == []
+
+
+# ── PUT /push, if subscribed ────────────────────────────────────────────────────────────────────
+
+
+async def push_if_subscribed(harness: Harness, message: Notification) -> tuple[int, str]:
+    path = f"/push/{message.uaid}/subscribed"
+    return status_and_text(await call(harness, "PUT", path, message.to_node()))
+
+
+async def test_a_push_if_subscribed_is_200_and_delivered_at_once(harness: Harness) -> None:
+    agent = await harness.subscribed()
+    message = harness.message(agent.uaid)
+    assert await push_if_subscribed(harness, message) == (200, "Client accepted for delivery")
+    assert agent.versions() == [message.version]
+    assert harness.engine.calls[-1] != "get message", "the store is not asked"
+
+
+async def test_a_push_if_subscribed_is_409_for_another_channel_and_one_that_was_unregistered(
+    harness: Harness,
+) -> None:
+    agent = await harness.subscribed()
+    message = harness.message(agent.uaid)
+    message.channel_id = OTHER
+    refusal = (409, "The channel is not known to be subscribed.")
+    assert await push_if_subscribed(harness, message) == refusal
+    agent.send_json(messageType="unregister", channelID=CHANNEL)
+    await harness.run_until_idle()
+    agent.received()
+    assert await push_if_subscribed(harness, harness.message(agent.uaid)) == refusal
+    assert agent.received() == []
+
+
+async def test_a_push_if_subscribed_is_409_while_the_subscriptions_are_not_read(
+    harness: Harness,
+) -> None:
+    agent = await unidentified(harness)
+    assert (await push_if_subscribed(harness, harness.message()))[0] == 409
+    await harness.run_until_idle()
+    agent.received()
+    assert (await push_if_subscribed(harness, harness.message()))[0] == 200
+
+
+async def test_a_push_if_subscribed_is_503_to_a_busy_user_agent_and_404_to_an_absent_one(
+    harness: Harness,
+) -> None:
+    agent = await harness.subscribed()
+    message = harness.message(agent.uaid)
+    agent.connection.output_paused()
+    assert await push_if_subscribed(harness, message) == (503, "Client busy.")
+    agent.disconnect()
+    await harness.run_until_idle()
+    assert await push_if_subscribed(harness, message) == (404, "Client not connected.")
+
+
+async def test_a_message_for_a_user_agent_of_simplepush_is_400_though_it_has_any_channel(
+    harness: Harness,
+) -> None:
+    agent = await harness.hello(None, use_webpush=False, channelIDs=[])
+    agent.received()
+    assert (await push_if_subscribed(harness, harness.message(agent.uaid)))[0] == 400
+    assert agent.received() == []
 
 
 # ── PUT /notif ──────────────────────────────────────────────────────────────────────────────────

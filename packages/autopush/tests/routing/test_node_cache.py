@@ -4,6 +4,7 @@ import asyncio
 
 import pytest
 
+from autopush.bridges import stub
 from autopush.connection.handlers import NodeApi, Reply
 from autopush.responses import text
 from autopush.routing.bridged import BridgedUser
@@ -15,6 +16,7 @@ from autopush.store.users import WEBPUSH
 from autopush.telemetry.limit_refusals import LimitRefusals
 from autopush.telemetry.metric_table import HOST_GONE
 from autopush.webpush.errors import PushError
+from keytables import Unavailable
 from support.clocks import ManualClock
 from support.connection_harness import CHANNEL, OTHER, UAID, UserAgent
 from support.memory_engine import MemoryEngine
@@ -301,12 +303,11 @@ async def test_a_user_that_is_behind_a_bridge_by_now_is_for_the_next_attempt() -
     setup = await Setup.open()
     setup.agent.disconnect()
     await setup.cluster.run_until_idle()
-    found = await setup.two.router.find(UAID, CHANNEL)
-    assert isinstance(found, CachedUser)
-    await setup.cluster.change_record(router_type="fcm")
-    with pytest.raises(PushError):  # no such bridge here
-        await setup.two.router.route(found, setup.cluster.message())
-    assert await setup.refusal() == (400, 108)
+    setup.two.bridges.routers = {"stub": stub.StubRouter()}
+    await setup.cluster.change_record(router_type="stub")
+    with pytest.raises(Unavailable, match="router type"):
+        await setup.push()
+    assert isinstance(await setup.two.router.find(UAID, CHANNEL), BridgedUser)
 
 
 # ── the user agent cannot take it ───────────────────────────────────────────────────────────────

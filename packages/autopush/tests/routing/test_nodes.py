@@ -74,8 +74,11 @@ CALLS: list[Callable[[Nodes, str], Coroutine[None, None, NodeAnswer]]] = [
     lambda nodes, node_id: nodes.push(node_id, message(), None),
     lambda nodes, node_id: nodes.check(node_id, UAID),
     lambda nodes, node_id: nodes.is_connected(node_id, UAID),
+    lambda nodes, node_id: nodes.push_if_subscribed(node_id, message()),
 ]
-EACH_CALL = pytest.mark.parametrize("call", CALLS, ids=["push", "check", "is_connected"])
+NAMES = ["push", "check", "is_connected", "push_if_subscribed"]
+EACH_CALL = pytest.mark.parametrize("call", CALLS, ids=NAMES)
+TO_OWN_NODE = pytest.mark.parametrize("call", CALLS[:3], ids=NAMES[:3])
 Call = Callable[[Nodes, str], Awaitable[NodeAnswer]]
 
 # ── the own node ────────────────────────────────────────────────────────────────────────────────
@@ -99,7 +102,7 @@ async def test_a_busy_user_agent_of_the_own_node_is_busy(nodes: Nodes, harness: 
     assert await nodes.push(OWN, harness.message(agent.uaid), None) is NodeAnswer.BUSY
 
 
-@EACH_CALL
+@TO_OWN_NODE
 async def test_an_absent_user_agent_of_the_own_node_is_absent(nodes: Nodes, call: Call) -> None:
     assert await call(nodes, OWN) is NodeAnswer.ABSENT
 
@@ -145,7 +148,8 @@ async def test_the_requests_to_another_node(nodes: Nodes) -> None:
         await nodes.push(at(server.port), sent, ROW)
         await nodes.check(at(server.port), UAID)
         await nodes.end_duplicate(at(server.port), UAID, 1234)
-    (push, check, end) = calls
+        await nodes.push_if_subscribed(at(server.port), message())
+    (push, check, end, conditional) = calls
     assert push[:2] == ("PUT", f"/push/{UAID}")
     assert json.loads(push[2]) == {
         "channelID": CHANNEL,
@@ -158,6 +162,7 @@ async def test_the_requests_to_another_node(nodes: Nodes) -> None:
     }
     assert check == ("PUT", f"/notif/{UAID}", b"")
     assert end == ("DELETE", f"/notif/{UAID}/1234", b"")
+    assert conditional == ("PUT", f"/push/{UAID}/subscribed", message().to_node())
 
 
 @EACH_CALL

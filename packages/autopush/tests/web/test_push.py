@@ -3,15 +3,23 @@
 import asyncio
 import json
 from collections.abc import Mapping
+from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from autopush.net.http_messages import Response
+from autopush.rates import Rate
+from autopush.routing.nodes import NodeAnswer
+from autopush.telemetry.limit_refusals import LimitRefusals
+from autopush.telemetry.metric_table import METRICS
+from autopush.web.push_limits import PushLimits
 from autopush.webpush.identifiers import parse_message_id
 from keytables import ItemTooLarge, StorageFull, Throttled, Unavailable
-from support.connection_harness import CHANNEL, ENDPOINT, NODE, OTHER, UAID, Harness
+from support.connection_harness import CHANNEL, ENDPOINT, NODE, OTHER, OTHER_NODE, UAID, Harness
 from support.endpoint_harness import AES128GCM, MAX_DATA, MAX_TTL, Endpoint, headers_of, refusal
+from support.log_lines import LogFile
 from support.senders import Sender
 
 SENDER, STRANGER = Sender(), Sender()
@@ -496,3 +504,98 @@ async def test_a_user_that_is_dropped_meanwhile_is_410_105(
     users = harness.engine.tables["router"].items
     harness.engine.before("put message", users.clear)
     assert refusal(await endpoint.push()) == (410, 105)
+
+
+# ── by way of the node that took the last message ───────────────────────────────────────────────
+
+
+async def by_way_of_a_node(harness: Harness, **options: Any) -> Endpoint:
+    """The endpoint, after a message of SENDER that another node has taken."""
+    endpoint = Endpoint(harness, store_first=False, **options)
+    await harness.known_user()
+    harness.nodes.push_answer = NodeAnswer.DONE
+    assert (await signed(harness, endpoint, vapid(harness))).status == 201
+    assert harness.nodes.calls == [("push", OTHER_NODE, UAID)]
+    harness.nodes.calls.clear()
+    harness.engine.calls.clear()
+    return endpoint
+
+
+async def test_a_second_message_is_checked_as_the_first_one_and_calls_no_store(
+    harness: Harness,
+) -> None:
+    endpoint = await by_way_of_a_node(harness)
+    valid = vapid(harness)
+    expired = vapid(harness, exp=harness.clock() - 1)
+    forged = f"{valid.partition(',k=')[0][:-4]}AAAA,k={SENDER.key_text}"
+    assert refusal(await endpoint.push(TTL, key=SENDER.point)) == (401, 109)
+    assert refusal(await signed(harness, endpoint, vapid(harness, STRANGER))) == (401, 109)
+    assert refusal(await signed(harness, endpoint, expired)) == (401, 109)
+    assert refusal(await signed(harness, endpoint, forged)) == (401, 109)
+    assert refusal(await signed(harness, endpoint, valid, {})) == (400, 111)
+    assert harness.nodes.calls == []
+    assert (await signed(harness, endpoint, valid)).status == 201
+    assert harness.nodes.calls == [("push if subscribed", OTHER_NODE, UAID)]
+    assert harness.engine.calls == []
+
+
+async def test_a_second_message_is_subject_to_the_limits_of_senders_and_rates(
+    harness: Harness,
+) -> None:
+    limits = PushLimits(
+        LimitRefusals(harness.metrics),
+        endpoint_rate=Rate(3, "h"),
+        allowed_senders=[SENDER.key_text],
+    )
+    endpoint = await by_way_of_a_node(harness, limits=limits)
+    stranger = {**TTL, "authorization": vapid(harness, STRANGER)}
+    assert refusal(await endpoint.push(stranger)) == (403, 121)
+    assert harness.nodes.calls == []
+    statuses = [(await signed(harness, endpoint, vapid(harness))).status for _ in range(3)]
+    assert statuses == [201, 201, 429]
+    assert harness.nodes.calls == [("push if subscribed", OTHER_NODE, UAID)] * 2
+
+
+async def test_a_second_message_is_counted_and_logged_as_the_first_one(
+    harness: Harness, tmp_path: Path
+) -> None:
+    log = LogFile(tmp_path, level="debug")
+    endpoint = Endpoint(harness, store_first=False)
+    await harness.known_user()
+    harness.nodes.push_answer = NodeAnswer.DONE
+    metrics = harness.metrics.shared
+
+    def counted() -> list[list[float]]:
+        """How often each thing was recorded; of a time not how long it was."""
+        return [
+            [sum(metrics.total(metric)[: len(metric.buckets) + 1])]
+            if metric.unit == "seconds"
+            else list(metrics.total(metric))
+            for metric in METRICS
+        ]
+
+    counts = [counted()]
+    for _ in range(2):
+        assert (await signed(harness, endpoint, vapid(harness))).status == 201
+        counts.append(counted())
+    assert [call[0] for call in harness.nodes.calls] == ["push", "push if subscribed"]
+    first, second = [
+        [
+            [now - then for now, then in zip(*both, strict=True)]
+            for both in zip(after, before, strict=True)
+        ]
+        for before, after in pairwise(counts)
+    ]
+    assert first == second
+    assert sum(map(sum, first)) > 3
+    lines = [
+        {
+            name: value
+            for name, value in fields.items()
+            if name != "request_id" and not name.endswith("_time")
+        }
+        for fields in log.all_fields
+    ]
+    assert lines[0] == lines[1]
+    assert lines[0]["message"] == "Successful delivery"
+    assert len(lines) == 2
