@@ -62,6 +62,9 @@ async def test_a_push_to_a_connected_user_agent_with_bypass() -> None:
     assert await setup.pushed() is DeliveryResult.DELIVERED
     assert len(await setup.cluster.receive_all(agent)) == 1
     assert setup.calls() == FIND
+    assert await setup.pushed() is DeliveryResult.DELIVERED
+    assert setup.calls() == [], "within a minute"
+    assert len(await setup.cluster.receive_all(agent)) == 1
 
 
 async def test_a_push_to_a_connected_user_agent_with_store_first() -> None:
