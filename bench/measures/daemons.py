@@ -13,7 +13,7 @@ from bench.report import Row, Sample, Series, cost_row
 from bench.run import AGENTS, POSTERS, Run
 from bench.server import Server
 
-MOST_TIMES = 3.0
+MOST_TIMES = {"bypass": 2.0, "store-first": 3.0}
 
 
 async def daemons(run: Run) -> list[Row]:
@@ -49,8 +49,8 @@ def _row(mode: str, together: Series, apart: Series, ratio: float, share: float)
     return cost_row(
         f"push through two daemons and a link, {mode}",
         apart,
-        f"≤ {MOST_TIMES:g} times one worker",
-        ratio <= MOST_TIMES,
+        f"≤ {MOST_TIMES[mode]:g} times one worker",
+        ratio <= MOST_TIMES[mode],
         note=f"{ratio:.2f} times one worker ({together.microseconds:.1f} µs,"
         f" {together.rate:,.0f}/s); the endpoint's share {share:.0%}; all on one core",
         times_one_worker=ratio,

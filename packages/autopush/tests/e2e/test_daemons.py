@@ -104,6 +104,38 @@ async def test_endpoint_nodes_keep_no_state_so_one_may_be_killed(
     await nodes.endpoints[0].start()
 
 
+async def test_with_bypass_what_has_changed_since_the_last_message_is_noticed(
+    tmp_path: Path, agents: list[UserAgent], sender: ApplicationServer
+) -> None:
+    bypass = {"AUTOPUSH_DIRECT_DELIVERY": "bypass"}
+    async with cluster(tmp_path, connections=2, endpoints=1, **bypass) as nodes:
+        here, there = nodes.connections
+        agent, endpoint = await new_subscriber(here, agents)
+        channel, other = await agent.register()
+        for number in range(3):
+            for url in (endpoint, other):
+                answer = await sender.push(url, b"%d" % number)
+                (got,) = await agent.receive(1, ack=True)
+                assert got["version"] == answer.message_id
+        assert (await agent.unregister(channel))["status"] == 200
+        refused = await sender.push(other)
+        assert (refused.status, refused.document["errno"]) == (410, 106)
+        await sender.push(endpoint, b"taken again")
+        await agent.receive(1, ack=True)
+        agents.append(await there.connect(agent.uaid))
+        moved = agents[-1]
+        for _ in range(2):
+            answer = await sender.push(endpoint, b"there")
+            (got,) = await moved.receive(1, ack=True)
+            assert got["version"] == answer.message_id
+        await there.kill()
+        await there.start()
+        stored = await sender.push(endpoint, b"restarted")
+        agents.append(await there.connect(agent.uaid))
+        (got,) = await agents[-1].receive(1, ack=True)
+        assert got["version"] == stored.message_id
+
+
 async def test_daemons_work_beside_a_whole_service_on_its_folder(
     tmp_path: Path, agents: list[UserAgent], sender: ApplicationServer
 ) -> None:
