@@ -57,10 +57,9 @@ class Exclusions:
 def unknown_people(listed: Collection[str], users: Mapping[str, User]) -> list[Problem]:
     """Who on a list cannot be left out: neither an ID nor the name of one of these users."""
     names = {name for user in users.values() for name in (user.user_name, user.display_name)}
-    entries = sorted(entry.removeprefix("@") for entry in listed)
     return [
         Problem(PEOPLE_PLACE, f"nobody is called {entry!r}, so nobody is left out by it")
-        for entry in entries
+        for entry in sorted(entry.removeprefix("@") for entry in listed)
         if not is_user_id(entry) and entry not in names
     ]
 
@@ -71,9 +70,8 @@ def unknown_channels(
     """What on a list leaves no channel out: neither an ID nor one of these names, which are all of
     the ``kind`` ("public ", say) that is known.
     """
-    entries = sorted(entry.removeprefix("#") for entry in listed)
     return [
         Problem(CHANNELS_PLACE, f"no {kind}channel is called {entry!r}, so none is left out by it")
-        for entry in entries
+        for entry in sorted(entry.removeprefix("#") for entry in listed)
         if not is_channel_id(entry) and entry not in names
     ]

@@ -222,32 +222,34 @@ class ExportImport:
         merged with what is there once all have come.
         """
         tables, cid, result = self._tables, channel.about.id, self._result
-        span = _Span()
         rows: list[MessageRow] = []
+        stored_so_far = 0
         for piece in content.pieces():
             self._report(piece.problems)
             unknown = (user for user in piece.authors if user.slack_uid not in self._known)
             await store_users(tables, self._excluded.users(unknown), self._now, replace=False)
-            if span.messages:
-                self._progress(channel, span.messages / content.messages)
-            span.add(piece.rows)
+            if stored_so_far:
+                self._progress(channel, stored_so_far / content.messages)
+            stored_so_far += len(piece.rows)
             result.messages += len(piece.rows)
             kept = list(self._excluded.rows(piece.rows))
             if is_new:
                 await self._write([(row, None) for row in kept], first_posts)
             else:
                 rows += kept
-        if not span.messages:
+        if not content.messages:
             return
         stored = {} if is_new else await tables.messages.of_channel(cid, earliest(rows))
         scans = await ScanLog.load(tables.configuration, cid)
         await self._write(merge_messages(stored, rows, scans), first_posts)
-        result.newest = max(result.newest, span.newest)
+        result.newest = max(result.newest, content.newest)
         seen = {row.ts for row in rows}
-        scan = Scan.of_run(seen, stored, at=self._fetched_at, since=span.oldest, until=span.newest)
+        scan = Scan.of_run(
+            seen, stored, at=self._fetched_at, since=content.oldest, until=content.newest
+        )
         await asyncio.gather(
             scans.with_scan(scan).save(tables.configuration, cid),
-            tables.watermarks.raise_to(cid, seconds(span.top)),
+            tables.watermarks.raise_to(cid, seconds(content.newest_top)),
         )
 
     async def _write(self, changes: list[Change], first_posts: FirstPostUpdater) -> None:
@@ -261,25 +263,6 @@ class ExportImport:
         done = self._bytes_done + int(share * self._export.size(channel))
         name, messages = channel_of(channel).name, self._result.messages
         self._on_event(Progress("messages", done, self._bytes, name, messages))
-
-
-class _Span(msgspec.Struct):
-    """So many messages, and their timestamps: the oldest, the newest, and the newest of those that
-    are no replies ("0" for none).
-    """
-
-    messages: int = 0
-    oldest: str = ""
-    newest: str = ""
-    top: str = "0"
-
-    def add(self, rows: list[MessageRow]) -> None:
-        if rows:
-            times = [row.ts for row in rows]
-            self.messages += len(times)
-            self.oldest = min([*times, self.oldest or times[0]])
-            self.newest = max([*times, self.newest])
-            self.top = max([self.top, *(row.ts for row in rows if not row.is_reply)])
 
 
 def _members(channels: list[ExportChannel]) -> dict[str, int]:

@@ -49,10 +49,15 @@ class Piece(msgspec.Struct, array_like=True):
 
 
 class ChannelContent(msgspec.Struct, frozen=True):
-    """The messages of one channel, so many, as pieces that are encoded until their turn comes."""
+    """The messages of one channel, so many, as pieces that are encoded until their turn comes; and
+    their timestamps: the oldest, the newest, and the newest of those that are no replies.
+    """
 
     messages: int
     encoded: list[bytes]
+    oldest: str = ""
+    newest: str = ""
+    newest_top: str = "0"
 
     def pieces(self) -> Iterator[Piece]:
         """At least one."""
@@ -114,7 +119,14 @@ def read_channel(
     authors = [user_of_profile(uid, profile) for uid, profile in profiles.items()]
     first = Piece(rows[:ROWS], authors, [*export.problems(), *problems])
     others = (Piece(rows[begin : begin + ROWS]) for begin in range(ROWS, len(rows), ROWS))
-    return ChannelContent(len(rows), [_encode(first), *map(_encode, others)])
+    times = [row.ts for row in rows]
+    return ChannelContent(
+        len(rows),
+        [_encode(first), *map(_encode, others)],
+        oldest=min(times, default=""),
+        newest=max(times, default=""),
+        newest_top=max((row.ts for row in rows if not row.is_reply), default="0"),
+    )
 
 
 _encode: Final = msgspec.msgpack.Encoder().encode

@@ -47,12 +47,12 @@ class _Channel(msgspec.Struct):
 class ChannelAdmin:
     """Over HTTP. Everything raises `SlackError`."""
 
-    def __init__(self, calls: SlackClient) -> None:
-        self._calls = calls
+    def __init__(self, client: SlackClient) -> None:
+        self._client = client
 
     async def own_id(self) -> str:
         """The ID of the user or bot of the token."""
-        answer = await self._calls.call("auth.test", {})
+        answer = await self._client.call("auth.test", {})
         uid = answer.get("user_id")
         if not is_user_id(uid):
             raise NoAnswer("auth.test", "an answer without a user")
@@ -60,32 +60,32 @@ class ChannelAdmin:
 
     async def about(self, cid: str) -> ChannelState:
         method = "conversations.info"
-        found = _channel(method, await self._calls.call(method, {"channel": cid}))
+        found = _channel(method, await self._client.call(method, {"channel": cid}))
         return ChannelState(found.topic.value, found.is_member)
 
     async def join(self, cid: str) -> None:
-        await self._calls.write("conversations.join", {"channel": cid})
+        await self._client.write("conversations.join", {"channel": cid})
 
     async def leave(self, cid: str) -> None:
-        await self._calls.write("conversations.leave", {"channel": cid})
+        await self._client.write("conversations.leave", {"channel": cid})
 
     async def set_topic(self, cid: str, topic: str) -> None:
-        await self._calls.write("conversations.setTopic", {"channel": cid, "topic": topic})
+        await self._client.write("conversations.setTopic", {"channel": cid, "topic": topic})
 
     async def set_purpose(self, cid: str, purpose: str) -> None:
-        await self._calls.write("conversations.setPurpose", {"channel": cid, "purpose": purpose})
+        await self._client.write("conversations.setPurpose", {"channel": cid, "purpose": purpose})
 
     async def create(self, name: str) -> CreatedChannel:
         """Make a public channel."""
         method = "conversations.create"
-        found = _channel(method, await self._calls.write(method, {"name": name}, once=True))
+        found = _channel(method, await self._client.write(method, {"name": name}, once=True))
         if not is_channel_id(found.id):
             raise NoAnswer(method, "an answer without a channel")
         return CreatedChannel(found.id, found.name or name, whole(found.created) or 0)
 
     async def unarchive(self, cid: str) -> None:
         try:
-            await self._calls.write("conversations.unarchive", {"channel": cid})
+            await self._client.write("conversations.unarchive", {"channel": cid})
         except CallRefused as error:
             if error.code != "not_archived":
                 raise
@@ -96,7 +96,7 @@ class ChannelAdmin:
         """
         body = {"channel": cid, "users": ",".join(people), "force": True}
         try:
-            answer = await self._calls.write("conversations.invite", body)
+            answer = await self._client.write("conversations.invite", body)
         except CallRefused as error:
             if error.code != "already_in_channel":
                 raise

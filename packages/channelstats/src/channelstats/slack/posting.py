@@ -58,8 +58,8 @@ class _Message(msgspec.Struct):
 class Posting:
     """Messages and files, over HTTP. Everything raises `SlackError`."""
 
-    def __init__(self, calls: SlackClient) -> None:
-        self._calls = calls
+    def __init__(self, client: SlackClient) -> None:
+        self._client = client
 
     async def post(
         self, to: str, message: Mapping[str, object], mark: Mark, *, thread_ts: str = ""
@@ -72,7 +72,7 @@ class Posting:
         thread = {"thread_ts": thread_ts} if thread_ts else {}
         metadata = {"event_type": MARK, "event_payload": msgspec.structs.asdict(mark)}
         body = {"channel": to, **message, **thread, "metadata": metadata}
-        answer = await self._calls.write("chat.postMessage", body, once=True)
+        answer = await self._client.write("chat.postMessage", body, once=True)
         channel, ts = answer.get("channel"), answer.get("ts")
         if not (is_channel_id(channel) and is_timestamp(ts)):
             raise NoAnswer("chat.postMessage", "an answer that does not say what was posted")
@@ -81,7 +81,7 @@ class Posting:
     async def note(self, channel: str, text: str) -> None:
         """Post a line that nobody looks for again."""
         body = {"channel": channel, "text": text, "unfurl_links": False, "unfurl_media": False}
-        await self._calls.write("chat.postMessage", body, once=True)
+        await self._client.write("chat.postMessage", body, once=True)
 
     async def find(
         self, to: str, edition: str, part: int, *, thread_ts: str = "", since: int
@@ -99,8 +99,8 @@ class Posting:
         cursor = ""
         for _ in range(PAGES):
             at: Params = {"cursor": cursor} if cursor else {}
-            limit = self._calls.limit(method).items
-            answer = await self._calls.call(method, {**asked, **at, "limit": limit})
+            limit = self._client.limit(method).items
+            answer = await self._client.call(method, {**asked, **at, "limit": limit})
             for message in _messages(method, answer.get("messages")):
                 mark = _mark(message)
                 if mark is not None and (mark.edition, mark.part) == (edition, part):
@@ -111,7 +111,7 @@ class Posting:
 
     async def direct(self, uid: str) -> str:
         """The ID of the direct messages with somebody."""
-        answer = await self._calls.write("conversations.open", {"users": uid})
+        answer = await self._client.write("conversations.open", {"users": uid})
         channel = answer.get("channel")
         cid = channel.get("id") if isinstance(channel, dict) else None
         if not is_channel_id(cid):
@@ -120,7 +120,7 @@ class Posting:
 
     async def permalink(self, channel: str, ts: str) -> str:
         asked: Params = {"channel": channel, "message_ts": ts}
-        answer = await self._calls.call("chat.getPermalink", asked)
+        answer = await self._client.call("chat.getPermalink", asked)
         return _address("chat.getPermalink", answer.get("permalink"))
 
     async def upload(
@@ -129,17 +129,17 @@ class Posting:
         """Put a file into a thread; return its ID."""
         method = "files.getUploadURLExternal"
         asked: Params = {"filename": name, "length": len(data)}
-        answer = await self._calls.call(method, asked)
+        answer = await self._client.call(method, asked)
         url, file = _address(method, answer.get("upload_url")), answer.get("file_id")
         if not isinstance(file, str):
             raise NoAnswer(method, "an answer without a file")
-        await self._calls.upload(method, url, data)
+        await self._client.upload(method, url, data)
         body = {
             "files": [{"id": file, "title": title}],
             "channel_id": channel,
             "thread_ts": thread_ts,
         }
-        await self._calls.write("files.completeUploadExternal", body, once=True)
+        await self._client.write("files.completeUploadExternal", body, once=True)
         return file
 
 
