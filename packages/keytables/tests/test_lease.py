@@ -132,6 +132,23 @@ async def test_a_row_of_the_lease_alone_is_deleted_and_one_of_more_keeps_the_res
     assert await table.get(KEY) == {"name": "work", "done": 7}
 
 
+async def test_what_is_noted_is_in_the_row_while_it_is_held(
+    table: TableHandle, clock: ManualClock
+) -> None:
+    lease = a_lease(table, clock)
+    assert await lease.acquire()
+    assert await lease.renew({"part": 1, "trying": 2})
+    assert await lease.renew({"part": 2, "trying": None})
+    row = await table.get(KEY) or {}
+    assert row["part"] == 2
+    assert "trying" not in row
+    assert await lease.release({"part": None, "done": 1})
+    assert await table.get(KEY) == {"name": "work", "done": 1}
+    assert not await lease.renew({"part": 3})
+    assert not await lease.release({"part": 3})
+    assert await table.get(KEY) == {"name": "work", "done": 1}
+
+
 async def test_it_is_acquired_only_where_the_row_fulfils_the_condition(
     table: TableHandle, clock: ManualClock
 ) -> None:

@@ -2,19 +2,21 @@
 
 import asyncio
 import random
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 
 import msgspec
 import pytest
 
-from channelstats.sending.claim import HELD
 from channelstats.sending.sender import Attachment, Errand, Outcome, State
 from channelstats.slack.errors import ChannelRefused, MissingScope, NoAnswer, SlackError
-from channelstats.tables.sent_reports import Sent, SentKey, SentReports
+from channelstats.tables.sent_reports import HELD, Sent, SentKey, SentReports, columns_of
+from keytables import Clock, Condition, Values
+from keytables.lease import Lease
 from support.channelstats.desk import (
     KEY,
     TO_ALICE,
     Desk,
+    Wall,
     blocks_in,
     content,
     desk,
@@ -25,6 +27,7 @@ from support.channelstats.desk import (
 from support.channelstats.fake_slack import TOKEN, Fault
 from support.channelstats.house import NOW, House
 from support.channelstats.slack_house import Slack
+from support.clocks import ManualClock
 
 POST = "chat.postMessage"
 PAGE = Attachment("report.html", "A report", b"<html>it</html>")
@@ -95,9 +98,9 @@ async def test_slack_is_given_as_long_as_it_wants(slack: Slack, empty: House, at
     held: list[float] = []
 
     async def meanwhile() -> None:
-        row = await empty.tables.sent.get(KEY)
-        assert row is not None
-        held.append(row.until - NOW - slack.waits.now)
+        until = (await empty.items("Configuration"))[str(KEY)]["held_until"]
+        assert isinstance(until, int)
+        held.append(until - NOW - slack.waits.now)
 
     at.meanwhile = meanwhile
     await at.sender(empty.tables.sent).send(errand(120))
@@ -200,12 +203,11 @@ async def test_what_another_run_keeps_alive_is_left_to_it(
 ) -> None:
     slack.serve(office())
     sent = empty.tables.sent
-    row = Sent(run="other", until=int(NOW) + HELD, edition="e", content="c")
-    assert await sent.take(KEY, None, row)
+    lease = sent.lease(KEY, Wall(slack))
+    assert await lease.acquire()
 
     async def meanwhile() -> None:
-        until = int(NOW + slack.waits.now) + HELD
-        await sent.keep(KEY, msgspec.structs.replace(row, until=until))
+        assert await lease.renew()
 
     at.meanwhile = meanwhile
     assert (await at.sender(sent).send(errand())).state is State.BUSY
@@ -218,11 +220,11 @@ async def test_what_another_run_finishes_meanwhile_is_sent_already(
 ) -> None:
     slack.serve(office())
     sent = empty.tables.sent
-    row = Sent(run="other", until=int(NOW) + HELD, edition="e", content="c")
-    assert await sent.take(KEY, None, row)
+    lease = sent.lease(KEY, Wall(slack))
+    assert await lease.acquire()
 
     async def meanwhile() -> None:
-        await sent.keep(KEY, msgspec.structs.replace(row, until=0, done=int(NOW)))
+        await lease.release(columns_of(Sent("e", "c", done=int(NOW))))
 
     at.meanwhile = meanwhile
     assert (await at.sender(sent).send(errand())).state is State.ALREADY
@@ -234,20 +236,16 @@ async def test_a_run_that_was_taken_over_posts_nothing_more(
 ) -> None:
     slack.serve(office(), Fault("rate", "10", method=POST, after=1))
     sent = empty.tables.sent
+    other = sent.lease(KEY, Wall(slack))
 
     async def meanwhile() -> None:
         slack.waits.now += HELD
-        row = await sent.get(KEY)
-        assert row is not None
-        if row.run != "other":
-            assert await sent.take(KEY, row, msgspec.structs.replace(row, run="other"))
+        assert await other.acquire()
 
     at.meanwhile = meanwhile
     assert (await at.sender(sent).send(errand(120))).state is State.BUSY
     assert len(posted(slack)) == 1
-    row = await sent.get(KEY)
-    assert row is not None
-    assert row.run == "other"
+    assert await other.renew()
 
 
 # ── what goes wrong ──────────────────────────────────────────────────────────────────────────────
@@ -344,7 +342,8 @@ async def test_slack_that_cannot_be_reached_has_done_nothing(empty: House) -> No
             await opened.sender(empty.tables.sent).send(errand(1))
     row = await empty.tables.sent.get(KEY)
     assert row is not None
-    assert (row.until, row.done, row.posted) == (0, 0, ())
+    assert (row.done, row.posted) == (0, ())
+    assert await empty.tables.sent.lease(KEY, ManualClock(NOW)).acquire()
 
 
 async def test_a_file_that_failed_goes_by_itself_the_next_time(
@@ -367,25 +366,45 @@ class Killed(BaseException):
     """The process is no more."""
 
 
-class Mortal:
-    """The rows, for a process that dies at its n-th write: before it, or just after."""
+class MortalLease(Lease):
+    """Of a process that dies at its n-th write: before it, or just after."""
+
+    left, written = 0, False
+
+    async def acquire(self, also: Condition | None = None, values: Values | None = None) -> bool:
+        is_held = await super().acquire(also, values)
+        self.left -= is_held
+        return is_held
+
+    async def renew(self, noted: Values | None = None) -> bool:
+        return await self._while_alive(super().renew, noted)
+
+    async def release(self, noted: Values | None = None) -> bool:
+        return await self._while_alive(super().release, noted)
+
+    async def _while_alive(
+        self, write: Callable[[Values | None], Awaitable[bool]], noted: Values | None
+    ) -> bool:
+        is_held = True
+        if self.left > 0 or (self.left == 0 and self.written):
+            is_held = await write(noted)
+        self.left -= 1
+        if self.left < 0:
+            raise Killed
+        return is_held
+
+
+class Mortal(SentReports):
+    """The rows, for a process that dies."""
 
     def __init__(self, sent: SentReports, life: int, *, written: bool) -> None:
-        self._sent, self._left, self._written = sent, life, written
+        super().__init__(sent._table)
+        self._life, self._written = life, written
 
-    async def get(self, key: SentKey) -> Sent | None:
-        return await self._sent.get(key)
-
-    async def take(self, key: SentKey, seen: Sent | None, row: Sent) -> bool:
-        self._left -= 1
-        return await self._sent.take(key, seen, row)
-
-    async def keep(self, key: SentKey, row: Sent) -> None:
-        if self._left > 0 or (self._left == 0 and self._written):
-            await self._sent.keep(key, row)
-        self._left -= 1
-        if self._left < 0:
-            raise Killed
+    def lease(self, key: SentKey, clock: Clock) -> Lease:
+        lease = MortalLease(self._table, (str(key),), clock, seconds=HELD)
+        lease.left, lease.written = self._life, self._written
+        return lease
 
 
 @pytest.mark.parametrize("written", [False, True])
@@ -398,7 +417,7 @@ async def test_a_run_that_dies_anywhere_is_taken_up_and_nothing_is_there_twice(
     async with desk(slack) as dying:
         mortal = Mortal(empty.tables.sent, life, written=written)
         with pytest.raises(Killed):
-            await dying.sender(mortal).send(of)  # type: ignore[arg-type]
+            await dying.sender(mortal).send(of)
     async with desk(slack) as next_one:
         outcome = await next_one.sender(empty.tables.sent).send(of)
     assert outcome.state is (State.ALREADY if (life, written) == (7, True) else State.SENT)
@@ -409,7 +428,7 @@ async def test_a_run_that_dies_anywhere_is_taken_up_and_nothing_is_there_twice(
 async def test_the_test_above_dies_at_every_write(slack: Slack, empty: House, at: Desk) -> None:
     slack.serve(office())
     mortal = Mortal(empty.tables.sent, 8, written=True)
-    outcome = await at.sender(mortal).send(errand(120))  # type: ignore[arg-type]
+    outcome = await at.sender(mortal).send(errand(120))
     assert outcome.state is State.SENT
 
 
@@ -437,7 +456,7 @@ async def test_whatever_comes_together_it_is_there_once_in_the_end(
         async with desk(slack) as at:
             mortal = Mortal(empty.tables.sent, life, written=written)
             try:
-                outcome = await at.sender(mortal).send(of)  # type: ignore[arg-type]
+                outcome = await at.sender(mortal).send(of)
             except (Killed, SlackError):
                 continue
         if outcome.state is not State.BUSY:

@@ -17,7 +17,8 @@ import asyncio
 import hashlib
 import os
 import platform
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from secrets import token_hex
@@ -45,7 +46,6 @@ _IS_FREE: Final = (
     | (Attr("held_until") > Param("latest"))
 )
 _IS_NOBODYS: Final = Attr("holder").absent()
-_RENEW: Final = Update(set=("held_until",))
 
 Pause = Callable[[float], Awaitable[object]]
 
@@ -109,24 +109,24 @@ class Lease:
             else:
                 return True
 
-    async def renew(self) -> bool:
-        """Keep it for longer; return whether it is still held."""
+    async def renew(self, noted: Values | None = None) -> bool:
+        """Keep it for longer, and set these attributes of the row, or remove those that are None;
+        return whether it is still held. If it is not, nothing is changed.
+        """
         until = int(self._clock()) + self._seconds
-        return await self._write(_RENEW, {"held_until": until})
+        return await self._write({**(noted or {}), "held_until": until})
 
-    async def release(self, noted: Mapping[str, Value] | None = None) -> None:
-        """Let others have it, if it is still held, and set these attributes of the row. A row of
+    async def release(self, noted: Values | None = None) -> bool:
+        """Let others have it, and note the same way; return whether it was still held. A row of
         which nothing else is left is deleted.
         """
-        noted = noted or {}
-        if not await self._write(Update(set=tuple(noted), remove=_ATTRIBUTES), noted) or noted:
-            return
+        if not await self._write({**(noted or {}), **dict.fromkeys(_ATTRIBUTES)}):
+            return False
         left = await self._table.get(self._key) or {}
         if len(left) == len(self._key):
-            try:
+            with suppress(ConditionFailed):  # somebody else holds it by now
                 await self._table.delete(self._key, condition=_IS_NOBODYS)
-            except ConditionFailed:
-                return  # somebody else holds it by now
+        return True
 
     async def held_since(self) -> int | None:
         """Seconds since the epoch since when anybody holds it; None while it is free."""
@@ -138,10 +138,13 @@ class Lease:
             return None
         return int(since) if isinstance(since, int | float) else now
 
-    async def _write(self, update: Update, values: Values) -> bool:
-        given = {**values, "holder": self._holder}
+    async def _write(self, noted: Values) -> bool:
+        given = {name: value for name, value in noted.items() if value is not None}
+        update = Update(set=tuple(given), remove=tuple(noted.keys() - given.keys()))
         try:
-            await self._table.update(self._key, update, given, condition=_IS_MINE)
+            await self._table.update(
+                self._key, update, {**given, "holder": self._holder}, condition=_IS_MINE
+            )
         except ConditionFailed:
             return False
         return True

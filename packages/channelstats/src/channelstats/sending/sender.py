@@ -17,12 +17,13 @@ from typing import Final
 import msgspec
 
 from channelstats.reports.slack_messages import MOST_BLOCKS, Content, first_part
-from channelstats.sending.claim import HELD, Claim, begun
+from channelstats.sending.claim import Claim, begun
 from channelstats.sending.heartbeat import BEAT, Heartbeat
 from channelstats.slack.errors import CallRefused, NoAnswer, SlackError
 from channelstats.slack.posting import Mark, Posted, Posting
-from channelstats.tables.sent_reports import NotHeld, Sent, SentKey, SentReports
+from channelstats.tables.sent_reports import HELD, NOT_DONE, Sent, SentKey, SentReports
 from keytables import Clock
+from keytables.lease import LeaseLost
 
 TRIES: Final = 3
 """Tries of a part whose answers are lost, where it can be seen that it is not there."""
@@ -98,10 +99,10 @@ class Sender:
         try:
             await self._post(errand, claim)
             await claim.release(done=True)
-        except NotHeld:
+        except LeaseLost:
             return Outcome(State.BUSY)
         except BaseException:
-            with suppress(NotHeld):
+            with suppress(LeaseLost):
                 await claim.release()
             raise
         finally:
@@ -113,24 +114,22 @@ class Sender:
 
     async def _claim(self, errand: Errand, *, again: bool) -> Claim | Outcome:
         content = hashlib.sha256(msgspec.json.encode(errand.content)).hexdigest()[:_DIGITS]
-        waited = 0.0
+        lease, waited = self._sent.lease(errand.key, self._clock), 0.0
         while True:
-            row, now = await self._sent.get(errand.key), self._clock()
+            if await lease.acquire(None if again else NOT_DONE):
+                row = await self._sent.get(errand.key)
+                taken = begun(row, content, self._new_id(), anew=again)
+                return Claim(lease, taken, self._clock)
+            row = await self._sent.get(errand.key)
             if row is not None and row.done and not again:
                 return Outcome(State.ALREADY, row.channel, row.thread, at=row.done)
-            if row is None or row.until <= now:
-                taken = begun(row, content, self._new_id(), now, anew=again)
-                if await self._sent.take(errand.key, row, taken):
-                    return Claim(self._sent, errand.key, taken, self._clock)
-                continue  # somebody else was faster, and holds it now
             if waited >= HELD:
                 return Outcome(State.BUSY)
             if not waited:
                 what = html.unescape(errand.content.text)
                 self._say(f"{what}: another run is sending this, or died over it; waiting for it")
-            pause = min(BEAT, row.until - now + 1)
-            await self._heartbeat.sleep(pause)
-            waited += pause
+            await self._heartbeat.sleep(BEAT)
+            waited += BEAT
 
     # ── parts ────────────────────────────────────────────────────────────────────────────────────
 

@@ -1,11 +1,9 @@
 """What was sent where, in the table Configuration: a row for each report, period and destination.
 
-Rule: a row has one holder at a time. Whoever sends takes the row first and changes it only while it
-is still theirs; a run that died holds it no longer than its time.
+Rule: a row has one holder at a time: it is a lease too. Whoever sends acquires it first and changes
+it only while it is still theirs; a run that died holds it no longer than its time.
 
     key       sent <kind> <ID of the channel or user, or -> <start>-<days> <ID of the destination>
-    run       who holds it; another run takes it by putting its own name here
-    until     seconds until which it is held; 0 when nobody holds it
     edition   which edition of the report; a new one begins when it is sent from its beginning
     content   digest of what the edition says
     channel   channel that it went to: of direct messages, where the destination is a person
@@ -18,20 +16,23 @@ is still theirs; a run that died holds it no longer than its time.
     done      seconds at which all of it was there
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from datetime import date
 from typing import Final
 
 import msgspec
 
-from channelstats.tables.items import everything, number, text, without_empty
-from keytables import Attr, ConditionFailed, Item, Param, TableHandle, Value
+from channelstats.tables.items import everything, number, text
+from keytables import Attr, Clock, Item, TableHandle, Value
+from keytables.lease import Lease
 
 _PREFIX: Final = "sent "
 _ISO: Final = len("yyyy-mm-dd")
-_NEW: Final = Attr("run").absent()
-_OWN: Final = Attr("run") == Param("run")
-_AS_SEEN: Final = (Attr("run") == Param("run")) & (Attr("until") == Param("until"))
+
+HELD: Final = 150
+"""Seconds for which a sign of life is good: more than a request and a short sleep take."""
+
+NOT_DONE: Final = Attr("done").absent()
 
 
 class SentKey(msgspec.Struct, frozen=True):
@@ -51,8 +52,6 @@ class SentKey(msgspec.Struct, frozen=True):
 class Sent(msgspec.Struct, frozen=True):
     """A row; see the module."""
 
-    run: str = ""
-    until: int = 0
     edition: str = ""
     content: str = ""
     channel: str = ""
@@ -65,10 +64,6 @@ class Sent(msgspec.Struct, frozen=True):
     done: int = 0
 
 
-class NotHeld(Exception):  # noqa: N818 - named for what happened
-    """Another run has taken the row over."""
-
-
 class SentReports:
     """See the module."""
 
@@ -79,26 +74,9 @@ class SentReports:
         item = await self._table.get((str(key),))
         return None if item is None else _sent(item)
 
-    async def take(self, key: SentKey, seen: Sent | None, row: Sent) -> bool:
-        """Put the row in place of the one that was ``seen``; False if it has changed meanwhile."""
-        values: Mapping[str, Value] = {"run": seen.run, "until": seen.until} if seen else {}
-        try:
-            await self._table.put(
-                _item(key, row), condition=_AS_SEEN if seen else _NEW, values=values
-            )
-        except ConditionFailed:
-            return False
-        return True
-
-    async def keep(self, key: SentKey, row: Sent) -> None:
-        """Put a row that is held.
-
-        :raises NotHeld: it is no longer
-        """
-        try:
-            await self._table.put(_item(key, row), condition=_OWN, values={"run": row.run})
-        except ConditionFailed:
-            raise NotHeld from None
+    def lease(self, key: SentKey, clock: Clock) -> Lease:
+        """The right to send a report and to change its row."""
+        return Lease(self._table, (str(key),), clock, seconds=HELD, names_process=True)
 
     async def forget(self, uid: str) -> None:
         """Delete the rows of what a person was sent, or what was sent about them."""
@@ -114,18 +92,15 @@ class SentReports:
             await self._table.batch_write(deletes=[(name,) for name in names if old(name)])
 
 
-def _item(key: SentKey, row: Sent) -> Item:
-    # Conditions are on these two, so they are there even when they are empty.
-    held: Item = {"run": row.run, "until": row.until}
+def columns_of(row: Sent) -> dict[str, Value]:
+    """The attributes of a row; None for those that it has not."""
     columns = msgspec.structs.asdict(row) | {"posted": ",".join(row.posted)}
-    return {"key": str(key), **without_empty(columns), **held}
+    return {name: value or None for name, value in columns.items()}
 
 
 def _sent(item: Item) -> Sent:
     posted = text(item, "posted")
     return Sent(
-        run=text(item, "run"),
-        until=number(item, "until") or 0,
         edition=text(item, "edition"),
         content=text(item, "content"),
         channel=text(item, "channel"),
