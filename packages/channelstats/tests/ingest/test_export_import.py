@@ -13,7 +13,7 @@ import pytest
 from channelstats.counting import Counting
 from channelstats.demo.workspace import Size, write_export
 from channelstats.ingest import export_reader
-from channelstats.ingest.events import Event, Problem, Progress
+from channelstats.ingest.events import Event, Problem, StepProgress
 from channelstats.ingest.export_import import ImportOptions, ImportResult
 from channelstats.tables.configuration import Counts
 from channelstats.tables.exclusion import add_forgotten
@@ -68,8 +68,8 @@ async def test_progress_is_reported_channel_by_channel(empty: House) -> None:
     events: list[Event] = []
     result = await empty.take_in(EXAMPLE, on_event=events.append)
     assert events == [
-        Progress("messages", done=0, total=2907, channel="dev", messages=0),
-        Progress("messages", done=884, total=2907, channel="general", messages=6),
+        StepProgress("messages", done=0, total=2907, channel="dev", messages=0),
+        StepProgress("messages", done=884, total=2907, channel="general", messages=6),
     ]
     assert result == ImportResult(2, messages=15, changed=15, newest="1710630900.001500")
 
@@ -82,7 +82,7 @@ async def test_progress_goes_by_bytes_and_never_back(
     write_export(path, Size(20, 5, 600, 14), last_day=date(2024, 3, 20), seed=3)
     events: list[Event] = []
     await empty.take_in(path, MODERN, on_event=events.append)
-    found = [event for event in events if isinstance(event, Progress)]
+    found = [event for event in events if isinstance(event, StepProgress)]
     done = [(event.done, event.messages) for event in found]
     assert done == sorted(set(done))
     assert done[0] == (0, 0)
@@ -143,14 +143,14 @@ async def test_an_interrupted_import_goes_on(
 
 async def test_an_interrupted_import_reads_done_channels_no_more(empty: House) -> None:
     def interrupt(event: Event) -> None:
-        if isinstance(event, Progress) and event.channel == "general":
+        if isinstance(event, StepProgress) and event.channel == "general":
             raise Interrupted
 
     with pytest.raises(Interrupted):
         await empty.take_in(EXAMPLE, on_event=interrupt)
     events: list[Event] = []
     result = await empty.take_in(EXAMPLE, on_event=events.append)
-    assert events == [Progress("messages", done=884, total=2907, channel="general", messages=0)]
+    assert events == [StepProgress("messages", done=884, total=2907, channel="general", messages=0)]
     assert (result.channels, result.messages) == (2, 9)
 
 

@@ -15,7 +15,7 @@ import pytest
 
 from channelstats.demo.workspace import Size, write_export
 from channelstats.ingest import export_reader
-from channelstats.ingest.events import Event, Progress
+from channelstats.ingest.events import Event, StepProgress
 from channelstats.ingest.export_reader import Piece, ReaderEnded, channel_reader, read_channel
 from channelstats.ingest.messages import Origin
 from channelstats.slack.export import ChannelKind, Export, ExportChannel
@@ -93,7 +93,7 @@ async def test_names_as_slack_writes_them_are_imported(
     path = write_form(files_with_slack_names(), tmp_path, form, root)
     events: list[Event] = []
     result = await empty.take_in(path, MODERN, on_event=events.append)
-    assert [event.channel for event in events if isinstance(event, Progress)][-1] == "café"
+    assert [event.channel for event in events if isinstance(event, StepProgress)][-1] == "café"
     assert (result.messages, result.problems) == (2, 0)
 
 

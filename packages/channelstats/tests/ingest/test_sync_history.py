@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from channelstats.ingest.events import Event, Progress
+from channelstats.ingest.events import Event, StepProgress
 from support.channelstats.fake_slack import Fault
 from support.channelstats.house import MODERN, House, house
 from support.channelstats.random_workspace import Maker, settings
@@ -70,7 +70,7 @@ async def broken_off(slack: Slack, into: House, now: float, after: int) -> None:
 
     def interrupt(event: Event) -> None:
         nonlocal after
-        if isinstance(event, Progress) and event.step == "messages" and event.channel:
+        if isinstance(event, StepProgress) and event.step == "messages" and event.channel:
             after -= 1
             if after < 0:
                 raise Interrupted

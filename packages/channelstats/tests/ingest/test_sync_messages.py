@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from channelstats.ingest.events import Event, Progress
+from channelstats.ingest.events import Event, StepProgress
 from channelstats.ingest.sync import Part
 from channelstats.ingest.sync_run import SyncOptions, SyncResult
 from channelstats.tables.first_posts import FirstPost
@@ -311,8 +311,8 @@ async def test_progress_is_reported_channel_by_channel(slack: Slack, empty: Hous
         empty, now=at(5), options=options, parts=parts, on_event=events.append
     )
     assert events == [
-        Progress("messages", 0, 2),
-        Progress("messages", 1, 2, "one", messages=2),
-        Progress("messages", 2, 2, "two", messages=3),
+        StepProgress("messages", 0, 2),
+        StepProgress("messages", 1, 2, "one", messages=2),
+        StepProgress("messages", 2, 2, "two", messages=3),
     ]
     assert result == SyncResult(channels=2, messages=3, changed=3)

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
-from channelstats.ingest.events import Event, Problem, Progress
+from channelstats.ingest.events import Event, Problem, StepProgress
 from channelstats.ingest.sync import Part
 from channelstats.ingest.sync_run import SyncOptions
 from channelstats.slack.rate_limits import AppKind
@@ -38,7 +38,7 @@ def synced(events: list[Event]) -> list[str]:
     return [
         event.channel
         for event in events
-        if isinstance(event, Progress) and event.step == "messages" and event.channel
+        if isinstance(event, StepProgress) and event.step == "messages" and event.channel
     ]
 
 
@@ -332,7 +332,7 @@ async def test_an_interrupted_run_goes_on_with_the_next_channel(slack: Slack, em
     result = await slack.sync(
         empty, now=NOW + 3600, options=ONE_BY_ONE, parts=parts, on_event=events.append
     )
-    assert events[0] == Progress("messages", 1, 3)
+    assert events[0] == StepProgress("messages", 1, 3)
     assert sorted(synced(events)) == ["two", "zoo"]
     assert result.channels == 2
     assert len(await rows(empty)) == 11

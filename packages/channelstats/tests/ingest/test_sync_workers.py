@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Callable, Coroutine
 import msgspec
 import pytest
 
-from channelstats.ingest.events import Event, OnEvent, Progress, ignore_event
+from channelstats.ingest.events import Event, OnEvent, StepProgress, ignore_event
 from channelstats.ingest.sync import Part, Sync
 from channelstats.ingest.sync_run import SyncOptions
 from channelstats.slack.client import Page
@@ -75,7 +75,7 @@ async def test_a_channel_does_not_wait_for_another_one(empty: House) -> None:
 
     events: list[Event] = []
     await sync(empty, asked, 6, 2, events.append).run()
-    done = [event.channel for event in events if isinstance(event, Progress) and event.channel]
+    done = [event.channel for event in events if isinstance(event, StepProgress) and event.channel]
     assert sorted(done) == [f"name{n}" for n in range(6)]
     assert done.index("name0") >= 4
 

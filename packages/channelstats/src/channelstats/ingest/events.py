@@ -10,10 +10,10 @@ import msgspec
 
 from channelstats.slack.export import Problem
 
-__all__ = ["Event", "OnEvent", "Problem", "Progress", "ignore_event"]
+__all__ = ["Event", "OnEvent", "Problem", "StepProgress", "ignore_event"]
 
 
-class Progress(msgspec.Struct, frozen=True):
+class StepProgress(msgspec.Struct, frozen=True):
     """``done`` of ``total`` are done of a ``step`` (0: not known of how many). The import of an
     export counts bytes, all else counts what the step is named after. ``channel``: the one at hand,
     "" at the beginning of a step; ``messages`` of this run so far.
@@ -26,7 +26,7 @@ class Progress(msgspec.Struct, frozen=True):
     messages: int = 0
 
 
-Event: TypeAlias = Progress | Problem
+Event: TypeAlias = StepProgress | Problem
 OnEvent: TypeAlias = Callable[[Event], object]
 """Is given every event at once; it may raise to end the run."""
 

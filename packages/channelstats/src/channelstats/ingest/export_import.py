@@ -24,7 +24,7 @@ from channelstats.ingest.directory import (
     store_users,
     user_of,
 )
-from channelstats.ingest.events import OnEvent, Problem, Progress, ignore_event
+from channelstats.ingest.events import OnEvent, Problem, StepProgress, ignore_event
 from channelstats.ingest.exclusions import Exclusions, unknown_channels, unknown_people
 from channelstats.ingest.export_reader import ChannelContent, channel_reader
 from channelstats.ingest.first_posts import FirstPostUpdater
@@ -262,7 +262,7 @@ class ExportImport:
         """Report that so much of a channel is stored."""
         done = self._bytes_done + int(share * self._export.size(channel))
         name, messages = channel_of(channel).name, self._result.messages
-        self._on_event(Progress("messages", done, self._bytes, name, messages))
+        self._on_event(StepProgress("messages", done, self._bytes, name, messages))
 
 
 def _members(channels: list[ExportChannel]) -> dict[str, int]:

@@ -15,7 +15,7 @@ from channelstats.counting import Counting
 from channelstats.days import date_at
 from channelstats.identifiers import is_channel_id, is_user_id
 from channelstats.ingest.directory import store_users
-from channelstats.ingest.events import OnEvent, Problem, Progress, ignore_event
+from channelstats.ingest.events import OnEvent, Problem, StepProgress, ignore_event
 from channelstats.ingest.exclusions import Exclusions, unknown_channels, unknown_people
 from channelstats.ingest.first_posts import with_older
 from channelstats.ingest.messages import EARLIEST, merge_messages, recency
@@ -98,7 +98,7 @@ class Migration:
 
     def _done(self, what: str, read: int) -> None:
         self._result.read[what] = read
-        self._on_event(Progress(what, read))
+        self._on_event(StepProgress(what, read))
 
     def _report(self, problems: list[Problem]) -> None:
         self._result.problems += len(problems)

@@ -8,7 +8,7 @@ from typing import Final
 
 import msgspec
 
-from channelstats.ingest.events import OnEvent, Problem, Progress
+from channelstats.ingest.events import OnEvent, Problem, StepProgress
 from channelstats.ingest.exclusions import Exclusions
 from channelstats.slack.objects import ListedChannel
 from channelstats.slack.web_api import WebApi
@@ -139,7 +139,7 @@ class SyncRun:
         return int(self.clock())
 
     def progress(self, step: str, done: int, total: int, channel: str = "") -> None:
-        self._on_event(Progress(step, done, total, channel, self.result.messages))
+        self._on_event(StepProgress(step, done, total, channel, self.result.messages))
 
     def report(self, *problems: Problem) -> None:
         """Problems that cost single objects."""
