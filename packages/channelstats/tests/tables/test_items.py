@@ -1,9 +1,10 @@
-"""Names and keys of the tables."""
+"""Names and keys of the tables; what their items hold."""
 
+import msgspec
 import pytest
 
-from channelstats.tables.items import HASH_KEYS, table
-from keytables import SchemaError
+from channelstats.tables.items import HASH_KEYS, struct_of, table
+from keytables import Item, SchemaError
 from support.channelstats.house import House
 
 
@@ -28,3 +29,28 @@ def test_no_table_has_a_sort_key() -> None:
 def test_an_unfit_prefix_is_refused() -> None:
     with pytest.raises(SchemaError):
         table("a b", "User")
+
+
+class Kinds(msgspec.Struct):
+    name: str
+    count: int = 5
+    since: int | None = 5
+    is_set: bool = True
+    others: tuple[str, ...] = ("kept",)
+
+
+def test_a_struct_is_read_whoever_wrote_its_item() -> None:
+    whole: Item = {
+        "name": "n",
+        "count": 2,
+        "since": 3,
+        "is_set": True,
+        "others": ["not read"],
+        "x": 1,
+    }
+    assert struct_of(Kinds, whole) == Kinds("n", 2, 3, is_set=True)
+    assert struct_of(Kinds, {"count": "2", "since": 3.0}) == Kinds("", 2, 3, is_set=False)
+    absent = Kinds("", 0, None, is_set=False)
+    assert struct_of(Kinds, {}) == absent
+    unexpected: Item = {"name": 7, "count": "many", "since": [], "is_set": 1}
+    assert struct_of(Kinds, unexpected) == absent

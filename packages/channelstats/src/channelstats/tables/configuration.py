@@ -25,7 +25,7 @@ from typing import Final
 import msgspec
 
 from channelstats.tables.directory import Channel
-from channelstats.tables.items import number, text, without_empty
+from channelstats.tables.items import number, struct_of, text, without_empty
 from keytables import Clock, Item, TableHandle, Update, Value
 from keytables.lease import Lease
 
@@ -86,13 +86,13 @@ class Configuration:
         await self._table.update(("counts_history",), sample)
 
     async def counts(self) -> Counts:
-        return _counts(await self.get("counts"))
+        return struct_of(Counts, await self.get("counts"))
 
     async def history(self) -> dict[date, Counts]:
         """Counts by the day they were taken."""
         row = await self.get("counts_history")
         days = {_day(name): value for name, value in row.items() if isinstance(value, Mapping)}
-        return {day: _counts(value) for day, value in days.items() if day is not None}
+        return {day: struct_of(Counts, value) for day, value in days.items() if day is not None}
 
     # ── names, times ─────────────────────────────────────────────────────────────────────────────
 
@@ -152,10 +152,6 @@ class Configuration:
 
     async def forget_import(self, fingerprint: str) -> None:
         await self.delete(f"import {fingerprint}")
-
-
-def _counts(row: Mapping[str, Value]) -> Counts:
-    return Counts(**{name: number(row, name) or 0 for name in Counts.__struct_fields__})
 
 
 def _day(text: str) -> date | None:

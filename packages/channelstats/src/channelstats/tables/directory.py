@@ -17,7 +17,14 @@ from typing import Final
 import msgspec
 
 from channelstats.identifiers import is_channel_id
-from channelstats.tables.items import batches, everything, flag, number, text, without_empty
+from channelstats.tables.items import (
+    batches,
+    everything,
+    number,
+    struct_of,
+    text,
+    without_empty,
+)
 from keytables import Attr, ConditionFailed, Item, Param, TableHandle, Update
 
 
@@ -71,7 +78,7 @@ class Users:
         found = {}
         async for items in everything(self._table):
             for item in items:
-                user = _user(item)
+                user = struct_of(User, item)
                 found[user.slack_uid] = user
         return found
 
@@ -118,7 +125,7 @@ class Channels:
         found = {}
         async for items in everything(self._table):
             for item in items:
-                channel = _channel(item)
+                channel = struct_of(Channel, item)
                 if item["channel_key"] == channel.slack_cid:
                     found[channel.slack_cid] = channel
         return found
@@ -142,7 +149,7 @@ class Channels:
     async def named(self, key: str) -> Channel | None:
         """The channel of an ID, a name or a previous name."""
         item = await self._table.get((key,))
-        return None if item is None else _channel(item)
+        return None if item is None else struct_of(Channel, item)
 
 
 class UsersCreated:
@@ -172,34 +179,8 @@ class UsersCreated:
             await self._table.batch_write(puts=[{"slack_uid": uid, "ts": ts} for uid, ts in batch])
 
 
-def _user(item: Item) -> User:
-    return User(
-        slack_uid=text(item, "slack_uid"),
-        user_name=text(item, "user_name"),
-        real_name=text(item, "real_name"),
-        display_name=text(item, "display_name"),
-        tz=text(item, "tz"),
-        tz_offset=number(item, "tz_offset"),
-        deleted=flag(item, "deleted"),
-        admin=flag(item, "admin"),
-        is_bot=flag(item, "is_bot"),
-        insert_timestamp=number(item, "insert_timestamp"),
-    )
-
-
 def _user_item(user: User) -> Item:
     return without_empty(msgspec.structs.asdict(user) | {"is_bot": user.is_bot or None})
-
-
-def _channel(item: Item) -> Channel:
-    flags = ("is_channel", "is_group", "is_im", "is_mpim", "is_private", "is_archived")
-    return Channel(
-        slack_cid=text(item, "slack_cid"),
-        friendly_name=text(item, "friendly_name"),
-        members=number(item, "members") or 0,
-        created=number(item, "created") or 0,
-        **{name: flag(item, name) for name in flags},
-    )
 
 
 def _keys(channel: Channel) -> set[str]:

@@ -6,9 +6,12 @@ Rule: `None`, `""`, `[]` and `{}` are not written; `0` and `false` are. An attri
 unexpected kind, whoever wrote it, reads as if it were absent.
 """
 
-from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
+from functools import cache
 from itertools import islice
 from typing import Final, TypeVar
+
+import msgspec
 
 from keytables import Index, Item, Key, Table, TableHandle, Value
 
@@ -48,6 +51,9 @@ def table(prefix: str, name: str) -> Table:
 # ── attributes ────────────────────────────────────────────────────────────────────────────────────
 
 
+_Struct = TypeVar("_Struct", bound=msgspec.Struct)
+
+
 def without_empty(item: Mapping[str, Value]) -> Item:
     return {
         name: value
@@ -80,6 +86,34 @@ def number(item: Mapping[str, Value], *names: str) -> int | None:
 
 def flag(item: Mapping[str, Value], name: str) -> bool:
     return item.get(name) is True
+
+
+def struct_of(kind: type[_Struct], item: Mapping[str, Value]) -> _Struct:
+    """A struct whose fields are attributes of the same names: texts, flags and whole numbers (0 for
+    an absent one, unless it may be None). Other fields keep their defaults.
+    """
+    return kind(**{name: read(item, name) for name, read in _readers(kind)})
+
+
+@cache
+def _readers(kind: type[msgspec.Struct]) -> list[tuple[str, Callable[..., object]]]:
+    return [
+        (field.name, _READERS[field.type])
+        for field in msgspec.structs.fields(kind)
+        if field.type in _READERS
+    ]
+
+
+def _number_or_zero(item: Mapping[str, Value], name: str) -> int:
+    return number(item, name) or 0
+
+
+_READERS: Final[dict[object, Callable[..., object]]] = {
+    str: text,
+    bool: flag,
+    int: _number_or_zero,
+    int | None: number,
+}
 
 
 # ── many items ────────────────────────────────────────────────────────────────────────────────────

@@ -25,7 +25,7 @@ import orjson
 
 from channelstats.days import Calendar
 from channelstats.identifiers import USER_ID, is_timestamp, is_user_id, seconds
-from channelstats.tables.items import flag, number, text
+from channelstats.tables.items import struct_of, text
 from keytables import Item
 
 REACTION_USERS: Final = rf"((?::{USER_ID})*)$"
@@ -210,32 +210,13 @@ def item_of(row: MessageRow, calendar: Calendar) -> Item:
 
 def row_of(item: Item) -> MessageRow:
     """The row of an item, of this or of an older spelling."""
-    mentions, reactions = text(item, "mentions"), text(item, "reactions")
-    if "," in mentions:
-        mentions = encode_mentions(decode_mentions(mentions))
-    if ";" in reactions:
-        reactions = encode_reactions(decode_reactions(reactions))
-    cid, _, ts = text(item, "cid_ts").partition("_")
-    return MessageRow(
-        slack_cid=text(item, "slack_cid") or cid,
-        ts=text(item, "ts") or ts,
-        slack_uid=text(item, "slack_uid", "user_id"),
-        word_count=number(item, "word_count") or 0,
-        mentions=mentions,
-        reactions=reactions,
-        reaction_count=number(item, "reaction_count") or 0,
-        thread_ts=text(item, "thread_ts"),
-        parent_user_id=text(item, "parent_user_id"),
-        replies=text(item, "replies"),
-        bot_replies=text(item, "bot_replies"),
-        reply_count=number(item, "reply_count") or 0,
-        subtype=text(item, "subtype"),
-        files=text(item, "files"),
-        room=text(item, "room"),
-        edited_ts=text(item, "edited_ts"),
-        deleted=flag(item, "deleted"),
-        is_bot=flag(item, "is_bot"),
-        reactions_truncated=flag(item, "reactions_truncated"),
-        fetched_at=number(item, "fetched_at") or 0,
-        source=text(item, "source"),
-    )
+    row = struct_of(MessageRow, item)
+    row.slack_uid = row.slack_uid or text(item, "user_id")
+    if "," in row.mentions:
+        row.mentions = encode_mentions(decode_mentions(row.mentions))
+    if ";" in row.reactions:
+        row.reactions = encode_reactions(decode_reactions(row.reactions))
+    if not (row.slack_cid and row.ts):
+        cid, _, ts = text(item, "cid_ts").partition("_")
+        row.slack_cid, row.ts = row.slack_cid or cid, row.ts or ts
+    return row

@@ -22,7 +22,7 @@ from typing import Final
 
 import msgspec
 
-from channelstats.tables.items import everything, number, text
+from channelstats.tables.items import everything, struct_of, text
 from keytables import Attr, Clock, Item, TableHandle, Value
 from keytables.lease import Lease
 
@@ -99,16 +99,5 @@ def columns_of(row: Sent) -> dict[str, Value]:
 
 
 def _sent(item: Item) -> Sent:
-    posted = text(item, "posted")
-    return Sent(
-        edition=text(item, "edition"),
-        content=text(item, "content"),
-        channel=text(item, "channel"),
-        thread=text(item, "thread"),
-        posted=tuple(posted.split(",")) if posted else (),
-        blocks=number(item, "blocks") or 0,
-        trying=number(item, "trying") or 0,
-        tried_at=number(item, "tried_at") or 0,
-        file=text(item, "file"),
-        done=number(item, "done") or 0,
-    )
+    posted = tuple(filter(None, text(item, "posted").split(",")))
+    return msgspec.structs.replace(struct_of(Sent, item), posted=posted)

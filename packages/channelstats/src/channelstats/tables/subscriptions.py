@@ -1,4 +1,4 @@
-"""The table Subscription: the browsers that are told of a new weekly report.
+"""The table Subscription: the browsers that are notified of a new weekly report.
 
 Rule: a row is known by a digest of its endpoint, and only `add` makes one; whatever else is noted
 about a row that is gone meanwhile is dropped.
@@ -7,7 +7,7 @@ about a row that is gone meanwhile is dropped.
     vapid                   the public key that it subscribed with: another one cannot send to it
     created_at              seconds
     announced               `yyyy-mm-dd`: the newest week, by its first day, that they know of
-    not_before              seconds: somebody is sending to it until then, or was told to wait
+    not_before              seconds: somebody is sending to it until then, or was asked to wait
     failing_since           seconds: nothing has come through since then
 """
 
@@ -19,8 +19,8 @@ from typing import Final
 
 import msgspec
 
-from channelstats.tables.items import number, text, without_empty
-from keytables import Attr, Condition, ConditionFailed, Item, Param, TableHandle, Update, Values
+from channelstats.tables.items import struct_of, text, without_empty
+from keytables import Attr, Condition, ConditionFailed, Param, TableHandle, Update, Values
 
 _PAGE: Final = 100
 """Rows read at once: a dashboard serves pages meanwhile."""
@@ -56,7 +56,7 @@ class Subscription(msgspec.Struct, frozen=True):
         return f"<subscription {id_of(self.endpoint)[:8]}>"
 
     def waits_for(self, week: date, now: float) -> bool:
-        """Whether they can be told of that week now."""
+        """Whether they can be notified of that week now."""
         return self.announced < week.isoformat() and self.not_before <= now
 
 
@@ -102,8 +102,8 @@ class Subscriptions:
         await self._table.delete(_key(endpoint))
 
     async def claim(self, endpoint: str, week: date, now: int, lease: int) -> bool:
-        """Take it on oneself, until ``lease``, to tell them of a week; false when somebody else is
-        at it or they know.
+        """Take it on oneself, until ``lease``, to notify them of a week; false when somebody else
+        is at it or they know.
         """
         values: Values = {"week": week.isoformat(), "now": now, "lease": lease}
         return await self._if(_IS_DUE, endpoint, _CLAIM, values)
@@ -121,11 +121,11 @@ class Subscriptions:
     async def _pages(self) -> AsyncIterator[list[Subscription]]:
         """All of them; between two pages others get their turn."""
         page = await self._table.scan(limit=_PAGE)
-        yield [_read(item) for item in page.items if text(item, "endpoint")]
+        yield [struct_of(Subscription, item) for item in page.items if text(item, "endpoint")]
         while page.cursor is not None:
             await asyncio.sleep(0)
             page = await self._table.scan(limit=_PAGE, after=page.cursor)
-            yield [_read(item) for item in page.items if text(item, "endpoint")]
+            yield [struct_of(Subscription, item) for item in page.items if text(item, "endpoint")]
 
     async def _if(
         self, condition: Condition, endpoint: str, update: Update, values: Values
@@ -139,16 +139,3 @@ class Subscriptions:
 
 def _key(endpoint: str) -> tuple[str]:
     return (id_of(endpoint),)
-
-
-def _read(item: Item) -> Subscription:
-    return Subscription(
-        endpoint=text(item, "endpoint"),
-        p256dh=text(item, "p256dh"),
-        auth=text(item, "auth"),
-        vapid=text(item, "vapid"),
-        created_at=number(item, "created_at") or 0,
-        announced=text(item, "announced"),
-        not_before=number(item, "not_before") or 0,
-        failing_since=number(item, "failing_since") or 0,
-    )
