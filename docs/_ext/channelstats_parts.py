@@ -1,11 +1,19 @@
 """Parts of the pages of channelstats that are made from its code: commands, settings, tables."""
 
+from datetime import date
 from typing import Final
+from zoneinfo import ZoneInfo
 
 from channelstats.cli import make_parsers
 from channelstats.commands import COMMANDS
-from channelstats.reports.data_tables import CHANNEL, USER, WORKSPACE, DataTable
+from channelstats.render.names import Directory
+from channelstats.render.report_tables import frames_of
 from channelstats.settings import TABLE, Setting
+from channelstats.stats import Inputs, Options, Period
+from channelstats.tables.columns import MESSAGES
+from channelstats.views.loading import DashboardData
+from channelstats.views.report_data import ReportData
+from channelstats.views.reports import ReportKind, Wanted
 
 EXPLAINED: Final = {
     "import-export": "getting-started.md#take-it-in",
@@ -73,11 +81,17 @@ def _default(of: Setting) -> str:
 def tables() -> str:
     """The columns of the tables that CSV and Parquet have."""
     parts = []
-    for kind, of in (("global and brief", WORKSPACE), ("channel", CHANNEL), ("user", USER)):
-        parts += ["", f"### Tables of a {kind} report", "", "| table | columns |", "|---|---|"]
-        parts += [f"| `{table.name}` | {_columns(table)} |" for table in of]
+    week = Period(date(2024, 3, 10), 7, ZoneInfo("UTC"))
+    nothing = DashboardData(Inputs(MESSAGES.to_frame()), week, Options())
+    kinds = {
+        ReportKind.GLOBAL: "global and brief",
+        ReportKind.CHANNEL: "channel",
+        ReportKind.USER: "user",
+    }
+    for kind, name in kinds.items():
+        parts += ["", f"### Tables of a {name} report", "", "| table | columns |", "|---|---|"]
+        frames = frames_of(Wanted(kind), ReportData(nothing, made_at=0), Directory())
+        for table, frame in frames.items():
+            columns = " ".join(f"`{column}`" for column in frame.columns)
+            parts.append(f"| `{table}` | {columns} |")
     return "\n".join(parts)
-
-
-def _columns(table: DataTable) -> str:
-    return " ".join(f"`{column.partition(':')[0]}`" for column in table.columns.split())

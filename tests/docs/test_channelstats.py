@@ -24,8 +24,9 @@ from channelstats.commands.call import Command
 from channelstats.days import Calendar
 from channelstats.ingest import sync_run
 from channelstats.notifications import announcer
-from channelstats.reports.render import Form
-from channelstats.reports.render import Kind as ReportKind
+from channelstats.render.data import json_of
+from channelstats.render.names import Directory
+from channelstats.render.reports import Form
 from channelstats.settings import PREFIX, TABLE, Group, Setting, load
 from channelstats.settings.loading import BESIDE_SETTINGS
 from channelstats.slack import client
@@ -35,8 +36,8 @@ from channelstats.tables import configuration, text_store
 from channelstats.tables.items import HASH_KEYS, MESSAGE_INDEXES
 from channelstats.tables.message_row import MessageRow, item_of
 from channelstats.views import time_buckets
-from channelstats.views.exports import json_of
 from channelstats.views.model import VIEWS, Choice, Kind, View
+from channelstats.views.reports import ReportKind
 from channelstats.web import access, filters
 from support.channelstats.house import EXAMPLE, MODERN, UTC, house
 from support.paths import PACKAGES, ROOT
@@ -172,7 +173,7 @@ def test_every_key_and_kind_of_an_exported_view_is_explained() -> None:
     today = date(2024, 3, 16)
     view = View("people", "People", "", Choice(today, today), (today, today), (), (), (), ())
     section = PAGES["dashboard"].partition("## Numbers for programs")[2].partition("\n## ")[0]
-    for name in (*json.loads(json_of(view)), *Kind):
+    for name in (*json.loads(json_of(view, Directory())), *Kind):
         assert f"`{name}`" in section, name
 
 

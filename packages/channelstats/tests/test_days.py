@@ -7,7 +7,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from channelstats.days import DAY, Calendar, date_at, midnight, zone_of
+from channelstats.days import (
+    DAY,
+    Calendar,
+    ago_text,
+    date_at,
+    midnight,
+    minute_text,
+    period_text,
+    zone_of,
+)
 
 ZONES = ("UTC", "America/Los_Angeles", "America/Havana", "America/Sao_Paulo", "Pacific/Apia")
 SECONDS = st.integers(946_684_800, 1_893_456_000)
@@ -55,3 +64,20 @@ def test_a_calendar_remembers_nothing_wrong(name: str, instants: list[int]) -> N
     for seconds in instants:
         expected = datetime.fromtimestamp(seconds, UTC).astimezone(zone).date().isoformat()
         assert calendar.date(seconds) == expected
+
+
+def test_periods_in_words() -> None:
+    day = date(2024, 3, 10)
+    assert period_text(day, day) == "Sunday 10 March 2024"
+    assert period_text(day, day + DAY) == "Sunday 10 March 2024 to Monday 11 March 2024"
+
+
+def test_times_in_words_are_those_of_the_zone() -> None:
+    assert minute_text(1710028800, ZoneInfo("UTC")) == "2024-03-10 00:00"
+    assert minute_text(1710028800, ZoneInfo("America/Los_Angeles")) == "2024-03-09 16:00"
+
+
+def test_days_ago_are_counted_by_the_calendar() -> None:
+    zone = ZoneInfo("UTC")
+    assert ago_text(1710028799, 1710028800, zone) == "2024-03-09, 1 day ago"
+    assert ago_text(1710028800, 1710028801, zone) == "2024-03-10, 0 days ago"

@@ -6,8 +6,7 @@ from dataclasses import dataclass, field
 from datetime import date
 from typing import Any
 
-from channelstats.reports.slack_blocks import SlackBlock
-from channelstats.reports.slack_messages import Content
+from channelstats.render.slack import Content, SlackBlock
 from channelstats.sending.heartbeat import Heartbeat
 from channelstats.sending.sender import Errand, Sender
 from channelstats.slack.channel_admin import ChannelAdmin

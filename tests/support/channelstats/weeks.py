@@ -1,33 +1,71 @@
-"""The weeks of the worked example as documents, with what is known beside them."""
+"""The weeks of the worked example: what their reports are made of, and what is known beside it."""
 
-from dataclasses import dataclass
+import json
+from dataclasses import dataclass, replace
 from datetime import date
 from pathlib import Path
 from typing import Any
 
+from channelstats.privacy.inputs import hidden_inputs
+from channelstats.privacy.pseudonyms import Pseudonyms
 from channelstats.render.names import Directory, load
-from channelstats.reports.cache import document_of
-from channelstats.reports.document import whole
-from channelstats.reports.render import Form, Kind, Wanted, render
+from channelstats.render.reports import Form, render, shown_subject
 from channelstats.stats import Options, Period
+from channelstats.stats.stored_document import document_of
+from channelstats.views.loading import DashboardData
+from channelstats.views.report_data import ReportData, load_report_data
+from channelstats.views.reports import ReportKind, Wanted
 from support.channelstats.house import COMPAT, EXAMPLE, NOW, UTC, house
 from support.clocks import ManualClock
 
 
 @dataclass
 class Week:
-    """A document and its directory."""
+    """A week; ``document`` is the stored one."""
 
-    document: dict[str, Any]
+    data: ReportData
     directory: Directory
+    document: dict[str, Any]
+
+    def named(self, directory: Directory) -> "Week":
+        """The same with other names."""
+        return replace(self, directory=directory)
+
+    def rendered(
+        self,
+        kind: str,
+        form: str,
+        subject: str = "",
+        *,
+        names: Pseudonyms | None = None,
+        smallest_group: int = 1,
+    ) -> tuple[str, dict[str, bytes]]:
+        """The name of a report and its files."""
+        wanted, data = Wanted(ReportKind(kind), subject), self.data
+        data = replace(data, smallest_group=smallest_group)
+        if names is not None:
+            data = hidden(data, names)
+        return render(shown_subject(wanted, names), data, self.directory, Form(form))
 
     def files(self, kind: str, form: str, subject: str = "", **options: Any) -> dict[str, bytes]:
-        wanted = Wanted(Kind(kind), subject)
-        return render(wanted, self.document, self.directory, Form(form), **options)[1]
+        return self.rendered(kind, form, subject, **options)[1]
 
     def text(self, kind: str, form: str, subject: str = "", **options: Any) -> str:
         """The one file of a report."""
         return self.files(kind, form, subject, **options)[""].decode()
+
+
+def hidden(data: ReportData, names: Pseudonyms) -> ReportData:
+    """The same under pseudonyms, as `load_report_data` makes it."""
+    of = data.data
+    found = hidden_inputs(of.inputs, names)
+    return replace(
+        data,
+        data=DashboardData(found.inputs, of.period, of.options),
+        created={names.identifier(uid): at for uid, at in data.created.items()},
+        members={names.identifier(cid): ends for cid, ends in data.members.items()},
+        hidden=found,
+    )
 
 
 STARTS = {
@@ -40,15 +78,15 @@ STARTS = {
 
 async def all_weeks_in(folder: Path) -> dict[str, Week]:
     found = {}
+    options, counted = Options(COMPAT), ["CDEV", "CGEN"]
     async with house(folder) as opened:
         await opened.take_in(EXAMPLE)
+        tables = opened.tables
         for name, start in STARTS.items():
             period = Period(start, 7, UTC)
-            document = await document_of(
-                opened.tables, period, Options(COMPAT), clock=ManualClock(NOW)
-            )
             found[name] = Week(
-                dict(whole(document)),
-                await load(opened.tables, period, "example", ["CDEV", "CGEN"]),
+                await load_report_data(tables, period, options, now=int(NOW), counted=counted),
+                await load(tables, "example"),
+                json.loads(await document_of(tables, period, options, clock=ManualClock(NOW))),
             )
     return found

@@ -31,6 +31,28 @@ def date_at(seconds: int, zone: ZoneInfo) -> date:
     return datetime.fromtimestamp(seconds, UTC).astimezone(zone).date()
 
 
+def day_text(day: date) -> str:
+    """Sunday 10 March 2024."""
+    return f"{day:%A} {day.day} {day:%B %Y}"
+
+
+def period_text(first: date, last: date) -> str:
+    """Sunday 10 March 2024 to Saturday 16 March 2024."""
+    return day_text(first) if first == last else f"{day_text(first)} to {day_text(last)}"
+
+
+def minute_text(seconds: int, zone: ZoneInfo) -> str:
+    """2024-03-16 23:15."""
+    return f"{datetime.fromtimestamp(seconds, UTC).astimezone(zone):%Y-%m-%d %H:%M}"
+
+
+def ago_text(seconds: int, now: int, zone: ZoneInfo) -> str:
+    """A date and how long it is past: 2024-03-03, 18 days ago."""
+    day = date_at(seconds, zone)
+    days = (date_at(now, zone) - day).days
+    return f"{day.isoformat()}, {days:,} day{'' if days == 1 else 's'} ago"
+
+
 class Calendar:
     """Dates of many instants as `yyyy-mm-dd`; fast where they come in order."""
 

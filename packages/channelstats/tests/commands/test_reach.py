@@ -27,8 +27,17 @@ def told(capfd: Capture, *flags: str, now: float = LATER) -> list[str]:
     return found.err.splitlines()
 
 
-def test_a_report_without_anything_names_the_newest_message(capfd: Capture) -> None:
-    silent, later = told(capfd)
+def test_after_an_old_import_the_usual_week_is_the_last_with_messages(capfd: Capture) -> None:
+    assert called("report", "global", now=LATER) == DONE
+    found = capfd.readouterr()
+    assert "Sunday 10 March 2024 to Saturday 16 March 2024" in found.out
+    assert found.err.splitlines() == [
+        "messages are known up to 2024-03-16: this is the last whole week of them"
+    ]
+
+
+def test_a_week_after_everything_names_the_newest_message(capfd: Capture) -> None:
+    silent, later = told(capfd, "--week", "2024-04-24")
     assert silent == (
         "nothing was said from 2024-04-21 to 2024-04-27; the newest message is of 2024-03-16: "
         "--week 2024-03-16"

@@ -1,20 +1,16 @@
 """Numbers, dates and times as words."""
 
-from zoneinfo import ZoneInfo
-
 import pytest
 
 from channelstats.render.words import (
-    ago_text,
     change_text,
     duration_text,
-    hour_text,
-    minute_text,
     number_text,
     ordinal,
-    period_text,
     plural,
 )
+from channelstats.stats.values import Change, State
+from channelstats.views.model import Kind
 
 
 @pytest.mark.parametrize(
@@ -47,20 +43,22 @@ def test_a_whole_increase_is_shown_without_decimals() -> None:
     assert change_text({"cur": 8, "prev": 8, "diff_pct": 0.0, "state": "same"}) == ""
 
 
-def test_periods() -> None:
-    assert period_text("2024-03-10", "2024-03-10") == "Sunday 10 March 2024"
-
-
-def test_times_are_those_of_the_report_s_zone() -> None:
-    assert minute_text("1710028800.000700", ZoneInfo("UTC")) == "2024-03-10 00:00"
-    assert minute_text("1710028800.000700", ZoneInfo("America/Los_Angeles")) == "2024-03-09 16:00"
-    assert hour_text(9) == "0900-0959"
-
-
-def test_days_ago_are_counted_by_the_calendar() -> None:
-    zone = ZoneInfo("UTC")
-    assert ago_text(1710028799, 1710028800, zone) == "2024-03-09, 1 day ago"
-    assert ago_text(1710028800, 1710028801, zone) == "2024-03-10, 0 days ago"
+@pytest.mark.parametrize(
+    ("cur", "prev", "state", "text"),
+    [
+        (62.5, 50.0, "up", "+12.5 points"),
+        (38.6, 40.0, "down", "-1.4 points"),
+        (3.0, 0, "from_zero", "+3.0 points"),
+        (0.041, 0.04, "up", ""),
+        (40.1, 40.0, "same", ""),
+        (40.0, None, "new", "new"),
+    ],
+)
+def test_a_percentage_changes_by_points(
+    cur: float, prev: float | None, state: State, text: str
+) -> None:
+    change: Change = {"cur": cur, "prev": prev, "diff_pct": 25.0, "state": state}
+    assert change_text(change, Kind.PERCENT) == text
 
 
 @pytest.mark.parametrize(

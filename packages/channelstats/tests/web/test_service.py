@@ -105,5 +105,5 @@ async def test_a_report_is_made_once(
 ) -> None:
     snapshot = await service.snapshot()
     first = await service.report(WEEK, snapshot)
-    monkeypatch.setattr(module, "document_of", None)
+    monkeypatch.setattr(module, "load_report_data", None)
     assert await service.report(WEEK, snapshot) == first

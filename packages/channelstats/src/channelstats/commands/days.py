@@ -25,6 +25,11 @@ class Days(msgspec.Struct, frozen=True):
     last: date | None = None
     days: int | None = None
 
+    @property
+    def is_usual(self) -> bool:
+        """Whether no days were asked for."""
+        return not (self.week or self.first or self.last or self.days)
+
     def period(self, today: date, zone: ZoneInfo) -> Period:
         if self.first is not None and self.last is not None:
             return Period(self.first, (self.last - self.first).days + 1, zone)

@@ -6,8 +6,8 @@ Rule: a reader never meets half a file.
 import sys
 from pathlib import Path
 
+from channelstats.render.data import Files
 from channelstats.render.words import plural
-from channelstats.reports.render import Files
 
 
 def many(number: int, word: str) -> str:

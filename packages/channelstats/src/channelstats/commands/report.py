@@ -5,7 +5,6 @@ Rule: nothing is sent without --send.
 
 import argparse
 import html
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
@@ -16,24 +15,25 @@ from channelstats.commands.call import DONE, NO_MESSAGES, Call, Command, Failure
 from channelstats.commands.days import Days, add_days, days_of
 from channelstats.commands.desk import desk
 from channelstats.commands.output import write_files
-from channelstats.commands.reach import reach_of
+from channelstats.commands.reach import newest_period, reach_of
 from channelstats.commands.secrets import pseudonym_secret
 from channelstats.commands.told import day_and_time, named, told_of
+from channelstats.privacy.pseudonyms import load_pseudonyms
 from channelstats.render.names import Directory, load
+from channelstats.render.reports import Form, render, shown_names, shown_subject
+from channelstats.render.slack import content_of, split_blocks
 from channelstats.render.words import plural
-from channelstats.reports.anonymous import Pseudonyms
-from channelstats.reports.cache import document_of
-from channelstats.reports.render import Form, Kind, Wanted, prepared, render, report_of
-from channelstats.reports.slack_messages import content_of, split_blocks
 from channelstats.sending.sender import Attachment, Errand, State
 from channelstats.sending.targets import destination_of, usual_destination
 from channelstats.settings import Group
 from channelstats.slack.errors import SlackError
 from channelstats.stats import Period
-from channelstats.stats.values import Json
+from channelstats.stats.stored_document import document_of
 from channelstats.tables import Tables
 from channelstats.tables.exclusion import resolve_channels, resolve_people
 from channelstats.tables.sent_reports import SentKey
+from channelstats.views.report_data import ReportData, load_report_data
+from channelstats.views.reports import ReportKind, Wanted, report_on
 
 _OF_MANY_FILES: Final = (Form.CSV, Form.PARQUET)
 _ATTACHED: Final = (Form.HTML,)
@@ -51,7 +51,7 @@ class Sending(msgspec.Struct, frozen=True):
 class Asked(msgspec.Struct, frozen=True):
     """A report as it was asked for. Without ``out`` it is written to standard output."""
 
-    kind: Kind
+    kind: ReportKind
     name: str
     forms: tuple[Form, ...]
     days: Days
@@ -62,19 +62,26 @@ class Asked(msgspec.Struct, frozen=True):
 
 
 class Made(msgspec.Struct, frozen=True):
-    """What a report is rendered from. ``wanted`` has the real ID of whom or what it is about."""
+    """What a report is rendered from. ``wanted`` has the real ID of whom or what it is about,
+    ``shown`` the one that is shown; ``document`` is empty where none is stored, or it is not asked
+    for.
+    """
 
     wanted: Wanted
-    period: Period
-    document: Mapping[str, Json]
+    shown: Wanted
+    data: ReportData
     directory: Directory
-    names: Pseudonyms | None
+    document: bytes = b""
+
+    @property
+    def period(self) -> Period:
+        return self.data.period
 
 
 def _flags(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "kind",
-        choices=[str(kind) for kind in Kind],
+        choices=[str(kind) for kind in ReportKind],
         help="what it is about: the workspace, that in short, a channel or a user",
     )
     parser.add_argument(
@@ -112,10 +119,10 @@ def _flags(parser: argparse.ArgumentParser) -> None:
 
 def _asked(call: Call) -> Asked:
     given = call.given
-    kind = Kind(given.kind)
+    kind = ReportKind(given.kind)
     forms = tuple(map(Form, given.forms or ([] if given.send else ["text"])))
     out = given.out or call.settings.out
-    if (kind in (Kind.CHANNEL, Kind.USER)) != bool(given.name):
+    if (kind in (ReportKind.CHANNEL, ReportKind.USER)) != bool(given.name):
         call.wrong(f"a {kind} report {'has no' if given.name else 'needs a'} name")
     if out is None and (len(forms) > 1 or set(forms) & set(_OF_MANY_FILES)):
         call.wrong("this makes several files: give --out DIR")
@@ -147,7 +154,7 @@ async def _run(call: Call) -> int:
     async with call.tables() as tables:
         if await tables.messages.is_empty():
             raise Failure(NO_MESSAGES)
-        finders = {Kind.CHANNEL: lookup.channel_id, Kind.USER: lookup.user_id}
+        finders = {ReportKind.CHANNEL: lookup.channel_id, ReportKind.USER: lookup.user_id}
         find = finders.get(asked.kind)
         subject = await find(tables, asked.name) if find else ""
         if subject in await _left_out(call, tables):
@@ -156,10 +163,10 @@ async def _run(call: Call) -> int:
         if asked.sending is not None:
             destination = await _destination(call, tables, asked, subject)
         made = await _make(call, tables, asked, subject)
-        async for line in reach_of(call, tables, made.period, made.document):
+        async for line in reach_of(call, tables, made.data):
             call.say(line)
         for form in asked.forms:
-            name, files = _render(call, made, form)
+            name, files = _render(made, form)
             written = write_files(asked.out, f"{name}.{form}", files)
             if written is not None:
                 call.say(str(written))
@@ -178,23 +185,33 @@ async def _left_out(call: Call, tables: Tables) -> frozenset[str]:
 async def _make(call: Call, tables: Tables, asked: Asked, subject: str) -> Made:
     settings = call.settings
     period = asked.days.period(call.today, call.zone)
-    document = await document_of(
-        tables, period, settings.options, clock=call.clock, anew=asked.anew
-    )
-    counted = [subject] if asked.kind is Kind.CHANNEL else []
-    directory = await load(tables, period, settings.slack_name, counted, settings.excluded_channels)
+    if asked.days.is_usual and asked.sending is None:
+        period = await newest_period(call, tables, period)
     names = None
     if asked.anonymize:
-        names = Pseudonyms(pseudonym_secret(settings), directory.names)
+        names = await load_pseudonyms(tables, pseudonym_secret(settings))
     wanted = Wanted(asked.kind, subject, settings.optin_channel, settings.help_channel)
-    return Made(wanted, period, document, directory, names)
-
-
-def _render(call: Call, made: Made, form: Form) -> tuple[str, dict[str, bytes]]:
-    smallest = call.settings.min_group
-    return render(
-        made.wanted, made.document, made.directory, form, names=made.names, smallest_group=smallest
+    shown = shown_subject(wanted, names)
+    data = await load_report_data(
+        tables,
+        period,
+        settings.options,
+        now=int(call.clock()),
+        counted=[shown.subject] if asked.kind is ReportKind.CHANNEL else [],
+        smallest_group=settings.min_group,
+        names=names,
+        anew=asked.anew,
     )
+    document = b""
+    if Form.JSON in asked.forms and names is None and settings.min_group == 1:
+        document = await document_of(
+            tables, period, settings.options, clock=call.clock, anew=asked.anew
+        )
+    return Made(wanted, shown, data, await load(tables, settings.slack_name), document)
+
+
+def _render(made: Made, form: Form) -> tuple[str, dict[str, bytes]]:
+    return render(made.shown, made.data, made.directory, form, document=made.document)
 
 
 # ── sending ──────────────────────────────────────────────────────────────────────────────────────
@@ -207,18 +224,12 @@ async def _destination(call: Call, tables: Tables, asked: Asked, subject: str) -
 
 
 async def _send(call: Call, tables: Tables, made: Made, destination: str, sending: Sending) -> None:
-    of = prepared(
-        made.wanted,
-        made.document,
-        made.directory,
-        names=made.names,
-        smallest_group=call.settings.min_group,
-    )
-    content = content_of(report_of(of), of.directory)
+    names = shown_names(made.data, made.directory)
+    content = content_of(report_on(made.shown, made.data), names)
     title = html.unescape(content.text)
     attachment = None
     if sending.attach is not None:
-        name, files = _render(call, made, sending.attach)
+        name, files = _render(made, sending.attach)
         attachment = Attachment(f"{name}.{sending.attach}", title, files[""])
     wanted, period = made.wanted, made.period
     key = SentKey(wanted.kind, wanted.subject, period.start, period.days, destination)

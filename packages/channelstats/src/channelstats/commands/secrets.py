@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Final
 
 from channelstats.commands.call import Failure
-from channelstats.reports.anonymous import SHORTEST_SECRET
+from channelstats.privacy.pseudonyms import SHORTEST_SECRET
 from channelstats.settings import Settings
 from channelstats.settings.kept_files import kept_file
 

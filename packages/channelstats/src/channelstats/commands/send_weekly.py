@@ -25,8 +25,6 @@ from channelstats.lookup import NotFound, channel_id
 from channelstats.notifications import announce
 from channelstats.render.names import load
 from channelstats.render.words import printable
-from channelstats.reports.cache import document_of
-from channelstats.reports.render import Kind
 from channelstats.sending.sender import State
 from channelstats.sending.targets import Plan, weekly_plan
 from channelstats.sending.weekly import Delivered, LeftOut, Reports, Stopped, Weekly, weekly_key
@@ -35,6 +33,8 @@ from channelstats.slack.errors import SlackError
 from channelstats.stats import Period
 from channelstats.stats.period import WEEK, last_complete_week, week_of
 from channelstats.tables import Tables
+from channelstats.views.report_data import load_report_data
+from channelstats.views.reports import ReportKind
 
 KEPT: Final = timedelta(400)
 """How long it is known what was sent."""
@@ -118,10 +118,16 @@ async def _send(call: Call, tables: Tables, week: Period, opened: Desk) -> int:
         call.complain(problem)
     if not plan.targets:
         return WITH_PROBLEMS
-    document = await document_of(tables, week, settings.options, clock=call.clock)
-    counted = [target.subject for target in plan.targets if target.kind is Kind.CHANNEL]
-    directory = await load(tables, week, settings.slack_name, counted, settings.excluded_channels)
-    reports = Reports(document, directory, settings)
+    counted = [target.subject for target in plan.targets if target.kind is ReportKind.CHANNEL]
+    data = await load_report_data(
+        tables,
+        week,
+        settings.options,
+        now=int(call.clock()),
+        counted=counted,
+        smallest_group=settings.min_group,
+    )
+    reports = Reports(data, await load(tables, settings.slack_name), settings)
     run = Weekly(opened.sender(call, tables), opened.posting, opened.care, reports, week)
     code, number, told = WITH_PROBLEMS if problems else DONE, 0, False
     async for event in run.run(plan):

@@ -18,9 +18,9 @@ from channelstats.notifications.message import message_of
 from channelstats.notifications.sending import AT_ONCE, Outcome, Sender
 from channelstats.notifications.vapid import contact_of, vapid_key
 from channelstats.render.words import plural
-from channelstats.reports.cache import document_of
 from channelstats.settings import Settings
 from channelstats.stats import Period
+from channelstats.stats.stored_document import document_of
 from channelstats.tables import Tables
 from channelstats.tables.subscriptions import Subscription
 from keytables import Clock

@@ -4,16 +4,14 @@ Rule: numbers of the whole workspace, and no name of anybody or anything: whoeve
 screen of a subscriber reads it too.
 """
 
-from collections.abc import Mapping
 from datetime import date
 from typing import Final
 
 import msgspec
 
 from channelstats.render.words import change_text, number_text, plural
-from channelstats.reports.view import view
 from channelstats.stats import Period
-from channelstats.stats.values import Change, Json
+from channelstats.stats.values import Change
 
 TITLE: Final = "A new weekly report is there"
 
@@ -29,9 +27,20 @@ class Message(msgspec.Struct, frozen=True):
         return msgspec.json.encode(self)
 
 
-def message_of(document: Mapping[str, Json], week: Period) -> Message | None:
-    """The message about a week; None when nothing was said in it."""
-    of = view(document)
+class _Compared(msgspec.Struct):
+    statistics: dict[str, Change]
+
+
+class _Document(msgspec.Struct):
+    """What is read of a document."""
+
+    compared: _Compared
+    channels: dict[str, msgspec.Raw]
+
+
+def message_of(document: bytes, week: Period) -> Message | None:
+    """The message about a week, of the document of its report; None when nothing was said."""
+    of = msgspec.json.decode(document, type=_Document)
     messages = of.compared.statistics["messages"]
     if not messages["cur"]:
         return None

@@ -1,8 +1,14 @@
 """Views and reports → something to read.
 
-names        what people and channels are called
-words        numbers, dates and times as words
-figures      numbers as the pages write them
-emoji_signs  signs of common emoji
-charts       pictures as SVG
+Rule: every form is a pure function of a view or a report and of names; rendering twice gives the
+same twice.
+
+    reports        every report in every form, by their names
+    text, html, slack: the forms that people read
+    data           views and reports for programs: JSON, CSV, Parquet
+    report_tables  the tables of a report as frames
+    names          what people and channels are called, where messages are
+    words          numbers, dates and changes as words
+    emoji_signs    signs of common emoji
+    charts         pictures as SVG
 """

@@ -1,18 +1,23 @@
-"""Numbers, dates and times as words.
+"""Numbers, dates and changes as words.
 
-Rule: one way to write each of them, in every format.
+Rule: one way to write each kind of value, in every form; what does not exist is a dash, never a
+nought.
 """
 
 import unicodedata
+from collections.abc import Sequence
 from datetime import UTC, date, datetime
 from typing import Final
 from zoneinfo import ZoneInfo
 
-from channelstats.identifiers import seconds
 from channelstats.stats.values import Change
+from channelstats.views.model import Kind
+
+NOTHING: Final = "\N{EN DASH}"
 
 _TEENS: Final = (11, 12, 13)
 _ENDINGS: Final = {1: "st", 2: "nd", 3: "rd"}
+_SHORT: Final = ((1_000_000_000, "G"), (1_000_000, "M"), (1_000, "k"))
 
 
 def ordinal(number: int) -> str:
@@ -35,51 +40,59 @@ def number_text(number: float, *, percentage: bool = False) -> str:
     return f"{number:,.0f}" if number == int(number) else f"{number:,.1f}"
 
 
-def change_text(change: Change) -> str:
-    """How it changed: `+60%`, `-4%`, `new`, `from 0`; nothing when it did not."""
+def figure_text(value: float | None, kind: Kind) -> str:
+    """`1,234`, `12.3%`, `3.5 h`, `0.25`, `2nd`."""
+    if value is None:
+        return NOTHING
+    if kind is Kind.SECONDS:
+        return duration_text(round(value))
+    if kind is Kind.RATE:
+        return f"{value:,.2f}"
+    if kind is Kind.ORDINAL:
+        return ordinal(int(value))
+    if kind is Kind.COUNT:
+        return number_text(round(value) if abs(value) >= 100 else value)
+    return number_text(value, percentage=kind is Kind.PERCENT)
+
+
+def change_text(change: Change, kind: Kind = Kind.COUNT) -> str:
+    """How it changed: `+60%`, `-4%`, of percentages `+2.5 points`; `new`, `from 0`; nothing when it
+    did not.
+    """
     if change["state"] == "new":
         return "new"
-    if change["state"] == "from_zero":
-        return "from 0"
     if change["state"] in ("same", "not_compared"):
         return ""
+    if kind is Kind.PERCENT:
+        points = round(change["cur"] - (change["prev"] or 0), 1)
+        return f"{points:+,.1f} {plural(abs(points), 'point')}" if points else ""
+    if change["state"] == "from_zero":
+        return "from 0"
     return f"{change['diff_pct'] or 0:+,.0f}%"
 
 
-def points_text(difference: float) -> str:
-    """The difference of two percentages, in points: `+3.2 points`."""
-    return f"{difference:+,.1f} {plural(abs(round(difference, 1)), 'point')}"
+def mark_texts(values: Sequence[float], kind: Kind) -> list[str]:
+    """Numbers on an axis: as short as can be, and all in one unit."""
+    if kind is Kind.SECONDS:
+        return [duration_text(round(value)) if value else "0" for value in values]
+    highest = max(values, default=0)
+    size, unit = next(((size, unit) for size, unit in _SHORT if highest >= 10 * size), (1, ""))
+    unit = "%" if kind is Kind.PERCENT else unit
+    texts = [f"{value / size:,.2f}".rstrip("0").rstrip(".") for value in values]
+    return [text if text == "0" else f"{text}{unit}" for text in texts]
 
 
-def day_text(day: date) -> str:
-    return f"{day:%A} {day.day} {day:%B %Y}"
-
-
-def period_text(start: str, end: str) -> str:
-    """Sunday 10 March 2024 to Saturday 16 March 2024."""
-    first, last = date.fromisoformat(start), date.fromisoformat(end)
-    return day_text(first) if first == last else f"{day_text(first)} to {day_text(last)}"
+def date_text(label: str, *, long: bool = False) -> str:
+    """A date of an axis: 3 Mar; a label that is none stays."""
+    try:
+        day = date.fromisoformat(label)
+    except ValueError:
+        return label
+    return f"{day:%a} {day.day} {day:%b %Y}" if long else f"{day.day} {day:%b}"
 
 
 def local(at: int, zone: ZoneInfo) -> datetime:
     return datetime.fromtimestamp(at, UTC).astimezone(zone)
-
-
-def minute_text(ts: str, zone: ZoneInfo) -> str:
-    """When a message was written: 2024-03-16 23:15."""
-    return f"{local(seconds(ts), zone):%Y-%m-%d %H:%M}"
-
-
-def ago_text(at: int, now: int, zone: ZoneInfo) -> str:
-    """A date and how long it is past: 2024-03-03, 18 days ago."""
-    day = local(at, zone).date()
-    days = (local(now, zone).date() - day).days
-    return f"{day.isoformat()}, {days:,} {plural(days, 'day')} ago"
-
-
-def hour_text(hour: int) -> str:
-    """The hour from 9 on: 0900-0959."""
-    return f"{hour:02d}00-{hour:02d}59"
 
 
 def duration_text(of: int | None) -> str:

@@ -16,7 +16,7 @@ from typing import Final
 
 import msgspec
 
-from channelstats.reports.slack_messages import MOST_BLOCKS, Content, first_part
+from channelstats.render.slack import MOST_BLOCKS, Content, first_part
 from channelstats.sending.claim import Claim, begun
 from channelstats.sending.heartbeat import BEAT, Heartbeat
 from channelstats.slack.errors import CallRefused, NoAnswer, SlackError

@@ -11,11 +11,11 @@ import msgspec
 
 from channelstats.identifiers import is_channel_id, is_user_id
 from channelstats.lookup import NotFound, channel_id, user_id
-from channelstats.reports.render import Kind
 from channelstats.settings import Settings
 from channelstats.tables import Tables
 from channelstats.tables.directory import Channel, User
 from channelstats.tables.exclusion import resolve_channels, resolve_people
+from channelstats.views.reports import ReportKind
 
 SUFFIX: Final = "-stats"
 
@@ -26,7 +26,7 @@ LINK: Final = "link"
 class Target(msgspec.Struct, frozen=True):
     """A report, by IDs, and in words."""
 
-    kind: Kind
+    kind: ReportKind
     subject: str
     destination: str
     words: str
@@ -52,20 +52,22 @@ async def destination_of(tables: Tables, name: str) -> str:
     return await (user_id if name.startswith("@") else channel_id)(tables, name)
 
 
-async def usual_destination(tables: Tables, settings: Settings, kind: Kind, subject: str) -> str:
+async def usual_destination(
+    tables: Tables, settings: Settings, kind: ReportKind, subject: str
+) -> str:
     """Where a report goes unless it is told where to.
 
     :raises NotFound: there is no such place
     """
-    if kind is Kind.USER:
+    if kind is ReportKind.USER:
         return subject
-    if kind is Kind.CHANNEL:
+    if kind is ReportKind.CHANNEL:
         channels = await tables.channels.all()
         found = _by_name(channels.values())
         return _companion(found, channels[subject])
-    name = settings.report_channel if kind is Kind.GLOBAL else settings.brief_channel
+    name = settings.report_channel if kind is ReportKind.GLOBAL else settings.brief_channel
     if not name:
-        option = "report_channel" if kind is Kind.GLOBAL else "brief_channel"
+        option = "report_channel" if kind is ReportKind.GLOBAL else "brief_channel"
         raise NotFound(f"where to? Give --destination, or set {option}")
     return await channel_id(tables, name)
 
@@ -109,8 +111,8 @@ async def weekly_plan(
     problems: list[str] = []
     targets: list[Target] = []
     for kind, name in (
-        (Kind.GLOBAL, settings.report_channel),
-        (Kind.BRIEF, settings.brief_channel),
+        (ReportKind.GLOBAL, settings.report_channel),
+        (ReportKind.BRIEF, settings.brief_channel),
     ):
         if name and (found := await _known(tables, name, f"{kind} report", problems)):
             words = f"{kind} report to #{channels[found].name}"
@@ -136,7 +138,7 @@ def _of_channels(channels: Mapping[str, Channel], out: frozenset[str]) -> Iterat
             continue
         if beside.is_private or not channel.is_private:  # what is private stays so
             words = f"report on #{channel.name} to #{beside.name}"
-            yield Target(Kind.CHANNEL, channel.slack_cid, beside.slack_cid, words)
+            yield Target(ReportKind.CHANNEL, channel.slack_cid, beside.slack_cid, words)
 
 
 def _of_users(users: Mapping[str, User], opted_in: set[str]) -> Iterator[Target]:
@@ -144,7 +146,7 @@ def _of_users(users: Mapping[str, User], opted_in: set[str]) -> Iterator[Target]
     for uid in sorted(opted_in & users.keys()):
         user = users[uid]
         if is_user_id(uid) and not (user.is_bot or user.deleted):
-            yield Target(Kind.USER, uid, uid, f"report to @{user.name}")
+            yield Target(ReportKind.USER, uid, uid, f"report to @{user.name}")
 
 
 async def _known(tables: Tables, name: str, what: str, problems: list[str]) -> str:

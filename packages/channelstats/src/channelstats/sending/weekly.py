@@ -5,18 +5,14 @@ could be sent either. It can be done again, and sends what is not there yet.
 """
 
 import html
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from typing import Final, TypeAlias
 
 import msgspec
 
+from channelstats.days import period_text
 from channelstats.render.names import Directory
-from channelstats.render.words import period_text
-from channelstats.reports.render import Kind, Wanted, report_on
-from channelstats.reports.slack_blocks import SlackBlock, escaped
-from channelstats.reports.slack_messages import Content, content_of
-from channelstats.reports.suppression import suppressed
-from channelstats.reports.view import view
+from channelstats.render.slack import Content, SlackBlock, content_of, escaped
 from channelstats.sending.sender import Errand, Outcome, Sender, State
 from channelstats.sending.targets import LINK, Plan, Target
 from channelstats.settings import Settings
@@ -24,8 +20,9 @@ from channelstats.slack.channel_admin import ChannelAdmin
 from channelstats.slack.errors import MissingScope, NoAnswer, SlackError, TokenRefused
 from channelstats.slack.posting import Posting
 from channelstats.stats import Period
-from channelstats.stats.values import Json
 from channelstats.tables.sent_reports import SentKey
+from channelstats.views.report_data import ReportData
+from channelstats.views.reports import ReportKind, Wanted, report_on
 
 UNANSWERED: Final = 5
 """Reports in a row without an answer after which Slack counts as out of reach."""
@@ -72,30 +69,25 @@ def weekly_key(target: Target, week: Period) -> SentKey:
 
 
 class Reports:
-    """The reports of one period, made from its document one after the other."""
+    """The reports of one period, made one after the other of the same frames."""
 
-    def __init__(
-        self, document: Mapping[str, Json], directory: Directory, settings: Settings
-    ) -> None:
-        self._directory, self._settings = directory, settings
-        self._posters = {cid: of.posters for cid, of in view(document).channel_stats.items()}
-        if settings.min_group > 1:
-            document = suppressed(document, settings.min_group)
-        self._seen = view(document)
+    def __init__(self, data: ReportData, directory: Directory, settings: Settings) -> None:
+        self._data, self._directory, self._settings = data, directory, settings
 
     @property
     def period(self) -> str:
-        return period_text(self._seen.start_date, self._seen.end_date)
+        return period_text(self._data.period.start, self._data.period.last)
 
     def is_hidden(self, target: Target) -> bool:
         """Whether a channel has too few posters to be reported on."""
-        posters = self._posters.get(target.subject, 0) if target.kind is Kind.CHANNEL else 0
-        return 0 < posters < self._settings.min_group
+        groups, subject = self._data.groups, target.subject
+        is_channel = target.kind is ReportKind.CHANNEL and subject in groups.posters
+        return is_channel and not groups.shows(subject)
 
     def content(self, target: Target) -> Content:
         settings = self._settings
         wanted = Wanted(target.kind, target.subject, settings.optin_channel, settings.help_channel)
-        return content_of(report_on(wanted, self._seen, self._directory), self._directory)
+        return content_of(report_on(wanted, self._data), self._directory)
 
     def topic(self, target: Target) -> str:
         """What the channel beside a channel is for."""
@@ -147,7 +139,7 @@ class Weekly:
         content = self._reports.content(target)
         outcome = await self._sender.send(Errand(weekly_key(target, self._week), content))
         yield Delivered(target, outcome)
-        if target.kind is not Kind.CHANNEL or outcome.state is State.BUSY:
+        if target.kind is not ReportKind.CHANNEL or outcome.state is State.BUSY:
             return
         if links and (failed := await self._beside(self._link, target, outcome, links)):
             yield failed

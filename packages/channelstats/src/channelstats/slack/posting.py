@@ -64,7 +64,7 @@ class Posting:
     async def post(
         self, to: str, message: Mapping[str, object], mark: Mark, *, thread_ts: str = ""
     ) -> Posted:
-        """Post a message, as `channelstats.reports.slack_messages` makes them, to a channel or a
+        """Post a message, as `channelstats.render.slack` makes them, to a channel or a
         person, once.
 
         :raises NoAnswer: it may be there; `find` tells

@@ -22,6 +22,8 @@ follows from counted messages (`channelstats.counting`) by the definition beside
     top_messages  the most reacted and most replied messages
     conversation  threads, first replies, retention, …       (new_statistics)
     compare       one number against the one before
+    small_groups  groups that are too small to be listed
+    stored_document  the document from the store, or made anew
     compared      a period against the one before            (compared)
     document      all of it
     membership    members of a channel at both ends of a period

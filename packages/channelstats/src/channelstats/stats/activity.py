@@ -4,7 +4,7 @@ Rule: hours of the authors' own clocks are those of their Monday to Friday; ever
 same in the mean of shares.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import cached_property
 from math import fsum
 from typing import Final
@@ -58,15 +58,33 @@ class Activity:
         """`user_weekday_hour` of their Monday to Friday."""
         return _by(self._hours, "local_hour")
 
+    @cached_property
+    def author_days(self) -> pl.DataFrame:
+        """Messages `m` and words `w` by `slack_uid` and `local_weekday`."""
+        return self._days.sort("local_weekday")
+
+    @cached_property
+    def author_hours(self) -> pl.DataFrame:
+        """The same by `slack_uid` and `local_hour` of their Monday to Friday."""
+        return self._hours.sort("local_hour")
+
+    @cached_property
+    def channel_days(self) -> pl.DataFrame:
+        """The same by `slack_cid` and `local_weekday`."""
+        return volume(self._said, "slack_cid", "local_weekday").sort("local_weekday")
+
+    @cached_property
+    def channel_hours(self) -> pl.DataFrame:
+        """The same by `slack_cid` and `local_hour` of the authors' Monday to Friday."""
+        return volume(self._workdays, "slack_cid", "local_hour").sort("local_hour")
+
     def of_authors(self) -> tuple[pl.DataFrame, pl.DataFrame]:
         """`posting_days` and `posting_hours` by `slack_uid`, in JSON."""
-        return _posting(self._days, self._hours, "slack_uid")
+        return _posting(self.author_days, self.author_hours, "slack_uid")
 
     def of_channels(self) -> tuple[pl.DataFrame, pl.DataFrame]:
         """`posting_days` and `posting_hours` by `slack_cid`, in JSON."""
-        days = volume(self._said, "slack_cid", "local_weekday")
-        hours = volume(self._workdays, "slack_cid", "local_hour")
-        return _posting(days, hours, "slack_cid")
+        return _posting(self.channel_days, self.channel_hours, "slack_cid")
 
     def shares(self) -> dict[str, float]:
         """The percentage of an author's workday messages in each hour, as the mean over the
@@ -78,14 +96,23 @@ class Activity:
         authors = each["slack_uid"].n_unique()
         return {str(at): 100 * fsum(by_hour.get(at, ())) / max(authors, 1) for at in HOURS}
 
-    def timezones(self) -> dict[str, Mapping[str, Json]]:
-        """`timezone`, the largest first, and `posters_per_timezone`."""
-        sizes = ranked(regrouped(self._days, "tz"), WORDS_THEN_MESSAGES, "tz")
+    @cached_property
+    def zones(self) -> pl.DataFrame:
+        """Messages `m`, words `w` and `posters` by time zone `tz`, the largest first."""
+        people = self._days.group_by("tz").agg(posters=pl.col("slack_uid").n_unique())
+        sizes = regrouped(self._days, "tz").join(people, on="tz")
+        return ranked(sizes, WORDS_THEN_MESSAGES, "tz")
+
+    def timezones(self, shows: Callable[[int], bool]) -> dict[str, Mapping[str, Json]]:
+        """`timezone`, the largest first, and `posters_per_timezone`, of those that a number of
+        posters shows.
+        """
+        zones = self.zones.filter([shows(number) for number in self.zones["posters"]])
         people = self._days.select("tz", "slack_uid").unique().sort("slack_uid")
-        posters: dict[str, dict[str, int]] = {tz: {} for tz in sizes["tz"]}
-        for tz, uid in people.iter_rows():
+        posters: dict[str, dict[str, int]] = {tz: {} for tz in zones["tz"]}
+        for tz, uid in people.filter(pl.col("tz").is_in(zones["tz"].implode())).iter_rows():
             posters[tz][uid] = 1
-        return {"timezone": pairs(sizes, "tz"), "posters_per_timezone": posters}
+        return {"timezone": pairs(zones, "tz"), "posters_per_timezone": posters}
 
 
 def _by(sizes: pl.DataFrame, name: str) -> Mapping[str, Pair]:
@@ -95,10 +122,9 @@ def _by(sizes: pl.DataFrame, name: str) -> Mapping[str, Pair]:
 def _posting(
     days: pl.DataFrame, hours: pl.DataFrame, whose: str
 ) -> tuple[pl.DataFrame, pl.DataFrame]:
-    by_day, by_hour = days.sort("local_weekday"), hours.sort("local_hour")
     return (
-        mappings(by_day, whose, "local_weekday", posting_days=json_text.pairs()),
-        mappings(by_hour, whose, "local_hour", posting_hours=json_text.pairs()),
+        mappings(days, whose, "local_weekday", posting_days=json_text.pairs()),
+        mappings(hours, whose, "local_hour", posting_hours=json_text.pairs()),
     )
 
 

@@ -10,7 +10,6 @@ from typing import Final
 import msgspec
 import polars as pl
 
-from channelstats.stats import top_messages
 from channelstats.stats.activity import Activity
 from channelstats.stats.amounts import Figure, percent_of
 from channelstats.stats.json_text import joined, mapping, mappings, objects, pairs, with_texts
@@ -18,6 +17,7 @@ from channelstats.stats.messages import PeriodMessages
 from channelstats.stats.people import emoji_of_each
 from channelstats.stats.period import Period
 from channelstats.stats.quantities import WORDS_THEN_MESSAGES, ranked, shown, volume
+from channelstats.stats.top_messages import REACTED, REPLIED, TopMessages
 from channelstats.stats.values import Json
 from channelstats.tables.directory import Channel
 
@@ -104,7 +104,9 @@ def _stats(of: ChannelTalk, channel: Channel | None, period: Period) -> dict[str
     }
 
 
-def enriched_channels(said: PeriodMessages, activity: Activity, found: pl.DataFrame) -> msgspec.Raw:
+def enriched_channels(
+    said: PeriodMessages, activity: Activity, found: pl.DataFrame, top: TopMessages
+) -> msgspec.Raw:
     """`enriched_channel`."""
     rows = with_texts(
         found,
@@ -112,9 +114,8 @@ def enriched_channels(said: PeriodMessages, activity: Activity, found: pl.DataFr
         emoji_of_each(said, "slack_cid", found),
         *activity.of_channels(),
     )
-    for count in (top_messages.REACTED, top_messages.REPLIED):
-        listed = top_messages.of_each(said, count, "slack_cid")
-        rows = with_texts(rows, "slack_cid", listed, empty="[]")
+    for count in (REACTED, REPLIED):
+        rows = with_texts(rows, "slack_cid", top.of_each(count, "slack_cid"), empty="[]")
     text = joined(
         objects(reaction_count=pl.col("reaction_count")),
         reactions=pl.col("emoji"),

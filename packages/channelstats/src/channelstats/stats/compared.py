@@ -18,14 +18,14 @@ from channelstats.stats.shapes import Pair
 from channelstats.stats.values import Change, Json, Part
 
 
-def compared(now: Measures, then: Measures) -> dict[str, Part]:
-    """All comparisons of a period with the one before."""
+def compared(now: Measures, then: Measures, channel_frame: pl.DataFrame) -> dict[str, Part]:
+    """All comparisons of a period with the one before; of channels those in ``channel_frame``."""
     return {
         "statistics": {
             name: change(figure, then.statistics[name]) for name, figure in now.statistics.items()
         },
         "user_weekday": _weekdays(now.activity.local_days(), then.activity.local_days()),
-        "channels": _channels(now, then),
+        "channels": _channels(now, then, channel_frame),
         "users": _users(now, then),
     }
 
@@ -40,12 +40,12 @@ def _pair(now: Pair, before: Pair | None) -> dict[str, Change]:
     return {"messages": change(now[0], messages), "words": change(now[1], words)}
 
 
-def _channels(now: Measures, then: Measures) -> msgspec.Raw:
+def _channels(now: Measures, then: Measures, channel_frame: pl.DataFrame) -> msgspec.Raw:
     key = ["slack_cid", "slack_uid"]
     people = _beside(now.channel_authors, then.channel_authors, key)
     sizes = {"messages": Figure("m"), "words": Figure("w")}
     users = mappings(people, *key, users=objects(**_changes(sizes)))
-    found = _beside(now.channel_frame, then.channel_frame, ["slack_cid"])
+    found = _beside(channel_frame, then.channel_frame, ["slack_cid"])
     text = joined(objects(**_changes(channels.COMPARED)), users=pl.col("users"))
     return mapping(with_texts(found, "slack_cid", users), "slack_cid", *text)
 

@@ -5,7 +5,7 @@ Rule: what starts must lie in the period; what follows (a reply, a reaction) may
 
 from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from typing import Final
+from typing import Any, Final
 
 import polars as pl
 
@@ -33,6 +33,18 @@ def new_statistics(
     said: PeriodMessages, before: PeriodMessages, dealings: Interactions, first_posts: pl.DataFrame
 ) -> dict[str, Part]:
     """All of them. ``before`` is the period before; ``first_posts`` has `slack_uid` and `ts`."""
+    return {
+        **conversation(said, before, first_posts),
+        "edges": mapping(dealings.edge_texts(), "one", pl.col("edges")),
+        "huddles": huddles(said.talk, said.period),
+        "bot_share": bot_share(said.talk, said.period),
+    }
+
+
+def conversation(
+    said: PeriodMessages, before: PeriodMessages, first_posts: pl.DataFrame
+) -> dict[str, Any]:
+    """Those of people's messages as numbers: who interacts with whom is not among them."""
     messages, period, talk = said.messages, said.period, said.talk
     replies = _how_many(messages, pl.col("is_reply"))
     daily = daily_posters(messages, period)
@@ -50,9 +62,6 @@ def new_statistics(
         "wau": posters(talk, period.ending_with(7)),
         "mau": posters(talk, period.ending_with(28)),
         "retention": retention(said, before, first_posts),
-        "edges": mapping(dealings.edge_texts(), "one", pl.col("edges")),
-        "huddles": huddles(talk, period),
-        "bot_share": bot_share(talk, period),
     }
 
 

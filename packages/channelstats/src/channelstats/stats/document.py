@@ -12,7 +12,7 @@ import msgspec
 import polars as pl
 
 from channelstats.identifiers import microseconds
-from channelstats.stats import authors, channels, people, top_messages
+from channelstats.stats import authors, channels, people
 from channelstats.stats.activity import shares_of_periods
 from channelstats.stats.compared import compared
 from channelstats.stats.conversation import new_statistics
@@ -23,6 +23,8 @@ from channelstats.stats.messages import CountedMessages, PeriodMessages
 from channelstats.stats.period import Period
 from channelstats.stats.quantities import shown
 from channelstats.stats.shapes import per_thousand
+from channelstats.stats.small_groups import SmallGroups
+from channelstats.stats.top_messages import REACTED, REPLIED, TopMessages
 from channelstats.stats.values import Json, Part
 from channelstats.stats.volume import AUTHORS_OF_HALF
 from channelstats.stats.zones import LocalTimes
@@ -46,12 +48,20 @@ class Report:
 
 
 def report(
-    inputs: Inputs, period: Period, options: Options, *, generated_at: int, made_from: str = ""
+    inputs: Inputs,
+    period: Period,
+    options: Options,
+    *,
+    generated_at: int,
+    made_from: str = "",
+    smallest_group: int = 1,
 ) -> Report:
     """Return the report of a period; ``generated_at`` is in seconds since the epoch, ``made_from``
-    is added to the fingerprint of the inputs.
+    is added to the fingerprint of the inputs, ``smallest_group`` is that of `SmallGroups`.
     """
-    talk = CountedMessages(inputs.messages, inputs.users, options.counting)
+    talk = CountedMessages(
+        inputs.messages, inputs.users, options.counting, hides_times=inputs.hides_times
+    )
     before = period.previous
     local = LocalTimes(inputs.users, options, before.begin, period.end)
     first_posts = first_posts_of(inputs, talk)
@@ -61,22 +71,26 @@ def report(
         return Measures(said, counts_at(inputs.counts, days.last), first_posts)
 
     now, then = measured(period), measured(before)
+    groups = SmallGroups(now, smallest_group)
+    top = TopMessages(now.said, groups.listable)
+    made_of = fingerprint(now.said, then.said) + (made_from and f"/{made_from}")
     document: dict[str, Part] = {
         "schema_version": SCHEMA_VERSION,
         "profile": str(options.counting.profile),
         "report_timezone": period.zone.key,
         "generated_at": generated_at,
-        "input_fingerprint": fingerprint(now.said, then.said) + (made_from and f"/{made_from}"),
+        # It tells when the newest message was written.
+        "input_fingerprint": made_of if inputs.mark is None else inputs.mark(made_of),
         "start_date": period.start.isoformat(),
         "end_date": period.last.isoformat(),
         "days": period.days,
         **_volume(now),
-        **_authors(now, inputs),
-        **_channels(now, inputs),
-        **_time(now),
-        **_reactions(now),
+        **_authors(now, inputs, groups, top),
+        **_channels(now, inputs, groups, top),
+        **_time(now, groups),
+        **_reactions(now, top),
         "new_statistics": new_statistics(now.said, then.said, now.dealings, first_posts),
-        "compared": compared(now, then),
+        "compared": compared(now, then, groups.listable(now.channel_frame)),
     }
     return Report(msgspec.json.encode(document), local.unknown)
 
@@ -118,27 +132,38 @@ def _volume(now: Measures) -> dict[str, Json]:
     }
 
 
-def _authors(now: Measures, inputs: Inputs) -> dict[str, Part]:
+def _authors(
+    now: Measures, inputs: Inputs, groups: SmallGroups, top: TopMessages
+) -> dict[str, Part]:
     posters = now.poster_frame
     return {
         "users": mapping(posters, "slack_uid", pairs()),
         "user_stats": authors.user_stats(now.author_frame, now.activity),
         "enriched_user": people.enriched_users(
-            now.said, now.dealings, now.channel_authors, posters, inputs.channels
+            now.said,
+            now.dealings,
+            groups.listable(now.channel_authors),
+            posters,
+            inputs.channels,
+            top,
         ),
     }
 
 
-def _channels(now: Measures, inputs: Inputs) -> dict[str, Part]:
+def _channels(
+    now: Measures, inputs: Inputs, groups: SmallGroups, top: TopMessages
+) -> dict[str, Part]:
+    frame = groups.listable(now.channel_frame)
+    found = [of for of in now.channels if groups.shows(of.slack_cid)]
     return {
-        "channels": mapping(now.channel_frame, "slack_cid", pairs()),
-        "channel_stats": channels.channel_stats(now.channels, inputs.channels, now.said.period),
-        "channel_user": channels.channel_users(now.channel_frame, now.channel_authors),
-        "enriched_channel": channels.enriched_channels(now.said, now.activity, now.channel_frame),
+        "channels": mapping(frame, "slack_cid", pairs()),
+        "channel_stats": channels.channel_stats(found, inputs.channels, now.said.period),
+        "channel_user": channels.channel_users(frame, now.channel_authors),
+        "enriched_channel": channels.enriched_channels(now.said, now.activity, frame, top),
     }
 
 
-def _time(now: Measures) -> dict[str, Json]:
+def _time(now: Measures, groups: SmallGroups) -> dict[str, Json]:
     activity = now.activity
     shares = activity.shares()
     periods = shares_of_periods(shares)
@@ -149,15 +174,15 @@ def _time(now: Measures) -> dict[str, Json]:
         "weekday_activity_percentage": shares,
         "weekday_activity_percentage_periods": periods,
         "weekday_actity_percentage_periods": periods,  # the name that it has always had
-        **activity.timezones(),
+        **activity.timezones(groups.shows_zone),
     }
 
 
-def _reactions(now: Measures) -> dict[str, Part]:
+def _reactions(now: Measures, top: TopMessages) -> dict[str, Part]:
     given = people.emoji(now.said)
     return {
         "reaction": given,
         "emoji_rate": per_thousand(given, now.volume.words),
-        "reaction_count": top_messages.of_all(now.said, top_messages.REACTED),
-        "reply_count": top_messages.of_all(now.said, top_messages.REPLIED),
+        "reaction_count": top.of_all(REACTED),
+        "reply_count": top.of_all(REPLIED),
     }

@@ -122,9 +122,11 @@ async def gather(
     progress: Progress | None = None,
     *,
     reach: Period | None = None,
+    anew: bool = False,
     most: int | None = None,
 ) -> Inputs:
-    """Read what the report of a period is made of. ``progress`` is told of dates read, and all.
+    """Read what the report of a period is made of, ``anew`` from the rows of messages, whatever is
+    kept of them. ``progress`` is told of dates read, and all.
 
     ``reach`` are days that end with the period: what was said in them is read too, and every reply
     to it.
@@ -132,7 +134,7 @@ async def gather(
     :raises TooManyMessages: there are more than ``most`` in these days
     """
     about = await known(tables, options)
-    return await inputs(tables, about, period, options, progress, reach=reach, most=most)
+    return await inputs(tables, about, period, options, progress, reach=reach, anew=anew, most=most)
 
 
 async def inputs(

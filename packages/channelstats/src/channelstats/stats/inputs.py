@@ -7,7 +7,7 @@ Rule: more messages than a report needs change nothing in it; fewer would. It ne
     every message, when first posts are not given.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import date
 
@@ -32,6 +32,12 @@ class Inputs:
     counts: Mapping[date, Counts] = field(default_factory=dict)
     first_posts: Mapping[str, FirstPost] | None = None
     history: History = field(default_factory=History)
+    mark: Callable[[str], str] | None = None
+
+    @property
+    def hides_times(self) -> bool:
+        """Whether of a message no more than its day may be shown."""
+        return self.mark is not None
 
 
 @dataclass(frozen=True)

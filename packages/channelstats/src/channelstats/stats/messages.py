@@ -21,12 +21,20 @@ IS_HEAD = (pl.col("thread_ts") == pl.col("ts")).fill_null(value=False)
 
 
 class CountedMessages:
-    """The messages given to a report. ``bots`` are the users known as such."""
+    """The messages given to a report. ``bots`` are the users known as such; with ``hides_times``
+    no more than the day of a message may be shown.
+    """
 
     def __init__(
-        self, messages: pl.DataFrame, users: Mapping[str, User], counting: Counting
+        self,
+        messages: pl.DataFrame,
+        users: Mapping[str, User],
+        counting: Counting,
+        *,
+        hides_times: bool = False,
     ) -> None:
         self.counting = counting
+        self.hides_times = hides_times
         self.bots = frozenset(user.slack_uid for user in users.values() if user.is_bot)
         self.messages = messages.select(
             pl.exclude("replies", "bot_replies"),

@@ -11,7 +11,6 @@ from typing import Final, Literal, NamedTuple
 import msgspec
 import polars as pl
 
-from channelstats.stats import top_messages
 from channelstats.stats.amounts import percent_of, ratio, shown
 from channelstats.stats.json_text import (
     floats,
@@ -24,6 +23,7 @@ from channelstats.stats.json_text import (
 from channelstats.stats.messages import PeriodMessages
 from channelstats.stats.quantities import counts
 from channelstats.stats.shapes import numbers
+from channelstats.stats.top_messages import REACTED, REPLIED, TopMessages
 from channelstats.tables.directory import Channel
 
 Pairing = Literal["reactions", "mentions", "threads"]
@@ -152,6 +152,7 @@ def enriched_users(
     channel_authors: pl.DataFrame,
     posters: pl.DataFrame,
     channels: Mapping[str, Channel],
+    top: TopMessages,
 ) -> msgspec.Raw:
     """`enriched_user`: ``posters`` has `slack_uid` and `w`."""
     everybody = pl.concat([dealings.everybody(), posters["slack_uid"]]).unique().sort()
@@ -164,9 +165,8 @@ def enriched_users(
         emoji_of_each(said, "slack_uid", posters),
         _channels_of(channel_authors, channels),
     )
-    for count in (top_messages.REACTED, top_messages.REPLIED):
-        listed = top_messages.of_each(said, count, "slack_uid")
-        found = with_texts(found, "slack_uid", listed, empty="[]")
+    for count in (REACTED, REPLIED):
+        found = with_texts(found, "slack_uid", top.of_each(count, "slack_uid"), empty="[]")
     listed_count = said.reactions.group_by("slack_uid").agg(reaction_count=pl.len())
     found = found.join(listed_count, on="slack_uid", how="left", maintain_order="left")
     text = object_of(

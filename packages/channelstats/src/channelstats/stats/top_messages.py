@@ -3,17 +3,18 @@
 Rule: ten, the most first, then the earliest, then by channel ID; none without any.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Final
 
 import polars as pl
 
+from channelstats.days import date_at, midnight
 from channelstats.identifiers import timestamp
 from channelstats.stats.json_text import lists, quoted
 from channelstats.stats.messages import PeriodMessages
 from channelstats.stats.values import Json
 
-_MOST: Final = 10
+MOST: Final = 10
 
 REACTED: Final = "reaction_count"
 REPLIED: Final = "reply_count"
@@ -21,21 +22,47 @@ REPLIED: Final = "reply_count"
 _NAMES: Final = {REACTED: "most_reacted", REPLIED: "most_replied"}
 
 
-def of_all(said: PeriodMessages, count: str) -> Sequence[Json]:
-    """The list over all messages; each `[count, ts, cid, uid, thread_ts or null]`."""
-    return [_entry(*row) for row in listed(said, count).head(_MOST).iter_rows()]
+class TopMessages:
+    """Both lists of a period, of the messages that may be listed."""
+
+    def __init__(
+        self, said: PeriodMessages, listable: Callable[[pl.DataFrame], pl.DataFrame]
+    ) -> None:
+        self._said = said
+        self._listed = {count: listable(listed(said, count)) for count in _NAMES}
+
+    def of_all(self, count: str) -> Sequence[Json]:
+        """The list over all messages; each `[count, ts, cid, uid, thread_ts or null]`."""
+        most = shown(self._listed[count].head(MOST), self._said)
+        return [_entry(*row) for row in most.iter_rows()]
+
+    def of_each(self, count: str, whose: str) -> pl.DataFrame:
+        """The lists for each value of `slack_cid` or `slack_uid` that has one, in JSON: that column
+        and `most_reacted` or `most_replied`.
+        """
+        each = self._listed[count].group_by(whose, maintain_order=True).head(MOST)
+        return _texts(shown(each, self._said), count, whose)
 
 
-def of_each(said: PeriodMessages, count: str, whose: str) -> pl.DataFrame:
-    """The lists for each value of `slack_cid` or `slack_uid` that has one, in JSON: that column and
-    `most_reacted` or `most_replied`.
-    """
-    most = listed(said, count).group_by(whose, maintain_order=True).head(_MOST)
+def _texts(most: pl.DataFrame, count: str, whose: str) -> pl.DataFrame:
     thread = pl.coalesce(quoted(_timestamps("thread_ts")), pl.lit("null"))
     said_by = quoted(pl.col("slack_cid")), quoted(pl.col("slack_uid"))
     entry = lists(pl.col("count"), quoted(_timestamps("ts")), *said_by, thread)
     found = most.select(whose, text=entry).group_by(whose, maintain_order=True).agg("text")
     return found.select(whose, lists(pl.col("text").list.join(",")).alias(_NAMES[count]))
+
+
+def shown(listed: pl.DataFrame, said: PeriodMessages) -> pl.DataFrame:
+    """The same with times as they may be shown: where they are hidden, the midnights that their
+    days began with.
+    """
+    if not said.talk.hides_times:
+        return listed
+    zone = said.period.zone
+    times = pl.concat([listed["ts"], listed["thread_ts"]]).drop_nulls().unique()
+    days = [midnight(date_at(ts // 1_000_000, zone), zone) * 1_000_000 for ts in times]
+    cut = pl.col("ts", "thread_ts").replace_strict(times, pl.Series(days, dtype=pl.Int64))
+    return listed.with_columns(cut)
 
 
 def _timestamps(column: str) -> pl.Expr:

@@ -1,4 +1,4 @@
-"""The numbers that the dashboard shows.
+"""The numbers that the dashboard and the reports show.
 
 Rule: a view is a pure function of what was read for a choice of days; people, channels and emoji
 are IDs in it until a page names them.
@@ -13,6 +13,8 @@ are IDs in it until a page names them.
     registry      every view by its name
     overview, todo, volume, hours, channels, people, threads, reactions, network, newcomers:
                   one view each
-    renaming      a view under other names
-    exports       a view as JSON, a table as CSV
+    report_data   what the reports of a period are built from
+    reports       every report by its kind
+    sections      sections that several reports have
+    workspace_report, channel_report, user_report: one report each
 """

@@ -4,6 +4,7 @@ Rule: the days are read once; every view and every choice of a channel or a pers
 same. What is read is bounded by a most of days and of messages.
 """
 
+import asyncio
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import date
@@ -12,6 +13,8 @@ from typing import Final
 
 import polars as pl
 
+from channelstats.privacy.inputs import hidden_inputs
+from channelstats.privacy.pseudonyms import Pseudonyms
 from channelstats.stats import Inputs, Options, Period
 from channelstats.stats.document import first_posts_of
 from channelstats.stats.gather import TooManyMessages, gather
@@ -56,7 +59,10 @@ class DashboardData:
 
     @cached_property
     def talk(self) -> CountedMessages:
-        return CountedMessages(self.inputs.messages, self.inputs.users, self.options.counting)
+        inputs = self.inputs
+        return CountedMessages(
+            inputs.messages, inputs.users, self.options.counting, hides_times=inputs.hides_times
+        )
 
     @cached_property
     def first_posts(self) -> pl.DataFrame:
@@ -112,10 +118,11 @@ async def load(
     options: Options,
     *,
     first_weekday: int = SUNDAY,
+    names: Pseudonyms | None = None,
     progress: Progress | None = None,
 ) -> DashboardData:
-    """Read what the days of a choice and as many before are made of. ``progress`` is told of dates
-    read, and all.
+    """Read what the days of a choice and as many before are made of; with ``names`` all under
+    pseudonyms. ``progress`` is told of dates read, and all.
 
     :raises ChoiceError: there are no such days, or too many of them or of messages in them
     """
@@ -129,6 +136,8 @@ async def load(
             )
         except TooManyMessages:
             continue
+        if names is not None:
+            inputs = (await asyncio.to_thread(hidden_inputs, inputs, names)).inputs
         return DashboardData(inputs, period, options, first_weekday, min(days // WEEK, COHORTS))
     raise ChoiceError(
         f"there are more than {MOST_MESSAGES:,} messages in these days and those they are"

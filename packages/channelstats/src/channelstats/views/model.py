@@ -1,7 +1,8 @@
-"""A view before it has a form: tiles, charts and tables.
+"""Views and reports before they have a form: tiles, charts, tables and texts.
 
-Rule: what a view says and in which order is decided here once; who shows it decides how it looks.
-People, channels and emoji are IDs. Every number of a chart is also in a table of the same view.
+Rule: what is said and in which order is decided here once; who shows it decides how it looks. A
+value has a kind, which says how it is written; people, channels and emoji are IDs. Every number of
+a chart is also in a table that stands with it.
 """
 
 from collections.abc import Mapping
@@ -48,20 +49,70 @@ class Kind(StrEnum):
     MESSAGE = "message"
     """`CID/ts/thread_ts`; nothing after the last stroke for a message outside threads."""
     CHANGE = "change"
-    """A `Change`: a number beside the one before."""
+    """How a number changed, of a `Change`; the number itself stands beside it."""
+    RATE = "rate"
+    """A number with two decimals."""
+    ORDINAL = "ordinal"
+    """1st, 2nd, …"""
 
 
-Cell: TypeAlias = int | float | str | Change | None
-"""None is shown as nothing: there is no such figure."""
+NUMERIC: Final = frozenset({Kind.COUNT, Kind.NUMBER, Kind.PERCENT, Kind.SECONDS, Kind.RATE})
+
+
+class Link(msgspec.Struct, frozen=True):
+    """A text that leads to a message where its address is known: `CID/ts/thread_ts`."""
+
+    message: str
+    text: str
+
+
+Cell: TypeAlias = int | float | str | Change | Link | None
+"""A `Change` of a numeric kind is the number with how it changed. None is shown as nothing: there
+is no such figure."""
+
+
+class Span(msgspec.Struct, frozen=True):
+    """A value in a text. ``label`` is what is counted, for one of it."""
+
+    value: Cell
+    kind: Kind
+    label: str = ""
+
+
+Line: TypeAlias = tuple[str | Span, ...]
+
+
+class Text(msgspec.Struct, frozen=True):
+    """One paragraph of lines."""
+
+    lines: tuple[Line, ...]
 
 
 class Column(msgspec.Struct, frozen=True):
-    """``name`` is the key in twins; ``bar``: the numbers are also drawn as bars."""
+    """``name`` is the key in twins; ``bar``: the numbers are also drawn as bars. ``phrase`` is what
+    a cell becomes in a line of text: `, {}w`; an empty text has no phrase. ``label`` is what is
+    counted, for one of it, where no heading says it.
+    """
 
     name: str
     title: str
     kind: Kind
     bar: bool = False
+    phrase: str = " {}"
+    label: str = ""
+
+
+class Layout(StrEnum):
+    """How a table looks where there are no tables."""
+
+    LINES = "lines"
+    """Each row a paragraph."""
+    LIST = "list"
+    """All rows one paragraph."""
+    FIELDS = "fields"
+    """Two to a row: what is named on the left, numbers on the right."""
+    BARS = "bars"
+    """The same; shares are drawn, and nothing is emphasized."""
 
 
 class Table(msgspec.Struct, frozen=True):
@@ -74,6 +125,7 @@ class Table(msgspec.Struct, frozen=True):
     columns: tuple[Column, ...]
     rows: tuple[tuple[Cell, ...], ...]
     chart: str = ""
+    layout: Layout = Layout.LINES
 
 
 class Tile(msgspec.Struct, frozen=True):
@@ -81,6 +133,7 @@ class Tile(msgspec.Struct, frozen=True):
 
     ``everyone``, when a person is chosen, is the mean per poster of a count, and everybody's figure
     otherwise. ``less_is_better`` says what a change means: of waiting, the less the better.
+    ``after`` is said after the number, or in its place where there is none: ` of 3`.
     """
 
     name: str
@@ -89,6 +142,13 @@ class Tile(msgspec.Struct, frozen=True):
     change: Change | None
     everyone: float | None = None
     less_is_better: bool = False
+    after: Line = ()
+
+
+class Tiles(msgspec.Struct, frozen=True):
+    """Tiles of a report; one paragraph where there are none."""
+
+    tiles: tuple[Tile, ...]
 
 
 class Series(msgspec.Struct, frozen=True):
@@ -124,8 +184,10 @@ class Bars(msgspec.Struct, frozen=True, tag="bars", tag_field="chart"):
     series: tuple[Series, ...]
 
 
-class Heat(msgspec.Struct, frozen=True, tag="heat", tag_field="chart"):
-    """Numbers by row and column; None where there is no such cell."""
+class Heat(msgspec.Struct, frozen=True, tag="heat", tag_field="chart", omit_defaults=True):
+    """Numbers by row and column; None where there is no such cell. ``row_kind`` is what rows are
+    named by.
+    """
 
     name: str
     title: str
@@ -133,6 +195,7 @@ class Heat(msgspec.Struct, frozen=True, tag="heat", tag_field="chart"):
     columns: tuple[str, ...]
     values: tuple[tuple[float | None, ...], ...]
     kind: Kind
+    row_kind: Kind = Kind.TEXT
 
 
 class Node(msgspec.Struct, frozen=True):
@@ -176,6 +239,34 @@ class View(msgspec.Struct, frozen=True):
     charts: tuple[Chart, ...]
     tables: tuple[Table, ...]
     notes: tuple[str, ...]
+
+
+Part: TypeAlias = Text | Tiles | Table | Bars | Heat
+
+
+class Section(msgspec.Struct, frozen=True):
+    """A part of a report; ``note`` belongs to its title. For Slack: ``silent``, without its title;
+    ``beyond``, left out altogether, as a report there was never so long; the two rules are lines
+    drawn before and after.
+    """
+
+    title: str
+    parts: tuple[Part, ...]
+    silent: bool = False
+    beyond: bool = False
+    rule_before: bool = False
+    rule_after: bool = False
+    note: str = ""
+
+
+class Report(msgspec.Struct, frozen=True):
+    """``name`` is what its file is called; ``period`` is said below the title, "" for nothing."""
+
+    name: str
+    title: Line
+    period: str
+    lead: tuple[Part, ...]
+    sections: tuple[Section, ...]
 
 
 VIEWS: Final[Mapping[str, str]] = {

@@ -7,6 +7,8 @@ thread.
 from collections.abc import Callable, Mapping
 from typing import Final
 
+import msgspec
+
 from channelstats.views import (
     channels,
     hours,
@@ -20,7 +22,7 @@ from channelstats.views import (
     volume,
 )
 from channelstats.views.loading import DashboardData
-from channelstats.views.model import VIEWS, Choice, ChoiceError, View
+from channelstats.views.model import VIEWS, Choice, ChoiceError, Kind, Table, View
 from channelstats.views.request import ViewContent, ViewRequest
 
 _VIEWS: Final[Mapping[str, Callable[[ViewRequest], ViewContent]]] = {
@@ -58,8 +60,25 @@ def view_of(name: str, data: DashboardData, choice: Choice, *, smallest_group: i
         before=(period.previous.start, period.previous.last),
         tiles=parts.tiles,
         charts=parts.charts,
-        tables=parts.tables,
+        tables=_shown(parts.tables, data),
         notes=(*_silence(request), *parts.notes, *request.suppression_notes),
+    )
+
+
+def _shown(tables: tuple[Table, ...], data: DashboardData) -> tuple[Table, ...]:
+    """The tables; where times are hidden, without what leads to messages."""
+    if not data.inputs.hides_times:
+        return tables
+    return tuple(_without(table, Kind.MESSAGE) for table in tables)
+
+
+def _without(table: Table, kind: Kind) -> Table:
+    """The table without the columns of a kind."""
+    kept = [at for at, column in enumerate(table.columns) if column.kind is not kind]
+    return msgspec.structs.replace(
+        table,
+        columns=tuple(table.columns[at] for at in kept),
+        rows=tuple(tuple(row[at] for at in kept) for row in table.rows),
     )
 
 

@@ -5,12 +5,11 @@ no list and cannot be chosen, nor are messages in it listed; figures of the whol
 as in reports. Where fewer than k posted in all, no person is named at all.
 """
 
-from collections.abc import Mapping
 from functools import cached_property
 
 import msgspec
-import polars as pl
 
+from channelstats.stats.small_groups import SmallGroups
 from channelstats.views.comparison import Comparison
 from channelstats.views.loading import DashboardData
 from channelstats.views.model import Chart, Choice, ChoiceError, Table, Tile
@@ -26,19 +25,15 @@ class ViewContent(msgspec.Struct, frozen=True):
     notes: tuple[str, ...] = ()
 
 
-def refuse_small(
-    choice: Choice, smallest_group: int, posters: int, posters_of: Mapping[str, int]
-) -> None:
-    """Refuse what hides nobody; so many posted, and so many in each channel.
+def refuse_small(choice: Choice, groups: SmallGroups) -> None:
+    """Refuse what hides nobody.
 
     :raises ChoiceError: the choice is of a group that is too small to be shown
     """
-    if smallest_group == 1:
-        return
-    small = f"fewer than {smallest_group} people posted"
-    if choice.channel and posters_of.get(choice.channel, 0) < smallest_group:
+    small = f"fewer than {groups.smallest} people posted"
+    if choice.channel and not groups.shows(choice.channel):
         raise ChoiceError(f"{small} in this channel: it is not shown on its own")
-    if choice.person and posters < smallest_group:
+    if choice.person and not groups.names_people:
         raise ChoiceError(f"{small} in these days: nobody is shown on their own")
 
 
@@ -53,21 +48,11 @@ class ViewRequest:
         self.choice = choice
         self.smallest_group = smallest_group
         whole = data.whole.now.chosen
-        posters = {of.slack_cid: of.posters for of in whole.channels}
-        self._shown = {cid for cid, number in posters.items() if number >= smallest_group}
-        self.names_people = smallest_group == 1 or whole.volume.posters >= smallest_group
-        refuse_small(choice, smallest_group, whole.volume.posters, posters)
+        groups = SmallGroups(whole, smallest_group)
+        self.shows, self.listable = groups.shows, groups.listable
+        self.names_people = groups.names_people
+        refuse_small(choice, groups)
         self.scope: Comparison = data.scope(choice)
-
-    def shows(self, cid: str) -> bool:
-        """Whether a channel may be listed."""
-        return self.smallest_group == 1 or cid in self._shown
-
-    def listable(self, frame: pl.DataFrame) -> pl.DataFrame:
-        """The rows whose `slack_cid` may be listed."""
-        if self.smallest_group == 1:
-            return frame
-        return frame.filter(pl.col("slack_cid").is_in(sorted(self._shown)))
 
     @cached_property
     def suppression_notes(self) -> tuple[str, ...]:

@@ -25,9 +25,9 @@ from aiohttp import hdrs, web
 
 from channelstats import lookup
 from channelstats.lookup import NotFound
+from channelstats.render.data import csv_of, json_of
 from channelstats.settings import Settings
 from channelstats.tables import Tables
-from channelstats.views.exports import csv_of, json_of
 from channelstats.views.model import VIEWS, Choice, ChoiceError, View
 from channelstats.web import notifications, static_files
 from channelstats.web.access import Authenticator
@@ -174,9 +174,7 @@ class Dashboard:
         found = asked(list(request.query.items()), now, also)
         channel = await self._channel(names, found.channel)
         person = await asyncio.to_thread(names.find_person, found.person) if found.person else ""
-        shown = msgspec.structs.replace(
-            found, channel=names.shown(channel), person=names.shown(person)
-        )
+        shown = msgspec.structs.replace(found, channel=channel, person=person)
         me = request.cookies.get(ME, "")
         visit = Visit(
             asked=shown,
@@ -206,7 +204,7 @@ class Dashboard:
 
 
 class _RequestedView(msgspec.Struct, frozen=True):
-    """A visit, and what it looks at: ``choice`` has the real IDs."""
+    """A visit, and what it looks at."""
 
     visit: Visit
     choice: Choice

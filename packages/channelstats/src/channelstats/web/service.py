@@ -6,28 +6,27 @@ of a kind at a time.
 """
 
 import asyncio
-from collections.abc import Mapping
 from datetime import date
 from typing import Final
 
 import msgspec
 
 from channelstats.days import date_at
-from channelstats.render.names import load as load_directory
-from channelstats.reports.cache import document_of
-from channelstats.reports.render import Form, Kind, Wanted, render
-from channelstats.reports.view import view
+from channelstats.privacy.inputs import hidden_channels, hidden_users
+from channelstats.privacy.pseudonyms import load_pseudonyms
+from channelstats.render.reports import Form, render
 from channelstats.settings import Settings
 from channelstats.stats import Period
 from channelstats.stats.gather import history_of
 from channelstats.stats.period import WEEK, History, week_of
-from channelstats.stats.values import Json
 from channelstats.tables import Tables
 from channelstats.tables.exclusion import resolve_channels, resolve_people
 from channelstats.tables.messages import Progress
 from channelstats.views.loading import DashboardData, load
 from channelstats.views.model import Choice, ChoiceError, View
 from channelstats.views.registry import view_of
+from channelstats.views.report_data import ReportData, load_report_data
+from channelstats.views.reports import ReportKind, Wanted
 from channelstats.views.request import refuse_small
 from channelstats.web.names import Names
 from channelstats.web.single_flight import SingleFlightCache
@@ -87,6 +86,10 @@ class DashboardService:
         )
 
     @property
+    def _optin_channel(self) -> str:
+        return "" if self._secret else self._settings.optin_channel
+
+    @property
     def today(self) -> date:
         return date_at(int(self._clock()), self._tables.zone)
 
@@ -128,11 +131,10 @@ class DashboardService:
         :raises ChoiceError: the choice cannot be shown
         :raises Busy: it takes too long
         """
-        names = await self.names(snapshot)
 
         async def make() -> View:
             data = await self._read(choice, snapshot)
-            return await asyncio.to_thread(self._made, name, data, choice, names)
+            return await asyncio.to_thread(self._made, name, data, choice)
 
         return await self._views.get((name, choice, snapshot.mark), make)
 
@@ -148,8 +150,9 @@ class DashboardService:
         :raises Busy: it takes too long
         """
         start = week_of(choice.last, self._settings.first_weekday)
-        kind = Kind.USER if choice.person else Kind.CHANNEL if choice.channel else Kind.GLOBAL
-        wanted = Wanted(kind, choice.person or choice.channel, self._settings.optin_channel)
+        kind = ReportKind.CHANNEL if choice.channel else ReportKind.GLOBAL
+        kind = ReportKind.USER if choice.person else kind
+        wanted = Wanted(kind, choice.person or choice.channel, self._optin_channel)
         names = await self.names(snapshot)
         return await self._reports.get(
             (start, wanted, snapshot.mark), lambda: self._rendered(start, wanted, names)
@@ -166,7 +169,12 @@ class DashboardService:
         excluded = self._settings
         out = resolve_people(excluded.excluded_users, users)
         out |= resolve_channels(excluded.excluded_channels, channels)
-        names = Names(users, channels, slack_name=excluded.slack_name, secret=self._secret, out=out)
+        pseudonyms, slack_name = None, excluded.slack_name
+        if self._secret is not None:
+            pseudonyms = await load_pseudonyms(self._tables, self._secret)
+            users, channels = hidden_users(users, pseudonyms), hidden_channels(channels, pseudonyms)
+            out, slack_name = frozenset(map(pseudonyms.identifier, out)), ""
+        names = Names(users, channels, slack_name=slack_name, out=out, pseudonyms=pseudonyms)
         return await asyncio.to_thread(names.prepare)
 
     async def _read(
@@ -174,6 +182,7 @@ class DashboardService:
     ) -> DashboardData:
         key = (choice.first, choice.last, snapshot.mark)
         weekday = self._settings.first_weekday
+        pseudonyms = (await self.names(snapshot)).pseudonyms
         return await self._data.get(
             key,
             lambda: load(
@@ -181,53 +190,51 @@ class DashboardService:
                 choice,
                 self._settings.options,
                 first_weekday=weekday,
+                names=pseudonyms,
                 progress=progress,
             ),
         )
 
-    def _made(self, name: str, data: DashboardData, choice: Choice, names: Names) -> View:
-        view = view_of(name, data, choice, smallest_group=self._settings.min_group)
-        return names.hide(view)
+    def _made(self, name: str, data: DashboardData, choice: Choice) -> View:
+        return view_of(name, data, choice, smallest_group=self._settings.min_group)
 
     async def _rendered(self, start: date, wanted: Wanted, names: Names) -> str:
-        period = Period(start, WEEK, self._tables.zone)
-        document = await document_of(
-            self._tables, period, self._settings.options, clock=self._clock
+        period, settings = Period(start, WEEK, self._tables.zone), self._settings
+        data = await load_report_data(
+            self._tables,
+            period,
+            settings.options,
+            now=int(self._clock()),
+            counted=[wanted.subject] if wanted.kind is ReportKind.CHANNEL else [],
+            smallest_group=settings.min_group,
+            names=names.pseudonyms,
         )
-        counted = [wanted.subject] if wanted.kind is Kind.CHANNEL else []
-        slack_name = self._settings.slack_name
-        directory = await load_directory(self._tables, period, slack_name, counted)
 
         def rendered() -> str:
-            smallest = self._settings.min_group
-            _refuse_small(wanted, document, period, smallest)
-            _, files = render(
-                wanted, document, directory, Form.HTML, names=names.hidden, smallest_group=smallest
-            )
+            _refuse_small(wanted, data)
+            _, files = render(wanted, data, names.directory, Form.HTML)
             return files[""].decode()
 
         return await asyncio.to_thread(rendered)
 
 
-def _refuse_small(
-    wanted: Wanted, document: Mapping[str, Json], period: Period, smallest: int
-) -> None:
+def _refuse_small(wanted: Wanted, data: ReportData) -> None:
     """Refuse the report that would name somebody where the dashboard names nobody.
 
     :raises ChoiceError: see `refuse_small`
     """
-    seen = view(document)
-    posters = len(seen.users)
-    if wanted.kind is Kind.GLOBAL and 0 < posters < smallest:
-        raise ChoiceError(f"fewer than {smallest} people posted in these days: they have no report")
+    groups, period = data.groups, data.period
+    posters = data.now.measures.volume.posters
+    if wanted.kind is ReportKind.GLOBAL and 0 < posters < groups.smallest:
+        fewest = f"fewer than {groups.smallest} people posted"
+        raise ChoiceError(f"{fewest} in these days: they have no report")
     choice = Choice(
         period.start,
         period.last,
-        channel=wanted.subject if wanted.kind is Kind.CHANNEL else "",
-        person=wanted.subject if wanted.kind is Kind.USER else "",
+        channel=wanted.subject if wanted.kind is ReportKind.CHANNEL else "",
+        person=wanted.subject if wanted.kind is ReportKind.USER else "",
     )
-    of_each = {cid: of.posters for cid, of in seen.channel_stats.items()}
-    refuse_small(choice, smallest, posters, of_each)
+    refuse_small(choice, groups)
 
 
 def _cells(view: View) -> int:

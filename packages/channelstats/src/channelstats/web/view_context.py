@@ -11,15 +11,16 @@ from zoneinfo import ZoneInfo
 import msgspec
 from markupsafe import Markup, escape
 
+from channelstats.days import minute_text
+from channelstats.identifiers import seconds
 from channelstats.render.charts.bars import bars
 from channelstats.render.charts.drawing import HALF, NARROW, WIDE, colour
 from channelstats.render.charts.heat import heat
 from channelstats.render.charts.lines import lines
 from channelstats.render.charts.network import network
 from channelstats.render.emoji_signs import sign
-from channelstats.render.figures import NOTHING, day_text, figure_text
 from channelstats.render.names import Directory
-from channelstats.render.words import change_text, minute_text, points_text
+from channelstats.render.words import NOTHING, change_text, date_text, figure_text
 from channelstats.stats.values import Change
 from channelstats.views.model import (
     VIEWS,
@@ -145,11 +146,9 @@ class ViewContext:
         """
         if change is None or change["state"] == "not_compared":
             return Markup("")
-        if change["state"] == "same":
+        state, text = change["state"], change_text(change, kind)
+        if not text:
             return Markup('<span class="delta">no change</span>')
-        state, text = change["state"], change_text(change)
-        if kind is Kind.PERCENT and change["prev"] is not None:
-            text = points_text(change["cur"] - change["prev"])
         colour, word = _MEANING.get(state, ("", "")) if less_is_better else ("", "")
         shown = Markup('<span class="delta {}"><span aria-hidden="true">{}</span> {}</span>')
         return shown.format(colour, _ARROWS[state], f"{text}, {word}" if word else text)
@@ -204,7 +203,7 @@ class ViewContext:
             glyph = Markup('<span class="sign" aria-hidden="true">{}</span> ').format(sign(text))
             return (glyph if sign(text) else Markup("")) + escape(f":{text}:")
         if kind is Kind.DATE:
-            return escape(day_text(text, long=True))
+            return escape(date_text(text, long=True))
         if kind is Kind.MESSAGE:
             return self._message(text)
         return escape(text)
@@ -224,9 +223,8 @@ class ViewContext:
         return Markup('<a href="{}"><bdi>{}</bdi></a>').format(to, shown)
 
     def _message(self, text: str) -> Markup:
-        cid, ts, thread = text.split("/")
-        when = minute_text(ts, self._zone)
-        address = self._directory.permalink(cid, ts, thread or None)
+        when = minute_text(seconds(text.split("/")[1]), self._zone)
+        address = self._directory.permalink(text)
         if not address:
             return escape(when)
         shown = Markup('<a class="outside" href="{}" rel="noreferrer">{}</a>')

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from channelstats.render.charts.scale import scale_of, spread
-from channelstats.render.figures import day_text, figure_text, mark_texts
+from channelstats.render.words import date_text, figure_text, mark_texts
 from channelstats.views.model import Kind
 
 
@@ -60,6 +60,6 @@ def test_figures_are_written_in_one_way() -> None:
 
 
 def test_dates_are_written_short_and_what_is_none_stays() -> None:
-    assert day_text("2024-03-03") == "3 Mar"
-    assert day_text("2024-03-03", long=True) == "Sun 3 Mar 2024"
-    assert day_text("Week 1") == "Week 1"
+    assert date_text("2024-03-03") == "3 Mar"
+    assert date_text("2024-03-03", long=True) == "Sun 3 Mar 2024"
+    assert date_text("Week 1") == "Week 1"

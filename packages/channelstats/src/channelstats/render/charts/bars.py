@@ -19,7 +19,7 @@ from channelstats.render.charts.drawing import (
     words,
 )
 from channelstats.render.charts.scale import scale_of, spread
-from channelstats.render.figures import figure_text, mark_texts
+from channelstats.render.words import figure_text, mark_texts
 from channelstats.views.model import Bars
 
 _HIGH: Final = {True: 240, False: 210}

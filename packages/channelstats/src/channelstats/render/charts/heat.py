@@ -12,7 +12,7 @@ from markupsafe import Markup
 
 from channelstats.render.charts.drawing import LETTER, WIDE, box, picture, target, words
 from channelstats.render.charts.scale import spread
-from channelstats.render.figures import day_text, figure_text
+from channelstats.render.words import date_text, figure_text
 from channelstats.views.model import Heat
 
 STEPS: Final = 7
@@ -63,7 +63,7 @@ def step(value: float, most: float) -> int:
 
 def _dated(chart: Heat) -> Heat:
     """Labels that are dates, as dates are written."""
-    return msgspec.structs.replace(chart, rows=tuple(map(day_text, chart.rows)))
+    return msgspec.structs.replace(chart, rows=tuple(map(date_text, chart.rows)))
 
 
 def _turned(chart: Heat) -> Heat:

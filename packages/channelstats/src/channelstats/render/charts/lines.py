@@ -10,7 +10,7 @@ from markupsafe import Markup
 
 from channelstats.render.charts.drawing import LETTER, WIDE, colour, picture, rule, target, words
 from channelstats.render.charts.scale import scale_of, spread
-from channelstats.render.figures import day_text, figure_text, mark_texts
+from channelstats.render.words import date_text, figure_text, mark_texts
 from channelstats.views.model import Lines, Series
 
 _HIGH: Final = {True: 250, False: 220}
@@ -65,7 +65,9 @@ class _Lines:
         for at in spread(len(self._chart.labels), int(self._wide / 64)):
             across = self._across(at)
             anchor = "middle" if across + 24 < self._width else "end"
-            yield words("label", across, self._floor + 20, day_text(self._chart.labels[at]), anchor)
+            yield words(
+                "label", across, self._floor + 20, date_text(self._chart.labels[at]), anchor
+            )
 
     def _area(self, run: Sequence[tuple[int, float]]) -> Markup:
         points = self._points(run)
@@ -87,7 +89,7 @@ class _Lines:
         return " ".join(f"{self._across(at):.1f},{self._up(value):.1f}" for at, value in run)
 
     def _tip(self, at: int, label: str) -> str:
-        return tip(day_text(label, long=True), self._chart, at)
+        return tip(date_text(label, long=True), self._chart, at)
 
 
 def tip(label: str, chart: Lines, at: int) -> str:
@@ -111,7 +113,7 @@ def _says(chart: Lines) -> str:
     """The picture in words: from where to where, and the highest of each line."""
     if not chart.labels:
         return f"{chart.title}: nothing in this period."
-    span = f"{day_text(chart.labels[0], long=True)} to {day_text(chart.labels[-1], long=True)}"
+    span = f"{date_text(chart.labels[0], long=True)} to {date_text(chart.labels[-1], long=True)}"
     return f"{chart.title}, {chart.axis}, {span}. " + " ".join(
         _series_says(of, chart) for of in chart.series
     )
@@ -125,5 +127,5 @@ def _series_says(of: Series, chart: Lines) -> str:
     least = min(value for value, _ in found)
     return (
         f"{of.title}: between {figure_text(least, chart.kind)} and"
-        f" {figure_text(most, chart.kind)}, the most on {day_text(chart.labels[at])}."
+        f" {figure_text(most, chart.kind)}, the most on {date_text(chart.labels[at])}."
     )

@@ -1,0 +1,142 @@
+"""Pseudonyms of people, channels and emoji.
+
+Rule: a pseudonym follows from a secret and the ID alone, so it is the same in every report and
+needs no table; without the secret nobody can find the ID.
+"""
+
+import base64
+import hmac
+import re
+from collections.abc import Iterable
+from typing import Final
+
+from channelstats.identifiers import SLACKBOT
+from channelstats.tables import Tables
+
+SHORTEST_SECRET: Final = 16
+_ID_DIGITS: Final = 12
+_MARK: Final = 4
+_CERTAIN: Final = 5
+"""A name of so many letters is one wherever it is found."""
+
+
+def _words(text: str) -> list[str]:
+    return text.split()
+
+
+_QUALITIES: Final = _words(
+    """
+    amber azure brave bright calm clever coral crimson curious dapper eager early fair fleet
+    gentle golden happy hazel indigo ivory jade jolly keen kind lively lucky lunar mellow merry
+    misty noble olive patient pearl plucky proud quick quiet rapid rosy ruby sandy silver sleek
+    snowy solar spry steady sunny swift teal tidy umber vivid warm wise witty zesty
+    """
+)
+_BEINGS: Final = _words(
+    """
+    badger beaver bison bobolink camel caribou cricket crane curlew dolphin dove eagle egret elk
+    falcon ferret finch fox gazelle gecko gull hare heron ibis jackdaw jay kestrel kiwi koala
+    lark lemur lynx magpie marten mole moose newt ocelot otter owl panda petrel plover puffin
+    quail raven robin salmon seal sparrow stork swan tapir tern thrush toucan turtle vole walrus
+    weasel wombat wren zebra
+    """
+)
+_PLACES: Final = _words(
+    """
+    arbor bay beach bend bluff bridge brook canyon cape cliff coast cove creek dale delta dune
+    falls fen field fjord forest garden glade glen grove harbor heath hill hollow inlet island
+    lagoon lake marsh meadow mesa mill moor mount oasis orchard pass peak pier plain pond
+    prairie quay reef ridge river shore spring strait summit tarn terrace vale valley vista
+    woods
+    """
+)
+
+
+def _parts(name: str) -> list[str]:
+    """The words of a name or an emoji; a single letter tells nothing."""
+    return [part for part in re.split(r"[\W_]+", name.lower()) if len(part) > 1]
+
+
+def _words_in(name: str) -> list[str]:
+    """The words of a name, with and without what is between their letters: O'Hara is Ohara too."""
+    whole = (re.sub(r"[\W_]+", "", word) for word in name.lower().split())
+    return _parts(name) + [word for word in whole if len(word) > 1]
+
+
+async def load_pseudonyms(tables: Tables, secret: bytes) -> "Pseudonyms":
+    """Pseudonyms that know every name anybody or any channel goes by.
+
+    :raises ValueError: see `Pseudonyms`
+    """
+    users, channels = await tables.users.all(), await tables.channels.all()
+    names = [channel.friendly_name for channel in channels.values()]
+    for user in users.values():
+        names += (user.user_name, user.real_name, user.display_name)
+    return Pseudonyms(secret, names)
+
+
+class Pseudonyms:
+    """Pseudonyms under a secret.
+
+    :raises ValueError: the secret is too short to keep anything secret
+    """
+
+    def __init__(self, secret: bytes, names: Iterable[str] = ()) -> None:
+        if len(secret) < SHORTEST_SECRET:
+            raise ValueError(f"a secret for pseudonyms has at least {SHORTEST_SECRET} bytes")
+        self._secret = secret
+        self._names = frozenset(word for name in names for word in _words_in(name))
+        self._emoji: dict[str, str] = {}
+
+    def identifier(self, of: str) -> str:
+        """An ID of the same kind: its first letter stays."""
+        if (
+            not of or of == SLACKBOT
+        ):  # it is the same in every workspace, and known to be a bot by it
+            return of
+        return of[0] + self._digest(of).hex().upper()[:_ID_DIGITS]
+
+    def person(self, uid: str) -> str:
+        """Amber Heron k3wq."""
+        quality, being, mark = self._words_of(uid, _BEINGS)
+        return f"{quality.title()} {being.title()} {mark}"
+
+    def channel(self, cid: str) -> str:
+        """quiet-harbor-k3wq."""
+        return "-".join(self._words_of(cid, _PLACES))
+
+    def emoji(self, name: str) -> str:
+        """The name, unless somebody's name is in it; with its skin tone."""
+        base, tones, tone = name.partition("::")
+        if base not in self._emoji:  # as many as a workspace has
+            mark = self.mark_of(f"emoji {base}")
+            self._emoji[base] = f"custom-{mark}" if self._is_telling(base) else base
+        return f"{self._emoji[base]}{tones}{tone}"
+
+    def _is_telling(self, name: str) -> bool:
+        parts = _parts(name)
+        inside = (
+            part[first:last]
+            for part in parts
+            for first in range(len(part))
+            for last in range(first + _CERTAIN, len(part) + 1)
+        )
+        return not self._names.isdisjoint(parts) or not self._names.isdisjoint(inside)
+
+    def mark_of(self, text: str) -> str:
+        """A text of no meaning that stays the same for the same text."""
+        return self._digest(f"mark {text}").hex()[:_ID_DIGITS]
+
+    def _words_of(self, of: str, second: list[str]) -> tuple[str, str, str]:
+        digest = self._digest(f"name {of}")
+        return (
+            _QUALITIES[digest[0] % len(_QUALITIES)],
+            second[digest[1] % len(second)],
+            self._mark(digest),
+        )
+
+    def _mark(self, digest: bytes) -> str:
+        return base64.b32encode(digest[2:7]).decode().lower()[:_MARK]
+
+    def _digest(self, of: str) -> bytes:
+        return hmac.digest(self._secret, of.encode(), "sha256")

@@ -1,0 +1,222 @@
+"""Views and reports for programs: JSON, CSV, Parquet.
+
+Rule: all that is shown is in it, unrounded and whole, with IDs beside names. A text that a
+spreadsheet would run as a formula gets a quote before it in CSV.
+
+The JSON of a report is the document of `channelstats.stats.document`, or the part of it that is
+about one channel or one person, with nothing of others but what they did with this one.
+
+The JSON of a view, whose keys stay as they are within a `schema_version`:
+
+    schema_version, name, title, lead, notes [text]
+    first, last          the days, `yyyy-mm-dd`
+    before {first, last} the days that are compared with
+    channel, person      what was chosen: IDs, or null
+    tiles   {name: {title, kind, everyone, cur, prev, diff_pct, state}}
+            cur is null where there is nothing to measure; everyone unless a person is chosen
+    charts  [{chart, name, title, …}]
+            lines, bars: axis, labels, kind, series [{name, title, values, faint}]
+            heat: rows, columns, values, kind
+            network: nodes [{id, weight}], edges [{one, other, weight}]
+    tables  {name: {title, columns [{name, title, kind}], rows [{column: cell}]}}
+            a cell of kind `change` is {cur, prev, diff_pct, state}, another a number, a text or
+            null; a message is `channel/ts/thread_ts`
+    names   {people {ID: name}, channels {ID: name}} of all IDs in it
+"""
+
+import csv
+import io
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Final, TypeAlias
+
+import msgspec
+import polars as pl
+
+from channelstats.render.names import Directory
+from channelstats.views.model import Cell, Column, Kind, Network, Table, Tile, View
+from channelstats.views.reports import ReportKind, Wanted
+
+SCHEMA_VERSION: Final = 1
+
+_FORMULA: Final = re.compile(r"[=+\-@\t\r]")
+_COMPARED: Final = ("prev", "diff_pct", "state")
+
+Json: TypeAlias = object
+"""What is only encoded, never looked into again."""
+
+
+Files: TypeAlias = dict[str, bytes]
+"""Contents by name. A form of one file has one name, ""; of several, the names in their folder."""
+
+
+def json_of(view: View, names: Directory) -> bytes:
+    """A whole view; for the form see the module."""
+    chosen = view.choice
+    document: dict[str, Json] = {
+        "schema_version": SCHEMA_VERSION,
+        "name": view.name,
+        "title": view.title,
+        "lead": view.lead,
+        "notes": view.notes,
+        "first": chosen.first,
+        "last": chosen.last,
+        "before": dict(zip(("first", "last"), view.before, strict=True)),
+        "channel": chosen.channel or None,
+        "person": chosen.person or None,
+        "tiles": {tile.name: _tile(tile) for tile in view.tiles},
+        "charts": view.charts,
+        "tables": {table.name: _table(table) for table in view.tables},
+        "names": {
+            "people": {uid: names.person(uid) for uid in _ids(view, Kind.PERSON, chosen.person)},
+            "channels": {
+                cid: names.channel(cid) for cid in _ids(view, Kind.CHANNEL, chosen.channel)
+            },
+        },
+    }
+    return msgspec.json.encode(document)
+
+
+def _tile(tile: Tile) -> dict[str, Json]:
+    compared = tile.change or {"cur": None, "prev": None, "diff_pct": None, "state": None}
+    return {"title": tile.title, "kind": tile.kind, "everyone": tile.everyone, **compared}
+
+
+def _table(table: Table) -> dict[str, Json]:
+    keys = [column.name for column in table.columns]
+    return {
+        "title": table.title,
+        "columns": [
+            {"name": column.name, "title": column.title, "kind": column.kind}
+            for column in table.columns
+        ],
+        "rows": [dict(zip(keys, row, strict=True)) for row in table.rows],
+    }
+
+
+def _ids(view: View, kind: Kind, chosen: str) -> list[str]:
+    """Every ID of a kind in a view."""
+    found = {chosen} - {""}
+    for table in view.tables:
+        for place, column in enumerate(table.columns):
+            if column.kind is kind:
+                found |= {str(row[place]) for row in table.rows}
+    for chart in view.charts:
+        if isinstance(chart, Network) and kind is Kind.PERSON:
+            found |= {node.id for node in chart.nodes}
+    return sorted(found)
+
+
+# ── JSON of reports ──────────────────────────────────────────────────────────────────────────────
+
+_ABOUT: Final = (
+    "schema_version",
+    "profile",
+    "report_timezone",
+    "generated_at",
+    "input_fingerprint",
+    "start_date",
+    "end_date",
+    "days",
+)
+_PARTS: Final[Mapping[ReportKind, tuple[str, ...]]] = {
+    ReportKind.CHANNEL: ("channels", "channel_stats", "channel_user", "enriched_channel"),
+    ReportKind.USER: ("users", "user_stats", "enriched_user"),
+}
+_COMPARED_PART: Final = {ReportKind.CHANNEL: "channels", ReportKind.USER: "users"}
+
+_Parts: TypeAlias = dict[str, msgspec.Raw]
+
+
+def json_of_report(document: bytes, wanted: Wanted) -> bytes:
+    """The document of a period, or the part of it that a report is about."""
+    found: object = msgspec.Raw(document)
+    if wanted.kind in _PARTS:
+        whole, subject = _parts(document), wanted.subject
+        compared, name = _parts(whole["compared"]), _COMPARED_PART[wanted.kind]
+        found = {
+            **{key: whole[key] for key in _ABOUT},
+            **{key: _only(whole[key], subject) for key in _PARTS[wanted.kind]},
+            "compared": {name: _only(compared[name], subject)},
+        }
+    return indented(found)
+
+
+def indented(value: object) -> bytes:
+    """JSON that people can read."""
+    return msgspec.json.format(msgspec.json.encode(value), indent=2) + b"\n"
+
+
+def _parts(json: bytes | msgspec.Raw) -> _Parts:
+    """The parts of a document; none of them is decoded."""
+    return msgspec.json.decode(json, type=_Parts)
+
+
+def _only(part: msgspec.Raw, subject: str) -> _Parts:
+    found = _parts(part)
+    return {subject: found[subject]} if subject in found else {}
+
+
+# ── CSV and Parquet ──────────────────────────────────────────────────────────────────────────────
+
+
+def csv_of(table: Table, names: Directory) -> bytes:
+    """A table with a heading. A person or a channel has a column more, `…_name`; of a change there
+    are the three columns `…_prev`, `…_diff_pct` and `…_state`, as the number itself is there.
+    """
+    rows = (
+        [
+            value
+            for column, cell in zip(table.columns, row, strict=True)
+            for value in _values(column.kind, cell, names)
+        ]
+        for row in table.rows
+    )
+    return _csv([heading for column in table.columns for heading in _headings(column)], rows)
+
+
+def csv_files(frames: Mapping[str, pl.DataFrame]) -> Files:
+    """A file for each table."""
+    return {f"{name}.csv": _csv(of.columns, of.iter_rows()) for name, of in frames.items()}
+
+
+def parquet_files(frames: Mapping[str, pl.DataFrame]) -> Files:
+    """A file for each table."""
+    return {f"{name}.parquet": _parquet(frame) for name, frame in frames.items()}
+
+
+def _parquet(frame: pl.DataFrame) -> bytes:
+    file = io.BytesIO()
+    frame.write_parquet(file)
+    return file.getvalue()
+
+
+def _csv(headings: Iterable[str], rows: Iterable[Iterable[object]]) -> bytes:
+    file = io.StringIO()
+    writer = csv.writer(file)
+    writer.writerow(headings)
+    writer.writerows(map(_harmless, row) for row in rows)
+    return file.getvalue().encode()
+
+
+def _headings(column: Column) -> list[str]:
+    if column.kind is Kind.CHANGE:
+        return [f"{column.name}_{part}" for part in _COMPARED]
+    if column.kind in (Kind.PERSON, Kind.CHANNEL):
+        return [column.name, f"{column.name}_name"]
+    return [column.name]
+
+
+def _values(kind: Kind, cell: Cell, names: Directory) -> Iterator[object]:
+    if isinstance(cell, dict):
+        yield from (cell[part] for part in _COMPARED)
+        return
+    yield cell
+    if kind is Kind.PERSON:
+        yield names.person(str(cell))
+    elif kind is Kind.CHANNEL:
+        yield names.channel(str(cell))
+
+
+def _harmless(value: object) -> object:
+    return f"'{value}" if isinstance(value, str) and _FORMULA.match(value) else value

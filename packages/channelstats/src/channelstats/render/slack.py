@@ -1,0 +1,268 @@
+"""A report as Slack blocks, and blocks as messages that Slack takes.
+
+Rule: people and channels are mentions, and Slack shows their names; where IDs are not real ones the
+names are text and mention nobody. At most 50 blocks and 10,000 characters a message, fewer than
+Slack's own undocumented limit; a later message is a reply to the first.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Final, TypeAlias
+
+import msgspec
+
+from channelstats.render.names import Directory
+from channelstats.render.text import line_text
+from channelstats.render.words import figure_text
+from channelstats.stats.compare import slack_text
+from channelstats.views.model import (
+    NUMERIC,
+    Cell,
+    Kind,
+    Layout,
+    Line,
+    Link,
+    Part,
+    Report,
+    Section,
+    Table,
+    Text,
+    Tile,
+    Tiles,
+)
+from channelstats.views.report_data import unchanged
+
+SlackBlock: TypeAlias = dict[str, object]
+
+DIVIDER: Final[SlackBlock] = {"type": "divider"}
+LONGEST_TEXT: Final = 3000
+LONGEST_FIELD: Final = 2000
+MOST_FIELDS: Final = 10
+"""Of one section."""
+MOST_BLOCKS: Final = 50
+MOST_CHARACTERS: Final = 10_000
+
+_BOLD: Final = frozenset({Kind.COUNT, Kind.NUMBER, Kind.PERCENT})
+
+
+def blocks_of(report: Report, names: Directory) -> list[SlackBlock]:
+    """All blocks of a report, however many."""
+    return list(_Slack(names).report(report))
+
+
+def escaped(text: str) -> str:
+    return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+
+
+class _Slack:
+    def __init__(self, names: Directory) -> None:
+        self._names = names
+
+    def report(self, report: Report) -> Iterator[SlackBlock]:
+        title = f"*{self.line(report.title)}*"
+        yield from _texts(f"{title}\n{report.period}" if report.period else title)
+        for part in report.lead:
+            yield from self.part(part)
+        for section in report.sections:
+            if not section.beyond:
+                yield from self.section(section)
+
+    def section(self, section: Section) -> Iterator[SlackBlock]:
+        if section.rule_before:
+            yield DIVIDER
+        if not section.silent:
+            note = f" ({escaped(section.note)})" if section.note else ""
+            yield from _texts(f"*{escaped(section.title)}*{note}")
+        for part in section.parts:
+            yield from self.part(part)
+        if section.rule_after:
+            yield DIVIDER
+
+    def part(self, part: Part) -> Iterator[SlackBlock]:
+        """Charts are left out: the table they are drawn from is there."""
+        if isinstance(part, Text):
+            yield from _texts("\n".join(map(self.line, part.lines)))
+        elif isinstance(part, Tiles):
+            yield from _texts("\n".join(map(self.tile, part.tiles)))
+        elif isinstance(part, Table):
+            yield from self.table(part)
+
+    def tile(self, tile: Tile) -> str:
+        after = self.line(tile.after)
+        number = self.value(tile.change, tile.kind) if tile.change or not after else ""
+        return f"{tile.title}: {number}{after}"
+
+    def table(self, table: Table) -> Iterator[SlackBlock]:
+        rows = [self.cells(table, row) for row in table.rows]
+        if table.layout is Layout.LINES:
+            for row in rows:
+                yield from _texts("".join(row))
+        elif table.layout is Layout.LIST:
+            yield from _texts("\n".join("".join(row) for row in rows))
+        else:
+            yield from _fields([self.head(table), *(_halves(table, row) for row in rows)])
+
+    def head(self, table: Table) -> tuple[str, str]:
+        """What the two fields of a row are."""
+        if table.layout is Layout.BARS:
+            return f"*{table.columns[0].title}*", f"*{table.columns[1].title}*"
+        titles = [column.title for column in table.columns]
+        at = _left(table)
+        return f"*{' / '.join(titles[:at])}*", f"*{' / '.join(titles[at:])}*"
+
+    def cells(self, table: Table, row: Sequence[Cell]) -> list[str]:
+        is_drawn = table.layout is Layout.BARS
+        texts = []
+        for column, cell in zip(table.columns, row, strict=True):
+            if is_drawn and isinstance(cell, int | float):
+                shown = figure_text(cell, column.kind)
+                bar = f"`{'*' * int(cell)}` " if column.bar and cell >= 1 else ""
+                shown = f"{bar}{shown}"
+            elif column.name == "rank" and isinstance(cell, int):
+                shown = figure_text(cell, column.kind)
+            else:
+                shown = self.value(cell, column.kind, column.label)
+            texts.append(column.phrase.replace("{}", shown) if shown else "")
+        return texts
+
+    def line(self, line: Line) -> str:
+        return "".join(
+            escaped(of) if isinstance(of, str) else self.value(of.value, of.kind, of.label)
+            for of in line
+        )
+
+    def value(self, value: Cell, kind: Kind, label: str = "") -> str:
+        """A value of a kind; ``label`` is what is counted, for one of it."""
+        if value is None:
+            return "?"
+        if isinstance(value, Link):
+            url = self._names.permalink(value.message)
+            return f"<{url}|{escaped(value.text)}>" if url else escaped(value.text)
+        if isinstance(value, str):
+            return self.named(value, kind)
+        change = unchanged(value) if isinstance(value, int | float) else value
+        if kind in _BOLD:
+            return slack_text(change, label, percentage=kind is Kind.PERCENT)
+        return figure_text(change["cur"], kind)
+
+    def named(self, of: str, kind: Kind) -> str:
+        if kind is Kind.PERSON:
+            return f"<@{of}>" if self._names.real else f"@{escaped(self._names.person(of))}"
+        if kind is Kind.CHANNEL:
+            name = escaped(self._names.channel(of)).replace("|", "¦")
+            return f"<#{of}|{name}>" if self._names.real else f"#{name}"
+        return f":{escaped(of)}:" if kind is Kind.EMOJI else escaped(of)
+
+
+def _left(table: Table) -> int:
+    """How many columns are on the left of two fields: ranks and what is named."""
+    return sum(column.kind not in NUMERIC or column.name == "rank" for column in table.columns)
+
+
+def _halves(table: Table, cells: Sequence[str]) -> tuple[str, str]:
+    at = _left(table)
+    return "".join(cells[:at]), "".join(cells[at:])
+
+
+def split_text(text: str, limit: int = LONGEST_TEXT) -> list[str]:
+    """Cut a text at line ends, and a line that is too long at spaces."""
+    parts, part = [], ""
+    for line in text.split("\n"):
+        while len(line) > limit:
+            at = line.rfind(" ", 1, limit + 1)
+            cut = at if at > 0 else limit
+            if part:
+                parts.append(part)
+                part = ""
+            parts.append(line[:cut])
+            line = line[cut:].lstrip(" ")
+        longer = f"{part}\n{line}" if part else line
+        if len(longer) > limit:
+            parts.append(part)
+            part = line
+        else:
+            part = longer
+    return [*parts, part] if part or not parts else parts
+
+
+def _texts(text: str) -> Iterator[SlackBlock]:
+    for part in split_text(text):
+        yield {"type": "section", "text": _markdown(part)}
+
+
+def _fields(rows: Sequence[tuple[str, str]]) -> Iterator[SlackBlock]:
+    each = MOST_FIELDS // 2
+    for first in range(0, len(rows), each):
+        fields = [
+            _markdown(text[:LONGEST_FIELD]) for row in rows[first : first + each] for text in row
+        ]
+        yield {"type": "section", "fields": fields}
+
+
+def _markdown(text: str) -> Mapping[str, str]:
+    return {"type": "mrkdwn", "text": text}
+
+
+# ── messages ─────────────────────────────────────────────────────────────────────────────────────
+
+
+class Content(msgspec.Struct, frozen=True):
+    """What a report says in Slack, before it is cut. ``text`` is what notifications show."""
+
+    text: str
+    blocks: list[SlackBlock]
+
+    def message(self, blocks: Sequence[SlackBlock], *, first: bool) -> dict[str, object]:
+        """The arguments of `chat.postMessage`, without channel and thread, for a part of the
+        blocks.
+        """
+        return {
+            "text": self.text if first else f"{self.text}, continued",
+            "blocks": list(blocks),
+            "unfurl_links": False,
+            "unfurl_media": False,
+        }
+
+
+def content_of(report: Report, names: Directory) -> Content:
+    title = escaped(line_text(report.title, names))
+    text = f"{title}: {report.period}" if report.period else title
+    return Content(text, blocks_of(report, names))
+
+
+def messages_of(report: Report, names: Directory) -> list[dict[str, object]]:
+    """The messages of a report, in their order."""
+    content = content_of(report, names)
+    return [
+        content.message(part, first=number == 0)
+        for number, part in enumerate(split_blocks(content.blocks))
+    ]
+
+
+def split_blocks(blocks: Sequence[SlackBlock]) -> list[list[SlackBlock]]:
+    """Cut where a message would be too long."""
+    parts = []
+    begin = 0
+    while begin < len(blocks):
+        parts.append(first_part(blocks[begin : begin + MOST_BLOCKS]))
+        begin += len(parts[-1])
+    return parts or [[]]
+
+
+def first_part(blocks: Sequence[SlackBlock], most: int = MOST_BLOCKS) -> list[SlackBlock]:
+    """As many blocks as a message takes, at least one of them and ``most`` of them."""
+    part: list[SlackBlock] = []
+    characters = 0
+    for block in blocks[:most]:
+        characters += characters_of(block)
+        if part and characters > MOST_CHARACTERS:
+            break
+        part.append(block)
+    return part
+
+
+def characters_of(block: SlackBlock) -> int:
+    """How much text a block holds."""
+    text, fields = block.get("text"), block.get("fields")
+    found = [text] if isinstance(text, Mapping) else []
+    found += fields if isinstance(fields, list) else []
+    return sum(len(of["text"]) for of in found)

@@ -1,0 +1,66 @@
+"""Every report of every workspace can be rendered, whatever is missing in it."""
+
+import json
+import random
+from functools import partial
+from pathlib import Path
+from zoneinfo import ZoneInfo
+
+import pytest
+
+from channelstats.counting import Counting, Profile
+from channelstats.privacy.pseudonyms import load_pseudonyms
+from channelstats.render.names import Directory, load
+from channelstats.render.reports import Form, render, shown_subject
+from channelstats.render.slack import MOST_BLOCKS, MOST_CHARACTERS, characters_of
+from channelstats.stats import Options, Period
+from channelstats.views.report_data import load_report_data
+from channelstats.views.reports import ReportKind, Wanted
+from support.channelstats.house import UTC, house
+from support.channelstats.random_workspace import Maker, settings
+from support.channelstats.workspace import write_zip
+from support.soak import slow_after
+
+
+@pytest.mark.parametrize("seed", slow_after(4, range(12)))
+async def test_every_report_can_be_rendered(seed: int, tmp_path: Path) -> None:
+    rng = random.Random(seed)
+    made = settings(rng)
+    workspace = Maker(rng, made).workspace(rng.choice((0, 3, 40)))
+    period = Period(made.start, made.days, ZoneInfo(made.zone))
+    counting = Counting(Profile(made.profile), include_bots=made.include_bots)
+    options = Options(counting, made.default_timezone, made.merge_skin_tones)
+    async with house(tmp_path, UTC) as opened:
+        await opened.take_in(
+            write_zip(workspace.files(), tmp_path / "export.zip"), now=1_800_000_000
+        )
+        known = await load(opened.tables, "example")
+        pseudonyms = await load_pseudonyms(opened.tables, b"a secret of sixteen")
+        counted = list(workspace.messages)
+        of = partial(load_report_data, opened.tables, period, options, now=1_800_000_000)
+        real = await of(counted=counted)
+        hidden = await of(names=pseudonyms, smallest_group=2)
+    people = [*sorted(known.people)[:2], "UNOBODY"]
+    wanted = [Wanted(ReportKind.GLOBAL), Wanted(ReportKind.BRIEF)]
+    wanted += [
+        Wanted(ReportKind.CHANNEL, cid) for cid in [*sorted(workspace.messages)[:2], "CNONE"]
+    ]
+    wanted += [Wanted(ReportKind.USER, uid) for uid in people]
+    for one in wanted:
+        for form in Form:
+            for directory, data in ((known, real), (Directory(), real), (known, hidden)):
+                shown = shown_subject(one, pseudonyms if data is hidden else None)
+                _, files = render(shown, data, directory, form)
+                assert all(files.values())
+                if form is Form.SLACK:
+                    check_limits(files[""])
+
+
+def check_limits(file: bytes) -> None:
+    for message in json.loads(file)["messages"]:
+        blocks = message["blocks"]
+        assert 0 < len(blocks) <= MOST_BLOCKS
+        assert sum(map(characters_of, blocks)) <= MOST_CHARACTERS
+        for block in blocks:
+            assert block.get("text", {"text": "x"})["text"]
+            assert all(field["text"] for field in block.get("fields", ()))

@@ -1,0 +1,142 @@
+"""Reports say what the document of the same period says, in every workspace."""
+
+from typing import Any
+
+import polars as pl
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from channelstats.render.names import Directory
+from channelstats.render.report_tables import frames_of
+from channelstats.stats import report
+from channelstats.views.loading import DashboardData
+from channelstats.views.model import Report, Table, Tiles
+from channelstats.views.report_data import Partition, ReportData
+from channelstats.views.reports import ReportKind, Wanted, report_on
+from channelstats.views.user_report import GROUPS
+from support.channelstats.views import random_workspace
+
+SEEDS = range(8)
+
+
+@pytest.fixture(scope="module", params=SEEDS)
+def data(request: pytest.FixtureRequest) -> DashboardData:
+    return random_workspace(request.param)
+
+
+@pytest.fixture(scope="module")
+def document(data: DashboardData) -> Any:
+    return report(data.inputs, data.period, data.options, generated_at=0).document
+
+
+@pytest.fixture(scope="module")
+def of(data: DashboardData) -> ReportData:
+    return ReportData(data, made_at=0)
+
+
+def tiles(made: Report) -> dict[str, Any]:
+    """The changes of all tiles, by name."""
+    parts = [*made.lead, *(part for section in made.sections for part in section.parts)]
+    found = [tile for part in parts if isinstance(part, Tiles) for tile in part.tiles]
+    return {tile.name: tile.change for tile in found}
+
+
+def rows(made: Report, name: str) -> list[tuple[Any, ...]]:
+    """The rows of a table; none where it is not there."""
+    parts = [part for section in made.sections for part in section.parts]
+    tables = [part for part in parts if isinstance(part, Table) and part.name == name]
+    return list(tables[0].rows) if tables else []
+
+
+def test_the_workspace(of: ReportData, document: Any) -> None:
+    made = report_on(Wanted(ReportKind.GLOBAL), of)
+    compared, found = document["compared"], tiles(made)
+    for name, change in compared["statistics"].items():
+        key = name.replace(" ", "_")
+        if key in found and key != "posters":
+            assert found[key] == change
+    assert found["posters"] == compared["statistics"]["posters"]
+    first = "rank", "slack_cid"
+    channels = rows(made, "channels")
+    assert [row[len(first) - 1] for row in channels] == list(document["channels"])[:20]
+    for row in channels:
+        figures = compared["channels"][row[1]]
+        names = ("posters", "words", "messages", "words_per_poster", "percent", "cpercent")
+        changes = [cell for cell in row if isinstance(cell, dict)]
+        assert changes == [figures[name] for name in names]
+    half = document["statistics"]["50percent users for words"]
+    assert [row[1] for row in rows(made, "people")] == half[:20]
+    for row in rows(made, "people"):
+        assert row[2] == compared["users"][row[1]]["words"]
+        assert row[-1] == compared["users"][row[1]]["cum_percent_of_words"]
+    zones = [(row[1], row[4], row[3], row[2]) for row in rows(made, "time_zones")]
+    posters = document["posters_per_timezone"]
+    assert zones == [(tz, *size, len(posters[tz])) for tz, size in document["timezone"].items()]
+
+
+def test_every_channel(of: ReportData, document: Any) -> None:
+    for cid, figures in document["compared"]["channels"].items():
+        made = report_on(Wanted(ReportKind.CHANNEL, cid), of)
+        found, enriched = tiles(made), document["enriched_channel"][cid]
+        names = {
+            "messages": "messages",
+            "words": "words",
+            "posters": "posters",
+            "share": "share_rounded",
+        }
+        assert {name: found[name] for name in names} == {
+            name: figures[key] for name, key in names.items()
+        }
+        people = {uid: {"messages": m, "words": w} for _, uid, m, w in rows(made, "people")}
+        assert list(people.items()) == list(figures["users"].items())
+        emoji = {name: times for times, name, _ in rows(made, "emoji")}
+        assert list(emoji.items()) == list(enriched["reactions"].items())[:10]
+        hours = [row[-1] for row in rows(made, "hour")]
+        assert hours == [messages for messages, _ in enriched["posting_hours"].values()]
+
+
+def test_everybody(of: ReportData, document: Any) -> None:
+    for uid, own in document["enriched_user"].items():
+        made = report_on(Wanted(ReportKind.USER, uid), of)
+        compared = document["compared"]["users"].get(uid)
+        for name in GROUPS:
+            assert rows(made, name) == list(own[name].items())[:10]
+        if compared is not None:
+            assert tiles(made)["share"] == compared["percent_of_words"]
+            shown = [name for name in GROUPS if own[name]]
+            if shown:  # the tiles of the last group have the names
+                assert tiles(made)["total"] == compared["people"][shown[-1]]["total"]
+                assert tiles(made)["people"] == compared["people"][shown[-1]]["people"]
+        homes = own["enriched_channels"].values()
+        names = ("slack_cid", "rank", "messages", "words")
+        expected = [tuple(home[name] for name in names) for home in homes]
+        assert rows(made, "channels") == expected
+        assert [(name, n) for n, name, _ in rows(made, "emoji")] == list(
+            own["reaction_popularity"].items()
+        )[:10]
+
+
+def test_the_tables_for_programs(of: ReportData, document: Any) -> None:
+    frames = frames_of(Wanted(ReportKind.GLOBAL), of, Directory())
+    channels = frames["channels"].select("channel_id", "messages", "words").rows()
+    assert channels == [(cid, *size) for cid, size in document["channels"].items()]
+    people = frames["people"].select("person_id", "percent_of_words").rows()
+    assert people == [
+        (uid, stats["percent_of_words"]) for uid, stats in document["user_stats"].items()
+    ]
+    edges = document["new_statistics"]["edges"]
+    assert frames["edges"].select("from_id", "to_id", "times").rows() == [
+        (one, other, n) for one, others in edges.items() for other, n in others.items()
+    ]
+    assert frames["with_whom"].height == sum(
+        len(own[name]) for own in document["enriched_user"].values() for name in GROUPS
+    )
+
+
+@given(st.lists(st.tuples(st.sampled_from("abcd"), st.integers(0, 9))))
+def test_a_partition_has_the_rows_of_each_in_their_order(pairs: list[tuple[str, int]]) -> None:
+    frame = pl.DataFrame(pairs, {"key": pl.String, "n": pl.Int64}, orient="row")
+    found = Partition(frame, "key")
+    for name in "abcdx":
+        assert found.of(name).rows() == [pair for pair in pairs if pair[0] == name]
