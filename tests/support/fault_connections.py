@@ -102,12 +102,16 @@ class ClientConnection:
         self._socket = connection
         self._reader: asyncio.StreamReader
         self._writer: asyncio.StreamWriter | None = None
+        self._is_opening = False
         self.busy = False
         self.was_reset = False
 
     async def read(self) -> Message | None:
         if self._writer is None:
+            self._is_opening = True  # from now on the socket is the transport's
             self._reader, self._writer = await asyncio.open_connection(sock=self._socket)
+            if self.was_reset:
+                self._writer.transport.abort()
         return await read_message(self._reader)
 
     async def _send(self, text: bytes) -> None:
@@ -135,16 +139,16 @@ class ClientConnection:
         self.was_reset = True
         if self._socket.fileno() != -1:
             self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, RESET)
-        if self._writer is None:
-            self._socket.close()
-        else:
+        if self._writer is not None:
             self._writer.transport.abort()
+        elif not self._is_opening:
+            self._socket.close()
 
     def close(self) -> None:
-        if self._writer is None:
-            self._socket.close()
-        else:
+        if self._writer is not None:
             self._writer.close()
+        elif not self._is_opening:
+            self._socket.close()
 
 
 class ServerConnection:
