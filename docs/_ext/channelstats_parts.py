@@ -8,7 +8,7 @@ from channelstats.cli import make_parsers
 from channelstats.commands import COMMANDS
 from channelstats.render.names import Directory
 from channelstats.render.report_tables import frames_of
-from channelstats.settings import TABLE, Setting
+from channelstats.settings import OPTIONS, Option, show_value
 from channelstats.stats import Inputs, Options, Period
 from channelstats.tables.columns import MESSAGES
 from channelstats.views.loading import DashboardData
@@ -37,8 +37,9 @@ EXPLAINED: Final = {
 def commands() -> str:
     """Every command, with its own flags."""
     rows = ["| command | what it does |", "|---|---|"]
-    rows += [f"| [`channelstats {of.name}`](#command-{of.name}) | {of.help} |" for of in COMMANDS]
-    return "\n".join([*rows, *(line for of in COMMANDS for line in _command(of.name, of.help))])
+    names = [(of.name, of.summary) for of in COMMANDS]
+    rows += [f"| [`channelstats {name}`](#command-{name}) | {summary} |" for name, summary in names]
+    return "\n".join([*rows, *(line for of in names for line in _command(*of))])
 
 
 def _command(name: str, text: str) -> list[str]:
@@ -60,22 +61,20 @@ def _command(name: str, text: str) -> list[str]:
     return lines
 
 
-_OF_ALL: Final = {"help", "config", "quiet", "command", *(setting.name for setting in TABLE)}
+_OF_ALL: Final = {"help", "config", "quiet", "command", *(option.name for option in OPTIONS)}
 
 
 def settings() -> str:
     """Every setting."""
     rows = ["| setting, flag, environment | default | meaning |", "|---|---|---|"]
-    for of in TABLE:
+    for of in OPTIONS:
         names = f"[**{of.name}**]{{#channelstats-{of.name.replace('_', '-')}}}<br>"
         rows.append(f"| {names}`{of.flag}`<br>`{of.variable}` | {_default(of)} | {of.help} |")
     return "\n".join(rows)
 
 
-def _default(of: Setting) -> str:
-    if isinstance(of.default, bool):
-        return "`yes`" if of.default else "`no`"
-    return "" if of.default == "" else f"`{of.default}`"
+def _default(of: Option) -> str:
+    return "" if of.default == "" else f"`{show_value(of.default)}`"
 
 
 def tables() -> str:

@@ -19,16 +19,16 @@ import pytest
 from docs._ext import pages
 
 from channelstats.cli import make_parsers
-from channelstats.commands import COMMANDS, doctor_slack, send_weekly
-from channelstats.commands.call import Command
+from channelstats.commands import COMMANDS, doctor, send
+from channelstats.commands.context import Command
 from channelstats.days import Calendar
 from channelstats.ingest import sync_run
-from channelstats.notifications import announcer
+from channelstats.notifications import announcing
 from channelstats.render.data import json_of
 from channelstats.render.names import Directory
 from channelstats.render.reports import Form
-from channelstats.settings import PREFIX, TABLE, Group, Setting, load
-from channelstats.settings.loading import BESIDE_SETTINGS
+from channelstats.settings import OPTIONS, PREFIX, Option, OptionGroup, load
+from channelstats.settings.sources import OTHER_VARIABLES
 from channelstats.slack import client
 from channelstats.slack.rate_limits import AppKind, limits
 from channelstats.stats import Options, Period
@@ -77,9 +77,9 @@ def rows(page: str) -> list[str]:
 def test_every_command_has_a_row_and_a_section_with_its_flags(command: Command) -> None:
     page = PAGES["commands"]
     anchor = f"command-{command.name}"
-    assert f"| [`channelstats {command.name}`](#{anchor}) | {command.help} |" in page
+    assert f"| [`channelstats {command.name}`](#{anchor}) | {command.summary} |" in page
     section = page.partition(f"({anchor})=\n")[2].partition("\n(")[0]
-    common = {"--help", "--config", "--quiet", *(setting.flag for setting in TABLE)}
+    common = {"--help", "--config", "--quiet", *(setting.flag for setting in OPTIONS)}
     for action in make_parsers()[command.name]._actions:
         for flag in set(action.option_strings) - common - {"-h"}:
             assert f"`{flag}`" in section
@@ -91,8 +91,8 @@ def test_every_command_is_explained_outside_the_list_of_commands(command: Comman
     assert re.search(rf"(channelstats |`){command.name}\b", told)
 
 
-@pytest.mark.parametrize("setting", TABLE, ids=lambda setting: setting.name)
-def test_every_setting_has_a_row_with_its_flag_and_variable(setting: Setting) -> None:
+@pytest.mark.parametrize("setting", OPTIONS, ids=lambda setting: setting.name)
+def test_every_setting_has_a_row_with_its_flag_and_variable(setting: Option) -> None:
     begin = f"| [**{setting.name}**]{{#channelstats-{setting.name.replace('_', '-')}}}<br>"
     [row] = [row for row in rows("commands") if row.startswith(begin)]
     assert f"`{setting.flag}`" in row
@@ -102,12 +102,15 @@ def test_every_setting_has_a_row_with_its_flag_and_variable(setting: Setting) ->
     assert setting.help in row
 
 
-@pytest.mark.parametrize("group", [Group.SLACK, Group.REPORTS, Group.DASHBOARD, Group.PRIVACY])
-def test_every_group_of_settings_has_a_page(group: Group) -> None:
+@pytest.mark.parametrize(
+    "group",
+    [group for group in OptionGroup if group not in (OptionGroup.GENERAL, OptionGroup.COUNTING)],
+)
+def test_every_group_of_settings_has_a_page(group: OptionGroup) -> None:
     """Every setting but a few plain ones is explained beside its row."""
     told = "\n".join(text for page, text in PAGES.items() if page != "commands")
     plain = {"concurrency", "slack_api", "out_dir", "help_channel", "host", "port"}
-    for setting in TABLE:
+    for setting in OPTIONS:
         if setting.group is group and setting.name not in plain:
             assert re.search(
                 rf"`{setting.name}\b|{setting.flag}\b|^{setting.name} =", told, re.M
@@ -196,7 +199,7 @@ def test_every_report_and_its_destination_are_explained(kind: ReportKind) -> Non
 
 def test_every_scope_that_doctor_asks_for_is_in_the_table_of_scopes() -> None:
     section = PAGES["slack"].partition("## Scopes")[2].partition("\n## ")[0]
-    asked = (*doctor_slack.NEEDED_SCOPES.values(), *doctor_slack.USEFUL_SCOPES.values())
+    asked = (*doctor.NEEDED_SCOPES.values(), *doctor.USEFUL_SCOPES.values())
     for scope in {scope for purpose in asked for scope, _ in purpose}:
         assert f"`{scope}`" in section, scope
 
@@ -221,7 +224,7 @@ UNLISTED = limits(AppKind.UNLISTED)["conversations.history"]
         ("troubleshooting", f"no answer for {sync_run.UNANSWERED} channels in a row"),
         ("troubleshooting", f"{IN_WORDS[configuration.WRITER_SECONDS // 60]} minutes"),
         ("architecture", f"silent for {IN_WORDS[configuration.WRITER_SECONDS // 60]} minutes"),
-        ("dashboard", f"every {IN_WORDS[announcer.EVERY // 60]} minutes"),
+        ("dashboard", f"every {IN_WORDS[announcing.EVERY // 60]} minutes"),
         ("dashboard", f"let in for {access.COOKIE_SECONDS // 86_400} days"),
         ("dashboard", f"{IN_WORDS[access.SHORTEST_TOKEN]} characters or more"),
         ("dashboard", f"after {IN_WORDS[access.MAX_FAILURES]} wrong ones in a minute"),
@@ -299,11 +302,11 @@ def test_settings_files_that_pages_show_are_valid(page: str, tmp_path: Path) -> 
 @pytest.mark.parametrize("page", EVERYTHING)
 def test_variables_that_pages_name_exist(page: str) -> None:
     named = set(re.findall(rf"\b{PREFIX}[A-Z_]*[A-Z]\b", EVERYTHING[page]))
-    assert named <= {*(setting.variable for setting in TABLE), *BESIDE_SETTINGS}
+    assert named <= {*(setting.variable for setting in OPTIONS), *OTHER_VARIABLES}
 
 
 def test_settings_that_name_destinations_of_a_weekly_run_are_in_the_page() -> None:
-    for name in send_weekly.DESTINATIONS:
+    for name in send.DESTINATIONS:
         assert f"`{name}`" in PAGES["slack"]
 
 

@@ -133,7 +133,7 @@ def test_what_is_older_than_it_may_grow_goes_after_an_import(
     assert called("import-export", str(EXAMPLE), *flags, now=NOW) == 0
     assert capfd.readouterr().err.splitlines() == [
         "imported: 2 channels, 15 messages, 15 new or changed",
-        "removed: 6 messages of more than 11 days ago",
+        "removed: 6 messages older than 11 days",
     ]
     assert {str(item["date"]) for item in stored().values()} >= {"2024-03-10", "2024-03-16"}
     assert len(stored()) == 9
@@ -231,7 +231,7 @@ def test_nothing_makes_a_store_but_what_takes_something_in(
 ) -> None:
     main([*command.split(), "--store", f"sqlite://{tmp_path}/none/store.sqlite"])
     found = capfd.readouterr()
-    assert "store.sqlite: nothing was taken in here" in found.out + found.err
+    assert "store.sqlite: nothing has been imported yet" in found.out + found.err
     assert list(tmp_path.iterdir()) == []
 
 
@@ -249,7 +249,7 @@ def test_there_is_no_report_on_what_is_left_out(
     about: str, flags: list[str], data: list[str], capfd: pytest.CaptureFixture[str]
 ) -> None:
     name = about.split()[1]
-    assert f"{name} is left out" in error_of(["report", *about.split(), *data, *flags], capfd)
+    assert f"{name} is excluded" in error_of(["report", *about.split(), *data, *flags], capfd)
 
 
 def test_a_report_does_not_name_a_channel_that_is_left_out_as_that_of_a_first_message(

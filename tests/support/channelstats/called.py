@@ -19,7 +19,7 @@ DATA = Path("channelstats-data")
 def called(*arguments: str, now: float, waits: Waits | None = None) -> int:
     """Run a command at that time; return its exit code. Nobody waits in earnest."""
     slept = waits or Waits()
-    return main(arguments, clock=lambda: now, steady=slept.clock, sleep=slept.sleep)
+    return main(arguments, clock=lambda: now, monotonic=slept.clock, sleep=slept.sleep)
 
 
 def stored(name: str = "Message", folder: Path = DATA) -> dict[str, Item]:

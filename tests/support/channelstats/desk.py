@@ -8,7 +8,7 @@ from typing import Any
 
 from channelstats.render.slack import Content, SlackBlock
 from channelstats.sending.heartbeat import Heartbeat
-from channelstats.sending.sender import Errand, Sender
+from channelstats.sending.sender import Sender, SendJob
 from channelstats.slack.channel_admin import ChannelAdmin
 from channelstats.slack.client import SlackClient
 from channelstats.slack.posting import Posting
@@ -33,9 +33,9 @@ def content(blocks: int, length: int = 100) -> Content:
     return Content("A report", [block(number, length) for number in range(blocks)])
 
 
-def errand(blocks: int = 120, length: int = 10, key: SentKey = KEY) -> Errand:
+def errand(blocks: int = 120, length: int = 10, key: SentKey = KEY) -> SendJob:
     """A report of so many blocks."""
-    return Errand(key, content(blocks, length))
+    return SendJob(key, content(blocks, length))
 
 
 def office(**channels: Raw) -> Workspace:

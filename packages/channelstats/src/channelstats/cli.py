@@ -1,6 +1,6 @@
 """The command line: `channelstats <command>`.
 
-Rule: what keeps a command from being done is one line on stderr; the exit code says of which kind.
+Why a command cannot be done is one line on standard error; the exit code says of which kind it is:
 
     0  done
     1  done, with problems that were named
@@ -20,9 +20,9 @@ from pathlib import Path
 from typing import Final, NoReturn
 
 from channelstats.commands import COMMANDS
-from channelstats.commands.call import NOT_DONE, Call, Command, Failure
+from channelstats.commands.context import NOT_DONE, CommandContext, Failure
 from channelstats.lookup import NotFound
-from channelstats.settings import TABLE, Group, SettingError, environment, load
+from channelstats.settings import OptionGroup, SettingError, add_flags, load
 from channelstats.slack.archive import ArchiveRefused
 from channelstats.slack.rate_limits import Sleep
 from keytables import Clock, KeytablesError
@@ -33,14 +33,14 @@ USAGE: Final = 2
 INTERRUPTED: Final = 130
 
 CODES: Final = (
-    "A first look: channelstats import-export EXPORT.zip, then channelstats serve. A command ends "
-    "with 0: done; 1: done, but for problems that it named; 2: wrong usage; 3: not done; 130: "
-    "interrupted."
+    "To begin: channelstats import-export EXPORT.zip, then channelstats serve. Exit codes: 0 done; "
+    "1 done, except for the problems that were named; 2 wrong usage; 3 not done; 130 interrupted."
 )
 EPILOG: Final = (
-    "A setting is a flag (--slack-name), a variable (CHANNELSTATS_SLACK_NAME) or a line of "
-    'channelstats.toml in the data folder (slack_name = "…"), in this order. Every command takes '
-    "all of them; `channelstats doctor` shows what holds and why."
+    "A setting is a flag (--slack-name), an environment variable (CHANNELSTATS_SLACK_NAME) or a "
+    'line of channelstats.toml in the data folder (slack_name = "…"); the first of them counts. '
+    "Every command takes all settings; `channelstats doctor` shows their values and where they "
+    "come from."
 )
 
 
@@ -48,23 +48,23 @@ def main(
     arguments: Sequence[str] | None = None,
     *,
     clock: Clock = time.time,
-    steady: Clock = time.monotonic,
+    monotonic: Clock = time.monotonic,
     sleep: Sleep = asyncio.sleep,
 ) -> int:
-    """Run a command; return its exit code. See `Call` for the clocks."""
-    _open_closed()
+    """Run a command; return its exit code. See `CommandContext` for the clocks."""
+    _open_closed_streams()
     parsers = make_parsers()
-    given = parsers[""].parse_args(arguments)
-    command = next(command for command in COMMANDS if command.name == given.command)
-    wrong = parsers[command.name].error
+    parsed = parsers[""].parse_args(arguments)
+    command = next(command for command in COMMANDS if command.name == parsed.command)
+    wrong_usage = parsers[command.name].error
     try:
-        settings = load(vars(given), environment())
-        call = Call(settings, given, environment(), clock, wrong, steady, sleep)
-        return asyncio.run(command.run(call))
+        settings = load(vars(parsed), os.environ)
+        context = CommandContext(settings, parsed, os.environ, clock, wrong_usage, monotonic, sleep)
+        return asyncio.run(command.run(context))
     except (Failure, NotFound, ArchiveRefused, SettingError, KeytablesError) as error:
         print(f"channelstats: {error}", file=sys.stderr)
     except BrokenPipeError:
-        sys.stderr.close()  # whoever read the output has seen enough
+        sys.stderr.close()  # the reader of the output, such as `head`, has ended
         return 0
     except OSError as error:
         where = f"{error.filename}: " if error.filename else ""
@@ -75,15 +75,15 @@ def main(
     return NOT_DONE
 
 
-def _open_closed() -> None:
-    """Have a stream that was closed for us take anything."""
+def _open_closed_streams() -> None:
+    """Let a standard stream that the parent has closed discard what is written to it."""
     for name in ("stdout", "stderr"):
         if getattr(sys, name) is None:
             setattr(sys, name, Path(os.devnull).open("w"))  # noqa: SIM115 - until we end
 
 
 class Parser(argparse.ArgumentParser):
-    """Says what is wrong in one line, and where help is, in place of all options."""
+    """Reports wrong usage in one line that names the help, instead of printing all options."""
 
     def error(self, message: str) -> NoReturn:
         self.exit(USAGE, f"{self.prog}: error: {message}; see {self.prog} --help\n")
@@ -103,15 +103,15 @@ def make_parsers() -> dict[str, Parser]:
     for command in COMMANDS:
         parser = below.add_parser(
             command.name,
-            help=command.help,
-            description=f"{command.help[:1].upper()}{command.help[1:]}.",
+            help=command.summary,
+            description=f"{command.summary[:1].upper()}{command.summary[1:]}.",
             epilog=EPILOG,
             allow_abbrev=False,
         )
-        command.flags(parser)
-        parser.add_argument("--quiet", action="store_true", help="say nothing but errors")
+        command.add_arguments(parser)
+        parser.add_argument("--quiet", action="store_true", help="print nothing but errors")
         parser.usage = f"{parser.format_usage().removeprefix('usage: ').rstrip()} [settings]"
-        _add_settings(parser, command)
+        add_flags(parser, {OptionGroup.GENERAL, *command.groups})
         parsers[command.name] = parser
     return parsers
 
@@ -121,19 +121,3 @@ def _version() -> str:
         return version("channelstats")
     except PackageNotFoundError:  # run from a source tree that was never installed
         return "0+unknown"
-
-
-def _add_settings(parser: argparse.ArgumentParser, command: Command) -> None:
-    """Every setting as a flag; those that do not matter to the command are not shown. The line of
-    usage does without them.
-    """
-    for group in Group:
-        shown = group is Group.GENERAL or group in command.groups
-        under = parser.add_argument_group(group) if shown else parser
-        if group is Group.GENERAL:
-            under.add_argument("--config", metavar="FILE", help="file of settings (TOML)")
-        for setting in TABLE:
-            if setting.group is group:
-                default = "" if setting.default in ("", False) else f"; {setting.default}"
-                text = f"{setting.help}{default}" if shown else argparse.SUPPRESS
-                under.add_argument(setting.flag, metavar=setting.metavar, help=text)

@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from channelstats.tokens import Purpose
+from channelstats.credentials import Purpose
 from support.channelstats.fake_slack import TOKEN
 from support.channelstats.slack_house import Slack
 

@@ -11,7 +11,7 @@ from zipfile import ZipFile
 import pytest
 
 from channelstats.commands import demo
-from channelstats.commands.call import Call
+from channelstats.commands.context import CommandContext
 from channelstats.settings import Settings
 from support.channelstats.called import called, stored
 from support.channelstats.house import NOW
@@ -26,9 +26,9 @@ class Dashboard:
         self.settings: list[Settings] = []
         self.files: list[set[str]] = []
 
-    async def serve(self, call: Call, *, on_ready: Callable[[str], None]) -> int:
-        self.settings.append(call.settings)
-        self.files.append(await asyncio.to_thread(self.look, call.settings.folder))
+    async def serve(self, context: CommandContext, *, on_ready: Callable[[str], None]) -> int:
+        self.settings.append(context.settings)
+        self.files.append(await asyncio.to_thread(self.look, context.settings.folder))
         on_ready("http://127.0.0.1:1/")
         return 0
 
@@ -49,7 +49,7 @@ def run(*flags: str) -> int:
     return called("demo", *SMALL, *flags, now=NOW)
 
 
-# ── the folder ───────────────────────────────────────────────────────────────────────────────────
+# ── the folder ──────────────────────────────────────────────────────────────────────────────────
 
 
 def test_it_is_made_shown_and_gone(
@@ -102,7 +102,7 @@ def test_one_that_was_interrupted_is_completed(
 
     folder = tmp_path / "kept"
     with monkeypatch.context() as patch:
-        patch.setattr(demo, "take_in", interrupted)
+        patch.setattr(demo, "import_export", interrupted)
         assert run("--data", str(folder)) == 130
     assert dashboard.settings == []
     assert called("demo", *SMALL, "--data", str(folder), now=NOW + 86_400 * 30) == 0
@@ -146,7 +146,7 @@ def test_what_cannot_be_made_is_wrong_usage(
     assert flags[0] in capsys.readouterr().err
 
 
-# ── the export ───────────────────────────────────────────────────────────────────────────────────
+# ── the export ──────────────────────────────────────────────────────────────────────────────────
 
 
 def test_as_an_export_it_is_a_file_and_no_more(
@@ -187,7 +187,7 @@ def test_an_export_that_cannot_be_written_leaves_nothing(
     assert list(tmp_path.iterdir()) == []
 
 
-# ── the browser ──────────────────────────────────────────────────────────────────────────────────
+# ── the browser ─────────────────────────────────────────────────────────────────────────────────
 
 
 @pytest.mark.parametrize(

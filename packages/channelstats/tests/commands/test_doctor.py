@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from channelstats.cli import main
-from channelstats.commands.call import DONE, NOT_DONE, WITH_PROBLEMS
-from channelstats.settings import TABLE
+from channelstats.commands.context import DONE, NOT_DONE, WITH_PROBLEMS
+from channelstats.credentials import Purpose
+from channelstats.settings import OPTIONS
 from channelstats.tables.items import HASH_KEYS
-from channelstats.tokens import Purpose
 from support.channelstats.called import DATA, called
 from support.channelstats.fake_slack import TOKEN, Fault
 from support.channelstats.house import EXAMPLE, NOW
@@ -47,7 +47,7 @@ def test_with_nothing_there_it_says_what_is_missing_and_makes_nothing(
     found = Doctor(capfd)
     assert found.code == DONE
     assert found.of("problem") == []
-    assert found.of("warning", "store") == ["channelstats-data: nothing was taken in here yet"]
+    assert found.of("warning", "store") == ["channelstats-data: nothing has been imported yet"]
     assert len(found.of("warning", "token that reads")) == 1
     assert len(found.of("warning", "token that posts")) == 1
     assert found.of("ok", "versions")[0].startswith("Python 3.")
@@ -78,7 +78,7 @@ def test_a_folder_that_everybody_can_read_is_told(capfd: pytest.CaptureFixture[s
     assert Doctor(capfd).of("warning", "store") == []
     DATA.chmod(0o755)
     assert Doctor(capfd).of("warning", "store") == [
-        "everybody here can read channelstats-data; chmod 700 ends it"
+        "every user of this machine can read channelstats-data; chmod 700 ends that"
     ]
 
 
@@ -106,7 +106,7 @@ def test_a_store_of_another_program_is_called_by_its_path_once(
 
 def test_a_data_folder_that_is_a_file_is_a_problem(capfd: pytest.CaptureFixture[str]) -> None:
     DATA.write_text("a file")
-    line = "channelstats-data is no folder; name another one with --data"
+    line = "channelstats-data is not a folder; name another one with --data"
     assert Doctor(capfd).of("problem", "store") == [line]
     for command in (("report", "global"), ("import-export", str(EXAMPLE))):
         assert called(*command, now=NOW) == NOT_DONE
@@ -132,18 +132,18 @@ def test_settings_say_where_they_came_from(
     found = Doctor(capfd, "--profile", "compat")
     assert found.of("ok", "settings") == [
         "profile = compat (--profile)",
-        f"include_bots = yes ({DATA / 'channelstats.toml'})",
-        f"slack_name = example ({DATA / 'channelstats.toml'})",
+        f"include_bots = yes ({DATA / 'channelstats.toml'}:2)",
+        f"slack_name = example ({DATA / 'channelstats.toml'}:1)",
         "min_group = 5 (CHANNELSTATS_MIN_GROUP)",
-        f"the {len(TABLE) - 4} others as they are by default",
+        f"the {len(OPTIONS) - 4} others have their defaults",
     ]
     assert found.of("warning", "settings") == [
-        "CHANNELSTATS_TIMEZONE is no setting; did you mean CHANNELSTATS_REPORT_TIMEZONE?",
-        "CHANNELSTATS_WEEKSTART is no setting; did you mean CHANNELSTATS_WEEK_START?",
+        "CHANNELSTATS_TIMEZONE is not a setting; did you mean CHANNELSTATS_REPORT_TIMEZONE?",
+        "CHANNELSTATS_WEEKSTART is not a setting; did you mean CHANNELSTATS_WEEK_START?",
     ]
 
 
-# ── tokens ───────────────────────────────────────────────────────────────────────────────────────
+# ── tokens ──────────────────────────────────────────────────────────────────────────────────────
 
 
 def test_a_token_says_whose_it_is_and_that_it_serves_for_both(

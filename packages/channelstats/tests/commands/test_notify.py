@@ -5,8 +5,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from channelstats.commands.call import DONE, NOT_DONE, WITH_PROBLEMS
-from channelstats.notifications.vapid import vapid_key
+from channelstats.commands.context import DONE, NOT_DONE, WITH_PROBLEMS
+from channelstats.notifications.push_sender import vapid_key
 from channelstats.tables import Tables
 from keytables.sqlite import SqliteEngine
 from support.channelstats.called import DATA, called, stored

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from channelstats.commands.call import DONE, NOT_DONE, WITH_PROBLEMS
+from channelstats.commands.context import DONE, NOT_DONE, WITH_PROBLEMS
 from support.channelstats.called import called
 from support.channelstats.desk import blocks_in
 from support.channelstats.fake_slack import TOKEN, Fault
@@ -266,7 +266,7 @@ def test_nowhere_to_send_to_is_told(
     assert connected.methods() == []
 
 
-# ── a week that is not there ─────────────────────────────────────────────────────────────────────
+# ── a week that is not there ────────────────────────────────────────────────────────────────────
 
 
 def test_a_week_that_was_not_read_to_its_end_is_not_sent(
@@ -284,7 +284,7 @@ def test_a_week_that_was_not_read_to_its_end_is_not_sent(
     assert len(said(capfd)) == len(EVERYTHING)
 
 
-# ── nothing more can be done ─────────────────────────────────────────────────────────────────────
+# ── nothing more can be done ────────────────────────────────────────────────────────────────────
 
 
 @pytest.mark.parametrize(
@@ -332,7 +332,7 @@ def test_a_scope_that_is_beside_the_point_is_missed_once(
     failed = [line for line in lines if line.startswith("channelstats: ")]
     assert [line.split(":")[1] for line in failed] == [
         " link to the report on #dev to #dev-stats",
-        " topic beside the report on #dev to #dev-stats",
+        " topic for the report on #dev to #dev-stats",
     ]
     assert len(lines) == len(EVERYTHING) + 2
 

@@ -148,4 +148,4 @@ def test_without_an_import_it_says_what_to_do(tmp_path: Path) -> None:
         assert "channelstats import-export" in fetched(url)[1]
         process.terminate()
         process.wait(PATIENCE)
-        assert "nothing was read" in told(process)
+        assert "there is no data in" in told(process)

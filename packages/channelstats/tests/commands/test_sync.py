@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from channelstats.cli import INTERRUPTED, NOT_DONE
-from channelstats.commands.call import DONE, WITH_PROBLEMS
+from channelstats.commands.context import DONE, WITH_PROBLEMS
 from channelstats.tables import Tables
 from keytables.sqlite import SqliteEngine
 from support.channelstats.called import DATA, called, stored
@@ -84,7 +84,7 @@ def test_a_part_can_be_read_alone(
     assert set(connected.methods()) == methods
 
 
-# ── what is chosen ───────────────────────────────────────────────────────────────────────────────
+# ── what is chosen ──────────────────────────────────────────────────────────────────────────────
 
 
 def test_a_date_reads_back_further_than_any_setting(connected: Slack) -> None:
@@ -116,7 +116,7 @@ def test_what_grows_too_old_goes(connected: Slack, capfd: pytest.CaptureFixture[
     assert sync(connected) == DONE
     said_by(capfd)
     assert sync(connected, "--retention-days", "3", now=at(6)) == DONE
-    assert said_by(capfd)[-1] == "removed: 2 messages of more than 3 days ago"
+    assert said_by(capfd)[-1] == "removed: 2 messages older than 3 days"
     assert list(stored()) == [f"CONE_{ts(4)}"]
     assert sync(connected, "--retention-days", "3", now=at(6)) == DONE
     assert not any("removed" in line for line in said_by(capfd))
@@ -198,7 +198,7 @@ def test_without_the_right_to_join_what_can_be_read_is_read(
     assert len(connected.calls("conversations.join")) == 1
 
 
-# ── after a pause ────────────────────────────────────────────────────────────────────────────────
+# ── after a pause ───────────────────────────────────────────────────────────────────────────────
 
 
 def test_what_was_said_in_a_pause_longer_than_max_age_is_told_as_missing_once(
@@ -241,7 +241,7 @@ def test_what_would_be_removed_is_not_missing(connected: Slack) -> None:
     assert sync(connected, "--retention-days", "10", now=at(45)) == DONE
 
 
-# ── faults ───────────────────────────────────────────────────────────────────────────────────────
+# ── faults ──────────────────────────────────────────────────────────────────────────────────────
 
 Faults = Callable[[], list[Fault]]
 
@@ -351,7 +351,7 @@ def test_without_a_token_nothing_is_made(capfd: pytest.CaptureFixture[str], tmp_
     assert list(tmp_path.iterdir()) == []
 
 
-# ── as a process ─────────────────────────────────────────────────────────────────────────────────
+# ── as a process ────────────────────────────────────────────────────────────────────────────────
 
 
 def test_an_interrupted_process_says_so_and_the_next_one_goes_on(connected: Slack) -> None:

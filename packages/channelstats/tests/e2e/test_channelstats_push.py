@@ -105,7 +105,7 @@ async def test_what_goes_through_autopush_is_signed_encrypted_and_sent_once(
         assert notification["channelID"] == channel
         data = notification["data"]
         assert browser.decrypted(base64.urlsafe_b64decode(data + "=" * (-len(data) % 4))) == {
-            "title": "A new weekly report is there",
+            "title": "A new weekly report is ready",
             "body": SECOND_WEEK,
             "url": "/report?from=2024-03-10&to=2024-03-16",
         }
@@ -227,7 +227,7 @@ def test_a_subscriber_is_notified_once_and_a_click_opens_the_report(
 
     brings_the_second_week(site)
     assert "1 browser notified" in site.folder.run("notify")
-    assert visitor.shown_notification() == ["A new weekly report is there", SECOND_WEEK]
+    assert visitor.shown_notification() == ["A new weekly report is ready", SECOND_WEEK]
     report = visitor.click_notification()
     assert report == f"{site.url}report?from=2024-03-10&to=2024-03-16"
     assert "10 March 2024 to Saturday 16 March 2024" in text_at(report)
@@ -242,7 +242,7 @@ def test_a_dashboard_that_runs_announces_by_itself(visitor: Visitor, site: Dashb
     brings_the_second_week(site)
     site.stop()
     site.start()
-    assert visitor.shown_notification() == ["A new weekly report is there", SECOND_WEEK]
+    assert visitor.shown_notification() == ["A new weekly report is ready", SECOND_WEEK]
     visitor.click_notification()
     assert "1 knew already" in site.folder.run("notify")
 

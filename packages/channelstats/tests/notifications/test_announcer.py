@@ -6,10 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from channelstats.notifications import Announcer, Told
-from channelstats.notifications.announcer import EVERY
-from channelstats.notifications.announcing import ATTEMPTS
-from channelstats.notifications.vapid import vapid_key
+from channelstats.notifications import Announcer, AnnounceResult
+from channelstats.notifications.announcing import ATTEMPTS, EVERY
+from channelstats.notifications.push_sender import vapid_key
 from channelstats.settings import Settings
 from support.channelstats.house import NOW, House
 from support.channelstats.push_service import Answer, Browser, PushService
@@ -62,10 +61,10 @@ async def test_a_week_is_announced_when_it_is_there(
 ) -> None:
     browser = await subscribed(example, service, settings)
     looks = announcer(example, settings)
-    assert await looks.look() == Told(knew=1)
+    assert await looks.check() == AnnounceResult(knew=1)
     await take_in_more(example, tmp_path)
-    assert await looks.look() == Told(told=1)
-    assert await looks.look() is None
+    assert await looks.check() == AnnounceResult(notified=1)
+    assert await looks.check() is None
     assert len(browser.got) == 1
 
 
@@ -80,13 +79,13 @@ async def test_what_was_left_is_sent_at_a_later_look(
         clock.advance(seconds)
 
     looks = Announcer(example.tables, settings, clock=clock, sleep=sleep)
-    assert await looks.look() == Told(left=1)
-    assert await looks.look() == Told(told=1)
+    assert await looks.check() == AnnounceResult(left=1)
+    assert await looks.check() == AnnounceResult(notified=1)
     assert len(browser.got) == 1
 
 
 async def test_an_empty_store_is_nothing_to_look_at(empty: House, settings: Settings) -> None:
-    assert await announcer(empty, settings).look() is None
+    assert await announcer(empty, settings).check() is None
 
 
 async def test_it_looks_every_ten_minutes_until_the_dashboard_ends(

@@ -14,10 +14,10 @@ from channelstats.notifications.announcing import (
     LONGEST_WAIT,
     SHORTEST_PAUSE,
     WHOLE_RUN,
-    Told,
+    AnnounceResult,
     announce,
 )
-from channelstats.notifications.vapid import vapid_key
+from channelstats.notifications.push_sender import vapid_key
 from channelstats.settings import Settings
 from channelstats.stats import Period
 from channelstats.tables.subscriptions import Subscription
@@ -56,7 +56,7 @@ class Desk:
         subscription = browser.subscription(announced=announced, vapid=key)
         await self.house.tables.subscriptions.add(subscription)
 
-    async def announce(self, week: Period = WEEK_2, *, dry_run: bool = False) -> Told:
+    async def announce(self, week: Period = WEEK_2, *, dry_run: bool = False) -> AnnounceResult:
         return await announce(
             self.house.tables,
             week,
@@ -82,8 +82,8 @@ def desk(example: House, service: PushService, settings: Settings) -> Desk:
 
 async def test_whoever_waits_is_told_once(desk: Desk) -> None:
     browsers = [await desk.subscribed() for _ in range(20)]
-    assert await desk.announce() == Told(told=20)
-    assert await desk.announce() == Told(knew=20)
+    assert await desk.announce() == AnnounceResult(notified=20)
+    assert await desk.announce() == AnnounceResult(knew=20)
     for browser in browsers:
         assert [told["url"] for told in browser.got] == ["/report?from=2024-03-10&to=2024-03-16"]
         assert "8 messages (+60%) by 3 people" in browser.got[0]["body"]
@@ -92,13 +92,13 @@ async def test_whoever_waits_is_told_once(desk: Desk) -> None:
 
 async def test_nobody_is_told_of_a_week_before_one_they_know(desk: Desk) -> None:
     browser = await desk.subscribed(announced="2024-03-10")
-    assert await desk.announce(WEEK_1) == Told(knew=1)
+    assert await desk.announce(WEEK_1) == AnnounceResult(knew=1)
     assert browser.got == []
 
 
 async def test_who_knows_of_no_week_is_told_of_the_first(desk: Desk) -> None:
     browser = await desk.subscribed(announced="")
-    assert await desk.announce(WEEK_1) == Told(told=1)
+    assert await desk.announce(WEEK_1) == AnnounceResult(notified=1)
     assert len(browser.got) == 1
 
 
@@ -112,8 +112,8 @@ async def test_where_nobody_waits_nothing_is_made(desk: Desk) -> None:
 async def test_of_a_silent_week_nobody_is_told(desk: Desk) -> None:
     browser = await desk.subscribed()
     told = await desk.announce(EMPTY_WEEK)
-    assert told.silent
-    assert str(told) == "nothing was said in this week: nobody is notified"
+    assert told.is_empty_week
+    assert str(told) == "there were no messages in this week: nobody is notified"
     assert browser.got == []
     assert (await desk.stored(browser)).announced == KNEW
 
@@ -125,14 +125,14 @@ async def test_a_dry_run_counts_and_sends_nothing(desk: Desk) -> None:
     assert str(told) == "1 browser would be notified"
     assert browser.got == []
     assert await desk.stored(browser) == before
-    assert await desk.announce() == Told(told=1)
+    assert await desk.announce() == AnnounceResult(notified=1)
 
 
 async def test_nothing_is_sent_with_a_key_that_was_not_subscribed_with(desk: Desk) -> None:
     browser = desk.service.browser()
     await desk.add(browser, vapid="key of another data folder")
     told = await desk.announce()
-    assert told == Told(left=1, foreign=1)
+    assert told == AnnounceResult(left=1, foreign=1)
     assert "is this the dashboard's data folder?" in str(told)
     assert desk.service.requests == 0
     assert await desk.count() == 1
@@ -142,14 +142,14 @@ async def test_nothing_is_sent_with_a_key_that_was_not_subscribed_with(desk: Des
 async def test_a_subscription_that_is_gone_is_removed(desk: Desk, status: int) -> None:
     await desk.subscribed(status)
     other = await desk.subscribed()
-    assert await desk.announce() == Told(told=1, removed=1)
+    assert await desk.announce() == AnnounceResult(notified=1, removed=1)
     assert [one.endpoint for one in await desk.house.tables.subscriptions.all()] == [other.endpoint]
 
 
 @pytest.mark.parametrize("status", [429, 500, 503])
 async def test_a_busy_push_service_is_asked_again_after_a_while(desk: Desk, status: int) -> None:
     browser = await desk.subscribed(status, status)
-    assert await desk.announce() == Told(told=1)
+    assert await desk.announce() == AnnounceResult(notified=1)
     assert desk.slept == [2, 4]
     assert len(browser.got) == 1
     assert (await desk.stored(browser)).failing_since == 0
@@ -157,30 +157,30 @@ async def test_a_busy_push_service_is_asked_again_after_a_while(desk: Desk, stat
 
 async def test_it_is_asked_again_when_it_said(desk: Desk) -> None:
     await desk.subscribed((429, {"Retry-After": "17"}), (503, {"Retry-After": "1"}))
-    assert await desk.announce() == Told(told=1)
+    assert await desk.announce() == AnnounceResult(notified=1)
     assert desk.slept == [17, 4]
 
 
 async def test_what_stays_busy_is_left_for_the_next_run(desk: Desk) -> None:
     browser = await desk.subscribed(*[503] * ATTEMPTS)
     told = await desk.announce()
-    assert told == Told(left=1)
+    assert told == AnnounceResult(left=1)
     assert str(told) == "0 browsers notified, 1 left for later"
     assert desk.service.requests == ATTEMPTS
-    assert await desk.announce() == Told(told=1)
+    assert await desk.announce() == AnnounceResult(notified=1)
     assert len(browser.got) == 1
 
 
 async def test_who_wants_a_long_time_gets_it(desk: Desk) -> None:
     long = LONGEST_WAIT + 1
     browser = await desk.subscribed((429, {"Retry-After": str(long)}))
-    assert await desk.announce() == Told(left=1)
+    assert await desk.announce() == AnnounceResult(left=1)
     assert desk.slept == []
     desk.clock.advance(long - 1)
-    assert await desk.announce() == Told(left=1)
+    assert await desk.announce() == AnnounceResult(left=1)
     assert desk.service.requests == 1
     desk.clock.advance(1)
-    assert await desk.announce() == Told(told=1)
+    assert await desk.announce() == AnnounceResult(notified=1)
     assert len(browser.got) == 1
 
 
@@ -189,14 +189,14 @@ async def test_a_refusal_is_not_argued_with_and_tried_after_an_hour(
     desk: Desk, status: int
 ) -> None:
     browser = await desk.subscribed(status)
-    assert await desk.announce() == Told(left=1)
+    assert await desk.announce() == AnnounceResult(left=1)
     assert (desk.service.requests, desk.slept) == (1, [])
     assert (await desk.stored(browser)).failing_since == int(NOW)
     desk.clock.advance(SHORTEST_PAUSE - 1)
-    assert await desk.announce() == Told(left=1)
+    assert await desk.announce() == AnnounceResult(left=1)
     assert desk.service.requests == 1
     desk.clock.advance(1)
-    assert await desk.announce() == Told(told=1)
+    assert await desk.announce() == AnnounceResult(notified=1)
     assert (await desk.stored(browser)).failing_since == 0
 
 
@@ -204,7 +204,7 @@ async def test_the_longer_it_fails_the_longer_are_the_pauses(desk: Desk) -> None
     browser = await desk.subscribed(*[403] * 9)
     pauses = []
     for _ in range(8):
-        assert await desk.announce() == Told(left=1)
+        assert await desk.announce() == AnnounceResult(left=1)
         pauses.append((await desk.stored(browser)).not_before - desk.clock.now)
         desk.clock.advance(pauses[-1])
     assert [pause / 3600 for pause in pauses] == [1, 1, 2, 4, 8, 16, 24, 24]
@@ -212,12 +212,12 @@ async def test_the_longer_it_fails_the_longer_are_the_pauses(desk: Desk) -> None
 
 async def test_what_nothing_comes_through_to_for_a_month_is_given_up(desk: Desk) -> None:
     browser = await desk.subscribed(403, 403, 403)
-    assert await desk.announce() == Told(left=1)
+    assert await desk.announce() == AnnounceResult(left=1)
     desk.clock.advance(GIVEN_UP - LONGEST_PAUSE)
-    assert await desk.announce() == Told(left=1)
+    assert await desk.announce() == AnnounceResult(left=1)
     assert (await desk.stored(browser)).failing_since == int(NOW)
     desk.clock.advance(LONGEST_PAUSE)
-    assert await desk.announce() == Told(removed=1)
+    assert await desk.announce() == AnnounceResult(removed=1)
     assert await desk.count() == 0
 
 
@@ -226,14 +226,14 @@ async def test_one_that_fails_does_not_keep_the_others(desk: Desk) -> None:
     await desk.add(gone)
     await desk.subscribed(*[500] * 9)
     browsers = [await desk.subscribed() for _ in range(3)]
-    assert await desk.announce() == Told(told=3, left=2)
+    assert await desk.announce() == AnnounceResult(notified=3, left=2)
     assert all(len(browser.got) == 1 for browser in browsers)
 
 
 async def test_of_several_runs_at_once_one_tells(desk: Desk) -> None:
     browsers = [await desk.subscribed() for _ in range(10)]
     runs = await asyncio.gather(*(desk.announce() for _ in range(4)))
-    assert sum(run.told for run in runs) == 10
+    assert sum(run.notified for run in runs) == 10
     assert all(len(browser.got) == 1 for browser in browsers)
 
 
@@ -242,9 +242,9 @@ async def test_what_a_run_that_died_had_claimed_is_told_by_a_later_one(desk: Des
     now = int(NOW)
     subscriptions = desk.house.tables.subscriptions
     assert await subscriptions.claim(browser.endpoint, WEEK_2.start, now, now + LEASE)
-    assert await desk.announce() == Told(left=1)
+    assert await desk.announce() == AnnounceResult(left=1)
     desk.clock.advance(LEASE)
-    assert await desk.announce() == Told(told=1)
+    assert await desk.announce() == AnnounceResult(notified=1)
 
 
 async def test_whoever_unsubscribes_meanwhile_is_not_written_back(desk: Desk) -> None:
@@ -263,7 +263,7 @@ async def test_a_run_ends_and_leaves_the_rest(desk: Desk) -> None:
         await desk.subscribed(*[(503, {"Retry-After": str(LONGEST_WAIT)})] * ATTEMPTS)
     before = desk.clock.now
     told = await desk.announce()
-    assert told == Told(left=30)
+    assert told == AnnounceResult(left=30)
     assert desk.clock.now - before < WHOLE_RUN + 8 * ATTEMPTS * LONGEST_WAIT
     assert desk.service.requests < 30 * ATTEMPTS
 

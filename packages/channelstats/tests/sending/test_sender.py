@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 import msgspec
 import pytest
 
-from channelstats.sending.sender import Attachment, Errand, Outcome, State
+from channelstats.sending.sender import Attachment, SendJob, SendResult, SendState
 from channelstats.slack.errors import ChannelRefused, MissingScope, NoAnswer, SlackError
 from channelstats.tables.sent_reports import HELD, Sent, SentKey, SentReports, columns_of
 from keytables import Clock, Condition, Values
@@ -39,7 +39,7 @@ async def at(slack: Slack) -> AsyncIterator[Desk]:
         yield opened
 
 
-def whole(slack: Slack, of: Errand, cid: str = "CGEN") -> None:
+def whole(slack: Slack, of: SendJob, cid: str = "CGEN") -> None:
     """Every block is there once and in order, all messages in one thread."""
     messages = posted(slack, cid)
     assert blocks_in(messages) == of.content.blocks
@@ -60,7 +60,7 @@ async def test_a_long_report_is_a_message_and_answers_to_it(
     whole(slack, errand(120))
     messages = posted(slack)
     assert [len(raw["blocks"]) for raw in messages] == [50, 50, 20]
-    assert outcome == Outcome(State.SENT, "CGEN", messages[0]["ts"], 3, outcome.at)
+    assert outcome == SendResult(SendState.SENT, "CGEN", messages[0]["ts"], 3, outcome.at)
     assert outcome.at >= NOW
     texts = [asked["text"] for asked in slack.calls(POST)]
     assert texts == ["A report", "A report, continued", "A report, continued"]
@@ -131,7 +131,7 @@ async def test_a_file_goes_into_the_thread_and_its_address_gets_no_token(
     slack: Slack, empty: House, at: Desk
 ) -> None:
     slack.serve(office())
-    of = Errand(KEY, content(60), PAGE)
+    of = SendJob(KEY, content(60), PAGE)
     outcome = await at.sender(empty.tables.sent).send(of)
     [file] = slack.told()["files"].values()
     assert file["text"] == "<html>it</html>"
@@ -148,7 +148,7 @@ async def test_a_second_run_sends_nothing(slack: Slack, empty: House, at: Desk) 
     first = await sender.send(errand())
     calls = len(slack.methods())
     second = await sender.send(errand())
-    assert second.state is State.ALREADY
+    assert second.state is SendState.ALREADY
     assert (second.channel, second.thread, second.at) == (first.channel, first.thread, first.at)
     assert len(slack.methods()) == calls
 
@@ -160,9 +160,9 @@ async def test_on_purpose_it_is_sent_again_in_a_thread_of_its_own(
     sender = at.sender(empty.tables.sent)
     await sender.send(errand(60))
     outcome = await sender.send(errand(60), again=True)
-    assert (outcome.state, outcome.messages) == (State.SENT, 2)
+    assert (outcome.state, outcome.messages) == (SendState.SENT, 2)
     assert [raw.get("thread_ts") for raw in posted(slack)][2:] == [None, outcome.thread]
-    assert (await sender.send(errand(60))).state is State.ALREADY
+    assert (await sender.send(errand(60))).state is SendState.ALREADY
 
 
 async def test_other_weeks_destinations_and_subjects_are_other_reports(
@@ -182,9 +182,9 @@ async def test_other_weeks_destinations_and_subjects_are_other_reports(
         )
     ]
     for key in others:
-        assert (await sender.send(errand(1, key=key))).state is State.SENT
+        assert (await sender.send(errand(1, key=key))).state is SendState.SENT
     for key in others:
-        assert (await sender.send(errand(1, key=key))).state is State.ALREADY
+        assert (await sender.send(errand(1, key=key))).state is SendState.ALREADY
 
 
 async def test_of_two_runs_at_once_one_sends(slack: Slack, empty: House) -> None:
@@ -193,7 +193,7 @@ async def test_of_two_runs_at_once_one_sends(slack: Slack, empty: House) -> None
         outcomes = await asyncio.gather(
             *(of.sender(empty.tables.sent).send(errand(10)) for of in (one, other))
         )
-    assert State.SENT in [outcome.state for outcome in outcomes]
+    assert SendState.SENT in [outcome.state for outcome in outcomes]
     assert blocks_in(posted(slack)) == errand(10).content.blocks
     assert len(slack.calls(POST)) == 1
 
@@ -210,7 +210,7 @@ async def test_what_another_run_keeps_alive_is_left_to_it(
         assert await lease.renew()
 
     at.meanwhile = meanwhile
-    assert (await at.sender(sent).send(errand())).state is State.BUSY
+    assert (await at.sender(sent).send(errand())).state is SendState.BUSY
     assert slack.methods() == []
     assert at.said == ["A report: another run is sending this, or died over it; waiting for it"]
 
@@ -227,7 +227,7 @@ async def test_what_another_run_finishes_meanwhile_is_sent_already(
         await lease.release(columns_of(Sent("e", "c", done=int(NOW))))
 
     at.meanwhile = meanwhile
-    assert (await at.sender(sent).send(errand())).state is State.ALREADY
+    assert (await at.sender(sent).send(errand())).state is SendState.ALREADY
     assert slack.methods() == []
 
 
@@ -243,7 +243,7 @@ async def test_a_run_that_was_taken_over_posts_nothing_more(
         assert await other.acquire()
 
     at.meanwhile = meanwhile
-    assert (await at.sender(sent).send(errand(120))).state is State.BUSY
+    assert (await at.sender(sent).send(errand(120))).state is SendState.BUSY
     assert len(posted(slack)) == 1
     assert await other.renew()
 
@@ -270,7 +270,7 @@ async def test_a_refused_report_is_not_recorded_as_sent(
         await sender.send(errand(1))
     assert TOKEN not in str(caught.value)
     assert posted(slack) == []
-    assert (await sender.send(errand(1))).state is State.SENT
+    assert (await sender.send(errand(1))).state is SendState.SENT
     assert slack.methods().count("conversations.history") == 0  # a refusal is no doubt
 
 
@@ -283,7 +283,7 @@ async def test_a_report_that_failed_goes_on_with_the_next_part(
         await sender.send(errand(120))
     assert len(posted(slack)) == 1
     outcome = await sender.send(errand(120))
-    assert (outcome.state, outcome.messages) == (State.SENT, 2)
+    assert (outcome.state, outcome.messages) == (SendState.SENT, 2)
     assert outcome.thread == posted(slack)[0]["ts"]
     whole(slack, errand(120))
 
@@ -295,7 +295,7 @@ async def test_a_report_that_says_something_else_by_then_is_sent_whole_in_the_sa
     sender = at.sender(empty.tables.sent)
     with pytest.raises(ChannelRefused):
         await sender.send(errand(60))
-    other = Errand(KEY, content(70, 12))
+    other = SendJob(KEY, content(70, 12))
     outcome = await sender.send(other)
     messages = posted(slack)
     assert blocks_in(messages[1:]) == other.content.blocks
@@ -312,7 +312,7 @@ async def test_a_lost_answer_makes_nobody_read_anything_twice(
     slack.serve(office(), Fault(do, method=POST, after=after))
     of = errand(120, key=key)
     outcome = await at.sender(empty.tables.sent).send(of)
-    assert outcome.state is State.SENT
+    assert outcome.state is SendState.SENT
     whole(slack, of, outcome.channel)
     assert len(slack.calls(POST)) == (4 if do == "drop" else 3)
 
@@ -331,7 +331,7 @@ async def test_where_it_cannot_be_seen_what_arrived_this_run_does_not_post_it_ag
         await sender.send(errand(1))
     assert "channels:history" in str(caught.value)
     assert len(posted(slack)) == 1
-    assert (await sender.send(errand(1))).state is State.SENT
+    assert (await sender.send(errand(1))).state is SendState.SENT
     assert len(posted(slack)) == 2  # what the manual warns of
 
 
@@ -351,10 +351,10 @@ async def test_a_file_that_failed_goes_by_itself_the_next_time(
 ) -> None:
     slack.serve(office(), Fault("error", "missing_scope", method="files.getUploadURLExternal"))
     sender = at.sender(empty.tables.sent)
-    of = Errand(KEY, content(60), PAGE)
+    of = SendJob(KEY, content(60), PAGE)
     with pytest.raises(MissingScope):
         await sender.send(of)
-    assert (await sender.send(of)).state is State.SENT
+    assert (await sender.send(of)).state is SendState.SENT
     whole(slack, of)
     assert len(slack.told()["files"]) == 1
 
@@ -420,7 +420,7 @@ async def test_a_run_that_dies_anywhere_is_taken_up_and_nothing_is_there_twice(
             await dying.sender(mortal).send(of)
     async with desk(slack) as next_one:
         outcome = await next_one.sender(empty.tables.sent).send(of)
-    assert outcome.state is (State.ALREADY if (life, written) == (7, True) else State.SENT)
+    assert outcome.state is (SendState.ALREADY if (life, written) == (7, True) else SendState.SENT)
     whole(slack, of)
     assert len(posted(slack)) == 3
 
@@ -429,7 +429,7 @@ async def test_the_test_above_dies_at_every_write(slack: Slack, empty: House, at
     slack.serve(office())
     mortal = Mortal(empty.tables.sent, 8, written=True)
     outcome = await at.sender(mortal).send(errand(120))
-    assert outcome.state is State.SENT
+    assert outcome.state is SendState.SENT
 
 
 TROUBLES = [("cut", ""), ("drop", ""), ("rate", "40"), ("status", "503"), ("error", "fatal_error")]
@@ -450,7 +450,7 @@ async def test_whatever_comes_together_it_is_there_once_in_the_end(
     ]
     key = chance.choice([KEY, TO_ALICE])
     slack.serve(office(), *faults, longest=chance.choice([13_000, 300]))
-    of, outcome = errand(120, key=key), Outcome(State.BUSY)
+    of, outcome = errand(120, key=key), SendResult(SendState.BUSY)
     for _ in range(20):
         life, written = chance.randrange(1, 12), chance.random() < 0.5
         async with desk(slack) as at:
@@ -459,7 +459,7 @@ async def test_whatever_comes_together_it_is_there_once_in_the_end(
                 outcome = await at.sender(mortal).send(of)
             except (Killed, SlackError):
                 continue
-        if outcome.state is not State.BUSY:
+        if outcome.state is not SendState.BUSY:
             break
-    assert outcome.state in (State.SENT, State.ALREADY)
+    assert outcome.state in (SendState.SENT, SendState.ALREADY)
     whole(slack, of, outcome.channel)

@@ -12,7 +12,7 @@ import pytest
 from aiohttp import web
 from aiohttp.test_utils import TestClient, TestServer, make_mocked_request
 
-from channelstats.notifications.vapid import vapid_key
+from channelstats.notifications.push_sender import vapid_key
 from channelstats.settings import Settings, load
 from channelstats.tables.subscriptions import Subscription
 from channelstats.web import notifications
@@ -188,7 +188,7 @@ async def test_a_private_address_is_refused_unless_the_operator_named_it(client:
 async def test_there_are_only_so_many(
     client: Client, empty: House, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(notifications, "MOST", 1)
+    monkeypatch.setattr(notifications, "MAX_SUBSCRIPTIONS", 1)
     assert (await sent(client, "POST", BROWSER.json))[0] == 201
     status, told = await sent(client, "POST", Browser("https://push.example.com/2").json)
     assert (status, told) == (503, {"error": "there are 1 subscriptions already"})

@@ -1,43 +1,46 @@
-"""The commands, a module each: its flags, what it reads, does and writes.
+"""The commands: a module for each idea, with its arguments and what it does.
 
-Rule: a command opens the store, does one thing and closes it; whatever it cannot do is a `Failure`
-of one line.
+    context        what every command is given
+    import_        import-export, import-members, migrate
+    sync           sync
+    report         report
+    serve, demo    the dashboard, over the store or over a made-up workspace
+    send           send-weekly, notify
+    channels       create-stats-channel, unarchive
+    maintain       forget, rebuild-firstposts
+    doctor         doctor, and what Slack says; local_checks: what this machine says
+
+Rule: a command opens the store, does one thing and closes it; what it cannot do is a `Failure` of
+one line.
 """
 
 from typing import Final
 
-from channelstats.commands import (
-    demo,
-    doctor,
-    forget,
-    import_export,
-    import_members,
-    migrate,
-    notify,
-    rebuild_firstposts,
-    report,
-    send_weekly,
-    serve,
-    stats_channel,
-    sync,
-    unarchive,
-)
-from channelstats.commands.call import Command
+from channelstats.commands.channels import CREATE_STATS_CHANNEL, UNARCHIVE
+from channelstats.commands.context import Command
+from channelstats.commands.demo import DEMO
+from channelstats.commands.doctor import DOCTOR
+from channelstats.commands.import_ import IMPORT_EXPORT, IMPORT_MEMBERS, MIGRATE
+from channelstats.commands.maintain import FORGET, REBUILD_FIRSTPOSTS
+from channelstats.commands.report import REPORT
+from channelstats.commands.send import NOTIFY, SEND_WEEKLY
+from channelstats.commands.serve import SERVE
+from channelstats.commands.sync import SYNC
 
 COMMANDS: Final[tuple[Command, ...]] = (
-    import_export.COMMAND,
-    sync.COMMAND,
-    report.COMMAND,
-    serve.COMMAND,
-    send_weekly.COMMAND,
-    notify.COMMAND,
-    rebuild_firstposts.COMMAND,
-    import_members.COMMAND,
-    migrate.COMMAND,
-    forget.COMMAND,
-    doctor.COMMAND,
-    demo.COMMAND,
-    stats_channel.COMMAND,
-    unarchive.COMMAND,
+    IMPORT_EXPORT,
+    SYNC,
+    REPORT,
+    SERVE,
+    SEND_WEEKLY,
+    NOTIFY,
+    REBUILD_FIRSTPOSTS,
+    IMPORT_MEMBERS,
+    MIGRATE,
+    FORGET,
+    DOCTOR,
+    DEMO,
+    CREATE_STATS_CHANNEL,
+    UNARCHIVE,
 )
 """In the order in which `channelstats --help` lists them."""

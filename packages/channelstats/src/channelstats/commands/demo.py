@@ -1,11 +1,12 @@
 """`channelstats demo`: a workspace that is made up, in the dashboard.
 
-Rule: it is kept apart from everything real: in a folder of its own, by the settings that concern
-how it is shown alone, and gone at the end unless a folder was named for it.
+Rule: it is kept apart from everything real: in a folder of its own, with only those settings that
+say how it is shown, and removed at the end unless a folder was named for it.
 """
 
 import argparse
 import asyncio
+import dataclasses
 import shutil
 import sys
 import tempfile
@@ -19,13 +20,12 @@ from typing import Final
 
 import msgspec
 
-from channelstats.commands.call import DONE, Call, Command, Failure
-from channelstats.commands.import_export import take_in
-from channelstats.commands.output import many
+from channelstats.commands.context import DONE, Command, CommandContext, Failure, many
+from channelstats.commands.import_ import import_export
 from channelstats.commands.serve import serve
 from channelstats.demo.workspace import Size, last_day_before, write_export
 from channelstats.ingest.export_import import ImportOptions
-from channelstats.settings import Group, Settings
+from channelstats.settings import OptionGroup, Settings
 
 KEPT: Final = "demo.json"
 """In a data folder: that it is a demo's, and which one. Without it nothing is written there."""
@@ -38,7 +38,7 @@ BROWSER: Final = "channelstats-browser"
 _SCREENS: Final = frozenset({"DISPLAY", "WAYLAND_DISPLAY", "BROWSER"})
 
 
-class Made(msgspec.Struct, frozen=True):
+class DemoPlan(msgspec.Struct, frozen=True):
     """What a demo is made of."""
 
     size: Size
@@ -48,10 +48,10 @@ class Made(msgspec.Struct, frozen=True):
 
 
 class _Stopped(Exception):  # noqa: N818 - named for what happened
-    """Nobody waits for the workspace any more."""
+    """The command was interrupted."""
 
 
-def _flags(parser: argparse.ArgumentParser) -> None:
+def _add_arguments(parser: argparse.ArgumentParser) -> None:
     usual = Size()
     for name, default in msgspec.structs.asdict(usual).items():
         text = f"how many {name}; {default:,}"
@@ -66,34 +66,34 @@ def _flags(parser: argparse.ArgumentParser) -> None:
     )
 
 
-async def _run(call: Call) -> int:
-    wanted = _wanted(call)
-    if call.given.export is not None:
-        await _write(call, wanted, call.given.export)
-        call.say(f"{call.given.export}: {many(wanted.size.messages, 'made-up message')}")
+async def _run(context: CommandContext) -> int:
+    wanted = _wanted(context)
+    if context.arguments.export is not None:
+        await _write(context, wanted, context.arguments.export)
+        context.say(f"{context.arguments.export}: {many(wanted.size.messages, 'made-up message')}")
         return DONE
-    with _folder(call) as folder:
-        own = msgspec.structs.replace(call, settings=_settings(call, folder))
+    with _folder(context) as folder:
+        own = msgspec.structs.replace(context, settings=_settings(context, folder))
         await _make(own, wanted)
-        return await serve(own, on_ready=_opener(call))
+        return await serve(own, on_ready=_opener(context))
 
 
-def _wanted(call: Call) -> Made:
+def _wanted(context: CommandContext) -> DemoPlan:
     """What is asked for."""
-    given = {name: getattr(call.given, name) for name in Size.__struct_fields__}
+    given = {name: getattr(context.arguments, name) for name in Size.__struct_fields__}
     for name, most in msgspec.structs.asdict(_MOST).items():
         if not 1 <= given[name] <= most:
-            call.wrong(f"--{name}: expected a number from 1 to {most:,}")
-    if call.given.store is not None:
-        call.wrong("--store: a demo is kept in a folder; name one with --data")
-    last_day = last_day_before(datetime.fromtimestamp(call.clock(), UTC).date())
-    return Made(Size(**given), call.given.seed, last_day)
+            context.wrong_usage(f"--{name}: expected a number from 1 to {most:,}")
+    if context.arguments.store is not None:
+        context.wrong_usage("--store: a demo is kept in a folder; name one with --data")
+    last_day = last_day_before(datetime.fromtimestamp(context.clock(), UTC).date())
+    return DemoPlan(Size(**given), context.arguments.seed, last_day)
 
 
-def _settings(call: Call, folder: Path) -> Settings:
+def _settings(context: CommandContext, folder: Path) -> Settings:
     """Those given, but for what belongs to a real workspace; any free port unless one is named."""
-    return msgspec.structs.replace(
-        call.settings,
+    return dataclasses.replace(
+        context.settings,
         data=str(folder),
         store="",
         prefix="channelstats",
@@ -102,7 +102,7 @@ def _settings(call: Call, folder: Path) -> Settings:
         exclude_users="",
         retention_days=0,
         anonymize_secret_file="",
-        port=call.settings.port if call.given.port is not None else 0,
+        port=context.settings.port if context.arguments.port is not None else 0,
     )
 
 
@@ -110,18 +110,18 @@ def _settings(call: Call, folder: Path) -> Settings:
 
 
 @contextmanager
-def _folder(call: Call) -> Iterator[Path]:
+def _folder(context: CommandContext) -> Iterator[Path]:
     """The folder that was named, or one that is gone afterwards."""
-    if call.given.data is not None:
-        yield call.settings.folder
+    if context.arguments.data is not None:
+        yield context.settings.folder
         return
     with tempfile.TemporaryDirectory(prefix="channelstats-demo-") as name:
         yield Path(name)
 
 
-async def _make(call: Call, wanted: Made) -> None:
+async def _make(context: CommandContext, wanted: DemoPlan) -> None:
     """Have the workspace in the folder, unless it is there."""
-    settings = call.settings
+    settings = context.settings
     made = _made(settings, wanted)
     if made.is_whole:
         return
@@ -130,20 +130,20 @@ async def _make(call: Call, wanted: Made) -> None:
     note.write_bytes(msgspec.json.encode(made))
     export = settings.folder / _EXPORT
     try:
-        await _write(call, made, export)
-        await take_in(call, export, ImportOptions(include_private=True))
+        await _write(context, made, export)
+        await import_export(context, export, ImportOptions(include_private=True))
     finally:
         export.unlink(missing_ok=True)
     note.write_bytes(msgspec.json.encode(msgspec.structs.replace(made, is_whole=True)))
 
 
-def _made(settings: Settings, wanted: Made) -> Made:
+def _made(settings: Settings, wanted: DemoPlan) -> DemoPlan:
     """What the folder holds, or what is wanted where it holds nothing.
 
     :raises Failure: it holds something else
     """
     try:
-        made = msgspec.json.decode((settings.folder / KEPT).read_bytes(), type=Made)
+        made = msgspec.json.decode((settings.folder / KEPT).read_bytes(), type=DemoPlan)
     except FileNotFoundError:
         if settings.file.exists():
             raise Failure(f"{settings.folder}: not a demo's; name another folder") from None
@@ -158,13 +158,13 @@ def _made(settings: Settings, wanted: Made) -> Made:
 # ── the export ───────────────────────────────────────────────────────────────────────────────────
 
 
-async def _write(call: Call, wanted: Made, path: Path) -> None:
+async def _write(context: CommandContext, wanted: DemoPlan, path: Path) -> None:
     """Write the export; whole, or not at all.
 
     :raises Failure: there is something
     """
     part = path.with_name(f"{path.stem}.part{path.suffix}")
-    progress, stop = call.progress(), threading.Event()
+    progress, stop = context.progress(), threading.Event()
 
     def tell(done: int, total: int) -> None:
         if stop.is_set():
@@ -200,12 +200,12 @@ def _remove(path: Path) -> None:
 # ── the browser ──────────────────────────────────────────────────────────────────────────────────
 
 
-def _opener(call: Call) -> Callable[[str], None]:
+def _opener(context: CommandContext) -> Callable[[str], None]:
     """What is done with the address of the dashboard."""
 
     def ready(url: str) -> None:
         print(f"channelstats ready: {url}", flush=True)
-        if not call.given.no_browser and _has_screen(call):
+        if not context.arguments.no_browser and _has_screen(context):
             open_it = threading.Thread(
                 target=webbrowser.open, args=(url,), name=BROWSER, daemon=True
             )
@@ -214,17 +214,17 @@ def _opener(call: Call) -> Callable[[str], None]:
     return ready
 
 
-def _has_screen(call: Call) -> bool:
+def _has_screen(context: CommandContext) -> bool:
     """Whether a browser would have somewhere to open; one in the terminal would be in the way."""
     if sys.platform in ("darwin", "win32"):
         return True
-    return bool(_SCREENS & {name for name, value in call.environment.items() if value})
+    return bool(_SCREENS & {name for name, value in context.environment.items() if value})
 
 
-COMMAND = Command(
+DEMO: Final = Command(
     "demo",
     "show the dashboard of a workspace that is made up",
     _run,
-    _flags,
-    (Group.COUNTING, Group.DASHBOARD),
+    _add_arguments,
+    (OptionGroup.COUNTING, OptionGroup.DASHBOARD),
 )

@@ -1,67 +1,59 @@
-"""`channelstats report`: a report in any form, and to Slack on demand.
-
-Rule: nothing is sent without --send.
+"""`channelstats report`: a report in any format, written to a file or standard output, and sent to
+Slack with --send.
 """
 
 import argparse
 import html
+import sys
+from collections.abc import AsyncIterator, Collection
+from datetime import date, timedelta
 from pathlib import Path
 from typing import Final
 
 import msgspec
 
 from channelstats import lookup
-from channelstats.commands.call import DONE, NO_MESSAGES, Call, Command, Failure
-from channelstats.commands.days import Days, add_days, days_of
-from channelstats.commands.desk import desk
-from channelstats.commands.output import write_files
-from channelstats.commands.reach import newest_period, reach_of
-from channelstats.commands.secrets import pseudonym_secret
-from channelstats.commands.told import day_and_time, named, told_of
+from channelstats.commands.context import (
+    DONE,
+    NO_MESSAGES,
+    Command,
+    CommandContext,
+    Failure,
+    many,
+    minute,
+    parse_date,
+)
+from channelstats.credentials import pseudonym_secret
+from channelstats.days import DAY, date_at
+from channelstats.identifiers import is_user_id
 from channelstats.privacy.pseudonyms import load_pseudonyms
+from channelstats.render.data import Files
 from channelstats.render.names import Directory, load
 from channelstats.render.reports import Form, render, shown_names, shown_subject
 from channelstats.render.slack import content_of, split_blocks
-from channelstats.render.words import plural
-from channelstats.sending.sender import Attachment, Errand, State
+from channelstats.sending.sender import Attachment, SendJob, SendState
 from channelstats.sending.targets import destination_of, usual_destination
-from channelstats.settings import Group
+from channelstats.settings import OptionGroup
 from channelstats.slack.errors import SlackError
 from channelstats.stats import Period
+from channelstats.stats.gather import history_of
+from channelstats.stats.period import WEEK, last_complete_week
 from channelstats.stats.stored_document import document_of
 from channelstats.tables import Tables
 from channelstats.tables.exclusion import resolve_channels, resolve_people
 from channelstats.tables.sent_reports import SentKey
 from channelstats.views.report_data import ReportData, load_report_data
 from channelstats.views.reports import ReportKind, Wanted, report_on
+from channelstats.web.filters import Now
 
 _OF_MANY_FILES: Final = (Form.CSV, Form.PARQUET)
-_ATTACHED: Final = (Form.HTML,)
+_PERIOD_FLAGS: Final = ("week", "first", "last", "days")
+_SENDING_FLAGS: Final = ("destination", "attach", "again", "dry_run")
+_LONGEST_PERIOD: Final = 3660
+"""Days."""
 
 
-class Sending(msgspec.Struct, frozen=True):
-    """That it is to be sent, and how. ``destination`` is "" for the usual one."""
-
-    destination: str = ""
-    attach: Form | None = None
-    again: bool = False
-    dry_run: bool = False
-
-
-class Asked(msgspec.Struct, frozen=True):
-    """A report as it was asked for. Without ``out`` it is written to standard output."""
-
-    kind: ReportKind
-    name: str
-    forms: tuple[Form, ...]
-    days: Days
-    out: Path | None = None
-    anonymize: bool = False
-    anew: bool = False
-    sending: Sending | None = None
-
-
-class Made(msgspec.Struct, frozen=True):
+class ReportInput(msgspec.Struct, frozen=True):
     """What a report is rendered from. ``wanted`` has the real ID of whom or what it is about,
     ``shown`` the one that is shown; ``document`` is empty where none is stored, or it is not asked
     for.
@@ -73,28 +65,40 @@ class Made(msgspec.Struct, frozen=True):
     directory: Directory
     document: bytes = b""
 
-    @property
-    def period(self) -> Period:
-        return self.data.period
+    def render(self, form: Form) -> tuple[str, Files]:
+        return render(self.shown, self.data, self.directory, form, document=self.document)
 
 
-def _flags(parser: argparse.ArgumentParser) -> None:
+def _add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "kind",
         choices=[str(kind) for kind in ReportKind],
-        help="what it is about: the workspace, that in short, a channel or a user",
+        help="what it is about: the workspace, the workspace in brief, a channel or a user",
     )
     parser.add_argument(
         "name", nargs="?", default="", metavar="NAME", help="the channel or user: a name or an ID"
     )
-    add_days(parser)
-    forms = [str(form) for form in Form]
+    parser.add_argument(
+        "--week", type=parse_date, metavar="DATE", help="the week of a date; else the last one"
+    )
+    parser.add_argument(
+        "--from", dest="first", type=parse_date, metavar="DATE", help="first day, without --week"
+    )
+    parser.add_argument(
+        "--to", dest="last", type=parse_date, metavar="DATE", help="last day, included"
+    )
+    parser.add_argument(
+        "--days",
+        type=_parse_days,
+        metavar="NUMBER",
+        help="number of days; by itself: up to yesterday",
+    )
     parser.add_argument(
         "--format",
         action="append",
-        choices=forms,
+        choices=[str(form) for form in Form],
         dest="forms",
-        help="form to write, else text; may be given several times",
+        help="format to write, else text; may be given several times",
     )
     parser.add_argument(
         "--out", type=Path, metavar="DIR", help="folder to write to, else --out-dir"
@@ -102,164 +106,234 @@ def _flags(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--anonymize", action="store_true", help="pseudonyms for people and channels"
     )
-    parser.add_argument("--regen", action="store_true", help="make it anew, whatever is stored")
+    parser.add_argument(
+        "--regen", action="store_true", help="compute it again, even if it is stored"
+    )
     group = parser.add_argument_group("sending")
     group.add_argument("--send", action="store_true", help="post it in Slack")
     group.add_argument(
-        "--destination", metavar="NAME", help="#channel, @user or an ID; the usual one without it"
+        "--destination", metavar="NAME", help="#channel, @user or an ID; else the usual one"
     )
+    group.add_argument("--attach", choices=[str(Form.HTML)], help="add a file to the thread")
+    group.add_argument("--again", action="store_true", help="send it even if it was sent before")
     group.add_argument(
-        "--attach", choices=[str(form) for form in _ATTACHED], help="put a file into the thread"
-    )
-    group.add_argument("--again", action="store_true", help="send it though it was sent before")
-    group.add_argument(
-        "--dry-run", action="store_true", help="say what would go where, and send nothing"
+        "--dry-run", action="store_true", help="say what would go where; send nothing"
     )
 
 
-def _asked(call: Call) -> Asked:
-    given = call.given
-    kind = ReportKind(given.kind)
+def _parse_days(text: str) -> int:
+    if not (text.isascii() and text.isdecimal() and 1 <= int(text) <= _LONGEST_PERIOD):
+        raise argparse.ArgumentTypeError(f"expected a number of days from 1 to {_LONGEST_PERIOD}")
+    return int(text)
+
+
+def _period(context: CommandContext) -> Period:
+    """The days that are asked for; by default the last complete week."""
+    given = context.arguments
+    first: date | None = given.first
+    last: date | None = given.last
+    days: int | None = given.days
+    if given.week and (first or last or days):
+        context.wrong_usage("--week is a whole week: give it without --from, --to and --days")
+    if first and last and days:
+        context.wrong_usage("two of --from, --to and --days are enough")
+    if first and last and last < first:
+        context.wrong_usage(f"--to {last} is before --from {first}")
+    if week := context.week():
+        return week
+    length = (last - first).days + 1 if first and last else days or WEEK
+    if first is None and last is not None:
+        first = last - timedelta(length - 1)
+    elif first is None and days is not None:
+        first = context.today - timedelta(days)
+    elif first is None:
+        first = last_complete_week(context.today, context.settings.first_weekday)
+    return Period(first, length, context.zone)
+
+
+async def _run(context: CommandContext) -> int:
+    given = context.arguments
+    kind, period = ReportKind(given.kind), _period(context)
     forms = tuple(map(Form, given.forms or ([] if given.send else ["text"])))
-    out = given.out or call.settings.out
+    out = given.out or context.settings.out
     if (kind in (ReportKind.CHANNEL, ReportKind.USER)) != bool(given.name):
-        call.wrong(f"a {kind} report {'has no' if given.name else 'needs a'} name")
+        context.wrong_usage(f"a {kind} report {'has no' if given.name else 'needs a'} name")
     if out is None and (len(forms) > 1 or set(forms) & set(_OF_MANY_FILES)):
-        call.wrong("this makes several files: give --out DIR")
-    return Asked(
-        kind=kind,
-        name=given.name,
-        forms=forms,
-        days=days_of(call),
-        out=out,
-        anonymize=given.anonymize,
-        anew=given.regen,
-        sending=_sending(call),
-    )
-
-
-def _sending(call: Call) -> Sending | None:
-    given = call.given
-    if given.send:
-        attach = Form(given.attach) if given.attach else None
-        return Sending(given.destination or "", attach, given.again, given.dry_run)
-    for name in ("destination", "attach", "again", "dry_run"):
-        if getattr(given, name):
-            call.wrong(f"--{name.replace('_', '-')} belongs to --send")
-    return None
-
-
-async def _run(call: Call) -> int:
-    asked = _asked(call)
-    async with call.tables() as tables:
+        context.wrong_usage("this makes several files: give --out DIR")
+    for name in _SENDING_FLAGS:
+        if getattr(given, name) and not given.send:
+            context.wrong_usage(f"--{name.replace('_', '-')} belongs to --send")
+    async with context.tables() as tables:
         if await tables.messages.is_empty():
             raise Failure(NO_MESSAGES)
-        finders = {ReportKind.CHANNEL: lookup.channel_id, ReportKind.USER: lookup.user_id}
-        find = finders.get(asked.kind)
-        subject = await find(tables, asked.name) if find else ""
-        if subject in await _left_out(call, tables):
-            raise Failure(f"{asked.name} is left out: see exclude_users and exclude_channels")
+        subject = await _subject(context, tables, kind)
         destination = ""
-        if asked.sending is not None:
-            destination = await _destination(call, tables, asked, subject)
-        made = await _make(call, tables, asked, subject)
-        async for line in reach_of(call, tables, made.data):
-            call.say(line)
-        for form in asked.forms:
-            name, files = _render(made, form)
-            written = write_files(asked.out, f"{name}.{form}", files)
+        if given.destination:
+            destination = await destination_of(tables, given.destination)
+        elif given.send:
+            destination = await usual_destination(tables, context.settings, kind, subject)
+        report = await _input(context, tables, kind, subject, period, forms)
+        async for line in coverage_notes(context, tables, report.data):
+            context.say(line)
+        for form in forms:
+            name, files = report.render(form)
+            written = _write_files(out, f"{name}.{form}", files)
             if written is not None:
-                call.say(str(written))
-        if asked.sending is not None:
-            await _send(call, tables, made, destination, asked.sending)
+                context.say(str(written))
+        if given.send:
+            await _send(context, tables, report, destination)
     return DONE
 
 
-async def _left_out(call: Call, tables: Tables) -> frozenset[str]:
-    """The IDs of people and channels that no report is to be about."""
-    settings = call.settings
-    people = resolve_people(settings.excluded_users, await tables.users.all())
-    return people | resolve_channels(settings.excluded_channels, await tables.channels.all())
+async def _subject(context: CommandContext, tables: Tables, kind: ReportKind) -> str:
+    """The ID of the channel or person that the report is about; "" for the workspace."""
+    settings, name = context.settings, context.arguments.name
+    if kind is ReportKind.CHANNEL:
+        subject = await lookup.channel_id(tables, name)
+        excluded = resolve_channels(settings.excluded_channels, await tables.channels.all())
+    elif kind is ReportKind.USER:
+        subject = await lookup.user_id(tables, name)
+        excluded = resolve_people(settings.excluded_users, await tables.users.all())
+    else:
+        return ""
+    if subject in excluded:
+        raise Failure(f"{name} is excluded: see exclude_users and exclude_channels")
+    return subject
 
 
-async def _make(call: Call, tables: Tables, asked: Asked, subject: str) -> Made:
-    settings = call.settings
-    period = asked.days.period(call.today, call.zone)
-    if asked.days.is_usual and asked.sending is None:
-        period = await newest_period(call, tables, period)
+async def _input(
+    context: CommandContext,
+    tables: Tables,
+    kind: ReportKind,
+    subject: str,
+    period: Period,
+    forms: Collection[Form],
+) -> ReportInput:
+    settings, given = context.settings, context.arguments
+    if not (given.send or any(getattr(given, name) for name in _PERIOD_FLAGS)):
+        period = await _newest_period(context, tables, period)
     names = None
-    if asked.anonymize:
+    if given.anonymize:
         names = await load_pseudonyms(tables, pseudonym_secret(settings))
-    wanted = Wanted(asked.kind, subject, settings.optin_channel, settings.help_channel)
+    wanted = Wanted(kind, subject, settings.optin_channel, settings.help_channel)
     shown = shown_subject(wanted, names)
     data = await load_report_data(
         tables,
         period,
         settings.options,
-        now=int(call.clock()),
-        counted=[shown.subject] if asked.kind is ReportKind.CHANNEL else [],
+        now=int(context.clock()),
+        counted=[shown.subject] if kind is ReportKind.CHANNEL else [],
         smallest_group=settings.min_group,
         names=names,
-        anew=asked.anew,
+        anew=given.regen,
     )
     document = b""
-    if Form.JSON in asked.forms and names is None and settings.min_group == 1:
+    if Form.JSON in forms and names is None and settings.min_group == 1:
         document = await document_of(
-            tables, period, settings.options, clock=call.clock, anew=asked.anew
+            tables, period, settings.options, clock=context.clock, anew=given.regen
         )
-    return Made(wanted, shown, data, await load(tables, settings.slack_name), document)
+    return ReportInput(wanted, shown, data, await load(tables, settings.slack_name), document)
 
 
-def _render(made: Made, form: Form) -> tuple[str, dict[str, bytes]]:
-    return render(made.shown, made.data, made.directory, form, document=made.document)
+async def _newest_period(context: CommandContext, tables: Tables, usual: Period) -> Period:
+    """The week that a report is on where no days are given: the last one that is over, or else the
+    last one that was read whole, and then it is said.
+    """
+    posts, read = await tables.first_posts.all(), await tables.configuration.last_run()
+    history = history_of(posts, min(read, int(context.clock())), context.zone)
+    last = Now(context.today, history, context.settings.first_weekday).last
+    if last >= usual.last:
+        return usual
+    context.say(f"messages are known up to {history.last}: this is the last whole week of them")
+    return Period(last - (WEEK - 1) * DAY, WEEK, context.zone)
+
+
+async def coverage_notes(
+    context: CommandContext, tables: Tables, data: ReportData
+) -> AsyncIterator[str]:
+    """Lines that say where the report is empty, or the store does not cover all its days."""
+    period = data.period
+    if not data.now.measures.volume.messages:
+        newest = max(await tables.messages.days(), default="")
+        hint = f"; the newest message is from {newest}: --week {newest}" if newest else ""
+        yield f"there were no messages from {period.start} to {period.last}{hint}"
+    read = await tables.configuration.last_run()
+    until = date_at(min(read, int(context.clock())), context.zone) if read else date.max
+    if period.last >= context.today:
+        read_days = f"the days up to {until} were read; " if read else ""
+        yield f"{read_days}{period.last} is not over"
+    elif until < period.last:
+        yield f"the days up to {until} were read; what came later is not in this report"
+
+
+def _write_files(out: Path | None, name: str, files: Files) -> Path | None:
+    """Write files to `out/name`, each whole or not at all; without ``out`` the only one to standard
+    output.
+    """
+    if out is None:
+        sys.stdout.buffer.write(files[""])
+        sys.stdout.flush()
+        return None
+    for part, data in files.items():
+        path = out / name / part if part else out / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        whole = path.with_name(f".{path.name}.new")
+        whole.write_bytes(data)
+        whole.replace(path)
+    return out / name
 
 
 # ── sending ──────────────────────────────────────────────────────────────────────────────────────
 
 
-async def _destination(call: Call, tables: Tables, asked: Asked, subject: str) -> str:
-    if asked.sending is not None and asked.sending.destination:
-        return await destination_of(tables, asked.sending.destination)
-    return await usual_destination(tables, call.settings, asked.kind, subject)
-
-
-async def _send(call: Call, tables: Tables, made: Made, destination: str, sending: Sending) -> None:
-    names = shown_names(made.data, made.directory)
-    content = content_of(report_on(made.shown, made.data), names)
+async def _send(
+    context: CommandContext, tables: Tables, report: ReportInput, destination: str
+) -> None:
+    given, wanted, period = context.arguments, report.wanted, report.data.period
+    content = content_of(
+        report_on(report.shown, report.data), shown_names(report.data, report.directory)
+    )
     title = html.unescape(content.text)
     attachment = None
-    if sending.attach is not None:
-        name, files = _render(made, sending.attach)
-        attachment = Attachment(f"{name}.{sending.attach}", title, files[""])
-    wanted, period = made.wanted, made.period
+    if given.attach:
+        name, files = report.render(Form(given.attach))
+        attachment = Attachment(f"{name}.{given.attach}", title, files[""])
     key = SentKey(wanted.kind, wanted.subject, period.start, period.days, destination)
-    where = named(made.directory, destination)
-    if sending.dry_run:
-        number = len(split_blocks(content.blocks))
-        what = f"{number:,} {plural(number, 'message')}"
+    where = _destination_name(report.directory, destination)
+    if given.dry_run:
+        what = many(len(split_blocks(content.blocks)), "message")
         if attachment is not None:
             what += f" and {attachment.name}"
         row = await tables.sent.get(key)
         before = ""
         if row is not None and row.done:
-            before = f"; sent already on {day_and_time(row.done, call.zone)}"
+            before = f"; sent already on {minute(row.done, context.zone)}"
         print(f"{title}: {what} to {where}{before}")
         return
-    async with desk(call) as opened:
+    async with context.posting_client() as client:
         try:
-            outcome = await opened.sender(call, tables).send(
-                Errand(key, content, attachment), again=sending.again
+            result = await client.sender(context, tables).send(
+                SendJob(key, content, attachment), again=given.again
             )
         except SlackError as error:
             raise Failure(f"not all of it was sent to {where}: {error}") from None
-    hint = "; --again sends it once more" if outcome.state is State.ALREADY else ""
-    call.say(f"to {where}: {told_of(outcome, call.zone)}{hint}")
+    hint = "; --again sends it once more" if result.state is SendState.ALREADY else ""
+    context.say(f"to {where}: {result.text(context.zone)}{hint}")
 
 
-COMMAND = Command(
+def _destination_name(directory: Directory, destination: str) -> str:
+    """`#channel` or `@user`, or the ID of something unknown."""
+    if destination in directory.channels:
+        return f"#{directory.channel(destination)}"
+    if destination in directory.people or is_user_id(destination):
+        return f"@{directory.person(destination)}"
+    return destination
+
+
+REPORT: Final = Command(
     "report",
-    "make a report, and send it on demand",
+    "make a report, and send it if asked to",
     _run,
-    _flags,
-    (Group.COUNTING, Group.REPORTS, Group.PRIVACY),
+    _add_arguments,
+    (OptionGroup.COUNTING, OptionGroup.REPORTS, OptionGroup.PRIVACY),
 )

@@ -1,7 +1,7 @@
 """`channelstats serve`: the dashboard.
 
-Rule: whoever is on this machine needs no token while the dashboard listens on this machine alone;
-otherwise there is one. A token is shown on a terminal only, and in no log.
+Rule: a dashboard that listens on this machine alone needs no token; any other one has one. A token
+is shown on a terminal only, and in no log.
 """
 
 import argparse
@@ -19,10 +19,9 @@ from urllib.parse import urlencode
 
 from aiohttp import web
 
-from channelstats.commands.call import DONE, Call, Command, Failure
-from channelstats.commands.secrets import pseudonym_secret
-from channelstats.settings import PREFIX, Group
-from channelstats.settings.kept_files import kept_file
+from channelstats.commands.context import DONE, Command, CommandContext, Failure
+from channelstats.credentials import pseudonym_secret, read_or_create
+from channelstats.settings import PREFIX, OptionGroup
 from channelstats.views.model import Choice, ChoiceError
 from channelstats.web.access import SHORTEST_TOKEN, Authenticator, is_this_machine
 from channelstats.web.app import State, make_app
@@ -30,80 +29,84 @@ from channelstats.web.filters import Now, asked
 from channelstats.web.service import DashboardService, FirstImport
 
 VARIABLE: Final = f"{PREFIX}SERVE_TOKEN"
-FILE: Final = "serve.token"
-EVERYWHERE: Final = ("0.0.0.0", "::", "")  # noqa: S104 - compared with, not listened on
+TOKEN_FILE: Final = "serve.token"  # noqa: S105 - the name of a file
+ALL_ADDRESSES: Final = ("0.0.0.0", "::", "")  # noqa: S104 - compared with, not listened on
 
-_TOKEN: Final = 24
+_TOKEN_BYTES: Final = 24
 """Bytes of a token that is made here."""
 
-_IDLE: Final = 75.0
+_IDLE_TIMEOUT: Final = 75.0
 """Seconds that a connection stays open without a request, or with half of one."""
 
-_GOODBYE: Final = 3.0
+_SHUTDOWN_TIMEOUT: Final = 3.0
 """Seconds that running requests have to come to an end."""
 
 
-def _flags(parser: argparse.ArgumentParser) -> None:
+def _add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--anonymize", action="store_true", help="pseudonyms for people and channels, no links"
     )
 
 
-async def _run(call: Call) -> int:
+async def _run(context: CommandContext) -> int:
     def ready(url: str) -> None:
         print(f"channelstats ready: {url}", flush=True)
 
-    return await serve(call, on_ready=ready)
+    return await serve(context, on_ready=ready)
 
 
-async def serve(call: Call, *, on_ready: Callable[[str], None]) -> int:
+async def serve(context: CommandContext, *, on_ready: Callable[[str], None]) -> int:
     """Serve the dashboard until the process is told to stop; ``on_ready`` is given its address."""
     stop = asyncio.Event()
-    async with _running(call) as url:
-        with _until_told(stop):
+    async with _running(context) as url:
+        with _on_stop_signal(stop):
             on_ready(url)
             await stop.wait()
     return DONE
 
 
 @asynccontextmanager
-async def _running(call: Call) -> AsyncIterator[str]:
-    settings = call.settings
-    token = _token(call)
-    secret = pseudonym_secret(settings) if getattr(call.given, "anonymize", False) else None
-    async with call.tables(make=True) as tables:
-        service = DashboardService(tables, settings, clock=call.clock, secret=secret)
-        await _warm(call, service)
-        guard = Authenticator(token, call.steady)
-        state = State(tables, settings, call.clock, guard, service, anonymous=secret is not None)
+async def _running(context: CommandContext) -> AsyncIterator[str]:
+    settings = context.settings
+    token = _token(context)
+    secret = pseudonym_secret(settings) if getattr(context.arguments, "anonymize", False) else None
+    async with context.tables(create=True) as tables:
+        service = DashboardService(tables, settings, clock=context.clock, secret=secret)
+        await _warm(context, service)
+        guard = Authenticator(token, context.monotonic)
+        state = State(tables, settings, context.clock, guard, service, anonymous=secret is not None)
         runner = web.AppRunner(
-            make_app(state), access_log=None, shutdown_timeout=_GOODBYE, keepalive_timeout=_IDLE
+            make_app(state),
+            access_log=None,
+            shutdown_timeout=_SHUTDOWN_TIMEOUT,
+            keepalive_timeout=_IDLE_TIMEOUT,
         )
         await runner.setup()
         try:
             site = web.TCPSite(runner, settings.host, settings.port)
             await _start(site, settings.host, settings.port)
             port = runner.addresses[0][1]
-            url = f"http://{_shown(settings.host)}:{port}/"
+            url = f"http://{_url_host(settings.host)}:{port}/"
             if token is not None:
-                _tell(call, url, token)
+                _show_login(context, url, token)
             yield url
         finally:
             await runner.cleanup()
 
 
-async def _warm(call: Call, service: DashboardService) -> None:
+async def _warm(context: CommandContext, service: DashboardService) -> None:
     """Read what the first page shows."""
     try:
         snapshot = await service.snapshot()
     except FirstImport:
-        call.say("the first import is going on; the dashboard says so until it is over")
+        context.say("the first import is going on; the dashboard says so until it is over")
         return
     if snapshot.is_empty:
-        call.say(f"nothing was read into {call.settings.folder} yet; the dashboard says how")
+        folder = context.settings.folder
+        context.say(f"there is no data in {folder} yet; the dashboard says how to import some")
         return
-    usual = asked([], Now(call.today, snapshot.history, call.settings.first_weekday))
-    progress = call.progress()
+    usual = asked([], Now(context.today, snapshot.history, context.settings.first_weekday))
+    progress = context.progress()
     try:
         with suppress(ChoiceError):  # The page says it, and leads to others.
             await service.warm(
@@ -126,9 +129,9 @@ async def _start(site: web.TCPSite, host: str, port: int) -> None:
         raise Failure(f"{host}:{port}: {error.strerror or error}") from None
 
 
-def _shown(host: str) -> str:
-    """How an address on which the dashboard listens is written in a URL of this machine."""
-    if host in EVERYWHERE:
+def _url_host(host: str) -> str:
+    """The host of a URL that leads to the dashboard on this machine."""
+    if host in ALL_ADDRESSES:
         return "127.0.0.1"
     return f"[{host}]" if ":" in host else host
 
@@ -136,49 +139,45 @@ def _shown(host: str) -> str:
 # ── the token ────────────────────────────────────────────────────────────────────────────────────
 
 
-def _token(call: Call) -> str | None:
+def _token(context: CommandContext) -> str | None:
     """What visitors have to show; None where only this machine is served."""
-    given = call.environment.get(VARIABLE, "").strip()
+    given = context.environment.get(VARIABLE, "").strip()
     if given:
         if len(given) < SHORTEST_TOKEN or not (given.isascii() and given.isprintable()):
             raise Failure(f"{VARIABLE}: expected {SHORTEST_TOKEN} or more characters of ASCII")
         return given
-    if is_this_machine(call.settings.host):
+    if is_this_machine(context.settings.host):
         return None
-    return _kept(call.settings.folder)
+    return _stored_token(context.settings.folder / TOKEN_FILE)
 
 
 def _new_token() -> bytes:
-    return f"{token_urlsafe(_TOKEN)}\n".encode()
+    return f"{token_urlsafe(_TOKEN_BYTES)}\n".encode()
 
 
-def _kept(folder: Path) -> str:
-    """The token in the data folder."""
-    token = kept_file(folder, FILE, _new_token)
-    path = folder / FILE
+def _stored_token(path: Path) -> str:
+    """The token in the data folder, which is made when there is none."""
+    token = read_or_create(path, _new_token)
     if stat.S_IMODE(path.stat().st_mode) & 0o077:
-        raise Failure(f"{path}: others can read this token; make it yours alone with chmod 600")
+        raise Failure(f"{path}: others can read this token; chmod 600 ends that")
     text = token.decode("ascii", "replace").strip()
     if len(text) < SHORTEST_TOKEN:
         raise Failure(f"{path}: expected a token; remove the file to get a new one")
     return text
 
 
-def _tell(call: Call, url: str, token: str) -> None:
+def _show_login(context: CommandContext, url: str, token: str) -> None:
     """On a terminal the address to log in with; elsewhere only where the token is."""
-    if call.environment.get(VARIABLE, "").strip():
-        call.say(f"log in at {url} with the token of {VARIABLE}")
+    if context.environment.get(VARIABLE, "").strip():
+        context.say(f"log in at {url} with the token of {VARIABLE}")
     elif sys.stderr.isatty():
-        call.say(f"log in at {url}?{urlencode({'token': token})}")
+        context.say(f"log in at {url}?{urlencode({'token': token})}")
     else:
-        call.say(f"log in at {url} with the token in {call.settings.folder / FILE}")
-
-
-# ── the end ──────────────────────────────────────────────────────────────────────────────────────
+        context.say(f"log in at {url} with the token in {context.settings.folder / TOKEN_FILE}")
 
 
 @contextmanager
-def _until_told(stop: asyncio.Event) -> Iterator[None]:
+def _on_stop_signal(stop: asyncio.Event) -> Iterator[None]:
     """SIGTERM and SIGINT set an event instead of breaking off what runs."""
     loop, numbers = asyncio.get_running_loop(), (signal.SIGTERM, signal.SIGINT)
     for number in numbers:
@@ -190,6 +189,10 @@ def _until_told(stop: asyncio.Event) -> Iterator[None]:
             loop.remove_signal_handler(number)
 
 
-COMMAND = Command(
-    "serve", "serve the dashboard", _run, _flags, (Group.COUNTING, Group.DASHBOARD, Group.PRIVACY)
+SERVE: Final = Command(
+    "serve",
+    "serve the dashboard",
+    _run,
+    _add_arguments,
+    (OptionGroup.COUNTING, OptionGroup.DASHBOARD, OptionGroup.PRIVACY),
 )

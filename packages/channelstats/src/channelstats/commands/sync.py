@@ -7,17 +7,21 @@ this one could not.
 import argparse
 from typing import Final
 
-from channelstats.commands.call import DONE, NOT_DONE, WITH_PROBLEMS, Call, Command
-from channelstats.commands.days import a_date
-from channelstats.commands.output import many
-from channelstats.commands.web_api import web_api
-from channelstats.commands.writing import remove_old, writing
+from channelstats.commands.context import (
+    DONE,
+    NOT_DONE,
+    WITH_PROBLEMS,
+    Command,
+    CommandContext,
+    many,
+    parse_date,
+)
 from channelstats.days import date_at, midnight
 from channelstats.ingest.events import Event, Problem
 from channelstats.ingest.sync import ALL, Part, Sync
 from channelstats.ingest.sync_run import Gap, SyncOptions, SyncResult
 from channelstats.render.words import printable
-from channelstats.settings import Group
+from channelstats.settings import OptionGroup
 
 EVERYTHING: Final = "all"
 
@@ -25,11 +29,13 @@ _SHOWN: Final = 10
 """Names of channels in one line."""
 
 
-def _flags(parser: argparse.ArgumentParser) -> None:
+def _add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "what", choices=[*(str(part) for part in Part), EVERYTHING], help="what to read"
     )
-    parser.add_argument("--since", type=a_date, metavar="DATE", help="read back to a date, once")
+    parser.add_argument(
+        "--since", type=parse_date, metavar="DATE", help="read back to a date, once"
+    )
     parser.add_argument(
         "--channel",
         nargs="+",
@@ -37,7 +43,7 @@ def _flags(parser: argparse.ArgumentParser) -> None:
         default=[],
         dest="channels",
         metavar="NAME",
-        help="these channels alone: names or IDs",
+        help="only these channels: names or IDs",
     )
     parser.add_argument("--include-private", action="store_true", help="private channels too")
     parser.add_argument(
@@ -45,13 +51,13 @@ def _flags(parser: argparse.ArgumentParser) -> None:
     )
 
 
-async def _run(call: Call) -> int:
-    progress = call.progress()
+async def _run(context: CommandContext) -> int:
+    what, progress = context.arguments.what, context.progress()
 
     def show(event: Event) -> None:
         if isinstance(event, Problem):
             progress.end()
-            call.complain(printable(str(event)))
+            context.complain(printable(str(event)))
         elif event.step == "members":
             progress.show(event.done, event.total, f"members of #{printable(event.channel)}")
         elif event.channel:
@@ -60,14 +66,18 @@ async def _run(call: Call) -> int:
             progress.start(event.done)
             progress.show(event.done, event.total, "reading messages")
 
-    async with web_api(call) as api, call.tables(make=True) as tables, writing(call, tables):
+    async with (
+        context.web_api() as api,
+        context.tables(create=True) as tables,
+        context.writing(tables),
+    ):
         run = Sync(
             api,
             tables,
-            clock=call.clock,
-            counting=call.settings.counting,
-            options=_options(call),
-            parts=ALL if call.given.what == EVERYTHING else frozenset({Part(call.given.what)}),
+            clock=context.clock,
+            counting=context.settings.counting,
+            options=_options(context),
+            parts=ALL if what == EVERYTHING else frozenset({Part(what)}),
             on_event=show,
         )
         progress.show(0, 0, "reading users and channels")
@@ -76,22 +86,21 @@ async def _run(call: Call) -> int:
         finally:
             progress.end()
         if result.outside:
-            call.complain(_of_outside(sorted(map(printable, result.outside))))
+            context.complain(_of_outside(sorted(map(printable, result.outside))))
         if result.gaps:
-            call.complain(_of_gaps(call, result.gaps))
-        call.say(_summary(result))
-        if removed := await remove_old(call, tables, progress):
-            call.say(removed)
+            context.complain(_of_gaps(context, result.gaps))
+        context.say(_summary(result))
+        await context.remove_expired(tables)
     return _exit_code(result)
 
 
-def _options(call: Call) -> SyncOptions:
+def _options(context: CommandContext) -> SyncOptions:
     """What to read. Nothing is read that would be removed as too old."""
-    settings, given = call.settings, call.given
+    settings, given = context.settings, context.arguments
     kept = settings.retention_days or max(settings.max_age, settings.thread_max_age)
-    since = None if given.since is None else midnight(given.since, call.zone)
+    since = None if given.since is None else midnight(given.since, context.zone)
     if since is not None and settings.retention is not None:
-        since = max(since, midnight(call.today - settings.retention, call.zone))
+        since = max(since, midnight(context.today - settings.retention, context.zone))
     return SyncOptions(
         refetch=settings.refetch,
         max_age=min(settings.max_age, kept),
@@ -141,17 +150,17 @@ def _summary(result: SyncResult) -> str:
     return f"read: {read}{'; stopped, run it again to go on' if result.stopped else ''}"
 
 
-def _of_gaps(call: Call, gaps: list[Gap]) -> str:
+def _of_gaps(context: CommandContext, gaps: list[Gap]) -> str:
     """What is missing since long ago, in one line."""
-    until = date_at(min(gap.until for gap in gaps), call.zone)
-    since = date_at(min(gap.since for gap in gaps), call.zone)
+    until = date_at(min(gap.until for gap in gaps), context.zone)
+    since = date_at(min(gap.since for gap in gaps), context.zone)
     names = sorted(printable(gap.name) for gap in gaps)
     if len(names) == 1:
         read = f"#{names[0]} was last read on {until}"
     else:
         shown = _listed([f"#{name}" for name in names])
         read = f"{many(len(names), 'channel')} were last read on {until} or later ({shown})"
-    limit = "max_age" if call.given.since is None else "--since"
+    limit = "max_age" if context.arguments.since is None else "--since"
     return (
         f"{read}, and {limit} reads back to {since}: what was said in between is missing; "
         f"channelstats sync messages --since {until} fills it"
@@ -170,10 +179,10 @@ def _listed(names: list[str]) -> str:
     return ", ".join(names[:_SHOWN]) + more
 
 
-COMMAND = Command(
+SYNC: Final = Command(
     "sync",
     "read users, channels and messages from Slack",
     _run,
-    _flags,
-    (Group.COUNTING, Group.SLACK, Group.PRIVACY),
+    _add_arguments,
+    (OptionGroup.COUNTING, OptionGroup.SLACK, OptionGroup.PRIVACY),
 )

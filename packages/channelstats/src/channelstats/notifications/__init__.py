@@ -1,25 +1,15 @@
-"""Web Push: whoever subscribed in the dashboard is told when a new weekly report is there.
+"""Web Push: subscribers of the dashboard are notified when a new weekly report is ready.
 
-The one rule: nobody is told of a week twice, nor of one that was there when they subscribed.
-
-    vapid         the key that messages are signed with, and who answers for them
-    endpoints     which addresses messages may be sent to
-    subscribing   what a browser gives when it subscribes
-    weeks         the newest week that is there
-    message       what is told
-    sending       one message on its way to one push service
-    announcing    a week to everybody: `announce`
-    announcer     looking for a new week from time to time: `Announcer`
-
-A command that is done with a week says so with
-
-    told = await announce(tables, week, settings, clock=call.clock)
-    call.say(str(told))
-
-which sends nothing, and asks for nothing, where nobody waits for that week.
+announcing    a week, to everybody who waits for it
+push_sender   one message to one push service, signed and encrypted
+endpoints     what a browser gives, and where messages may be sent to
 """
 
-from channelstats.notifications.announcer import Announcer
-from channelstats.notifications.announcing import Told, announce
+from channelstats.notifications.announcing import (
+    Announcer,
+    AnnounceResult,
+    announce,
+    newest_week,
+)
 
-__all__ = ["Announcer", "Told", "announce"]
+__all__ = ["AnnounceResult", "Announcer", "announce", "newest_week"]

@@ -1,26 +1,38 @@
-"""A week, to everybody who waits for it.
+"""Announces a new weekly report to the subscribers of the dashboard.
 
-Rule: whoever sends to a subscription has claimed it before, for a time that is longer than sending
-takes; so of several programs at work one sends, and what dies in the middle is taken up later.
-Should a message go out twice all the same, its topic makes one of the two.
+Rule: nobody is notified about a week twice, nor about one that was complete when they subscribed.
+Who sends to a subscription claims it first, for longer than sending takes: of several programs one
+sends, and what a killed one has claimed is sent later. Should a message go out twice all the same,
+its topic makes one of the two.
 
 A run ends: push services that are busy or silent are asked again a few times and left for the next
-run, and subscriptions that nothing has come through to for a month are given up.
+run, and subscriptions that nothing has come through to for a month are removed.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable
+import logging
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager, suppress
+from datetime import date
 from typing import Final, TypeAlias
+from zoneinfo import ZoneInfo
 
 import msgspec
 
-from channelstats.notifications.message import message_of
-from channelstats.notifications.sending import AT_ONCE, Outcome, Sender
-from channelstats.notifications.vapid import contact_of, vapid_key
-from channelstats.render.words import plural
+from channelstats.days import date_at
+from channelstats.notifications.push_sender import (
+    AT_ONCE,
+    PushOutcome,
+    PushSender,
+    contact_of,
+    vapid_key,
+)
+from channelstats.render.words import change_text, number_text, plural
 from channelstats.settings import Settings
 from channelstats.stats import Period
+from channelstats.stats.period import WEEK, last_complete_week
 from channelstats.stats.stored_document import document_of
+from channelstats.stats.values import Change
 from channelstats.tables import Tables
 from channelstats.tables.subscriptions import Subscription
 from keytables import Clock
@@ -31,38 +43,113 @@ ATTEMPTS: Final = 3
 FIRST_WAIT: Final = 2
 """Seconds after the first attempt, where the push service names none; doubled after each."""
 LONGEST_WAIT: Final = 30
-"""Seconds that are waited for within a run. A push service that wants more gets it."""
+"""Seconds that are waited for within a run. A push service that wants more is left for later."""
 LEASE: Final = 300
 """Seconds that a claim lasts: more than all attempts and waits together."""
 WHOLE_RUN: Final = 600
-"""Seconds after which nobody new is sent to."""
+"""Seconds after which no further subscription is begun."""
 SHORTEST_PAUSE: Final = 3600
 LONGEST_PAUSE: Final = 86_400
-"""Seconds that a subscription which cannot be sent to is left alone for; in between, as long again
-as it has failed already."""
+"""Seconds that a failing subscription is left alone for; in between, as long again as it has failed
+already."""
 GIVEN_UP: Final = 28 * 86_400
-"""Seconds without a message that came through."""
+"""Seconds without a message that came through, after which a subscription is removed."""
+EVERY: Final = 600
+"""Seconds from one look for a new week to the next."""
+
+TITLE: Final = "A new weekly report is ready"
+
+_log: Final = logging.getLogger("channelstats.notifications")
+
+# ── The week and its message ─────────────────────────────────────────────────────────────────────
 
 
-class Told(msgspec.Struct):
-    """How many subscriptions were told, left for later, removed; or knew of the week before."""
+def complete_week(read_up_to: int, now: float, zone: ZoneInfo, first_weekday: int) -> Period | None:
+    """The newest week that is over and read to its end. ``read_up_to``: seconds, 0 for nothing."""
+    if read_up_to <= 0:
+        return None
+    at = min(read_up_to, int(now))
+    return Period(last_complete_week(date_at(at, zone), first_weekday), WEEK, zone)
 
-    told: int = 0
+
+async def newest_week(tables: Tables, settings: Settings, clock: Clock) -> Period | None:
+    """The newest complete week of the store."""
+    read = await tables.configuration.last_run()
+    return complete_week(read, clock(), tables.zone, settings.first_weekday)
+
+
+class WeekMessage(msgspec.Struct, frozen=True):
+    """What a notification shows. ``url`` is a path of the dashboard."""
+
+    title: str
+    body: str
+    url: str
+
+    def encoded(self) -> bytes:
+        return msgspec.json.encode(self)
+
+
+class _Compared(msgspec.Struct):
+    statistics: dict[str, Change]
+
+
+class _Document(msgspec.Struct):
+    """What is read of a document."""
+
+    compared: _Compared
+    channels: dict[str, msgspec.Raw]
+
+
+def message_of(document: bytes, week: Period) -> WeekMessage | None:
+    """The message about a week, from the document of its report; None when there were no messages.
+
+    Rule: it has numbers of the whole workspace and names nobody and nothing: others may see the
+    screen that shows it.
+    """
+    report = msgspec.json.decode(document, type=_Document)
+    messages = report.compared.statistics["messages"]
+    number = messages["cur"]
+    if not number:
+        return None
+    change = change_text(messages)
+    posters = report.compared.statistics["posters"]["cur"]
+    channels = len(report.channels)
+    body = (
+        f"{_days(week.start, week.last)}: {number_text(number)} {plural(number, 'message')}"
+        f"{f' ({change})' if change else ''} by {number_text(posters)} "
+        f"{'person' if posters == 1 else 'people'} in {channels:,} {plural(channels, 'channel')}"
+    )
+    url = f"/report?from={week.start.isoformat()}&to={week.last.isoformat()}"
+    return WeekMessage(TITLE, body, url)
+
+
+def _days(first: date, last: date) -> str:
+    """10 to 16 March 2024; 31 March to 6 April 2024."""
+    begin = f"{first.day}" if first.month == last.month else f"{first.day} {first:%B}"
+    return f"{begin} to {last.day} {last:%B %Y}"
+
+
+# ── One week, to everybody ───────────────────────────────────────────────────────────────────────
+
+
+class AnnounceResult(msgspec.Struct):
+    """How many subscriptions were notified, left for later, removed; or knew of the week before."""
+
+    notified: int = 0
     left: int = 0
     removed: int = 0
     knew: int = 0
     foreign: int = 0
-    """Of those left, how many subscribed with a key that is not the one of this data folder."""
-    silent: bool = False
-    """Whether nothing was said in the week, so that there is nothing to tell."""
-    dry: bool = False
-    """Whether all this only would be so."""
+    """Of those left, how many subscribed with another key than that of this data folder."""
+    is_empty_week: bool = False
+    """There were no messages in the week, so nobody is notified."""
+    is_dry_run: bool = False
 
     def __str__(self) -> str:
-        if self.silent:
-            return "nothing was said in this week: nobody is notified"
-        how = "would be notified" if self.dry else "notified"
-        parts = [f"{self.told:,} {plural(self.told, 'browser')} {how}"]
+        if self.is_empty_week:
+            return "there were no messages in this week: nobody is notified"
+        how = "would be notified" if self.is_dry_run else "notified"
+        parts = [f"{self.notified:,} {plural(self.notified, 'browser')} {how}"]
         parts += [f"{self.left:,} left for later"] if self.left else []
         parts += [f"{self.removed:,} unsubscribed"] if self.removed else []
         parts += [f"{self.knew:,} knew already"] if self.knew else []
@@ -79,39 +166,46 @@ async def announce(
     clock: Clock,
     sleep: Sleep = asyncio.sleep,
     dry_run: bool = False,
-) -> Told:
-    """Tell everybody who waits for that week. With ``dry_run``, only count them.
+) -> AnnounceResult:
+    """Notify everybody who waits for that week; where nobody does, the report is not computed. With
+    ``dry_run``, only count them.
 
     :raises SettingError: the key cannot be used
     """
-    told = Told(dry=dry_run)
-    now = clock()
-    every = await tables.subscriptions.all()
+    result, now = AnnounceResult(is_dry_run=dry_run), clock()
     waiting = []
-    for one in every:
+    for one in await tables.subscriptions.all():
         if one.waits_for(week.start, now):
             waiting.append(one)
         elif one.waits_for(week.start, one.not_before):
-            told.left += 1
+            result.left += 1
         else:
-            told.knew += 1
+            result.knew += 1
     if not waiting:
-        return told
+        return result
     document = await document_of(tables, week, settings.options, clock=clock)
     message = await asyncio.to_thread(message_of, document, week)
     if message is None:
-        return Told(silent=True)
+        return AnnounceResult(is_empty_week=True)
     if dry_run:
-        return msgspec.structs.replace(told, told=len(waiting))
+        result.notified = len(waiting)
+        return result
     key = await asyncio.to_thread(vapid_key, settings.folder)
-    reached = [one for one in waiting if one.vapid == key.public]
-    told.foreign = len(waiting) - len(reached)
-    told.left += told.foreign
-    own_hosts = settings.own_push_hosts
-    async with Sender(key, contact_of(settings), clock, own_hosts) as sender:
-        run = _Run(tables, week, sender, message.encoded(), told, clock, sleep)
-        await run.tell(reached)
-    return told
+    reachable = [one for one in waiting if one.vapid == key.public]
+    result.foreign = len(waiting) - len(reachable)
+    result.left += result.foreign
+    async with PushSender(key, contact_of(settings), clock, settings.own_push_hosts) as sender:
+        run = _Run(tables, week, sender, message.encoded(), result, clock, sleep)
+        queue = iter(reachable)
+
+        async def work() -> None:
+            for one in queue:
+                await run.notify(one)
+
+        async with asyncio.TaskGroup() as group:
+            for _ in range(min(AT_ONCE, len(reachable))):
+                group.create_task(work())
+    return result
 
 
 class _Run:
@@ -119,59 +213,47 @@ class _Run:
         self,
         tables: Tables,
         week: Period,
-        sender: Sender,
+        sender: PushSender,
         text: bytes,
-        told: Told,
+        result: AnnounceResult,
         clock: Clock,
         sleep: Sleep,
     ) -> None:
-        self._subscriptions, self._week, self._sender = tables.subscriptions, week, sender
-        self._text, self._told, self._clock, self._sleep = text, told, clock, sleep
+        self._subscriptions, self._week, self._sender = tables.subscriptions, week.start, sender
+        self._text, self._result, self._clock, self._sleep = text, result, clock, sleep
         self._end = clock() + WHOLE_RUN
 
-    async def tell(self, waiting: list[Subscription]) -> None:
-        queue = iter(waiting)
-
-        async def work() -> None:
-            for one in queue:
-                await self._tell(one)
-
-        async with asyncio.TaskGroup() as group:
-            for _ in range(min(AT_ONCE, len(waiting))):
-                group.create_task(work())
-
-    async def _tell(self, one: Subscription) -> None:
-        now = int(self._clock())
+    async def notify(self, one: Subscription) -> None:
+        """Claim a subscription, send to it, and note what came of it."""
+        result, now = self._result, int(self._clock())
         if now >= self._end:
-            self._told.left += 1
+            result.left += 1
             return
         lease = now + LEASE
-        if not await self._subscriptions.claim(one.endpoint, self._week.start, now, lease):
-            self._told.knew += 1  # or is being told by somebody else
+        if not await self._subscriptions.claim(one.endpoint, self._week, now, lease):
+            result.knew += 1  # or somebody else is sending to it
             return
         outcome, wait = await self._attempts(one)
         now = int(self._clock())
         since = one.failing_since or now
-        if outcome is Outcome.TAKEN:
-            await self._subscriptions.note_announced(one.endpoint, self._week.start, lease)
-            self._told.told += 1
-        elif outcome is Outcome.GONE or now - since >= GIVEN_UP:
+        if outcome is PushOutcome.TAKEN:
+            await self._subscriptions.note_announced(one.endpoint, self._week, lease)
+            result.notified += 1
+        elif outcome is PushOutcome.GONE or now - since >= GIVEN_UP:
             await self._subscriptions.remove(one.endpoint)
-            self._told.removed += 1
+            result.removed += 1
         else:
-            if outcome is Outcome.FAILED:
+            if outcome is PushOutcome.FAILED:
                 wait = max(SHORTEST_PAUSE, min(now - since, LONGEST_PAUSE))
             await self._subscriptions.failed(one.endpoint, lease, now + wait, since)
-            self._told.left += 1
+            result.left += 1
 
-    async def _attempts(self, to: Subscription) -> tuple[Outcome, int]:
-        """What came of all attempts, and the seconds that the push service wants to be left alone
-        for.
-        """
+    async def _attempts(self, to: Subscription) -> tuple[PushOutcome, int]:
+        """What came of all attempts, and the seconds that the push service asked to wait."""
         wait = FIRST_WAIT
         for attempt in range(1, ATTEMPTS + 1):
             answer = await self._sender.send(to, self._text)
-            if answer.outcome is not Outcome.BUSY:
+            if answer.outcome is not PushOutcome.BUSY:
                 return answer.outcome, 0
             asked = answer.wait or 0
             if attempt == ATTEMPTS or max(asked, wait) > LONGEST_WAIT:
@@ -179,3 +261,52 @@ class _Run:
             await self._sleep(max(asked, wait))
             wait *= 2
         raise AssertionError("every attempt has an outcome")
+
+
+# ── As long as the dashboard runs ────────────────────────────────────────────────────────────────
+
+
+class Announcer:
+    """Looks for a new week from time to time. What goes wrong is logged, and it goes on."""
+
+    def __init__(
+        self, tables: Tables, settings: Settings, *, clock: Clock, sleep: Sleep = asyncio.sleep
+    ) -> None:
+        self._tables, self._settings = tables, settings
+        self._clock, self._sleep = clock, sleep
+        self._done: Period | None = None
+
+    async def check(self) -> AnnounceResult | None:
+        """Announce the newest week; None where there is nothing to do."""
+        week = await newest_week(self._tables, self._settings, self._clock)
+        if week is None or week == self._done:
+            return None
+        result = await announce(
+            self._tables, week, self._settings, clock=self._clock, sleep=self._sleep
+        )
+        if not result.left:
+            self._done = week
+        return result
+
+    async def run(self) -> None:
+        """Check now, and again and again."""
+        while True:
+            try:
+                result = await self.check()
+            except Exception:  # noqa: BLE001 - a fault of today must not silence next week
+                _log.exception("the new week could not be announced")
+            else:
+                if result is not None and (result.notified or result.left or result.removed):
+                    _log.info("%s", result)
+            await self._sleep(EVERY)
+
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator[None]:
+        """A context in which it runs as a task of its own."""
+        task = asyncio.create_task(self.run())
+        try:
+            yield
+        finally:
+            task.cancel()
+            with suppress(asyncio.CancelledError):
+                await task

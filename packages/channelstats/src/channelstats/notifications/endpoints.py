@@ -1,25 +1,34 @@
-"""Which addresses messages may be sent to.
+"""What a browser gives when it subscribes (`PushSubscription.toJSON()`), and which of its endpoints
+messages are sent to.
 
 Rule: an endpoint comes from a stranger's browser, and this program sends to it from inside the
-operator's network. So it leads out of there, with three exceptions that somebody here decided on:
+operator's network. So it has to be one of these:
 
-    https, a name or address that is open to the whole Internet   always
-    http or https on this machine's loopback                      from a page that was opened on it
-    https, a host that the operator named (`push_hosts`)          always
+    https, a public name or address                        always
+    http or https on this machine's loopback               if the page was opened on this machine
+    https, a host that the operator named (`push_hosts`)   always
 
-What a name stands for is judged at the time of sending, on the very addresses that are connected
-to; redirections are not followed.
+Names are resolved and judged at the time of sending, by the very addresses that are connected to;
+redirections are not followed.
 """
 
 import re
 import socket
+from base64 import urlsafe_b64decode
 from collections.abc import Collection
 from ipaddress import IPv4Address, IPv6Address, IPv6Network, ip_address
 from typing import Final
 from urllib.parse import urlsplit
 
+import msgspec
 from aiohttp.abc import AbstractResolver, ResolveResult
 from aiohttp.resolver import ThreadedResolver
+from cryptography.hazmat.primitives.asymmetric import ec
+
+from channelstats.tables.subscriptions import Subscription
+
+MAX_SUBSCRIPTIONS: Final = 5000
+"""Subscriptions of one dashboard."""
 
 LONGEST: Final = 2048
 """Characters of an endpoint. Those of the large push services have 200 to 600."""
@@ -28,13 +37,64 @@ _CHARACTERS: Final = re.compile(r"[!-~]+")
 _NAME: Final = re.compile(r"[a-z0-9_-]+(\.[a-z0-9_-]+)*")
 _LOOPBACK_NAME: Final = "localhost"
 _TRANSLATED: Final = IPv6Network("64:ff9b::/96")
-"""Addresses of IPv4 for those who have IPv6 alone (RFC 6052)."""
+"""IPv4 addresses for hosts that only have IPv6 (RFC 6052)."""
 _TUNNELS: Final = (IPv6Network("2002::/16"), IPv6Network("2001::/32"))
-"""6to4 and Teredo: an address of IPv4 inside, which may be anybody's."""
+"""6to4 and Teredo: they contain an IPv4 address, which may be anybody's."""
+_AUTH_BYTES: Final = 16
+"""Of the authentication secret (RFC 8291, section 3.2)."""
+
+
+class _Keys(msgspec.Struct, frozen=True):
+    p256dh: str
+    auth: str
+
+
+class _Given(msgspec.Struct, frozen=True):
+    endpoint: str
+    keys: _Keys
+
+
+class _Endpoint(msgspec.Struct, frozen=True):
+    endpoint: str
+
+
+def subscription_of(
+    body: bytes, *, from_here: bool, own_hosts: Collection[str] = ()
+) -> Subscription:
+    """Read a subscription. ``from_here``: see `check_endpoint`.
+
+    :raises ValueError: it cannot be sent to, or must not; says which field and what was expected
+    """
+    given = msgspec.json.decode(body, type=_Given)
+    check_endpoint(given.endpoint, from_here=from_here, own_hosts=own_hosts)
+    point = _bytes(given.keys.p256dh, "keys.p256dh")
+    try:
+        ec.EllipticCurvePublicKey.from_encoded_point(ec.SECP256R1(), point)
+    except ValueError:
+        raise ValueError("keys.p256dh: expected a point of the curve P-256") from None
+    if len(_bytes(given.keys.auth, "keys.auth")) != _AUTH_BYTES:
+        raise ValueError(f"keys.auth: expected {_AUTH_BYTES} bytes")
+    return Subscription(given.endpoint, given.keys.p256dh, given.keys.auth)
+
+
+def endpoint_of(body: bytes) -> str:
+    """The endpoint of a subscription that is to be removed.
+
+    :raises ValueError: there is none
+    """
+    return msgspec.json.decode(body, type=_Endpoint).endpoint
+
+
+def _bytes(text: str, field: str) -> bytes:
+    bare = text.rstrip("=")
+    fit = bare.isascii() and bare.replace("-", "a").replace("_", "a").isalnum()
+    if not fit or len(bare) % 4 == 1 or len(text) - len(bare) > 2:
+        raise ValueError(f"{field}: expected base64url")
+    return urlsafe_b64decode(bare + "=" * (-len(bare) % 4))
 
 
 def check_endpoint(endpoint: str, *, from_here: bool, own_hosts: Collection[str] = ()) -> None:
-    """See the module. ``from_here``: its page was opened on this machine's loopback.
+    """Check an endpoint by the rule above. ``from_here``: the page was opened on this machine.
 
     :raises ValueError: nothing is sent there; says what was expected
     """
@@ -54,7 +114,9 @@ def check_endpoint(endpoint: str, *, from_here: bool, own_hosts: Collection[str]
     if is_loopback(host):
         if not from_here:
             raise ValueError("endpoint: a push service on loopback serves this machine alone")
-    elif (address := _address(host)) is not None and host not in own_hosts and not is_open(address):
+    elif (
+        (address := _address(host)) is not None and host not in own_hosts and not is_public(address)
+    ):
         raise ValueError("endpoint: expected an address that is open to the Internet")
 
 
@@ -64,8 +126,8 @@ def is_loopback(host: str) -> bool:
     return host == _LOOPBACK_NAME if address is None else address.is_loopback
 
 
-def is_open(address: IPv4Address | IPv6Address) -> bool:
-    """Whether it belongs to the whole Internet, and to no network of somebody's own."""
+def is_public(address: IPv4Address | IPv6Address) -> bool:
+    """Whether it can be reached from the whole Internet: it belongs to no private network."""
     judged = address
     if isinstance(address, IPv6Address):
         if any(address in network for network in _TUNNELS):
@@ -77,7 +139,7 @@ def is_open(address: IPv4Address | IPv6Address) -> bool:
 
 
 class GuardedResolver(AbstractResolver):
-    """What a host stands for, without what nothing may be sent to."""
+    """Resolves a host without the addresses that nothing may be sent to."""
 
     def __init__(
         self, own_hosts: Collection[str] = (), behind: AbstractResolver | None = None
@@ -100,7 +162,7 @@ class GuardedResolver(AbstractResolver):
     def _may_send(self, host: str, address: IPv4Address | IPv6Address) -> bool:
         if host == _LOOPBACK_NAME:
             return address.is_loopback
-        return host in self._own_hosts or is_open(address)
+        return host in self._own_hosts or is_public(address)
 
 
 def _address(host: str) -> IPv4Address | IPv6Address | None:

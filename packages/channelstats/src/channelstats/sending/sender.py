@@ -13,10 +13,12 @@ from contextlib import suppress
 from enum import StrEnum
 from functools import partial
 from typing import Final
+from zoneinfo import ZoneInfo
 
 import msgspec
 
 from channelstats.render.slack import MOST_BLOCKS, Content, first_part
+from channelstats.render.words import local, plural
 from channelstats.sending.claim import Claim, begun
 from channelstats.sending.heartbeat import BEAT, Heartbeat
 from channelstats.slack.errors import CallRefused, NoAnswer, SlackError
@@ -44,30 +46,38 @@ class Attachment(msgspec.Struct, frozen=True):
     data: bytes
 
 
-class Errand(msgspec.Struct, frozen=True):
-    """What goes where."""
+class SendJob(msgspec.Struct, frozen=True):
+    """A report, and where it goes."""
 
     key: SentKey
     content: Content
     attachment: Attachment | None = None
 
 
-class State(StrEnum):
+class SendState(StrEnum):
     SENT = "sent"
     ALREADY = "sent already"
     BUSY = "being sent by another run"
 
 
-class Outcome(msgspec.Struct, frozen=True):
+class SendResult(msgspec.Struct, frozen=True):
     """``messages`` were posted by this run. ``channel`` and ``thread`` are those of the first
     message, where it is there.
     """
 
-    state: State
+    state: SendState
     channel: str = ""
     thread: str = ""
     messages: int = 0
     at: int = 0
+
+    def text(self, zone: ZoneInfo) -> str:
+        """sent, 3 messages; sent already on 2024-03-17 08:00."""
+        if self.state is SendState.SENT:
+            return f"sent, {self.messages:,} {plural(self.messages, 'message')}"
+        if self.state is SendState.ALREADY:
+            return f"sent already on {local(self.at, zone):%Y-%m-%d %H:%M}"
+        return str(self.state)
 
 
 class Sender:
@@ -86,21 +96,21 @@ class Sender:
         self._posting, self._sent, self._heartbeat = posting, sent, heartbeat
         self._clock, self._say, self._new_id = clock, say, new_id
 
-    async def send(self, errand: Errand, *, again: bool = False) -> Outcome:
+    async def send(self, job: SendJob, *, again: bool = False) -> SendResult:
         """Send a report, unless it was sent already; ``again``: whether or not it was.
 
         :raises SlackError: not all of it could be posted; another call goes on with the rest
         """
-        found = await self._claim(errand, again=again)
-        if isinstance(found, Outcome):
+        found = await self._claim(job, again=again)
+        if isinstance(found, SendResult):
             return found
         claim, before = found, len(found.row.posted)
         self._heartbeat.keep = claim.keep
         try:
-            await self._post(errand, claim)
+            await self._post(job, claim)
             await claim.release(done=True)
         except LeaseLost:
-            return Outcome(State.BUSY)
+            return SendResult(SendState.BUSY)
         except BaseException:
             with suppress(LeaseLost):
                 await claim.release()
@@ -108,47 +118,49 @@ class Sender:
         finally:
             self._heartbeat.keep = None
         row = claim.row
-        return Outcome(State.SENT, row.channel, row.thread, len(row.posted) - before, row.done)
+        return SendResult(
+            SendState.SENT, row.channel, row.thread, len(row.posted) - before, row.done
+        )
 
     # ── the right to send ────────────────────────────────────────────────────────────────────────
 
-    async def _claim(self, errand: Errand, *, again: bool) -> Claim | Outcome:
-        content = hashlib.sha256(msgspec.json.encode(errand.content)).hexdigest()[:_DIGITS]
-        lease, waited = self._sent.lease(errand.key, self._clock), 0.0
+    async def _claim(self, job: SendJob, *, again: bool) -> Claim | SendResult:
+        content = hashlib.sha256(msgspec.json.encode(job.content)).hexdigest()[:_DIGITS]
+        lease, waited = self._sent.lease(job.key, self._clock), 0.0
         while True:
             if await lease.acquire(None if again else NOT_DONE):
-                row = await self._sent.get(errand.key)
+                row = await self._sent.get(job.key)
                 taken = begun(row, content, self._new_id(), anew=again)
                 return Claim(lease, taken, self._clock)
-            row = await self._sent.get(errand.key)
+            row = await self._sent.get(job.key)
             if row is not None and row.done and not again:
-                return Outcome(State.ALREADY, row.channel, row.thread, at=row.done)
+                return SendResult(SendState.ALREADY, row.channel, row.thread, at=row.done)
             if waited >= HELD:
-                return Outcome(State.BUSY)
+                return SendResult(SendState.BUSY)
             if not waited:
-                what = html.unescape(errand.content.text)
+                what = html.unescape(job.content.text)
                 self._say(f"{what}: another run is sending this, or died over it; waiting for it")
             await self._heartbeat.sleep(BEAT)
             waited += BEAT
 
     # ── parts ────────────────────────────────────────────────────────────────────────────────────
 
-    async def _post(self, errand: Errand, claim: Claim) -> None:
-        blocks, most = errand.content.blocks, MOST_BLOCKS
+    async def _post(self, job: SendJob, claim: Claim) -> None:
+        blocks, most = job.content.blocks, MOST_BLOCKS
         while (begin := claim.row.blocks) < len(blocks):
             part = first_part(blocks[begin : begin + most], most)
-            message = errand.content.message(part, first=not claim.row.thread)
+            message = job.content.message(part, first=not claim.row.thread)
             mark = Mark(claim.row.edition, len(claim.row.posted) + 1, begin + len(part))
             try:
-                posted = await self._part(errand.key.destination, message, mark, claim)
+                posted = await self._part(job.key.destination, message, mark, claim)
             except CallRefused as error:
                 if error.code not in _TOO_LONG or len(part) == 1:
                     raise
                 most = len(part) // 2
                 continue
             await claim.note(partial(_with, posted=posted))
-        if errand.attachment is not None and not claim.row.file:
-            await self._attach(errand.attachment, claim)
+        if job.attachment is not None and not claim.row.file:
+            await self._attach(job.attachment, claim)
 
     async def _part(
         self, destination: str, message: dict[str, object], mark: Mark, claim: Claim

@@ -1,7 +1,7 @@
 """Which report goes where.
 
-Rule: nothing is guessed. A channel's report goes to the channel beside it, `X-stats`, or where it
-is told to; a name that means nothing is an error that says what to do.
+Rule: nothing is guessed. The report on a channel X goes to its stats channel, `X-stats`, or to the
+destination that is given; an unknown name is an error that says what to do.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -32,7 +32,7 @@ class Target(msgspec.Struct, frozen=True):
     words: str
 
 
-class Plan(msgspec.Struct, frozen=True):
+class WeeklyPlan(msgspec.Struct, frozen=True):
     """``problems`` are what cannot be sent, and why; ``links`` is the channel that links to channel
     reports go to, if there is one.
     """
@@ -55,7 +55,7 @@ async def destination_of(tables: Tables, name: str) -> str:
 async def usual_destination(
     tables: Tables, settings: Settings, kind: ReportKind, subject: str
 ) -> str:
-    """Where a report goes unless it is told where to.
+    """Where a report goes when no destination is given.
 
     :raises NotFound: there is no such place
     """
@@ -64,7 +64,7 @@ async def usual_destination(
     if kind is ReportKind.CHANNEL:
         channels = await tables.channels.all()
         found = _by_name(channels.values())
-        return _companion(found, channels[subject])
+        return _stats_channel(found, channels[subject])
     name = settings.report_channel if kind is ReportKind.GLOBAL else settings.brief_channel
     if not name:
         option = "report_channel" if kind is ReportKind.GLOBAL else "brief_channel"
@@ -72,13 +72,13 @@ async def usual_destination(
     return await channel_id(tables, name)
 
 
-def companion_name(name: str) -> str:
-    """What the channel beside a channel is called."""
+def stats_channel_name(name: str) -> str:
+    """The name of the channel that reports on a channel go to."""
     return f"{name}{SUFFIX}"
 
 
-def _companion(by_name: Mapping[str, Channel], of: Channel) -> str:
-    name = companion_name(of.friendly_name)
+def _stats_channel(by_name: Mapping[str, Channel], of: Channel) -> str:
+    name = stats_channel_name(of.friendly_name)
     found = by_name.get(name)
     if found is None:
         raise NotFound(
@@ -103,7 +103,7 @@ def _by_name(channels: Iterable[Channel]) -> dict[str, Channel]:
 
 async def weekly_plan(
     tables: Tables, settings: Settings, opted_in: Iterable[str] | None = ()
-) -> Plan:
+) -> WeeklyPlan:
     """Everything that goes out every week. ``opted_in`` are the IDs of those who want a report on
     themselves; None: those who were in the channel for it when it was read last.
     """
@@ -117,28 +117,28 @@ async def weekly_plan(
         if name and (found := await _known(tables, name, f"{kind} report", problems)):
             words = f"{kind} report to #{channels[found].name}"
             targets.append(Target(kind, "", found, words))
-    out = resolve_channels(settings.excluded_channels, channels)
-    targets += _of_channels(channels, out)
+    excluded = resolve_channels(settings.excluded_channels, channels)
+    targets += _of_channels(channels, excluded)
     links = settings.channel_stats and await _known(
         tables, settings.channel_stats, "links to channel reports", problems
     )
     if opted_in is None:
         opted_in = await _members(tables, settings, problems)
     targets += _of_users(users, set(opted_in) - resolve_people(settings.excluded_users, users))
-    return Plan(tuple(targets), tuple(problems), links)
+    return WeeklyPlan(tuple(targets), tuple(problems), links)
 
 
-def _of_channels(channels: Mapping[str, Channel], out: frozenset[str]) -> Iterator[Target]:
-    """Reports on active channels that have an active channel beside them."""
+def _of_channels(channels: Mapping[str, Channel], excluded: frozenset[str]) -> Iterator[Target]:
+    """Reports on active channels that have an active stats channel."""
     active = {cid: channel for cid, channel in channels.items() if not channel.is_archived}
     by_name = _by_name(active.values())
     for name, channel in sorted(by_name.items()):
-        beside = by_name.get(companion_name(name))
-        if beside is None or channel.slack_cid in out:
+        stats = by_name.get(stats_channel_name(name))
+        if stats is None or channel.slack_cid in excluded:
             continue
-        if beside.is_private or not channel.is_private:  # what is private stays so
-            words = f"report on #{channel.name} to #{beside.name}"
-            yield Target(ReportKind.CHANNEL, channel.slack_cid, beside.slack_cid, words)
+        if stats.is_private or not channel.is_private:  # nothing private becomes public
+            words = f"report on #{channel.name} to #{stats.name}"
+            yield Target(ReportKind.CHANNEL, channel.slack_cid, stats.slack_cid, words)
 
 
 def _of_users(users: Mapping[str, User], opted_in: set[str]) -> Iterator[Target]:

@@ -5,7 +5,7 @@ could be sent either. It can be done again, and sends what is not there yet.
 """
 
 import html
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable
 from typing import Final, TypeAlias
 
 import msgspec
@@ -13,8 +13,8 @@ import msgspec
 from channelstats.days import period_text
 from channelstats.render.names import Directory
 from channelstats.render.slack import Content, SlackBlock, content_of, escaped
-from channelstats.sending.sender import Errand, Outcome, Sender, State
-from channelstats.sending.targets import LINK, Plan, Target
+from channelstats.sending.sender import Sender, SendJob, SendResult, SendState
+from channelstats.sending.targets import LINK, Target, WeeklyPlan
 from channelstats.settings import Settings
 from channelstats.slack.channel_admin import ChannelAdmin
 from channelstats.slack.errors import MissingScope, NoAnswer, SlackError, TokenRefused
@@ -24,25 +24,28 @@ from channelstats.tables.sent_reports import SentKey
 from channelstats.views.report_data import ReportData
 from channelstats.views.reports import ReportKind, Wanted, report_on
 
-UNANSWERED: Final = 5
+MAX_UNANSWERED: Final = 5
 """Reports in a row without an answer after which Slack counts as out of reach."""
+
+_LINK, _TOPIC = "link to", "topic for"
+"""Steps after a report, as messages name them."""
 
 
 class Delivered(msgspec.Struct, frozen=True):
     """A report that is there, or is being sent by another run."""
 
     target: Target
-    outcome: Outcome
+    result: SendResult
 
 
-class LeftOut(msgspec.Struct, frozen=True):
+class Skipped(msgspec.Struct, frozen=True):
     """A report that is not sent, on purpose."""
 
     target: Target
     reason: str
 
 
-class Failed(msgspec.Struct, frozen=True):
+class WeeklyFailed(msgspec.Struct, frozen=True):
     """Something that was not done; run again, it may be."""
 
     what: str
@@ -52,7 +55,7 @@ class Failed(msgspec.Struct, frozen=True):
         return f"{self.what}: {self.reason}"
 
 
-class Stopped(msgspec.Struct, frozen=True):
+class RunStopped(msgspec.Struct, frozen=True):
     """Nothing after this was tried."""
 
     reason: str
@@ -61,14 +64,14 @@ class Stopped(msgspec.Struct, frozen=True):
         return f"stopped: {self.reason}"
 
 
-Event: TypeAlias = Delivered | LeftOut | Failed | Stopped
+Event: TypeAlias = Delivered | Skipped | WeeklyFailed | RunStopped
 
 
 def weekly_key(target: Target, week: Period) -> SentKey:
     return SentKey(target.kind, target.subject, week.start, week.days, target.destination)
 
 
-class Reports:
+class WeeklyReports:
     """The reports of one period, made one after the other of the same frames."""
 
     def __init__(self, data: ReportData, directory: Directory, settings: Settings) -> None:
@@ -90,7 +93,7 @@ class Reports:
         return content_of(report_on(wanted, self._data), self._directory)
 
     def topic(self, target: Target) -> str:
-        """What the channel beside a channel is for."""
+        """The topic of the stats channel of a channel."""
         return f"Weekly reports on {self._directory.channel(target.subject)}"
 
     def link(self, target: Target, permalink: str) -> Content:
@@ -101,93 +104,94 @@ class Reports:
         return Content(f"The report on #{escaped(name)}", [block])
 
 
-class Weekly:
-    """One run; see the module."""
+class WeeklyRun:
+    """Sends every report of a plan."""
 
     def __init__(
-        self, sender: Sender, posting: Posting, care: ChannelAdmin, reports: Reports, week: Period
+        self,
+        sender: Sender,
+        posting: Posting,
+        channels: ChannelAdmin,
+        reports: WeeklyReports,
+        week: Period,
     ) -> None:
-        self._sender, self._posting, self._care = sender, posting, care
+        self._sender, self._posting, self._channels = sender, posting, channels
         self._reports, self._week = reports, week
-        self._given_up: set[_Step] = set()
+        self._given_up: set[str] = set()
 
-    async def run(self, plan: Plan) -> AsyncGenerator[Event, None]:
+    async def run(self, plan: WeeklyPlan) -> AsyncGenerator[Event, None]:
         """Send, and report as it goes on."""
         unanswered = 0
         for target in plan.targets:
             if self._reports.is_hidden(target):
-                yield LeftOut(target, "too few people posted there")
+                yield Skipped(target, "too few people posted there")
                 continue
             try:
                 async for event in self._send(target, plan.links):
                     yield event
                 unanswered = 0
             except TokenRefused as error:
-                yield Stopped(str(error))
+                yield RunStopped(str(error))
                 return
             except SlackError as error:
-                yield Failed(target.words, str(error))
+                yield WeeklyFailed(target.words, str(error))
                 unanswered = unanswered + 1 if isinstance(error, NoAnswer) else 0
                 if isinstance(error, MissingScope):
-                    yield Stopped(f"nothing can be sent without the scope {error.needed}")
+                    yield RunStopped(f"nothing can be sent without the scope {error.needed}")
                     return
-                if unanswered == UNANSWERED:
-                    yield Stopped(f"no answer for {UNANSWERED} reports in a row")
+                if unanswered == MAX_UNANSWERED:
+                    yield RunStopped(f"no answer for {MAX_UNANSWERED} reports in a row")
                     return
 
     async def _send(self, target: Target, links: str) -> AsyncGenerator[Event, None]:
         content = self._reports.content(target)
-        outcome = await self._sender.send(Errand(weekly_key(target, self._week), content))
-        yield Delivered(target, outcome)
-        if target.kind is not ReportKind.CHANNEL or outcome.state is State.BUSY:
+        result = await self._sender.send(SendJob(weekly_key(target, self._week), content))
+        yield Delivered(target, result)
+        if target.kind is not ReportKind.CHANNEL or result.state is SendState.BUSY:
             return
-        if links and (failed := await self._beside(self._link, target, outcome, links)):
-            yield failed
-        if outcome.state is not State.SENT:
-            return
-        if failed := await self._beside(self._topic, target, outcome, links):
-            yield failed
+        if links:
+            async for failed in self._after(_LINK, self._post_link(target, result, links), target):
+                yield failed
+        if result.state is SendState.SENT:
+            async for failed in self._after(_TOPIC, self._set_topic(target), target):
+                yield failed
 
-    # ── beside the report on a channel ───────────────────────────────────────────────────────────
+    # ── after the report on a channel ────────────────────────────────────────────────────────────
 
-    async def _beside(
-        self, step: "_Step", target: Target, outcome: Outcome, links: str
-    ) -> Failed | None:
-        """Do what the report does not depend on. Where it lacks a scope, it is told of once."""
-        if step in self._given_up:
-            return None
+    async def _after(
+        self, what: str, step: Awaitable[None], target: Target
+    ) -> AsyncGenerator[WeeklyFailed, None]:
+        """Do what the report does not depend on; where it lacks a scope, once."""
         try:
-            await step(target, outcome, links)
+            await step
         except TokenRefused:
             raise
         except SlackError as error:
             if isinstance(error, MissingScope):
-                self._given_up.add(step)
-            what = "link to" if step == self._link else "topic beside"
-            return Failed(f"{what} the {target.words}", str(error))
-        return None
+                self._given_up.add(what)
+            yield WeeklyFailed(f"{what} the {target.words}", str(error))
 
-    async def _link(self, target: Target, outcome: Outcome, links: str) -> None:
+    async def _post_link(self, target: Target, result: SendResult, links: str) -> None:
         """Post where the report is to the channel for links."""
-        permalink = await self._posting.permalink(outcome.channel, outcome.thread)
+        if _LINK in self._given_up:
+            return
+        permalink = await self._posting.permalink(result.channel, result.thread)
         content = self._reports.link(target, permalink)
-        of, week = target.subject, self._week
-        key = SentKey(LINK, of, week.start, week.days, links)
-        await self._sender.send(Errand(key, content))
+        key = SentKey(LINK, target.subject, self._week.start, self._week.days, links)
+        await self._sender.send(SendJob(key, content))
 
-    async def _topic(self, target: Target, outcome: Outcome, links: str) -> None:  # noqa: ARG002
-        """Say in the topic of the channel beside it what it is for."""
+    async def _set_topic(self, target: Target) -> None:
+        """Say in the topic of the stats channel what it is for."""
+        if _TOPIC in self._given_up:
+            return
         cid, topic = target.destination, self._reports.topic(target)
-        about = await self._care.about(cid)
+        about = await self._channels.about(cid)
         if html.unescape(about.topic) == topic:
             return
         if not about.is_member:
-            await self._care.join(cid)
+            await self._channels.join(cid)
         try:
-            await self._care.set_topic(cid, topic)
+            await self._channels.set_topic(cid, topic)
         finally:
             if not about.is_member:
-                await self._care.leave(cid)
-
-
-_Step: TypeAlias = Callable[[Target, Outcome, str], Awaitable[None]]
+                await self._channels.leave(cid)

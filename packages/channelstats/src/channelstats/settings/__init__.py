@@ -1,28 +1,29 @@
-"""What can be set, where it may be set, and what it means.
+"""The settings, in the same shape as those of autopush.
 
-The one rule: a setting is a row of one table; everything else about it follows from that row.
-
-    values   what the text of a setting may be
-    table    every setting, as data
-    known    the settings of a run, understood
-    loading  flags, environment, file
-
-    kept_files   what the program makes for itself in the data folder: secrets, keys
+options       the table: every option is one row of the dataclass `Settings`
+declaration   what a row says of an option
+value_types   how the text of a value is parsed
+sources       reads the file, environment variables and flags, and merges them
 """
 
-from channelstats.settings.known import Settings
-from channelstats.settings.loading import FILE, SettingError, environment, load, places
-from channelstats.settings.table import PREFIX, TABLE, Group, Setting
+from channelstats.settings.declaration import (
+    PREFIX,
+    Option,
+    OptionGroup,
+    SettingError,
+    show_value,
+)
+from channelstats.settings.options import OPTIONS, Settings
+from channelstats.settings.sources import add_flags, load
 
 __all__ = [
-    "FILE",
+    "OPTIONS",
     "PREFIX",
-    "TABLE",
-    "Group",
-    "Setting",
+    "Option",
+    "OptionGroup",
     "SettingError",
     "Settings",
-    "environment",
+    "add_flags",
     "load",
-    "places",
+    "show_value",
 ]

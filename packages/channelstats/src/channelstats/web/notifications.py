@@ -18,10 +18,13 @@ from typing import Final, TypeAlias
 import msgspec
 from aiohttp import hdrs, web
 
-from channelstats.notifications import Announcer
-from channelstats.notifications.subscribing import MOST, endpoint_of, subscription_of
-from channelstats.notifications.vapid import VapidKey, vapid_key
-from channelstats.notifications.weeks import newest_week
+from channelstats.notifications import Announcer, newest_week
+from channelstats.notifications.endpoints import (
+    MAX_SUBSCRIPTIONS,
+    endpoint_of,
+    subscription_of,
+)
+from channelstats.notifications.push_sender import VapidKey, vapid_key
 from channelstats.settings import Settings
 from channelstats.tables import Tables
 from channelstats.web.access import host_name, is_own, is_this_machine
@@ -91,9 +94,11 @@ class _Desk:
                 body, from_here=is_here(request), own_hosts=self._settings.own_push_hosts
             )
             subscriptions = self._tables.subscriptions
-            if not await subscriptions.knows(given.endpoint) and await subscriptions.at_least(MOST):
+            is_known = await subscriptions.knows(given.endpoint)
+            if not is_known and await subscriptions.at_least(MAX_SUBSCRIPTIONS):
                 raise _Refused(
-                    HTTPStatus.SERVICE_UNAVAILABLE, f"there are {MOST:,} subscriptions already"
+                    HTTPStatus.SERVICE_UNAVAILABLE,
+                    f"there are {MAX_SUBSCRIPTIONS:,} subscriptions already",
                 )
         except (_Refused, ValueError) as error:
             return _refusal(error)

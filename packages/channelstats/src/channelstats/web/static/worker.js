@@ -6,7 +6,7 @@
  */
 
 const SUBSCRIPTIONS = "/notifications/subscriptions";
-const FALLBACK = { title: "A new weekly report is there", body: "", url: "/" };
+const FALLBACK = { title: "A new weekly report is ready", body: "", url: "/" };
 
 self.addEventListener("install", () => self.skipWaiting());
 self.addEventListener("activate", (event) => event.waitUntil(self.clients.claim()));

@@ -1,0 +1,203 @@
+"""Commands that change channels in Slack: create-stats-channel and unarchive.
+
+Rule: what is so already is left alone, so that each can be run again.
+"""
+
+import argparse
+from typing import Final
+
+from channelstats import lookup
+from channelstats.commands.context import (
+    DONE,
+    WITH_PROBLEMS,
+    Command,
+    CommandContext,
+    Failure,
+    PostingClient,
+)
+from channelstats.lookup import NotFound
+from channelstats.sending.targets import stats_channel_name
+from channelstats.settings import OptionGroup
+from channelstats.slack.channel_admin import MOST_INVITED
+from channelstats.slack.errors import SlackError, TokenRefused
+from channelstats.tables import Tables
+from channelstats.tables.directory import Channel
+from channelstats.tables.items import batches
+
+LONGEST_NAME: Final = 80
+"""Letters of the name of a channel in Slack."""
+
+# ── create-stats-channel ─────────────────────────────────────────────────────────────────────────
+
+
+def _add_create_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "names", nargs="+", metavar="NAME", help="channels to make NAME-stats for: names or IDs"
+    )
+    parser.add_argument("--dry-run", action="store_true", help="say which; make none")
+
+
+async def _create(context: CommandContext) -> int:
+    problems: list[str] = []
+    async with context.tables() as tables:
+        wanted = await _without_stats_channel(context, tables, problems)
+        if context.arguments.dry_run:
+            for channel in wanted:
+                print(f"#{stats_channel_name(channel.name)} would be made")
+        elif wanted:
+            async with context.posting_client() as client:
+                await _create_each(context, tables, client, wanted, problems)
+    for problem in problems:
+        context.complain(problem)
+    return WITH_PROBLEMS if problems else DONE
+
+
+async def _without_stats_channel(
+    context: CommandContext, tables: Tables, problems: list[str]
+) -> list[Channel]:
+    """The named channels that have no stats channel yet."""
+    channels = await tables.channels.all()
+    found = {}
+    for name in context.arguments.names:
+        try:
+            channel = channels[await lookup.channel_id(tables, name)]
+        except NotFound as error:
+            problems.append(str(error))
+            continue
+        stats_name = stats_channel_name(channel.friendly_name)
+        there = await tables.channels.named(stats_name)
+        if there is not None and there.friendly_name == stats_name:
+            context.say(f"#{stats_name} exists already")
+        elif not channel.friendly_name or len(stats_name) > LONGEST_NAME:
+            problems.append(f"#{stats_name}: a name has {LONGEST_NAME} letters at most")
+        else:
+            found[channel.slack_cid] = channel
+    return list(found.values())
+
+
+async def _create_each(
+    context: CommandContext,
+    tables: Tables,
+    client: PostingClient,
+    wanted: list[Channel],
+    problems: list[str],
+) -> None:
+    for channel in wanted:
+        name = stats_channel_name(channel.friendly_name)
+        try:
+            made = await client.channels.create(name)
+            # Stored before anything else can fail: the next weekly run sends there.
+            stored = Channel(made.cid, made.name, members=1, created=made.created, is_channel=True)
+            await tables.channels.put([stored])
+            purpose = f"Weekly reports on the channel {channel.name}"
+            await client.channels.set_purpose(made.cid, purpose)
+        except SlackError as error:
+            problems.append(f"#{name}: {error}")
+            if isinstance(error, TokenRefused):
+                return
+            continue
+        context.say(f"#{made.name} made")
+
+
+# ── unarchive ────────────────────────────────────────────────────────────────────────────────────
+
+
+def _add_unarchive_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("name", metavar="NAME", help="the channel: a name or an ID")
+    parser.add_argument(
+        "--dry-run", action="store_true", help="say how many would be invited; change nothing"
+    )
+
+
+async def _unarchive(context: CommandContext) -> int:
+    async with context.tables() as tables:
+        cid = await lookup.channel_id(tables, context.arguments.name)
+        channel = (await tables.channels.all())[cid]
+        people = await _last_members(tables, cid)
+    name = channel.name
+    if context.arguments.dry_run:
+        if not channel.is_archived:
+            raise Failure(f"#{name} is not archived, or was not when channels were last read")
+        print(f"#{name} would be unarchived and {_people(len(people))} invited")
+        return DONE
+    async with context.posting_client() as client:
+        try:
+            problems = await _bring_back(context, client, cid, name, people)
+        except SlackError as error:
+            raise Failure(f"#{name}: {error}") from None
+    return WITH_PROBLEMS if problems else DONE
+
+
+async def _last_members(tables: Tables, cid: str) -> list[str]:
+    """The IDs of those who were in a channel when it was read last, without the deactivated. Slack
+    does not know: archiving empties a channel.
+    """
+    users = await tables.users.all()
+    stored = (await tables.bulk.get(cid) or "").split(",")
+    gone = {uid for uid, user in users.items() if user.deleted}
+    return [uid for uid in stored if uid and uid not in gone]
+
+
+async def _bring_back(
+    context: CommandContext, client: PostingClient, cid: str, name: str, people: list[str]
+) -> int:
+    """Unarchive a channel and invite people; return the number of problems. Who cannot be invited
+    does not keep the others out.
+
+    :raises SlackError: the channel cannot be unarchived or joined
+    """
+    problems = refused = 0
+
+    def complain(what: str, why: object) -> None:
+        nonlocal problems
+        problems += 1
+        context.complain(f"#{name}: {what}: {why}")
+
+    async def note(text: str) -> None:
+        try:
+            await client.posting.note(cid, text)
+        except SlackError as error:
+            complain("note", error)
+
+    own = await client.channels.own_id()
+    await client.channels.unarchive(cid)
+    context.say(f"#{name}: unarchived")
+    await client.channels.join(cid)
+    missing = [uid for uid in people if uid != own]
+    count = _people(len(missing))
+    await note(f"This channel is back. Inviting {count} who were here.")
+    for group in batches(missing, MOST_INVITED):
+        try:
+            left = await client.channels.invite(cid, group)
+        except TokenRefused:
+            raise
+        except SlackError as error:
+            refused += len(group)
+            complain(f"{_people(len(group))} not invited", error)
+            continue
+        refused += left
+        context.say(f"#{name}: invited {_people(len(group) - left)}")
+        if left:
+            complain(f"{_people(left)} not invited", "Slack refuses them")
+    await note(f"{len(missing) - refused:,} of {count} invited.")
+    return problems
+
+
+def _people(number: int) -> str:
+    return f"{number:,} {'person' if number == 1 else 'people'}"
+
+
+CREATE_STATS_CHANNEL: Final = Command(
+    "create-stats-channel",
+    "create channels for the reports on channels",
+    _create,
+    _add_create_arguments,
+    (OptionGroup.REPORTS,),
+)
+UNARCHIVE: Final = Command(
+    "unarchive",
+    "unarchive a channel and invite who was in it",
+    _unarchive,
+    _add_unarchive_arguments,
+    (OptionGroup.REPORTS,),
+)

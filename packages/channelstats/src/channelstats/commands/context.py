@@ -1,0 +1,275 @@
+"""What every command is given: its arguments, the settings, the clocks, the store, Slack.
+
+Rule: a command reads the clock and the environment here and nowhere else.
+"""
+
+import argparse
+import asyncio
+import signal
+import sys
+import time
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
+from contextlib import asynccontextmanager
+from datetime import date
+from pathlib import Path
+from typing import Final, NoReturn
+from zoneinfo import ZoneInfo
+
+import msgspec
+
+from channelstats.credentials import Purpose, slack_token
+from channelstats.days import date_at
+from channelstats.ingest.removal import remove_before
+from channelstats.progress import Progress
+from channelstats.render.words import local, plural
+from channelstats.sending.heartbeat import Heartbeat
+from channelstats.sending.sender import Sender
+from channelstats.settings import OptionGroup, Settings
+from channelstats.slack.channel_admin import ChannelAdmin
+from channelstats.slack.client import SlackClient
+from channelstats.slack.posting import Posting
+from channelstats.slack.rate_limits import Sleep
+from channelstats.slack.transport import SdkTransport
+from channelstats.slack.web_api import WebApi
+from channelstats.stats import Period
+from channelstats.stats.period import WEEK, week_of
+from channelstats.tables import Tables, Taken
+from channelstats.tables.day_files import folder_of
+from keytables import Clock
+from keytables.stores import SqliteUrl, open_engine, parse_store
+
+DONE: Final = 0
+WITH_PROBLEMS: Final = 1
+NOT_DONE: Final = 3
+"""Exit codes; 2 is wrong usage."""
+
+NO_MESSAGES: Final = (
+    "there are no messages in the store; see channelstats import-export and channelstats sync"
+)
+
+_YES: Final = frozenset({"y", "yes"})
+_EARLIEST, _LATEST = date(2000, 1, 1), date(2099, 12, 31)
+"""Dates that a command accepts."""
+
+
+class Failure(Exception):  # noqa: N818 - an outcome, not a fault of the program
+    """The command cannot be done; the text is one line for the operator."""
+
+
+class PostingClient(msgspec.Struct, frozen=True):
+    """What the token that posts can do."""
+
+    posting: Posting
+    channels: ChannelAdmin
+    heartbeat: Heartbeat
+
+    def sender(self, context: "CommandContext", tables: Tables) -> Sender:
+        return Sender(
+            self.posting, tables.sent, self.heartbeat, clock=context.clock, say=context.say
+        )
+
+
+class CommandContext(msgspec.Struct, frozen=True):
+    """One run of a command. ``wrong_usage`` ends it with that exit code. ``monotonic`` counts
+    seconds and never goes back; ``sleep`` waits so many of them.
+    """
+
+    settings: Settings
+    arguments: argparse.Namespace
+    environment: Mapping[str, str]
+    clock: Clock
+    wrong_usage: Callable[[str], NoReturn]
+    monotonic: Clock = time.monotonic
+    sleep: Sleep = asyncio.sleep
+
+    @property
+    def zone(self) -> ZoneInfo:
+        return ZoneInfo(self.settings.report_timezone)
+
+    @property
+    def today(self) -> date:
+        return date_at(int(self.clock()), self.zone)
+
+    def week(self) -> Period | None:
+        """The week of `--week`; None where it is not given."""
+        given: date | None = self.arguments.week
+        if given is None:
+            return None
+        return Period(week_of(given, self.settings.first_weekday), WEEK, self.zone)
+
+    # ── messages for the operator ────────────────────────────────────────────────────────────────
+
+    def progress(self) -> Progress:
+        return Progress(sys.stderr, self.clock, quiet=self.arguments.quiet)
+
+    def say(self, text: str) -> None:
+        """Print a line on standard error, unless it is to be quiet."""
+        if not self.arguments.quiet:
+            print(text, file=sys.stderr)
+
+    def say_over_progress(self, text: str) -> None:
+        """The same while a progress bar may be on the screen."""
+        self.progress().end()
+        self.say(text)
+
+    def complain(self, text: str) -> None:
+        """Print a line about something that went wrong."""
+        print(f"channelstats: {text}", file=sys.stderr)
+
+    # ── the store ────────────────────────────────────────────────────────────────────────────────
+
+    @asynccontextmanager
+    async def tables(self, *, create: bool = False) -> AsyncIterator[Tables]:
+        """The tables of the store; with ``create`` the data folder is made if it is missing.
+
+        :raises Failure: there is no store
+        """
+        settings = self.settings
+        if problem := data_folder_problem(settings):
+            raise Failure(problem)
+        if create:
+            settings.folder.mkdir(0o700, parents=True, exist_ok=True)
+        elif store_is_missing(settings):
+            raise Failure(
+                f"{settings.store or settings.folder}: nothing has been imported yet; see "
+                "channelstats import-export, channelstats sync and channelstats demo"
+            )
+        engine = await open_engine(settings.store_url, clock=self.clock, wipe=True)
+        try:
+            files = folder_of(settings.store_url, settings.prefix, settings.folder)
+            yield await Tables.open(engine, settings.prefix, self.zone, files)
+        finally:
+            await engine.close()
+
+    @asynccontextmanager
+    async def writing(self, tables: Tables) -> AsyncIterator[None]:
+        """A context in which no other command writes messages.
+
+        :raises Failure: another one does; the text says since when
+        """
+        try:
+            async with tables.writing(self.clock):
+                yield
+        except Taken as error:
+            raise Failure(str(error)) from None
+
+    async def remove_expired(self, tables: Tables) -> None:
+        """Remove the messages that are older than `retention_days`."""
+        retention, removed, progress = self.settings.retention, 0, self.progress()
+        if retention is None:
+            return
+        async for day, number in remove_before(tables, self.today - retention):
+            removed += number
+            progress.show(removed, 0, f"removing messages of {day}")
+        progress.end()
+        if removed:
+            await tables.messages.close_days()
+            days = many(retention.days, "day")
+            self.say(f"removed: {many(removed, 'message')} older than {days}")
+
+    # ── Slack ────────────────────────────────────────────────────────────────────────────────────
+
+    @asynccontextmanager
+    async def web_api(self, token: str | None = None) -> AsyncIterator[WebApi]:
+        """The Web API with the token that reads, or with this one.
+
+        :raises SettingError: there is no token, or it cannot be used
+        """
+        token = token or slack_token(Purpose.READ, self.settings, self.environment)
+        transport = await SdkTransport.open(token, base_url=self.settings.slack_api)
+        calls = SlackClient(
+            transport,
+            self.settings.kind_of_app,
+            clock=self.monotonic,
+            sleep=self.sleep,
+            say=self.say_over_progress,
+        )
+        api = WebApi(calls)
+        try:
+            yield api
+        finally:
+            await api.close()
+
+    @asynccontextmanager
+    async def posting_client(self) -> AsyncIterator[PostingClient]:
+        """The Web API with the token that posts.
+
+        :raises SettingError: there is no token, or it cannot be used
+        """
+        token = slack_token(Purpose.POST, self.settings, self.environment)
+        transport = await SdkTransport.open(token, base_url=self.settings.slack_api)
+        heartbeat = Heartbeat(self.sleep)
+        calls = SlackClient(
+            heartbeat.over(transport),
+            self.settings.kind_of_app,
+            clock=self.monotonic,
+            sleep=heartbeat.sleep,
+            say=self.say_over_progress,
+        )
+        try:
+            yield PostingClient(Posting(calls), ChannelAdmin(calls), heartbeat)
+        finally:
+            await calls.close()
+
+
+class Command(msgspec.Struct, frozen=True):
+    """A subcommand. ``add_arguments`` adds its own; ``run`` returns the exit code. ``groups`` are
+    the settings that matter to it beside the general ones: its help shows them, though it takes
+    all.
+    """
+
+    name: str
+    summary: str
+    run: Callable[[CommandContext], Coroutine[None, None, int]]
+    add_arguments: Callable[[argparse.ArgumentParser], None] = lambda _: None
+    groups: tuple[OptionGroup, ...] = tuple(OptionGroup)
+
+
+def data_folder_problem(settings: Settings) -> str:
+    """What to say where the data folder is a file; "" otherwise."""
+    folder = settings.folder
+    if settings.store or folder.is_dir() or not folder.exists():
+        return ""
+    return f"{folder} is not a folder; name another one with --data"
+
+
+def store_is_missing(settings: Settings) -> bool:
+    """Whether the store is a file that does not exist yet."""
+    store = parse_store(settings.store_url)
+    return isinstance(store, SqliteUrl) and not Path(store.path).exists()
+
+
+def parse_date(text: str) -> date:
+    """The date of an argument."""
+    try:
+        found = date.fromisoformat(text)
+    except ValueError:
+        found = date.min
+    if not _EARLIEST <= found <= _LATEST:
+        raise argparse.ArgumentTypeError(
+            f"expected a date from {_EARLIEST} to {_LATEST}, as in 2024-03-10"
+        )
+    return found
+
+
+def is_confirmed(question: str) -> bool:
+    """Ask on the terminal; without a terminal the answer is yes."""
+    if not (sys.stdin.isatty() and sys.stderr.isatty()):
+        return True
+    print(f"{question} [y/N] ", end="", file=sys.stderr, flush=True)
+    # asyncio's own handler would act on Ctrl-C only when the line has been read.
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        return sys.stdin.readline().strip().lower() in _YES
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def many(number: int, word: str) -> str:
+    """1 message, 2,000 messages."""
+    return f"{number:,} {plural(number, word)}"
+
+
+def minute(at: float, zone: ZoneInfo) -> str:
+    """2024-03-17 08:00."""
+    return f"{local(int(at), zone):%Y-%m-%d %H:%M}"

@@ -1,0 +1,158 @@
+"""Secrets: the tokens of Slack, and the files that the program makes for itself in the data folder.
+
+Rule: a secret comes from the environment, or from a file that its owner alone can read. It is in no
+setting, no error and no `repr`.
+"""
+
+import os
+import re
+import stat
+from collections.abc import Callable, Mapping
+from enum import StrEnum
+from pathlib import Path
+from typing import Final
+
+from channelstats.privacy.pseudonyms import SHORTEST_SECRET
+from channelstats.settings import PREFIX, SettingError, Settings
+
+SECRET_FILE: Final = "anonymize.secret"  # noqa: S105 - the name of a file
+SECRET_BYTES: Final = 32
+
+_TOKEN: Final = re.compile(r"[\x21-\x7e]{1,1000}")
+_LONGEST_TOKEN_FILE: Final = 4096
+_LONGEST_FILE: Final = 10_000
+
+
+# ── Tokens of Slack ──────────────────────────────────────────────────────────────────────────────
+
+
+class Purpose(StrEnum):
+    """What a token is for. Where only one of the two is given, it serves for both."""
+
+    READ = "read"
+    POST = "post"
+
+    @property
+    def variable(self) -> str:
+        return f"{PREFIX}{self.upper()}_TOKEN"
+
+    @property
+    def flag(self) -> str:
+        return f"--{self}-token-file"
+
+
+class Token:
+    """A token, and where it came from. ``purpose`` is the one it was given for."""
+
+    __slots__ = ("place", "purpose", "text")
+
+    def __init__(self, text: str, purpose: Purpose, place: str) -> None:
+        self.text, self.purpose, self.place = text, purpose, place
+
+    def __repr__(self) -> str:
+        return f"<token that {self.purpose}s, of {self.place}>"
+
+
+def slack_token(purpose: Purpose, settings: Settings, environment: Mapping[str, str]) -> str:
+    """The token for a purpose.
+
+    :raises SettingError: there is none, or it cannot be used
+    """
+    found = find_token(purpose, settings, environment)
+    if found is None:
+        raise SettingError(
+            f"there is no Slack token: put one into {purpose.variable}, or into a file that only "
+            f"you can read and name it with {purpose.flag}"
+        )
+    return found.text
+
+
+def find_token(
+    purpose: Purpose, settings: Settings, environment: Mapping[str, str]
+) -> Token | None:
+    """The token for a purpose; None when neither is given.
+
+    :raises SettingError: what is given cannot be used
+    """
+    for given_for in sorted(Purpose, key=lambda other: other is not purpose):
+        place, text = given_for.variable, environment.get(given_for.variable, "").strip()
+        if not text:
+            place = getattr(settings, f"{given_for}_token_file")
+            if not place:
+                continue
+            text = _read_token_file(Path(place).expanduser())
+        if not _TOKEN.fullmatch(text):
+            raise SettingError(f"{place}: expected a token alone, as in xoxb-… or xoxp-…")
+        return Token(text, given_for, place)
+    return None
+
+
+def _read_token_file(path: Path) -> str:
+    try:
+        with path.open("rb") as file:
+            if not stat.S_ISREG(mode := os.fstat(file.fileno()).st_mode):
+                raise SettingError(f"{path}: expected a file that holds a token")
+            if mode & 0o077:
+                raise SettingError(f"{path}: others can read this token; chmod 600 ends that")
+            return file.read(_LONGEST_TOKEN_FILE).decode("ascii").strip()
+    except UnicodeDecodeError:
+        raise SettingError(f"{path}: expected a token alone, as in xoxb-… or xoxp-…") from None
+    except OSError as error:
+        raise SettingError(f"{path}: {error.strerror or 'cannot be read'}") from None
+
+
+# ── Files in the data folder ─────────────────────────────────────────────────────────────────────
+
+
+def pseudonym_secret(settings: Settings) -> bytes:
+    """The secret that pseudonyms are made with: the operator's, or one that is made once.
+
+    :raises SettingError: it is too short
+    """
+    if settings.anonymize_secret_file:
+        path = Path(settings.anonymize_secret_file).expanduser()
+        secret = path.read_bytes().strip()
+    else:
+        path = settings.folder / SECRET_FILE
+        secret = read_or_create(path, lambda: os.urandom(SECRET_BYTES))
+    if len(secret) < SHORTEST_SECRET:
+        raise SettingError(
+            f"{path}: the secret for pseudonyms: expected {SHORTEST_SECRET} bytes or more"
+        )
+    return secret
+
+
+def read_or_create(path: Path, create: Callable[[], bytes]) -> bytes:
+    """What a file holds. One that is missing is written, with mode 600, and never changes again.
+
+    Rule: of several programs at once the first writes it; nobody reads half of one.
+
+    :raises OSError: the folder cannot be written, or the file not be read
+    """
+    try:
+        return _read(path)
+    except FileNotFoundError:
+        path.parent.mkdir(0o700, parents=True, exist_ok=True)
+        _write(path, create())
+        return _read(path)
+
+
+def _read(path: Path) -> bytes:
+    with path.open("rb") as file:
+        return file.read(_LONGEST_FILE)
+
+
+def _write(path: Path, content: bytes) -> None:
+    """Write a file, unless somebody else did meanwhile."""
+    whole = path.with_name(f".{path.name}.{os.getpid()}.{os.urandom(4).hex()}")
+    descriptor = os.open(whole, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        os.link(whole, path)
+    except FileExistsError:
+        return  # the other one counts
+    finally:
+        whole.unlink()

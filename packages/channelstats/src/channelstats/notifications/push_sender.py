@@ -1,0 +1,222 @@
+"""Sends one message to one push service (RFC 8030, 8188, 8291, 8292).
+
+Rule: a push service is a stranger: it is asked once a call, within a time, directly (no proxy of
+the environment), its redirections are not followed, and little of its answer is read.
+
+Rule: the VAPID key is made once, when it is first needed, and never changes: every subscription
+depends on it.
+"""
+
+import asyncio
+import re
+from base64 import urlsafe_b64encode
+from collections.abc import Collection, Mapping
+from datetime import UTC
+from email.utils import parsedate_to_datetime
+from enum import Enum, auto
+from http import HTTPStatus
+from pathlib import Path
+from types import TracebackType
+from typing import Final, Self
+from urllib.parse import urlsplit
+
+import aiohttp
+import msgspec
+from aiohttp.abc import AbstractResolver
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.serialization import (
+    Encoding,
+    NoEncryption,
+    PrivateFormat,
+    PublicFormat,
+    load_pem_private_key,
+)
+from py_vapid import Vapid02
+from pywebpush import WebPusher
+
+from channelstats.credentials import read_or_create
+from channelstats.notifications.endpoints import GuardedResolver
+from channelstats.settings import SettingError, Settings
+from channelstats.tables.subscriptions import Subscription
+from keytables import Clock
+
+KEY_FILE: Final = "vapid.pem"
+DEFAULT_CONTACT: Final = "mailto:channelstats@example.com"
+"""Some push services refuse a contact whose host cannot exist, `localhost` among them."""
+
+LIFETIME: Final = 12 * 3600
+"""Seconds that a signature is good for; 24 hours are the most."""
+
+AT_ONCE: Final = 8
+"""Messages on their way at a time."""
+
+HEADERS: Final[Mapping[str, str]] = {
+    "TTL": str(3 * 86_400),  # seconds that the push service keeps it for a browser that is away
+    "Topic": "weekly-report",  # the newest replaces one that still waits there
+    "Urgency": "low",  # it may wait until the device is awake and on Wi-Fi
+    "Content-Encoding": "aes128gcm",
+    "Content-Type": "application/octet-stream",
+}
+
+_TIMEOUT: Final = aiohttp.ClientTimeout(total=20)
+_LONGEST_WAIT: Final = 86_400
+_ANSWER_BYTES: Final = 4096
+"""Bytes of an answer that are read, so that its connection can be used again."""
+
+_DIGITS: Final = re.compile(r"[0-9]{1,9}")
+
+
+# ── VAPID ────────────────────────────────────────────────────────────────────────────────────────
+
+
+class VapidKey:
+    """The key pair of this dashboard; ``public`` is what a page subscribes with (base64url)."""
+
+    def __init__(self, private: ec.EllipticCurvePrivateKey) -> None:
+        # The settings know what a contact is; the library's own check takes no page.
+        self._vapid = Vapid02(private, conf={"no-strict": True})
+        point = private.public_key().public_bytes(Encoding.X962, PublicFormat.UncompressedPoint)
+        self.public = urlsafe_b64encode(point).rstrip(b"=").decode()
+
+    def authorization(self, endpoint: str, contact: str, now: float) -> str:
+        """The header that proves to the endpoint's service who sends."""
+        claims = {"aud": audience(endpoint), "exp": int(now) + LIFETIME, "sub": contact}
+        return str(self._vapid.sign(claims)["Authorization"])
+
+
+def audience(endpoint: str) -> str:
+    """The origin of an endpoint, which a signature is good for."""
+    parts = urlsplit(endpoint)
+    return f"{parts.scheme}://{parts.netloc}"
+
+
+def vapid_key(folder: Path) -> VapidKey:
+    """The key in the data folder, made when there is none.
+
+    :raises SettingError: the file is there, and no key
+    :raises OSError: the folder cannot be written, or the file not be read
+    """
+    text = read_or_create(folder / KEY_FILE, _new_key)
+    try:
+        private = load_pem_private_key(text, password=None)
+    except (ValueError, TypeError):  # no PEM, no key; or one with a password
+        private = None
+    if not isinstance(private, ec.EllipticCurvePrivateKey) or private.curve.name != "secp256r1":
+        raise SettingError(
+            f"{folder / KEY_FILE}: expected a private key of the curve P-256 (PEM, no password); "
+            "without the file a new one is made, and everybody has to subscribe again"
+        )
+    return VapidKey(private)
+
+
+def contact_of(settings: Settings) -> str:
+    """Whom push services may ask about the messages."""
+    return settings.push_contact or DEFAULT_CONTACT
+
+
+def _new_key() -> bytes:
+    key = ec.generate_private_key(ec.SECP256R1())
+    return key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+
+
+# ── Messages ─────────────────────────────────────────────────────────────────────────────────────
+
+
+class PushOutcome(Enum):
+    TAKEN = auto()
+    GONE = auto()
+    """The browser will never be reached by this endpoint again."""
+    BUSY = auto()
+    """The push service cannot take it now."""
+    FAILED = auto()
+    """It does not want it, or could not be reached."""
+
+
+class PushAnswer(msgspec.Struct, frozen=True):
+    """``wait``: seconds that the push service asked for."""
+
+    outcome: PushOutcome
+    wait: int | None = None
+
+
+class PushSender:
+    """Sends to many; to be used as a context manager."""
+
+    def __init__(
+        self,
+        key: VapidKey,
+        contact: str,
+        clock: Clock,
+        own_hosts: Collection[str] = (),
+        resolver: AbstractResolver | None = None,
+    ) -> None:
+        self._key, self._contact, self._clock = key, contact, clock
+        self._resolver = GuardedResolver(own_hosts, resolver)
+        self._signatures: dict[str, str] = {}
+
+    async def __aenter__(self) -> Self:
+        connector = aiohttp.TCPConnector(limit=AT_ONCE, resolver=self._resolver)
+        self._session = aiohttp.ClientSession(
+            connector=connector,
+            trust_env=False,
+            timeout=_TIMEOUT,
+            cookie_jar=aiohttp.DummyCookieJar(),
+        )
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        await self._session.close()
+        await self._resolver.close()
+
+    async def send(self, to: Subscription, plaintext: bytes) -> PushAnswer:
+        """Send once."""
+        headers, body = await asyncio.to_thread(self._sealed, to, plaintext)
+        try:
+            async with self._session.post(
+                to.endpoint, data=body, headers=headers, allow_redirects=False
+            ) as response:
+                await response.content.read(_ANSWER_BYTES)
+                return answer_of(response.status, response.headers, self._clock())
+        except (aiohttp.ClientError, OSError, ValueError):  # TimeoutError is an OSError
+            return PushAnswer(PushOutcome.FAILED)
+
+    def _sealed(self, to: Subscription, plaintext: bytes) -> tuple[dict[str, str], bytes]:
+        info = {"endpoint": to.endpoint, "keys": {"p256dh": to.p256dh, "auth": to.auth}}
+        body = WebPusher(info).encode(plaintext)["body"]
+        return {**HEADERS, "Authorization": self._signature(to.endpoint)}, body
+
+    def _signature(self, endpoint: str) -> str:
+        """One for all endpoints of a push service; a run is over long before it expires."""
+        origin = audience(endpoint)
+        if origin not in self._signatures:
+            signed = self._key.authorization(endpoint, self._contact, self._clock())
+            self._signatures[origin] = signed
+        return self._signatures[origin]
+
+
+def answer_of(status: int, headers: Mapping[str, str], now: float) -> PushAnswer:
+    """What an answer means."""
+    if HTTPStatus.OK <= status < HTTPStatus.MULTIPLE_CHOICES:
+        return PushAnswer(PushOutcome.TAKEN)
+    if status in (HTTPStatus.NOT_FOUND, HTTPStatus.GONE):
+        return PushAnswer(PushOutcome.GONE)
+    if status == HTTPStatus.TOO_MANY_REQUESTS or status >= HTTPStatus.INTERNAL_SERVER_ERROR:
+        return PushAnswer(PushOutcome.BUSY, _wait(headers.get("Retry-After", ""), now))
+    return PushAnswer(PushOutcome.FAILED)
+
+
+def _wait(text: str, now: float) -> int | None:
+    """The seconds of a Retry-After, which may be a date."""
+    if _DIGITS.fullmatch(text):
+        return min(int(text), _LONGEST_WAIT)
+    try:
+        at = parsedate_to_datetime(text)
+    except ValueError:
+        return None
+    seconds = (at if at.tzinfo else at.replace(tzinfo=UTC)).timestamp() - now
+    return max(0, min(int(seconds), _LONGEST_WAIT))

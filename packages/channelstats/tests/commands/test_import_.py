@@ -1,0 +1,192 @@
+"""import-export, import-members and migrate, as from a shell."""
+
+import asyncio
+import io
+from pathlib import Path
+
+import pytest
+
+from channelstats import progress
+from channelstats.cli import NOT_DONE, main
+from channelstats.commands.context import DONE, WITH_PROBLEMS
+from channelstats.ingest import export_reader
+from support.channelstats import original
+from support.channelstats.called import called, die, stored
+from support.channelstats.house import EXAMPLE, NOW, house
+
+# ── import export ─────────────────────────────────────────────────────────────────────────────────
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def on_terminal(monkeypatch: pytest.MonkeyPatch, *flags: str) -> str:
+    """What an import writes to a terminal."""
+    terminal = Terminal()
+    monkeypatch.setattr("sys.stderr", terminal)
+    assert called("import-export", str(EXAMPLE), *flags, now=NOW) == 0
+    return terminal.getvalue()
+
+
+def test_a_terminal_sees_share_size_messages_and_channel(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(export_reader, "ROWS", 4)
+    monkeypatch.setattr(progress, "_PAUSE", 0)  # the clock stands still, and every line is seen
+    lines = [line for line in on_terminal(monkeypatch).split("\r\x1b[K") if line]
+    assert lines[0] == "reading the lists"
+    assert [line.partition("░ ")[2] for line in lines[1:-1]] == [
+        "0% of 0.0 MB   0 messages  #dev",
+        "20% of 0.0 MB 0 s left  4 messages  #dev",
+        "30% of 0.0 MB 0 s left  6 messages  #general",
+        "61% of 0.0 MB 0 s left  10 messages  #general",
+        "92% of 0.0 MB 0 s left  14 messages  #general",
+    ]
+    assert lines[-1] == "imported: 2 channels, 15 messages, 15 new or changed\n"
+
+
+def test_for_cron_nothing_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert on_terminal(monkeypatch, "--quiet") == ""
+
+
+def test_whoever_is_excluded_is_not_taken_in() -> None:
+    flags = ["--exclude-users", "bob", "--exclude-channels", "dev"]
+    assert called("import-export", str(EXAMPLE), *flags, now=NOW) == 0
+    messages = stored()
+    assert {item["slack_cid"] for item in messages.values()} == {"CGEN"}
+    assert "UBOB" not in repr(messages)
+    assert "UBOB" not in stored("User")
+
+
+def test_a_name_that_leaves_nobody_out_is_told(capfd: pytest.CaptureFixture[str]) -> None:
+    assert called("import-export", str(EXAMPLE), "--exclude-users", "bobb,ali", now=NOW) == 1
+    assert capfd.readouterr().err.splitlines()[0] == (
+        "channelstats: exclude_users: nobody is called 'bobb', so nobody is left out by it"
+    )
+    assert "UALICE" not in stored("User")
+
+
+def test_a_name_that_leaves_no_channel_out_is_told(capfd: pytest.CaptureFixture[str]) -> None:
+    flags = ["--exclude-channels", "#devv,general,CNONE"]
+    assert called("import-export", str(EXAMPLE), *flags, now=NOW) == 1
+    assert capfd.readouterr().err.splitlines()[0] == (
+        "channelstats: exclude_channels: no public channel is called 'devv', so none is left out "
+        "by it"
+    )
+    assert {item["slack_cid"] for item in stored().values()} == {"CDEV"}
+
+
+def test_a_reader_that_dies_is_a_line_and_the_import_can_go_on(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    with monkeypatch.context() as patch:
+        patch.setattr(export_reader, "LARGE", 0)
+        patch.setattr(export_reader, "_read_here", die)
+        assert called("import-export", str(EXAMPLE), now=NOW) == 3
+    assert capfd.readouterr().err == (
+        "channelstats: the process that reads the export has ended; import it again to go on\n"
+    )
+    assert called("import-export", str(EXAMPLE), now=NOW) == 0
+    assert len(stored()) == 15
+    assert [path.name for path in tmp_path.iterdir()] == ["channelstats-data"]
+
+
+# ── import members ────────────────────────────────────────────────────────────────────────────────
+
+
+def test_accounts_are_dated_and_bad_lines_named(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "members.csv"
+    path.write_text('User ID,Account created\nU1,"Nov 3, 2017"\nU2,soon\n')
+    assert called("import-members", str(path), now=NOW) == WITH_PROBLEMS
+    assert capfd.readouterr().err.splitlines() == [
+        "channelstats: members.csv line 3: Account created: expected a date like Nov 3, 2017",
+        "read: 1 account, 1 new or earlier than known",
+    ]
+    assert stored("UserCreated") == {"U1": {"slack_uid": "U1", "ts": 1509667200}}
+    path.write_text('User ID,Account created\nU1,"Nov 3, 2017"\n')
+    assert called("import-members", str(path), now=NOW) == DONE
+    assert capfd.readouterr().err == "read: 1 account, 0 new or earlier than known\n"
+
+
+def test_a_list_without_the_columns_is_an_error_and_makes_nothing(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "members.csv").write_text("Name,Email\nAnn,ann@example.org\n")
+    assert main(["import-members", "members.csv"]) == NOT_DONE
+    assert capfd.readouterr().err.startswith("channelstats: members.csv: expected the columns 'Us")
+    assert main(["import-members", "none.csv"]) == NOT_DONE
+    assert "none.csv" in capfd.readouterr().err
+    assert [path.name for path in tmp_path.iterdir()] == ["members.csv"]
+
+
+# ── migrate ───────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.fixture
+def source(tmp_path: Path) -> str:
+    """A store that the worked example is in, in the original's tables too; a URL."""
+
+    async def make() -> None:
+        async with house(tmp_path) as found:
+            await found.take_in(EXAMPLE)
+            await original.make(found)
+
+    asyncio.run(make())
+    return f"sqlite://{tmp_path}/store.sqlite"
+
+
+def migrate(source: str, *flags: str) -> int:
+    return called("migrate", "--from", source, "--from-prefix", "original", *flags, now=NOW)
+
+
+def test_it_says_what_came_over(source: str, capfd: pytest.CaptureFixture[str]) -> None:
+    assert migrate(source) == DONE
+    assert capfd.readouterr().err == (
+        "read: 4 users, 2 channels, 2 memberships, 2 samples of members, 15 messages (15 new or "
+        "changed), 2 channels with their threads, 3 first posts\n"
+    )
+    assert len(stored()) == 15
+    assert migrate(source) == DONE
+    assert "15 messages (0 new or changed)" in capfd.readouterr().err
+    week = ["--week", "2024-03-12", "--profile", "compat"]
+    assert main(["report", "global", *week]) == DONE
+    assert "40 (+54%)" in capfd.readouterr().out
+
+
+def test_what_is_too_old_does_not_stay(source: str, capfd: pytest.CaptureFixture[str]) -> None:
+    assert migrate(source, "--retention-days", "11") == DONE
+    assert capfd.readouterr().err.endswith("removed: 6 messages older than 11 days\n")
+    assert len(stored()) == 9
+
+
+def test_a_row_that_is_none_is_a_problem(source: str, capfd: pytest.CaptureFixture[str]) -> None:
+    async def spoil() -> None:
+        async with house(Path(source.removeprefix("sqlite://")).parent) as found:
+            await original.put(found.engine, "Message", {"cid_ts": "nonsense"})
+
+    asyncio.run(spoil())
+    assert migrate(source) == WITH_PROBLEMS
+    assert capfd.readouterr().err.startswith("channelstats: messages: 1 left out: cid_ts: expected")
+
+
+@pytest.mark.parametrize(
+    ("flags", "line"),
+    [
+        (["--from", "sqlite:///none/store.sqlite"], "--from: /none/store.sqlite: there is no such"),
+        (["--from", "mysql://x"], "--from: a store is sqlite:///PATH or dynamodb://"),
+        (["--from", "{source}", "--from-prefix", "x"], "--from: there are no tables that begin"),
+        (["--from", "{source}", "--store", "{source}"], "--from: these are the tables to write to"),
+    ],
+)
+def test_a_source_that_is_none_is_an_error_and_makes_nothing(
+    source: str, flags: list[str], line: str, capfd: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    given = [flag.replace("{source}", source) for flag in flags]
+    assert called("migrate", *given, now=NOW) == NOT_DONE
+    [error] = capfd.readouterr().err.splitlines()
+    assert error.startswith(f"channelstats: {line}")
+    assert [path.name for path in tmp_path.iterdir() if path.is_dir()] == []

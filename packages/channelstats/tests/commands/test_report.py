@@ -1,0 +1,72 @@
+"""What `channelstats report` says where the store does not reach as far as the report."""
+
+from datetime import UTC, datetime
+
+import pytest
+
+from channelstats.commands.context import DONE
+from support.channelstats.called import called
+from support.channelstats.house import EXAMPLE, NOW
+
+Capture = pytest.CaptureFixture[str]
+
+READ = "the days up to 2024-03-16 were read"
+LATER = datetime(2024, 5, 1, tzinfo=UTC).timestamp()
+
+
+@pytest.fixture(autouse=True)
+def _example(_nothing_set: None, capfd: Capture) -> None:
+    assert called("import-export", str(EXAMPLE), now=NOW) == DONE
+    capfd.readouterr()
+
+
+def told(capfd: Capture, *flags: str, now: float = LATER) -> list[str]:
+    assert called("report", "global", *flags, now=now) == DONE
+    found = capfd.readouterr()
+    assert found.out.startswith("Workspace report")
+    return found.err.splitlines()
+
+
+def test_after_an_old_import_the_usual_week_is_the_last_with_messages(capfd: Capture) -> None:
+    assert called("report", "global", now=LATER) == DONE
+    found = capfd.readouterr()
+    assert "Sunday 10 March 2024 to Saturday 16 March 2024" in found.out
+    assert found.err.splitlines() == [
+        "messages are known up to 2024-03-16: this is the last whole week of them"
+    ]
+
+
+def test_a_week_after_everything_names_the_newest_message(capfd: Capture) -> None:
+    silent, later = told(capfd, "--week", "2024-04-24")
+    assert silent == (
+        "there were no messages from 2024-04-21 to 2024-04-27; "
+        "the newest message is from 2024-03-16: --week 2024-03-16"
+    )
+    assert later == f"{READ}; what came later is not in this report"
+
+
+def test_days_before_everything_are_said_to_be_silent(capfd: Capture) -> None:
+    (line,) = told(capfd, "--week", "2023-01-04")
+    assert line.startswith(
+        "there were no messages from 2023-01-01 to 2023-01-07; the newest message"
+    )
+
+
+def test_a_report_that_goes_on_after_what_was_read_says_so(capfd: Capture) -> None:
+    lines = told(capfd, "--from", "2024-03-14", "--to", "2024-03-20")
+    assert lines == [f"{READ}; what came later is not in this report"]
+
+
+def test_a_report_of_days_that_are_not_over_says_so(capfd: Capture) -> None:
+    now = datetime(2024, 3, 18, 9, tzinfo=UTC).timestamp()
+    lines = told(capfd, "--from", "2024-03-14", "--to", "2024-03-20", now=now)
+    assert lines == [f"{READ}; 2024-03-20 is not over"]
+
+
+def test_a_report_of_days_that_are_there_says_nothing(capfd: Capture) -> None:
+    assert told(capfd, "--week", "2024-03-05") == []
+    assert told(capfd, "--week", "2024-03-13") == []
+
+
+def test_a_quiet_report_says_nothing(capfd: Capture) -> None:
+    assert told(capfd, "--quiet") == []

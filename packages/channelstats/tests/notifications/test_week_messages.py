@@ -1,0 +1,122 @@
+"""Which week is announced, and what its message says: numbers, and no name."""
+
+import json
+from datetime import date, datetime
+from zoneinfo import ZoneInfo
+
+import pytest
+
+from channelstats.notifications.announcing import (
+    TITLE,
+    WeekMessage,
+    complete_week,
+    message_of,
+    newest_week,
+)
+from channelstats.settings import Settings
+from channelstats.stats import Options, Period
+from support.channelstats.house import COMPAT, NOW, UTC, House
+from support.clocks import ManualClock
+
+# ── weeks ─────────────────────────────────────────────────────────────────────────────────────────
+
+
+SUNDAY, MONDAY = 6, 0
+
+
+def there(text: str, *, first: int = SUNDAY, now: float = NOW, zone: ZoneInfo = UTC) -> date | None:
+    week = complete_week(int(datetime.fromisoformat(text).timestamp()), now, zone, first)
+    return None if week is None else week.start
+
+
+def test_a_week_is_there_from_its_end_on() -> None:
+    assert there("2024-03-16T23:59:59+00:00") == date(2024, 3, 3)
+    assert there("2024-03-17T00:00:00+00:00") == date(2024, 3, 10)
+
+
+def test_weeks_begin_with_the_day_that_is_set_and_end_at_midnight_of_the_zone() -> None:
+    assert there("2024-03-17T00:00:00+00:00", first=MONDAY) == date(2024, 3, 4)
+    zone = ZoneInfo("America/Los_Angeles")
+    assert there("2024-03-17T06:59:59+00:00", zone=zone) == date(2024, 3, 3)
+    assert there("2024-03-17T07:00:00+00:00", zone=zone) == date(2024, 3, 10)
+
+
+def test_a_week_that_is_not_over_is_not_there_whatever_was_read() -> None:
+    now = datetime.fromisoformat("2024-03-12T12:00:00+00:00").timestamp()
+    assert there("2024-03-17T12:00:00+00:00", now=now) == date(2024, 3, 3)
+
+
+def test_where_nothing_was_read_no_week_is_there() -> None:
+    assert complete_week(0, NOW, UTC, SUNDAY) is None
+
+
+async def test_the_newest_week_of_a_store_is_the_last_one_read_to_its_end(
+    example: House, settings: Settings
+) -> None:
+    week = await newest_week(example.tables, settings, ManualClock(NOW))
+    assert week is not None
+    assert week.start == date(2024, 3, 3)
+
+
+async def test_a_store_without_messages_has_no_week(empty: House, settings: Settings) -> None:
+    assert await newest_week(empty.tables, settings, ManualClock(NOW)) is None
+
+
+# ── message ───────────────────────────────────────────────────────────────────────────────────────
+
+
+WEEK_2 = Period(date(2024, 3, 10), 7, UTC)
+
+
+async def message(of: House, start: date, days: int = 7) -> WeekMessage | None:
+    period = Period(start, days, UTC)
+    return message_of((await of.report(period, Options(COMPAT))).json, period)
+
+
+async def test_a_week_is_told_in_numbers(example: House) -> None:
+    assert await message(example, date(2024, 3, 10)) == WeekMessage(
+        TITLE,
+        "10 to 16 March 2024: 8 messages (+60%) by 3 people in 2 channels",
+        "/report?from=2024-03-10&to=2024-03-16",
+    )
+
+
+async def test_a_first_week_has_nothing_to_be_compared_with(example: House) -> None:
+    found = await message(example, date(2024, 3, 3))
+    assert found is not None
+    assert "5 messages (from 0) by 3 people" in found.body
+
+
+async def test_of_one_there_is_one(example: House) -> None:
+    found = await message(example, date(2024, 3, 16), 1)
+    assert found is not None
+    assert found.body.endswith("1 message (from 0) by 1 person in 1 channel")
+
+
+async def test_an_empty_week_is_nothing_to_tell(example: House) -> None:
+    assert await message(example, date(2024, 5, 5)) is None
+
+
+@pytest.mark.parametrize(
+    ("start", "expected"),
+    [
+        (date(2024, 3, 31), "31 March to 6 April 2024"),
+        (date(2024, 12, 29), "29 December to 4 January 2025"),
+    ],
+)
+async def test_days_of_two_months_name_both(example: House, start: date, expected: str) -> None:
+    week = Period(start, 7, UTC)
+    document = (await example.report(WEEK_2, Options(COMPAT))).json
+    found = message_of(document, week)
+    assert found is not None
+    assert found.body.startswith(expected)
+
+
+async def test_nobody_and_nothing_is_named(example: House) -> None:
+    found = await message(example, date(2024, 3, 10))
+    assert found is not None
+    text = found.encoded().decode()
+    for name in ("alice", "Ames", "ali", "bob", "cara", "general", "dev", "UALICE", "CGEN"):
+        assert name.lower() not in text.lower().replace("people", "")
+    assert len(text) < 1000
+    assert json.loads(text).keys() == {"title", "body", "url"}

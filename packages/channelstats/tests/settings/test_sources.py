@@ -1,0 +1,211 @@
+"""Settings and where they come from."""
+
+from pathlib import Path
+
+import pytest
+
+from channelstats.cli import make_parsers
+from channelstats.commands import COMMANDS
+from channelstats.counting import Profile
+from channelstats.settings import OPTIONS, OptionGroup, SettingError, load
+from channelstats.settings.declaration import Source
+from channelstats.slack.rate_limits import AppKind
+
+
+def test_without_anything_given_the_defaults_hold(tmp_path: Path) -> None:
+    found = load({"data": str(tmp_path)}, {})
+    expected = {option.name: option.default for option in OPTIONS} | {"data": str(tmp_path)}
+    assert {name: getattr(found, name) for name in expected} == expected
+    assert found.counting.profile is Profile.MODERN
+    assert found.file == tmp_path / "channelstats.sqlite"
+
+
+def test_a_flag_goes_before_the_environment_and_that_before_the_file(tmp_path: Path) -> None:
+    (tmp_path / "channelstats.toml").write_text(
+        'profile = "compat"\nprefix = "file"\nslack_name = "file"\nmin_group = 3\n'
+        "include_bots = true\n"
+    )
+    environment = {"CHANNELSTATS_PREFIX": "environment", "CHANNELSTATS_SLACK_NAME": "environment"}
+    found = load({"data": str(tmp_path), "slack_name": "flag"}, environment)
+    assert (found.slack_name, found.prefix, found.profile) == ("flag", "environment", "compat")
+    assert (found.min_group, found.include_bots) == (3, True)
+
+
+def test_the_data_folder_can_come_from_the_environment(tmp_path: Path) -> None:
+    assert load({}, {"CHANNELSTATS_DATA": str(tmp_path)}).folder == tmp_path
+
+
+def test_another_file_can_be_named(tmp_path: Path) -> None:
+    file = tmp_path / "other.toml"
+    file.write_text('prefix = "other"')
+    assert load({"config": str(file)}, {}).prefix == "other"
+    assert load({}, {"CHANNELSTATS_CONFIG": str(file)}).prefix == "other"
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ('profil = "compat"', r"\.toml:1: unknown setting 'profil'; did you mean 'profile'\?$"),
+        ("prefix = 1.5", "prefix: expected a text, a number, true or false"),
+        ("\n\nprefix =", r"\.toml:3: not TOML: invalid value$"),
+        ("min_group = [1]", "min_group: expected a text, a number"),
+        ('prefix = ["a", "b"]', "prefix: expected a text, a number"),
+        ("exclude_users = [1]", "exclude_users: expected an array of texts"),
+        ("min_group = true", r"\.toml:1: min_group: expected a whole number"),
+        ('exclude_user = "U1"', "unknown setting 'exclude_user'; did you mean 'exclude_users'"),
+        ('data_dir = "x"', "unknown setting 'data_dir'; did you mean 'data'"),
+        ('backend = "dynamodb"', "unknown setting 'backend'; did you mean 'store'"),
+        (
+            'read_token = "xoxp-secret"',
+            "unknown setting 'read_token'; did you mean 'read_token_file'",
+        ),
+        ("colour = 1", "unknown setting 'colour'$"),
+        ("port = 1\n# two\ncolour = 1", r"\.toml:3: unknown setting 'colour'$"),
+        ("[push]\nport = 1", r"\.toml:1: unknown setting 'push'"),
+        ("xoxp-1-secret = 1", r"\.toml:1: unknown setting$"),
+        (
+            'report_timezone = "Mars"',
+            r"\.toml:1: report_timezone: expected the name of a time zone",
+        ),
+    ],
+)
+def test_a_mistake_in_the_file_is_named(tmp_path: Path, text: str, message: str) -> None:
+    (tmp_path / "channelstats.toml").write_text(text)
+    with pytest.raises(SettingError, match=message):
+        load({"data": str(tmp_path)}, {})
+
+
+# ── what is understood ───────────────────────────────────────────────────────────────────────────
+
+
+def test_lists_are_separated_by_commas_or_arrays_in_the_file(tmp_path: Path) -> None:
+    (tmp_path / "channelstats.toml").write_text(
+        'exclude_channels = ["#random", "C012"]\nexclude_users = "@bob, Ann Ames ,U1,"\n'
+    )
+    found = load({"data": str(tmp_path)}, {})
+    assert found.excluded_channels == {"random", "C012"}
+    assert found.excluded_users == {"bob", "Ann Ames", "U1"}
+    assert load({}, {}).excluded_users == frozenset()
+
+
+def test_further_subtypes_are_a_way_of_counting_of_their_own() -> None:
+    found = load({"count_subtypes": "reminder_add, channel_join,reminder_add"}, {})
+    assert found.counting.further == ("channel_join", "reminder_add")
+    assert found.counting.name == "modern and channel_join, reminder_add"
+    assert found.options.counting == found.counting
+
+
+def test_names_of_channels_do_without_their_sign() -> None:
+    found = load({"report_channel": "#stats", "optin_channel": "C012"}, {})
+    assert (found.report_channel, found.optin_channel) == ("stats", "C012")
+
+
+def test_the_address_of_slack_ends_with_a_slash_and_is_safe() -> None:
+    assert (
+        load({"slack_api": "http://127.0.0.1:80/api"}, {}).slack_api == "http://127.0.0.1:80/api/"
+    )
+    assert load({"slack_api": "https://slack.test/api/"}, {}).slack_api == "https://slack.test/api/"
+
+
+def test_what_settings_mean() -> None:
+    found = load({"retention_days": "30", "out_dir": "x", "app_kind": "unlisted"}, {})
+    assert found.retention is not None
+    assert found.retention.days == 30
+    assert found.out == Path("x")
+    assert found.kind_of_app is AppKind.UNLISTED
+    defaults = load({}, {})
+    assert (defaults.retention, defaults.out, defaults.first_weekday) == (None, None, 6)
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("slack_api", "http://example.org/api/"),
+        ("slack_api", "ftp://127.0.0.1/"),
+        ("slack_api", "slack.com"),
+        ("slack_name", "example.slack.com"),
+        ("slack_name", "-"),
+        ("report_channel", "#"),
+        ("report_channel", "one,two"),
+        ("count_subtypes", "Channel Join"),
+        ("prefix", "a b"),
+        ("retention_days", "-1"),
+        ("refetch", "1.5"),
+        ("concurrency", "0"),
+        ("port", "65536"),
+        ("week_start", "someday"),
+        ("app_kind", "mine"),
+        ("push_contact", "ann"),
+        ("read_token_file", "xoxp-1-secret"),
+        ("post_token_file", "xoxb-1-secret"),
+        ("push_hosts", "push.lan:443"),
+        ("profile", ""),
+        ("min_group", "\u0663"),
+    ],
+)
+def test_what_cannot_be_used_is_named_and_not_shown(name: str, text: str) -> None:
+    flag = f"--{name.replace('_', '-')}"
+    with pytest.raises(SettingError, match=f"^{flag}: expected ") as error:
+        load({name: text}, {})
+    assert not text or f" {text}" not in str(error.value)
+
+
+@pytest.mark.parametrize("value", ["True", "true", "1", ""])
+def test_the_local_store_of_the_original_is_asked_for_exactly(value: str) -> None:
+    found = load({}, {"CHANNELSTATS_LOCALSTORAGE": value})
+    local = "dynamodb://us-east-1?endpoint=http://localhost:8000"
+    assert found.store == (local if value == "True" else "")
+    other = load({"store": "sqlite:///x"}, {"CHANNELSTATS_LOCALSTORAGE": value})
+    assert other.store == "sqlite:///x"
+
+
+def test_where_a_setting_came_from_is_known(tmp_path: Path) -> None:
+    (tmp_path / "channelstats.toml").write_text('profile = "compat"\nmin_group = 2\n')
+    found = load({"data": str(tmp_path), "min_group": "3"}, {"CHANNELSTATS_PORT": "1"}).sources
+    assert found == {
+        "data": Source("flag", "--data"),
+        "min_group": Source("flag", "--min-group"),
+        "port": Source("environment", "CHANNELSTATS_PORT"),
+        "profile": Source("file", f"{tmp_path / 'channelstats.toml'}:1"),
+    }
+
+
+# ── as flags ─────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_every_setting_has_a_help_and_a_default_that_it_understands() -> None:
+    for option in OPTIONS:
+        assert option.help, option.name
+        assert len(option.help) <= 50, option.name
+        if option.default != "":
+            assert option.value_type.parse(str(option.default)) == option.default, option.name
+
+
+def test_every_flag_of_every_command_has_a_help() -> None:
+    silent = [
+        (name, action.dest)
+        for name, parser in make_parsers().items()
+        for action in parser._actions
+        if not action.help and action.dest != "command"
+    ]
+    assert silent == []
+
+
+def test_every_command_that_posts_shows_the_token_for_it() -> None:
+    parsers = make_parsers()
+    for name in ("report", "send-weekly", "create-stats-channel", "unarchive"):
+        assert "--post-token-file FILE" in parsers[name].format_help()
+
+
+def test_every_command_takes_every_setting_and_shows_those_that_matter() -> None:
+    parsers = make_parsers()
+    for command in COMMANDS:
+        parser = parsers[command.name]
+        shown = parser.format_help()
+        taken = {flag for action in parser._actions for flag in action.option_strings}
+        for option in OPTIONS:
+            assert option.flag in taken
+            if option.group is OptionGroup.GENERAL or option.group in command.groups:
+                assert option.flag in shown
+            else:
+                assert f"  {option.flag} {option.value_type.metavar}" not in shown
