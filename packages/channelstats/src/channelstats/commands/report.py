@@ -210,11 +210,11 @@ async def _input(
     forms: Collection[Form],
 ) -> ReportInput:
     settings, given = context.settings, context.arguments
-    if not (given.send or any(getattr(given, name) for name in _PERIOD_FLAGS)):
-        period = await _newest_period(context, tables, period)
     names = None
     if given.anonymize:
         names = await load_pseudonyms(tables, pseudonym_secret(settings))
+    if not (given.send or any(getattr(given, name) for name in _PERIOD_FLAGS)):
+        period = await _newest_period(context, tables, period)
     wanted = Wanted(kind, subject, settings.optin_channel, settings.help_channel)
     shown = shown_subject(wanted, names)
     data = await load_report_data(
