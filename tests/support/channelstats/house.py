@@ -12,7 +12,7 @@ from channelstats.counting import Counting, Profile
 from channelstats.ingest.events import OnEvent, ignore_event
 from channelstats.ingest.export_import import ExportImport, ImportOptions, ImportResult
 from channelstats.slack.export import Export
-from channelstats.stats import Options, Period, Report, report
+from channelstats.stats import Options, Period, ReportDocument, report
 from channelstats.stats.gather import gather
 from channelstats.tables import Tables
 from channelstats.tables.items import HASH_KEYS, table
@@ -89,7 +89,7 @@ class House:
             )
             return await run.run()
 
-    async def report(self, period: Period, options: Options) -> Report:
+    async def report(self, period: Period, options: Options) -> ReportDocument:
         inputs = await gather(self.tables, period, options)
         return report(inputs, period, options, generated_at=int(NOW))
 

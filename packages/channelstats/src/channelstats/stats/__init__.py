@@ -29,8 +29,8 @@ follows from counted messages (`channelstats.counting`) by the definition beside
     membership    members of a channel at both ends of a period
 """
 
-from channelstats.stats.document import Report, report
+from channelstats.stats.document import ReportDocument, report
 from channelstats.stats.inputs import Inputs, Options
 from channelstats.stats.period import Period
 
-__all__ = ["Inputs", "Options", "Period", "Report", "report"]
+__all__ = ["Inputs", "Options", "Period", "ReportDocument", "report"]

@@ -35,7 +35,7 @@ SCHEMA_VERSION: Final = 1
 
 
 @dataclass(frozen=True)
-class Report:
+class ReportDocument:
     """A document as JSON, and the zones of users that zoneinfo does not know."""
 
     json: bytes
@@ -55,7 +55,7 @@ def report(
     generated_at: int,
     made_from: str = "",
     smallest_group: int = 1,
-) -> Report:
+) -> ReportDocument:
     """Return the report of a period; ``generated_at`` is in seconds since the epoch, ``made_from``
     is added to the fingerprint of the inputs, ``smallest_group`` is that of `SmallGroups`.
     """
@@ -92,7 +92,7 @@ def report(
         "new_statistics": new_statistics(now.said, then.said, now.dealings, first_posts),
         "compared": compared(now, then, groups.listable(now.channel_frame)),
     }
-    return Report(msgspec.json.encode(document), local.unknown)
+    return ReportDocument(msgspec.json.encode(document), local.unknown)
 
 
 def fingerprint(*said: PeriodMessages) -> str:
