@@ -17,7 +17,7 @@ from bench.channelstats import made_up
 from bench.channelstats.cost import Row, Work, alone, median, say
 from channelstats.demo.workspace import Size
 from channelstats.stats import Inputs, Options, Period, report
-from channelstats.stats.gather import dates_of
+from channelstats.stats.inputs import dates_of
 from channelstats.tables.columns import MESSAGES, joined
 from channelstats.tables.configuration import Counts
 from channelstats.tables.day_files import DayFiles

@@ -14,8 +14,8 @@ import pytest
 
 from channelstats.counting import Counting
 from channelstats.stats import Options, Period
+from channelstats.stats.channels import members_at_ends
 from channelstats.stats.compare import slack_text
-from channelstats.stats.membership import members_at_ends
 from keytables import Item
 from support.channelstats.house import COMPAT, EXAMPLE, MODERN, NOW, UTC, House, house
 

@@ -13,7 +13,7 @@ from channelstats.ingest.events import OnEvent, ignore_event
 from channelstats.ingest.export_import import ExportImport, ImportOptions, ImportResult
 from channelstats.slack.export import Export
 from channelstats.stats import Options, Period, ReportDocument, report
-from channelstats.stats.gather import gather
+from channelstats.stats.inputs import gather
 from channelstats.tables import Tables
 from channelstats.tables.items import HASH_KEYS, table
 from keytables import Engine, Item, TableHandle

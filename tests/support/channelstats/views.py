@@ -28,13 +28,13 @@ def everything(data: DashboardData, channel: str = "", person: str = "") -> Choi
 
 def channels_of(data: DashboardData) -> list[str]:
     """Every channel that anything was said in, ever."""
-    return sorted(data.talk.counted["slack_cid"].unique())
+    return sorted(data.counted_messages.counted["slack_cid"].unique())
 
 
 def people_of(data: DashboardData) -> list[str]:
     """Everybody who did anything in the period."""
     now = data.whole.now
-    return sorted({*now.messages["slack_uid"], *now.dealings.everybody()})
+    return sorted({*now.messages["slack_uid"], *now.interactions.everybody()})
 
 
 class Looked:

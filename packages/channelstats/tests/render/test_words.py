@@ -9,7 +9,7 @@ from channelstats.render.words import (
     ordinal,
     plural,
 )
-from channelstats.stats.values import Change, State
+from channelstats.stats.compare import Change, State
 from channelstats.views.model import Kind
 
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from channelstats.stats.compare import change, slack_text
-from channelstats.stats.quantities import Quantity, Ratio, in_tenths, parts
+from channelstats.stats.quantities import Quantity, Ratio, parts
 
 
 @pytest.mark.parametrize(
@@ -67,9 +67,3 @@ def test_it_is_decided_exactly(cur: Quantity, prev: Quantity) -> None:
     assert found["diff_pct"] == float(diff)
     expected = "same" if abs(diff) < Fraction(1, 2) else "up" if diff > 0 else "down"
     assert found["state"] == expected
-
-
-@given(QUANTITIES)
-def test_tenths_are_rounded_half_to_even(quantity: Quantity) -> None:
-    exact = Fraction(*parts(quantity))
-    assert Fraction(*in_tenths(quantity)) == round(exact, 1)

@@ -10,7 +10,7 @@ import pytest
 
 from channelstats.counting import Counting, Profile
 from channelstats.stats import Inputs, Options, Period, report
-from channelstats.stats.gather import gather
+from channelstats.stats.inputs import gather
 from channelstats.tables.columns import MESSAGES
 from channelstats.tables.directory import User
 from channelstats.tables.first_posts import FirstPost

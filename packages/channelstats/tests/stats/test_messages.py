@@ -26,9 +26,9 @@ def said(*, merge_skin_tones: bool = False, **fields: Any) -> PeriodMessages:
     row = dict.fromkeys(MESSAGES.names()) | {"deleted": False, "word_count": 0}
     row |= {"ts": PERIOD.begin * 1_000_000, "slack_cid": "C1", "slack_uid": "UA"} | fields
     counting = Counting(Profile.COMPAT)
-    talk = CountedMessages(pl.DataFrame([row], MESSAGES), {}, counting)
+    counted_messages = CountedMessages(pl.DataFrame([row], MESSAGES), {}, counting)
     local = LocalTimes({}, Options(counting), PERIOD.begin, PERIOD.end)
-    return PeriodMessages(talk, PERIOD, local, merge_skin_tones=merge_skin_tones)
+    return PeriodMessages(counted_messages, PERIOD, local, merge_skin_tones=merge_skin_tones)
 
 
 @given(REACTIONS)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from channelstats.counting import Counting, Profile
 from channelstats.stats import Inputs, Options, Period, report
-from channelstats.stats.volume import authors_of_half, half, median
+from channelstats.stats.measures import authors_of_half, half, median
 from channelstats.tables.columns import MESSAGES
 from channelstats.tables.directory import User
 from support.channelstats.house import UTC

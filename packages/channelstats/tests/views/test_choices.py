@@ -30,7 +30,9 @@ def data(request: pytest.FixtureRequest) -> DashboardData:
 
 def only_of(data: DashboardData, channel: str) -> DashboardData:
     """What there is of one channel and of nothing else, first posts but for those elsewhere."""
-    first = first_posts_of(data.inputs, data.talk).select("slack_uid", "ts", "slack_cid")
+    first = first_posts_of(data.inputs, data.counted_messages).select(
+        "slack_uid", "ts", "slack_cid"
+    )
     of_channel = pl.col("slack_cid") == channel
     inputs = replace(
         data.inputs,
@@ -53,7 +55,7 @@ def test_nobody_is_new_in_a_channel_who_posted_elsewhere_before(data: DashboardD
     first = dict(data.first_posts.select("slack_uid", "ts").iter_rows())
     for cid in channels_of(data):
         newcomers = look("newcomers", data, channel=cid)
-        here = data.talk.counted.filter(pl.col("slack_cid") == cid)
+        here = data.counted_messages.counted.filter(pl.col("slack_cid") == cid)
         week = data.period.ending_with(7)
         posters = set(here.filter(week.covers())["slack_uid"])
         begin = week.begin * 1_000_000

@@ -30,9 +30,9 @@ from channelstats.notifications.push_sender import (
 from channelstats.render.words import change_text, number_text, plural
 from channelstats.settings import Settings
 from channelstats.stats import Period
+from channelstats.stats.compare import Change
 from channelstats.stats.period import WEEK, last_complete_week
 from channelstats.stats.stored_document import document_of
-from channelstats.stats.values import Change
 from channelstats.tables import Tables
 from channelstats.tables.subscriptions import Subscription
 from keytables import Clock

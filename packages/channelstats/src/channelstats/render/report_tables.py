@@ -11,13 +11,12 @@ import polars as pl
 
 from channelstats.identifiers import timestamp
 from channelstats.render.names import Directory
-from channelstats.stats import authors, channels, people, top_messages
+from channelstats.stats import authors, channels
 from channelstats.stats.activity import HOURS
-from channelstats.stats.amounts import shown
 from channelstats.stats.compare import change
 from channelstats.stats.conversation import daily_posters
-from channelstats.stats.quantities import ratio
-from channelstats.stats.quantities import shown as number
+from channelstats.stats.messages import REACTED, REPLIED, TOP_MESSAGES, with_shown_times
+from channelstats.stats.quantities import ratio, shown
 from channelstats.views.report_data import ReportData
 from channelstats.views.reports import ReportKind, Wanted
 from channelstats.views.sections import WEEKDAYS
@@ -64,7 +63,7 @@ def _channels(of: ReportData, names: Directory) -> pl.DataFrame:
         {"slack_cid": _TEXT, "members": _INT, "new": pl.Boolean},
         orient="row",
     )
-    figures = {name: shown(figure.amount(pl.col)) for name, figure in channels.FIGURES.items()}
+    figures = {name: formula.column().shown() for name, formula in channels.FIGURES.items()}
     found = of.groups.listable(of.now.measures.channel_frame)
     found = _with_before(found, of.before.measures.channel_frame, "slack_cid")
     return (
@@ -91,7 +90,7 @@ def _channels(of: ReportData, names: Directory) -> pl.DataFrame:
 
 def _people(of: ReportData, names: Directory) -> pl.DataFrame:
     wanted = ("percent_of_words", "cum_percent_of_words", "rphw")
-    figures = {name: shown(authors.FIGURES[name].amount(pl.col)) for name in wanted}
+    figures = {name: authors.FIGURES[name].column().shown() for name in wanted}
     found = of.now.measures.author_frame
     found = _with_before(found, of.before.measures.author_frame, "slack_uid")
     return found.with_columns(**figures).select(
@@ -140,8 +139,8 @@ def _days(of: ReportData, _: Directory) -> pl.DataFrame:
 
 def _hours(of: ReportData, _: Directory) -> pl.DataFrame:
     activity = of.now.measures.activity
-    said, shares = activity.local_hours(), activity.shares()
-    rows = [(hour, shares[str(hour)], *said.get(str(hour), (0, 0))) for hour in HOURS]
+    period_messages, shares = activity.local_hours(), activity.shares()
+    rows = [(hour, shares[str(hour)], *period_messages.get(str(hour), (0, 0))) for hour in HOURS]
     schema = {"hour": _INT, "mean_share_percent": _FLOAT, "messages": _INT, "words": _INT}
     return pl.DataFrame(rows, schema, orient="row")
 
@@ -157,8 +156,8 @@ def _time_zones(of: ReportData, _: Directory) -> pl.DataFrame:
 def _emoji(of: ReportData, _: Directory) -> pl.DataFrame:
     words = of.now.measures.volume.words
     rows = [
-        (name, times, float(number(ratio(1000 * times, words))))
-        for name, times in people.emoji(of.now.measures.said).items()
+        (name, times, float(shown(ratio(1000 * times, words))))
+        for name, times in of.now.measures.period_messages.emoji().items()
     ]
     schema = {"emoji": _TEXT, "times": _INT, "per_1000_words": _FLOAT}
     return pl.DataFrame(rows, schema, orient="row")
@@ -166,10 +165,10 @@ def _emoji(of: ReportData, _: Directory) -> pl.DataFrame:
 
 def _top_messages(of: ReportData, names: Directory) -> pl.DataFrame:
     rows = []
-    kinds = {"reactions": top_messages.REACTED, "replies": top_messages.REPLIED}
-    said, hidden = of.now.measures.said, of.data.inputs.hides_times
+    kinds = {"reactions": REACTED, "replies": REPLIED}
+    period_messages, hidden = of.now.measures.period_messages, of.data.inputs.hides_times
     for kind, count in kinds.items():
-        most = top_messages.shown(of.now.top(count).head(top_messages.MOST), said)
+        most = with_shown_times(of.now.top(count).head(TOP_MESSAGES), period_messages)
         for times, ts, cid, uid, thread_ts in most.iter_rows():
             at, thread = timestamp(ts), "" if thread_ts is None else timestamp(thread_ts)
             link = "" if hidden else names.permalink(f"{cid}/{at}/{thread}")
@@ -181,12 +180,12 @@ def _top_messages(of: ReportData, names: Directory) -> pl.DataFrame:
 
 
 def _dates(of: ReportData, _: Directory) -> pl.DataFrame:
-    found = daily_posters(of.now.measures.said.messages, of.period)
+    found = daily_posters(of.now.measures.period_messages.messages, of.period)
     return pl.DataFrame(list(found.items()), {"date": _TEXT, "posters": _INT}, orient="row")
 
 
 def _edges(of: ReportData, names: Directory) -> pl.DataFrame:
-    found = of.now.measures.dealings.edges()
+    found = of.now.measures.interactions.edges()
     return found.select(
         from_id="one",
         **{"from": _named("one", names.person, found)},
@@ -198,9 +197,9 @@ def _edges(of: ReportData, names: Directory) -> pl.DataFrame:
 
 def _with_whom(of: ReportData, names: Directory) -> pl.DataFrame:
     """Every people group, by person."""
-    dealings = of.now.measures.dealings
+    interactions = of.now.measures.interactions
     each = [
-        dealings.group(name).select(pl.lit(name).alias("group"), "uid", "other", "n")
+        interactions.group(name).select(pl.lit(name).alias("group"), "uid", "other", "n")
         for name in GROUPS
     ]
     found = pl.concat(each).sort("uid", maintain_order=True)

@@ -10,7 +10,7 @@ from datetime import UTC, date, datetime
 from typing import Final
 from zoneinfo import ZoneInfo
 
-from channelstats.stats.values import Change
+from channelstats.stats.compare import Change
 from channelstats.views.model import Kind
 
 NOTHING: Final = "\N{EN DASH}"

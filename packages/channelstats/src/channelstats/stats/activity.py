@@ -12,11 +12,10 @@ from typing import Final
 import polars as pl
 
 from channelstats.stats import json_text
-from channelstats.stats.json_text import mappings
+from channelstats.stats.json_text import Json, mappings
 from channelstats.stats.messages import PeriodMessages
-from channelstats.stats.quantities import WORDS_THEN_MESSAGES, ranked, regrouped, volume
+from channelstats.stats.quantities import WORDS_THEN_MESSAGES, ranked, regrouped, volume_by
 from channelstats.stats.shapes import Pair, pairs
-from channelstats.stats.values import Json
 from channelstats.stats.zones import hour, weekday
 
 HOURS: Final = range(24)
@@ -29,25 +28,27 @@ _WORKDAY: Final = pl.col("local_weekday") < 5
 class Activity:
     """When things were said in one period."""
 
-    def __init__(self, said: PeriodMessages) -> None:
-        self._said = said.messages.select(
+    def __init__(self, period_messages: PeriodMessages) -> None:
+        self._period_messages = period_messages.messages.select(
             "ts", "slack_uid", "slack_cid", "tz", "local_weekday", "local_hour", "word_count"
         )
-        self._workdays = self._said.filter(_WORKDAY)
+        self._workdays = self._period_messages.filter(_WORKDAY)
 
     @cached_property
     def _days(self) -> pl.DataFrame:
-        return volume(self._said, "slack_uid", "tz", "local_weekday")
+        return volume_by(self._period_messages, "slack_uid", "tz", "local_weekday")
 
     @cached_property
     def _hours(self) -> pl.DataFrame:
-        return volume(self._workdays, "slack_uid", "local_hour")
+        return volume_by(self._workdays, "slack_uid", "local_hour")
 
     def utc(self) -> dict[str, Mapping[str, Pair]]:
         """`weekday` and `hour` of everything, by UTC."""
         seconds = pl.col("ts") // 1_000_000
-        timed = self._said.select("word_count", weekday=weekday(seconds), hour=hour(seconds))
-        both = volume(timed, "weekday", "hour")
+        timed = self._period_messages.select(
+            "word_count", weekday=weekday(seconds), hour=hour(seconds)
+        )
+        both = volume_by(timed, "weekday", "hour")
         return {name: _by(both, name) for name in ("weekday", "hour")}
 
     def local_days(self) -> Mapping[str, Pair]:
@@ -71,12 +72,12 @@ class Activity:
     @cached_property
     def channel_days(self) -> pl.DataFrame:
         """The same by `slack_cid` and `local_weekday`."""
-        return volume(self._said, "slack_cid", "local_weekday").sort("local_weekday")
+        return volume_by(self._period_messages, "slack_cid", "local_weekday").sort("local_weekday")
 
     @cached_property
     def channel_hours(self) -> pl.DataFrame:
         """The same by `slack_cid` and `local_hour` of the authors' Monday to Friday."""
-        return volume(self._workdays, "slack_cid", "local_hour").sort("local_hour")
+        return volume_by(self._workdays, "slack_cid", "local_hour").sort("local_hour")
 
     def of_authors(self) -> tuple[pl.DataFrame, pl.DataFrame]:
         """`posting_days` and `posting_hours` by `slack_uid`, in JSON."""

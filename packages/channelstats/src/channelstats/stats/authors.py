@@ -11,10 +11,15 @@ import msgspec
 import polars as pl
 
 from channelstats.stats.activity import Activity
-from channelstats.stats.amounts import Figure, percent_of, shown
 from channelstats.stats.json_text import joined, mapping, objects, with_texts
 from channelstats.stats.messages import PeriodMessages
-from channelstats.stats.quantities import MESSAGES_THEN_WORDS, WORDS_THEN_MESSAGES, ranked
+from channelstats.stats.quantities import (
+    MESSAGES_THEN_WORDS,
+    WORDS_THEN_MESSAGES,
+    Formula,
+    percent_of,
+    ranked,
+)
 
 
 class Author(msgspec.Struct, frozen=True, gc=False):
@@ -36,23 +41,23 @@ class Author(msgspec.Struct, frozen=True, gc=False):
     reactions_given: int
 
 
-FIGURES: Final[Mapping[str, Figure]] = {
+FIGURES: Final[Mapping[str, Formula]] = {
     "percent_of_messages": percent_of("m", "all_m"),
     "percent_of_words": percent_of("w", "all_w"),
     "cum_percent_of_messages": percent_of("sum_m", "all_m"),
     "cum_percent_of_words": percent_of("sum_w", "all_w"),
-    "reactions": Figure("reactions"),
-    "replies": Figure("replies"),
-    "thread_messages": Figure("thread_messages"),
+    "reactions": Formula("reactions"),
+    "replies": Formula("replies"),
+    "thread_messages": Formula("thread_messages"),
     "rphw": percent_of("reactions", "w"),
-    "reactions_given": Figure("reactions_given"),
-    "replies_in_period": Figure("thread_messages"),
+    "reactions_given": Formula("reactions_given"),
+    "replies_in_period": Formula("thread_messages"),
 }
 """Names as `user_stats` has them; beside them `count`, `rank`, `posting_days`, `posting_hours`."""
 
-COMPARED: Final[Mapping[str, Figure]] = {
-    "messages": Figure("m"),
-    "words": Figure("w"),
+COMPARED: Final[Mapping[str, Formula]] = {
+    "messages": Formula("m"),
+    "words": Formula("w"),
     **{
         name: FIGURES[name]
         for name in ("rphw", "thread_messages", "percent_of_words", "cum_percent_of_words")
@@ -61,9 +66,9 @@ COMPARED: Final[Mapping[str, Figure]] = {
 """What is compared with the period before."""
 
 
-def all_authors(said: PeriodMessages) -> pl.DataFrame:
+def all_authors(period_messages: PeriodMessages) -> pl.DataFrame:
     """Everybody with an entry: posters by rank, then the others by ID; the columns of `Author`."""
-    posted = said.messages.group_by("slack_uid").agg(
+    posted = period_messages.messages.group_by("slack_uid").agg(
         m=pl.len().cast(pl.Int64),
         w=pl.col("word_count").sum(),
         reactions=pl.col("reaction_count").sum(),
@@ -75,11 +80,15 @@ def all_authors(said: PeriodMessages) -> pl.DataFrame:
     by_words = ranked(posted, WORDS_THEN_MESSAGES, "slack_uid").with_columns(
         rank=pl.int_range(1, pl.len() + 1), sum_w=pl.col("w").cum_sum()
     )
-    threads = _sizes(said.responses, "parent", "thread_messages")
+    threads = _sizes(period_messages.responses, "parent", "thread_messages")
     return (
         by_words.join(by_messages, on="slack_uid", how="left")
         .join(threads, on="slack_uid", how="full", coalesce=True)
-        .join(_sizes(said.reactions, "reactor", "reactions_given"), on="slack_uid", how="left")
+        .join(
+            _sizes(period_messages.reactions, "reactor", "reactions_given"),
+            on="slack_uid",
+            how="left",
+        )
         .with_columns(all_m=pl.col("m").sum(), all_w=pl.col("w").sum())
         .with_columns(pl.exclude("slack_uid", "rank").fill_null(0))
         .sort("rank", "slack_uid", nulls_last=True)
@@ -89,7 +98,7 @@ def all_authors(said: PeriodMessages) -> pl.DataFrame:
 
 def user_stats(found: pl.DataFrame, activity: Activity) -> msgspec.Raw:
     """`user_stats` of all authors."""
-    figures = {name: shown(figure.amount(pl.col)) for name, figure in FIGURES.items()}
+    figures = {name: formula.column().shown() for name, formula in FIGURES.items()}
     rows = with_texts(found, "slack_uid", *activity.of_authors())
     fixed = objects(count=pl.concat_list("m", "w"), rank=pl.col("rank"), **figures)
     days, hours = pl.col("posting_days"), pl.col("posting_hours")

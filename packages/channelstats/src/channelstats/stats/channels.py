@@ -4,25 +4,30 @@ Rule: what is said of a channel beyond its messages (name, members, when it was 
 table Channel; of a channel unknown there it is not made up.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 import msgspec
 import polars as pl
 
 from channelstats.stats.activity import Activity
-from channelstats.stats.amounts import Figure, percent_of
-from channelstats.stats.json_text import joined, mapping, mappings, objects, pairs, with_texts
-from channelstats.stats.messages import PeriodMessages
-from channelstats.stats.people import emoji_of_each
+from channelstats.stats.interactions import emoji_of_each
+from channelstats.stats.json_text import Json, joined, mapping, mappings, objects, pairs, with_texts
+from channelstats.stats.messages import REACTED, REPLIED, PeriodMessages
 from channelstats.stats.period import Period
-from channelstats.stats.quantities import WORDS_THEN_MESSAGES, ranked, shown, volume
-from channelstats.stats.top_messages import REACTED, REPLIED, TopMessages
-from channelstats.stats.values import Json
+from channelstats.stats.quantities import (
+    WORDS_THEN_MESSAGES,
+    Formula,
+    percent_of,
+    ranked,
+    shown,
+    volume_by,
+)
+from channelstats.stats.top_messages import TopMessages
 from channelstats.tables.directory import Channel
 
 
-class ChannelTalk(msgspec.Struct, frozen=True, gc=False):
+class ChannelVolume(msgspec.Struct, frozen=True, gc=False):
     """The whole numbers of one channel. ``sum_w`` are the words of all up to this one in the
     ranking; ``all_w`` those of all.
     """
@@ -36,26 +41,26 @@ class ChannelTalk(msgspec.Struct, frozen=True, gc=False):
     all_w: int
 
 
-FIGURES: Final[Mapping[str, Figure]] = {
+FIGURES: Final[Mapping[str, Formula]] = {
     "percent": percent_of("w", "all_w"),
     "cpercent": percent_of("sum_w", "all_w"),
-    "posters": Figure("posters"),
-    "words_per_poster": Figure("w", "posters"),
+    "posters": Formula("posters"),
+    "words_per_poster": Formula("w", "posters"),
 }
 """Names as `channel_stats` has them; beside them `new` and `members`."""
 
-COMPARED: Final[Mapping[str, Figure]] = {
-    "messages": Figure("m"),
-    "words": Figure("w"),
+COMPARED: Final[Mapping[str, Formula]] = {
+    "messages": Formula("m"),
+    "words": Formula("w"),
     **FIGURES,
-    "share_rounded": Figure("w", "all_w", 100, tenths=True),
+    "share_rounded": Formula("w", "all_w", 100, tenths=True),
 }
 """What is compared with the period before."""
 
 
-def all_channels(said: PeriodMessages) -> pl.DataFrame:
-    """The channels in which something was said, ranked by words; the columns of `ChannelTalk`."""
-    sizes = said.messages.group_by("slack_cid").agg(
+def all_channels(period_messages: PeriodMessages) -> pl.DataFrame:
+    """The channels in which something was said, ranked by words; the columns of `ChannelVolume`."""
+    sizes = period_messages.messages.group_by("slack_cid").agg(
         m=pl.len().cast(pl.Int64),
         w=pl.col("word_count").sum(),
         posters=pl.col("slack_uid").n_unique().cast(pl.Int64),
@@ -64,13 +69,13 @@ def all_channels(said: PeriodMessages) -> pl.DataFrame:
     return (
         ranked(sizes, WORDS_THEN_MESSAGES, "slack_cid")
         .with_columns(sum_w=pl.col("w").cum_sum(), all_w=pl.col("w").sum())
-        .select(ChannelTalk.__struct_fields__)
+        .select(ChannelVolume.__struct_fields__)
     )
 
 
-def channel_authors(said: PeriodMessages) -> pl.DataFrame:
+def channel_authors(period_messages: PeriodMessages) -> pl.DataFrame:
     """`m`, `w` and `rank` of each author in each channel; channels by ID, authors by rank."""
-    sizes = volume(said.messages, "slack_cid", "slack_uid")
+    sizes = volume_by(period_messages.messages, "slack_cid", "slack_uid")
     return (
         ranked(sizes, WORDS_THEN_MESSAGES, "slack_uid")
         .with_columns(rank=pl.int_range(1, pl.len() + 1).over("slack_cid"))
@@ -85,7 +90,7 @@ def channel_users(found: pl.DataFrame, authors: pl.DataFrame) -> msgspec.Raw:
 
 
 def channel_stats(
-    found: list[ChannelTalk], known: Mapping[str, Channel], period: Period
+    found: list[ChannelVolume], known: Mapping[str, Channel], period: Period
 ) -> dict[str, Json]:
     """`channel_stats`."""
     return {of.slack_cid: _stats(of, known.get(of.slack_cid), period) for of in found}
@@ -96,7 +101,7 @@ def is_new(channel: Channel | None, period: Period) -> bool:
     return channel is not None and channel.created > period.begin
 
 
-def _stats(of: ChannelTalk, channel: Channel | None, period: Period) -> dict[str, Json]:
+def _stats(of: ChannelVolume, channel: Channel | None, period: Period) -> dict[str, Json]:
     return {
         **{name: shown(figure(of)) for name, figure in FIGURES.items()},
         "new": is_new(channel, period),
@@ -105,13 +110,13 @@ def _stats(of: ChannelTalk, channel: Channel | None, period: Period) -> dict[str
 
 
 def enriched_channels(
-    said: PeriodMessages, activity: Activity, found: pl.DataFrame, top: TopMessages
+    period_messages: PeriodMessages, activity: Activity, found: pl.DataFrame, top: TopMessages
 ) -> msgspec.Raw:
     """`enriched_channel`."""
     rows = with_texts(
         found,
         "slack_cid",
-        emoji_of_each(said, "slack_cid", found),
+        emoji_of_each(period_messages, "slack_cid", found),
         *activity.of_channels(),
     )
     for count in (REACTED, REPLIED):
@@ -126,3 +131,17 @@ def enriched_channels(
         posting_hours=pl.col("posting_hours"),
     )
     return mapping(rows, "slack_cid", *text)
+
+
+def members_at_ends(samples: Sequence[tuple[int, int]], period: Period) -> tuple[int, int] | None:
+    """The members at the beginning and at the end; None when no sample was taken before the end.
+
+    ``samples`` are (seconds, members) in the order of time. The beginning is the latest sample up
+    to the first midnight, else the earliest after it; the end is the latest sample before the
+    midnight after the last date.
+    """
+    until_end = [members for at, members in samples if at < period.end]
+    if not until_end:
+        return None
+    until_begin = [members for at, members in samples if at <= period.begin]
+    return (until_begin or until_end[:1])[-1], until_end[-1]

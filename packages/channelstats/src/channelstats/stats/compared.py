@@ -9,13 +9,21 @@ import msgspec
 import polars as pl
 
 from channelstats.stats import authors, channels
-from channelstats.stats.amounts import BEFORE, Amount, Figure, before, changes
-from channelstats.stats.compare import change
-from channelstats.stats.json_text import joined, mapping, mappings, objects, together, with_texts
+from channelstats.stats.compare import BEFORE, Change, before, change, changes
+from channelstats.stats.interactions import GROUPS
+from channelstats.stats.json_text import (
+    Json,
+    Part,
+    joined,
+    mapping,
+    mappings,
+    objects,
+    together,
+    with_texts,
+)
 from channelstats.stats.measures import Measures
-from channelstats.stats.people import GROUPS
+from channelstats.stats.quantities import ColumnQuantity, Formula
 from channelstats.stats.shapes import Pair
-from channelstats.stats.values import Change, Json, Part
 
 
 def compared(now: Measures, then: Measures, channel_frame: pl.DataFrame) -> dict[str, Part]:
@@ -43,7 +51,7 @@ def _pair(now: Pair, before: Pair | None) -> dict[str, Change]:
 def _channels(now: Measures, then: Measures, channel_frame: pl.DataFrame) -> msgspec.Raw:
     key = ["slack_cid", "slack_uid"]
     people = _beside(now.channel_authors, then.channel_authors, key)
-    sizes = {"messages": Figure("m"), "words": Figure("w")}
+    sizes = {"messages": Formula("m"), "words": Formula("w")}
     users = mappings(people, *key, users=objects(**_changes(sizes)))
     found = _beside(channel_frame, then.channel_frame, ["slack_cid"])
     text = joined(objects(**_changes(channels.COMPARED)), users=pl.col("users"))
@@ -68,13 +76,13 @@ def _beside(now: pl.DataFrame, then: pl.DataFrame, key: list[str]) -> pl.DataFra
     )
 
 
-def _changes(figures: Mapping[str, Figure]) -> dict[str, pl.Expr]:
+def _changes(formulas: Mapping[str, Formula]) -> dict[str, pl.Expr]:
     return {
-        name: changes(figure.amount(pl.col), figure.amount(before), pl.col("was"))
-        for name, figure in figures.items()
+        name: changes(formula.column(), formula.column(before), pl.col("was"))
+        for name, formula in formulas.items()
     }
 
 
 def _from_zero(column: str) -> pl.Expr:
     """The change of a column, from zero for one without an entry before."""
-    return changes(Amount(pl.col(column)), Amount(before(column).fill_null(0)))
+    return changes(ColumnQuantity(pl.col(column)), ColumnQuantity(before(column).fill_null(0)))

@@ -11,12 +11,11 @@ import polars as pl
 
 from channelstats.counting import BOT_MESSAGE, HUDDLE
 from channelstats.days import midnight
-from channelstats.stats.json_text import mapping
+from channelstats.stats.interactions import Interactions
+from channelstats.stats.json_text import Json, Part, mapping
 from channelstats.stats.messages import CountedMessages, PeriodMessages
-from channelstats.stats.people import Interactions
 from channelstats.stats.period import Period
 from channelstats.stats.quantities import percent, ratio, shown
-from channelstats.stats.values import Json, Part
 
 STARTS_THREAD: Final = pl.col("reply_count") > 0
 
@@ -30,38 +29,45 @@ _ROOM: Final = pl.Struct(
 
 
 def new_statistics(
-    said: PeriodMessages, before: PeriodMessages, dealings: Interactions, first_posts: pl.DataFrame
+    period_messages: PeriodMessages,
+    before: PeriodMessages,
+    interactions: Interactions,
+    first_posts: pl.DataFrame,
 ) -> dict[str, Part]:
     """All of them. ``before`` is the period before; ``first_posts`` has `slack_uid` and `ts`."""
     return {
-        **conversation(said, before, first_posts),
-        "edges": mapping(dealings.edge_texts(), "one", pl.col("edges")),
-        "huddles": huddles(said.talk, said.period),
-        "bot_share": bot_share(said.talk, said.period),
+        **conversation(period_messages, before, first_posts),
+        "edges": mapping(interactions.edge_texts(), "one", pl.col("edges")),
+        "huddles": huddles(period_messages.source, period_messages.period),
+        "bot_share": bot_share(period_messages.source, period_messages.period),
     }
 
 
 def conversation(
-    said: PeriodMessages, before: PeriodMessages, first_posts: pl.DataFrame
+    period_messages: PeriodMessages, before: PeriodMessages, first_posts: pl.DataFrame
 ) -> dict[str, Any]:
     """Those of people's messages as numbers: who interacts with whom is not among them."""
-    messages, period, talk = said.messages, said.period, said.talk
+    messages, period, counted_messages = (
+        period_messages.messages,
+        period_messages.period,
+        period_messages.source,
+    )
     replies = _how_many(messages, pl.col("is_reply"))
     daily = daily_posters(messages, period)
     return {
         "threads_started": _how_many(messages, STARTS_THREAD),
         "thread_share": shown(ratio(replies, messages.height)),
-        "first_reply": first_reply(said),
+        "first_reply": first_reply(period_messages),
         "top_level": messages.height - replies,
-        "unanswered": unanswered(said).height,
+        "unanswered": unanswered(period_messages).height,
         "gini_of_words": gini(
             messages.group_by("slack_uid").agg(pl.col("word_count").sum())["word_count"].to_list()
         ),
         "daily_posters": daily,
         "daily_posters_mean": shown(ratio(sum(daily.values()), len(daily))),
-        "wau": posters(talk, period.ending_with(7)),
-        "mau": posters(talk, period.ending_with(28)),
-        "retention": retention(said, before, first_posts),
+        "wau": posters(counted_messages, period.ending_with(7)),
+        "mau": posters(counted_messages, period.ending_with(28)),
+        "retention": retention(period_messages, before, first_posts),
     }
 
 
@@ -69,18 +75,18 @@ def _how_many(messages: pl.DataFrame, which: pl.Expr) -> int:
     return int(messages.select(which.sum()).item())
 
 
-def waits(said: PeriodMessages) -> pl.DataFrame:
+def waits(period_messages: PeriodMessages) -> pl.DataFrame:
     """How long heads of the period waited for a reply by somebody else: `slack_cid`, `ts`, and
     whole `seconds`.
     """
-    return said.answered.filter("is_head").select(
+    return period_messages.answered.filter("is_head").select(
         "slack_cid", "ts", seconds=(pl.col("replied_at") - pl.col("ts")) // 1_000_000
     )
 
 
-def first_reply(said: PeriodMessages) -> dict[str, Json]:
+def first_reply(period_messages: PeriodMessages) -> dict[str, Json]:
     """How many heads were answered, and how long they waited."""
-    seconds = waits(said)["seconds"].sort().to_list()
+    seconds = waits(period_messages)["seconds"].sort().to_list()
     return {
         "count": len(seconds),
         "median": nearest_rank(seconds, 50),
@@ -93,12 +99,12 @@ def nearest_rank(rising: Sequence[int], percentile: int) -> int | None:
     return rising[-(-percentile * len(rising) // 100) - 1] if rising else None
 
 
-def unanswered(said: PeriodMessages) -> pl.DataFrame:
+def unanswered(period_messages: PeriodMessages) -> pl.DataFrame:
     """Messages, not replies, that drew neither a reply nor a reaction by somebody else."""
-    top = said.messages.filter(~pl.col("is_reply"))
-    reacted = said.reactions.filter(pl.col("reactor") != pl.col("slack_uid"))
+    top = period_messages.messages.filter(~pl.col("is_reply"))
+    reacted = period_messages.reactions.filter(pl.col("reactor") != pl.col("slack_uid"))
     key = ["slack_cid", "ts"]
-    return top.join(said.answered, on=key, how="anti").join(reacted, on=key, how="anti")
+    return top.join(period_messages.answered, on=key, how="anti").join(reacted, on=key, how="anti")
 
 
 def gini(values: Sequence[int]) -> float:
@@ -123,18 +129,22 @@ def daily_posters(messages: pl.DataFrame, period: Period) -> dict[str, int]:
     return {day.isoformat(): found.get(day.isoformat(), 0) for day in period.dates}
 
 
-def posters(talk: CountedMessages, period: Period) -> int:
+def posters(counted_messages: CountedMessages, period: Period) -> int:
     """How many people posted in a period."""
-    return talk.counted.select("ts", "slack_uid").filter(period.covers())["slack_uid"].n_unique()
+    return (
+        counted_messages.counted.select("ts", "slack_uid")
+        .filter(period.covers())["slack_uid"]
+        .n_unique()
+    )
 
 
 def retention(
-    said: PeriodMessages, before: PeriodMessages, first_posts: pl.DataFrame
+    period_messages: PeriodMessages, before: PeriodMessages, first_posts: pl.DataFrame
 ) -> dict[str, Json]:
     """Who stayed, came, came back and went."""
-    now, then = (set(of.messages["slack_uid"].unique()) for of in (said, before))
+    now, then = (set(of.messages["slack_uid"].unique()) for of in (period_messages, before))
     first = dict(first_posts.select("slack_uid", "ts").iter_rows())
-    found = comings(now, then, first, said.period)
+    found = comings(now, then, first, period_messages.period)
     rate = shown(percent(len(now & then), len(then))) if then else None
     return {"rate": rate, **found}
 
@@ -154,9 +164,9 @@ def comings(
     }
 
 
-def huddles(talk: CountedMessages, period: Period) -> dict[str, Json]:
+def huddles(counted_messages: CountedMessages, period: Period) -> dict[str, Json]:
     """How many there were, of how many people, and for how long in all."""
-    rooms = talk.kept(period).filter(pl.col("subtype") == HUDDLE)["room"]
+    rooms = counted_messages.kept(period).filter(pl.col("subtype") == HUDDLE)["room"]
     room = rooms.str.json_decode(_ROOM).struct.unnest()
     over = room.filter((pl.col("date_start") > 0) & (pl.col("date_end") > 0))
     return {
@@ -166,11 +176,11 @@ def huddles(talk: CountedMessages, period: Period) -> dict[str, Json]:
     }
 
 
-def bot_share(talk: CountedMessages, period: Period) -> float:
+def bot_share(counted_messages: CountedMessages, period: Period) -> float:
     """The part of bots' messages in all of bots and people."""
     subtype = pl.col("subtype")
-    talking = subtype.is_null() | subtype.is_in(sorted(talk.counting.talk))
+    talking = subtype.is_null() | subtype.is_in(sorted(counted_messages.counting.talk))
     by_bots = ((subtype == BOT_MESSAGE).fill_null(value=False)) | (pl.col("is_bot") & talking)
-    bots = _how_many(talk.kept(period), by_bots)
-    people = _how_many(talk.counted, period.covers() & ~by_bots)
+    bots = _how_many(counted_messages.kept(period), by_bots)
+    people = _how_many(counted_messages.counted, period.covers() & ~by_bots)
     return float(shown(ratio(bots, bots + people)))

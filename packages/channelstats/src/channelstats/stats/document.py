@@ -12,21 +12,19 @@ import msgspec
 import polars as pl
 
 from channelstats.identifiers import microseconds
-from channelstats.stats import authors, channels, people
+from channelstats.stats import authors, channels, interactions
 from channelstats.stats.activity import shares_of_periods
 from channelstats.stats.compared import compared
 from channelstats.stats.conversation import new_statistics
 from channelstats.stats.inputs import Inputs, Options
-from channelstats.stats.json_text import mapping, pairs
-from channelstats.stats.measures import Measures
-from channelstats.stats.messages import CountedMessages, PeriodMessages
+from channelstats.stats.json_text import Json, Part, mapping, pairs
+from channelstats.stats.measures import AUTHORS_OF_HALF, Measures
+from channelstats.stats.messages import REACTED, REPLIED, CountedMessages, PeriodMessages
 from channelstats.stats.period import Period
 from channelstats.stats.quantities import shown
 from channelstats.stats.shapes import per_thousand
 from channelstats.stats.small_groups import SmallGroups
-from channelstats.stats.top_messages import REACTED, REPLIED, TopMessages
-from channelstats.stats.values import Json, Part
-from channelstats.stats.volume import AUTHORS_OF_HALF
+from channelstats.stats.top_messages import TopMessages
 from channelstats.stats.zones import LocalTimes
 from channelstats.tables.configuration import counts_at
 from channelstats.tables.first_posts import earliest
@@ -59,21 +57,25 @@ def report(
     """Return the report of a period; ``generated_at`` is in seconds since the epoch, ``made_from``
     is added to the fingerprint of the inputs, ``smallest_group`` is that of `SmallGroups`.
     """
-    talk = CountedMessages(
+    counted_messages = CountedMessages(
         inputs.messages, inputs.users, options.counting, hides_times=inputs.hides_times
     )
     before = period.previous
     local = LocalTimes(inputs.users, options, before.begin, period.end)
-    first_posts = first_posts_of(inputs, talk)
+    first_posts = first_posts_of(inputs, counted_messages)
 
     def measured(days: Period) -> Measures:
-        said = PeriodMessages(talk, days, local, merge_skin_tones=options.merge_skin_tones)
-        return Measures(said, counts_at(inputs.counts, days.last), first_posts)
+        period_messages = PeriodMessages(
+            counted_messages, days, local, merge_skin_tones=options.merge_skin_tones
+        )
+        return Measures(period_messages, counts_at(inputs.counts, days.last), first_posts)
 
     now, then = measured(period), measured(before)
     groups = SmallGroups(now, smallest_group)
-    top = TopMessages(now.said, groups.listable)
-    made_of = fingerprint(now.said, then.said) + (made_from and f"/{made_from}")
+    top = TopMessages(now.period_messages, groups.listable)
+    made_of = fingerprint(now.period_messages, then.period_messages) + (
+        made_from and f"/{made_from}"
+    )
     document: dict[str, Part] = {
         "schema_version": SCHEMA_VERSION,
         "profile": str(options.counting.profile),
@@ -89,28 +91,32 @@ def report(
         **_channels(now, inputs, groups, top),
         **_time(now, groups),
         **_reactions(now, top),
-        "new_statistics": new_statistics(now.said, then.said, now.dealings, first_posts),
+        "new_statistics": new_statistics(
+            now.period_messages, then.period_messages, now.interactions, first_posts
+        ),
         "compared": compared(now, then, groups.listable(now.channel_frame)),
     }
     return ReportDocument(msgspec.json.encode(document), local.unknown)
 
 
-def fingerprint(*said: PeriodMessages) -> str:
+def fingerprint(*period_messages: PeriodMessages) -> str:
     """What a report was made from, in short: of each period how many messages, how recent, and sums
     over them.
     """
     parts = ("word_count", "reaction_count", "reply_count")
-    of_each = (of.messages.select(pl.len(), pl.max("fetched_at"), pl.sum(*parts)) for of in said)
+    of_each = (
+        of.messages.select(pl.len(), pl.max("fetched_at"), pl.sum(*parts)) for of in period_messages
+    )
     return "/".join("-".join(map(str, frame.fill_null(0).row(0))) for frame in of_each)
 
 
-def first_posts_of(inputs: Inputs, talk: CountedMessages) -> pl.DataFrame:
+def first_posts_of(inputs: Inputs, counted_messages: CountedMessages) -> pl.DataFrame:
     """First posts of those whom the profile counts: `slack_uid`, `ts` in microseconds and
     `slack_cid`.
     """
     if inputs.first_posts is None:
-        return earliest(talk.counted)
-    dropped = talk.bots if talk.counting.drops_bots else frozenset()
+        return earliest(counted_messages.counted)
+    dropped = counted_messages.bots if counted_messages.counting.drops_bots else frozenset()
     known = {uid: post for uid, post in inputs.first_posts.items() if uid not in dropped}
     times = [microseconds(post.message_id) for post in known.values()]
     return pl.DataFrame(
@@ -139,9 +145,9 @@ def _authors(
     return {
         "users": mapping(posters, "slack_uid", pairs()),
         "user_stats": authors.user_stats(now.author_frame, now.activity),
-        "enriched_user": people.enriched_users(
-            now.said,
-            now.dealings,
+        "enriched_user": interactions.enriched_users(
+            now.period_messages,
+            now.interactions,
             groups.listable(now.channel_authors),
             posters,
             inputs.channels,
@@ -157,9 +163,11 @@ def _channels(
     found = [of for of in now.channels if groups.shows(of.slack_cid)]
     return {
         "channels": mapping(frame, "slack_cid", pairs()),
-        "channel_stats": channels.channel_stats(found, inputs.channels, now.said.period),
+        "channel_stats": channels.channel_stats(found, inputs.channels, now.period_messages.period),
         "channel_user": channels.channel_users(frame, now.channel_authors),
-        "enriched_channel": channels.enriched_channels(now.said, now.activity, frame, top),
+        "enriched_channel": channels.enriched_channels(
+            now.period_messages, now.activity, frame, top
+        ),
     }
 
 
@@ -179,7 +187,7 @@ def _time(now: Measures, groups: SmallGroups) -> dict[str, Json]:
 
 
 def _reactions(now: Measures, top: TopMessages) -> dict[str, Part]:
-    given = people.emoji(now.said)
+    given = now.period_messages.emoji()
     return {
         "reaction": given,
         "emoji_rate": per_thousand(given, now.volume.words),

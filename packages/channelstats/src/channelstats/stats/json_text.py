@@ -5,11 +5,20 @@ Rule: text goes in as it is and comes out as JSON; the order of keys is that of 
 An expression "in JSON" is text that is JSON already; whole numbers are that too.
 """
 
-from collections.abc import Iterator, Mapping
-from typing import TypeAlias
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TypeAlias, Union
 
 import msgspec
 import polars as pl
+
+from channelstats.stats.compare import Change
+
+Part: TypeAlias = Union["Json", msgspec.Raw, Mapping[str, "Part"]]
+"""What a document is written from: some parts of it are in JSON already."""
+
+Json: TypeAlias = Union[  # noqa: UP007 - recursive, so named in quotes
+    bool, int, float, str, Sequence["Json"], Mapping[str, "Json"], Change, None
+]
 
 Pieces: TypeAlias = list[pl.Expr]
 """JSON of each row in pieces, so that large texts are put together once."""

@@ -1,4 +1,5 @@
-"""Counted messages as columns, and what is inside them: reactions, mentions, answers.
+"""Counted messages as columns, what is inside them (reactions, mentions, answers), and those with
+the most reactions and replies.
 
 Rule: who an author is and whether a message counts is decided here, once, for every figure.
 """
@@ -6,18 +7,24 @@ Rule: who an author is and whether a message counts is decided here, once, for e
 from collections.abc import Mapping
 from copy import copy
 from functools import cached_property
-from typing import Self
+from typing import Final, Self
 
 import polars as pl
 
 from channelstats.counting import Counting, bot_expression
+from channelstats.days import date_at, midnight
 from channelstats.stats.period import Period
+from channelstats.stats.quantities import counts
 from channelstats.stats.zones import LocalTimes
+from channelstats.tables.columns import IS_HEAD, IS_REPLY
 from channelstats.tables.directory import User
 from channelstats.tables.message_row import REACTION_USERS
 
-IS_REPLY = pl.col("thread_ts").is_not_null() & (pl.col("thread_ts") != pl.col("ts"))
-IS_HEAD = (pl.col("thread_ts") == pl.col("ts")).fill_null(value=False)
+REACTED: Final = "reaction_count"
+REPLIED: Final = "reply_count"
+
+TOP_MESSAGES: Final = 10
+"""How many are listed of everybody, of a channel, of an author."""
 
 
 class CountedMessages:
@@ -68,15 +75,21 @@ class CountedMessages:
 
 
 class PeriodMessages:
-    """What was said in one period: counted messages and what is inside them."""
+    """Counted messages of one period, and what is inside them."""
 
     def __init__(
-        self, talk: CountedMessages, period: Period, local: LocalTimes, *, merge_skin_tones: bool
+        self,
+        source: CountedMessages,
+        period: Period,
+        local: LocalTimes,
+        *,
+        merge_skin_tones: bool,
     ) -> None:
-        self.talk = talk
+        self.source = source
+        """What these are chosen from, of whatever time."""
         self.period = period
         self._merge_skin_tones = merge_skin_tones
-        self.messages = local.added_to(talk.counted.filter(period.covers()))
+        self.messages = local.added_to(source.counted.filter(period.covers()))
         """Counted messages of the period, with local times."""
 
     @cached_property
@@ -99,6 +112,10 @@ class PeriodMessages:
             .explode("reactor")
             .filter(pl.col("reactor") != "")
         )
+
+    def emoji(self) -> dict[str, int]:
+        """How often each emoji was given, the most first."""
+        return dict(counts(self.reactions, "emoji").iter_rows())
 
     @cached_property
     def mentions(self) -> pl.DataFrame:
@@ -127,7 +144,7 @@ class PeriodMessages:
         `is_head`, and the time of the first such reply, `replied_at`.
         """
         key = "slack_cid", "ts"
-        answers = self.talk.answers.rename({"thread_ts": "ts"}).filter(self.period.covers())
+        answers = self.source.answers.rename({"thread_ts": "ts"}).filter(self.period.covers())
         return (
             self.messages.select("is_reply", *key, "slack_uid", is_head=IS_HEAD)
             .filter(~pl.col("is_reply"))
@@ -136,3 +153,24 @@ class PeriodMessages:
             .group_by(*key)
             .agg(pl.col("is_head").first(), pl.col("replied_at").min())
         )
+
+
+def top_messages(period_messages: PeriodMessages, count: str) -> pl.DataFrame:
+    """All with any, ranked: `count`, `ts`, `slack_cid`, `slack_uid`, `thread_ts`."""
+    messages = period_messages.messages.select(
+        pl.col(count).alias("count"), "ts", "slack_cid", "slack_uid", "thread_ts"
+    )
+    return messages.filter(pl.col("count") > 0).sort(-pl.col("count"), "ts", "slack_cid")
+
+
+def with_shown_times(listed: pl.DataFrame, period_messages: PeriodMessages) -> pl.DataFrame:
+    """The same with times as they may be shown: where they are hidden, the midnights that their
+    days began with.
+    """
+    if not period_messages.source.hides_times:
+        return listed
+    zone = period_messages.period.zone
+    times = pl.concat([listed["ts"], listed["thread_ts"]]).drop_nulls().unique()
+    days = [midnight(date_at(ts // 1_000_000, zone), zone) * 1_000_000 for ts in times]
+    cut = pl.col("ts", "thread_ts").replace_strict(times, pl.Series(days, dtype=pl.Int64))
+    return listed.with_columns(cut)

@@ -17,8 +17,7 @@ from typing import Final
 import msgspec
 
 from channelstats.stats.document import SCHEMA_VERSION, report
-from channelstats.stats.gather import Known, dates_of, inputs, known
-from channelstats.stats.inputs import Options
+from channelstats.stats.inputs import Known, Options, dates_of, inputs, known
 from channelstats.stats.period import Period
 from channelstats.tables import Tables
 from channelstats.tables.messages import Progress
@@ -66,7 +65,7 @@ async def document_of(
 
 def fingerprint(about: Known, state: str | None, period: Period, options: Options) -> str:
     """What a document is made from and by, in short; ``state`` is that of the messages."""
-    said: Mapping[str, object] = {
+    made_from: Mapping[str, object] = {
         "versions": [SCHEMA_VERSION, CODE_VERSION],
         "period": [period.start, period.days, period.zone.key],
         "options": [options.counting, options.default_timezone, options.merge_skin_tones],
@@ -77,7 +76,7 @@ def fingerprint(about: Known, state: str | None, period: Period, options: Option
         "counts": sorted((day.isoformat(), counts) for day, counts in about.counts.items()),
         "first_posts": None if about.first_posts is None else sorted(about.first_posts.items()),
     }
-    return hashlib.sha256(msgspec.json.encode(said)).hexdigest()[:_DIGITS]
+    return hashlib.sha256(msgspec.json.encode(made_from)).hexdigest()[:_DIGITS]
 
 
 class _Mark(msgspec.Struct):

@@ -8,16 +8,16 @@ from typing import Final
 
 import polars as pl
 
-from channelstats.days import date_at, midnight
 from channelstats.identifiers import timestamp
-from channelstats.stats.json_text import lists, quoted
-from channelstats.stats.messages import PeriodMessages
-from channelstats.stats.values import Json
-
-MOST: Final = 10
-
-REACTED: Final = "reaction_count"
-REPLIED: Final = "reply_count"
+from channelstats.stats.json_text import Json, lists, quoted
+from channelstats.stats.messages import (
+    REACTED,
+    REPLIED,
+    TOP_MESSAGES,
+    PeriodMessages,
+    top_messages,
+    with_shown_times,
+)
 
 _NAMES: Final = {REACTED: "most_reacted", REPLIED: "most_replied"}
 
@@ -26,22 +26,22 @@ class TopMessages:
     """Both lists of a period, of the messages that may be listed."""
 
     def __init__(
-        self, said: PeriodMessages, listable: Callable[[pl.DataFrame], pl.DataFrame]
+        self, period_messages: PeriodMessages, listable: Callable[[pl.DataFrame], pl.DataFrame]
     ) -> None:
-        self._said = said
-        self._listed = {count: listable(listed(said, count)) for count in _NAMES}
+        self._period_messages = period_messages
+        self._listed = {count: listable(top_messages(period_messages, count)) for count in _NAMES}
 
     def of_all(self, count: str) -> Sequence[Json]:
         """The list over all messages; each `[count, ts, cid, uid, thread_ts or null]`."""
-        most = shown(self._listed[count].head(MOST), self._said)
+        most = with_shown_times(self._listed[count].head(TOP_MESSAGES), self._period_messages)
         return [_entry(*row) for row in most.iter_rows()]
 
     def of_each(self, count: str, whose: str) -> pl.DataFrame:
         """The lists for each value of `slack_cid` or `slack_uid` that has one, in JSON: that column
         and `most_reacted` or `most_replied`.
         """
-        each = self._listed[count].group_by(whose, maintain_order=True).head(MOST)
-        return _texts(shown(each, self._said), count, whose)
+        each = self._listed[count].group_by(whose, maintain_order=True).head(TOP_MESSAGES)
+        return _texts(with_shown_times(each, self._period_messages), count, whose)
 
 
 def _texts(most: pl.DataFrame, count: str, whose: str) -> pl.DataFrame:
@@ -52,32 +52,11 @@ def _texts(most: pl.DataFrame, count: str, whose: str) -> pl.DataFrame:
     return found.select(whose, lists(pl.col("text").list.join(",")).alias(_NAMES[count]))
 
 
-def shown(listed: pl.DataFrame, said: PeriodMessages) -> pl.DataFrame:
-    """The same with times as they may be shown: where they are hidden, the midnights that their
-    days began with.
-    """
-    if not said.talk.hides_times:
-        return listed
-    zone = said.period.zone
-    times = pl.concat([listed["ts"], listed["thread_ts"]]).drop_nulls().unique()
-    days = [midnight(date_at(ts // 1_000_000, zone), zone) * 1_000_000 for ts in times]
-    cut = pl.col("ts", "thread_ts").replace_strict(times, pl.Series(days, dtype=pl.Int64))
-    return listed.with_columns(cut)
-
-
 def _timestamps(column: str) -> pl.Expr:
     """`timestamp` of a column of microseconds."""
     whole, part = pl.col(column) // 1_000_000, pl.col(column) % 1_000_000
     texts = whole.cast(pl.String).str.zfill(10), part.cast(pl.String).str.zfill(6)
     return pl.concat_str(*texts, separator=".")
-
-
-def listed(said: PeriodMessages, count: str) -> pl.DataFrame:
-    """All with any, ranked: `count`, `ts`, `slack_cid`, `slack_uid`, `thread_ts`."""
-    messages = said.messages.select(
-        pl.col(count).alias("count"), "ts", "slack_cid", "slack_uid", "thread_ts"
-    )
-    return messages.filter(pl.col("count") > 0).sort(-pl.col("count"), "ts", "slack_cid")
 
 
 def _entry(

@@ -40,6 +40,10 @@ MESSAGES: Final = pl.Schema(
 )
 """Columns of messages. Absent text is null, absent numbers are 0."""
 
+IS_REPLY: Final = pl.col("thread_ts").is_not_null() & (pl.col("thread_ts") != pl.col("ts"))
+IS_HEAD: Final = (pl.col("thread_ts") == pl.col("ts")).fill_null(value=False)
+"""Whether a message has a thread."""
+
 
 def frame_of(items: Sequence[Item]) -> pl.DataFrame:
     """The columns of a page of items."""

@@ -6,7 +6,7 @@ ranks and shares are the person's among the posters of each.
 
 import polars as pl
 
-from channelstats.stats.channels import FIGURES, ChannelTalk, is_new
+from channelstats.stats.channels import FIGURES, ChannelVolume, is_new
 from channelstats.stats.quantities import Quantity, percent, shown
 from channelstats.views import figures
 from channelstats.views.comparison import Selection
@@ -86,7 +86,7 @@ def channel_table(request: ViewRequest, most: int | None = None) -> Table:
     return Table("channels", "Channels", columns, tuple(rows))
 
 
-def _listed(request: ViewRequest, most: int | None) -> list[ChannelTalk]:
+def _listed(request: ViewRequest, most: int | None) -> list[ChannelVolume]:
     found = request.scope.now.chosen.channels
     return [of for of in found if request.shows(of.slack_cid)][:most]
 

@@ -11,12 +11,12 @@ from typing import NamedTuple, TypeAlias
 import polars as pl
 
 from channelstats.stats import compare, conversation
+from channelstats.stats.compare import Change
+from channelstats.stats.interactions import Interactions
 from channelstats.stats.measures import Measures
 from channelstats.stats.messages import PeriodMessages
-from channelstats.stats.people import Interactions
 from channelstats.stats.period import History, Period
 from channelstats.stats.quantities import Quantity, ranked
-from channelstats.stats.values import Change
 
 
 class Selection:
@@ -41,25 +41,25 @@ class Selection:
         return self._whole or self
 
     @property
-    def said(self) -> PeriodMessages:
-        return self.chosen.said
+    def period_messages(self) -> PeriodMessages:
+        return self.chosen.period_messages
 
     @property
     def messages(self) -> pl.DataFrame:
-        return self.said.messages
+        return self.period_messages.messages
 
     @property
     def period(self) -> Period:
-        return self.said.period
+        return self.period_messages.period
 
     @property
-    def dealings(self) -> Interactions:
+    def interactions(self) -> Interactions:
         """Of everybody."""
-        return self.whole.chosen.dealings
+        return self.whole.chosen.interactions
 
     @cached_property
     def _edges(self) -> pl.DataFrame:
-        return ranked(self.dealings.edges(), ["n"], "one", "other")
+        return ranked(self.interactions.edges(), ["n"], "one", "other")
 
     @property
     def edges(self) -> pl.DataFrame:
@@ -72,21 +72,21 @@ class Selection:
 
     @cached_property
     def waits(self) -> pl.DataFrame:
-        return conversation.waits(self.said)
+        return conversation.waits(self.period_messages)
 
     @cached_property
     def unanswered(self) -> pl.DataFrame:
-        return conversation.unanswered(self.said)
+        return conversation.unanswered(self.period_messages)
 
     @cached_property
     def given(self) -> pl.DataFrame:
         """Reactions given by the person, or all."""
-        return self._by_person(self.whole.said.reactions, "reactor")
+        return self._by_person(self.whole.period_messages.reactions, "reactor")
 
     @cached_property
     def answers(self) -> pl.DataFrame:
         """Messages in threads of the person, or of anybody, by somebody else."""
-        return self._by_person(self.whole.said.responses, "parent")
+        return self._by_person(self.whole.period_messages.responses, "parent")
 
     def _by_person(self, frame: pl.DataFrame, column: str) -> pl.DataFrame:
         return frame.filter(pl.col(column) == self.person) if self.person else frame

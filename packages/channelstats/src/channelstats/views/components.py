@@ -11,7 +11,7 @@ import polars as pl
 
 from channelstats.days import date_at
 from channelstats.identifiers import timestamp
-from channelstats.stats import top_messages
+from channelstats.stats.messages import top_messages
 from channelstats.stats.period import Period
 from channelstats.stats.quantities import Quantity, parts, ratio, shown
 from channelstats.views.comparison import Comparison, Figure, Selection
@@ -149,7 +149,9 @@ def message_table(
         Column("person", "By", Kind.PERSON),
         Column("date", "Date", Kind.DATE),
     )
-    found = request.listable(top_messages.listed(request.scope.now.said, count)).head(MOST_MESSAGES)
+    found = request.listable(top_messages(request.scope.now.period_messages, count)).head(
+        MOST_MESSAGES
+    )
     rows: list[tuple[Cell, ...]] = []
     for number, ts, cid, uid, thread_ts in found.iter_rows():
         day = date_at(ts // 1_000_000, period.zone).isoformat()

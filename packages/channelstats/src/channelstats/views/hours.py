@@ -8,7 +8,7 @@ from typing import Final, Literal, NamedTuple
 
 from channelstats.stats.activity import HOURS
 from channelstats.stats.period import WEEK
-from channelstats.stats.quantities import volume
+from channelstats.stats.quantities import volume_by
 from channelstats.views.comparison import Selection
 from channelstats.views.components import compared_series, table_of
 from channelstats.views.model import Bars, Column, Heat, Kind, Table
@@ -65,7 +65,7 @@ def _bars(
     request: ViewRequest, steps: _Steps, size: Literal["m", "w"], name: str, title: str
 ) -> Bars:
     def values(of: Selection) -> list[float | None]:
-        sizes = volume(of.messages, steps.column).select(steps.column, size)
+        sizes = volume_by(of.messages, steps.column).select(steps.column, size)
         found = dict(sizes.iter_rows())
         return [found.get(number, 0) for number in steps.numbers]
 
@@ -78,7 +78,7 @@ def _bars(
 def heat_map(request: ViewRequest) -> tuple[Heat, Table]:
     """Messages by weekday and hour, as a picture and as a table that has the words too."""
     days = _weekdays(request.data.first_weekday)
-    sizes = volume(request.scope.now.messages, "local_weekday", "local_hour")
+    sizes = volume_by(request.scope.now.messages, "local_weekday", "local_hour")
     found = {(day, hour): (m, w) for day, hour, m, w in sizes.iter_rows()}
     cells = [[found.get((day, hour), (0, 0)) for hour in HOURS] for day in days.numbers]
     name, title = "week", "Messages by weekday and hour"

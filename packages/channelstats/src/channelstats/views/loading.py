@@ -17,7 +17,7 @@ from channelstats.privacy.inputs import hidden_inputs
 from channelstats.privacy.pseudonyms import Pseudonyms
 from channelstats.stats import Inputs, Options, Period
 from channelstats.stats.document import first_posts_of
-from channelstats.stats.gather import TooManyMessages, gather
+from channelstats.stats.inputs import TooManyMessages, gather
 from channelstats.stats.measures import Measures
 from channelstats.stats.messages import CountedMessages, PeriodMessages
 from channelstats.stats.period import MONTH, SUNDAY, WEEK
@@ -58,7 +58,7 @@ class DashboardData:
         return self.inputs.channels
 
     @cached_property
-    def talk(self) -> CountedMessages:
+    def counted_messages(self) -> CountedMessages:
         inputs = self.inputs
         return CountedMessages(
             inputs.messages, inputs.users, self.options.counting, hides_times=inputs.hides_times
@@ -67,27 +67,27 @@ class DashboardData:
     @cached_property
     def first_posts(self) -> pl.DataFrame:
         """`slack_uid`, `ts` and `slack_cid` of everybody's first message."""
-        return first_posts_of(self.inputs, self.talk)
+        return first_posts_of(self.inputs, self.counted_messages)
 
     @cached_property
     def whole(self) -> Comparison:
         """Everything."""
-        return self._scope(self.talk, self.first_posts)
+        return self._scope(self.counted_messages, self.first_posts)
 
     def scope(self, choice: Choice) -> Comparison:
         """What was chosen."""
         found = self.whole
         if choice.channel:
             here = pl.col("slack_cid") == choice.channel
-            found = self._scope(self.talk.only(here), self.first_posts.filter(here))
+            found = self._scope(self.counted_messages.only(here), self.first_posts.filter(here))
         if not choice.person:
             return found
         theirs = pl.col("slack_uid") == choice.person
 
         def of_person(whole: Selection) -> Selection:
-            talk = whole.said.talk.only(theirs)
+            counted_messages = whole.period_messages.source.only(theirs)
             posts = whole.chosen.first_posts.filter(theirs)
-            measures = self._measured(talk, posts, whole.period)
+            measures = self._measured(counted_messages, posts, whole.period)
             return Selection(measures, whole.history, choice.person, whole)
 
         return Comparison(of_person(found.now), of_person(found.before))
@@ -97,19 +97,21 @@ class DashboardData:
         users, days = self.inputs.users, self.period
         return LocalTimes(users, self.options, days.previous.begin, days.end)
 
-    def _scope(self, talk: CountedMessages, first_posts: pl.DataFrame) -> Comparison:
+    def _scope(self, counted_messages: CountedMessages, first_posts: pl.DataFrame) -> Comparison:
         return Comparison(
             *(
-                Selection(self._measured(talk, first_posts, days), self.inputs.history)
+                Selection(self._measured(counted_messages, first_posts, days), self.inputs.history)
                 for days in (self.period, self.period.previous)
             )
         )
 
-    def _measured(self, talk: CountedMessages, first_posts: pl.DataFrame, days: Period) -> Measures:
-        said = PeriodMessages(
-            talk, days, self._local, merge_skin_tones=self.options.merge_skin_tones
+    def _measured(
+        self, counted_messages: CountedMessages, first_posts: pl.DataFrame, days: Period
+    ) -> Measures:
+        period_messages = PeriodMessages(
+            counted_messages, days, self._local, merge_skin_tones=self.options.merge_skin_tones
         )
-        return Measures(said, counts_at(self.inputs.counts, days.last), first_posts)
+        return Measures(period_messages, counts_at(self.inputs.counts, days.last), first_posts)
 
 
 async def load(

@@ -82,7 +82,7 @@ def _network(edges: pl.DataFrame, people: pl.DataFrame) -> Network:
 def _edge_table(request: ViewRequest, edges: pl.DataFrame) -> Table:
     found = edges
     for name, column in _WAYS.items():
-        way = request.scope.now.dealings.group(name)
+        way = request.scope.now.interactions.group(name)
         way = way.select(one="uid", other="other", **{column: pl.col("n")})
         found = found.join(way, on=("one", "other"), how="left", maintain_order="left")
     columns = (

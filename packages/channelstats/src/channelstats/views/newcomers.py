@@ -77,7 +77,11 @@ def _weeks(of: Selection, shown_weeks: list[Period], first: Mapping[str, int]) -
     """Of each week shown; ``first`` are everybody's first posts in microseconds."""
     reach = shown_weeks[-1].ending_with((len(shown_weeks) + _FOUR - 1) * WEEK)
     who: list[set[str]] = [set() for _ in weeks(reach)]
-    posted = with_point(of.said.talk.counted, weeks(reach)).select("point", "slack_uid").unique()
+    posted = (
+        with_point(of.period_messages.source.counted, weeks(reach))
+        .select("point", "slack_uid")
+        .unique()
+    )
     for point, uids in posted.group_by("point").agg("slack_uid").iter_rows():
         who[point] = set(uids)
     found = []
@@ -112,7 +116,11 @@ def _cohorts(request: ViewRequest) -> tuple[Heat, Table]:
     number = request.data.cohorts
     shown_weeks = weeks(now.period.ending_with(number * WEEK))
     began = with_point(now.chosen.first_posts, shown_weeks).select("slack_uid", began="point")
-    posted = with_point(now.said.talk.counted, shown_weeks).select("slack_uid", "point").unique()
+    posted = (
+        with_point(now.period_messages.source.counted, shown_weeks)
+        .select("slack_uid", "point")
+        .unique()
+    )
     since = (pl.col("point") - pl.col("began")).alias("since")
     staying = began.join(posted, on="slack_uid").group_by("began", since).agg(n=pl.len())
     sizes = dict(began.group_by("began").agg(n=pl.len()).iter_rows())
@@ -178,17 +186,17 @@ def _active_weeks(of: Selection) -> int:
 def _stayed(of: Selection) -> Quantity | None:
     """Of the last week against the one before it, as in the table of weeks."""
     week = of.period.ending_with(WEEK)
-    counted = of.said.talk.counted
+    counted = of.period_messages.source.counted
     now, then = (set(counted.filter(days.covers())["slack_uid"]) for days in (week, week.previous))
     return percent(len(now & then), len(then)) if then else None
 
 
 def _weekly(of: Selection) -> int:
-    return posters(of.said.talk, of.period.ending_with(WEEK))
+    return posters(of.period_messages.source, of.period.ending_with(WEEK))
 
 
 def _monthly(of: Selection) -> int:
-    return posters(of.said.talk, of.period.ending_with(MONTH))
+    return posters(of.period_messages.source, of.period.ending_with(MONTH))
 
 
 def _notes(period: Period) -> tuple[str, ...]:

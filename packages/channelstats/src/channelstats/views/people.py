@@ -101,10 +101,10 @@ def people_table(request: ViewRequest, most: int | None = None) -> Table:
 
 def _partners(request: ViewRequest) -> Table:
     """Whom the person deals with, by every way, the most first."""
-    dealings, person = request.scope.now.dealings, request.scope.person
+    interactions, person = request.scope.now.interactions, request.scope.person
     others = pl.DataFrame(schema={"other": pl.String})
     for name in _PARTNERS:
-        group = dealings.group(name).filter(pl.col("uid") == person)
+        group = interactions.group(name).filter(pl.col("uid") == person)
         column = group.select("other", pl.col("n").alias(name))
         others = others.join(column, on="other", how="full", coalesce=True)
     others = others.filter(pl.col("other") != person).with_columns(pl.exclude("other").fill_null(0))

@@ -6,9 +6,8 @@ which can be fewer.
 
 import polars as pl
 
-from channelstats.stats.people import emoji
+from channelstats.stats.messages import REACTED
 from channelstats.stats.quantities import Quantity, counts, percent, ranked, ratio, shown
-from channelstats.stats.top_messages import REACTED
 from channelstats.views import figures
 from channelstats.views.comparison import Selection
 from channelstats.views.components import REACTIONS, message_table, over_time, table_of, tile
@@ -61,17 +60,17 @@ def _reacted_share(of: Selection) -> Quantity:
 
 
 def _different(of: Selection) -> int:
-    return of.said.reactions["emoji"].n_unique()
+    return of.period_messages.reactions["emoji"].n_unique()
 
 
 def _different_each(of: Selection) -> int:
     """Of each person the different emoji they get, summed up."""
-    return of.said.reactions.select("slack_uid", "emoji").n_unique()
+    return of.period_messages.reactions.select("slack_uid", "emoji").n_unique()
 
 
 def _emoji_table(request: ViewRequest) -> Table:
     now, before = request.scope.now, request.scope.before
-    found, earlier = (emoji(of.said) for of in (now, before))
+    found, earlier = (of.period_messages.emoji() for of in (now, before))
     total, words = sum(found.values()), figures.words(now)
     columns = (
         Column("emoji", "Emoji", Kind.EMOJI),
@@ -105,8 +104,8 @@ def _givers(request: ViewRequest) -> Table:
 
 
 def _partners(request: ViewRequest, group: str, name: str, title: str) -> Table:
-    dealings = request.scope.now.dealings.group(group)
-    found = dealings.filter(pl.col("uid") == request.scope.person).select("other", "n")
+    interactions = request.scope.now.interactions.group(group)
+    found = interactions.filter(pl.col("uid") == request.scope.person).select("other", "n")
     return _people(request, name, title, found)
 
 
@@ -120,7 +119,7 @@ def _people(request: ViewRequest, name: str, title: str, found: pl.DataFrame) ->
 
 def _notes(request: ViewRequest) -> tuple[str, ...]:
     now = request.scope.now
-    missing = figures.reactions(now) - now.said.reactions.height
+    missing = figures.reactions(now) - now.period_messages.reactions.height
     if missing <= 0:
         return ()
     return (f"Of {missing:,} reactions Slack does not say who gave them.",)

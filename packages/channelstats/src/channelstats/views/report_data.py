@@ -15,17 +15,15 @@ from channelstats.identifiers import timestamp
 from channelstats.privacy.inputs import HiddenInputs, hidden_inputs
 from channelstats.privacy.pseudonyms import Pseudonyms
 from channelstats.stats.authors import Author
-from channelstats.stats.channels import ChannelTalk
-from channelstats.stats.gather import gather
-from channelstats.stats.inputs import Options
+from channelstats.stats.channels import ChannelVolume, members_at_ends
+from channelstats.stats.compare import Change
+from channelstats.stats.inputs import Options, gather
+from channelstats.stats.interactions import GROUPS
 from channelstats.stats.measures import Measures
-from channelstats.stats.membership import members_at_ends
-from channelstats.stats.people import GROUPS
+from channelstats.stats.messages import REACTED, REPLIED, top_messages
 from channelstats.stats.period import Period
 from channelstats.stats.quantities import Quantity, counts, shown
 from channelstats.stats.small_groups import SmallGroups
-from channelstats.stats.top_messages import REACTED, REPLIED, listed
-from channelstats.stats.values import Change
 from channelstats.tables import Tables
 from channelstats.tables.messages import Progress
 from channelstats.views.loading import DashboardData
@@ -54,7 +52,7 @@ class PeriodTables:
         self._partitions: dict[tuple[str, str], Partition] = {}
 
     @cached_property
-    def channels(self) -> dict[str, ChannelTalk]:
+    def channels(self) -> dict[str, ChannelVolume]:
         """Those that may be listed, the most words first."""
         found = self.measures.channels
         return {of.slack_cid: of for of in found if self._groups.shows(of.slack_cid)}
@@ -83,11 +81,11 @@ class PeriodTables:
     def _frame(self, table: str, key: str) -> pl.DataFrame:
         measures, activity = self.measures, self.measures.activity
         if table in GROUPS:
-            return measures.dealings.group(table)
+            return measures.interactions.group(table)
         if table in (REACTED, REPLIED):
             return self.top(table)
         if table == "emoji":
-            return counts(measures.said.reactions, key, "emoji")
+            return counts(measures.period_messages.reactions, key, "emoji")
         if table == "people":
             return measures.channel_authors
         if table == "channels":
@@ -103,7 +101,7 @@ class PeriodTables:
 
     def top(self, count: str) -> pl.DataFrame:
         """The messages with the most of something that may be listed."""
-        return self._groups.listable(listed(self.measures.said, count))
+        return self._groups.listable(top_messages(self.measures.period_messages, count))
 
 
 @dataclass(frozen=True)

@@ -11,10 +11,10 @@ from typing import Final
 import polars as pl
 
 from channelstats.stats.conversation import STARTS_THREAD, nearest_rank
-from channelstats.stats.messages import IS_HEAD
+from channelstats.stats.messages import REPLIED
 from channelstats.stats.period import Period
 from channelstats.stats.quantities import percent, ranked, shown
-from channelstats.stats.top_messages import REPLIED
+from channelstats.tables.columns import IS_HEAD
 from channelstats.views import figures
 from channelstats.views.comparison import Selection
 from channelstats.views.components import (

@@ -8,7 +8,7 @@ from typing import Final
 
 from channelstats.days import ago_text, period_text
 from channelstats.stats.authors import COMPARED
-from channelstats.stats.top_messages import REACTED, REPLIED
+from channelstats.stats.messages import REACTED, REPLIED
 from channelstats.views.model import (
     Column,
     Kind,

@@ -6,12 +6,12 @@ Rule: the order is that of the original; what it did not have is marked as beyon
 from typing import Final
 
 from channelstats.days import period_text
-from channelstats.stats import channels, people
+from channelstats.stats import channels
 from channelstats.stats.activity import HOURS
 from channelstats.stats.authors import COMPARED as OF_AUTHORS
 from channelstats.stats.conversation import bot_share, conversation
-from channelstats.stats.top_messages import REACTED, REPLIED
-from channelstats.stats.volume import AUTHORS_OF_HALF
+from channelstats.stats.measures import AUTHORS_OF_HALF
+from channelstats.stats.messages import REACTED, REPLIED
 from channelstats.views.model import (
     Bars,
     Cell,
@@ -56,7 +56,7 @@ _NEW: Final = 2
 def workspace_report(of: ReportData, *, brief: bool = False) -> Report:
     """The global report; ``brief`` is its headline only."""
     now = of.now.measures
-    emoji = emoji_part(people.emoji(now.said).items(), now.volume.words, "The emoji used most")
+    emoji = emoji_part(now.period_messages.emoji().items(), now.volume.words, "The emoji used most")
     sections = present(
         _channels(of, brief=brief),
         _people(of, brief=brief),
@@ -297,14 +297,14 @@ def _channel_hours(of: ReportData, largest: list[str]) -> Heat:
 
 def _conversation(of: ReportData) -> Section:
     now, before = of.now.measures, of.before.measures
-    new = conversation(now.said, before.said, of.data.first_posts)
+    new = conversation(now.period_messages, before.period_messages, of.data.first_posts)
     first_reply, retention = new["first_reply"], new["retention"]
 
     def number(name: str, title: str, value: float | None, kind: Kind, after: str = "") -> Tile:
         change = None if value is None else unchanged(value)
         return Tile(name, title, kind, change, after=(after,) if after else ())
 
-    bots = 100 * bot_share(now.said.talk, of.period)
+    bots = 100 * bot_share(now.period_messages.source, of.period)
     tiles = (
         number("threads_started", "Threads started", new["threads_started"], Kind.COUNT),
         number("thread_share", "Messages in threads", 100 * new["thread_share"], Kind.PERCENT),

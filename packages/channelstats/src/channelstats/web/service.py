@@ -17,7 +17,7 @@ from channelstats.privacy.pseudonyms import load_pseudonyms
 from channelstats.render.reports import Form, render
 from channelstats.settings import Settings
 from channelstats.stats import Period
-from channelstats.stats.gather import history_of
+from channelstats.stats.inputs import history_of
 from channelstats.stats.period import WEEK, History, week_of
 from channelstats.tables import Tables
 from channelstats.tables.exclusion import resolve_channels, resolve_people

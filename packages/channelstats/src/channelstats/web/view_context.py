@@ -21,7 +21,7 @@ from channelstats.render.charts.network import network
 from channelstats.render.emoji_signs import sign
 from channelstats.render.names import Directory
 from channelstats.render.words import NOTHING, change_text, date_text, figure_text
-from channelstats.stats.values import Change
+from channelstats.stats.compare import Change
 from channelstats.views.model import (
     VIEWS,
     Bars,

@@ -11,7 +11,7 @@ import pytest
 
 from channelstats.counting import Counting
 from channelstats.stats import Options, Period, report
-from channelstats.stats.gather import gather
+from channelstats.stats.inputs import gather
 from channelstats.tables.message_row import MessageRow
 from support.channelstats.house import COMPAT, EXAMPLE, MODERN, UTC, House, house
 

@@ -1,4 +1,4 @@
-"""Who deals with whom: the people groups of everybody, what they received, where they post.
+"""Who interacts with whom: the people groups of everybody, what they received, where they post.
 
 Rule: an entry is for every ID that posts, reacts, is mentioned or is answered, whether or not a
 list of users knows it.
@@ -11,7 +11,6 @@ from typing import Final, Literal, NamedTuple
 import msgspec
 import polars as pl
 
-from channelstats.stats.amounts import percent_of, ratio, shown
 from channelstats.stats.json_text import (
     floats,
     mapping,
@@ -20,17 +19,16 @@ from channelstats.stats.json_text import (
     objects,
     with_texts,
 )
-from channelstats.stats.messages import PeriodMessages
-from channelstats.stats.quantities import counts
-from channelstats.stats.shapes import numbers
-from channelstats.stats.top_messages import REACTED, REPLIED, TopMessages
+from channelstats.stats.messages import REACTED, REPLIED, PeriodMessages
+from channelstats.stats.quantities import column_ratio, percent_of
+from channelstats.stats.top_messages import TopMessages
 from channelstats.tables.directory import Channel
 
 Pairing = Literal["reactions", "mentions", "threads"]
 
 
-class Group(NamedTuple):
-    """Whom one deals with in one way: by what, and from which side."""
+class InteractionGroup(NamedTuple):
+    """Whom one interacts with in one way: by what, and from which side."""
 
     pairing: Pairing
     doing: bool
@@ -39,27 +37,27 @@ class Group(NamedTuple):
     """Others that react to, mention, answer this one."""
 
 
-GROUPS: Final[Mapping[str, Group]] = {
-    "reactions_from": Group("reactions", doing=False, done_to=True),
-    "reacted_to": Group("reactions", doing=True, done_to=False),
-    "reactions_combined": Group("reactions", doing=True, done_to=True),
-    "author_thread_responded": Group("threads", doing=True, done_to=False),
-    "thread_responders": Group("threads", doing=False, done_to=True),
-    "threads_combined": Group("threads", doing=True, done_to=True),
-    "you_mentioned": Group("mentions", doing=True, done_to=False),
-    "mentioned_you": Group("mentions", doing=False, done_to=True),
-    "mentions_combined": Group("mentions", doing=True, done_to=True),
+GROUPS: Final[Mapping[str, InteractionGroup]] = {
+    "reactions_from": InteractionGroup("reactions", doing=False, done_to=True),
+    "reacted_to": InteractionGroup("reactions", doing=True, done_to=False),
+    "reactions_combined": InteractionGroup("reactions", doing=True, done_to=True),
+    "author_thread_responded": InteractionGroup("threads", doing=True, done_to=False),
+    "thread_responders": InteractionGroup("threads", doing=False, done_to=True),
+    "threads_combined": InteractionGroup("threads", doing=True, done_to=True),
+    "you_mentioned": InteractionGroup("mentions", doing=True, done_to=False),
+    "mentioned_you": InteractionGroup("mentions", doing=False, done_to=True),
+    "mentions_combined": InteractionGroup("mentions", doing=True, done_to=True),
 }
 
 
 class Interactions:
-    """Who dealt with whom in one period: `one` did it to `other`, `n` times."""
+    """Who interacted with whom in one period: `one` did it to `other`, `n` times."""
 
-    def __init__(self, said: PeriodMessages) -> None:
+    def __init__(self, period_messages: PeriodMessages) -> None:
         rows: dict[Pairing, pl.DataFrame] = {
-            "reactions": said.reactions.select(one="reactor", other="slack_uid"),
-            "mentions": said.mentions.select(one="slack_uid", other="mentioned"),
-            "threads": said.responses.select(one="slack_uid", other="parent"),
+            "reactions": period_messages.reactions.select(one="reactor", other="slack_uid"),
+            "mentions": period_messages.mentions.select(one="slack_uid", other="mentioned"),
+            "threads": period_messages.responses.select(one="slack_uid", other="parent"),
         }
         everybody = pl.concat([column for frame in rows.values() for column in frame])
         ids = self._ids = pl.Enum(everybody.unique().sort())
@@ -127,47 +125,42 @@ def _summed(frame: pl.DataFrame, *keys: str) -> pl.DataFrame:
     return frame.group_by(keys).agg(pl.col("n").sum())
 
 
-def emoji(said: PeriodMessages) -> Mapping[str, int]:
-    """How often each emoji was given, the most first."""
-    return numbers(counts(said.reactions, "emoji"), "emoji")
-
-
-def emoji_of_each(said: PeriodMessages, whose: str, words: pl.DataFrame) -> pl.DataFrame:
+def emoji_of_each(period_messages: PeriodMessages, whose: str, words: pl.DataFrame) -> pl.DataFrame:
     """How often for each value of a column, `emoji`, and per 1000 words, `emoji_rate`, in JSON.
     ``words`` are those of each, `w`.
     """
     found = (
-        said.reactions.group_by(whose, "emoji")
+        period_messages.reactions.group_by(whose, "emoji")
         .agg(n=pl.len().cast(pl.Int64))
         .join(words.select(whose, "w"), on=whose, how="left")
         .sort("n", "emoji", descending=[True, False])
     )
-    rate = floats(shown(ratio(1000 * pl.col("n"), pl.col("w"))))
+    rate = floats(column_ratio(1000 * pl.col("n"), pl.col("w")).shown())
     return mappings(found, whose, "emoji", emoji=pl.col("n"), emoji_rate=rate)
 
 
 def enriched_users(
-    said: PeriodMessages,
-    dealings: Interactions,
+    period_messages: PeriodMessages,
+    interactions: Interactions,
     channel_authors: pl.DataFrame,
     posters: pl.DataFrame,
     channels: Mapping[str, Channel],
     top: TopMessages,
 ) -> msgspec.Raw:
     """`enriched_user`: ``posters`` has `slack_uid` and `w`."""
-    everybody = pl.concat([dealings.everybody(), posters["slack_uid"]]).unique().sort()
+    everybody = pl.concat([interactions.everybody(), posters["slack_uid"]]).unique().sort()
     found = everybody.to_frame("slack_uid")
     for name in GROUPS:
-        found = with_texts(found, "slack_uid", dealings.texts(name))
+        found = with_texts(found, "slack_uid", interactions.texts(name))
     found = with_texts(
         found,
         "slack_uid",
-        emoji_of_each(said, "slack_uid", posters),
+        emoji_of_each(period_messages, "slack_uid", posters),
         _channels_of(channel_authors, channels),
     )
     for count in (REACTED, REPLIED):
         found = with_texts(found, "slack_uid", top.of_each(count, "slack_uid"), empty="[]")
-    listed_count = said.reactions.group_by("slack_uid").agg(reaction_count=pl.len())
+    listed_count = period_messages.reactions.group_by("slack_uid").agg(reaction_count=pl.len())
     found = found.join(listed_count, on="slack_uid", how="left", maintain_order="left")
     text = object_of(
         **{name: pl.col(name) for name in GROUPS},
@@ -202,6 +195,6 @@ def _channels_of(channel_authors: pl.DataFrame, channels: Mapping[str, Channel])
         rank=pl.col("rank"),
         words=pl.col("w"),
         messages=pl.col("m"),
-        percent=shown(percent_of("w", "all_w").amount(pl.col)),
+        percent=percent_of("w", "all_w").column().shown(),
     )
     return mappings(rows, "slack_uid", "slack_cid", enriched_channels=channel)

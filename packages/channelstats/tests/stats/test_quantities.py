@@ -1,5 +1,6 @@
-"""Quantities as columns are those of `quantities` and `compare`, row by row."""
+"""Exact numbers: rounded, shown, and as columns what they are row by row."""
 
+from fractions import Fraction
 from typing import Any
 
 import msgspec
@@ -7,18 +8,27 @@ import polars as pl
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from channelstats.stats.amounts import BEFORE, Amount, Figure, before, changes, quotient, shown
-from channelstats.stats.compare import change
+from channelstats.stats.compare import BEFORE, before, change, changes
 from channelstats.stats.json_text import objects
-from channelstats.stats.quantities import shown as shown_alone
+from channelstats.stats.quantities import (
+    ColumnQuantity,
+    Formula,
+    Quantity,
+    Ratio,
+    in_tenths,
+    parts,
+    quotient,
+    shown,
+)
 from support.soak import times
 
 NUMBERS = st.one_of(st.integers(0, 12), st.integers(0, 10**6), st.integers(0, 10**11))
-FIGURES = (
-    Figure("m"),
-    Figure("w", "m"),
-    Figure("m", "all", 100),
-    Figure("w", "all", 100, tenths=True),
+QUANTITIES = st.integers(0, 10**12) | st.builds(Ratio, st.integers(0, 10**9), st.integers(1, 10**9))
+FORMULAS = (
+    Formula("m"),
+    Formula("w", "m"),
+    Formula("m", "all", 100),
+    Formula("w", "all", 100, tenths=True),
 )
 
 
@@ -46,9 +56,9 @@ def each(frame: pl.DataFrame, text: pl.Expr) -> list[Any]:
 @given(st.lists(ENTRIES, min_size=1, max_size=8))
 def test_a_column_shows_what_each_entry_shows(entries: list[Entry]) -> None:
     frame = columns(entries)
-    for figure in FIGURES:
-        found = each(frame, objects(of=shown(figure.amount(pl.col))))
-        assert [row["of"] for row in found] == [shown_alone(figure(entry)) for entry in entries]
+    for formula in FORMULAS:
+        found = each(frame, objects(of=formula.column().shown()))
+        assert [row["of"] for row in found] == [shown(formula(entry)) for entry in entries]
 
 
 @settings(max_examples=times(30, 300))
@@ -58,16 +68,18 @@ def test_a_column_changes_as_each_entry_changes(rows: list[tuple[Entry, Entry | 
     frame = now.hstack(columns(then, BEFORE)).with_columns(
         known=pl.Series([then is not None for _, then in rows])
     )
-    for figure in FIGURES:
-        text = objects(of=changes(figure.amount(pl.col), figure.amount(before), pl.col("known")))
+    for formula in FORMULAS:
+        text = objects(of=changes(formula.column(), formula.column(before), pl.col("known")))
         for (entry, earlier), found in zip(rows, each(frame, text), strict=True):
-            expected = change(figure(entry), None if earlier is None else figure(earlier))
+            expected = change(formula(entry), None if earlier is None else formula(earlier))
             assert list(found["of"].items()) == list(expected.items())
 
 
 def test_without_a_period_before_nothing_is_new() -> None:
     frame = pl.DataFrame({"n": [3, 0], "n_before": [0, 0]})
-    found = each(frame, objects(of=changes(Amount(pl.col("n")), Amount(before("n")))))
+    found = each(
+        frame, objects(of=changes(ColumnQuantity(pl.col("n")), ColumnQuantity(before("n"))))
+    )
     assert [row["of"]["state"] for row in found] == ["from_zero", "same"]
 
 
@@ -80,3 +92,9 @@ def test_a_quotient_is_the_nearest_float_of_numbers_of_any_size(num: int, den: i
         num / den,
         1 / 3,
     ]
+
+
+@given(QUANTITIES)
+def test_tenths_are_rounded_half_to_even(quantity: Quantity) -> None:
+    exact = Fraction(*parts(quantity))
+    assert Fraction(*in_tenths(quantity)) == round(exact, 1)
