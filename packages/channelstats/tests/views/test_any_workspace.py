@@ -125,9 +125,9 @@ def test_silence_is_zeros_and_a_note(name: str) -> None:
         found = look(name, workspace(), channel, person)
         check(found.view)
         assert all(not (found.number(tile) or 0) for tile in found.tiles)
-        who = "This person said nothing" if person else "Nothing was said"
+        who = "This person wrote nothing" if person else "Nobody wrote anything"
         where = " in this channel" if channel else ""
-        assert found.view.notes[0] == f"{who}{where} in these days."
+        assert found.view.notes[0] == f"{who}{where} in this period."
 
 
 @pytest.mark.parametrize("name", VIEWS)
@@ -145,9 +145,9 @@ def test_it_is_said_how_many_have_no_time_zone() -> None:
     of_all = {uid: User(uid, tz="Europe/Berlin") for uid in ("UA", "UB", "UC")}
     assert notes(of_all) == ()
     (some,) = notes({"UA": of_all["UA"], "UB": of_all["UB"]})
-    assert some.startswith("1 of 3 who posted has no known time zone")
+    assert some.startswith("1 of 3 people who posted has no known time zone")
     (none,) = notes({"UA": User("UA", tz="Mars/Olympus")})
-    assert none.startswith("No time zone is known")
+    assert none.startswith("Nobody who posted has a known time zone")
 
 
 def test_bots_and_deleted_messages_are_in_no_view() -> None:
@@ -162,5 +162,5 @@ def test_reactions_that_slack_does_not_list_are_noted() -> None:
     liked: Raw = {**said(1), "reactions": [{"name": "wave", "users": ["UB"], "count": 3}]}
     found = look("reactions", workspace(liked))
     assert found.number("reactions") == 3
-    assert found.number("reactions_given") == 1
-    assert found.view.notes == ("Of 2 reactions Slack does not say who gave them.",)
+    assert [row["reactions"] for row in found.rows("givers")] == [1]
+    assert found.view.notes == ("Slack does not say who gave 2 of the reactions.",)

@@ -141,6 +141,7 @@ def test_channels(w2: DashboardData) -> None:
         "words_per_poster": 8.0,
         "change": {"cur": 24, "prev": 16, "diff_pct": 50.0, "state": "up"},
         "new": "",
+        "private": "",
         "members": 3,
     }
     assert (second["channel"], second["words"], second["share"]) == ("CDEV", 16, 40.0)

@@ -52,7 +52,7 @@ def test_a_small_channel_is_in_no_list_and_its_messages_neither(name: str) -> No
     assert not any("CSMALL" in cell for cell in listed)
     person = look(name, workspace(), person="UA", smallest_group=K)
     assert not any("CSMALL" in cell for cell in cells(person, Kind.CHANNEL, Kind.MESSAGE))
-    assert any("fewer than 3 posters" in note for note in person.view.notes)
+    assert any("fewer than 3 people posted" in note for note in person.view.notes)
 
 
 def test_without_a_smallest_group_everything_is_listed() -> None:
@@ -79,7 +79,7 @@ def test_where_too_few_posted_nobody_is_named(name: str) -> None:
     assert cells(found, Kind.PERSON, Kind.MESSAGE) == set()
     if name == "network":
         assert found.charts["network"].nodes == ()
-    assert found.view.notes[-1] == "Fewer than 3 people posted: nobody is named."
+    assert found.view.notes[-1] == "Fewer than 3 people posted, so nobody is named."
     with pytest.raises(ChoiceError, match="nobody is shown on their own"):
         look(name, data, person="UA", smallest_group=K)
 

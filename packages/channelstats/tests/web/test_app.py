@@ -10,6 +10,7 @@ from datetime import date
 from html.parser import HTMLParser
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from channelstats.cli import make_parsers
@@ -56,6 +57,12 @@ NONSENSE = [
     ("/volume?wekks=1", 400, "did you mean weeks?"),
     ("/volume.csv", 400, "table: expected one of"),
     ("/volume.csv?table=none", 400, "table: expected one of"),
+    ("/volume.csv?table=volume&page=2", 400, "page: there is no such parameter"),
+    ("/people?sort=words", 400, "table: expected with sort, find and page"),
+    ("/people?table=nobody", 400, "table: expected one of people"),
+    ("/people?table=people&sort=wrds", 400, "sort: expected one of rank, person"),
+    ("/people?table=people&page=2", 400, "page: expected a number from 1 to 1"),
+    ("/people?tabel=people", 400, "did you mean table?"),
     ("/people?person=nobody", 404, "there is no user"),
     ("/channels?channel=none", 404, "there is no channel"),
     ("/nowhere", 404, "There is nothing at this address."),
@@ -155,7 +162,7 @@ async def test_numbers_of_the_example_are_on_the_page(board: Dashboard) -> None:
     assert tile is not None
     assert tile[1] == "40"
     assert "+54%" in tile[2]
-    assert "before 26" in tile[2]
+    assert "before: 26" in tile[2]
 
 
 async def test_messages_are_linked_where_the_workspace_is_known(
@@ -163,7 +170,11 @@ async def test_messages_are_linked_where_the_workspace_is_known(
 ) -> None:
     assert 'href="https://example.slack.com/archives/C' in await board.text(f"/threads?{WEEK}")
     async with dashboard(example, tmp_path) as unknown:
-        assert "slack.com" not in await unknown.text(f"/threads?{WEEK}")
+        text = await unknown.text(f"/threads?{WEEK}")
+        assert "slack.com/archives" not in text
+        assert text.count("<code>CHANNELSTATS_SLACK_NAME=example</code>") == 1
+        assert "SLACK_NAME" not in await unknown.text(f"/volume?{WEEK}")
+    assert "SLACK_NAME" not in await board.text(f"/threads?{WEEK}")
 
 
 async def test_people_and_channels_are_found_by_name_and_id(board: Dashboard) -> None:
@@ -173,8 +184,8 @@ async def test_people_and_channels_are_found_by_name_and_id(board: Dashboard) ->
 
 
 async def test_one_of_a_kind_is_compared_with_everyone(board: Dashboard) -> None:
-    assert "per poster " in await board.text(f"/?{WEEK}&person=bob")
-    assert "per poster " not in await board.text(f"/?{WEEK}")
+    assert "average per poster: " in await board.text(f"/?{WEEK}&person=bob")
+    assert "average per poster: " not in await board.text(f"/?{WEEK}")
 
 
 async def test_what_is_called_like_markup_is_text(example: House, tmp_path: Path) -> None:
@@ -202,13 +213,13 @@ async def test_an_empty_store_says_what_to_do_and_fills_without_a_restart(
 
 async def test_days_without_messages_say_so_and_lead_to_others(board: Dashboard) -> None:
     text = await board.text("/?from=2024-06-01&to=2024-06-07")
-    assert "There is nothing here in this period; messages were read up to 2024-03-16." in text
+    assert "There is nothing to show for this period; messages were read up to 2024-03-16." in text
 
 
 @pytest.mark.parametrize("name", VIEWS)
 async def test_every_view_says_that_nothing_is_there(board: Dashboard, name: str) -> None:
     text = await board.text(f"/{name}?from=2020-01-01&to=2020-01-07")
-    assert "There is nothing here in this period" in text
+    assert "There is nothing to show for this period" in text
 
 
 async def test_whoever_is_not_known_is_named_and_leads_nowhere(
@@ -264,6 +275,36 @@ async def test_each_table_of_a_page_leads_to_all_of_it(board: Dashboard) -> None
     for address in {link for link in page.links if ".csv" in link}:
         rows = list(csv.reader(io.StringIO(await board.text(address))))
         assert len({len(row) for row in rows}) == 1
+
+
+async def test_a_table_is_sorted_and_searched_by_links_and_a_form(
+    example: House, tmp_path: Path
+) -> None:
+    """And each link of its headings and pages leads to what it says."""
+    uids = [f"U{number:03}" for number in range(120)]
+    await example.tables.users.put(User(uid, user_name=f"anna{uid}") for uid in uids)
+    rows = [row(50 + number / 60) for number in range(120)]
+    await example.tables.messages.write(
+        [msgspec.structs.replace(of, slack_uid=uid) for of, uid in zip(rows, uids, strict=True)]
+    )
+    async with dashboard(example, tmp_path) as opened:
+        first = await opened.text(f"/people?{WEEK}")
+        assert "1\N{EN DASH}50 of 123" in first
+        page = Page(first)
+        names = [f"page={number}#table-people" for number in (2, 3)]
+        assert all(any(link.endswith(name) for link in page.links) for name in names)
+        last = await opened.text(f"/people?{WEEK}&table=people&page=3")
+        assert "101\N{EN DASH}123 of 123" in last
+        found = await opened.text(f"/people?{WEEK}&table=people&find=@BOB&sort=-words")
+        assert "1\N{EN DASH}1 of 1" in found
+        assert 'name="find" value="@BOB"' in found
+        assert 'name="sort" value="-words"' in found
+        assert found.count('aria-sort="descending"') == 1
+        assert "Bob Berg" in found
+        assert "anna" not in found.partition("<tbody>")[2]
+        assert "Nothing found for “zzz”" in await opened.text("/people?table=people&find=zzz")
+        lines = (await opened.text(f"/people.csv?{WEEK}&table=people")).splitlines()
+        assert len(lines) == 124
 
 
 async def test_a_file_is_called_after_what_is_in_it(board: Dashboard) -> None:
@@ -341,7 +382,7 @@ async def test_numbers_that_take_long_are_asked_for_again_by_the_page(
     async with board.client.get("/volume") as answer:
         assert answer.status == 503
         assert answer.headers["Refresh"] == answer.headers["Retry-After"] == "3"
-        assert "asks again by itself" in await answer.text()
+        assert "reloads by itself" in await answer.text()
 
 
 # ── headers ──────────────────────────────────────────────────────────────────────────────────────
@@ -382,7 +423,7 @@ async def test_health_tells_that_the_store_answers_and_nothing_else(board: Dashb
 
 async def test_who_the_visitor_is_is_remembered_and_forgotten(board: Dashboard) -> None:
     switch = "Me, Bob Berg"
-    assert "That is me" in await board.text(f"/?{WEEK}&person=bob")
+    assert "This is me" in await board.text(f"/?{WEEK}&person=bob")
     form = {"person": "UBOB", "to": "/volume?weeks=1"}
     async with board.client.post("/me", data=form, allow_redirects=False) as answer:
         assert answer.status == 303
@@ -518,10 +559,12 @@ async def test_a_name_that_was_the_name_of_a_channel_finds_it(board: Dashboard) 
 
 async def test_days_that_were_not_read_are_no_silence(board: Dashboard) -> None:
     later = await board.text("/volume?from=2024-03-10&to=2024-03-20")
-    assert "read up to 2024-03-16: what came later is not in these numbers" in later
+    assert "read up to 2024-03-16; later ones are not counted" in later
     assert "Messages were read up to" not in await board.text(f"/volume?{WEEK}")
     board.clock.advance(30 * 86_400)
-    assert "so the last weeks are those up to then" in await board.text(f"/volume?{WEEK}")
+    assert "so periods end with the last week that was read in full" in await board.text(
+        f"/volume?{WEEK}"
+    )
 
 
 # ── before anything is whole ─────────────────────────────────────────────────────────────────────
@@ -537,7 +580,7 @@ async def test_beside_the_first_import_nothing_is_worked_out(
                 async with opened.client.get(page) as answer:
                     assert answer.status == 503
                     assert answer.headers["Refresh"] == answer.headers["Retry-After"] == "10"
-                    assert "The first import is going on" in await answer.text()
+                    assert "The first import is running" in await answer.text()
             assert "error" in json.loads(await opened.text("/volume.json", status=503))
             await empty.tables.messages.write([row(0)])
 

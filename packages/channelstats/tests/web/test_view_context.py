@@ -7,9 +7,9 @@ import pytest
 
 from channelstats.render.names import Directory
 from channelstats.stats.compare import change, not_compared
-from channelstats.views.model import Choice, Column, Kind, Table, View
+from channelstats.views.model import Choice, Kind, Table, View
 from channelstats.web.filters import Query
-from channelstats.web.view_context import ROWS, ViewContext
+from channelstats.web.view_context import ViewContext
 
 FIRST, LAST = date(2024, 3, 10), date(2024, 3, 16)
 
@@ -17,15 +17,6 @@ FIRST, LAST = date(2024, 3, 10), date(2024, 3, 16)
 def showing(table: Table) -> ViewContext:
     view = View("people", "", "", Choice(FIRST, LAST), (FIRST, LAST), (), (), (table,), ())
     return ViewContext(view, Query(FIRST, LAST, 1), Directory(), ZoneInfo("UTC"))
-
-
-@pytest.mark.parametrize(
-    ("rows", "shown"), [(0, 0), (ROWS, ROWS), (ROWS + 1, ROWS + 1), (2 * ROWS, ROWS)]
-)
-def test_a_table_is_cut_where_that_leaves_out_more_than_a_few_rows(rows: int, shown: int) -> None:
-    column = Column("words", "Words", Kind.COUNT)
-    table = Table("people", "People", (column,), tuple((number,) for number in range(rows)))
-    assert len(showing(table).rows(table)) == shown
 
 
 @pytest.mark.parametrize(

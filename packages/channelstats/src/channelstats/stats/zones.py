@@ -28,23 +28,26 @@ def offsets(zone: ZoneInfo, first: int, last: int) -> list[tuple[int, int]]:
 
     All in seconds since the epoch, from ``first`` to ``last``.
     """
-    found = [(first, _offset(zone, first))]
+    before = _offset(zone, first)
+    found = [(first, before)]
     for begin in range(first, last, _STEP):
-        found += _change(zone, begin, min(begin + _STEP, last))
+        end = min(begin + _STEP, last)
+        after = _offset(zone, end)
+        if after != before:
+            found.append((_change(zone, begin, end, before), after))
+            before = after
     return found
 
 
-def _change(zone: ZoneInfo, begin: int, end: int) -> Iterator[tuple[int, int]]:
-    before, after = _offset(zone, begin), _offset(zone, end)
-    if before == after:
-        return
+def _change(zone: ZoneInfo, begin: int, end: int, before: int) -> int:
+    """The first instant between these whose offset is not that of the first of them."""
     while end - begin > 1:
         middle = (begin + end) // 2
         if _offset(zone, middle) == before:
             begin = middle
         else:
             end = middle
-    yield end, after
+    return end
 
 
 def _offset(zone: ZoneInfo, seconds: int) -> int:

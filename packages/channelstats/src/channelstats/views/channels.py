@@ -1,4 +1,4 @@
-"""Where things are said.
+"""Where people write.
 
 Rule: channels are ranked by words, as everywhere. With a person chosen they are the person's, and
 ranks and shares are the person's among the posters of each.
@@ -9,7 +9,7 @@ import polars as pl
 from channelstats.stats.channels import FIGURES, ChannelVolume, is_new
 from channelstats.stats.quantities import Quantity, percent, shown
 from channelstats.views import figures
-from channelstats.views.comparison import Selection
+from channelstats.views.comparison import Figure, Selection
 from channelstats.views.components import tile
 from channelstats.views.model import Cell, Column, Kind, Table
 from channelstats.views.request import ViewContent, ViewRequest
@@ -19,19 +19,22 @@ def view(request: ViewRequest) -> ViewContent:
     scope = request.scope
     count = _places if scope.person else _count
     tiles = [
-        tile(scope, "channels", "Channels written in", Kind.COUNT, count),
+        tile(scope, "channels", "Active channels", Kind.COUNT, count),
         tile(scope, "messages", "Messages", Kind.COUNT, figures.messages),
         tile(scope, "words", "Words", Kind.COUNT, figures.words),
     ]
     if scope.person:
         return ViewContent(
-            lead="Where this person writes, and how much of each channel that is.",
+            lead="Where this person writes, and how much of each channel they write.",
             tiles=tuple(tiles),
             tables=(channel_table(request),),
         )
-    tiles.append(tile(scope, "largest", "Share of the largest", Kind.PERCENT, _largest))
+    if any(known.is_private for known in request.data.channels.values()):
+        private = _private(request)
+        tiles.append(tile(scope, "private", "In private channels", Kind.PERCENT, private))
+    tiles.append(tile(scope, "largest", "Largest channel's share of words", Kind.PERCENT, _largest))
     return ViewContent(
-        lead="Where things are said, the most words first.",
+        lead="Where people write, most words first.",
         tiles=tuple(tiles),
         tables=(channel_table(request),),
     )
@@ -50,6 +53,17 @@ def _largest(of: Selection) -> Quantity | None:
     return next((FIGURES["percent"](channel) for channel in of.chosen.channels), None)
 
 
+def _private(request: ViewRequest) -> Figure:
+    private = {cid for cid, known in request.data.channels.items() if known.is_private}
+
+    def figure(of: Selection) -> Quantity | None:
+        found = sum(channel.m for channel in of.chosen.channels if channel.slack_cid in private)
+        whole = figures.messages(of)
+        return percent(found, whole) if whole else None
+
+    return figure
+
+
 def channel_table(request: ViewRequest, most: int | None = None) -> Table:
     """Every channel, or the first so many; with a person, the person's."""
     if request.scope.person:
@@ -62,8 +76,9 @@ def channel_table(request: ViewRequest, most: int | None = None) -> Table:
         Column("posters", "People", Kind.COUNT),
         Column("share", "Share of words", Kind.PERCENT),
         Column("words_per_poster", "Words per person", Kind.NUMBER),
-        Column("change", "Change of words", Kind.CHANGE),
+        Column("change", "Change in words", Kind.CHANGE),
         Column("new", "New", Kind.TEXT),
+        Column("private", "Private", Kind.TEXT),
         Column("members", "Members", Kind.COUNT),
     )
     earlier = {of.slack_cid: of.w for of in before.chosen.channels}
@@ -80,10 +95,14 @@ def channel_table(request: ViewRequest, most: int | None = None) -> Table:
                 shown(FIGURES["words_per_poster"](of)),
                 request.scope.change(of.w, earlier.get(of.slack_cid)),
                 "new" if is_new(known, now.period) else "",
+                "private" if known and known.is_private else "",
                 known.members if known else None,
             )
         )
-    return Table("channels", "Channels", columns, tuple(rows))
+    title, whole = (
+        ("Channels", "") if most is None else ("Channels with the most words", "channels")
+    )
+    return Table("channels", title, columns, tuple(rows), whole=whole)
 
 
 def _listed(request: ViewRequest, most: int | None) -> list[ChannelVolume]:
@@ -98,9 +117,9 @@ def _of_person(request: ViewRequest, most: int | None) -> Table:
         Column("messages", "Messages", Kind.COUNT),
         Column("words", "Words", Kind.COUNT, bar=True),
         Column("share", "Share of the channel's words", Kind.PERCENT),
-        Column("change", "Change of words", Kind.CHANGE),
-        Column("channel_messages", "Messages of all", Kind.COUNT),
-        Column("channel_words", "Words of all", Kind.COUNT),
+        Column("change", "Change in words", Kind.CHANGE),
+        Column("channel_messages", "Channel's messages", Kind.COUNT),
+        Column("channel_words", "Channel's words", Kind.COUNT),
     )
     whole = {of.slack_cid: of for of in request.scope.all_now.chosen.channels}
     person = pl.col("slack_uid") == request.scope.person
@@ -123,4 +142,5 @@ def _of_person(request: ViewRequest, most: int | None) -> Table:
         )
         for of in _listed(request, most)
     ]
-    return Table("channels", "Channels of this person", columns, tuple(rows))
+    full = "" if most is None else "channels"
+    return Table("channels", "This person's channels", columns, tuple(rows), whole=full)

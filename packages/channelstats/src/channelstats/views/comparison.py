@@ -63,7 +63,7 @@ class Selection:
 
     @property
     def edges(self) -> pl.DataFrame:
-        """Who deals with whom of everybody, the most first: `one`, `other`, `n`."""
+        """Who interacts with whom of everybody, the most first: `one`, `other`, `n`."""
         return self.whole._edges
 
     @property

@@ -93,12 +93,12 @@ def compared_series(
     """The period, the one before, and what everybody did: of a count the mean per poster."""
     found = [
         Series("now", "This period", tuple(now)),
-        Series(BEFORE, "The period before", tuple(before), faint=True),
+        Series(BEFORE, "Period before", tuple(before), faint=True),
     ]
     if everyone is not None:
-        title = "Everybody"
+        title = "Everyone"
         if kind is Kind.COUNT:
-            title, heads = "Mean per poster", max(scope.all_now.posters, 1)
+            title, heads = "Average per poster", max(scope.all_now.posters, 1)
             everyone = [None if value is None else value / heads for value in everyone]
         found.append(Series(EVERYONE, title, tuple(everyone), faint=True))
     return tuple(found)
@@ -135,6 +135,13 @@ def message_cell(cid: str, ts: int, thread_ts: int | None) -> str:
     """A cell of kind MESSAGE; times are in microseconds."""
     thread = "" if thread_ts is None else timestamp(thread_ts)
     return f"{cid}/{timestamp(ts)}/{thread}"
+
+
+def message_text(cid: str, ts: str) -> pl.Expr:
+    """`message_cell` of a message outside threads, of columns."""
+    seconds = (pl.col(ts) // 1_000_000).cast(pl.String).str.zfill(10)
+    micros = (pl.col(ts) % 1_000_000).cast(pl.String).str.zfill(6)
+    return pl.format("{}/{}.{}/", pl.col(cid), seconds, micros).alias("message")
 
 
 def message_table(

@@ -50,7 +50,7 @@ def view(request: ViewRequest) -> ViewContent:
     by_weekday = _bars(request, days, "m", "weekdays", "Messages by weekday")
     words = [_bars(request, steps, "w", "words", "Words") for steps in (_BY_HOUR, days)]
     return ViewContent(
-        lead="When people write, by weekday and hour of their own clocks.",
+        lead="When people write, by weekday and hour of their own local time.",
         charts=(heat, by_hour, by_weekday),
         tables=(
             table_of("hours", "By hour", {"messages": by_hour, "words": words[0]}),
@@ -111,7 +111,7 @@ def zone_notes(request: ViewRequest) -> tuple[str, ...]:
     if not without:
         return ()
     if without == now.posters:
-        return ("No time zone is known of anybody who posted, so there are no local times.",)
+        return ("Nobody who posted has a known time zone, so there are no local times.",)
     have = "has" if without == 1 else "have"
-    who = f"{without:,} of {now.posters:,} who posted {have} no known time zone"
-    return (f"{who}: what they wrote is in no local time.",)
+    who = f"{without:,} of {now.posters:,} people who posted {have} no known time zone"
+    return (f"{who}: their messages are not counted here.",)

@@ -5,7 +5,7 @@ value has a kind, which says how it is written; people, channels and emoji are I
 a chart is also in a table that stands with it.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import date
 from enum import StrEnum
 from typing import Final, TypeAlias
@@ -70,6 +70,8 @@ Cell: TypeAlias = int | float | str | Change | Link | None
 """A `Change` of a numeric kind is the number with how it changed. None is shown as nothing: there
 is no such figure."""
 
+Row: TypeAlias = tuple[Cell, ...]
+
 
 class Span(msgspec.Struct, frozen=True):
     """A value in a text. ``label`` is what is counted, for one of it."""
@@ -91,7 +93,8 @@ class Text(msgspec.Struct, frozen=True):
 class Column(msgspec.Struct, frozen=True):
     """``name`` is the key in twins; ``bar``: the numbers are also drawn as bars. ``phrase`` is what
     a cell becomes in a line of text: `, {}w`; an empty text has no phrase. ``label`` is what is
-    counted, for one of it, where no heading says it.
+    counted, for one of it, where no heading says it. ``about`` says what the title means, "" where
+    it says so itself.
     """
 
     name: str
@@ -100,6 +103,7 @@ class Column(msgspec.Struct, frozen=True):
     bar: bool = False
     phrase: str = " {}"
     label: str = ""
+    about: str = ""
 
 
 class Layout(StrEnum):
@@ -117,15 +121,17 @@ class Layout(StrEnum):
 
 class Table(msgspec.Struct, frozen=True):
     """All rows, ranked. ``chart`` names the chart whose numbers these are, and nothing else: such a
-    table can be folded away below it.
+    table can be folded away below it. ``whole`` names the view that has every row, where these are
+    the first ones.
     """
 
     name: str
     title: str
     columns: tuple[Column, ...]
-    rows: tuple[tuple[Cell, ...], ...]
+    rows: Sequence[Row]
     chart: str = ""
     layout: Layout = Layout.LINES
+    whole: str = ""
 
 
 class Tile(msgspec.Struct, frozen=True):
@@ -134,6 +140,7 @@ class Tile(msgspec.Struct, frozen=True):
     ``everyone``, when a person is chosen, is the mean per poster of a count, and everybody's figure
     otherwise. ``less_is_better`` says what a change means: of waiting, the less the better.
     ``after`` is said after the number, or in its place where there is none: ` of 3`.
+    ``about`` says what the title means.
     """
 
     name: str
@@ -143,6 +150,7 @@ class Tile(msgspec.Struct, frozen=True):
     everyone: float | None = None
     less_is_better: bool = False
     after: Line = ()
+    about: str = ""
 
 
 class Tiles(msgspec.Struct, frozen=True):
@@ -171,6 +179,7 @@ class Lines(msgspec.Struct, frozen=True, tag="lines", tag_field="chart"):
     labels: tuple[str, ...]
     kind: Kind
     series: tuple[Series, ...]
+    about: str = ""
 
 
 class Bars(msgspec.Struct, frozen=True, tag="bars", tag_field="chart"):
@@ -182,6 +191,7 @@ class Bars(msgspec.Struct, frozen=True, tag="bars", tag_field="chart"):
     labels: tuple[str, ...]
     kind: Kind
     series: tuple[Series, ...]
+    about: str = ""
 
 
 class Heat(msgspec.Struct, frozen=True, tag="heat", tag_field="chart", omit_defaults=True):
@@ -196,10 +206,11 @@ class Heat(msgspec.Struct, frozen=True, tag="heat", tag_field="chart", omit_defa
     values: tuple[tuple[float | None, ...], ...]
     kind: Kind
     row_kind: Kind = Kind.TEXT
+    about: str = ""
 
 
 class Node(msgspec.Struct, frozen=True):
-    """A person; ``weight`` is how often they dealt with others in all."""
+    """A person; ``weight`` is the number of their interactions with others."""
 
     id: str
     weight: int
@@ -214,12 +225,13 @@ class Edge(msgspec.Struct, frozen=True):
 
 
 class Network(msgspec.Struct, frozen=True, tag="network", tag_field="chart"):
-    """Who deals with whom: the strongest of it, the most first."""
+    """Who interacts with whom: the strongest of it, the most first."""
 
     name: str
     title: str
     nodes: tuple[Node, ...]
     edges: tuple[Edge, ...]
+    about: str = ""
 
 
 Chart: TypeAlias = Lines | Bars | Heat | Network

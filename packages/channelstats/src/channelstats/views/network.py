@@ -1,8 +1,8 @@
-"""Who deals with whom: mentions, replies and reactions, from one to another.
+"""Who interacts with whom: mentions, replies and reactions, from one to another.
 
-Rule: nobody deals with themselves. The picture is the strongest part of the tables; with a person
-chosen all are about the person, those the person deals with, and what these have to do with one
-another.
+Rule: what people do to themselves does not count. The picture is the strongest part of the tables;
+with a person chosen all are about the person, those they interact with, and the interactions among
+these.
 """
 
 from collections.abc import Callable
@@ -13,6 +13,7 @@ import polars as pl
 from channelstats.stats.quantities import Quantity, percent, ranked
 from channelstats.views.comparison import Selection
 from channelstats.views.components import tile
+from channelstats.views.frame_rows import FrameRows
 from channelstats.views.model import Column, Edge, Kind, Network, Node, Table, Tile
 from channelstats.views.request import ViewContent, ViewRequest
 
@@ -30,9 +31,9 @@ _WAYS: Final = {
 def view(request: ViewRequest) -> ViewContent:
     scope = request.scope
     if scope.person:
-        lead = "Whom this person deals with, and what these have to do with one another."
+        lead = "Who this person interacts with, and how these interact with one another."
     else:
-        lead = "Who mentions, answers and reacts to whom: from one to another."
+        lead = "Who mentions, replies to and reacts to whom."
     edges = _around(scope.now.edges, scope.person)
     if not request.names_people:
         edges = edges.clear()
@@ -46,7 +47,7 @@ def view(request: ViewRequest) -> ViewContent:
 
 
 def _around(edges: pl.DataFrame, person: str) -> pl.DataFrame:
-    """The edges between a person and those the person deals with, and among these."""
+    """The edges between a person and those they interact with, and among these."""
     if not person:
         return edges
     one, other = pl.col("one"), pl.col("other")
@@ -73,7 +74,7 @@ def _network(edges: pl.DataFrame, people: pl.DataFrame) -> Network:
     weights = people.select("uid", "weight").head(MOST_NODES).iter_rows()
     return Network(
         "network",
-        "Who deals with whom",
+        "Who interacts with whom",
         nodes=tuple(Node(uid, weight) for uid, weight in weights if uid in drawn),
         edges=tuple(Edge(*row) for row in among.iter_rows()),
     )
@@ -88,20 +89,22 @@ def _edge_table(request: ViewRequest, edges: pl.DataFrame) -> Table:
     columns = (
         Column("from", "From", Kind.PERSON),
         Column("to", "To", Kind.PERSON),
-        Column("total", "In all", Kind.COUNT, bar=True),
+        Column("total", "Total", Kind.COUNT, bar=True),
         *(Column(name, name.capitalize(), Kind.COUNT) for name in _WAYS.values()),
     )
-    return Table("edges", "From one to another", columns, tuple(found.fill_null(0).iter_rows()))
+    return Table(
+        "edges", "Interactions from one person to another", columns, FrameRows(found.fill_null(0))
+    )
 
 
 def _people_table(people: pl.DataFrame) -> Table:
     columns = (
         Column("person", "Person", Kind.PERSON),
-        Column("total", "In all", Kind.COUNT, bar=True),
+        Column("total", "Total", Kind.COUNT, bar=True),
         Column("done", "To others", Kind.COUNT),
         Column("received", "From others", Kind.COUNT),
     )
-    return Table("people", "People in touch", columns, tuple(people.iter_rows()))
+    return Table("people", "People by interactions", columns, FrameRows(people))
 
 
 # ── tiles ────────────────────────────────────────────────────────────────────────────────────────
@@ -111,14 +114,14 @@ def _tiles(request: ViewRequest) -> tuple[Tile, ...]:
     scope = request.scope
     if scope.person:
         return (
-            tile(scope, "people", "People dealt with", Kind.COUNT, _partners),
+            tile(scope, "people", "People they interact with", Kind.COUNT, _partners),
             tile(scope, "done", "To others", Kind.COUNT, _side("one")),
             tile(scope, "received", "From others", Kind.COUNT, _side("other")),
         )
     return (
-        tile(scope, "people", "People in touch", Kind.COUNT, lambda of: _ends(of).n_unique()),
-        tile(scope, "pairs", "Pairs of people", Kind.COUNT, lambda of: _pairs(of).height),
-        tile(scope, "mutual", "Pairs in both directions", Kind.PERCENT, _mutual),
+        tile(scope, "people", "People who interacted", Kind.COUNT, lambda of: _ends(of).n_unique()),
+        tile(scope, "pairs", "Pairs", Kind.COUNT, lambda of: _pairs(of).height),
+        tile(scope, "mutual", "Mutual pairs", Kind.PERCENT, _mutual),
         tile(scope, "interactions", "Interactions", Kind.COUNT, _side("one")),
     )
 
@@ -128,7 +131,7 @@ def _ends(of: Selection) -> pl.Series:
 
 
 def _pairs(of: Selection) -> pl.DataFrame:
-    """`n`, the directions, of every two people who deal with one another."""
+    """`n`, the directions, of every two people who interact."""
     one, other = pl.col("one"), pl.col("other")
     return of.edges.group_by(
         first=pl.min_horizontal(one, other), second=pl.max_horizontal(one, other)
@@ -141,7 +144,7 @@ def _mutual(of: Selection) -> Quantity | None:
 
 
 def _partners(of: Selection) -> int:
-    """Whom the person deals with; without one, of everybody summed up."""
+    """With how many the person interacts; without one, of everybody summed up."""
     pairs = _pairs(of)
     if not of.person:
         return 2 * pairs.height

@@ -1,4 +1,4 @@
-"""Who came, who stayed, who went.
+"""Who is new, who posts again, and who stopped.
 
 Rule: somebody is new in the week of their first message anywhere. Weeks are whole ones, counted
 back from the last day; fewer than seven days are seen as the week that ends with them.
@@ -21,7 +21,12 @@ from channelstats.views.request import ViewContent, ViewRequest
 from channelstats.views.time_buckets import labels, weeks, with_point
 
 _FOUR: Final = MONTH // WEEK
-_TITLES: Final = {"both": "Stayed", "new": "New", "returning": "Came back", "lapsed": "Went"}
+_TITLES: Final = {
+    "both": "Retained",
+    "new": "First-time",
+    "returning": "Returning",
+    "lapsed": "Lapsed",
+}
 
 
 class Week(msgspec.Struct, frozen=True):
@@ -50,22 +55,22 @@ def view(request: ViewRequest) -> ViewContent:
         return tuple(getattr(week, field) for week in found)
 
     people = [Series(name, title, values(name)) for name, title in _TITLES.items()]
-    rates = [Series("rate", "Stayed of the week before", values("rate"))]
+    rates = [Series("rate", "Weekly retention", values("rate"))]
     if scope.person:
         of_all = tuple(week.rate for week in _weeks(scope.all_now, shown_weeks, first))
-        rates.append(Series(EVERYONE, "Everybody", of_all, faint=True))
+        rates.append(Series(EVERYONE, "Everyone", of_all, faint=True))
     active = [
         Series("weekly", "In the week", values("posters")),
         Series("monthly", "In four weeks", values("monthly")),
     ]
     charts = (
-        lines("comings", "Who came, stayed and went", Kind.COUNT, *people),
-        lines("retention", "Posters who stayed from the week before", Kind.PERCENT, *rates),
-        lines("active", "People posting", Kind.COUNT, *active),
+        lines("comings", "Retained, first-time, returning and lapsed posters", Kind.COUNT, *people),
+        lines("retention", "Weekly retention", Kind.PERCENT, *rates),
+        lines("active", "Weekly and monthly posters", Kind.COUNT, *active),
     )
     heat, cohorts = _cohorts(request)
     return ViewContent(
-        lead="How many post for the first time, how many stay, and how many go.",
+        lead="How many people post for the first time, how many keep posting, and how many stop.",
         tiles=_tiles(request),
         charts=(*charts, heat),
         tables=(_table(charts), cohorts),
@@ -134,7 +139,7 @@ def _cohorts(request: ViewRequest) -> tuple[Heat, Table]:
 
     steps = range(number)
     values = [tuple(cell(week, step) for step in steps) for week in steps]
-    name, title = "cohorts", "Newcomers who post in each week since they came"
+    name, title = "cohorts", "Newcomers still posting"
     heat = Heat(
         name,
         title,
@@ -159,19 +164,19 @@ def _cohorts(request: ViewRequest) -> tuple[Heat, Table]:
 
 def _tiles(request: ViewRequest) -> tuple[Tile, ...]:
     scope = request.scope
-    stayed = tile(scope, "stayed", "Stayed in the last week", Kind.PERCENT, _stayed)
+    stayed = tile(scope, "stayed", "Retention", Kind.PERCENT, _stayed)
     if scope.person:
-        active = tile(scope, "weeks_active", "Weeks with messages", Kind.COUNT, _active_weeks)
+        active = tile(scope, "weeks_active", "Active weeks", Kind.COUNT, _active_weeks)
         return (active, stayed)
     return (
         tile(scope, "first_time", "First-time posters", Kind.COUNT, figures.first_time_posters),
         stayed,
-        tile(scope, "weekly", "Posted in the last 7 days", Kind.COUNT, _weekly),
-        tile(scope, "monthly", "Posted in the last 28 days", Kind.COUNT, _monthly),
+        tile(scope, "weekly", "Weekly posters", Kind.COUNT, _weekly),
+        tile(scope, "monthly", "Monthly posters", Kind.COUNT, _monthly),
         tile(
             scope,
             "weekly_of_monthly",
-            "Weekly of monthly posters",
+            "Stickiness (weekly / monthly posters)",
             Kind.PERCENT,
             lambda of: percent(_weekly(of), _monthly(of)) if _monthly(of) else None,
         ),
@@ -200,9 +205,12 @@ def _monthly(of: Selection) -> int:
 
 
 def _notes(period: Period) -> tuple[str, ...]:
-    first = "A first message is the first that was imported, whatever was said before."
+    first = "A first message is the first one that was read; earlier ones may not be known."
     over = period.days % WEEK
     if period.days < WEEK or not over:
         return (first,)
     days = "day is" if over == 1 else f"{over} days are"
-    return (first, f"The first {days} in no week here: weeks are counted back from the last day.")
+    return (
+        first,
+        f"The first {days} not part of a week here: weeks are counted back from the last day.",
+    )

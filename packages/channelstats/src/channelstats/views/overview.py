@@ -21,9 +21,9 @@ def view(request: ViewRequest) -> ViewContent:
     lines = over_time(scope, "messages", "Messages", Kind.COUNT, MESSAGES)
     heat, heat_table = heat_map(request)
     if scope.person:
-        lead = "One person's messages, words and answers, beside the mean of all who posted."
+        lead = "What one person wrote and got back, compared with the average person who posted."
     else:
-        lead = "How much was said, by how many, where and when, against as many days before."
+        lead = "How much was written, by how many people, where and when, compared with before."
     return ViewContent(
         lead=lead,
         tiles=_tiles(request),
@@ -49,7 +49,7 @@ def _tiles(request: ViewRequest) -> tuple[Tile, ...]:
         tile(
             scope,
             "first_reply",
-            "Median time to a first reply",
+            "Median time to first reply",
             Kind.SECONDS,
             figures.first_reply(50),
             less_is_better=True,
@@ -57,27 +57,28 @@ def _tiles(request: ViewRequest) -> tuple[Tile, ...]:
         tile(
             scope,
             "unanswered",
-            "Left unanswered",
+            "% unanswered",
             Kind.PERCENT,
             figures.unanswered_share,
             less_is_better=True,
         ),
     )
-    received = tile(scope, "reactions", "Reactions received", Kind.COUNT, figures.reactions)
     if scope.person:
         return (
             *volume,
             share_tile(scope),
             *threads,
-            received,
+            tile(scope, "reactions", "Reactions received", Kind.COUNT, figures.reactions),
             tile(scope, "reactions_given", "Reactions given", Kind.COUNT, figures.reactions_given),
-            tile(scope, "answers", "Answers received", Kind.COUNT, figures.answers_received),
+            tile(
+                scope, "answers", "Replies to their threads", Kind.COUNT, figures.answers_received
+            ),
         )
     return (
-        tile(scope, "posters", "People posting", Kind.COUNT, figures.posters),
+        tile(scope, "posters", "People who posted", Kind.COUNT, figures.posters),
         *volume,
-        tile(scope, "top_ten", "Words by the top ten", Kind.PERCENT, figures.top_ten),
+        tile(scope, "top_ten", "Top 10's share of words", Kind.PERCENT, figures.top_ten),
         tile(scope, "first_time", "First-time posters", Kind.COUNT, figures.first_time_posters),
         *threads,
-        received,
+        tile(scope, "reactions", "Reactions", Kind.COUNT, figures.reactions),
     )

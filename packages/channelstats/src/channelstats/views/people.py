@@ -1,7 +1,7 @@
-"""Who says how much.
+"""Who writes how much.
 
-Rule: people are ranked by words, as everywhere. With a person chosen the table is about whom this
-one deals with: others are in it by what they have to do with the person.
+Rule: people are ranked by words, as everywhere. With a person chosen there is a second table,
+of those the person interacts with.
 """
 
 from typing import Final
@@ -19,9 +19,9 @@ from channelstats.views.request import ViewContent, ViewRequest
 _PARTNERS: Final = {
     "reactions_from": "Reactions from",
     "reacted_to": "Reactions to",
-    "thread_responders": "Answers from",
-    "author_thread_responded": "Answers to",
-    "mentioned_you": "Mentions by",
+    "thread_responders": "Replies from",
+    "author_thread_responded": "Replies to",
+    "mentioned_you": "Mentioned by",
     "you_mentioned": "Mentions of",
 }
 """The people groups of a person, one column each."""
@@ -34,25 +34,29 @@ def view(request: ViewRequest) -> ViewContent:
         tile(scope, "words", "Words", Kind.COUNT, figures.words),
     ]
     if scope.person:
-        tiles.append(share_tile(scope))
-        lead = "How much this person writes and gets back, and whom they deal with."
+        tiles += [
+            share_tile(scope),
+            tile(scope, "reactions", "Reactions received", Kind.COUNT, figures.reactions),
+            tile(scope, "reactions_given", "Reactions given", Kind.COUNT, figures.reactions_given),
+            tile(
+                scope, "answers", "Replies to their threads", Kind.COUNT, figures.answers_received
+            ),
+        ]
+        lead = "How much this person writes and gets back, and who they interact with."
     else:
-        tiles.insert(0, tile(scope, "posters", "People posting", Kind.COUNT, figures.posters))
-        tiles.append(
+        tiles.insert(0, tile(scope, "posters", "People who posted", Kind.COUNT, figures.posters))
+        tiles += [
             tile(
                 scope,
                 "words_per_poster",
                 "Words per person",
                 Kind.NUMBER,
                 lambda of: ratio(figures.words(of), of.posters),
-            )
-        )
-        lead = "Who says how much and gets how much back, the most words first."
-    tiles += [
-        tile(scope, "reactions", "Reactions received", Kind.COUNT, figures.reactions),
-        tile(scope, "reactions_given", "Reactions given", Kind.COUNT, figures.reactions_given),
-        tile(scope, "answers", "Answers received", Kind.COUNT, figures.answers_received),
-    ]
+            ),
+            tile(scope, "reactions", "Reactions", Kind.COUNT, figures.reactions),
+            tile(scope, "answers", "Replies to others", Kind.COUNT, figures.answers_received),
+        ]
+        lead = "Who writes how much and gets how much back, most words first."
     tables = [people_table(request)]
     if scope.person:
         tables.append(_partners(request))
@@ -75,8 +79,8 @@ def people_table(request: ViewRequest, most: int | None = None) -> Table:
         Column("share", "Share of words", Kind.PERCENT),
         Column("reactions", "Reactions received", Kind.COUNT),
         Column("reactions_given", "Reactions given", Kind.COUNT),
-        Column("answers", "Answers received", Kind.COUNT),
-        Column("change", "Change of words", Kind.CHANGE),
+        Column("answers", "Replies to their threads", Kind.COUNT),
+        Column("change", "Change in words", Kind.CHANGE),
     )
     person = request.scope.person
     now, before = request.scope.all_now.chosen, request.scope.all_before.chosen
@@ -96,11 +100,12 @@ def people_table(request: ViewRequest, most: int | None = None) -> Table:
         )
         for of in (found[:most] if request.names_people else ())
     ]
-    return Table("people", "People", columns, tuple(rows))
+    title, whole = ("People", "") if most is None else ("People with the most words", "people")
+    return Table("people", title, columns, tuple(rows), whole=whole)
 
 
 def _partners(request: ViewRequest) -> Table:
-    """Whom the person deals with, by every way, the most first."""
+    """Who the person interacts with, by every way, the most first."""
     interactions, person = request.scope.now.interactions, request.scope.person
     others = pl.DataFrame(schema={"other": pl.String})
     for name in _PARTNERS:
@@ -114,7 +119,7 @@ def _partners(request: ViewRequest) -> Table:
     )
     columns = (
         Column("person", "Person", Kind.PERSON),
-        Column("total", "In all", Kind.COUNT, bar=True),
+        Column("total", "Total", Kind.COUNT, bar=True),
         *(Column(name, title, Kind.COUNT) for name, title in _PARTNERS.items()),
     )
-    return Table("partners", "Whom this person deals with", columns, tuple(found.iter_rows()))
+    return Table("partners", "Who this person interacts with", columns, tuple(found.iter_rows()))

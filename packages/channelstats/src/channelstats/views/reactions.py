@@ -1,4 +1,4 @@
-"""Reactions: which, on what, by whom.
+"""Reactions: which, to what, by whom.
 
 Rule: a message's reactions are counted by what Slack says; people and emoji by those it lists,
 which can be fewer.
@@ -18,36 +18,40 @@ from channelstats.views.request import ViewContent, ViewRequest
 def view(request: ViewRequest) -> ViewContent:
     scope = request.scope
     different = _different_each if scope.person else _different
-    lines = over_time(scope, "reactions", "Reactions received", Kind.COUNT, REACTIONS)
-    tiles = (
-        tile(scope, "reactions", "Reactions received", Kind.COUNT, figures.reactions),
+    title = "Reactions received" if scope.person else "Reactions"
+    lines = over_time(scope, "reactions", title, Kind.COUNT, REACTIONS)
+    tiles = [
+        tile(scope, "reactions", title, Kind.COUNT, figures.reactions),
         tile(
             scope,
             "per_thousand_words",
-            "Reactions per 1000 words",
+            "Reactions per 1,000 words",
             Kind.NUMBER,
             figures.reactions_per_thousand,
         ),
         tile(scope, "reacted_to", "Messages with reactions", Kind.PERCENT, _reacted_share),
         tile(scope, "emoji", "Different emoji", Kind.COUNT, different),
-        tile(scope, "reactions_given", "Reactions given", Kind.COUNT, figures.reactions_given),
-    )
+    ]
     if scope.person:
-        lead = "What others react with to this person, and whom the person reacts to."
+        given = figures.reactions_given
+        tiles.append(tile(scope, "reactions_given", "Reactions given", Kind.COUNT, given))
+        lead = "Reactions to this person's messages, and who they react to."
         people = (
             _partners(request, "reactions_from", "receives", "Who reacts to this person"),
-            _partners(request, "reacted_to", "gives", "Whom this person reacts to"),
+            _partners(request, "reacted_to", "gives", "Who this person reacts to"),
         )
     else:
-        lead = "What people react with, to which messages, and who gives and gets the most."
+        lead = "Which emoji people react with, to which messages, and who gives and gets most."
         people = (_receivers(request), _givers(request))
     return ViewContent(
         lead=lead,
-        tiles=tiles,
+        tiles=tuple(tiles),
         charts=(lines,),
         tables=(
             _emoji_table(request),
-            message_table(request, "most_reacted", "Most reacted to", REACTED, "Reactions"),
+            message_table(
+                request, "most_reacted", "Messages with the most reactions", REACTED, "Reactions"
+            ),
             *people,
             table_of("reactions", "Over time", {"reactions": lines}, folded=True),
         ),
@@ -76,7 +80,7 @@ def _emoji_table(request: ViewRequest) -> Table:
         Column("emoji", "Emoji", Kind.EMOJI),
         Column("count", "Times", Kind.COUNT, bar=True),
         Column("share", "Share", Kind.PERCENT),
-        Column("per_thousand_words", "Per 1000 words", Kind.NUMBER),
+        Column("per_thousand_words", "Per 1,000 words", Kind.NUMBER),
         Column("change", "Change", Kind.CHANGE),
     )
     rows = tuple(
@@ -95,12 +99,12 @@ def _emoji_table(request: ViewRequest) -> Table:
 def _receivers(request: ViewRequest) -> Table:
     sizes = request.scope.now.messages.group_by("slack_uid").agg(n=pl.col("reaction_count").sum())
     found = ranked(sizes.filter(pl.col("n") > 0), ["n"], "slack_uid")
-    return _people(request, "receivers", "Who gets the most", found)
+    return _people(request, "receivers", "Most reactions received", found)
 
 
 def _givers(request: ViewRequest) -> Table:
     found = counts(request.scope.now.given.with_columns(all=pl.lit("")), "all", "reactor")
-    return _people(request, "givers", "Who gives the most", found.select("reactor", "n"))
+    return _people(request, "givers", "Most reactions given", found.select("reactor", "n"))
 
 
 def _partners(request: ViewRequest, group: str, name: str, title: str) -> Table:
@@ -122,4 +126,4 @@ def _notes(request: ViewRequest) -> tuple[str, ...]:
     missing = figures.reactions(now) - now.period_messages.reactions.height
     if missing <= 0:
         return ()
-    return (f"Of {missing:,} reactions Slack does not say who gave them.",)
+    return (f"Slack does not say who gave {missing:,} of the reactions.",)

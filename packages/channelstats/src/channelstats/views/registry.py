@@ -21,6 +21,8 @@ from channelstats.views import (
     todo,
     volume,
 )
+from channelstats.views.frame_rows import FrameRows
+from channelstats.views.glossary import explained, explained_columns
 from channelstats.views.loading import DashboardData
 from channelstats.views.model import VIEWS, Choice, ChoiceError, Kind, Table, View
 from channelstats.views.request import ViewContent, ViewRequest
@@ -58,9 +60,9 @@ def view_of(name: str, data: DashboardData, choice: Choice, *, smallest_group: i
         lead=parts.lead,
         choice=choice,
         before=(period.previous.start, period.previous.last),
-        tiles=parts.tiles,
-        charts=parts.charts,
-        tables=_shown(parts.tables, data),
+        tiles=explained(parts.tiles),
+        charts=explained(parts.charts),
+        tables=explained_columns(_shown(parts.tables, data)),
         notes=(*_silence(request), *parts.notes, *request.suppression_notes),
     )
 
@@ -74,11 +76,17 @@ def _shown(tables: tuple[Table, ...], data: DashboardData) -> tuple[Table, ...]:
 
 def _without(table: Table, kind: Kind) -> Table:
     """The table without the columns of a kind."""
-    kept = [at for at, column in enumerate(table.columns) if column.kind is not kind]
+    gone = [at for at, column in enumerate(table.columns) if column.kind is kind]
+    if not gone:
+        return table
+    kept = [at for at in range(len(table.columns)) if at not in gone]
+    rows = table.rows
     return msgspec.structs.replace(
         table,
         columns=tuple(table.columns[at] for at in kept),
-        rows=tuple(tuple(row[at] for at in kept) for row in table.rows),
+        rows=rows.without(gone)
+        if isinstance(rows, FrameRows)
+        else tuple(tuple(row[at] for at in kept) for row in rows),
     )
 
 
@@ -86,6 +94,6 @@ def _silence(request: ViewRequest) -> tuple[str, ...]:
     """Says so when there is nothing."""
     if request.scope.now.messages.height:
         return ()
-    who = "This person said nothing" if request.scope.person else "Nothing was said"
+    who = "This person wrote nothing" if request.scope.person else "Nobody wrote anything"
     where = " in this channel" if request.choice.channel else ""
-    return (f"{who}{where} in these days.",)
+    return (f"{who}{where} in this period.",)

@@ -58,7 +58,9 @@ class ViewRequest:
     def suppression_notes(self) -> tuple[str, ...]:
         """What is left out, in words."""
         if not self.names_people:
-            return (f"Fewer than {self.smallest_group} people posted: nobody is named.",)
+            return (f"Fewer than {self.smallest_group} people posted, so nobody is named.",)
         if any(not self.shows(of.slack_cid) for of in self.data.whole.now.chosen.channels):
-            return (f"Channels with fewer than {self.smallest_group} posters are not listed.",)
+            return (
+                f"Channels where fewer than {self.smallest_group} people posted are not listed.",
+            )
         return ()

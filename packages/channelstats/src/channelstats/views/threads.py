@@ -46,17 +46,17 @@ def view(request: ViewRequest) -> ViewContent:
     scope = request.scope
     waiting = _histogram(request)
     responses = over_time(
-        scope, "response_time", "Median time to a first reply", Kind.SECONDS, _medians
+        scope, "response_time", "Median time to first reply", Kind.SECONDS, _medians
     )
     return ViewContent(
-        lead="How many threads there are, how soon somebody answers, and what nobody answers.",
+        lead="How many threads there are, how soon somebody replies, and what nobody answers.",
         tiles=(
             tile(scope, "threads_started", "Threads started", Kind.COUNT, figures.threads_started),
-            tile(scope, "replies", "Share of replies", Kind.PERCENT, figures.thread_share),
+            tile(scope, "replies", "% replies", Kind.PERCENT, figures.thread_share),
             tile(
                 scope,
                 "first_reply",
-                "Median time to a first reply",
+                "Median time to first reply",
                 Kind.SECONDS,
                 figures.first_reply(50),
                 less_is_better=True,
@@ -64,7 +64,7 @@ def view(request: ViewRequest) -> ViewContent:
             tile(
                 scope,
                 "first_reply_p90",
-                "First reply, nine in ten within",
+                "90% answered within",
                 Kind.SECONDS,
                 figures.first_reply(90),
                 less_is_better=True,
@@ -80,7 +80,7 @@ def view(request: ViewRequest) -> ViewContent:
             tile(
                 scope,
                 "unanswered_share",
-                "Left unanswered",
+                "% unanswered",
                 Kind.PERCENT,
                 figures.unanswered_share,
                 less_is_better=True,
@@ -88,12 +88,17 @@ def view(request: ViewRequest) -> ViewContent:
         ),
         charts=(waiting, responses),
         tables=(
-            table_of("first_replies", "Time to a first reply", {"threads": waiting}),
+            table_of("first_replies", "Time to first reply", {"threads": waiting}),
             table_of("response_time", "Response time", {"seconds": responses}, folded=True),
             _by_channel(request),
-            message_table(request, "most_replied", "Most replied to", REPLIED, "Replies"),
+            message_table(
+                request,
+                "most_replied",
+                "Messages with the most replies",
+                REPLIED,
+                "Number of replies",
+            ),
         ),
-        notes=("Unanswered are messages, not replies, that nobody else replied or reacted to.",),
     )
 
 
@@ -101,8 +106,8 @@ def _histogram(request: ViewRequest) -> Bars:
     scope = request.scope
     everyone = _steps(scope.all_now) if scope.person else None
     series = compared_series(scope, Kind.COUNT, _steps(scope.now), _steps(scope.before), everyone)
-    title = "Time to a first reply, by threads"
-    return Bars("first_replies", title, "Reply came", _LABELS, Kind.COUNT, series)
+    title = "Time to first reply"
+    return Bars("first_replies", title, "First reply", _LABELS, Kind.COUNT, series)
 
 
 def _steps(of: Selection) -> Values:
@@ -137,11 +142,11 @@ def _by_channel(request: ViewRequest) -> Table:
     columns = (
         Column("channel", "Channel", Kind.CHANNEL),
         Column("threads_started", "Threads started", Kind.COUNT, bar=True),
-        Column("replies", "Share of replies", Kind.PERCENT),
-        Column("first_reply", "Median time to a first reply", Kind.SECONDS),
-        Column("first_reply_p90", "Nine in ten within", Kind.SECONDS),
+        Column("replies", "% replies", Kind.PERCENT),
+        Column("first_reply", "Median time to first reply", Kind.SECONDS),
+        Column("first_reply_p90", "90% answered within", Kind.SECONDS),
         Column("unanswered", "Unanswered", Kind.COUNT),
-        Column("unanswered_share", "Left unanswered", Kind.PERCENT),
+        Column("unanswered_share", "% unanswered", Kind.PERCENT),
     )
     rows: list[tuple[Cell, ...]] = []
     for of in found.iter_rows(named=True):

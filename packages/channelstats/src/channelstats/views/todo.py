@@ -1,5 +1,4 @@
-"""What can be done about it: messages to answer, people to greet or to ask after, channels that
-fell silent.
+"""Messages to answer, people to welcome or to contact, channels that fell silent.
 
 Rule: whatever is counted in a tile here is in a list below it, one row each, with the message that
 it is about.
@@ -12,9 +11,11 @@ import polars as pl
 
 from channelstats.days import date_at
 from channelstats.stats.period import Period
-from channelstats.views.components import message_cell
-from channelstats.views.model import Cell, Column, Kind, Table
+from channelstats.views.components import message_cell, message_text
+from channelstats.views.frame_rows import FrameRows
+from channelstats.views.model import Column, Kind, Row, Table
 from channelstats.views.request import ViewContent, ViewRequest
+from channelstats.views.time_buckets import with_point
 
 _MESSAGE: Final = Column("message", "Message", Kind.MESSAGE)
 _CHANNEL: Final = Column("channel", "Channel", Kind.CHANNEL)
@@ -22,11 +23,12 @@ _PERSON: Final = Column("person", "Person", Kind.PERSON)
 
 
 def view(request: ViewRequest) -> ViewContent:
-    tables = [_unanswered(request), _newcomers(request), _lapsed(request)]
+    tables = [_newcomers(request), _lapsed(request)]
     if not request.scope.person:
         tables.append(_silent(request))
+    tables.append(_unanswered(request))  # the longest of them
     return ViewContent(
-        lead="Messages to answer, people to greet or to ask after, and channels that fell silent.",
+        lead="People to welcome or to contact, channels that fell silent, and messages to answer.",
         tables=tuple(tables),
         notes=_notes(request),
     )
@@ -37,13 +39,13 @@ def _unanswered(request: ViewRequest) -> Table:
     found = request.listable(request.scope.now.unanswered).sort(
         "ts", "slack_cid", descending=[True, False]
     )
-    period = request.scope.now.period
-    rows = [
-        (message_cell(cid, ts, None), cid, uid, _day(ts, period))
-        for cid, ts, uid in found.select("slack_cid", "ts", "slack_uid").iter_rows()
-    ]
+    dates = request.scope.now.period.dates
+    days = pl.Series([day.isoformat() for day in dates], dtype=pl.String)
+    at = with_point(found, [Period(day, 1, request.scope.now.period.zone) for day in dates])
+    message = message_text("slack_cid", "ts")
+    rows = at.select(message, "slack_cid", "slack_uid", date=days.gather(at["point"]))
     columns = (_MESSAGE, _CHANNEL, _PERSON, Column("date", "Date", Kind.DATE))
-    return _table(request, "unanswered", "Unanswered messages", columns, rows)
+    return _table(request, "unanswered", "Unanswered messages", columns, FrameRows(rows))
 
 
 def _newcomers(request: ViewRequest) -> Table:
@@ -77,7 +79,7 @@ def _newcomers(request: ViewRequest) -> Table:
         Column("messages", "Messages", Kind.COUNT),
         Column("answered", "Messages answered", Kind.COUNT),
     )
-    return _table(request, "newcomers", "Newcomers to greet", columns, rows)
+    return _table(request, "newcomers", "Newcomers to welcome", columns, rows)
 
 
 def _lapsed(request: ViewRequest) -> Table:
@@ -100,7 +102,7 @@ def _lapsed(request: ViewRequest) -> Table:
         Column("message", "Last message", Kind.MESSAGE),
         _CHANNEL,
     )
-    return _table(request, "lapsed", "People who posted before and not now", columns, rows)
+    return _table(request, "lapsed", "People who stopped posting", columns, rows)
 
 
 def _silent(request: ViewRequest) -> Table:
@@ -116,7 +118,7 @@ def _silent(request: ViewRequest) -> Table:
         .join(posters.filter(pl.col("posters") >= request.smallest_group), on="slack_cid")
     )
     known = request.data.channels
-    rows: list[tuple[Cell, ...]] = []
+    rows: list[Row] = []
     for cid, ts, thread, uid in (
         found.select("slack_cid", "ts", "thread_ts", "slack_uid")
         .sort("ts", "slack_cid", descending=[True, False])
@@ -133,7 +135,7 @@ def _silent(request: ViewRequest) -> Table:
         Column("date", "Date", Kind.DATE),
         Column("members", "Members", Kind.COUNT),
     )
-    return _table(request, "silent", "Channels that fell silent", columns, rows)
+    return _table(request, "silent", "Channels gone silent", columns, rows)
 
 
 def _last_of_each(messages: pl.DataFrame, key: str) -> pl.DataFrame:
@@ -151,19 +153,25 @@ def _table(
     name: str,
     title: str,
     columns: tuple[Column, ...],
-    rows: Sequence[tuple[Cell, ...]],
+    rows: Sequence[Row],
 ) -> Table:
-    return Table(name, title, columns, tuple(rows) if request.names_people else ())
+    return Table(name, title, columns, rows if request.names_people else ())
 
 
 def _notes(request: ViewRequest) -> tuple[str, ...]:
-    notes = ["Unanswered are messages, not replies, that nobody else replied or reacted to."]
+    notes = [
+        "Unanswered messages: those, not counting replies, that nobody else replied or reacted to.",
+        "Newcomers posted for the first time in this period.",
+        "People who stopped posting wrote in the period before, and nothing in this one.",
+    ]
     now = request.scope.now
     if not now.history.knows_newcomers(now.period):
         notes.append(
-            f"Messages are known since {now.history.first}: too short before this period to tell"
-            " who is new."
+            f"Messages are known from {now.history.first} on, not long enough before this period to"
+            " tell who is new."
         )
     if not now.history.covers(request.scope.before.period):
-        notes.append("Of the period before, messages are not known whole.")
+        notes.append(
+            "Messages of the period before are not all known, so people may be missing here."
+        )
     return tuple(notes)

@@ -28,10 +28,10 @@ def view(request: ViewRequest) -> ViewContent:
         ),
     ]
     if not scope.person:
-        charts.append(over_time(scope, "posters", "People posting", Kind.COUNT, POSTERS))
-        tiles.append(tile(scope, "posters", "People posting", Kind.COUNT, figures.posters))
+        charts.append(over_time(scope, "posters", "People who posted", Kind.COUNT, POSTERS))
+        tiles.append(tile(scope, "posters", "People who posted", Kind.COUNT, figures.posters))
     return ViewContent(
-        lead="How much was said, and how many said it, against as many days before.",
+        lead="How much was written and by how many people, compared with the period before.",
         tiles=tuple(tiles),
         charts=tuple(charts),
         tables=(table_of("volume", "Over time", {chart.name: chart for chart in charts}),),

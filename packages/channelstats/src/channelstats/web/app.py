@@ -3,7 +3,8 @@
 Rule: an address says all of what is looked at; the same address without `.json` or `.csv` is the
 page of the same numbers.
 
-    /  /<view>            pages; /volume, /hours, ... see `channelstats.views.model.VIEWS`
+    /  /<view>            pages; /volume, /hours, ... see `channelstats.views.model.VIEWS`;
+                          ?table=&sort=&find=&page= see `channelstats.web.table_pages`
     /<view>.json          the whole view
     /<view>.csv?table=    one of its tables
     /report               the report of the week that the choice ends in
@@ -38,6 +39,7 @@ from channelstats.web.names import Names
 from channelstats.web.pages import Visit, message_page, start_page, view_page
 from channelstats.web.service import DashboardService, FirstImport, StoreSnapshot
 from channelstats.web.single_flight import Busy
+from channelstats.web.table_pages import PARAMETERS, table_query
 from keytables import Clock, KeytablesError
 
 ME: Final = "channelstats-me"
@@ -96,12 +98,13 @@ class Dashboard:
     # ── pages and twins ──────────────────────────────────────────────────────────────────────────
 
     async def page(self, request: web.Request) -> web.Response:
-        requested = await self._requested(request)
+        requested = await self._requested(request, *PARAMETERS)
+        table = table_query(request.query)
         if requested.snapshot.is_empty:
             folder = self._state.settings.store or str(self._state.settings.folder)
             return page(await asyncio.to_thread(start_page, requested.visit, folder))
         view = await self._view(request, requested)
-        return page(await asyncio.to_thread(view_page, view, requested.visit))
+        return page(await asyncio.to_thread(view_page, view, requested.visit, table))
 
     async def json(self, request: web.Request) -> web.Response:
         requested = await self._requested(request)
@@ -227,19 +230,19 @@ async def _what_went_wrong(request: web.Request, handler: Handler) -> web.Stream
     except web.HTTPException as error:
         return _wrong(request, error.status, error.reason, error.reason)
     except Busy:
-        text = "The numbers are being worked out. This page asks again by itself."
+        text = "The numbers are being calculated. This page reloads by itself."
         return _later(request, "One moment", text, _AGAIN)
     except FirstImport:
-        text = "The numbers are here when it is over. This page asks again by itself."
-        return _later(request, "The first import is going on", text, _IMPORTED)
+        text = "The numbers appear when it is done. This page reloads by itself."
+        return _later(request, "The first import is running", text, _IMPORTED)
     except (KeytablesError, TimeoutError):
         _log.warning("the store does not answer", exc_info=True)
-        text = "The store does not answer. Try again in a while."
+        text = "The store does not answer. Try again in a moment."
         return _wrong(request, HTTPStatus.SERVICE_UNAVAILABLE, "No answer from the store", text)
     except Exception:  # noqa: BLE001 - whoever asked gets an answer
         _log.exception("%s failed", request.path)
-        text = "Something went wrong; the log of the dashboard says what."
-        return _wrong(request, HTTPStatus.INTERNAL_SERVER_ERROR, "An error of the dashboard", text)
+        text = "Something went wrong; see the log of the dashboard."
+        return _wrong(request, HTTPStatus.INTERNAL_SERVER_ERROR, "Internal error", text)
 
 
 def _later(request: web.Request, title: str, text: str, seconds: str) -> web.Response:

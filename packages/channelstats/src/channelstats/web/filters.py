@@ -44,6 +44,11 @@ class Query(msgspec.Struct, frozen=True):
     def days(self) -> int:
         return (self.last - self.first).days + 1
 
+    @property
+    def is_shortened(self) -> bool:
+        """Whether these are fewer weeks than were asked for, as messages are known of no more."""
+        return self.days < self.weeks * WEEK
+
     def query(self, **changed: str) -> str:
         """The shortest query that asks for the same, or for the same with changes; with its `?`."""
         span = {"weeks": str(self.weeks)} if self.weeks else self._dates()
@@ -106,8 +111,9 @@ def asked(query: Sequence[tuple[str, str]], now: Now, also: Sequence[str] = ()) 
     given: dict[str, str] = {}
     for name, text in query:
         if name not in (*NAMES, *also):
-            near = get_close_matches(name, NAMES, 1)
-            meant = f"; did you mean {near[0]}?" if near else f"; there are {', '.join(NAMES)}"
+            known = (*NAMES, *also)
+            near = get_close_matches(name, known, 1)
+            meant = f"; did you mean {near[0]}?" if near else f"; there are {', '.join(known)}"
             raise BadQuery(f"{name[:_LONGEST_NAME]}: there is no such parameter{meant}")
         if name in given:
             raise BadQuery(f"{name}: expected once")

@@ -11,10 +11,12 @@ from zoneinfo import ZoneInfo
 import msgspec
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
+from channelstats.stats.period import History, Period
 from channelstats.views.model import VIEWS, Kind, View
 from channelstats.web.filters import PRESETS, Now, Query
 from channelstats.web.names import Names
-from channelstats.web.view_context import ROWS, ViewContext
+from channelstats.web.table_pages import TableQuery
+from channelstats.web.view_context import ViewContext
 
 _OFFERED: Final = 60
 """People offered to choose from before anything is typed."""
@@ -38,13 +40,16 @@ class Visit(msgspec.Struct, frozen=True):
         return self.names.directory.person(self.me) if self.me else ""
 
 
-def view_page(view: View, visit: Visit) -> str:
-    """The page of a view."""
+def view_page(view: View, visit: Visit, table: TableQuery = TableQuery()) -> str:  # noqa: B008
+    """The page of a view; ``table`` says which rows of a table.
+
+    :raises BadQuery: there is no such table, column or page
+    """
     names, asked = visit.names, visit.asked
     person = names.directory.person(asked.person) if asked.person else ""
     return _render(
         "view.html",
-        show=ViewContext(view, asked, names.directory, visit.zone),
+        show=ViewContext(view, asked, names.directory, visit.zone, table),
         view=view,
         visit=visit,
         presets=PRESETS,
@@ -53,7 +58,8 @@ def view_page(view: View, visit: Visit) -> str:
         people=_offered(view, names),
         span=_span(asked.first, asked.last),
         before=_span(*view.before),
-        most_rows=ROWS,
+        is_compared=_is_known(view, visit),
+        known=_known(visit.now.history),
     )
 
 
@@ -99,6 +105,19 @@ def _offered(view: View, names: Names) -> list[tuple[str, str]]:
     )
     shown = list(found)[:_OFFERED]
     return [names.finder(uid, names.directory.person(uid)) for uid in shown]
+
+
+def _is_known(view: View, visit: Visit) -> bool:
+    """Whether all messages of the period and of the one before are known."""
+    choice = view.choice
+    period = Period(choice.first, (choice.last - choice.first).days + 1, visit.zone)
+    return all(visit.now.history.covers(of) for of in (period, period.previous))
+
+
+def _known(history: History) -> str:
+    """The dates that messages are known of: from 2024-01-07 to 2024-03-16."""
+    ends = {"from": history.first, "to": history.last}
+    return " ".join(f"{word} {day}" for word, day in ends.items() if day is not None)
 
 
 def _span(first: date, last: date) -> str:

@@ -6,6 +6,7 @@ Rule: what came from outside is text, never markup; a number has one way to be w
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import Final, cast
+from urllib.parse import parse_qsl
 from zoneinfo import ZoneInfo
 
 import msgspec
@@ -15,13 +16,14 @@ from channelstats.days import minute_text
 from channelstats.identifiers import seconds
 from channelstats.render.charts.bars import bars
 from channelstats.render.charts.drawing import HALF, NARROW, WIDE, colour
-from channelstats.render.charts.heat import heat
+from channelstats.render.charts.heat import heat, ranges
 from channelstats.render.charts.lines import lines
 from channelstats.render.charts.network import network
 from channelstats.render.emoji_signs import sign
 from channelstats.render.names import Directory
 from channelstats.render.words import NOTHING, change_text, date_text, figure_text
 from channelstats.stats.compare import Change
+from channelstats.views.frame_rows import FrameRows, column_of
 from channelstats.views.model import (
     VIEWS,
     Bars,
@@ -32,18 +34,14 @@ from channelstats.views.model import (
     Kind,
     Lines,
     Network,
+    Row,
     Series,
     Table,
     Tile,
     View,
 )
-from channelstats.web.filters import Query
-
-ROWS: Final = 50
-"""Rows of a table that a page shows; twins have all."""
-
-_FEW_MORE: Final = 10
-"""Rows that are not worth leaving out."""
+from channelstats.web.filters import PRESETS, Query
+from channelstats.web.table_pages import TablePage, TableQuery, table_pages
 
 _NUMERIC: Final = frozenset({Kind.COUNT, Kind.NUMBER, Kind.PERCENT, Kind.SECONDS})
 _HEADING: Final = (Kind.PERSON, Kind.CHANNEL, Kind.EMOJI, Kind.DATE, Kind.TEXT, Kind.MESSAGE)
@@ -56,7 +54,6 @@ _MEANING: Final[Mapping[str, tuple[str, str]]] = {
 """Of numbers that are better the smaller they are: the class, and the word."""
 
 _FEWEST_ABREAST: Final = 3
-_TALL: Final = 15
 _SHORT_TABLE: Final = 8
 """Rows that are shown without being asked for."""
 
@@ -77,12 +74,24 @@ class Card(msgspec.Struct, frozen=True):
 
 
 class ViewContext:
-    """One view, as its page shows it. Every ID in it is one that may be shown."""
+    """One view, as its page shows it. Every ID in it is one that may be shown.
 
-    def __init__(self, view: View, asked: Query, directory: Directory, zone: ZoneInfo) -> None:
+    :raises BadQuery: of ``table`` there is no such table, column or page
+    """
+
+    def __init__(
+        self,
+        view: View,
+        asked: Query,
+        directory: Directory,
+        zone: ZoneInfo,
+        table: TableQuery = TableQuery(),  # noqa: B008 - frozen
+    ) -> None:
         self.view, self.asked = view, asked
         self._directory = directory
         self._zone = zone
+        self._table = table
+        self._pages = table_pages(view.tables, table, self._text)
 
     # ── cards ────────────────────────────────────────────────────────────────────────────────────
 
@@ -164,17 +173,21 @@ class ViewContext:
         kinds = [column.kind for column in table.columns]
         return next((at for at, kind in enumerate(kinds) if kind in _HEADING), -1)
 
-    def is_tall(self, table: Table) -> bool:
-        """Whether it is so long that it is better scrolled through."""
-        return len(table.rows) > _TALL
+    def page(self, table: Table) -> TablePage:
+        """The rows that are shown."""
+        return self._pages[table.name]
 
-    def rows(self, table: Table) -> Sequence[tuple[Cell, ...]]:
-        return table.rows if len(table.rows) <= ROWS + _FEW_MORE else table.rows[:ROWS]
+    def is_asked(self, table: Table) -> bool:
+        """Whether the address is about this table: it is then not folded away."""
+        return table.name == self._table.table
 
     def most(self, table: Table) -> list[float]:
-        """The largest number of each column."""
-        each = ([_number(row[at]) for row in table.rows] for at in range(len(table.columns)))
-        return [max(column, default=0) for column in each]
+        """The largest number of each column with bars."""
+        return [_most(table.rows, at) if of.bar else 0 for at, of in enumerate(table.columns)]
+
+    def terms(self, table: Table) -> list[Column]:
+        """The columns that need words."""
+        return [column for column in table.columns if column.about]
 
     def meter(self, cell: Cell, most: float) -> Markup:
         part = 100 * _number(cell) / most if most > 0 else 0
@@ -195,13 +208,13 @@ class ViewContext:
         text = str(cell)
         if kind is Kind.PERSON:
             people = self._directory.people
-            return self._choice("person", text, self._directory.person(text), text in people)
+            return self._choice("person", text, self._text(text, kind), text in people)
         if kind is Kind.CHANNEL:
-            channels, name = self._directory.channels, f"#{self._directory.channel(text)}"
-            return self._choice("channel", text, name, text in channels)
+            channels = self._directory.channels
+            return self._choice("channel", text, self._text(text, kind), text in channels)
         if kind is Kind.EMOJI:
             glyph = Markup('<span class="sign" aria-hidden="true">{}</span> ').format(sign(text))
-            return (glyph if sign(text) else Markup("")) + escape(f":{text}:")
+            return (glyph if sign(text) else Markup("")) + escape(self._text(text, kind))
         if kind is Kind.DATE:
             return escape(date_text(text, long=True))
         if kind is Kind.MESSAGE:
@@ -242,11 +255,32 @@ class ViewContext:
             return []
         return [(colour(number, faint=of.faint), of) for number, of in enumerate(chart.series)]
 
+    def scale(self, chart: Chart) -> list[tuple[int, str]]:
+        """What the colours of a heat map stand for: their steps, and numbers."""
+        return ranges(chart) if isinstance(chart, Heat) else []
+
     @cached_property
     def is_silent(self) -> bool:
         """Whether there is nothing at all to see."""
-        cells = (cell for table in self.view.tables for row in table.rows for cell in row)
-        return all(map(self.is_empty, self.view.charts)) and not any(map(_number, cells))
+        return all(map(self.is_empty, self.view.charts)) and not any(
+            any(_most(table.rows, at) for at in _numeric(table))
+            or (table.rows and not _numeric(table))
+            for table in self.view.tables
+        )
+
+    @property
+    def shortened(self) -> str:
+        """What was asked for, where messages are not known of so many weeks; "" otherwise."""
+        weeks = self.asked.weeks
+        return PRESETS.get(weeks, f"{weeks} weeks").lower() if self.asked.is_shortened else ""
+
+    @cached_property
+    def lacks_links(self) -> bool:
+        """Whether there are messages that nothing leads to, as the workspace is not known."""
+        return not self._directory.slack_name and any(
+            table.rows and any(column.kind is Kind.MESSAGE for column in table.columns)
+            for table in self.view.tables
+        )
 
     def is_empty(self, chart: Chart) -> bool:
         """Whether there is nothing to draw."""
@@ -270,6 +304,36 @@ class ViewContext:
         path = "/" if view == next(iter(VIEWS)) and not ending else f"/{view}{ending}"
         return path + self.asked.query(**changed)
 
+    def page_link(self, page: TablePage, *, sort: str | None = None, number: int = 1) -> str:
+        """The address of a page of a table: in this order, or in another."""
+        query = page.query
+        asked = {
+            "table": page.table.name,
+            "sort": query.sort if sort is None else sort,
+            "find": query.find,
+            "page": str(number) if number > 1 else "",
+        }
+        return f"{self.link(self.view.name, **asked)}#table-{page.table.name}"
+
+    def cleared(self, page: TablePage) -> str:
+        """The address without the search."""
+        return self.page_link(msgspec.structs.replace(page, query=TableQuery(sort=page.query.sort)))
+
+    def kept(self, page: TablePage) -> list[tuple[str, str]]:
+        """What the search of a table sends along: the choice, the table, and its order."""
+        query = self.asked.query(table=page.table.name, sort=page.query.sort)
+        return parse_qsl(query.removeprefix("?"))
+
+    # ── names ────────────────────────────────────────────────────────────────────────────────────
+
+    def _text(self, of: str, kind: Kind) -> str:
+        """A cell's text as it is read."""
+        if kind is Kind.PERSON:
+            return self._directory.person(of)
+        if kind is Kind.CHANNEL:
+            return f"#{self._directory.channel(of)}"
+        return f":{of}:" if kind is Kind.EMOJI else of
+
 
 def _is_small(chart: Lines | Bars) -> bool:
     """Whether it needs no more than half the width."""
@@ -281,6 +345,17 @@ def _is_series(table: Table) -> bool:
     named = {Kind.PERSON, Kind.CHANNEL, Kind.EMOJI, Kind.MESSAGE}
     kinds = {column.kind for column in table.columns}
     return not kinds & named and len(table.rows) > _SHORT_TABLE
+
+
+def _numeric(table: Table) -> list[int]:
+    return [at for at, column in enumerate(table.columns) if column.kind in _NUMERIC]
+
+
+def _most(rows: Sequence[Row], at: int) -> float:
+    """The largest number of a column."""
+    if isinstance(rows, FrameRows):
+        return rows.most(at)
+    return max(map(_number, column_of(rows, at)), default=0)
 
 
 def _number(cell: Cell) -> float:

@@ -4,7 +4,9 @@ Rule: strength goes in a few steps, so that two cells can be told apart or are a
 narrow the map stands upright.
 """
 
+import math
 from collections.abc import Iterator, Sequence
+from itertools import pairwise
 from typing import Final
 
 import msgspec
@@ -13,7 +15,7 @@ from markupsafe import Markup
 from channelstats.render.charts.drawing import LETTER, WIDE, box, picture, target, words
 from channelstats.render.charts.scale import spread
 from channelstats.render.words import date_text, figure_text
-from channelstats.views.model import Heat
+from channelstats.views.model import Heat, Kind
 
 STEPS: Final = 7
 """Strengths beside none; the style sheet has a colour for each."""
@@ -59,6 +61,30 @@ def _parts(chart: Heat, width: float, height: float) -> Iterator[Markup]:
 def step(value: float, most: float) -> int:
     """How strong the colour of a value is, from 0 for nothing to `STEPS`."""
     return 0 if value <= 0 else min(STEPS, 1 + int(STEPS * value / most))
+
+
+def ranges(chart: Heat) -> list[tuple[int, str]]:
+    """The steps of the colour, and the values that each of them stands for."""
+    most = max((value or 0 for row in chart.values for value in row), default=0)
+    bounds = [most * number / STEPS for number in range(STEPS + 1)]
+    if chart.kind is Kind.PERCENT:
+        texts = [f"{bound:.0f}" for bound in bounds]
+        above = [
+            (number, f"{low}\N{EN DASH}{high}%")
+            for number, (low, high) in enumerate(pairwise(texts), 1)
+        ]
+        return [(0, "0%"), (1, f"up to {texts[1]}%"), *above[1:]]
+    found: dict[int, list[float]] = {}
+    # A step that no whole number lies in is no colour of the picture.
+    for number, (low, high) in enumerate(pairwise(bounds), 1):
+        whole = range(max(1, math.ceil(low)), math.ceil(high) + (number == STEPS))
+        if whole:
+            found[number] = [whole[0], whole[-1]]
+    shown = {
+        number: "\N{EN DASH}".join(dict.fromkeys(figure_text(of, chart.kind) for of in ends))
+        for number, ends in found.items()
+    }
+    return [(0, "0"), *shown.items()]
 
 
 def _dated(chart: Heat) -> Heat:

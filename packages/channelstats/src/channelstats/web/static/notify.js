@@ -1,5 +1,5 @@
 /**
- * The panel in which a visitor subscribes to the news that a weekly report is there.
+ * The panel in which a visitor subscribes to notifications about new weekly reports.
  *
  * Rule: whatever keeps the browser from it is said in words, with what can be done about it.
  */
@@ -33,10 +33,10 @@ function missing() {
     return `Browsers allow notifications only over https://, or at http://localhost and http://127.0.0.1 on the machine that the dashboard runs on. This page is at ${location.origin}.`;
   }
   if (!("serviceWorker" in navigator)) {
-    return "This browser has no service workers here: use an ordinary window, not a private one, and allow site data.";
+    return "Service workers are not available: use a normal window, not a private one, and allow site data.";
   }
   if (!("PushManager" in window) || !("Notification" in window)) {
-    return "This browser knows no push messages here. On an iPhone or iPad, add the page to the home screen first.";
+    return "This browser does not support push messages here. On an iPhone or iPad, add the page to the home screen first.";
   }
   return "";
 }
@@ -48,7 +48,7 @@ async function run(action) {
   try {
     await action();
   } catch (error) {
-    say("failed", error instanceof Trouble ? error.message : `It did not work: ${error.message}`);
+    say("failed", error instanceof Trouble ? error.message : `That did not work: ${error.message}`);
   } finally {
     panel.setAttribute("aria-busy", "false");
   }
@@ -61,7 +61,7 @@ async function resume() {
   const registration = await navigator.serviceWorker.getRegistration("/");
   const found = registration && (await inTime(registration.pushManager.getSubscription()));
   if (!found) return;
-  show(true, "This browser is notified.");
+  show(true, "This browser gets notifications.");
   const key = await serverKey();
   if (madeWith(found, key)) return tell("POST", found);
   // The dashboard has another key now, and nothing sent with that arrives at the old subscription.
@@ -70,11 +70,11 @@ async function resume() {
 }
 
 async function subscribe() {
-  say("busy", "The browser asks whether this page may show notifications …");
+  say("busy", "Your browser asks whether this page may show notifications …");
   const permission = await Notification.requestPermission();
   if (permission === "denied") throw denied();
   if (permission !== "granted") {
-    throw new Trouble("The browser’s question was closed without an answer. Press Subscribe again and choose Allow.");
+    throw new Trouble("The question was closed without an answer. Press Subscribe again and choose Allow.");
   }
   say("busy", "Subscribing …");
   const key = await serverKey();
@@ -82,7 +82,7 @@ async function subscribe() {
   const found = await inTime(registration.pushManager.getSubscription());
   if (found && !madeWith(found, key)) await drop(found);
   await make(registration, key);
-  show(true, "Subscribed: this browser is notified when a new weekly report is there.");
+  show(true, "Subscribed: this browser gets a notification when there is a new weekly report.");
   buttons.unsubscribe.focus();
 }
 
@@ -96,7 +96,7 @@ async function make(registration, key) {
     if (error instanceof Trouble) throw error;
     if (error.name === "NotAllowedError") throw denied();
     throw new Trouble(
-      `The browser got no subscription from its push service (${error.message}). It may be switched off, or not be reached from this network.`,
+      `The browser got no subscription from its push service (${error.message}). It may be switched off, or blocked on this network.`,
     );
   }
   try {
@@ -126,7 +126,7 @@ async function worker() {
   try {
     await navigator.serviceWorker.register("/worker.js", { updateViaCache: "none" });
   } catch (error) {
-    throw new Trouble(`The service worker could not be started: ${error.message} In a private window, or where site data is blocked, there is none.`);
+    throw new Trouble(`The service worker could not be started: ${error.message} There is none in private windows or where site data is blocked.`);
   }
   return inTime(navigator.serviceWorker.ready);
 }
@@ -149,7 +149,7 @@ async function ask(path, options) {
   }
   const told = await answer.json().catch(() => null);
   if (!answer.ok) {
-    throw new Trouble(`The dashboard refused (${answer.status})${told?.error ? `: ${told.error}.` : "."}`);
+    throw new Trouble(`The dashboard refused this (${answer.status})${told?.error ? `: ${told.error}.` : "."}`);
   }
   return told;
 }
@@ -162,14 +162,14 @@ function madeWith(subscription, key) {
 }
 
 function denied() {
-  return new Trouble("Notifications are blocked for this page. Allow them with the symbol beside the address, then try again.");
+  return new Trouble("Notifications are blocked for this page. Allow them in the page settings beside the address, then try again.");
 }
 
 /** A promise of the browser, or a Trouble when it takes too long. */
 function inTime(promise) {
   let timer;
   const late = new Promise((_, reject) => {
-    const words = "The browser does not answer: it does not reach its push service. Just after its start that takes some seconds; try again.";
+    const words = "The browser cannot reach its push service yet. This can take some seconds after the browser starts; try again.";
     timer = setTimeout(() => reject(new Trouble(words)), BROWSER_PATIENCE);
   });
   return Promise.race([promise, late]).finally(() => clearTimeout(timer));
