@@ -1,6 +1,7 @@
 """Every view of every workspace can be made, whatever is missing, and holds together."""
 
-from datetime import date
+from dataclasses import replace
+from datetime import date, timedelta
 from itertools import chain
 from typing import Any
 
@@ -8,6 +9,7 @@ import pytest
 
 from channelstats.counting import Counting, Profile
 from channelstats.stats import Inputs, Options, Period
+from channelstats.tables.configuration import Counts
 from channelstats.tables.directory import User
 from channelstats.views.loading import DashboardData
 from channelstats.views.model import VIEWS, Bars, Cell, Heat, Kind, Lines, Network, View
@@ -164,3 +166,17 @@ def test_reactions_that_slack_does_not_list_are_noted() -> None:
     assert found.number("reactions") == 3
     assert [row["reactions"] for row in found.rows("givers")] == [1]
     assert found.view.notes == ("Slack does not say who gave 2 of the reactions.",)
+
+
+def test_members_of_the_workspace_are_drawn_where_they_were_counted_more_than_once() -> None:
+    def charts(*counted: tuple[date, int], choice: str = "") -> dict[str, Any]:
+        data = workspace(said(1))
+        weeks = Period(WEEK.last - timedelta(27), 28, WEEK.zone)
+        counts = {day: Counts(active_humans=number) for day, number in counted}
+        data = DashboardData(replace(data.inputs, counts=counts), weeks, data.options)
+        return look("newcomers", data, person=choice).charts
+
+    first, last = WEEK.last - timedelta(20), WEEK.last
+    assert "members" not in charts((last, 7))
+    assert charts((first, 5), (last, 7))["members"].series[0].values == (None, 5, 5, 7)
+    assert "members" not in charts((first, 5), (last, 7), choice="UA")

@@ -414,6 +414,22 @@ async def test_pages_are_kept_by_nobody_and_files_as_long_as_they_are_the_same(
     assert await board.status("/static/dashboard.js", **{"If-None-Match": '"other"'}) == 200
 
 
+@pytest.mark.parametrize(
+    ("path", "kind"),
+    [
+        ("/static/icon.svg", "image/svg+xml"),
+        ("/worker.js", "text/javascript"),
+        ("/notifications/notify.js", "text/javascript"),
+        ("/notifications/icon.png", "image/png"),
+    ],
+)
+async def test_a_browser_never_keeps_an_old_file(board: Dashboard, path: str, kind: str) -> None:
+    async with board.client.get(path) as answer:
+        assert answer.content_type == kind
+        assert answer.headers["Cache-Control"] == "no-cache"
+        assert await answer.read()
+
+
 async def test_health_tells_that_the_store_answers_and_nothing_else(board: Dashboard) -> None:
     assert json.loads(await board.text("/health")) == {"status": "ok"}
 

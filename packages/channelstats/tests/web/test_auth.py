@@ -6,7 +6,7 @@ from urllib.parse import quote
 
 import pytest
 
-from channelstats.web import forms
+from channelstats.web import auth
 from channelstats.web.access import COOKIE
 from channelstats.web.auth import local
 from support.channelstats.dashboard import TOKEN, Client, Dashboard
@@ -199,7 +199,7 @@ async def test_what_makes_no_sense_is_refused_and_no_fault(
 async def test_a_form_that_does_not_come_is_not_waited_for(
     guarded: Dashboard, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(forms, "PATIENCE", 0.01)
+    monkeypatch.setattr(auth, "_FORM_PATIENCE", 0.01)
     assert await raw(guarded, "POST /login", FORM, "Content-Length: 9") == 408
 
 

@@ -195,21 +195,6 @@ async def test_there_are_only_so_many(
     assert (await sent(client, "POST", BROWSER.json))[0] == 200
 
 
-@pytest.mark.parametrize(
-    ("path", "kind"),
-    [
-        ("/worker.js", "text/javascript"),
-        ("/notifications/notify.js", "text/javascript"),
-        ("/notifications/icon.png", "image/png"),
-    ],
-)
-async def test_worker_and_script_are_asked_for_anew(client: Client, path: str, kind: str) -> None:
-    async with client.get(path) as answer:
-        assert answer.content_type == kind
-        assert answer.headers["Cache-Control"] == "no-cache"
-        assert await answer.read()
-
-
 async def test_a_broken_key_is_an_error_of_the_server(client: Client, settings: Settings) -> None:
     settings.folder.mkdir()
     (settings.folder / "vapid.pem").write_text("broken")

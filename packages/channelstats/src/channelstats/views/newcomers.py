@@ -4,7 +4,8 @@ Rule: somebody is new in the week of their first message anywhere. Weeks are who
 back from the last day; fewer than seven days are seen as the week that ends with them.
 """
 
-from collections.abc import Mapping
+from bisect import bisect_right
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 import msgspec
@@ -63,11 +64,15 @@ def view(request: ViewRequest) -> ViewContent:
         Series("weekly", "In the week", values("posters")),
         Series("monthly", "In four weeks", values("monthly")),
     ]
-    charts = (
+    charts = [
         lines("comings", "Retained, first-time, returning and lapsed posters", Kind.COUNT, *people),
         lines("retention", "Weekly retention", Kind.PERCENT, *rates),
         lines("active", "Weekly and monthly posters", Kind.COUNT, *active),
-    )
+    ]
+    members = () if scope.person or request.choice.channel else _members(request, shown_weeks)
+    if members:
+        title = "Members of the workspace"
+        charts.append(lines("members", title, Kind.COUNT, Series("members", title, members)))
     heat, cohorts = _cohorts(request)
     return ViewContent(
         lead="How many people post for the first time, how many keep posting, and how many stop.",
@@ -76,6 +81,18 @@ def view(request: ViewRequest) -> ViewContent:
         tables=(_table(charts), cohorts),
         notes=_notes(now.period),
     )
+
+
+def _members(request: ViewRequest, shown_weeks: list[Period]) -> tuple[float | None, ...]:
+    """How many there were at the end of each week, by the last count up to then; empty where they
+    were counted in fewer than two of the weeks, as one count is no development.
+    """
+    counts = request.data.inputs.counts
+    taken = sorted(day for day, found in counts.items() if found.active_humans)
+    if sum(any(week.start <= day <= week.last for day in taken) for week in shown_weeks) < 2:
+        return ()
+    ends = (bisect_right(taken, week.last) for week in shown_weeks)
+    return tuple(counts[taken[end - 1]].active_humans if end else None for end in ends)
 
 
 def _weeks(of: Selection, shown_weeks: list[Period], first: Mapping[str, int]) -> list[Week]:
@@ -105,7 +122,7 @@ def _weeks(of: Selection, shown_weeks: list[Period], first: Mapping[str, int]) -
     return found
 
 
-def _table(charts: tuple[Lines, ...]) -> Table:
+def _table(charts: Sequence[Lines]) -> Table:
     """Every series of the charts, a row per week."""
     every = [(chart.kind, series) for chart in charts for series in chart.series]
     columns = [Column("week", "Week from", Kind.DATE)]

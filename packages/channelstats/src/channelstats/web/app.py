@@ -32,9 +32,8 @@ from channelstats.tables import Tables
 from channelstats.views.model import VIEWS, Choice, ChoiceError, View
 from channelstats.web import notifications, static_files
 from channelstats.web.access import Authenticator
-from channelstats.web.auth import AuthMiddleware, Handler, is_secure, local, page
+from channelstats.web.auth import AuthMiddleware, Handler, form_of, is_secure, local, page
 from channelstats.web.filters import BadQuery, Now, asked
-from channelstats.web.forms import form_of
 from channelstats.web.names import Names
 from channelstats.web.pages import Visit, message_page, start_page, view_page
 from channelstats.web.service import DashboardService, FirstImport, StoreSnapshot

@@ -1,14 +1,15 @@
-"""The gate before every page: whose request is let in, the login, and headers of every answer.
+"""The middleware before every page: whose request is let in, the login, and headers of answers.
 
 Rule: what is not let in learns nothing but how to log in. A token in an address goes from there at
 once, right or wrong.
 """
 
+import asyncio
 import re
 from collections.abc import Awaitable, Callable, Mapping
 from http import HTTPStatus
 from typing import Final, TypeAlias
-from urllib.parse import urlencode
+from urllib.parse import parse_qsl, urlencode
 
 from aiohttp import hdrs, web
 
@@ -21,7 +22,6 @@ from channelstats.web.access import (
     host_name,
     is_own,
 )
-from channelstats.web.forms import form_of
 from channelstats.web.pages import login_page, message_page
 
 Handler: TypeAlias = Callable[[web.Request], Awaitable[web.StreamResponse]]
@@ -45,6 +45,10 @@ _OPEN: Final = ("/login", "/health", "/static/")
 
 _READS: Final = ("GET", "HEAD")
 _LONGEST_TOKEN: Final = 1_000
+_FORM: Final = "application/x-www-form-urlencoded"
+_FORM_PATIENCE: Final = 10.0
+"""Seconds that the body of a form may take."""
+
 _LOCAL: Final = re.compile(r"/(?!/)[!-\[\]-~]*")
 """A path with a query: ASCII without blanks and without what browsers take for a slash."""
 
@@ -82,9 +86,9 @@ class AuthMiddleware:
             name = host_name(request.headers.get(hdrs.HOST, "")) or "no name"
             return page(
                 message_page(
-                    "Not under this name",
+                    "Not available under this name",
                     f"Without a token this dashboard answers at localhost and 127.0.0.1 only, not"
-                    f" at {name[:100]}. To reach it under another name, start it with a token in"
+                    f" at {name[:100]}. To use another name, start it with a token in"
                     " CHANNELSTATS_SERVE_TOKEN.",
                     back="",
                 ),
@@ -93,7 +97,7 @@ class AuthMiddleware:
         if verdict is Verdict.THROUGH_PROXY:
             return page(
                 message_page(
-                    "Not through a proxy",
+                    "Not available through a proxy",
                     "This request came through a proxy, so anybody may have sent it. Behind a proxy"
                     " the dashboard needs a token in CHANNELSTATS_SERVE_TOKEN.",
                     back="",
@@ -102,7 +106,7 @@ class AuthMiddleware:
             )
         if request.method not in _READS and not is_own(request.headers):
             return page(
-                message_page("Refused", "This was sent by a page of somebody else."),
+                message_page("Refused", "This request came from another website."),
                 HTTPStatus.FORBIDDEN,
             )
         if "token" in request.query and request.method in _READS:
@@ -149,13 +153,13 @@ class AuthMiddleware:
     def _tried(self, token: str, request: web.Request) -> str:
         """What is wrong with a token; "" when it is right."""
         if len(token) > _LONGEST_TOKEN or not token.isascii():
-            return "This is no token."
+            return "That is not a token."
         try:
             if self._guard.is_right(token.strip(), request.remote or ""):
                 return ""
         except TooManyFailures:
-            return "Too many wrong tokens came from your address. Wait a minute."
-        return "This is not the token."
+            return "Too many wrong tokens were sent from your address. Try again in a minute."
+        return "That token is wrong."
 
     def _let_in(self, request: web.Request, to: str) -> web.Response:
         answer = _see_other(to)
@@ -179,6 +183,21 @@ def is_secure(request: web.Request) -> bool:
 def local(to: str) -> str:
     """A place on this dashboard; what leads elsewhere leads to its start."""
     return to if _LOCAL.fullmatch(to) else "/"
+
+
+async def form_of(request: web.Request) -> dict[str, str]:
+    """The fields of a form that was sent; of several with one name, the last.
+
+    :raises web.HTTPException: it is no form, is too large, or does not come
+    """
+    if request.content_type != _FORM:
+        raise web.HTTPUnsupportedMediaType
+    try:
+        async with asyncio.timeout(_FORM_PATIENCE):
+            body = await request.read()
+    except TimeoutError:
+        raise web.HTTPRequestTimeout from None
+    return dict(parse_qsl(body.decode(errors="replace")))
 
 
 def _see_other(to: str) -> web.Response:

@@ -1,4 +1,4 @@
-"""Subscribing to the news that a weekly report is there: key, subscriptions, worker, script.
+"""Subscribing to notifications about new weekly reports: the key, and the subscriptions.
 
 Rule: a subscription is only taken from a page of the dashboard itself: nobody else's page can send
 JSON here without being asked for its origin, and that is checked as well.
@@ -6,14 +6,12 @@ JSON here without being asked for its origin, and that is checked as well.
     GET    /notifications/key            {"key": …}: what a page subscribes with
     POST   /notifications/subscriptions  a PushSubscription as JSON: 201, or 200 when it was known
     DELETE /notifications/subscriptions  {"endpoint": …}: 204, known or not
-    GET    /worker.js                    the service worker of the whole dashboard
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Callable
 from http import HTTPStatus
-from pathlib import Path
-from typing import Final, TypeAlias
+from typing import Final
 
 import msgspec
 from aiohttp import hdrs, web
@@ -36,27 +34,15 @@ LARGEST: Final = 8192
 PATIENCE: Final = 10
 """Seconds for the body of a request."""
 
-Handler: TypeAlias = Callable[[web.Request], Awaitable[web.StreamResponse]]
-
-_STATIC: Final = Path(__file__).with_name("static")
-_FILES: Final = {
-    "/worker.js": ("worker.js", "text/javascript"),
-    "/notifications/notify.js": ("notify.js", "text/javascript"),
-    "/notifications/icon.png": ("notify-icon.png", "image/png"),
-}
-_KEPT: Final = "no-cache"
-"""A browser asks each time whether a file is still the same: a worker must never grow old."""
-
 
 def routes(tables: Tables, settings: Settings, *, clock: Clock) -> list[web.RouteDef]:
     """The routes of this module; who may look at the dashboard is judged before them."""
-    desk = _Desk(tables, settings, clock)
+    subscribing = _Subscribing(tables, settings, clock)
     place = "/notifications/subscriptions"
     return [
-        web.get("/notifications/key", desk.key),
-        web.post(place, desk.subscribe),
-        web.delete(place, desk.unsubscribe),
-        *(web.get(path, _file(*file)) for path, file in _FILES.items()),
+        web.get("/notifications/key", subscribing.key),
+        web.post(place, subscribing.subscribe),
+        web.delete(place, subscribing.unsubscribe),
     ]
 
 
@@ -79,7 +65,7 @@ class _Refused(Exception):  # noqa: N818 - named for what happened
         self.status = status
 
 
-class _Desk:
+class _Subscribing:
     def __init__(self, tables: Tables, settings: Settings, clock: Clock) -> None:
         self._tables, self._settings, self._clock = tables, settings, clock
         self._key: VapidKey | None = None
@@ -147,16 +133,6 @@ def is_here(request: web.Request) -> bool:
     peer = request.transport.get_extra_info("peername") if request.transport else None
     here = isinstance(peer, tuple) and is_this_machine(str(peer[0]))
     return here and is_this_machine(host_name(request.headers.get(hdrs.HOST, "")))
-
-
-def _file(name: str, kind: str) -> Handler:
-    body = (_STATIC / name).read_bytes()
-
-    async def serve(_: web.Request) -> web.Response:
-        headers = {hdrs.CACHE_CONTROL: _KEPT}
-        return web.Response(body=body, content_type=kind, headers=headers)
-
-    return serve
 
 
 def _refusal(error: _Refused | ValueError) -> web.Response:
