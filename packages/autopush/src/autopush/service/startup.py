@@ -90,7 +90,6 @@ def _run(settings: Settings) -> int:
     report_empty_file(settings)
     report_damage(settings)
     asyncio.run(check_store(settings, time.time))
-    asyncio.run(check_keys(settings, keys, time.time))
     metrics = SharedMetrics(METRICS, settings.workers)
     broadcasts = read_broadcasts(settings)
     keys = _saved(settings, keys)
@@ -103,11 +102,21 @@ def _run(settings: Settings) -> int:
 
 
 def _saved(settings: Settings, keys: ServiceKeys) -> ServiceKeys:
-    """The keys in their files; those of another process that has created them meanwhile."""
-    saved = save_keys(keys)
-    if saved.crypto != keys.crypto:
-        asyncio.run(check_keys(settings, saved, time.time))
-    return saved
+    """The keys in their files, noted in the store.
+
+    Of processes that start at the same time on a new store, the first to create the files decides.
+    Rule: a key is noted in the store after its file was created, so a store that knows another key
+    than the new one is that of such a process, if there is a file now.
+    """
+    if keys.made:
+        try:
+            asyncio.run(check_keys(settings, keys, time.time, note=False))
+        except StartupError:
+            if not any(path.exists() for path in keys.made):
+                raise
+    keys = save_keys(keys)
+    asyncio.run(check_keys(settings, keys, time.time))
+    return keys
 
 
 def _serve(service: ServiceContext, manager: ServiceManager) -> int:

@@ -12,7 +12,7 @@ from autopush.keys import ServiceKeys, key_file, key_fingerprints
 from autopush.service.store_opening import with_notice
 from autopush.settings import Settings, StartupError
 from autopush.store import PushStore, TablePlan
-from autopush.store.key_check import is_known
+from autopush.store.key_check import is_known, is_lost
 from autopush.store.preflight import PreflightFailed, preflight
 from autopush.telemetry import logs
 from autopush.telemetry.metrics import Metrics
@@ -116,15 +116,18 @@ async def check_store(settings: Settings, clock: Clock) -> None:
         await engine.close()
 
 
-async def check_keys(settings: Settings, keys: ServiceKeys, clock: Clock) -> None:
-    """Make sure that the store was used with one of the crypto keys, or has no users yet; it knows
-    all of them from then on.
+async def check_keys(
+    settings: Settings, keys: ServiceKeys, clock: Clock, *, note: bool = True
+) -> None:
+    """Make sure that the store was used with one of the crypto keys, or has no users yet; with
+    `note` it knows all of them from then on.
 
     :raises StartupError: no key decrypts the endpoints of its users, or it cannot be opened
     """
     engine = await open_tables(settings, clock)
     try:
-        known = await is_known(engine, table_plan(settings), key_fingerprints(keys.crypto))
+        subject = engine, table_plan(settings), key_fingerprints(keys.crypto)
+        known = await is_known(*subject) if note else not await is_lost(*subject)
     except StorageFull:
         return  # there is no space to note a key: a start with space does it
     except KeytablesError as error:
