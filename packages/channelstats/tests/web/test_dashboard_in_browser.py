@@ -193,6 +193,22 @@ async def test_everything_is_reached_by_keyboard_and_seen_to_be(
     assert [name for name in reached if name.startswith("unseen") and name not in own] == []
 
 
+async def test_a_table_is_sorted_by_keyboard(board: Dashboard, page: Page) -> None:
+    await page.goto(f"{board.url}/people?{WEEK}")
+    await page.evaluate("document.querySelector('#table-people thead th:nth-child(2) a').focus()")
+    async with another_page(page):
+        await pressed(page, "Enter")
+    assert (await page.evaluate("location.search + location.hash")).endswith(
+        "table=people&sort=person#table-people"
+    )
+    names = "[...document.querySelectorAll('#table-people tbody th')].map((of) => of.innerText)"
+    shown = await page.evaluate(names)
+    assert shown == sorted(shown, key=str.casefold)
+    assert len(shown) > 1
+    sorted_by = "document.querySelector('#table-people [aria-sort=ascending]').innerText"
+    assert (await page.evaluate(sorted_by)).startswith("Person")
+
+
 @pytest.mark.slow
 async def test_a_choice_is_shown_as_soon_as_it_is_made(board: Dashboard, page: Page) -> None:
     await page.goto(f"{board.url}/volume?{WEEK}")

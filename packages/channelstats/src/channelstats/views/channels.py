@@ -99,9 +99,8 @@ def channel_table(request: ViewRequest, most: int | None = None) -> Table:
                 known.members if known else None,
             )
         )
-    title, whole = (
-        ("Channels", "") if most is None else ("Channels with the most words", "channels")
-    )
+    whole = "channels" if len(rows) < len(_listed(request, None)) else ""
+    title = "Channels with the most words" if whole else "Channels"
     return Table("channels", title, columns, tuple(rows), whole=whole)
 
 
@@ -142,5 +141,5 @@ def _of_person(request: ViewRequest, most: int | None) -> Table:
         )
         for of in _listed(request, most)
     ]
-    full = "" if most is None else "channels"
+    full = "channels" if len(rows) < len(_listed(request, None)) else ""
     return Table("channels", "This person's channels", columns, tuple(rows), whole=full)

@@ -90,11 +90,12 @@ def over_time(scope: Comparison, name: str, title: str, kind: Kind, figure: Poin
 def compared_series(
     scope: Comparison, kind: Kind, now: Values, before: Values, everyone: Values | None
 ) -> tuple[Series, ...]:
-    """The period, the one before, and what everybody did: of a count the mean per poster."""
-    found = [
-        Series("now", "This period", tuple(now)),
-        Series(BEFORE, "Period before", tuple(before), faint=True),
-    ]
+    """The period, the one before where that can be compared, and what everybody did: of a count the
+    mean per poster.
+    """
+    found = [Series("now", "This period", tuple(now))]
+    if scope.is_meaningful:
+        found.append(Series(BEFORE, "Period before", tuple(before), faint=True))
     if everyone is not None:
         title = "Everyone"
         if kind is Kind.COUNT:

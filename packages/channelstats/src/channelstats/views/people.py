@@ -100,7 +100,8 @@ def people_table(request: ViewRequest, most: int | None = None) -> Table:
         )
         for of in (found[:most] if request.names_people else ())
     ]
-    title, whole = ("People", "") if most is None else ("People with the most words", "people")
+    whole = "people" if 0 < len(rows) < len(found) else ""
+    title = "People with the most words" if whole else "This person" if person else "People"
     return Table("people", title, columns, tuple(rows), whole=whole)
 
 
