@@ -24,6 +24,7 @@ EXPLAINED: Final = {
     "notify": "dashboard.md#notifications",
     "rebuild-firstposts": "data.md#take-over-other-data",
     "import-members": "data.md#take-over-other-data",
+    "import-analytics": "data.md#slacks-own-analytics",
     "migrate": "data.md#take-over-other-data",
     "forget": "privacy.md",
     "doctor": "troubleshooting.md",

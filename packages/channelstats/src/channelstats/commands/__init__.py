@@ -1,7 +1,7 @@
 """The commands: a module for each idea, with its arguments and what it does.
 
     context        what every command is given
-    import_        import-export, import-members, migrate
+    import_        import-export, import-members, import-analytics, migrate
     sync           sync
     report         report
     serve, demo    the dashboard, over the store or over a made-up workspace
@@ -20,7 +20,7 @@ from channelstats.commands.channels import CREATE_STATS_CHANNEL, UNARCHIVE
 from channelstats.commands.context import Command
 from channelstats.commands.demo import DEMO
 from channelstats.commands.doctor import DOCTOR
-from channelstats.commands.import_ import IMPORT_EXPORT, IMPORT_MEMBERS, MIGRATE
+from channelstats.commands.import_ import IMPORT_ANALYTICS, IMPORT_EXPORT, IMPORT_MEMBERS, MIGRATE
 from channelstats.commands.maintain import FORGET, REBUILD_FIRSTPOSTS
 from channelstats.commands.report import REPORT
 from channelstats.commands.send import NOTIFY, SEND_WEEKLY
@@ -36,6 +36,7 @@ COMMANDS: Final[tuple[Command, ...]] = (
     NOTIFY,
     REBUILD_FIRSTPOSTS,
     IMPORT_MEMBERS,
+    IMPORT_ANALYTICS,
     MIGRATE,
     FORGET,
     DOCTOR,

@@ -1,5 +1,5 @@
-"""Commands that take data in from files and from other tables: import-export, import-members and
-migrate.
+"""Commands that take data in from files and from other tables: import-export, import-members,
+import-analytics and migrate.
 
 Rule: what cannot be used is named, a line each, and the rest is taken in.
 """
@@ -13,11 +13,13 @@ from typing import Final
 
 from channelstats.commands.context import (
     DONE,
+    NOT_DONE,
     WITH_PROBLEMS,
     Command,
     CommandContext,
     Failure,
     many,
+    parse_date,
 )
 from channelstats.ingest.events import Event, Problem
 from channelstats.ingest.exclusions import Exclusions
@@ -25,9 +27,17 @@ from channelstats.ingest.export_import import ExportImport, ImportOptions, Impor
 from channelstats.ingest.members_csv import MalformedMembers, add_members, read_members
 from channelstats.ingest.migration import Migration
 from channelstats.ingest.older_tables import NothingThere, OlderTables
+from channelstats.ingest.slack_analytics import (
+    MalformedAnalytics,
+    StoredAnalytics,
+    read_analytics,
+    store_analytics,
+)
 from channelstats.render.words import printable
 from channelstats.settings import OptionGroup
 from channelstats.slack.export import Export
+from channelstats.tables import Tables
+from channelstats.tables.slack_analytics import Span
 from keytables.stores import SqliteUrl, open_engine, parse_store
 
 # ── import-export ────────────────────────────────────────────────────────────────────────────────
@@ -118,6 +128,73 @@ async def _import_members(context: CommandContext) -> int:
         context.complain(str(problem))
     context.say(f"read: {many(len(read.created), 'account')}, {new:,} new or earlier than known")
     return WITH_PROBLEMS if read.problems else DONE
+
+
+# ── import-analytics ─────────────────────────────────────────────────────────────────────────────
+
+
+def _add_analytics_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "paths",
+        type=Path,
+        nargs="+",
+        metavar="FILE",
+        help="a CSV of the analytics dashboard, or a file of admin.analytics.getFile",
+    )
+    parser.add_argument(
+        "--from",
+        dest="first",
+        type=parse_date,
+        metavar="DATE",
+        help="first day of a CSV whose name does not say it",
+    )
+    parser.add_argument("--to", dest="last", type=parse_date, metavar="DATE", help="its last day")
+
+
+async def _import_analytics(context: CommandContext) -> int:
+    first, last = context.arguments.first, context.arguments.last
+    if (first is None) != (last is None) or (first and first > last):
+        context.wrong_usage("give both --from and --to, and the first day first")
+    span = Span(first, last) if first else None
+    found: list[StoredAnalytics] = []
+    is_clean = True
+    async with context.tables(create=True) as tables, context.writing(tables):
+        excluded, users = context.settings.excluded_users, await tables.users.all()
+        out = await Exclusions.load(tables, excluded, users)
+        for path in context.arguments.paths:
+            stored, is_whole = await _import_file(context, tables, path, span, out)
+            found += [stored] if stored else []
+            is_clean = is_clean and is_whole
+    if not found:
+        return NOT_DONE
+    members, channels = sum(of.members for of in found), sum(of.channels for of in found)
+    context.say(
+        f"read: {many(len(found), 'file')}, {many(members, 'count')} of members, {channels:,} of "
+        f"channels, {many(sum(of.changed for of in found), 'span')} of days new or changed"
+    )
+    return DONE if is_clean else WITH_PROBLEMS
+
+
+async def _import_file(
+    context: CommandContext, tables: Tables, path: Path, span: Span | None, out: Exclusions
+) -> tuple[StoredAnalytics | None, bool]:
+    """What was stored of a file, and whether that is all of it."""
+    try:
+        read = await asyncio.to_thread(read_analytics, path, span)
+    except MalformedAnalytics as error:
+        context.complain(str(error))
+        return None, False
+    except OSError as error:
+        context.complain(f"{path}: {error.strerror or error}")
+        return None, False
+    stored = await store_analytics(tables, read, out, context.settings.excluded_channels)
+    problems = [str(problem) for problem in read.problems]
+    if stored.unknown:
+        unknown = many(stored.unknown, "channel")
+        problems.append(f"{path.name}: {unknown} left out: the name is not known here")
+    for problem in problems:
+        context.complain(problem)
+    return stored, not problems
 
 
 # ── migrate ──────────────────────────────────────────────────────────────────────────────────────
@@ -213,6 +290,13 @@ IMPORT_MEMBERS: Final = Command(
     _import_members,
     _add_members_arguments,
     (),
+)
+IMPORT_ANALYTICS: Final = Command(
+    "import-analytics",
+    "import what Slack's own analytics count: CSV or ND-JSON",
+    _import_analytics,
+    _add_analytics_arguments,
+    (OptionGroup.PRIVACY,),
 )
 MIGRATE: Final = Command(
     "migrate",

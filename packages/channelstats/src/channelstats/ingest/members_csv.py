@@ -93,7 +93,7 @@ def _members(name: str, lines: list[str], zone: ZoneInfo, today: date) -> Member
         else:
             at = midnight(day, zone)
             created[uid] = min(at, created.get(uid, at))
-    return Members(created, [Problem(f"{name} {_lines(at)}", why) for why, at in wrong.items()])
+    return Members(created, [Problem(f"{name} {lines_text(at)}", why) for why, at in wrong.items()])
 
 
 def _columns(name: str, lines: Sequence[str]) -> tuple[str, int, tuple[int, int]]:
@@ -128,7 +128,7 @@ def _day(text: str) -> date | None:
     return None
 
 
-def _lines(numbers: Iterable[int]) -> str:
+def lines_text(numbers: Iterable[int]) -> str:
     *some, last = list(numbers)
     if not some:
         return f"line {last}"

@@ -51,6 +51,7 @@ class Forgetting:
         await tables.user_hash.remove(uid)
         await tables.first_posts.delete([uid])
         await tables.sent.forget(uid)
+        await tables.slack_analytics.remove_member(uid)
         await tables.reports.clear()
 
     async def count(self) -> AsyncGenerator[Forgotten, None]:
@@ -96,8 +97,9 @@ class Forgetting:
 async def remove_before(tables: Tables, first: date) -> AsyncIterator[tuple[str, int]]:
     """Remove the messages of the dates before ``first``; yield each date and how many it had.
 
-    Days are open afterwards, as after every writing.
+    Days are open afterwards, as after every writing. Slack's own counts of these dates go too.
     """
+    await tables.slack_analytics.remove_before(first)
     for day in sorted(await tables.messages.days()):
         if day < first.isoformat() and (removed := await tables.messages.empty_day(day)):
             yield day, removed

@@ -15,6 +15,7 @@ one is written.
     directory      users and channels, and what is counted of them
     configuration  counts and their history, names, markers of running work
     text_store     texts of any length: members of channels, stored reports
+    slack_analytics  what Slack's own analytics count, of members and of channels
     sent_reports   what was sent where, and who is sending it
     subscriptions  browsers that are notified
 """

@@ -15,6 +15,7 @@ Rule: one row for each key, any columns; a report takes the counts of its own ti
     import <fingerprint>  what an unfinished import has done: done (channel IDs), newest
     forgotten             people: digests of the IDs of those whom the store has forgotten
     sent …                what was sent where; see `channelstats.tables.sent_reports`
+    slack_analytics       see `channelstats.tables.slack_analytics`
     sync <part>           the same of a run over the Web API: done (channel IDs), at (seconds)
 """
 

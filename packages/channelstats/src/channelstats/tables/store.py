@@ -26,6 +26,7 @@ from channelstats.tables.first_posts import FirstPosts
 from channelstats.tables.items import table
 from channelstats.tables.messages import Messages
 from channelstats.tables.sent_reports import SentReports
+from channelstats.tables.slack_analytics import SlackAnalytics
 from channelstats.tables.subscriptions import Subscriptions
 from channelstats.tables.text_store import TextStore
 from keytables import Clock, Engine, TableHandle, Update
@@ -57,6 +58,7 @@ class Tables:
     subscriptions: Subscriptions
     bulk: TextStore
     reports: TextStore
+    slack_analytics: SlackAnalytics
 
     @asynccontextmanager
     async def writing(self, clock: Clock) -> AsyncIterator[None]:
@@ -111,6 +113,7 @@ class Tables:
             return await engine.ensure_table(table(prefix, name))
 
         known = await opened("Configuration")
+        configuration, bulk = Configuration(known), TextStore(await opened("BulkStore"))
         versions = DayVersions(known)
         return cls(
             zone=zone,
@@ -122,9 +125,10 @@ class Tables:
             first_posts=FirstPosts(await opened("FirstPost")),
             members_log=MembersLog(await opened("ChannelMembersLog")),
             watermarks=Watermarks(await opened("ChannelConfiguration")),
-            configuration=Configuration(known),
+            configuration=configuration,
             sent=SentReports(await opened("Configuration")),
             subscriptions=Subscriptions(await opened("Subscription")),
-            bulk=TextStore(await opened("BulkStore")),
+            bulk=bulk,
             reports=TextStore(await opened("ReportStore")),
+            slack_analytics=SlackAnalytics(configuration, bulk),
         )

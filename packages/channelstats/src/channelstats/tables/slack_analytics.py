@@ -1,0 +1,157 @@
+"""What Slack's own analytics count, of members and of channels, over spans of days.
+
+Rule: only IDs and counts are stored. A span is stored as a whole, in place of what was there of the
+same days.
+
+    BulkStore       `slack <subject> <first>/<last>`: a line for each ID, `ID,count,…`; a count that
+                    the file did not have is empty
+    Configuration   `slack_analytics`: a column `<subject> <first>/<last>` for each of these texts,
+                    with a digest of it
+"""
+
+import asyncio
+import hashlib
+import io
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import date, timedelta
+from enum import StrEnum
+from typing import Final, NamedTuple, TypeAlias
+
+import polars as pl
+
+from channelstats.tables.configuration import Configuration
+from channelstats.tables.items import batches, text
+from channelstats.tables.text_store import TextStore
+from keytables import Item, Update
+
+_KEY: Final = "slack_analytics"
+_AT_ONCE: Final = 16
+"""Texts that are read at once."""
+
+_DIGITS: Final = 16
+_DAY: Final = timedelta(1)
+
+
+class Subject(StrEnum):
+    """What the counts are of."""
+
+    MEMBERS = "members"
+    CHANNELS = "channels"
+
+
+COUNTS: Final[Mapping[Subject, tuple[str, ...]]] = {
+    Subject.MEMBERS: ("days_active", "messages", "channel_messages"),
+    Subject.CHANNELS: ("viewers", "posters", "messages"),
+}
+"""The counts of each ID, in their order. Of members: days on which they read or posted, messages
+anywhere, messages in channels. Of channels: members who viewed it, members who posted, messages."""
+
+Counts: TypeAlias = Mapping[str, Sequence[int | None]]
+"""By ID, in the order of `COUNTS`; None for what is not known."""
+
+
+class Span(NamedTuple):
+    """Days in UTC, both included."""
+
+    first: date
+    last: date
+
+    def __str__(self) -> str:
+        return f"{self.first}/{self.last}"
+
+
+def tiling(spans: Iterable[Span], whole: Span) -> tuple[Span, ...]:
+    """The fewest spans that make up all days of ``whole`` and no other; none where there are not
+    any.
+    """
+    before = whole.first - _DAY
+    ending: dict[date, tuple[Span, ...]] = {before: ()}
+    for span in sorted(spans):
+        found = ending.get(span.first - _DAY)
+        if found is None or not span.first <= span.last <= whole.last:
+            continue
+        if span.last not in ending or len(ending[span.last]) > len(found) + 1:
+            ending[span.last] = (*found, span)
+    return ending.get(whole.last, ())
+
+
+class SlackAnalytics:
+    """See the module."""
+
+    def __init__(self, configuration: Configuration, bulk: TextStore) -> None:
+        self._configuration, self._bulk = configuration, bulk
+
+    async def spans(self, subject: Subject) -> list[Span]:
+        """The days that are stored, the earliest first."""
+        return sorted(_digests(await self._configuration.get(_KEY), subject))
+
+    async def version(self) -> str:
+        """Another text whenever something else is stored."""
+        row = await self._configuration.get(_KEY)
+        return _digest(str(sorted((name, str(value)) for name, value in row.items())))
+
+    async def put(self, subject: Subject, span: Span, counts: Counts) -> bool:
+        """Store what is counted of a span; return whether anything changed."""
+        value = "".join(f"{_line(name, counts[name])}\n" for name in sorted(counts))
+        column, digest = f"{subject} {span}", _digest(value)
+        if text(await self._configuration.get(_KEY), column) == digest:
+            return False
+        await self._bulk.put(_name(subject, span), value)
+        await self._configuration.update(_KEY, Update(set=(column,)), {column: digest})
+        return True
+
+    async def read(self, subject: Subject, spans: Sequence[Span]) -> list[pl.DataFrame]:
+        """The counts of each span: `id` and the columns of `COUNTS`."""
+        found: list[str | None] = []
+        for some in batches(spans, _AT_ONCE):
+            reading = (self._bulk.get(_name(subject, span)) for span in some)
+            found += await asyncio.gather(*reading)
+        return await asyncio.to_thread(lambda: [_frame(subject, value or "") for value in found])
+
+    async def remove_member(self, uid: str) -> None:
+        """Remove every count of a person."""
+        for span in await self.spans(Subject.MEMBERS):
+            name = _name(Subject.MEMBERS, span)
+            lines = (await self._bulk.get(name) or "").splitlines()
+            left = [line for line in lines if line.partition(",")[0] != uid]
+            if len(left) < len(lines):
+                value, column = "".join(f"{line}\n" for line in left), f"{Subject.MEMBERS} {span}"
+                await self._bulk.put(name, value)
+                digest = {column: _digest(value)}
+                await self._configuration.update(_KEY, Update(set=(column,)), digest)
+
+    async def remove_before(self, first: date) -> None:
+        """Remove the spans that are over before a day."""
+        for subject in Subject:
+            for span in await self.spans(subject):
+                if span.last < first:
+                    column = f"{subject} {span}"
+                    await self._bulk.delete(_name(subject, span))
+                    await self._configuration.update(_KEY, Update(remove=(column,)), {})
+
+
+def _name(subject: Subject, span: Span) -> str:
+    return f"slack {subject} {span}".replace("-", "")  # `-<digits>` is the end of a piece's name
+
+
+def _digest(value: str) -> str:
+    return hashlib.sha256(value.encode()).hexdigest()[:_DIGITS]
+
+
+def _digests(row: Item, subject: Subject) -> Iterable[Span]:
+    for column in row:
+        kind, _, days = column.partition(" ")
+        first, _, last = days.partition("/")
+        if kind == subject:
+            yield Span(date.fromisoformat(first), date.fromisoformat(last))
+
+
+def _line(name: str, counts: Sequence[int | None]) -> str:
+    return ",".join([name, *("" if count is None else str(count) for count in counts)])
+
+
+def _frame(subject: Subject, value: str) -> pl.DataFrame:
+    schema = {"id": pl.String, **dict.fromkeys(COUNTS[subject], pl.Int64)}
+    if not value:
+        return pl.DataFrame(schema=schema)
+    return pl.read_csv(io.BytesIO(value.encode()), has_header=False, schema=schema)
