@@ -53,15 +53,11 @@ _ID_COLUMNS: Final[Mapping[Subject, tuple[str, ...]]] = {
 
 _COLUMNS: Final[Mapping[Subject, tuple[str, ...]]] = {
     Subject.MEMBERS: ("Days active", "Messages posted", "Messages posted in channels"),
-    Subject.CHANNELS: ("Members who viewed", "Members who posted", "Messages posted"),
+    Subject.CHANNELS: ("Members who viewed", "Messages posted"),
 }
 _FIELDS: Final[Mapping[Subject, tuple[str, ...]]] = {
     Subject.MEMBERS: ("is_active", "messages_posted_count", "channel_messages_posted_count"),
-    Subject.CHANNELS: (
-        "members_who_viewed_count",
-        "members_who_posted_count",
-        "messages_posted_count",
-    ),
+    Subject.CHANNELS: ("members_who_viewed_count", "messages_posted_count"),
 }
 """Columns and fields in the order of `channelstats.tables.slack_analytics.COUNTS`."""
 

@@ -41,10 +41,10 @@ class Subject(StrEnum):
 
 COUNTS: Final[Mapping[Subject, tuple[str, ...]]] = {
     Subject.MEMBERS: ("days_active", "messages", "channel_messages"),
-    Subject.CHANNELS: ("viewers", "posters", "messages"),
+    Subject.CHANNELS: ("viewers", "messages"),
 }
 """The counts of each ID, in their order. Of members: days on which they read or posted, messages
-anywhere, messages in channels. Of channels: members who viewed it, members who posted, messages."""
+anywhere, messages in channels. Of channels: members who viewed it, messages."""
 
 Counts: TypeAlias = Mapping[str, Sequence[int | None]]
 """By ID, in the order of `COUNTS`; None for what is not known."""

@@ -10,6 +10,8 @@ are IDs in it until a page names them.
     figures       the numbers of a period, one function each
     time_buckets  the days or weeks that a number is shown over
     components    tiles, lines and tables of several views
+    slack_counts  what Slack's own analytics say of a period
+    slack_members the tiles and tables that show it
     registry      every view by its name
     overview, todo, volume, hours, channels, people, threads, reactions, network, newcomers:
                   one view each

@@ -13,6 +13,7 @@ from channelstats.views.comparison import Figure, Selection
 from channelstats.views.components import tile
 from channelstats.views.model import Cell, Column, Kind, Table
 from channelstats.views.request import ViewContent, ViewRequest
+from channelstats.views.slack_members import slack_viewers
 
 
 def view(request: ViewRequest) -> ViewContent:
@@ -33,10 +34,12 @@ def view(request: ViewRequest) -> ViewContent:
         private = _private(request)
         tiles.append(tile(scope, "private", "In private channels", Kind.PERCENT, private))
     tiles.append(tile(scope, "largest", "Largest channel's share of words", Kind.PERCENT, _largest))
+    slack = slack_viewers(request)
     return ViewContent(
         lead="Where people write, most words first.",
         tiles=tuple(tiles),
-        tables=(channel_table(request),),
+        tables=(channel_table(request), *slack.tables),
+        notes=slack.notes,
     )
 
 

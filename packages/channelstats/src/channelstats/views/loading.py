@@ -6,7 +6,7 @@ same. What is read is bounded by a most of days and of messages.
 
 import asyncio
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import date
 from functools import cached_property
 from typing import Final
@@ -28,6 +28,7 @@ from channelstats.tables.directory import Channel
 from channelstats.tables.messages import Progress
 from channelstats.views.comparison import Comparison, Selection
 from channelstats.views.model import Choice, ChoiceError
+from channelstats.views.slack_counts import SlackCounts, load_slack_counts
 
 MOST_DAYS: Final = 400
 MOST_MESSAGES: Final = 1_000_000
@@ -52,6 +53,7 @@ class DashboardData:
     options: Options
     first_weekday: int = SUNDAY
     cohorts: int = COHORTS
+    slack: SlackCounts = field(default_factory=SlackCounts)
 
     @property
     def channels(self) -> Mapping[str, Channel]:
@@ -140,7 +142,9 @@ async def load(
             continue
         if names is not None:
             inputs = (await asyncio.to_thread(hidden_inputs, inputs, names)).inputs
-        return DashboardData(inputs, period, options, first_weekday, min(days // WEEK, COHORTS))
+        cohorts = min(days // WEEK, COHORTS)
+        slack = await load_slack_counts(tables, period, options, names)
+        return DashboardData(inputs, period, options, first_weekday, cohorts, slack)
     raise ChoiceError(
         f"there are more than {MOST_MESSAGES:,} messages in these days and those they are"
         " compared with: choose fewer days"

@@ -15,6 +15,7 @@ from channelstats.views.comparison import Comparison
 from channelstats.views.components import tile
 from channelstats.views.model import Cell, Column, Kind, Table, Tile
 from channelstats.views.request import ViewContent, ViewRequest
+from channelstats.views.slack_members import slack_members
 
 _PARTNERS: Final = {
     "reactions_from": "Reactions from",
@@ -60,7 +61,10 @@ def view(request: ViewRequest) -> ViewContent:
     tables = [people_table(request)]
     if scope.person:
         tables.append(_partners(request))
-    return ViewContent(lead, tuple(tiles), tables=tuple(tables))
+    slack = slack_members(request)
+    return ViewContent(
+        lead, (*tiles, *slack.tiles), tables=(*tables, *slack.tables), notes=slack.notes
+    )
 
 
 def share_tile(scope: Comparison) -> Tile:

@@ -108,7 +108,8 @@ class DashboardService:
             if not read and await self._tables.first_run_is_on(self._clock):
                 raise FirstImport
             state = await self._tables.messages.state_since(date.min)
-            mark = f"{as_of} {read} {state or self._now(_UNSETTLED)}"
+            analytics = await self._tables.slack_analytics.version()
+            mark = f"{as_of} {read} {analytics} {state or self._now(_UNSETTLED)}"
 
             async def history() -> History:
                 posts = await self._tables.first_posts.all()
