@@ -130,6 +130,34 @@ def test_a_dry_run_touches_nothing_at_all(
     assert there.methods() == []
 
 
+def test_goals_and_alerts_are_one_message_in_the_channel_of_the_weekly_report(
+    there: Slack, capfd: pytest.CaptureFixture[str]
+) -> None:
+    bounds = (
+        *("--goals", "threads.unanswered_share <= 30, people.posters >= 2"),
+        *("--alerts", "people.messages > 5,people.messages > 5000"),
+    )
+    assert weekly(there, "--dry-run", *bounds) == DONE
+    assert "goals and alerts to #stats" in capfd.readouterr().out.splitlines()
+    assert weekly(there, *bounds) == DONE
+    assert said(capfd)[-1] == "goals and alerts: sent, 1 message"
+    [block] = blocks_in(there.told()["messages"]["CSTATS"][-1:])
+    title, alert, *goals = block["text"]["text"].splitlines()
+    assert title.startswith("*Goals and alerts, Sunday 10 March 2024 to Saturday 16 March")
+    assert alert.startswith("Messages: ")
+    assert alert.endswith(" (alert: more than 5)")
+    assert [line.rpartition(", ")[2] for line in goals] == ["not met)", "met)"]
+    assert weekly(there, *bounds) == DONE
+    assert said(capfd) == ["nothing left to send for the week of 2024-03-10"]
+
+
+def test_without_a_goal_an_alert_that_is_none_posts_nothing(
+    there: Slack, capfd: pytest.CaptureFixture[str]
+) -> None:
+    assert weekly(there, "--alerts", "people.messages > 5000") == DONE
+    assert said(capfd) == [f"{words}: sent, 1 message" for words in EVERYTHING]
+
+
 def test_links_to_channel_reports_are_posted_where_they_are_asked_for(there: Slack) -> None:
     assert weekly(there) == DONE
     told = there.told()["messages"]

@@ -1,7 +1,7 @@
 """Everybody who waits for a week is told of it once."""
 
 import asyncio
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import date
 
 import pytest
@@ -270,3 +270,18 @@ async def test_a_run_ends_and_leaves_the_rest(desk: Desk) -> None:
 
 async def test_a_claim_lasts_longer_than_all_attempts() -> None:
     assert ATTEMPTS * 20 + (ATTEMPTS - 1) * LONGEST_WAIT < LEASE
+
+
+async def test_goals_that_were_not_met_and_alerts_are_in_the_message(desk: Desk) -> None:
+    browser = await desk.subscribed()
+    desk.settings = replace(
+        desk.settings,
+        goals="threads.unanswered_share <= 30,people.posters >= 3",
+        alerts="people.messages > 5,people.messages > 50",
+    )
+    await desk.announce()
+    [message] = browser.got
+    body = message["body"].splitlines()
+    assert len(body) == 3
+    assert body[1].endswith(": 8 (alert: more than 5)")
+    assert body[2].endswith(": 50.0% (goal: at most 30%, not met)")

@@ -10,6 +10,7 @@ from channelstats.counting import Profile
 from channelstats.settings import OPTIONS, OptionGroup, SettingError, load
 from channelstats.settings.declaration import Source
 from channelstats.slack.rate_limits import AppKind
+from channelstats.views.goals import Bound
 
 
 def test_without_anything_given_the_defaults_hold(tmp_path: Path) -> None:
@@ -59,6 +60,11 @@ def test_another_file_can_be_named(tmp_path: Path) -> None:
             'read_token = "xoxp-secret"',
             "unknown setting 'read_token'; did you mean 'read_token_file'",
         ),
+        (
+            'goals = ["threads.unanswerd <= 3"]',
+            r"goals: there is no figure of that name; did you mean 'threads.unanswered'\?$",
+        ),
+        ('alerts = "people.posters"', "alerts: expected a figure and a bound, like 'threads"),
         ("colour = 1", "unknown setting 'colour'$"),
         ("port = 1\n# two\ncolour = 1", r"\.toml:3: unknown setting 'colour'$"),
         ("[push]\nport = 1", r"\.toml:1: unknown setting 'push'"),
@@ -86,6 +92,22 @@ def test_lists_are_separated_by_commas_or_arrays_in_the_file(tmp_path: Path) -> 
     assert found.excluded_channels == {"random", "C012"}
     assert found.excluded_users == {"bob", "Ann Ames", "U1"}
     assert load({}, {}).excluded_users == frozenset()
+
+
+def test_goals_and_alerts_are_figures_with_bounds(tmp_path: Path) -> None:
+    (tmp_path / "channelstats.toml").write_text(
+        'goals = ["threads.unanswered_share <= 30 %", "threads.first_reply < 2 h"]\n'
+    )
+    found = load({"data": str(tmp_path), "alerts": "people.posters<10,volume.words > 1.5"}, {})
+    assert found.goal_bounds == (
+        Bound("threads.unanswered_share", "<=", 30),
+        Bound("threads.first_reply", "<", 7200),
+    )
+    assert found.alert_bounds == (
+        Bound("people.posters", "<", 10),
+        Bound("volume.words", ">", 1.5),
+    )
+    assert load({}, {}).goal_bounds == ()
 
 
 def test_further_subtypes_are_a_way_of_counting_of_their_own() -> None:

@@ -12,7 +12,7 @@ from channelstats.privacy.pseudonyms import Pseudonyms
 from channelstats.stats import Options
 from channelstats.tables.slack_analytics import Span, Subject
 from channelstats.views.loading import DashboardData, load
-from channelstats.views.model import Choice
+from channelstats.views.model import Choice, Kind
 from support.channelstats.house import COMPAT, EXAMPLE, house
 from support.channelstats.views import look
 
@@ -20,6 +20,8 @@ MEMBERS, CHANNELS = Subject.MEMBERS, Subject.CHANNELS
 FIRST = date(2024, 3, 10)
 W2 = Choice(FIRST, date(2024, 3, 16))
 OPTIONS = Options(COMPAT)
+
+NEW = {"slack_members", "viewers"}
 
 Counts = Mapping[str, Sequence[int | None]]
 
@@ -153,3 +155,15 @@ async def test_under_pseudonyms_channels_have_theirs(tmp_path: Path) -> None:
     found = await loaded(tmp_path, week, names=names)
     [row] = look("channels", found).tables["viewers"].rows
     assert row[0] == names.identifier("CDEV")
+
+
+async def test_titles_are_explained(tmp_path: Path) -> None:
+    channels = [(CHANNELS, days(n, n), {"CDEV": (4, 9)}) for n in range(7)]
+    daily = await loaded(tmp_path, (MEMBERS, days(0, 6), WEEK), *channels)
+    weekly = await loaded(tmp_path, (CHANNELS, days(0, 6), {"CDEV": (4, 9)}))
+    for view in (look("people", daily), look("channels", daily), look("channels", weekly)):
+        slack = [table for name, table in view.tables.items() if name in NEW]
+        assert slack
+        numbers = [of for table in slack for of in table.columns if of.kind is Kind.COUNT]
+        assert all(of.about for of in numbers)
+        assert all(tile.about for tile in view.tiles.values())

@@ -1,13 +1,14 @@
 """What the templates ask for."""
 
-from datetime import date
+from datetime import date, timedelta
 from zoneinfo import ZoneInfo
 
 import pytest
 
 from channelstats.render.names import Directory
 from channelstats.stats.compare import change, not_compared
-from channelstats.views.model import Choice, Kind, Table, View
+from channelstats.views.goals import Bound
+from channelstats.views.model import Choice, Kind, Table, Tile, View
 from channelstats.web.filters import Query
 from channelstats.web.view_context import ViewContext
 
@@ -59,3 +60,31 @@ def test_a_number_without_another_is_neither_better_nor_worse(now: int, before: 
     table = showing(Table("people", "", (), ()))
     compared = change(now, before)
     assert table.delta(compared, less_is_better=True) == table.delta(compared)
+
+
+@pytest.mark.parametrize(
+    ("days", "person", "shown"),
+    [
+        (7, "", [["Goal: at most 30%, not met"], ["Goal: at least 3, met"]]),
+        (28, "", [["Goal: at most 30%, not met"], []]),
+        (7, "UANN", [[], []]),
+    ],
+)
+def test_goals_stand_at_the_tiles_of_everybody_and_of_counts_at_those_of_a_week(
+    days: int, person: str, shown: list[list[str]]
+) -> None:
+    tiles = (
+        Tile("share", "% unanswered", Kind.PERCENT, change(40, 30)),
+        Tile("posters", "People posting", Kind.COUNT, change(4, 3)),
+    )
+    first = LAST - timedelta(days - 1)
+    choice = Choice(first, LAST, person=person)
+    view = View("threads", "", "", choice, (FIRST, LAST), tiles, (), (), ())
+    goals = (
+        Bound("threads.share", "<=", 30),
+        Bound("threads.posters", ">=", 3),
+        Bound("people.posters", ">=", 9),
+    )
+    query = Query(first, LAST, days // 7)
+    context = ViewContext(view, query, Directory(), ZoneInfo("UTC"), goals=goals)
+    assert [context.goals(tile) for tile in tiles] == shown

@@ -25,7 +25,8 @@ from channelstats.lookup import NotFound, channel_id
 from channelstats.notifications import announce, newest_week
 from channelstats.render.names import load
 from channelstats.render.words import printable
-from channelstats.sending.sender import SendState
+from channelstats.sending.goals import goals_job
+from channelstats.sending.sender import Sender, SendState
 from channelstats.sending.targets import WeeklyPlan, weekly_plan
 from channelstats.sending.weekly import (
     Delivered,
@@ -35,11 +36,13 @@ from channelstats.sending.weekly import (
     WeeklyRun,
     weekly_key,
 )
-from channelstats.settings import OptionGroup, SettingError
+from channelstats.settings import OptionGroup, SettingError, Settings
 from channelstats.slack.errors import SlackError
 from channelstats.stats import Period
 from channelstats.stats.period import WEEK, last_complete_week
 from channelstats.tables import Tables
+from channelstats.views.goals import measure_week
+from channelstats.views.model import ChoiceError
 from channelstats.views.report_data import load_report_data
 from channelstats.views.reports import ReportKind
 
@@ -103,6 +106,9 @@ async def _list(context: CommandContext, tables: Tables, week: Period, unread: s
     if plan.links:
         channels = await tables.channels.all()
         print(f"links to reports on channels to #{channels[plan.links].name}")
+    if destination := _goals_destination(context.settings, plan):
+        channels = await tables.channels.all()
+        print(f"goals and alerts to #{channels[destination].name}")
     problems = _problems(plan) + ([unread] if unread else [])
     for problem in problems:
         context.complain(problem)
@@ -160,9 +166,49 @@ async def _send(
         number += isinstance(event, Delivered | Skipped)
         progress.show(number, len(plan.targets), "sending")
     progress.end()
+    if code != NOT_DONE:
+        done, line = await _send_goals(context, tables, week, sender, plan)
+        code = max(code, done)
+        if line:
+            said_something = True
+            context.say(line)
     if not said_something:
         context.say(f"nothing left to send for the week of {week.start}")
     return code
+
+
+async def _send_goals(
+    context: CommandContext, tables: Tables, week: Period, sender: Sender, plan: WeeklyPlan
+) -> tuple[int, str]:
+    """Post how goals and alerts came out; return the exit code, and what to say of it."""
+    settings, destination = context.settings, _goals_destination(context.settings, plan)
+    if not destination:
+        return DONE, ""
+    try:
+        goals, alerts = await measure_week(
+            tables,
+            week,
+            settings.goal_bounds,
+            settings.alert_bounds,
+            settings.options,
+            first_weekday=settings.first_weekday,
+        )
+        job = goals_job(goals, alerts, week, destination)
+        result = await sender.send(job) if job else None
+    except (SlackError, ChoiceError) as error:
+        context.complain(f"goals and alerts: {error}")
+        return WITH_PROBLEMS, ""
+    if result is None or result.state is SendState.ALREADY:
+        return DONE, ""
+    return DONE, f"goals and alerts: {result.text(context.zone)}"
+
+
+def _goals_destination(settings: Settings, plan: WeeklyPlan) -> str:
+    """The channel that goals and alerts are posted to; "" where there are none, or no channel."""
+    if not settings.goals and not settings.alerts:
+        return ""
+    found = (of.destination for of in plan.targets if of.kind is ReportKind.GLOBAL)
+    return next(found, "")
 
 
 async def _opted_in(context: CommandContext, tables: Tables) -> tuple[list[str], list[str]]:

@@ -27,6 +27,7 @@ from channelstats.notifications.push_sender import (
     contact_of,
     vapid_key,
 )
+from channelstats.render.goals import shortened, unmet_lines
 from channelstats.render.words import change_text, number_text, plural
 from channelstats.settings import Settings
 from channelstats.stats import Period
@@ -35,6 +36,8 @@ from channelstats.stats.period import WEEK, last_complete_week
 from channelstats.stats.stored_document import document_of
 from channelstats.tables import Tables
 from channelstats.tables.subscriptions import Subscription
+from channelstats.views.goals import measure_week
+from channelstats.views.model import ChoiceError
 from keytables import Clock
 
 Sleep: TypeAlias = Callable[[float], Awaitable[object]]
@@ -56,6 +59,9 @@ GIVEN_UP: Final = 28 * 86_400
 """Seconds without a message that came through, after which a subscription is removed."""
 EVERY: Final = 600
 """Seconds from one look for a new week to the next."""
+
+MAX_LINES: Final = 3
+"""Of goals and alerts in a notification; screens show no more."""
 
 TITLE: Final = "A new weekly report is ready"
 
@@ -121,6 +127,26 @@ def message_of(document: bytes, week: Period) -> WeekMessage | None:
     )
     url = f"/report?from={week.start.isoformat()}&to={week.last.isoformat()}"
     return WeekMessage(TITLE, body, url)
+
+
+async def _with_goals(
+    message: WeekMessage, tables: Tables, week: Period, settings: Settings
+) -> WeekMessage:
+    """The message with the goals that were not met, and the alerts."""
+    try:
+        goals, alerts = await measure_week(
+            tables,
+            week,
+            settings.goal_bounds,
+            settings.alert_bounds,
+            settings.options,
+            first_weekday=settings.first_weekday,
+        )
+    except ChoiceError as error:
+        _log.warning("goals and alerts are not in the notification: %s", error)
+        return message
+    lines = shortened(unmet_lines(goals, alerts), MAX_LINES)
+    return msgspec.structs.replace(message, body="\n".join([message.body, *lines]))
 
 
 def _days(first: date, last: date) -> str:
@@ -190,6 +216,7 @@ async def announce(
     if dry_run:
         result.notified = len(waiting)
         return result
+    message = await _with_goals(message, tables, week, settings)
     key = await asyncio.to_thread(vapid_key, settings.folder)
     reachable = [one for one in waiting if one.vapid == key.public]
     result.foreign = len(waiting) - len(reachable)

@@ -9,6 +9,7 @@ same twice.
     report_tables  the tables of a report as frames
     names          what people and channels are called, where messages are
     words          numbers, dates and changes as words
+    goals          goals and alerts as words
     emoji_signs    signs of common emoji
     charts         pictures as SVG
 """

@@ -8,4 +8,5 @@ recorded in the store, so that another run, on another machine, knows.
     claim        the right to send a report, while it is being sent
     heartbeat    renews a claim while Slack is waited for
     weekly       every report of a week
+    goals        the message on goals and alerts
 """

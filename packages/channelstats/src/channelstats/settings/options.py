@@ -13,6 +13,7 @@ from channelstats.settings import value_types as types
 from channelstats.settings.declaration import OptionGroup, Source, declared_options
 from channelstats.slack.rate_limits import AppKind
 from channelstats.stats import Options
+from channelstats.views.goals import Bound, parse_bound
 
 _GENERAL, _COUNTING, _SLACK = OptionGroup.GENERAL, OptionGroup.COUNTING, OptionGroup.SLACK
 _REPORTS, _DASHBOARD = OptionGroup.REPORTS, OptionGroup.DASHBOARD
@@ -51,6 +52,8 @@ class Settings:
     channel_stats: types.ChannelName = _REPORTS.option("", "channel for links to reports")
     optin_channel: types.ChannelName = _REPORTS.option("", "its members get user reports")
     help_channel: types.ChannelName = _REPORTS.option("", "channel to ask in, named in reports")
+    goals: types.Bounds = _REPORTS.option("", "figures and where they should be")
+    alerts: types.Bounds = _REPORTS.option("", "figures and where they should not be")
 
     host: types.HostName = _DASHBOARD.option("127.0.0.1", "address to listen on")
     port: types.Port = _DASHBOARD.option(8090, "port to listen on")
@@ -120,6 +123,14 @@ class Settings:
     def excluded_users(self) -> frozenset[str]:
         """Names and IDs, without `@`."""
         return frozenset(types.members(self.exclude_users))
+
+    @property
+    def goal_bounds(self) -> tuple[Bound, ...]:
+        return tuple(map(parse_bound, types.members(self.goals)))
+
+    @property
+    def alert_bounds(self) -> tuple[Bound, ...]:
+        return tuple(map(parse_bound, types.members(self.alerts)))
 
     @property
     def own_push_hosts(self) -> frozenset[str]:

@@ -14,6 +14,7 @@ from urllib.parse import urlsplit
 from channelstats.counting import Profile
 from channelstats.days import zone_of
 from channelstats.slack.rate_limits import AppKind
+from channelstats.views.goals import parse_bound
 from keytables.stores import parse_store
 
 Value = str | int | bool
@@ -97,6 +98,13 @@ def _parse_subtypes(text: str) -> str:
     )
 
 
+def _parse_bounds(text: str) -> str:
+    found = members(text)
+    for member in found:
+        parse_bound(member)
+    return ",".join(found)
+
+
 def _parse_store(text: str) -> str:
     parse_store(text)
     return text
@@ -161,4 +169,8 @@ ChannelName = Annotated[str, ValueType("NAME", "the name of a channel, or its ID
 HostName = Annotated[str, ValueType("ADDRESS", "an address", str)]
 Contact = Annotated[str, _text("URL", "mailto:name@example.org or https://…", _CONTACT.fullmatch)]
 Hosts = Annotated[str, _list("hosts without port, like push.example.lan", _HOST.fullmatch)]
+Bounds = Annotated[
+    str,
+    ValueType("LIST", "figures and their bounds", _parse_bounds, is_list=True, explains=True),
+]
 Names = Annotated[str, _list("names or IDs", bool)]

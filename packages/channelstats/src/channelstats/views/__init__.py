@@ -12,6 +12,7 @@ are IDs in it until a page names them.
     components    tiles, lines and tables of several views
     slack_counts  what Slack's own analytics say of a period
     slack_members the tiles and tables that show it
+    goals         goals and alerts: bounds for the tiles of views
     registry      every view by its name
     overview, todo, volume, hours, channels, people, threads, reactions, network, newcomers:
                   one view each

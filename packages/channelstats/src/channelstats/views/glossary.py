@@ -37,6 +37,20 @@ GLOSSARY: Final[Mapping[str, str]] = {
     "New": "Created in this period.",
     "Private": "Only its members can read it.",
     "Members": "Members when the list of channels was last read.",
+    # Slack's own counts
+    "Active members (Slack)": (
+        "Members who read or wrote a message anywhere, private channels and direct messages too,"
+        " as Slack counts them."
+    ),
+    "Slack": "As Slack counts, private channels and direct messages included.",
+    "Counted here": "In the channels that are read.",
+    "Members who viewed": "Members who opened the channel, as Slack counts them.",
+    "Members who viewed (at least)": (
+        "The most members who opened the channel in one of the spans of days that Slack counted."
+    ),
+    "Members who posted": "People who wrote at least one message in the channel.",
+    "Messages (Slack)": "Messages in the channel, as Slack counts them.",
+    "Messages counted here": "Messages that people wrote in the channel.",
     # threads
     "Threads started": "Messages of this period that have replies.",
     "% replies": "The part of messages that are replies in a thread.",

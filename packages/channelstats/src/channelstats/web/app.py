@@ -186,6 +186,7 @@ class Dashboard:
             workspace="" if self._state.anonymous else settings.slack_name,
             me=me if me in names.directory.people else "",
             logged_in=self._state.guard.asks,
+            goals=settings.goal_bounds,
         )
         return _RequestedView(visit, Choice(found.first, found.last, channel, person), snapshot)
 

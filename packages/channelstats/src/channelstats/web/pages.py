@@ -12,6 +12,7 @@ import msgspec
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from channelstats.stats.period import History, Period
+from channelstats.views.goals import Bound
 from channelstats.views.model import VIEWS, Kind, View
 from channelstats.web.filters import PRESETS, Now, Query
 from channelstats.web.names import Names
@@ -34,6 +35,7 @@ class Visit(msgspec.Struct, frozen=True):
     workspace: str
     me: str = ""
     logged_in: bool = False
+    goals: tuple[Bound, ...] = ()
 
     @property
     def mine(self) -> str:
@@ -49,7 +51,7 @@ def view_page(view: View, visit: Visit, table: TableQuery = TableQuery()) -> str
     person = names.directory.person(asked.person) if asked.person else ""
     return _render(
         "view.html",
-        show=ViewContext(view, asked, names.directory, visit.zone, table),
+        show=ViewContext(view, asked, names.directory, visit.zone, table, visit.goals),
         view=view,
         visit=visit,
         presets=PRESETS,

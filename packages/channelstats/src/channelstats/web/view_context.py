@@ -20,10 +20,13 @@ from channelstats.render.charts.heat import heat, ranges
 from channelstats.render.charts.lines import lines
 from channelstats.render.charts.network import network
 from channelstats.render.emoji_signs import sign
+from channelstats.render.goals import goal_state
 from channelstats.render.names import Directory
 from channelstats.render.words import NOTHING, change_text, date_text, figure_text
 from channelstats.stats.compare import Change
+from channelstats.stats.period import WEEK
 from channelstats.views.frame_rows import FrameRows, column_of
+from channelstats.views.goals import Bound, measured
 from channelstats.views.model import (
     VIEWS,
     Bars,
@@ -86,8 +89,10 @@ class ViewContext:
         directory: Directory,
         zone: ZoneInfo,
         table: TableQuery = TableQuery(),  # noqa: B008 - frozen
+        goals: Sequence[Bound] = (),
     ) -> None:
         self.view, self.asked = view, asked
+        self._goals = measured(view, goals)
         self._directory = directory
         self._zone = zone
         self._table = table
@@ -140,6 +145,18 @@ class ViewContext:
         if tile.change is None or tile.change["prev"] is None:
             return ""
         return figure_text(tile.change["prev"], tile.kind)
+
+    def goals(self, tile: Tile) -> list[str]:
+        """The goals of a tile and whether they were met. They are those of the whole workspace, and
+        of counts those of a week.
+        """
+        choice = self.view.choice
+        if choice.channel or choice.person:
+            return []
+        if tile.kind is Kind.COUNT and (choice.last - choice.first).days + 1 != WEEK:
+            return []
+        figure = f"{self.view.name}.{tile.name}"
+        return [goal_state(goal) for goal in self._goals if goal.bound.figure == figure]
 
     def everyone(self, tile: Tile) -> str:
         if tile.everyone is None:

@@ -1,0 +1,87 @@
+"""Goals and alerts: bounds for the figures of views.
+
+W2 of the worked example, 2024-03-10 to 16: three people post eight messages, half of which nobody
+answers.
+"""
+
+import re
+from datetime import date
+from pathlib import Path
+
+import pytest
+
+from channelstats.stats import Options, Period
+from channelstats.views.goals import Bound, Measured, figures, measure_week, parse_bound
+from channelstats.views.loading import load
+from channelstats.views.model import VIEWS, Choice, Kind
+from channelstats.views.registry import view_of
+from support.channelstats.house import COMPAT, EXAMPLE, UTC, house
+
+W2 = Period(date(2024, 3, 10), 7, UTC)
+
+
+@pytest.mark.parametrize(
+    ("text", "bound"),
+    [
+        ("threads.unanswered_share <= 30", Bound("threads.unanswered_share", "<=", 30)),
+        (" threads.unanswered_share<=30.5% ", Bound("threads.unanswered_share", "<=", 30.5)),
+        ("people.posters >= 100", Bound("people.posters", ">=", 100)),
+        ("threads.first_reply < 90", Bound("threads.first_reply", "<", 90)),
+        ("threads.first_reply > 2min", Bound("threads.first_reply", ">", 120)),
+        ("threads.first_reply_p90 <= 2 d", Bound("threads.first_reply_p90", "<=", 172_800)),
+        ("people.slack_active >= 1", Bound("people.slack_active", ">=", 1)),
+    ],
+)
+def test_a_bound_is_a_figure_a_sign_and_a_number(text: str, bound: Bound) -> None:
+    assert parse_bound(text) == bound
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("threads.unanswered", "expected a figure and a bound"),
+        ("threads.unanswered = 3", "expected a figure and a bound"),
+        ("threads.unanswered <= -3", "expected a figure and a bound"),
+        ("threads.unanswerd <= 3", "did you mean 'threads.unanswered'?"),
+        ("unanswered_share <= 3", "did you mean 'threads.unanswered_share'?"),
+        ("zzz <= 3", "there is no figure of that name, as 'threads.unanswered_share <= 30' has"),
+        ("people.posters <= 3%", "people.posters is not a percentage"),
+        ("people.posters <= 3 h", "people.posters is not a time"),
+    ],
+)
+def test_what_is_wrong_is_said_with_the_nearest_name(text: str, said: str) -> None:
+    with pytest.raises(ValueError, match=re.escape(said)):
+        parse_bound(text)
+
+
+@pytest.mark.parametrize(
+    ("sign", "holding"), [("<=", (2, 3)), (">=", (3, 4)), ("<", (2,)), (">", (4,))]
+)
+def test_a_bound_holds_where_its_sign_says(sign: str, holding: tuple[int, ...]) -> None:
+    bound = Bound("people.posters", sign, 3)
+    assert tuple(value for value in (2, 3, 4) if bound.holds(value)) == holding
+
+
+async def test_every_tile_of_a_view_is_a_figure_of_its_kind(tmp_path: Path) -> None:
+    async with house(tmp_path) as opened:
+        await opened.take_in(EXAMPLE)
+        choice = Choice(W2.start, W2.last)
+        data = await load(opened.tables, choice, Options(COMPAT))
+    for name in VIEWS:
+        for tile in view_of(name, data, choice).tiles:
+            known = figures()[f"{name}.{tile.name}"]
+            assert (known.title, known.kind) == (tile.title, tile.kind)
+
+
+async def test_the_figures_of_a_week_are_measured_in_their_order(tmp_path: Path) -> None:
+    wanted = [
+        Bound("threads.unanswered_share", "<=", 30),
+        Bound("people.posters", ">=", 3),
+        Bound("people.slack_active", ">=", 5),
+    ]
+    async with house(tmp_path) as opened:
+        await opened.take_in(EXAMPLE)
+        goals, alerts = await measure_week(opened.tables, W2, wanted, wanted[1:2], Options(COMPAT))
+        assert await measure_week(opened.tables, W2, [], [], Options(COMPAT)) == ([], [])
+    assert [(goal.value, goal.holds) for goal in goals] == [(50.0, False), (3, True), (None, None)]
+    assert alerts == [Measured(wanted[1], figures()["people.posters"].title, Kind.COUNT, 3)]
