@@ -18,12 +18,12 @@ from channelstats.ingest.slack_analytics import (
     read_analytics,
     store_analytics,
 )
-from channelstats.tables.slack_analytics import Span, Subject
+from channelstats.tables.slack_analytics import DateSpan, Subject
 from support.channelstats.house import EXAMPLE, House, house
 
 MEMBERS, CHANNELS = Subject.MEMBERS, Subject.CHANNELS
 DAY = date(2024, 3, 10)
-WEEK = Span(DAY, date(2024, 3, 16))
+WEEK = DateSpan(DAY, date(2024, 3, 16))
 MEMBERS_CSV = (
     'Name,What I Do,User ID,Email,"Days active","Messages posted",Messages posted in channels\n'
     'Alice,"Sales, mostly",UALICE,alice@example.org,5,"1,200",40\n'
@@ -65,7 +65,7 @@ def lines(*rows: Mapping[str, Any]) -> bytes:
 
 
 def read(
-    folder: Path, data: bytes | str, name: str = "file", span: Span | None = None
+    folder: Path, data: bytes | str, name: str = "file", span: DateSpan | None = None
 ) -> AnalyticsFile:
     path = folder / name
     path.write_bytes(data if isinstance(data, bytes) else data.encode())
@@ -88,9 +88,9 @@ def test_a_daily_file_is_read_packed_or_not(tmp_path: Path, pack: Any) -> None:
     found = read(tmp_path, pack(rows))
     assert found == AnalyticsFile(
         {
-            (MEMBERS, Span(DAY, DAY)): {"U1": (1, 7, 4)},
-            (MEMBERS, Span(next_day, next_day)): {"U2": (0, 7, 4)},
-            (CHANNELS, Span(DAY, DAY)): {"C1": (20, 9)},
+            (MEMBERS, DateSpan(DAY, DAY)): {"U1": (1, 7, 4)},
+            (MEMBERS, DateSpan(next_day, next_day)): {"U2": (0, 7, 4)},
+            (CHANNELS, DateSpan(DAY, DAY)): {"C1": (20, 9)},
         },
         [],
     )
@@ -179,7 +179,7 @@ def test_a_line_that_is_not_understood_is_named_and_costs_itself(tmp_path: Path)
         {"team_id": "T1"},
     )
     found = read(tmp_path, rows + b"[1]\n{\n")
-    assert found.counts == {(MEMBERS, Span(DAY, DAY)): {"U1": (1, 7, 4)}}
+    assert found.counts == {(MEMBERS, DateSpan(DAY, DAY)): {"U1": (1, 7, 4)}}
     assert [str(problem) for problem in found.problems] == [
         "file line 2: user_id: expected an ID",
         "file line 3: date: expected a date like 2024-03-10",
@@ -259,7 +259,7 @@ async def test_who_is_forgotten_leaves_the_counts(tmp_path: Path) -> None:
 
 async def test_counts_go_when_messages_of_their_days_do(tmp_path: Path) -> None:
     async with house(tmp_path) as opened:
-        for span in (WEEK, Span(DAY, DAY)):
+        for span in (WEEK, DateSpan(DAY, DAY)):
             await opened.tables.slack_analytics.put(MEMBERS, span, {"U1": (1, 2, 3)})
         async for _ in remove_before(opened.tables, date(2024, 3, 12)):
             pass

@@ -6,20 +6,20 @@ from pathlib import Path
 from hypothesis import given
 from hypothesis import strategies as st
 
-from channelstats.tables.slack_analytics import COUNTS, Span, Subject, tiling
+from channelstats.tables.slack_analytics import COUNTS, DateSpan, Subject, tiling
 from support.channelstats.house import house
 
 FIRST = date(2024, 3, 1)
 
 
-def days(first: int, last: int) -> Span:
-    return Span(FIRST + timedelta(first), FIRST + timedelta(last))
+def days(first: int, last: int) -> DateSpan:
+    return DateSpan(FIRST + timedelta(first), FIRST + timedelta(last))
 
 
 SPANS = st.lists(st.tuples(st.integers(0, 9), st.integers(0, 5)), max_size=12)
 
 
-def shortest(spans: list[Span], at: date, last: date) -> int | None:
+def shortest(spans: list[DateSpan], at: date, last: date) -> int | None:
     """How few spans lead from a day to the last one, tried one by one."""
     if at > last:
         return 0

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from channelstats.privacy.pseudonyms import Pseudonyms
 from channelstats.stats import Options
-from channelstats.tables.slack_analytics import Span, Subject
+from channelstats.tables.slack_analytics import DateSpan, Subject
 from channelstats.views.loading import DashboardData, load
 from channelstats.views.model import Choice, Kind
 from support.channelstats.house import COMPAT, EXAMPLE, house
@@ -26,13 +26,13 @@ NEW = {"slack_members", "viewers"}
 Counts = Mapping[str, Sequence[int | None]]
 
 
-def days(first: int, last: int) -> Span:
-    return Span(FIRST + timedelta(first), FIRST + timedelta(last))
+def days(first: int, last: int) -> DateSpan:
+    return DateSpan(FIRST + timedelta(first), FIRST + timedelta(last))
 
 
 async def loaded(
     folder: Path,
-    *stored: tuple[Subject, Span, Counts],
+    *stored: tuple[Subject, DateSpan, Counts],
     options: Options = OPTIONS,
     names: Pseudonyms | None = None,
 ) -> DashboardData:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from channelstats.settings import load
-from channelstats.tables.slack_analytics import Span, Subject
+from channelstats.tables.slack_analytics import DateSpan, Subject
 from channelstats.views.loading import load as read_days
 from channelstats.views.model import VIEWS, Choice
 from channelstats.web import service as module
@@ -80,7 +80,7 @@ async def test_imported_counts_of_slack_are_on_the_next_page(
     example: House, service: DashboardService
 ) -> None:
     before = await service.view("people", WEEK, await service.snapshot())
-    span = Span(WEEK.first, WEEK.last)
+    span = DateSpan(WEEK.first, WEEK.last)
     await example.tables.slack_analytics.put(Subject.MEMBERS, span, {"UBOB": (1, 0, 0)})
     after = await service.view("people", WEEK, await service.snapshot())
     assert "slack_active" in {tile.name for tile in after.tiles} - {

@@ -37,7 +37,7 @@ from channelstats.render.words import printable
 from channelstats.settings import OptionGroup
 from channelstats.slack.export import Export
 from channelstats.tables import Tables
-from channelstats.tables.slack_analytics import Span
+from channelstats.tables.slack_analytics import DateSpan
 from keytables.stores import SqliteUrl, open_engine, parse_store
 
 # ── import-export ────────────────────────────────────────────────────────────────────────────────
@@ -155,7 +155,7 @@ async def _import_analytics(context: CommandContext) -> int:
     first, last = context.arguments.first, context.arguments.last
     if (first is None) != (last is None) or (first and first > last):
         context.wrong_usage("give both --from and --to, and the first day first")
-    span = Span(first, last) if first else None
+    span = DateSpan(first, last) if first else None
     found: list[StoredAnalytics] = []
     is_clean = True
     async with context.tables(create=True) as tables, context.writing(tables):
@@ -176,7 +176,7 @@ async def _import_analytics(context: CommandContext) -> int:
 
 
 async def _import_file(
-    context: CommandContext, tables: Tables, path: Path, span: Span | None, out: Exclusions
+    context: CommandContext, tables: Tables, path: Path, span: DateSpan | None, out: Exclusions
 ) -> tuple[StoredAnalytics | None, bool]:
     """What was stored of a file, and whether that is all of it."""
     try:

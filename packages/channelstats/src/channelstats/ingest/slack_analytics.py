@@ -32,7 +32,7 @@ from channelstats.ingest.members_csv import lines_text
 from channelstats.slack.export import Problem
 from channelstats.tables import Tables
 from channelstats.tables.exclusion import resolve_channels
-from channelstats.tables.slack_analytics import Counts, Span, Subject
+from channelstats.tables.slack_analytics import Counts, DateSpan, Subject
 
 MAX_BYTES: Final = 1 << 30
 """Of a file, unpacked."""
@@ -77,7 +77,7 @@ class AnalyticsFile(msgspec.Struct, frozen=True):
     a CSV are named by their names.
     """
 
-    counts: Mapping[tuple[Subject, Span], Counts]
+    counts: Mapping[tuple[Subject, DateSpan], Counts]
     problems: list[Problem]
 
 
@@ -92,7 +92,7 @@ class StoredAnalytics(msgspec.Struct, frozen=True):
     unknown: int = 0
 
 
-def read_analytics(path: Path, span: Span | None = None) -> AnalyticsFile:
+def read_analytics(path: Path, span: DateSpan | None = None) -> AnalyticsFile:
     """Read a file; ``span`` are the days that a CSV is of, where its name does not say.
 
     :raises MalformedAnalytics: it is no such file
@@ -159,12 +159,14 @@ class _Lines:
 
     def __init__(self, name: str) -> None:
         self._name = name
-        self._counts: dict[tuple[Subject, Span], dict[str, tuple[int | None, ...]]] = defaultdict(
-            dict
+        self._counts: dict[tuple[Subject, DateSpan], dict[str, tuple[int | None, ...]]] = (
+            defaultdict(dict)
         )
         self._wrong: dict[str, list[int]] = defaultdict(list)
 
-    def add(self, subject: Subject, span: Span, name: str, counts: Iterable[int | None]) -> None:
+    def add(
+        self, subject: Subject, span: DateSpan, name: str, counts: Iterable[int | None]
+    ) -> None:
         self._counts[subject, span][name] = tuple(counts)
 
     def refuse(self, line: int, why: str) -> None:
@@ -214,7 +216,7 @@ class _Lines:
         elif counts[0] is None:
             self.refuse(number, f"{fields[0]}: expected a count")
         else:
-            self.add(subject, Span(day, day), name, counts)
+            self.add(subject, DateSpan(day, day), name, counts)
 
 
 def _json_count(value: object) -> int | None:
@@ -232,7 +234,7 @@ def _iso_day(text: object) -> date | None:
 # ── CSV ──────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _of_csv(name: str, data: bytes, span: Span | None) -> AnalyticsFile:
+def _of_csv(name: str, data: bytes, span: DateSpan | None) -> AnalyticsFile:
     utf_16 = data.startswith((b"\xff\xfe", b"\xfe\xff"))
     text = data.decode("utf-16" if utf_16 else "utf-8-sig", errors="replace")
     lines = text.splitlines(keepends=True)
@@ -305,7 +307,7 @@ def _plain(name: str) -> str:
     return re.sub(r"[^a-z]", "", name.lower())
 
 
-def _span_of(stem: str) -> Span | None:
+def _span_of(stem: str) -> DateSpan | None:
     """The days that the name of an export says; those before a day end with it."""
     words = re.sub(r"[^A-Za-z0-9]+", " ", stem)
     if found := _PRIOR.search(words):
@@ -316,10 +318,10 @@ def _span_of(stem: str) -> Span | None:
     return None
 
 
-def _checked(first: date | None, last: date | None) -> Span | None:
+def _checked(first: date | None, last: date | None) -> DateSpan | None:
     if first is None or last is None or not 0 <= (last - first).days < MAX_DAYS:
         return None
-    return Span(first, last)
+    return DateSpan(first, last)
 
 
 def _day(text: str) -> date | None:

@@ -50,7 +50,7 @@ Counts: TypeAlias = Mapping[str, Sequence[int | None]]
 """By ID, in the order of `COUNTS`; None for what is not known."""
 
 
-class Span(NamedTuple):
+class DateSpan(NamedTuple):
     """Days in UTC, both included."""
 
     first: date
@@ -60,12 +60,12 @@ class Span(NamedTuple):
         return f"{self.first}/{self.last}"
 
 
-def tiling(spans: Iterable[Span], whole: Span) -> tuple[Span, ...]:
+def tiling(spans: Iterable[DateSpan], whole: DateSpan) -> tuple[DateSpan, ...]:
     """The fewest spans that make up all days of ``whole`` and no other; none where there are not
     any.
     """
     before = whole.first - _DAY
-    ending: dict[date, tuple[Span, ...]] = {before: ()}
+    ending: dict[date, tuple[DateSpan, ...]] = {before: ()}
     for span in sorted(spans):
         found = ending.get(span.first - _DAY)
         if found is None or not span.first <= span.last <= whole.last:
@@ -81,7 +81,7 @@ class SlackAnalytics:
     def __init__(self, configuration: Configuration, bulk: TextStore) -> None:
         self._configuration, self._bulk = configuration, bulk
 
-    async def spans(self, subject: Subject) -> list[Span]:
+    async def spans(self, subject: Subject) -> list[DateSpan]:
         """The days that are stored, the earliest first."""
         return sorted(_digests(await self._configuration.get(_KEY), subject))
 
@@ -90,7 +90,7 @@ class SlackAnalytics:
         row = await self._configuration.get(_KEY)
         return _digest(str(sorted((name, str(value)) for name, value in row.items())))
 
-    async def put(self, subject: Subject, span: Span, counts: Counts) -> bool:
+    async def put(self, subject: Subject, span: DateSpan, counts: Counts) -> bool:
         """Store what is counted of a span; return whether anything changed."""
         value = "".join(f"{_line(name, counts[name])}\n" for name in sorted(counts))
         column, digest = f"{subject} {span}", _digest(value)
@@ -100,7 +100,7 @@ class SlackAnalytics:
         await self._configuration.update(_KEY, Update(set=(column,)), {column: digest})
         return True
 
-    async def read(self, subject: Subject, spans: Sequence[Span]) -> list[pl.DataFrame]:
+    async def read(self, subject: Subject, spans: Sequence[DateSpan]) -> list[pl.DataFrame]:
         """The counts of each span: `id` and the columns of `COUNTS`."""
         found: list[str | None] = []
         for some in batches(spans, _AT_ONCE):
@@ -130,7 +130,7 @@ class SlackAnalytics:
                     await self._configuration.update(_KEY, Update(remove=(column,)), {})
 
 
-def _name(subject: Subject, span: Span) -> str:
+def _name(subject: Subject, span: DateSpan) -> str:
     return f"slack {subject} {span}".replace("-", "")  # `-<digits>` is the end of a piece's name
 
 
@@ -138,12 +138,12 @@ def _digest(value: str) -> str:
     return hashlib.sha256(value.encode()).hexdigest()[:_DIGITS]
 
 
-def _digests(row: Item, subject: Subject) -> Iterable[Span]:
+def _digests(row: Item, subject: Subject) -> Iterable[DateSpan]:
     for column in row:
         kind, _, days = column.partition(" ")
         first, _, last = days.partition("/")
         if kind == subject:
-            yield Span(date.fromisoformat(first), date.fromisoformat(last))
+            yield DateSpan(date.fromisoformat(first), date.fromisoformat(last))
 
 
 def _line(name: str, counts: Sequence[int | None]) -> str:

@@ -16,7 +16,7 @@ from channelstats.privacy.pseudonyms import Pseudonyms
 from channelstats.stats import Options, Period
 from channelstats.tables import Tables
 from channelstats.tables.exclusion import resolve_people
-from channelstats.tables.slack_analytics import Span, Subject, tiling
+from channelstats.tables.slack_analytics import DateSpan, Subject, tiling
 
 
 class MemberCounts(msgspec.Struct, frozen=True):
@@ -48,7 +48,7 @@ class SlackCounts:
     before: MemberCounts | None = None
     channels: Mapping[str, ChannelViews] | None = None
     is_least: bool = False
-    near: Mapping[Subject, Span] | None = None
+    near: Mapping[Subject, DateSpan] | None = None
 
 
 async def load_slack_counts(
@@ -61,8 +61,8 @@ async def load_slack_counts(
         return SlackCounts()
     users = await tables.users.all() if options.excluded_users else {}
     out = resolve_people(options.excluded_users, users)
-    near: dict[Subject, Span] = {}
-    read: dict[tuple[Subject, Span], list[pl.DataFrame]] = {}
+    near: dict[Subject, DateSpan] = {}
+    read: dict[tuple[Subject, DateSpan], list[pl.DataFrame]] = {}
     for subject, whole in (
         (Subject.MEMBERS, now),
         (Subject.MEMBERS, before),
@@ -86,19 +86,19 @@ async def load_slack_counts(
     return await asyncio.to_thread(counted)
 
 
-def _span(period: Period) -> Span:
-    return Span(period.start, period.last)
+def _span(period: Period) -> DateSpan:
+    return DateSpan(period.start, period.last)
 
 
-def _near(stored: Sequence[Span], whole: Span) -> Span | None:
+def _near(stored: Sequence[DateSpan], whole: DateSpan) -> DateSpan | None:
     """The newest days in a row that are stored, by spans that have days of ``whole``."""
-    found: Span | None = None
+    found: DateSpan | None = None
     for span in stored:
         if span.first > whole.last or span.last < whole.first:
             continue
         follows = found is not None and span.first == found.last + DAY
         if found is None or span.last > found.last:
-            found = Span(found.first, span.last) if found and follows else span
+            found = DateSpan(found.first, span.last) if found and follows else span
     return found
 
 

@@ -8,7 +8,7 @@ from typing import Final
 import msgspec
 
 from channelstats.stats import compare
-from channelstats.tables.slack_analytics import Span, Subject
+from channelstats.tables.slack_analytics import DateSpan, Subject
 from channelstats.views.model import Cell, Column, Kind, Table, Tile
 from channelstats.views.request import ViewRequest
 
@@ -88,7 +88,7 @@ def slack_viewers(request: ViewRequest) -> SlackParts:
 
 def _near(request: ViewRequest, subject: Subject) -> tuple[str, ...]:
     """Says which days to choose where not all of these have counts."""
-    span: Span | None = (request.data.slack.near or {}).get(subject)
+    span: DateSpan | None = (request.data.slack.near or {}).get(subject)
     if span is None:
         return ()
     return (
