@@ -44,7 +44,7 @@ async def test_a_document_is_stored_under_its_start_and_days(filled: House) -> N
 async def test_a_stored_document_is_used_as_long_as_nothing_changed(filled: House) -> None:
     made = await document(filled, 0, Options(COMPAT))
     assert await document(filled, 60, Options(COMPAT)) == made
-    assert (await document(filled, 60, Options(COMPAT), anew=True))["generated_at"] == NOW + 60
+    assert (await document(filled, 60, Options(COMPAT), refresh=True))["generated_at"] == NOW + 60
 
 
 @pytest.mark.parametrize(
@@ -154,7 +154,7 @@ async def test_made_anew_it_is_made_from_the_rows(filled: House) -> None:
     row = (await filled.tables.messages.of_channel("CDEV", ""))["1710630900.001500"]
     await tamper(filled.engine, row, 12)
     assert (await document(filled, 60, Options(COMPAT)))["statistics"]["words"] == 40
-    made = await document(filled, 60, Options(COMPAT), anew=True)
+    made = await document(filled, 60, Options(COMPAT), refresh=True)
     assert made["statistics"]["words"] == 50
     assert await document(filled, 120, Options(COMPAT)) == made
 

@@ -225,12 +225,12 @@ async def _input(
         counted=[shown.subject] if kind is ReportKind.CHANNEL else [],
         smallest_group=settings.min_group,
         names=names,
-        anew=given.regen,
+        refresh=given.regen,
     )
     document = b""
     if Form.JSON in forms and names is None and settings.min_group == 1:
         document = await document_of(
-            tables, period, settings.options, clock=context.clock, anew=given.regen
+            tables, period, settings.options, clock=context.clock, refresh=given.regen
         )
     return ReportInput(wanted, shown, data, await load(tables, settings.slack_name), document)
 

@@ -49,13 +49,13 @@ class Claim:
         self.row = row
 
 
-def begun(row: Sent | None, content: str, run: str, *, anew: bool) -> Sent:
+def begun(row: Sent | None, content: str, run: str, *, in_new_thread: bool) -> Sent:
     """The row of a run that takes over from ``row``.
 
     The same content goes on where it ended. Another one is a new edition, whole, in the thread of
-    the old one; ``anew``: in a thread of its own.
+    the old one; ``in_new_thread``: in a thread of its own.
     """
-    if row is None or not row.edition or anew:
+    if row is None or not row.edition or in_new_thread:
         return Sent(edition=run, content=content)
     if row.content != content:
         return Sent(edition=run, content=content, channel=row.channel, thread=row.thread)

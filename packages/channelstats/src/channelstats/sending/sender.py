@@ -130,7 +130,7 @@ class Sender:
         while True:
             if await lease.acquire(None if again else NOT_DONE):
                 row = await self._sent.get(job.key)
-                taken = begun(row, content, self._new_id(), anew=again)
+                taken = begun(row, content, self._new_id(), in_new_thread=again)
                 return Claim(lease, taken, self._clock)
             row = await self._sent.get(job.key)
             if row is not None and row.done and not again:

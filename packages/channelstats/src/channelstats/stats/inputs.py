@@ -161,11 +161,11 @@ async def gather(
     progress: Progress | None = None,
     *,
     reach: Period | None = None,
-    anew: bool = False,
+    refresh: bool = False,
     most: int | None = None,
 ) -> Inputs:
-    """Read what the report of a period is made of, ``anew`` from the rows of messages, whatever is
-    kept of them. ``progress`` is told of dates read, and all.
+    """Read what the report of a period is made of; with ``refresh`` from the rows of messages,
+    whatever is kept of them. ``progress`` is called with the dates read, and all.
 
     ``reach`` are days that end with the period: what was said in them is read too, and every reply
     to it.
@@ -173,7 +173,9 @@ async def gather(
     :raises TooManyMessages: there are more than ``most`` in these days
     """
     about = await known(tables, options)
-    return await inputs(tables, about, period, options, progress, reach=reach, anew=anew, most=most)
+    return await inputs(
+        tables, about, period, options, progress, reach=reach, refresh=refresh, most=most
+    )
 
 
 async def inputs(
@@ -184,15 +186,15 @@ async def inputs(
     progress: Progress | None = None,
     *,
     reach: Period | None = None,
-    anew: bool = False,
+    refresh: bool = False,
     most: int | None = None,
 ) -> Inputs:
-    """What is known, with the messages; ``anew`` from their rows, whatever is kept of them.
+    """What is known, with the messages; with ``refresh`` from their rows, whatever is kept of them.
 
     :raises TooManyMessages: there are more than ``most`` in these days
     """
     messages = tables.messages
-    days = messages.of_days(*dates_of(period, reach), progress=progress, refresh=anew)
+    days = messages.of_days(*dates_of(period, reach), progress=progress, refresh=refresh)
     read = await asyncio.to_thread(joined, await _bounded(days, most))
     late = await asyncio.to_thread(_later_replies, read, reach or period)
     later = [frame async for frame in messages.of_keys(late)]

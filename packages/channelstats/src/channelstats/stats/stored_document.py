@@ -1,7 +1,7 @@
 """Documents of reports, kept in the table ReportStore.
 
 Rule: a stored document is used only where everything it was made from is the same; otherwise it is
-made anew and takes the place of the old one. No message is read to find that out: the versions of
+made again and takes the place of the old one. No message is read to find that out: the versions of
 dates tell, see `channelstats.tables.day_versions`. While one of them is open nothing is kept.
 
 It is stored as `<start>-<days>`. What else tells one from another (profile, time zone, version,
@@ -35,11 +35,11 @@ async def document_of(
     options: Options,
     *,
     clock: Clock,
-    anew: bool = False,
+    refresh: bool = False,
     progress: Progress | None = None,
 ) -> bytes:
-    """The document of a period as JSON: the stored one, or one made ``anew``. ``progress`` is told
-    of dates read, and of all.
+    """The document of a period as JSON: the stored one; with ``refresh``, or without one, a new one.
+    ``progress`` is called with the dates read, and all.
     """
     about = await known(tables, options)
     # Replies may be later than the period; where first posts are to be found, any message counts.
@@ -47,11 +47,11 @@ async def document_of(
     state = await tables.messages.state_since(first)
     mark = await asyncio.to_thread(fingerprint, about, state, period, options)
     name = f"{period.start.isoformat()}-{period.days}"
-    if not anew and state and (kept := await tables.reports.get(name)) is not None:
+    if not refresh and state and (kept := await tables.reports.get(name)) is not None:
         stored = await asyncio.to_thread(_read, kept, mark)
         if stored is not None:
             return stored
-    read = await inputs(tables, about, period, options, progress, anew=anew)
+    read = await inputs(tables, about, period, options, progress, refresh=refresh)
     now = int(clock())
 
     def make() -> bytes:

@@ -40,7 +40,7 @@ _FILES: Final = 16
 """Files of dates read at once: in memory before the first of them is used."""
 
 Progress = Callable[[int, int], None]
-"""Is told how many dates are read, and how many there are."""
+"""Called with how many dates are read, and how many there are."""
 
 
 class Messages:
@@ -160,9 +160,9 @@ class Messages:
         """The columns of rows stored under these dates, both included, in about the order of time:
         ``columns`` of them, or all.
 
-        ``progress`` is told how many dates are read and how many there are: where files have to be
-        made first that takes a while. ``refresh`` makes them all, for rows that something else than
-        this changed.
+        ``progress`` is called with how many dates are read and how many there are: where files have
+        to be made first that takes a while. ``refresh`` makes them all, for rows that something else
+        than this changed.
         """
         if not self._has_swept:
             await self._sweep()

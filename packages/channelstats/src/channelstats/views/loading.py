@@ -126,7 +126,7 @@ async def load(
     progress: Progress | None = None,
 ) -> DashboardData:
     """Read what the days of a choice and as many before are made of; with ``names`` all under
-    pseudonyms. ``progress`` is told of dates read, and all.
+    pseudonyms. ``progress`` is called with the dates read, and all.
 
     :raises ChoiceError: there are no such days, or too many of them or of messages in them
     """

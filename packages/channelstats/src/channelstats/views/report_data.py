@@ -187,15 +187,15 @@ async def load_report_data(
     counted: Iterable[str] = (),
     smallest_group: int = 1,
     names: Pseudonyms | None = None,
-    anew: bool = False,
+    refresh: bool = False,
     progress: Progress | None = None,
 ) -> ReportData:
     """Read what the reports of a period are built from. ``now`` is in seconds since the epoch;
     ``counted`` are the channels whose members are looked up, by the IDs that are shown; with
-    ``names`` all is under pseudonyms. For ``anew`` see `gather`; ``progress`` is told of dates
+    ``names`` all is under pseudonyms. For ``refresh`` see `gather`; ``progress`` is told of dates
     read, and of all.
     """
-    inputs = await gather(tables, period, options, progress, anew=anew)
+    inputs = await gather(tables, period, options, progress, refresh=refresh)
     created = await tables.users_created.all()
     hidden, real = None, {cid: cid for cid in inputs.channels}
     if names is not None:

@@ -43,10 +43,10 @@ _PATIENCE: Final = 900.0
 """Seconds for reading days; a page waits less long."""
 
 _UNSETTLED: Final = 30
-"""Seconds after which days are read anew that somebody is writing to."""
+"""Seconds after which days are read again that somebody is writing to."""
 
 _NAMES: Final = 300
-"""Seconds after which names are read anew."""
+"""Seconds after which names are read again."""
 
 _STORE_PATIENCE: Final = 15.0
 

@@ -147,11 +147,11 @@ async function ask(path, options) {
   } catch {
     throw new Trouble("The dashboard does not answer. Is it still running?");
   }
-  const told = await answer.json().catch(() => null);
+  const received = await answer.json().catch(() => null);
   if (!answer.ok) {
-    throw new Trouble(`The dashboard refused this (${answer.status})${told?.error ? `: ${told.error}.` : "."}`);
+    throw new Trouble(`The dashboard refused this (${answer.status})${received?.error ? `: ${received.error}.` : "."}`);
   }
-  return told;
+  return received;
 }
 
 function madeWith(subscription, key) {

@@ -18,13 +18,13 @@ self.addEventListener("notificationclick", (event) => {
 self.addEventListener("pushsubscriptionchange", (event) => event.waitUntil(renew(event)));
 
 function read(data) {
-  let told;
+  let received;
   try {
-    told = data?.json();
+    received = data?.json();
   } catch {
-    told = null; // not from this dashboard, and yet something has to be shown
+    received = null; // not from this dashboard, and yet something has to be shown
   }
-  const texts = Object.entries(told ?? {}).filter(([, value]) => typeof value === "string");
+  const texts = Object.entries(received ?? {}).filter(([, value]) => typeof value === "string");
   return { ...FALLBACK, ...Object.fromEntries(texts) };
 }
 
