@@ -161,8 +161,8 @@ class Messages:
         ``columns`` of them, or all.
 
         ``progress`` is called with how many dates are read and how many there are: where files have
-        to be made first that takes a while. ``refresh`` makes them all, for rows that something else
-        than this changed.
+        to be made first that takes a while. ``refresh`` makes them all, for rows that something
+        else than this changed.
         """
         if not self._has_swept:
             await self._sweep()
