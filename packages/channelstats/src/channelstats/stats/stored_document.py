@@ -38,8 +38,8 @@ async def document_of(
     refresh: bool = False,
     progress: Progress | None = None,
 ) -> bytes:
-    """The document of a period as JSON: the stored one; with ``refresh``, or where none is stored, a
-    new one. ``progress`` is called with the dates read, and all.
+    """The document of a period as JSON: the stored one, or a new one where there is none or with
+    ``refresh``. ``progress`` is called with the dates read, and all.
     """
     about = await known(tables, options)
     # Replies may be later than the period; where first posts are to be found, any message counts.

@@ -150,7 +150,7 @@ def _by_channel(request: ViewRequest) -> Table:
     )
     rows: list[tuple[Cell, ...]] = []
     for of in found.iter_rows(named=True):
-        seconds, alone = of["seconds"] or (), of["unanswered"] or 0
+        seconds, unanswered_here = of["seconds"] or (), of["unanswered"] or 0
         top_level = of["messages"] - of["replies"]
         rows.append(
             (
@@ -159,8 +159,8 @@ def _by_channel(request: ViewRequest) -> Table:
                 shown(percent(of["replies"], of["messages"])),
                 nearest_rank(seconds, 50),
                 nearest_rank(seconds, 90),
-                alone,
-                shown(percent(alone, top_level)) if top_level else None,
+                unanswered_here,
+                shown(percent(unanswered_here, top_level)) if top_level else None,
             )
         )
     return Table("channels", "By channel", columns, tuple(rows))

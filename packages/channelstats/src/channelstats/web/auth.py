@@ -41,7 +41,7 @@ _HEADERS: Final = {
     hdrs.SERVER: "channelstats",
 }
 _OPEN: Final = ("/login", "/health", "/static/")
-"""Where nothing about the workspace is told."""
+"""Where nothing about the workspace is shown."""
 
 _READS: Final = ("GET", "HEAD")
 _LONGEST_TOKEN: Final = 1_000

@@ -1,7 +1,7 @@
 """What was made for one request and may serve the next.
 
 Rule: of one key there is never more than one making at a time; what was kept is bounded, and so is
-what waits. Who waits too long is told so; the making goes on and serves whoever asks again.
+what waits. Whoever waits too long gets `Busy`; the making goes on and serves whoever asks again.
 """
 
 import asyncio

@@ -67,7 +67,7 @@ _SMALL_TABLE: Final = 3
 
 
 class Card(msgspec.Struct, frozen=True):
-    """A chart with the tables that are folded away below it, or a table alone."""
+    """A chart with the tables that are folded away below it, or a table without one."""
 
     title: str
     chart: Chart | None
@@ -113,7 +113,7 @@ class ViewContext:
             )
             for chart in self.view.charts
         ]
-        alone = [table for table in self.view.tables if table.chart not in names]
+        others = [table for table in self.view.tables if table.chart not in names]
         found += [
             Card(
                 table.title,
@@ -122,7 +122,7 @@ class ViewContext:
                 half=len(table.columns) <= _SMALL_TABLE,
                 folded=_is_series(table),
             )
-            for table in alone
+            for table in others
         ]
         return _paired(found)
 

@@ -147,11 +147,11 @@ async function ask(path, options) {
   } catch {
     throw new Trouble("The dashboard does not answer. Is it still running?");
   }
-  const received = await answer.json().catch(() => null);
+  const content = await answer.json().catch(() => null);
   if (!answer.ok) {
-    throw new Trouble(`The dashboard refused this (${answer.status})${received?.error ? `: ${received.error}.` : "."}`);
+    throw new Trouble(`The dashboard refused this (${answer.status})${content?.error ? `: ${content.error}.` : "."}`);
   }
-  return received;
+  return content;
 }
 
 function madeWith(subscription, key) {

@@ -18,13 +18,13 @@ self.addEventListener("notificationclick", (event) => {
 self.addEventListener("pushsubscriptionchange", (event) => event.waitUntil(renew(event)));
 
 function read(data) {
-  let received;
+  let content;
   try {
-    received = data?.json();
+    content = data?.json();
   } catch {
-    received = null; // not from this dashboard, and yet something has to be shown
+    content = null; // not from this dashboard, and yet something has to be shown
   }
-  const texts = Object.entries(received ?? {}).filter(([, value]) => typeof value === "string");
+  const texts = Object.entries(content ?? {}).filter(([, value]) => typeof value === "string");
   return { ...FALLBACK, ...Object.fromEntries(texts) };
 }
 
