@@ -239,3 +239,10 @@ def test_days_are_given_with_both_ends(
     with pytest.raises(SystemExit, match=str(USAGE)):
         main(["import-analytics", "members.csv", *days])
     assert "give both --from and --to" in capfd.readouterr().err
+
+
+def test_counts_that_are_too_old_do_not_stay(tmp_path: Path) -> None:
+    (tmp_path / NAME).write_text(TEXT)
+    for days, texts in (("5", 1), ("4", 0)):  # today is the 21st, and the counts end on the 16th
+        assert called("import-analytics", NAME, "--retention-days", days, now=NOW) == DONE
+        assert len(stored("BulkStore")) == texts

@@ -165,13 +165,15 @@ async def _import_analytics(context: CommandContext) -> int:
             stored, is_whole = await _import_file(context, tables, path, span, out)
             found += [stored] if stored else []
             is_clean = is_clean and is_whole
-    if not found:
-        return NOT_DONE
-    members, channels = sum(of.members for of in found), sum(of.channels for of in found)
-    context.say(
-        f"read: {many(len(found), 'file')}, {many(members, 'count')} of members, {channels:,} of "
-        f"channels, {many(sum(of.changed for of in found), 'span')} of days new or changed"
-    )
+        if not found:
+            return NOT_DONE
+        members, channels = sum(of.members for of in found), sum(of.channels for of in found)
+        changed = many(sum(of.changed for of in found), "span")
+        context.say(
+            f"read: {many(len(found), 'file')}, {many(members, 'count')} of members, {channels:,} "
+            f"of channels, {changed} of days new or changed"
+        )
+        await context.remove_expired(tables)
     return DONE if is_clean else WITH_PROBLEMS
 
 

@@ -12,11 +12,7 @@ from channelstats.tables.slack_analytics import DateSpan, Subject
 from channelstats.views.model import Cell, Column, Kind, Table, Tile
 from channelstats.views.request import ViewRequest
 
-ACTIVE: Final = "slack_active"
-
-_DIFFERENCE: Final = (
-    "Slack's own analytics count days in UTC, and private channels and direct messages too."
-)
+_UTC: Final = "Slack's own analytics count days in UTC"
 
 
 class SlackParts(msgspec.Struct, frozen=True):
@@ -50,9 +46,9 @@ def slack_members(request: ViewRequest) -> SlackParts:
         ("Messages in channels", members.channel_messages, None),
     )
     return SlackParts(
-        (Tile(ACTIVE, "Active members (Slack)", Kind.COUNT, change),),
+        (Tile("slack_active", "Active members (Slack)", Kind.COUNT, change),),
         (Table("slack_members", "What Slack counts", columns, rows),),
-        (_DIFFERENCE,),
+        (f"{_UTC}, and include private channels and direct messages.",),
     )
 
 
@@ -83,7 +79,7 @@ def slack_viewers(request: ViewRequest) -> SlackParts:
         posters, messages = (talk.posters, talk.m) if talk else (0, 0)
         rows.append((cid, of.viewers, posters, of.messages, messages))
     table = Table("viewers", "Members who viewed (Slack)", columns, tuple(rows))
-    return SlackParts(tables=(table,), notes=(_DIFFERENCE,))
+    return SlackParts(tables=(table,), notes=(f"{_UTC}.",))
 
 
 def _near(request: ViewRequest, subject: Subject) -> tuple[str, ...]:
