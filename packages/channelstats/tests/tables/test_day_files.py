@@ -114,8 +114,19 @@ async def test_a_file_of_other_columns_is_none(
     files: DayFiles, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await files.put(DAY, "a1", SOME)
-    monkeypatch.setattr("channelstats.tables.day_files._FORM", b"another")
+    monkeypatch.setattr("channelstats.tables.day_files._FORM", "another")
     assert (await found(files, day="a1"))[0] == set()
+
+
+@pytest.mark.parametrize("name", [f"{NEXT}-a1", f"{DAY}-b2"])
+async def test_a_file_renamed_to_another_date_or_version_is_none(
+    files: DayFiles, folder: Path, name: str
+) -> None:
+    await files.put(DAY, "a1", SOME)
+    [path] = there(folder)
+    path.rename(path.with_name(path.name.replace(f"{DAY}-a1", name)))
+    paths = await files.find({name[:10]: name[11:]})
+    assert (len(paths), (await files.read(paths, EVERY))[0]) == (1, set())
 
 
 async def test_a_file_that_is_gone_meanwhile_is_none(files: DayFiles, folder: Path) -> None:

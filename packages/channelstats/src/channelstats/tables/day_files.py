@@ -4,7 +4,7 @@ Rule: a file is used for the version that its rows were read under, and only who
 the folder is as good as nothing. A file does not outlive its version: it is overwritten and removed
 by the run that ended the version, and on another machine by the first reading of a process.
 
-    <yyyy-mm-dd>-<version>-<digest of its content>.parquet
+    <yyyy-mm-dd>-<version>-<digest of its content, for this date and version>.parquet
 
 They hold IDs, times and counts, never text; only their owner can read them. Where the folder cannot
 be written to nothing is kept, and messages are read from rows.
@@ -25,9 +25,9 @@ import polars as pl
 from channelstats.tables.columns import MESSAGES
 from keytables.stores import SqliteUrl, parse_store
 
-_NAME: Final = re.compile(r"(\d{4}-\d{2}-\d{2})-([0-9a-f]+)-[0-9a-f]{16}\.parquet")
+_NAME: Final = re.compile(r"(\d{4}-\d{2}-\d{2})-([0-9a-f]+)-([0-9a-f]{16})\.parquet")
 _PART: Final = ".part-"
-_FORM: Final = f"1 {dict(MESSAGES)}".encode()
+_FORM: Final = f"2 {dict(MESSAGES)}"
 """Goes into digests: they are others when the columns are others."""
 
 Versions = Mapping[str, str | None]
@@ -108,7 +108,9 @@ class DayFiles:
             try:
                 with open(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as to:
                     to.write(content)
-                kept = part.rename(folder / f"{day}-{version}-{_digest(content)}.parquet")
+                kept = part.rename(
+                    folder / f"{day}-{version}-{_digest(day, version, content)}.parquet"
+                )
             finally:
                 part.unlink(missing_ok=True)
             self._remove(lambda of, _: of == day, but=kept)
@@ -132,8 +134,9 @@ class DayFiles:
         return found
 
 
-def _digest(content: bytes) -> str:
-    return hashlib.sha256(_FORM + content).hexdigest()[:16]
+def _digest(day: str, version: str, content: bytes) -> str:
+    """Of a date too: a file that was renamed to another one is not whole."""
+    return hashlib.sha256(f"{_FORM} {day} {version} ".encode() + content).hexdigest()[:16]
 
 
 def _content(path: Path) -> bytes | None:
@@ -142,7 +145,9 @@ def _content(path: Path) -> bytes | None:
         content = path.read_bytes()
     except OSError:
         return None
-    return content if path.stem.endswith(_digest(content)) else None
+    match = _NAME.fullmatch(path.name)
+    is_whole = match is not None and match[3] == _digest(match[1], match[2], content)
+    return content if is_whole else None
 
 
 def _erase(path: Path) -> None:
