@@ -156,6 +156,18 @@ async def test_what_is_removed_is_overwritten(files: DayFiles, folder: Path) -> 
     assert set(same.read_bytes()) == {0}
 
 
+async def test_what_cannot_be_overwritten_is_removed_all_the_same(
+    files: DayFiles, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refused(path: Path, *_: object) -> None:
+        raise PermissionError(path)
+
+    await files.put(DAY, "a1", SOME)
+    monkeypatch.setattr(Path, "open", refused)  # modes do not bind every user that tests run as
+    await files.drop([DAY])
+    assert there(folder) == []
+
+
 async def test_only_their_owner_can_read_them(files: DayFiles, folder: Path) -> None:
     await files.put(DAY, "a1", SOME)
     [path] = there(folder)

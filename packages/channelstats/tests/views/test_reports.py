@@ -11,7 +11,7 @@ from channelstats.render.names import Directory
 from channelstats.render.report_tables import frames_of
 from channelstats.stats import report
 from channelstats.views.loading import DashboardData
-from channelstats.views.model import Report, Table, Tiles
+from channelstats.views.model import Report, Table, Text, Tiles
 from channelstats.views.report_data import Partition, ReportData
 from channelstats.views.reports import ReportKind, Wanted, report_on
 from channelstats.views.user_report import GROUPS
@@ -140,3 +140,13 @@ def test_a_partition_has_the_rows_of_each_in_their_order(pairs: list[tuple[str, 
     found = Partition(frame, "key")
     for name in "abcdx":
         assert found.of(name).rows() == [pair for pair in pairs if pair[0] == name]
+
+
+def test_a_channel_of_a_small_group_is_not_said_to_be_silent(
+    data: DashboardData, of: ReportData
+) -> None:
+    for cid, posters in of.groups.posters.items():
+        small = ReportData(data, smallest_group=posters + 1, made_at=0)
+        made = report_on(Wanted(ReportKind.CHANNEL, cid), small)
+        expected = f"Fewer than {posters + 1} people posted here, so no figures are shown."
+        assert (made.lead, made.sections) == ((Text(((expected,),)),), ())

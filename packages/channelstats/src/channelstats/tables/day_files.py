@@ -151,9 +151,10 @@ def _content(path: Path) -> bytes | None:
 
 
 def _erase(path: Path) -> None:
-    """Overwrite a file and remove it."""
-    with suppress(OSError):  # somebody else has removed it
-        with path.open("r+b") as file:
-            file.write(bytes(path.stat().st_size))
-            os.fsync(file.fileno())
+    """Overwrite a file and remove it; one that cannot be written to is removed all the same."""
+    # Somebody else has removed it, or made it read-only.
+    with suppress(OSError), path.open("r+b") as file:
+        file.write(bytes(path.stat().st_size))
+        os.fsync(file.fileno())
+    with suppress(OSError):
         path.unlink()

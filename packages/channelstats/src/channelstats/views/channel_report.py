@@ -38,7 +38,10 @@ from channelstats.views.sections import (
 def channel_report(of: ReportData, cid: str, help_channel: str = "") -> Report:
     """``help_channel`` is the name of the channel to ask in."""
     silent = cid not in of.now.channels
-    note: tuple[Part, ...] = (Text((("Nothing was posted here in this period.",),)),)
+    nothing = "Nothing was posted here in this period."
+    if cid in of.groups.posters:
+        nothing = f"Fewer than {of.groups.smallest} people posted here, so no figures are shown."
+    note: tuple[Part, ...] = (Text(((nothing,),)),)
     return Report(
         name=f"channel-{cid}",
         title=("Report on ", Span(cid, Kind.CHANNEL)),
