@@ -6,7 +6,7 @@ import msgspec
 import polars as pl
 import pytest
 
-from channelstats.stats.document import first_posts_of
+from channelstats.stats.measures import first_posts_of
 from channelstats.tables.first_posts import posts_of
 from channelstats.views.loading import DashboardData
 from channelstats.views.model import VIEWS

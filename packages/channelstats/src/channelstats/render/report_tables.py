@@ -139,8 +139,8 @@ def _days(of: ReportData, _: Directory) -> pl.DataFrame:
 
 def _hours(of: ReportData, _: Directory) -> pl.DataFrame:
     activity = of.now.measures.activity
-    period_messages, shares = activity.local_hours(), activity.shares()
-    rows = [(hour, shares[str(hour)], *period_messages.get(str(hour), (0, 0))) for hour in HOURS]
+    volumes, shares = activity.local_hours(), activity.shares()
+    rows = [(hour, shares[str(hour)], *volumes.get(str(hour), (0, 0))) for hour in HOURS]
     schema = {"hour": _INT, "mean_share_percent": _FLOAT, "messages": _INT, "words": _INT}
     return pl.DataFrame(rows, schema, orient="row")
 

@@ -16,10 +16,8 @@ every figure follows from counted messages (`channelstats.counting`) by the defi
     interactions  who interacts with whom                    (enriched_user)
     conversation  threads, first replies, retention, …       (new_statistics)
     small_groups  groups that are too small to be listed
-    json_text     large frames as JSON text
-    shapes        small frames as dictionaries
-    top_messages  the most reacted and most replied messages
-    compared      a period against the one before            (compared)
+    json_text     frames as JSON text
+    entries       the parts of the document for each user and each channel
     document      all of it
     stored_document  the document from the store, or made again
 """

@@ -4,23 +4,23 @@ Rule: hours of the authors' own clocks are those of their Monday to Friday; ever
 same in the mean of shares.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from functools import cached_property
 from math import fsum
-from typing import Final
+from typing import Final, TypeAlias
 
 import polars as pl
 
-from channelstats.stats import json_text
-from channelstats.stats.json_text import Json, mappings
 from channelstats.stats.messages import PeriodMessages
 from channelstats.stats.quantities import WORDS_THEN_MESSAGES, ranked, regrouped, volume_by
-from channelstats.stats.shapes import Pair, pairs
 from channelstats.stats.zones import hour, weekday
 
 HOURS: Final = range(24)
 PERIODS: Final = {"0": range(8), "1": range(8, 16), "2": range(16, 24)}
 """Thirds of a day."""
+
+Pair: TypeAlias = list[int]
+"""Messages and words, in that order."""
 
 _WORKDAY: Final = pl.col("local_weekday") < 5
 
@@ -79,14 +79,6 @@ class Activity:
         """The same by `slack_cid` and `local_hour` of the authors' Monday to Friday."""
         return volume_by(self._workdays, "slack_cid", "local_hour").sort("local_hour")
 
-    def of_authors(self) -> tuple[pl.DataFrame, pl.DataFrame]:
-        """`posting_days` and `posting_hours` by `slack_uid`, in JSON."""
-        return _posting(self.author_days, self.author_hours, "slack_uid")
-
-    def of_channels(self) -> tuple[pl.DataFrame, pl.DataFrame]:
-        """`posting_days` and `posting_hours` by `slack_cid`, in JSON."""
-        return _posting(self.channel_days, self.channel_hours, "slack_cid")
-
     def shares(self) -> dict[str, float]:
         """The percentage of an author's workday messages in each hour, as the mean over the
         authors.
@@ -104,29 +96,15 @@ class Activity:
         sizes = regrouped(self._days, "tz").join(people, on="tz")
         return ranked(sizes, WORDS_THEN_MESSAGES, "tz")
 
-    def timezones(self, shows: Callable[[int], bool]) -> dict[str, Mapping[str, Json]]:
-        """`timezone`, the largest first, and `posters_per_timezone`, of those that a number of
-        posters shows.
-        """
-        zones = self.zones.filter([shows(number) for number in self.zones["posters"]])
-        people = self._days.select("tz", "slack_uid").unique().sort("slack_uid")
-        posters: dict[str, dict[str, int]] = {tz: {} for tz in zones["tz"]}
-        for tz, uid in people.filter(pl.col("tz").is_in(zones["tz"].implode())).iter_rows():
-            posters[tz][uid] = 1
-        return {"timezone": pairs(zones, "tz"), "posters_per_timezone": posters}
+    @cached_property
+    def zone_posters(self) -> pl.DataFrame:
+        """Everybody who posted and has a time zone: `tz`, `slack_uid`, by ID."""
+        return self._days.select("tz", "slack_uid").unique().sort("slack_uid")
 
 
-def _by(sizes: pl.DataFrame, name: str) -> Mapping[str, Pair]:
-    return pairs(regrouped(sizes, name).sort(name), name)
-
-
-def _posting(
-    days: pl.DataFrame, hours: pl.DataFrame, whose: str
-) -> tuple[pl.DataFrame, pl.DataFrame]:
-    return (
-        mappings(days, whose, "local_weekday", posting_days=json_text.pairs()),
-        mappings(hours, whose, "local_hour", posting_hours=json_text.pairs()),
-    )
+def _by(volumes: pl.DataFrame, name: str) -> Mapping[str, Pair]:
+    rows = regrouped(volumes, name).sort(name).select(name, "m", "w").iter_rows()
+    return {str(key): [m, w] for key, m, w in rows}
 
 
 def shares_of_periods(by_hour: Mapping[str, float]) -> dict[str, float]:

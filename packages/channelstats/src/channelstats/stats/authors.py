@@ -10,8 +10,6 @@ from typing import Final
 import msgspec
 import polars as pl
 
-from channelstats.stats.activity import Activity
-from channelstats.stats.json_text import joined, mapping, objects, with_texts
 from channelstats.stats.messages import PeriodMessages
 from channelstats.stats.quantities import (
     MESSAGES_THEN_WORDS,
@@ -94,15 +92,6 @@ def all_authors(period_messages: PeriodMessages) -> pl.DataFrame:
         .sort("rank", "slack_uid", nulls_last=True)
         .select(Author.__struct_fields__)
     )
-
-
-def user_stats(found: pl.DataFrame, activity: Activity) -> msgspec.Raw:
-    """`user_stats` of all authors."""
-    figures = {name: formula.column().shown() for name, formula in FIGURES.items()}
-    rows = with_texts(found, "slack_uid", *activity.of_authors())
-    fixed = objects(count=pl.concat_list("m", "w"), rank=pl.col("rank"), **figures)
-    days, hours = pl.col("posting_days"), pl.col("posting_hours")
-    return mapping(rows, "slack_uid", *joined(fixed, posting_days=days, posting_hours=hours))
 
 
 def _sizes(frame: pl.DataFrame, key: str, name: str) -> pl.DataFrame:

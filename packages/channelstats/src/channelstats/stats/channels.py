@@ -10,20 +10,15 @@ from typing import Final
 import msgspec
 import polars as pl
 
-from channelstats.stats.activity import Activity
-from channelstats.stats.interactions import emoji_of_each
-from channelstats.stats.json_text import Json, joined, mapping, mappings, objects, pairs, with_texts
-from channelstats.stats.messages import REACTED, REPLIED, PeriodMessages
+from channelstats.stats.messages import PeriodMessages
 from channelstats.stats.period import Period
 from channelstats.stats.quantities import (
     WORDS_THEN_MESSAGES,
     Formula,
     percent_of,
     ranked,
-    shown,
     volume_by,
 )
-from channelstats.stats.top_messages import TopMessages
 from channelstats.tables.directory import Channel
 
 
@@ -83,54 +78,9 @@ def channel_authors(period_messages: PeriodMessages) -> pl.DataFrame:
     )
 
 
-def channel_users(found: pl.DataFrame, authors: pl.DataFrame) -> msgspec.Raw:
-    """`channel_user`, both in the order of their ranks."""
-    people = mappings(authors, "slack_cid", "slack_uid", people=pairs())
-    return mapping(with_texts(found, "slack_cid", people), "slack_cid", pl.col("people"))
-
-
-def channel_stats(
-    found: list[ChannelVolume], known: Mapping[str, Channel], period: Period
-) -> dict[str, Json]:
-    """`channel_stats`."""
-    return {of.slack_cid: _stats(of, known.get(of.slack_cid), period) for of in found}
-
-
 def is_new(channel: Channel | None, period: Period) -> bool:
     """Whether a channel is known to have been made after the period began."""
     return channel is not None and channel.created > period.begin
-
-
-def _stats(of: ChannelVolume, channel: Channel | None, period: Period) -> dict[str, Json]:
-    return {
-        **{name: shown(figure(of)) for name, figure in FIGURES.items()},
-        "new": is_new(channel, period),
-        "members": channel.members if channel else None,
-    }
-
-
-def enriched_channels(
-    period_messages: PeriodMessages, activity: Activity, found: pl.DataFrame, top: TopMessages
-) -> msgspec.Raw:
-    """`enriched_channel`."""
-    rows = with_texts(
-        found,
-        "slack_cid",
-        emoji_of_each(period_messages, "slack_cid", found),
-        *activity.of_channels(),
-    )
-    for count in (REACTED, REPLIED):
-        rows = with_texts(rows, "slack_cid", top.of_each(count, "slack_cid"), empty="[]")
-    text = joined(
-        objects(reaction_count=pl.col("reaction_count")),
-        reactions=pl.col("emoji"),
-        emoji_rate=pl.col("emoji_rate"),
-        most_reacted=pl.col("most_reacted"),
-        most_replied=pl.col("most_replied"),
-        posting_days=pl.col("posting_days"),
-        posting_hours=pl.col("posting_hours"),
-    )
-    return mapping(rows, "slack_cid", *text)
 
 
 def members_at_ends(samples: Sequence[tuple[int, int]], period: Period) -> tuple[int, int] | None:

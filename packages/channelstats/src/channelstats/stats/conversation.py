@@ -11,8 +11,6 @@ import polars as pl
 
 from channelstats.counting import BOT_MESSAGE, HUDDLE
 from channelstats.days import midnight
-from channelstats.stats.interactions import Interactions
-from channelstats.stats.json_text import Json, Part, mapping
 from channelstats.stats.messages import CountedMessages, PeriodMessages
 from channelstats.stats.period import Period
 from channelstats.stats.quantities import percent, ratio, shown
@@ -26,21 +24,6 @@ _ROOM: Final = pl.Struct(
         "date_end": pl.Int64,
     }
 )
-
-
-def new_statistics(
-    period_messages: PeriodMessages,
-    before: PeriodMessages,
-    interactions: Interactions,
-    first_posts: pl.DataFrame,
-) -> dict[str, Part]:
-    """All of them. ``before`` is the period before; ``first_posts`` has `slack_uid` and `ts`."""
-    return {
-        **conversation(period_messages, before, first_posts),
-        "edges": mapping(interactions.edge_texts(), "one", pl.col("edges")),
-        "huddles": huddles(period_messages.source, period_messages.period),
-        "bot_share": bot_share(period_messages.source, period_messages.period),
-    }
 
 
 def conversation(
@@ -84,7 +67,7 @@ def waits(period_messages: PeriodMessages) -> pl.DataFrame:
     )
 
 
-def first_reply(period_messages: PeriodMessages) -> dict[str, Json]:
+def first_reply(period_messages: PeriodMessages) -> dict[str, int | None]:
     """How many heads were answered, and how long they waited."""
     seconds = waits(period_messages)["seconds"].sort().to_list()
     return {
@@ -140,7 +123,7 @@ def posters(counted_messages: CountedMessages, period: Period) -> int:
 
 def retention(
     period_messages: PeriodMessages, before: PeriodMessages, first_posts: pl.DataFrame
-) -> dict[str, Json]:
+) -> dict[str, float | None]:
     """Who stayed, came, came back and went."""
     now, then = (set(of.messages["slack_uid"].unique()) for of in (period_messages, before))
     first = dict(first_posts.select("slack_uid", "ts").iter_rows())
@@ -164,7 +147,7 @@ def comings(
     }
 
 
-def huddles(counted_messages: CountedMessages, period: Period) -> dict[str, Json]:
+def huddles(counted_messages: CountedMessages, period: Period) -> dict[str, int]:
     """How many there were, of how many people, and for how long in all."""
     rooms = counted_messages.kept(period).filter(pl.col("subtype") == HUDDLE)["room"]
     room = rooms.str.json_decode(_ROOM).struct.unnest()

@@ -11,25 +11,23 @@ from typing import Any, Final
 import msgspec
 import polars as pl
 
-from channelstats.identifiers import microseconds
-from channelstats.stats import authors, channels, interactions
-from channelstats.stats.activity import shares_of_periods
-from channelstats.stats.compared import compared
-from channelstats.stats.conversation import new_statistics
+from channelstats.stats.activity import Pair, shares_of_periods
+from channelstats.stats.compare import Change, change
+from channelstats.stats.conversation import bot_share, conversation, huddles
+from channelstats.stats.entries import Entries, compared_channels, compared_users
 from channelstats.stats.inputs import Inputs, Options
-from channelstats.stats.json_text import Json, Part, mapping, pairs
-from channelstats.stats.measures import AUTHORS_OF_HALF, Measures
+from channelstats.stats.json_text import Json, Part
+from channelstats.stats.measures import AUTHORS_OF_HALF, Measures, first_posts_of
 from channelstats.stats.messages import REACTED, REPLIED, CountedMessages, PeriodMessages
 from channelstats.stats.period import Period
-from channelstats.stats.quantities import shown
-from channelstats.stats.shapes import per_thousand
+from channelstats.stats.quantities import ratio, shown
 from channelstats.stats.small_groups import SmallGroups
-from channelstats.stats.top_messages import TopMessages
 from channelstats.stats.zones import LocalTimes
 from channelstats.tables.configuration import counts_at
-from channelstats.tables.first_posts import earliest
 
 SCHEMA_VERSION: Final = 1
+
+_WEEKDAYS: Final = [str(day) for day in range(7)]
 
 
 @dataclass(frozen=True)
@@ -72,7 +70,7 @@ def report(
 
     now, then = measured(period), measured(before)
     groups = SmallGroups(now, smallest_group)
-    top = TopMessages(now.period_messages, groups.listable)
+    entries = Entries(now, groups, inputs.channels)
     made_of = fingerprint(now.period_messages, then.period_messages) + (
         made_from and f"/{made_from}"
     )
@@ -86,15 +84,18 @@ def report(
         "start_date": period.start.isoformat(),
         "end_date": period.last.isoformat(),
         "days": period.days,
-        **_volume(now),
-        **_authors(now, inputs, groups, top),
-        **_channels(now, inputs, groups, top),
-        **_time(now, groups),
-        **_reactions(now, top),
-        "new_statistics": new_statistics(
-            now.period_messages, then.period_messages, now.interactions, first_posts
-        ),
-        "compared": compared(now, then, groups.listable(now.channel_frame)),
+        "statistics": _statistics(now),
+        "users": entries.users(),
+        "user_stats": entries.user_stats(),
+        "enriched_user": entries.enriched_users(),
+        "channels": entries.channels(),
+        "channel_stats": entries.channel_stats(),
+        "channel_user": entries.channel_users(),
+        "enriched_channel": entries.enriched_channels(),
+        **_times(now, groups),
+        **_reactions(now, entries),
+        "new_statistics": _new_statistics(now, then, entries),
+        "compared": _compared(now, then, groups),
     }
     return ReportDocument(msgspec.json.encode(document), local.unknown)
 
@@ -110,71 +111,23 @@ def fingerprint(*period_messages: PeriodMessages) -> str:
     return "/".join("-".join(map(str, frame.fill_null(0).row(0))) for frame in of_each)
 
 
-def first_posts_of(inputs: Inputs, counted_messages: CountedMessages) -> pl.DataFrame:
-    """First posts of those whom the profile counts: `slack_uid`, `ts` in microseconds and
-    `slack_cid`.
-    """
-    if inputs.first_posts is None:
-        return earliest(counted_messages.counted)
-    dropped = counted_messages.bots if counted_messages.counting.drops_bots else frozenset()
-    known = {uid: post for uid, post in inputs.first_posts.items() if uid not in dropped}
-    times = [microseconds(post.message_id) for post in known.values()]
-    return pl.DataFrame(
-        {
-            "slack_uid": list(known),
-            "ts": times,
-            "slack_cid": [post.slack_cid for post in known.values()],
-        },
-        {"slack_uid": pl.String, "ts": pl.Int64, "slack_cid": pl.String},
-    )
-
-
-def _volume(now: Measures) -> dict[str, Json]:
+def _statistics(now: Measures) -> dict[str, Json]:
     return {
-        "statistics": {
-            **{name: shown(figure) for name, figure in now.statistics.items()},
-            **{name: list_of(now.volume) for name, list_of in AUTHORS_OF_HALF.items()},
-        }
+        **{name: shown(figure) for name, figure in now.statistics.items()},
+        **{name: list_of(now.volume) for name, list_of in AUTHORS_OF_HALF.items()},
     }
 
 
-def _authors(
-    now: Measures, inputs: Inputs, groups: SmallGroups, top: TopMessages
-) -> dict[str, Part]:
-    posters = now.poster_frame
-    return {
-        "users": mapping(posters, "slack_uid", pairs()),
-        "user_stats": authors.user_stats(now.author_frame, now.activity),
-        "enriched_user": interactions.enriched_users(
-            now.period_messages,
-            now.interactions,
-            groups.listable(now.channel_authors),
-            posters,
-            inputs.channels,
-            top,
-        ),
-    }
-
-
-def _channels(
-    now: Measures, inputs: Inputs, groups: SmallGroups, top: TopMessages
-) -> dict[str, Part]:
-    frame = groups.listable(now.channel_frame)
-    found = [of for of in now.channels if groups.shows(of.slack_cid)]
-    return {
-        "channels": mapping(frame, "slack_cid", pairs()),
-        "channel_stats": channels.channel_stats(found, inputs.channels, now.period_messages.period),
-        "channel_user": channels.channel_users(frame, now.channel_authors),
-        "enriched_channel": channels.enriched_channels(
-            now.period_messages, now.activity, frame, top
-        ),
-    }
-
-
-def _time(now: Measures, groups: SmallGroups) -> dict[str, Json]:
+def _times(now: Measures, groups: SmallGroups) -> dict[str, Json]:
     activity = now.activity
     shares = activity.shares()
     periods = shares_of_periods(shares)
+    shows = groups.shows_zone
+    zones = activity.zones.filter([shows(number) for number in activity.zones["posters"]])
+    posters: dict[str, dict[str, int]] = {tz: {} for tz in zones["tz"]}
+    for tz, uid in activity.zone_posters.iter_rows():
+        if tz in posters:
+            posters[tz][uid] = 1
     return {
         **activity.utc(),
         "user_weekday": activity.local_days(),
@@ -182,15 +135,44 @@ def _time(now: Measures, groups: SmallGroups) -> dict[str, Json]:
         "weekday_activity_percentage": shares,
         "weekday_activity_percentage_periods": periods,
         "weekday_actity_percentage_periods": periods,  # the name that it has always had
-        **activity.timezones(groups.shows_zone),
+        "timezone": {tz: [m, w] for tz, m, w in zones.select("tz", "m", "w").iter_rows()},
+        "posters_per_timezone": posters,
     }
 
 
-def _reactions(now: Measures, top: TopMessages) -> dict[str, Part]:
-    given = now.period_messages.emoji()
+def _reactions(now: Measures, entries: Entries) -> dict[str, Part]:
+    given, words = now.period_messages.emoji(), now.volume.words
     return {
         "reaction": given,
-        "emoji_rate": per_thousand(given, now.volume.words),
-        "reaction_count": top.of_all(REACTED),
-        "reply_count": top.of_all(REPLIED),
+        "emoji_rate": {name: shown(ratio(1000 * n, words)) for name, n in given.items()},
+        "reaction_count": entries.top(REACTED),
+        "reply_count": entries.top(REPLIED),
     }
+
+
+def _new_statistics(now: Measures, then: Measures, entries: Entries) -> dict[str, Part]:
+    messages = now.period_messages
+    return {
+        **conversation(messages, then.period_messages, now.first_posts),
+        "edges": entries.edges(),
+        "huddles": huddles(messages.source, messages.period),
+        "bot_share": bot_share(messages.source, messages.period),
+    }
+
+
+def _compared(now: Measures, then: Measures, groups: SmallGroups) -> dict[str, Part]:
+    days, days_before = now.activity.local_days(), then.activity.local_days()
+    return {
+        "statistics": {
+            name: change(figure, then.statistics[name]) for name, figure in now.statistics.items()
+        },
+        "user_weekday": {
+            day: _pair(days.get(day, [0, 0]), days_before.get(day, [0, 0])) for day in _WEEKDAYS
+        },
+        "channels": compared_channels(now, then, groups),
+        "users": compared_users(now, then),
+    }
+
+
+def _pair(now: Pair, before: Pair) -> dict[str, Change]:
+    return {"messages": change(now[0], before[0]), "words": change(now[1], before[1])}

@@ -13,14 +13,17 @@ from typing import Final
 import msgspec
 import polars as pl
 
+from channelstats.identifiers import microseconds
 from channelstats.stats.activity import Activity
 from channelstats.stats.authors import Author, all_authors
 from channelstats.stats.channels import ChannelVolume, all_channels, channel_authors
+from channelstats.stats.inputs import Inputs
 from channelstats.stats.interactions import GROUPS, Interactions
-from channelstats.stats.messages import PeriodMessages
+from channelstats.stats.messages import CountedMessages, PeriodMessages
 from channelstats.stats.period import Period
 from channelstats.stats.quantities import MESSAGES_THEN_WORDS, Quantity, percent, ranked, ratio
 from channelstats.tables.configuration import Counts
+from channelstats.tables.first_posts import earliest
 
 _WORDS_ON_A_PAGE: Final = 500
 _TOP: Final = 10
@@ -181,3 +184,22 @@ def authors_of_half(authors: Sequence[str], falling: Sequence[int]) -> list[str]
 def first_time_posters(first_posts: pl.DataFrame, period: Period) -> int:
     """How many first posts, in whole seconds, lie in a period."""
     return first_posts.filter(period.covers()).height
+
+
+def first_posts_of(inputs: Inputs, counted_messages: CountedMessages) -> pl.DataFrame:
+    """First posts of those whom the profile counts: `slack_uid`, `ts` in microseconds and
+    `slack_cid`.
+    """
+    if inputs.first_posts is None:
+        return earliest(counted_messages.counted)
+    dropped = counted_messages.bots if counted_messages.counting.drops_bots else frozenset()
+    known = {uid: post for uid, post in inputs.first_posts.items() if uid not in dropped}
+    times = [microseconds(post.message_id) for post in known.values()]
+    return pl.DataFrame(
+        {
+            "slack_uid": list(known),
+            "ts": times,
+            "slack_cid": [post.slack_cid for post in known.values()],
+        },
+        {"slack_uid": pl.String, "ts": pl.Int64, "slack_cid": pl.String},
+    )

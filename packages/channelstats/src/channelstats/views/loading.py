@@ -16,9 +16,8 @@ import polars as pl
 from channelstats.privacy.inputs import hidden_inputs
 from channelstats.privacy.pseudonyms import Pseudonyms
 from channelstats.stats import Inputs, Options, Period
-from channelstats.stats.document import first_posts_of
 from channelstats.stats.inputs import TooManyMessages, gather
-from channelstats.stats.measures import Measures
+from channelstats.stats.measures import Measures, first_posts_of
 from channelstats.stats.messages import CountedMessages, PeriodMessages
 from channelstats.stats.period import MONTH, SUNDAY, WEEK
 from channelstats.stats.zones import LocalTimes
