@@ -13,7 +13,7 @@ from channelstats.ingest.events import OnEvent, ignore_event
 from channelstats.ingest.export_import import ExportImport, ImportOptions, ImportResult
 from channelstats.slack.export import Export
 from channelstats.stats import Options, Period, ReportDocument, report
-from channelstats.stats.inputs import gather
+from channelstats.stats.inputs import load_inputs
 from channelstats.tables import Tables
 from channelstats.tables.items import HASH_KEYS, table
 from keytables import Engine, Item, TableHandle
@@ -90,7 +90,7 @@ class House:
             return await run.run()
 
     async def report(self, period: Period, options: Options) -> ReportDocument:
-        inputs = await gather(self.tables, period, options)
+        inputs = await load_inputs(self.tables, period, options)
         return report(inputs, period, options, generated_at=int(NOW))
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from channelstats.counting import Counting, Profile
 from channelstats.stats import Inputs, Options, Period, report
-from channelstats.stats.inputs import gather
+from channelstats.stats.inputs import load_inputs
 from channelstats.tables.columns import MESSAGES
 from channelstats.tables.directory import User
 from channelstats.tables.first_posts import FirstPost
@@ -48,7 +48,7 @@ async def test_its_keys_are_those_of_the_specification(empty: House) -> None:
 @pytest.mark.slow
 async def test_the_fingerprint_is_of_the_messages_of_both_periods(empty: House) -> None:
     await empty.take_in(EXAMPLE)
-    messages = (await gather(empty.tables, W2, Options(COMPAT))).messages
+    messages = (await load_inputs(empty.tables, W2, Options(COMPAT))).messages
 
     def fingerprint(keep: pl.Expr, at: int = 1) -> object:
         inputs = Inputs(messages.filter(keep))

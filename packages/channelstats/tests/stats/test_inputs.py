@@ -11,7 +11,7 @@ import pytest
 
 from channelstats.counting import Counting
 from channelstats.stats import Options, Period, report
-from channelstats.stats.inputs import gather
+from channelstats.stats.inputs import load_inputs
 from channelstats.tables.message_row import MessageRow
 from support.channelstats.house import COMPAT, EXAMPLE, MODERN, UTC, House, house
 
@@ -38,7 +38,7 @@ async def test_what_lies_far_away_is_not_read(empty: House) -> None:
     far = [MessageRow("CDEV", ts, "UBOB") for ts in ("1609459200.000000", LATER)]
     await empty.take_in(EXAMPLE)
     await empty.tables.messages.write(far)
-    inputs = await gather(empty.tables, W1, Options(COMPAT))
+    inputs = await load_inputs(empty.tables, W1, Options(COMPAT))
     assert inputs.messages.height < 15
     whole = pl.concat([frame async for frame in empty.tables.messages.all()])
     assert whole.height == 17
@@ -53,7 +53,7 @@ async def test_of_the_days_read_so_far_it_is_told(empty: House) -> None:
     told: list[tuple[int, int]] = []
     for _ in range(2):
         told.clear()
-        await gather(empty.tables, W1, Options(COMPAT), lambda *of: told.append(of))
+        await load_inputs(empty.tables, W1, Options(COMPAT), lambda *of: told.append(of))
         assert told == sorted(told)
         assert told[-1] == (days, days)
 
@@ -98,6 +98,6 @@ async def test_first_posts_of_the_other_profile_come_from_the_messages(
         expected = "1709508600.000200"
     else:
         expected = early.ts if wanted is MODERN else "1709508600.000200"
-    inputs = await gather(empty.tables, W1, Options(wanted))
+    inputs = await load_inputs(empty.tables, W1, Options(wanted))
     assert inputs.first_posts is not None
     assert inputs.first_posts["UBOB"].message_id == expected

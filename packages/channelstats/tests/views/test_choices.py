@@ -6,7 +6,6 @@ import msgspec
 import polars as pl
 import pytest
 
-from channelstats.stats.measures import first_posts_of
 from channelstats.tables.first_posts import posts_of
 from channelstats.views.loading import DashboardData
 from channelstats.views.model import VIEWS
@@ -30,9 +29,7 @@ def data(request: pytest.FixtureRequest) -> DashboardData:
 
 def only_of(data: DashboardData, channel: str) -> DashboardData:
     """What there is of one channel and of nothing else, first posts but for those elsewhere."""
-    first = first_posts_of(data.inputs, data.counted_messages).select(
-        "slack_uid", "ts", "slack_cid"
-    )
+    first = data.measured.first_posts.select("slack_uid", "ts", "slack_cid")
     of_channel = pl.col("slack_cid") == channel
     inputs = replace(
         data.inputs,
@@ -52,10 +49,10 @@ def test_a_channel_is_as_if_there_were_no_other(name: str, data: DashboardData) 
 
 
 def test_nobody_is_new_in_a_channel_who_posted_elsewhere_before(data: DashboardData) -> None:
-    first = dict(data.first_posts.select("slack_uid", "ts").iter_rows())
+    first = dict(data.measured.first_posts.select("slack_uid", "ts").iter_rows())
     for cid in channels_of(data):
         newcomers = look("newcomers", data, channel=cid)
-        here = data.counted_messages.counted.filter(pl.col("slack_cid") == cid)
+        here = data.measured.counted_messages.counted.filter(pl.col("slack_cid") == cid)
         week = data.period.ending_with(7)
         posters = set(here.filter(week.covers())["slack_uid"])
         begin = week.begin * 1_000_000

@@ -7,7 +7,7 @@ every figure follows from counted messages (`channelstats.counting`) by the defi
     period        days of a report and of the one before; weeks
     zones         local times
     messages      counted messages as columns: words, reactions, mentions, answers
-    measures      the frames of one period that figures are taken from   (statistics)
+    measures      the frames and figures of one period       (statistics)
     quantities    exact numbers, one or as columns
     compare       numbers against those of the period before
     activity      when                                       (weekday, hour, timezone, …)
@@ -15,7 +15,6 @@ every figure follows from counted messages (`channelstats.counting`) by the defi
     channels      each channel                               (channels, channel_stats, …)
     interactions  who interacts with whom                    (enriched_user)
     conversation  threads, first replies, retention, …       (new_statistics)
-    small_groups  groups that are too small to be listed
     json_text     frames as JSON text
     entries       the parts of the document for each user and each channel
     document      all of it

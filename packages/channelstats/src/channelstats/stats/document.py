@@ -17,13 +17,10 @@ from channelstats.stats.conversation import bot_share, conversation, huddles
 from channelstats.stats.entries import Entries, compared_channels, compared_users
 from channelstats.stats.inputs import Inputs, Options
 from channelstats.stats.json_text import Json, Part
-from channelstats.stats.measures import AUTHORS_OF_HALF, Measures, first_posts_of
-from channelstats.stats.messages import REACTED, REPLIED, CountedMessages, PeriodMessages
+from channelstats.stats.measures import AUTHORS_OF_HALF, MeasuredInputs, Measures, SmallGroups
+from channelstats.stats.messages import REACTED, REPLIED, PeriodMessages
 from channelstats.stats.period import Period
 from channelstats.stats.quantities import ratio, shown
-from channelstats.stats.small_groups import SmallGroups
-from channelstats.stats.zones import LocalTimes
-from channelstats.tables.configuration import counts_at
 
 SCHEMA_VERSION: Final = 1
 
@@ -55,20 +52,8 @@ def report(
     """Return the report of a period; ``generated_at`` is in seconds since the epoch, ``made_from``
     is added to the fingerprint of the inputs, ``smallest_group`` is that of `SmallGroups`.
     """
-    counted_messages = CountedMessages(
-        inputs.messages, inputs.users, options.counting, hides_times=inputs.hides_times
-    )
-    before = period.previous
-    local = LocalTimes(inputs.users, options, before.begin, period.end)
-    first_posts = first_posts_of(inputs, counted_messages)
-
-    def measured(days: Period) -> Measures:
-        period_messages = PeriodMessages(
-            counted_messages, days, local, merge_skin_tones=options.merge_skin_tones
-        )
-        return Measures(period_messages, counts_at(inputs.counts, days.last), first_posts)
-
-    now, then = measured(period), measured(before)
+    measured = MeasuredInputs(inputs, period, options)
+    now, then = measured.measures(period), measured.measures(period.previous)
     groups = SmallGroups(now, smallest_group)
     entries = Entries(now, groups, inputs.channels)
     made_of = fingerprint(now.period_messages, then.period_messages) + (
@@ -97,7 +82,7 @@ def report(
         "new_statistics": _new_statistics(now, then, entries),
         "compared": _compared(now, then, groups),
     }
-    return ReportDocument(msgspec.json.encode(document), local.unknown)
+    return ReportDocument(msgspec.json.encode(document), measured.local_times.unknown)
 
 
 def fingerprint(*period_messages: PeriodMessages) -> str:

@@ -26,7 +26,7 @@ from channelstats.stats.json_text import (
     together,
     with_texts,
 )
-from channelstats.stats.measures import Measures
+from channelstats.stats.measures import Measures, SmallGroups
 from channelstats.stats.messages import (
     REACTED,
     REPLIED,
@@ -41,7 +41,6 @@ from channelstats.stats.quantities import (
     counts,
     percent_of,
 )
-from channelstats.stats.small_groups import SmallGroups
 from channelstats.tables.directory import Channel
 
 _TOP_LISTS = {REACTED: "most_reacted", REPLIED: "most_replied"}

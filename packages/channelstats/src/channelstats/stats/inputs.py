@@ -59,7 +59,7 @@ class Inputs:
 @dataclass(frozen=True)
 class Options:
     """How to count and what to merge. ``default_timezone`` is for authors without one, in the
-    modern profile; without it they are left out of local times. Those who are excluded, by name or
+    modern profile; without it they are in no local time. Those who are excluded, by name or
     by ID, are in no figure.
     """
 
@@ -81,18 +81,18 @@ class ExcludedIds:
     people: frozenset[str] = frozenset()
     channels: frozenset[str] = frozenset()
 
-    def off(self, frame: pl.DataFrame) -> pl.DataFrame:
+    def removed_from(self, frame: pl.DataFrame) -> pl.DataFrame:
         """The columns of messages without them."""
         return frame_without(frame, self.people, self.channels)
 
 
 @dataclass(frozen=True)
-class Known:
-    """What is known beside messages, of everybody but those left out. Without ``first_posts`` every
+class ReportContext:
+    """What is known beside messages, of everybody but those excluded. Without ``first_posts`` every
     message has to be asked.
     """
 
-    left_out: ExcludedIds
+    excluded: ExcludedIds
     users: Mapping[str, User]
     channels: Mapping[str, Channel]
     counts: Mapping[date, Counts]
@@ -101,24 +101,24 @@ class Known:
     """Seconds since the epoch; 0 when nothing was read yet."""
 
 
-async def known(tables: Tables, options: Options) -> Known:
+async def load_context(tables: Tables, options: Options) -> ReportContext:
     """Read everything but messages."""
     configuration = tables.configuration
     users, channels = await tables.users.all(), await tables.channels.all()
-    left_out = ExcludedIds(
+    excluded = ExcludedIds(
         resolve_people(options.excluded_users, users),
         resolve_channels(options.excluded_channels, channels),
     )
     first_posts = None
-    # Who first posted in a channel that is left out has another first post.
+    # Who first posted in a channel that is excluded has another first post.
     if await configuration.first_posts_counting() == options.counting.name and not (
-        left_out.channels
+        excluded.channels
     ):
-        first_posts = _without(await tables.first_posts.all(), left_out.people)
-    return Known(
-        left_out=left_out,
-        users=_without(users, left_out.people),
-        channels=_without(channels, left_out.channels),
+        first_posts = _without(await tables.first_posts.all(), excluded.people)
+    return ReportContext(
+        excluded=excluded,
+        users=_without(users, excluded.people),
+        channels=_without(channels, excluded.channels),
         counts=await configuration.history(),
         first_posts=first_posts,
         read_up_to=await configuration.last_run(),
@@ -144,8 +144,8 @@ async def _bounded(frames: AsyncIterator[pl.DataFrame], most: int | None) -> lis
     return found
 
 
-def _without(found: Mapping[str, _T], left_out: frozenset[str]) -> Mapping[str, _T]:
-    return {name: value for name, value in found.items() if name not in left_out}
+def _without(found: Mapping[str, _T], excluded: frozenset[str]) -> Mapping[str, _T]:
+    return {name: value for name, value in found.items() if name not in excluded}
 
 
 def dates_of(period: Period, reach: Period | None = None) -> tuple[date, date]:
@@ -154,64 +154,47 @@ def dates_of(period: Period, reach: Period | None = None) -> tuple[date, date]:
     return first - _MARGIN, period.last + _MARGIN
 
 
-async def gather(
+async def load_inputs(
     tables: Tables,
     period: Period,
     options: Options,
     progress: Progress | None = None,
     *,
+    context: ReportContext | None = None,
     reach: Period | None = None,
     refresh: bool = False,
     most: int | None = None,
 ) -> Inputs:
-    """Read what the report of a period is made of; with ``refresh`` from the rows of messages,
-    whatever is kept of them. ``progress`` is called with the dates read, and all.
+    """Read what the report of a period is made of, beside a ``context`` that was read before;
+    with ``refresh`` from the rows of messages, whatever is kept of them. ``progress`` is called
+    with the dates read, and all.
 
-    ``reach`` are days that end with the period: what was said in them is read too, and every reply
-    to it.
-
-    :raises TooManyMessages: there are more than ``most`` in these days
-    """
-    about = await known(tables, options)
-    return await inputs(
-        tables, about, period, options, progress, reach=reach, refresh=refresh, most=most
-    )
-
-
-async def inputs(
-    tables: Tables,
-    about: Known,
-    period: Period,
-    options: Options,
-    progress: Progress | None = None,
-    *,
-    reach: Period | None = None,
-    refresh: bool = False,
-    most: int | None = None,
-) -> Inputs:
-    """What is known, with the messages; with ``refresh`` from their rows, whatever is kept of them.
+    ``reach`` are days that end with the period: their messages are read too, and every reply to
+    them.
 
     :raises TooManyMessages: there are more than ``most`` in these days
     """
-    messages = tables.messages
+    if context is None:
+        context = await load_context(tables, options)
+    messages, excluded = tables.messages, context.excluded
     days = messages.of_days(*dates_of(period, reach), progress=progress, refresh=refresh)
     read = await asyncio.to_thread(joined, await _bounded(days, most))
     late = await asyncio.to_thread(_later_replies, read, reach or period)
     later = [frame async for frame in messages.of_keys(late)]
-    first_posts = about.first_posts
+    first_posts = context.first_posts
     if first_posts is None:
-        bots = frozenset(user.slack_uid for user in about.users.values() if user.is_bot)
-        here = ~pl.col("slack_cid").is_in(sorted(about.left_out.channels))
-        counted = options.counting.counted(bots) & here
-        first_posts = _without(await derived(messages, counted), about.left_out.people)
+        bots = frozenset(user.slack_uid for user in context.users.values() if user.is_bot)
+        listed = ~pl.col("slack_cid").is_in(sorted(excluded.channels))
+        counted = options.counting.counted(bots) & listed
+        first_posts = _without(await derived(messages, counted), excluded.people)
     whole = await asyncio.to_thread(joined, [read, *later]) if later else read
     return Inputs(
-        messages=await asyncio.to_thread(about.left_out.off, whole),
-        users=about.users,
-        channels=about.channels,
-        counts=about.counts,
+        messages=await asyncio.to_thread(excluded.removed_from, whole),
+        users=context.users,
+        channels=context.channels,
+        counts=context.counts,
         first_posts=first_posts,
-        history=history_of(first_posts, about.read_up_to, period.zone),
+        history=history_of(first_posts, context.read_up_to, period.zone),
     )
 
 

@@ -17,16 +17,18 @@ from channelstats.identifiers import microseconds
 from channelstats.stats.activity import Activity
 from channelstats.stats.authors import Author, all_authors
 from channelstats.stats.channels import ChannelVolume, all_channels, channel_authors
-from channelstats.stats.inputs import Inputs
+from channelstats.stats.inputs import Inputs, Options
 from channelstats.stats.interactions import GROUPS, Interactions
 from channelstats.stats.messages import CountedMessages, PeriodMessages
 from channelstats.stats.period import Period
 from channelstats.stats.quantities import MESSAGES_THEN_WORDS, Quantity, percent, ranked, ratio
-from channelstats.tables.configuration import Counts
+from channelstats.stats.zones import LocalTimes
+from channelstats.tables.configuration import Counts, counts_at
 from channelstats.tables.first_posts import earliest
 
 _WORDS_ON_A_PAGE: Final = 500
 _TOP: Final = 10
+_FIRST_POSTS: Final = pl.Schema({"slack_uid": pl.String, "ts": pl.Int64, "slack_cid": pl.String})
 
 
 class Volume(msgspec.Struct, frozen=True):
@@ -157,6 +159,105 @@ class Measures:
         return found.fill_null(0)
 
 
+class MeasuredInputs:
+    """The way from inputs to the measures of their period and of the one before."""
+
+    def __init__(self, inputs: Inputs, period: Period, options: Options) -> None:
+        self._inputs = inputs
+        self._options = options
+        self.period = period
+        self.counted_messages = CountedMessages(
+            inputs.messages, inputs.users, options.counting, hides_times=inputs.hides_times
+        )
+
+    @cached_property
+    def local_times(self) -> LocalTimes:
+        days = self.period
+        return LocalTimes(self._inputs.users, self._options, days.previous.begin, days.end)
+
+    @cached_property
+    def first_posts(self) -> pl.DataFrame:
+        """First posts of those whom the profile counts: `slack_uid`, `ts` in microseconds and
+        `slack_cid`.
+        """
+        found, counted = self._inputs.first_posts, self.counted_messages
+        if found is None:
+            return earliest(counted.counted)
+        dropped = counted.bots if counted.counting.drops_bots else frozenset()
+        rows = [
+            (uid, microseconds(post.message_id), post.slack_cid)
+            for uid, post in found.items()
+            if uid not in dropped
+        ]
+        return pl.DataFrame(rows, _FIRST_POSTS, orient="row")
+
+    def measures(
+        self,
+        days: Period,
+        counted_messages: CountedMessages | None = None,
+        first_posts: pl.DataFrame | None = None,
+    ) -> Measures:
+        """Of these days; of some of the messages and first posts where these are given."""
+        period_messages = PeriodMessages(
+            self.counted_messages if counted_messages is None else counted_messages,
+            days,
+            self.local_times,
+            merge_skin_tones=self._options.merge_skin_tones,
+        )
+        return Measures(
+            period_messages,
+            counts_at(self._inputs.counts, days.last),
+            self.first_posts if first_posts is None else first_posts,
+        )
+
+
+class SmallGroups:
+    """The groups of one period that are too small to hide in. ``smallest`` is the fewest posters
+    that a group must have; with 1 all are shown.
+
+    Rule: a channel or a time zone with fewer posters is in no list and no table, nor is a message
+    of such a channel; figures of the whole stay as they are. Where fewer posted in all, nobody is
+    named who is not reported to.
+    """
+
+    def __init__(self, now: Measures, smallest: int = 1) -> None:
+        self._now = now
+        self.smallest = smallest
+
+    @property
+    def hides(self) -> bool:
+        """Whether anything could be hidden at all."""
+        return self.smallest > 1
+
+    @cached_property
+    def posters(self) -> dict[str, int]:
+        """How many people posted in each channel."""
+        return dict(self._now.channel_frame.select("slack_cid", "posters").iter_rows())
+
+    @cached_property
+    def _shown(self) -> frozenset[str]:
+        return frozenset(cid for cid, number in self.posters.items() if number >= self.smallest)
+
+    @property
+    def names_people(self) -> bool:
+        """Whether enough posted in all for any of them to be named."""
+        return not self.hides or self._now.volume.posters >= self.smallest
+
+    def shows(self, cid: str) -> bool:
+        """Whether a channel may be listed."""
+        return not self.hides or cid in self._shown
+
+    def shows_zone(self, posters: int) -> bool:
+        """Whether a time zone of so many posters may be listed."""
+        return posters >= self.smallest
+
+    def listable(self, frame: pl.DataFrame) -> pl.DataFrame:
+        """The rows whose `slack_cid` may be listed."""
+        if not self.hides:
+            return frame
+        return frame.filter(pl.col("slack_cid").is_in(sorted(self._shown)))
+
+
 def median(falling: Sequence[int]) -> int:
     """The middle of numbers in falling order, the lower one of two; 0 without any."""
     return falling[len(falling) // 2] if falling else 0
@@ -184,22 +285,3 @@ def authors_of_half(authors: Sequence[str], falling: Sequence[int]) -> list[str]
 def first_time_posters(first_posts: pl.DataFrame, period: Period) -> int:
     """How many first posts, in whole seconds, lie in a period."""
     return first_posts.filter(period.covers()).height
-
-
-def first_posts_of(inputs: Inputs, counted_messages: CountedMessages) -> pl.DataFrame:
-    """First posts of those whom the profile counts: `slack_uid`, `ts` in microseconds and
-    `slack_cid`.
-    """
-    if inputs.first_posts is None:
-        return earliest(counted_messages.counted)
-    dropped = counted_messages.bots if counted_messages.counting.drops_bots else frozenset()
-    known = {uid: post for uid, post in inputs.first_posts.items() if uid not in dropped}
-    times = [microseconds(post.message_id) for post in known.values()]
-    return pl.DataFrame(
-        {
-            "slack_uid": list(known),
-            "ts": times,
-            "slack_cid": [post.slack_cid for post in known.values()],
-        },
-        {"slack_uid": pl.String, "ts": pl.Int64, "slack_cid": pl.String},
-    )

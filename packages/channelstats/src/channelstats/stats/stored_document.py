@@ -17,7 +17,7 @@ from typing import Final
 import msgspec
 
 from channelstats.stats.document import SCHEMA_VERSION, report
-from channelstats.stats.inputs import Known, Options, dates_of, inputs, known
+from channelstats.stats.inputs import Options, ReportContext, dates_of, load_context, load_inputs
 from channelstats.stats.period import Period
 from channelstats.tables import Tables
 from channelstats.tables.messages import Progress
@@ -41,21 +41,21 @@ async def document_of(
     """The document of a period as JSON: the stored one, or a new one where there is none or with
     ``refresh``. ``progress`` is called with the dates read, and all.
     """
-    about = await known(tables, options)
+    context = await load_context(tables, options)
     # Replies may be later than the period; where first posts are to be found, any message counts.
-    first = date.min if about.first_posts is None else dates_of(period)[0]
+    first = date.min if context.first_posts is None else dates_of(period)[0]
     state = await tables.messages.state_since(first)
-    mark = await asyncio.to_thread(fingerprint, about, state, period, options)
+    mark = await asyncio.to_thread(fingerprint, context, state, period, options)
     name = f"{period.start.isoformat()}-{period.days}"
     if not refresh and state and (kept := await tables.reports.get(name)) is not None:
         stored = await asyncio.to_thread(_read, kept, mark)
         if stored is not None:
             return stored
-    read = await inputs(tables, about, period, options, progress, refresh=refresh)
+    inputs = await load_inputs(tables, period, options, progress, context=context, refresh=refresh)
     now = int(clock())
 
     def make() -> bytes:
-        return report(read, period, options, generated_at=now, made_from=mark).json
+        return report(inputs, period, options, generated_at=now, made_from=mark).json
 
     made = await asyncio.to_thread(make)
     if state and await tables.messages.state_since(first) == state:
@@ -63,18 +63,18 @@ async def document_of(
     return made
 
 
-def fingerprint(about: Known, state: str | None, period: Period, options: Options) -> str:
+def fingerprint(context: ReportContext, state: str | None, period: Period, options: Options) -> str:
     """What a document is made from and by, in short; ``state`` is that of the messages."""
     made_from: Mapping[str, object] = {
         "versions": [SCHEMA_VERSION, CODE_VERSION],
         "period": [period.start, period.days, period.zone.key],
         "options": [options.counting, options.default_timezone, options.merge_skin_tones],
-        "left_out": [sorted(about.left_out.people), sorted(about.left_out.channels)],
+        "left_out": [sorted(context.excluded.people), sorted(context.excluded.channels)],
         "messages": state,
-        "users": sorted(about.users.items()),
-        "channels": sorted(about.channels.items()),
-        "counts": sorted((day.isoformat(), counts) for day, counts in about.counts.items()),
-        "first_posts": None if about.first_posts is None else sorted(about.first_posts.items()),
+        "users": sorted(context.users.items()),
+        "channels": sorted(context.channels.items()),
+        "counts": sorted((day.isoformat(), counts) for day, counts in context.counts.items()),
+        "first_posts": None if context.first_posts is None else sorted(context.first_posts.items()),
     }
     return hashlib.sha256(msgspec.json.encode(made_from)).hexdigest()[:_DIGITS]
 

@@ -16,13 +16,10 @@ import polars as pl
 from channelstats.privacy.inputs import hidden_inputs
 from channelstats.privacy.pseudonyms import Pseudonyms
 from channelstats.stats import Inputs, Options, Period
-from channelstats.stats.inputs import TooManyMessages, gather
-from channelstats.stats.measures import Measures, first_posts_of
-from channelstats.stats.messages import CountedMessages, PeriodMessages
+from channelstats.stats.inputs import TooManyMessages, load_inputs
+from channelstats.stats.measures import MeasuredInputs
 from channelstats.stats.period import MONTH, SUNDAY, WEEK
-from channelstats.stats.zones import LocalTimes
 from channelstats.tables import Tables
-from channelstats.tables.configuration import counts_at
 from channelstats.tables.directory import Channel
 from channelstats.tables.messages import Progress
 from channelstats.views.comparison import Comparison, Selection
@@ -59,28 +56,20 @@ class DashboardData:
         return self.inputs.channels
 
     @cached_property
-    def counted_messages(self) -> CountedMessages:
-        inputs = self.inputs
-        return CountedMessages(
-            inputs.messages, inputs.users, self.options.counting, hides_times=inputs.hides_times
-        )
-
-    @cached_property
-    def first_posts(self) -> pl.DataFrame:
-        """`slack_uid`, `ts` and `slack_cid` of everybody's first message."""
-        return first_posts_of(self.inputs, self.counted_messages)
+    def measured(self) -> MeasuredInputs:
+        return MeasuredInputs(self.inputs, self.period, self.options)
 
     @cached_property
     def whole(self) -> Comparison:
         """Everything."""
-        return self._scope(self.counted_messages, self.first_posts)
+        return self._scope()
 
     def scope(self, choice: Choice) -> Comparison:
         """What was chosen."""
         found = self.whole
         if choice.channel:
             here = pl.col("slack_cid") == choice.channel
-            found = self._scope(self.counted_messages.only(here), self.first_posts.filter(here))
+            found = self._scope(here)
         if not choice.person:
             return found
         theirs = pl.col("slack_uid") == choice.person
@@ -88,31 +77,23 @@ class DashboardData:
         def of_person(whole: Selection) -> Selection:
             counted_messages = whole.period_messages.source.only(theirs)
             posts = whole.chosen.first_posts.filter(theirs)
-            measures = self._measured(counted_messages, posts, whole.period)
+            measures = self.measured.measures(whole.period, counted_messages, posts)
             return Selection(measures, whole.history, choice.person, whole)
 
         return Comparison(of_person(found.now), of_person(found.before))
 
-    @cached_property
-    def _local(self) -> LocalTimes:
-        users, days = self.inputs.users, self.period
-        return LocalTimes(users, self.options, days.previous.begin, days.end)
-
-    def _scope(self, counted_messages: CountedMessages, first_posts: pl.DataFrame) -> Comparison:
+    def _scope(self, here: pl.Expr | None = None) -> Comparison:
+        """Of all messages, or of those of a channel."""
+        measured, messages, posts = self.measured, None, None
+        if here is not None:
+            messages = measured.counted_messages.only(here)
+            posts = measured.first_posts.filter(here)
         return Comparison(
             *(
-                Selection(self._measured(counted_messages, first_posts, days), self.inputs.history)
+                Selection(measured.measures(days, messages, posts), self.inputs.history)
                 for days in (self.period, self.period.previous)
             )
         )
-
-    def _measured(
-        self, counted_messages: CountedMessages, first_posts: pl.DataFrame, days: Period
-    ) -> Measures:
-        period_messages = PeriodMessages(
-            counted_messages, days, self._local, merge_skin_tones=self.options.merge_skin_tones
-        )
-        return Measures(period_messages, counts_at(self.inputs.counts, days.last), first_posts)
 
 
 async def load(
@@ -134,7 +115,7 @@ async def load(
     for days in sorted({max(needed, COHORTS * WEEK), needed}, reverse=True):
         reach = period.ending_with(days)
         try:
-            inputs = await gather(
+            inputs = await load_inputs(
                 tables, period, options, progress, reach=reach, most=MOST_MESSAGES
             )
         except TooManyMessages:

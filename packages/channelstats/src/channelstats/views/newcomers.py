@@ -46,7 +46,7 @@ def view(request: ViewRequest) -> ViewContent:
     scope = request.scope
     now = scope.now
     shown_weeks = weeks(now.period.ending_with(max(now.period.days // WEEK, 1) * WEEK))
-    first = dict(request.data.first_posts.select("slack_uid", "ts").iter_rows())
+    first = dict(request.data.measured.first_posts.select("slack_uid", "ts").iter_rows())
     found = _weeks(now, shown_weeks, first)
 
     def lines(name: str, title: str, kind: Kind, *series: Series) -> Lines:

@@ -17,13 +17,12 @@ from channelstats.privacy.pseudonyms import Pseudonyms
 from channelstats.stats.authors import Author
 from channelstats.stats.channels import ChannelVolume, members_at_ends
 from channelstats.stats.compare import Change
-from channelstats.stats.inputs import Options, gather
+from channelstats.stats.inputs import Options, load_inputs
 from channelstats.stats.interactions import GROUPS
-from channelstats.stats.measures import Measures
+from channelstats.stats.measures import Measures, SmallGroups
 from channelstats.stats.messages import REACTED, REPLIED, top_messages
 from channelstats.stats.period import Period
 from channelstats.stats.quantities import Quantity, counts, shown
-from channelstats.stats.small_groups import SmallGroups
 from channelstats.tables import Tables
 from channelstats.tables.messages import Progress
 from channelstats.views.loading import DashboardData
@@ -139,7 +138,7 @@ class ReportData:
     @cached_property
     def _first_posts(self) -> dict[str, tuple[int, str]]:
         """Everybody's first message: microseconds since the epoch, channel."""
-        frame = self.data.first_posts.select("slack_uid", "ts", "slack_cid")
+        frame = self.data.measured.first_posts.select("slack_uid", "ts", "slack_cid")
         return {uid: (ts, cid) for uid, ts, cid in frame.iter_rows()}
 
     def first_message(self, uid: str) -> tuple[str, str, int] | None:
@@ -192,10 +191,10 @@ async def load_report_data(
 ) -> ReportData:
     """Read what the reports of a period are built from. ``now`` is in seconds since the epoch;
     ``counted`` are the channels whose members are looked up, by the IDs that are shown; with
-    ``names`` all is under pseudonyms. For ``refresh`` see `gather`; ``progress`` is told of dates
-    read, and of all.
+    ``names`` all is under pseudonyms. For ``refresh`` see `load_inputs`; ``progress`` is told of
+    dates read, and of all.
     """
-    inputs = await gather(tables, period, options, progress, refresh=refresh)
+    inputs = await load_inputs(tables, period, options, progress, refresh=refresh)
     created = await tables.users_created.all()
     hidden, real = None, {cid: cid for cid in inputs.channels}
     if names is not None:

@@ -9,7 +9,7 @@ from functools import cached_property
 
 import msgspec
 
-from channelstats.stats.small_groups import SmallGroups
+from channelstats.stats.measures import SmallGroups
 from channelstats.views.comparison import Comparison
 from channelstats.views.loading import DashboardData
 from channelstats.views.model import Chart, Choice, ChoiceError, Table, Tile

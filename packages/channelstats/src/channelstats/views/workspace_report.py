@@ -297,7 +297,7 @@ def _channel_hours(of: ReportData, largest: list[str]) -> Heat:
 
 def _conversation(of: ReportData) -> Section:
     now, before = of.now.measures, of.before.measures
-    new = conversation(now.period_messages, before.period_messages, of.data.first_posts)
+    new = conversation(now.period_messages, before.period_messages, of.data.measured.first_posts)
     first_reply, retention = new["first_reply"], new["retention"]
 
     def number(name: str, title: str, value: float | None, kind: Kind, after: str = "") -> Tile:
