@@ -13,9 +13,9 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from channelstats.counting import Counting
+from channelstats.render.slack import slack_text
 from channelstats.stats import Options, Period
 from channelstats.stats.channels import members_at_ends
-from channelstats.stats.compare import slack_text
 from keytables import Item
 from support.channelstats.house import COMPAT, EXAMPLE, MODERN, NOW, UTC, House, house
 

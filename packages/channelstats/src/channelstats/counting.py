@@ -27,8 +27,8 @@ TOMBSTONE: Final = "tombstone"
 HUDDLE: Final = "huddle_thread"
 BOT_MESSAGE: Final = "bot_message"
 
-TALK: Final = frozenset({"thread_broadcast", "me_message", "file_share"})
-"""Subtypes that people's talk has."""
+PEOPLE_SUBTYPES: Final = frozenset({"thread_broadcast", "me_message", "file_share"})
+"""Subtypes of messages that people write."""
 
 
 class Profile(StrEnum):
@@ -55,17 +55,17 @@ class Counting(msgspec.Struct, frozen=True):
         return f"{self.profile}{bots}{further}"
 
     @property
-    def talk(self) -> frozenset[str]:
+    def people_subtypes(self) -> frozenset[str]:
         """Subtypes that count for people."""
-        talk = TALK if self.profile is Profile.MODERN else frozenset()
-        return talk | frozenset(self.further)
+        subtypes = PEOPLE_SUBTYPES if self.profile is Profile.MODERN else frozenset()
+        return subtypes | frozenset(self.further)
 
     @property
     def subtypes(self) -> frozenset[str]:
         """Every subtype that counts."""
         if self.profile is Profile.MODERN and self.include_bots:
-            return self.talk | {BOT_MESSAGE}
-        return self.talk
+            return self.people_subtypes | {BOT_MESSAGE}
+        return self.people_subtypes
 
     @property
     def drops_bots(self) -> bool:
@@ -80,8 +80,8 @@ class Counting(msgspec.Struct, frozen=True):
     def counted(self, bots: Collection[str]) -> pl.Expr:
         """The same judgement over the columns of messages, deleted ones included."""
         subtype = pl.col("subtype")
-        talk = subtype.is_null() | subtype.is_in(sorted(self.subtypes))
-        counts = pl.col("slack_uid").is_not_null() & talk & ~pl.col("deleted")
+        counting = subtype.is_null() | subtype.is_in(sorted(self.subtypes))
+        counts = pl.col("slack_uid").is_not_null() & counting & ~pl.col("deleted")
         return counts & ~bot_expression(bots) if self.drops_bots else counts
 
 

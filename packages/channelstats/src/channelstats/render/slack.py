@@ -13,7 +13,7 @@ import msgspec
 from channelstats.render.names import Directory
 from channelstats.render.text import line_text
 from channelstats.render.words import figure_text
-from channelstats.stats.compare import slack_text
+from channelstats.stats.compare import Change
 from channelstats.views.model import (
     NUMERIC,
     Cell,
@@ -266,3 +266,27 @@ def characters_of(block: SlackBlock) -> int:
     found = [text] if isinstance(text, Mapping) else []
     found += fields if isinstance(fields, list) else []
     return sum(len(of["text"]) for of in found)
+
+
+def slack_text(change: Change, label: str = "", *, percentage: bool = False) -> str:
+    """A comparison as Slack shows it: `*12,345* (+23%):green_arrow_up: words`.
+
+    ``label`` is for one; anything but 1 gets an `s`.
+    """
+    cur, diff = change["cur"], abs(change["diff_pct"] or 0)
+    labelled = label and f" {label}" + "s" * (cur != 1)
+    note = {
+        "new": ":new:",
+        "from_zero": " :infinity:",
+        "same": "",
+        "not_compared": "",
+        "up": f" (+{diff:.0f}%):green_arrow_up:",  # half to even
+        "down": f" (-{diff:.0f}%):red_arrow_down:",
+    }[change["state"]]
+    return f"{_bold(cur, percentage=percentage)}{note}{labelled}"
+
+
+def _bold(number: float, *, percentage: bool) -> str:
+    if percentage:
+        return f"*{number:,.1f}%*"
+    return f"*{number:,.0f}*" if number == int(number) else f"*{number:,.1f}*"

@@ -1,4 +1,4 @@
-"""When things are said: by weekday and hour, of the clock in Greenwich and of the authors' own.
+"""When messages are written: by weekday and hour, by UTC and by the clocks of their authors.
 
 Rule: hours of the authors' own clocks are those of their Monday to Friday; every author weighs the
 same in the mean of shares.
@@ -26,7 +26,7 @@ _WORKDAY: Final = pl.col("local_weekday") < 5
 
 
 class Activity:
-    """When things were said in one period."""
+    """When messages of one period were written."""
 
     def __init__(self, period_messages: PeriodMessages) -> None:
         self._period_messages = period_messages.messages.select(

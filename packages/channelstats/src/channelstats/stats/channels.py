@@ -1,7 +1,7 @@
 """Each channel: how much, by whom, what was reacted to and replied to.
 
-Rule: what is said of a channel beyond its messages (name, members, when it was made) comes from the
-table Channel; of a channel unknown there it is not made up.
+Rule: what is known of a channel beyond its messages (name, members, when it was made) comes from
+the table Channel; of a channel unknown there it is not made up.
 """
 
 from collections.abc import Mapping, Sequence
@@ -54,7 +54,7 @@ COMPARED: Final[Mapping[str, Formula]] = {
 
 
 def all_channels(period_messages: PeriodMessages) -> pl.DataFrame:
-    """The channels in which something was said, ranked by words; the columns of `ChannelVolume`."""
+    """The channels with messages, ranked by words; the columns of `ChannelVolume`."""
     sizes = period_messages.messages.group_by("slack_cid").agg(
         m=pl.len().cast(pl.Int64),
         w=pl.col("word_count").sum(),

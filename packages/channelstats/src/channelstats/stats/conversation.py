@@ -162,7 +162,7 @@ def huddles(counted_messages: CountedMessages, period: Period) -> dict[str, int]
 def bot_share(counted_messages: CountedMessages, period: Period) -> float:
     """The part of bots' messages in all of bots and people."""
     subtype = pl.col("subtype")
-    talking = subtype.is_null() | subtype.is_in(sorted(counted_messages.counting.talk))
+    talking = subtype.is_null() | subtype.is_in(sorted(counted_messages.counting.people_subtypes))
     by_bots = ((subtype == BOT_MESSAGE).fill_null(value=False)) | (pl.col("is_bot") & talking)
     bots = _how_many(counted_messages.kept(period), by_bots)
     people = _how_many(counted_messages.counted, period.covers() & ~by_bots)

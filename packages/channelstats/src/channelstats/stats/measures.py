@@ -111,7 +111,7 @@ class Measures:
 
     @cached_property
     def channel_frame(self) -> pl.DataFrame:
-        """The channels in which something was said, with the columns of `ChannelVolume`."""
+        """The channels with messages, with the columns of `ChannelVolume`."""
         return all_channels(self.period_messages)
 
     @cached_property

@@ -70,7 +70,7 @@ class Period:
 @dataclass(frozen=True)
 class History:
     """The dates that messages are known of, both included; None where a bound is not known, so that
-    nothing is said to lie beyond it.
+    nothing counts as beyond it.
     """
 
     first: date | None = None
