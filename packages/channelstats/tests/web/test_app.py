@@ -535,6 +535,7 @@ async def test_groups_that_are_too_small_are_not_shown(example: House, tmp_path:
     async with dashboard(example, tmp_path, min_group="4") as opened:
         tables = json.loads(await opened.text(f"/channels.json?{WEEK}"))["tables"]
         assert tables["channels"]["rows"] == []
+        assert "#dev" not in await opened.text(f"/people?{WEEK}")
         for page in ("channels", "report"):
             text = await opened.text(f"/{page}?{WEEK}&channel=dev", status=400)
             assert "fewer than 4 people posted in this channel" in text

@@ -239,7 +239,7 @@ Chart: TypeAlias = Lines | Bars | Heat | Network
 
 class View(msgspec.Struct, frozen=True):
     """``lead`` says in a sentence what this shows. ``before`` are the first and the last of the
-    days that are compared with.
+    days that are compared with. ``small_channels`` may not be listed, nor chosen.
     """
 
     name: str
@@ -251,6 +251,7 @@ class View(msgspec.Struct, frozen=True):
     charts: tuple[Chart, ...]
     tables: tuple[Table, ...]
     notes: tuple[str, ...]
+    small_channels: frozenset[str] = frozenset()
 
 
 Part: TypeAlias = Text | Tiles | Table | Bars | Heat

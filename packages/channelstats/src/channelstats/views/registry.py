@@ -64,6 +64,7 @@ def view_of(name: str, data: DashboardData, choice: Choice, *, smallest_group: i
         charts=explained(parts.charts),
         tables=explained_columns(_shown(parts.tables, data)),
         notes=(*_silence(request), *parts.notes, *request.suppression_notes),
+        small_channels=frozenset(cid for cid in data.channels if not request.shows(cid)),
     )
 
 

@@ -69,11 +69,12 @@ class Names:
         """What means exactly this person, the name where it is nobody else's; and the name."""
         return (name if self._bearers.get(name, 0) == 1 else uid), name
 
-    def listed_channels(self) -> list[tuple[str, str]]:
-        """Every channel by name: its ID, and the name; archived ones last."""
+    def listed_channels(self, hidden: Collection[str] = ()) -> list[tuple[str, str]]:
+        """Every channel but ``hidden`` ones, by name: its ID and the name; archived ones last."""
         of = sorted(
             (channel.is_archived, self.directory.channel(cid).casefold(), cid)
             for cid, channel in self.channels.items()
+            if cid not in hidden
         )
         return [(cid, self.directory.channel(cid)) for _, _, cid in of]
 
