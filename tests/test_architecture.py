@@ -1,7 +1,10 @@
-"""The shape of the source: layers, no import circles, each class name once in a package."""
+"""The shape of the source: layers, no import circles, each class name once in a package, and whole
+lists of modules.
+"""
 
 import ast
 import logging.config
+import re
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from functools import cache
@@ -13,9 +16,6 @@ import pytest
 from importlinter.cli import EXIT_STATUS_SUCCESS, lint_imports
 
 from support.paths import PACKAGES
-
-NAMED_TWICE = {"channelstats"}
-"""Packages in which class names still occur more than once."""
 
 
 class Module(NamedTuple):
@@ -78,9 +78,18 @@ def test_a_class_name_occurs_once_in_a_package() -> None:
         for node in module.tree.body:
             if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
                 places[package, node.name].append(module.name)
-    twice = {
-        name: names
-        for (package, name), names in places.items()
-        if len(names) > 1 and package not in NAMED_TWICE
-    }
-    assert twice == {}
+    assert {name: names for (_, name), names in places.items() if len(names) > 1} == {}
+
+
+def test_a_package_that_lists_its_modules_lists_all_of_them() -> None:
+    children = defaultdict(set)
+    for name in modules():
+        package, _, child = name.rpartition(".")
+        if package and not child.startswith("_"):
+            children[package].add(child)
+    missing = {}
+    for package, found in children.items():
+        words = set(re.findall(r"\w+", ast.get_docstring(modules()[package].tree) or ""))
+        if len(found & words) > len(found) / 2 and found - words:
+            missing[package] = sorted(found - words)
+    assert missing == {}

@@ -3,13 +3,19 @@
 The one rule: what people wrote is counted and never kept; no text, no e-mail address and no token
 reaches a table.
 
-    cli      the command line; commands, settings, tokens, progress, lookup are what it is made of
-    reports  the report document → Slack, HTML, text, JSON, CSV, Parquet
-    ingest   what a source says → rows of the tables
-    stats    columns of a period → the report document, pure functions
-    slack    sources: export archives and the objects in them
-    tables   the tables, their codecs, and their columns
-    counting which messages count, and the two profiles
-    days     dates and midnights in a time zone
-    identifiers  what an ID and a timestamp look like
+    cli            the command line; commands: what each of them does
+    web            the dashboard, over HTTP
+    sending        reports on their way to Slack; notifications: by Web Push
+    settings       the settings; credentials, progress, lookup: what commands share
+    render         views and reports as pages, text, Slack blocks, JSON, CSV, Parquet
+    views          the numbers that the dashboard and the reports show
+    privacy        pseudonyms for what is read, one step before the views
+    stats          columns of a period → figures and the report document, pure functions
+    ingest         what a source says → rows of the tables
+    slack          sources: export archives, the Web API, and the objects in them
+    tables         the tables, their encodings, and their columns
+    demo           made-up workspaces
+    counting       which messages count, and the two profiles
+    days           dates and midnights in a time zone
+    identifiers    what an ID and a timestamp look like
 """

@@ -13,6 +13,7 @@ order they come.
     channel_reading  what the Web API says now about the messages of one channel
     migration        another installation's tables, the original's above all → every table
     older_tables     those tables and their messages, opened to be read
+    slack_analytics  what Slack's own analytics count, from its files
     members_csv      Slack's list of members → when accounts were made
 
     messages         a message as Slack writes it → a row; rows that came merged with stored ones

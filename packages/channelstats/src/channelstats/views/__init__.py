@@ -11,7 +11,9 @@ are IDs in it until a page names them.
     time_buckets  the days or weeks that a number is shown over
     components    tiles, lines and tables of several views
     slack_counts  what Slack's own analytics say of a period
-    slack_members the tiles and tables that show it
+    slack_components  the tiles and tables that show it
+    frame_rows    rows of large tables, made when they are shown
+    glossary      what titles mean, in a sentence each
     goals         goals and alerts: bounds for the tiles of views
     registry      every view by its name
     overview, todo, volume, hours, channels, people, threads, reactions, network, newcomers:

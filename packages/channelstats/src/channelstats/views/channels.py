@@ -13,7 +13,7 @@ from channelstats.views.comparison import Figure, Selection
 from channelstats.views.components import tile
 from channelstats.views.model import Cell, Column, Kind, Table
 from channelstats.views.request import ViewContent, ViewRequest
-from channelstats.views.slack_members import slack_viewers
+from channelstats.views.slack_components import slack_viewers
 
 
 def view(request: ViewRequest) -> ViewContent:

@@ -15,7 +15,7 @@ from channelstats.views.comparison import Comparison
 from channelstats.views.components import tile
 from channelstats.views.model import Cell, Column, Kind, Table, Tile
 from channelstats.views.request import ViewContent, ViewRequest
-from channelstats.views.slack_members import slack_members
+from channelstats.views.slack_components import slack_members
 
 _PARTNERS: Final = {
     "reactions_from": "Reactions from",

@@ -1,7 +1,6 @@
 """Messages to answer, people to welcome or to contact, channels that fell silent.
 
-Rule: whatever is counted in a tile here is in a list below it, one row each, with the message that
-it is about.
+Rule: each row leads to the message that it is about.
 """
 
 from collections.abc import Sequence
