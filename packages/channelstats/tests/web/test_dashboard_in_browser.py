@@ -10,48 +10,12 @@ import pytest
 from channelstats.views.model import VIEWS
 from support.channelstats.dashboard import TOKEN, Dashboard
 from support.chromium import TIMEOUT, Chromium, Page, running_chromium
+from support.contrast import LOW_CONTRAST
 
 pytestmark = pytest.mark.browser
 
 WIDE, NARROW = 1280, 360
 WEEK = "weeks=1"
-
-CONTRAST = """
-(() => {
-  const canvas = new OffscreenCanvas(1, 1).getContext('2d', { willReadFrequently: true });
-  const parts = (color) => {
-    canvas.clearRect(0, 0, 1, 1);
-    canvas.fillStyle = color;
-    canvas.fillRect(0, 0, 1, 1);
-    return [...canvas.getImageData(0, 0, 1, 1).data];
-  };
-  const light = (color) => {
-    const [r, g, b] = parts(color).map((c) => c / 255)
-      .map((c) => (c <= 0.03928 ? c / 12.92 : ((c + 0.055) / 1.055) ** 2.4));
-    return 0.2126 * r + 0.7152 * g + 0.0722 * b;
-  };
-  const behind = (element) => {
-    for (let at = element; at; at = at.parentElement) {
-      const color = getComputedStyle(at).backgroundColor;
-      if (parts(color)[3] !== 0) return color;
-    }
-    return 'rgb(255, 255, 255)';
-  };
-  const seen = (element) => element.checkVisibility() && element.textContent.trim()
-    && !element.closest('.unseen, .skip');
-  const texts = 'h1, h2, p, dt, dd, th, td, summary, label, li, a, button, span, text';
-  return [...document.querySelectorAll(texts)].filter(seen)
-    .map((element) => {
-      const style = getComputedStyle(element);
-      const own = element.tagName === 'text' ? style.fill : style.color;
-      const [a, b] = [light(own), light(behind(element))];
-      const ratio = (Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05);
-      return [ratio, element.tagName + '.' + element.className + ' ' + element.textContent.trim()];
-    })
-    .filter(([ratio]) => ratio < 4.5)
-    .map(([ratio, text]) => ratio.toFixed(2) + ' ' + text.slice(0, 60));
-})()
-"""
 
 UNNAMED = """
 [...document.querySelectorAll('a, button, input:not([type=hidden]), select, svg[role=img], table')]
@@ -100,7 +64,7 @@ async def test_every_view_is_shown_in_every_window_and_scheme(board: Dashboard, 
             # Without the change from one colour to the other that takes a moment.
             await page.emulate(width=width, dark=dark, media={"prefers-reduced-motion": "reduce"})
             assert await page.evaluate("document.documentElement.scrollWidth") <= width, name
-            assert await page.evaluate(CONTRAST) == [], (name, width, dark)
+            assert await page.evaluate(LOW_CONTRAST) == [], (name, width, dark)
             assert await page.evaluate(UNNAMED) == []
         pictures = "[...document.querySelectorAll('svg[role=img]')]"
         seen = f"{pictures}.filter((of) => of.checkVisibility()).length"
@@ -269,7 +233,7 @@ async def test_a_visitor_logs_in_once(guarded: Dashboard, page: Page) -> None:
     watch = Watch(page)
     await page.goto(f"{guarded.url}/volume?{WEEK}")
     assert await page.evaluate("location.pathname") == "/login"
-    assert await page.evaluate(CONTRAST) == []
+    assert await page.evaluate(LOW_CONTRAST) == []
     await page.evaluate("document.querySelector('[type=password]').focus()")
     await page.command("Input.insertText", text=TOKEN)
     async with another_page(page):

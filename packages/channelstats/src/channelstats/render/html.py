@@ -44,20 +44,27 @@ _NAMED_AFTER: Final = frozenset({"rank", "times"})
 def html_of(report: Report, names: Directory) -> str:
     """The page."""
     draw = _Drawing(names)
-    return _environment().get_template("report.html").render(report=report, draw=draw)
+    return (
+        environment("channelstats.render")
+        .get_template("report.html")
+        .render(report=report, draw=draw)
+    )
 
 
 @cache
-def _environment() -> Environment:
-    environment = Environment(
-        loader=PackageLoader("channelstats.render"),
+def environment(package: str) -> Environment:
+    """What pages of the templates of a package are made in. Values are escaped; in a template
+    `x is kind("Bars")` asks for a class.
+    """
+    found = Environment(
+        loader=PackageLoader(package),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.tests["kind"] = lambda value, name: type(value).__name__ == name
-    return environment
+    found.tests["kind"] = lambda value, name: type(value).__name__ == name
+    return found
 
 
 class _Drawing:

@@ -4,13 +4,12 @@ Rule: a page is made on the server and whole without a script; it needs nothing 
 """
 
 from datetime import date
-from functools import cache
 from typing import Final
 from zoneinfo import ZoneInfo
 
 import msgspec
-from jinja2 import Environment, PackageLoader, StrictUndefined
 
+from channelstats.render.html import environment
 from channelstats.stats.period import History, Period
 from channelstats.views.goals import Bound
 from channelstats.views.model import VIEWS, Kind, View
@@ -80,20 +79,7 @@ def login_page(wrong: str, to: str) -> str:
 
 
 def _render(name: str, **values: object) -> str:
-    return _environment().get_template(name).render(views=VIEWS, **values)
-
-
-@cache
-def _environment() -> Environment:
-    environment = Environment(
-        loader=PackageLoader("channelstats.web"),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    environment.tests["chart"] = lambda value, name: type(value).__name__ == name
-    return environment
+    return environment("channelstats.web").get_template(name).render(views=VIEWS, **values)
 
 
 def _offered(view: View, names: Names) -> list[tuple[str, str]]:
