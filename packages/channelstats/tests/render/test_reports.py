@@ -2,6 +2,7 @@
 
 import io
 import json
+import re
 from html.parser import HTMLParser
 
 import polars as pl
@@ -168,3 +169,9 @@ def test_a_name_is_never_markup_on_a_page(w2: Week) -> None:
     assert "<script" not in page
     assert "<b>" not in page
     assert "&lt;script&gt;" in page
+
+
+def test_a_change_on_the_page_has_an_arrow_and_no_colour(w2: Week) -> None:
+    page = w2.text("global", "html")
+    assert "▲" in page
+    assert set(re.findall(r'class="(delta[^"]*)"', page)) == {"delta"}

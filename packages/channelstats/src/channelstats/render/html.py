@@ -105,8 +105,9 @@ class _Drawing:
         shown, changed = _number(value["cur"], kind, label), change_text(value, kind)
         if not changed:
             return shown
-        delta = Markup(' <span class="delta {}"><span aria-hidden="true">{}</span> {}</span>')
-        return shown + delta.format(value["state"], _ARROWS[value["state"]], changed)
+        # It has no colour: of most numbers nobody knows which way is better.
+        delta = Markup(' <span class="delta"><span aria-hidden="true">{}</span> {}</span>')
+        return shown + delta.format(_ARROWS[value["state"]], changed)
 
     def _named(self, of: str, kind: Kind) -> Markup:
         if kind is Kind.PERSON:
