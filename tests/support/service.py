@@ -189,7 +189,11 @@ class Service:
     async def connect(self, uaid: str | None = None) -> UserAgent:
         """An identified user agent."""
         agent = await UserAgent.connect(self.websocket, tls=self.tls)
-        await agent.hello(uaid)
+        try:
+            await agent.hello(uaid)
+        except BaseException:
+            await agent.close()
+            raise
         return agent
 
     @property

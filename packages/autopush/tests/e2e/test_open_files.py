@@ -51,9 +51,11 @@ async def test_a_service_without_descriptors_says_so_once_rests_and_recovers(
         used_now = len(os.listdir(f"/proc/{running.pid}/fd"))
         resource.prlimit(running.pid, resource.RLIMIT_NOFILE, (used_now, LIMIT))
         address = ("127.0.0.1", running.endpoint_port)
-        for _ in range(5):
+        logged = asyncio.create_task(running.logged(LINE))
+        while not logged.done():  # the service may close files that it had at its start
             clients.enter_context(socket.create_connection(address))
-        await running.logged(LINE)
+            await asyncio.wait([logged], timeout=0.2)
+        await logged
         used, began = cpu_seconds(running.pid), time.monotonic()
         while time.monotonic() - began < PERIOD:  # clients that come again and again
             with socket.create_connection(address):
