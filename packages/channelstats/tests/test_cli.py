@@ -4,12 +4,15 @@ import json
 import os
 import re
 import stat
+import subprocess
 import sys
 from pathlib import Path
+from typing import Final
 
 import pytest
 
 from channelstats.cli import NOT_DONE, USAGE, main
+from channelstats.commands import COMMANDS
 from support.channelstats.called import called, stored
 from support.channelstats.house import EXAMPLE, NOW
 
@@ -272,18 +275,122 @@ def test_what_is_forgotten_is_not_in_the_file_any_more(data: list[str]) -> None:
     assert b"UALICE" in left
 
 
+BAD_SETTINGS: Final = (
+    ("profile", "new", "expected compat or modern"),
+    ("report-timezone", "Mars", "expected the name of a time zone"),
+    ("min-group", "0", "expected a whole number"),
+    ("port", "99999", "expected a port"),
+    ("store", "mysql://x", "a store is sqlite:///PATH"),
+    ("include-bots", "perhaps", "expected yes or no"),
+)
+
+
+@pytest.mark.parametrize("place", ["flag", "environment", "file"])
+@pytest.mark.parametrize(("name", "value", "message"), BAD_SETTINGS)
+def test_a_setting_that_cannot_be_used_is_wrong_usage_wherever_it_comes_from(
+    name: str,
+    value: str,
+    message: str,
+    place: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    flags, shown, variable = [], f"--{name}", name.replace("-", "_")
+    if place == "flag":
+        flags = [shown, value]
+    elif place == "environment":
+        shown = f"CHANNELSTATS_{variable.upper()}"
+        monkeypatch.setenv(shown, value)
+    else:
+        shown = f"channelstats-data/channelstats.toml:1: {variable}"
+        Path("channelstats-data").mkdir()
+        Path("channelstats-data/channelstats.toml").write_text(f"{variable} = {value!r}\n")
+    with pytest.raises(SystemExit) as ended:
+        main(["report", "global", *flags])
+    assert ended.value.code == USAGE
+    (line,) = capfd.readouterr().err.splitlines()
+    assert line.startswith(f"channelstats report: error: {shown}: {message}")
+    assert line.endswith("; see channelstats report --help")
+
+
+def test_a_file_of_settings_that_is_not_there_is_wrong_usage(
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    with pytest.raises(SystemExit, match=str(USAGE)):
+        main(["report", "global", "--config", "none.toml"])
+    assert "none.toml: there is no such file" in capfd.readouterr().err
+
+
+# ── what stands where ────────────────────────────────────────────────────────────────────────────
+
+
 @pytest.mark.parametrize(
-    ("flags", "message"),
+    "words",
     [
-        (["--profile", "new"], "--profile: expected compat or modern"),
-        (["--report-timezone", "Mars"], "--report-timezone: expected the name of a time zone"),
-        (["--min-group", "0"], "--min-group: expected a whole number"),
-        (["--store", "mysql://x"], "--store: a store is sqlite:///PATH"),
-        (["--include-bots", "perhaps"], "--include-bots: expected yes or no"),
-        (["--config", "none.toml"], "none.toml: there is no such file"),
+        "user bob DATA WEEK",
+        "user DATA bob WEEK",
+        "user WEEK DATA bob",
+        "DATA user WEEK bob",
+        "DATA WEEK user bob",
     ],
 )
-def test_a_bad_setting_is_named(
-    flags: list[str], message: str, capfd: pytest.CaptureFixture[str]
+def test_settings_stand_anywhere_among_the_words_of_a_command(
+    words: str, data: list[str], capfd: pytest.CaptureFixture[str]
 ) -> None:
-    assert message in error_of(["report", "global", *flags], capfd)
+    flags = {"DATA": data, "WEEK": WEEK}
+    arguments = [part for word in words.split() for part in flags.get(word, [word])]
+    assert main(["report", *arguments]) == 0
+    assert capfd.readouterr().out.startswith("Report for @Bob Berg\n")
+
+
+@pytest.mark.parametrize(
+    ("name", "meant"),
+    [
+        ("imprt-export", "import-export"),
+        ("import", "import-export or import-members or import-analytics"),
+        ("serv", "serve"),
+        ("weekly", "send-weekly"),
+        ("reports", "report"),
+    ],
+)
+def test_an_unknown_command_names_the_nearest_one(name: str, meant: str) -> None:
+    ended = subprocess.run(
+        [sys.executable, "-m", "channelstats", name, "x"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert ended.returncode == USAGE
+    assert ended.stderr == (
+        f"channelstats: error: argument COMMAND: there is no command {name!r}; did you mean "
+        f"{meant}?; see channelstats --help\n"
+    )
+
+
+def test_help_lists_every_command(capfd: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit, match="0"):
+        main(["--help"])
+    shown = capfd.readouterr().out
+    for command in COMMANDS:
+        assert re.search(rf"^  {command.name} +{re.escape(command.summary)}$", shown, re.MULTILINE)
+
+
+# ── where reports are written ────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize(
+    ("out", "why"),
+    [
+        ("/proc/none", "no folder can be made there"),
+        ("channelstats-data.txt", "channelstats-data.txt, which is not a folder"),
+        ("channelstats-data.txt/out", "channelstats-data.txt/out, which is not a folder"),
+    ],
+)
+def test_a_folder_that_cannot_be_written_to_is_named(
+    out: str, why: str, data: list[str], capfd: pytest.CaptureFixture[str]
+) -> None:
+    Path("channelstats-data.txt").write_text("no folder")
+    error = error_of(["report", "global", *WEEK, *data, "--out", out], capfd)
+    assert error.startswith(f"channelstats: nothing can be written to {out}")
+    assert why in error
+    assert error.endswith("; see --out and --out-dir\n")

@@ -4,7 +4,7 @@ Why a command cannot be done is one line on standard error; the exit code says o
 
     0  done
     1  done, with problems that were named
-    2  wrong usage
+    2  wrong usage, or a setting that cannot be used, wherever it comes from
     3  not done
     130  interrupted
 """
@@ -15,8 +15,10 @@ import os
 import sys
 import time
 from collections.abc import Sequence
+from difflib import get_close_matches
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
+from textwrap import fill
 from typing import Final, NoReturn
 
 from channelstats.commands import COMMANDS
@@ -32,9 +34,15 @@ __all__ = ["EPILOG", "INTERRUPTED", "NOT_DONE", "USAGE", "main", "make_parsers"]
 USAGE: Final = 2
 INTERRUPTED: Final = 130
 
+_COMMANDS: Final = {command.name: command for command in COMMANDS}
+_WIDTH: Final = 22
+_ALIKE: Final = 0.5
+"""From which likeness on a command may be what was meant."""
+
 CODES: Final = (
     "To begin: channelstats import-export EXPORT.zip, then channelstats serve. Exit codes: 0 done; "
-    "1 done, except for the problems that were named; 2 wrong usage; 3 not done; 130 interrupted."
+    "1 done, except for the problems that were named; 2 wrong usage, or a setting that cannot be "
+    "used; 3 not done; 130 interrupted."
 )
 EPILOG: Final = (
     "A setting is a flag (--slack-name), an environment variable (CHANNELSTATS_SLACK_NAME) or a "
@@ -54,13 +62,17 @@ def main(
     """Run a command; return its exit code. See `CommandContext` for the clocks."""
     _open_closed_streams()
     parsers = make_parsers()
-    parsed = parsers[""].parse_args(arguments)
-    command = next(command for command in COMMANDS if command.name == parsed.command)
-    wrong_usage = parsers[command.name].error
+    begun = parsers[""].parse_args(arguments)
+    parser = parsers[begun.command]
+    # Intermixed, so that settings may stand between the words of `report user NAME`.
+    parsed = parser.parse_intermixed_args(begun.rest)
     try:
         settings = load(vars(parsed), os.environ)
-        context = CommandContext(settings, parsed, os.environ, clock, wrong_usage, monotonic, sleep)
-        return asyncio.run(command.run(context))
+    except SettingError as error:
+        parser.error(str(error))
+    context = CommandContext(settings, parsed, os.environ, clock, parser.error, monotonic, sleep)
+    try:
+        return asyncio.run(_COMMANDS[begun.command].run(context))
     except (Failure, NotFound, ArchiveRefused, SettingError, KeytablesError) as error:
         print(f"channelstats: {error}", file=sys.stderr)
     except BrokenPipeError:
@@ -91,29 +103,43 @@ class Parser(argparse.ArgumentParser):
 
 def make_parsers() -> dict[str, Parser]:
     """The parser of each command by its name, and the one above them under ""."""
+    listed = "\n".join(f"  {of.name:<{_WIDTH}}{of.summary}" for of in COMMANDS)
     above = Parser(
         prog="channelstats",
-        description="Who talks where and when in a Slack workspace. No text is kept.",
-        epilog=CODES,
+        description="Who talks where and when in a Slack workspace. No text is kept.\n\n"
+        f"commands:\n{listed}",
+        epilog=fill(CODES, 80),
+        formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )
     above.add_argument("--version", action="version", version=f"channelstats {_version()}")
-    below = above.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    above.add_argument("command", type=_command_name, metavar="COMMAND", help="one of those above")
+    rest = "see channelstats COMMAND --help"
+    above.add_argument("rest", nargs=argparse.REMAINDER, metavar="...", help=rest)
     parsers = {"": above}
     for command in COMMANDS:
-        parser = below.add_parser(
-            command.name,
-            help=command.summary,
+        parser = Parser(
+            prog=f"channelstats {command.name}",
             description=f"{command.summary[:1].upper()}{command.summary[1:]}.",
             epilog=EPILOG,
             allow_abbrev=False,
         )
-        command.add_arguments(parser)
+        for add in command.arguments:
+            add(parser)
         parser.add_argument("--quiet", action="store_true", help="print nothing but errors")
         parser.usage = f"{parser.format_usage().removeprefix('usage: ').rstrip()} [settings]"
         add_flags(parser, {OptionGroup.GENERAL, *command.groups})
         parsers[command.name] = parser
     return parsers
+
+
+def _command_name(text: str) -> str:
+    if text in _COMMANDS:
+        return text
+    longer = [name for name in _COMMANDS if name.startswith(text)]
+    near = longer or get_close_matches(text, _COMMANDS, 1, _ALIKE)
+    meant = f"; did you mean {' or '.join(near)}?" if near else ""
+    raise argparse.ArgumentTypeError(f"there is no command {text!r}{meant}")
 
 
 def _version() -> str:

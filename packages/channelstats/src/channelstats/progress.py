@@ -43,7 +43,7 @@ class Progress:
         """So many bytes of all are done."""
         if not self._is_due(done, total):
             return
-        share = f"{100 * done // max(total, 1)}% of {_megabytes(total)}"
+        share = f"{100 * done // max(total, 1)}% of {megabytes(total)}"
         self._write(f"{_bar(done, total)} {share} {self._left(done, total)}  {what}")
 
     def end(self) -> None:
@@ -86,5 +86,5 @@ def _bar(done: int, total: int) -> str:
     return "█" * filled + "░" * (_BAR - filled)
 
 
-def _megabytes(number: int) -> str:
+def megabytes(number: int) -> str:
     return f"{number / 1e6:,.0f} MB" if number >= 1e7 else f"{number / 1e6:.1f} MB"

@@ -77,10 +77,10 @@ def test_one_that_fails_costs_itself_alone(
     open_for_business(there, fault)
     assert create(there, "help", "none", "stats") == WITH_PROBLEMS
     lines = said(capfd)
-    assert lines[0] == "#stats-stats made"
-    assert lines[1] == "channelstats: there is no channel 'none'"
-    assert lines[2].startswith(f"channelstats: #help-stats: {CREATE}: ")
-    assert says in lines[2]
+    assert lines[0] == "channelstats: there is no channel 'none'"
+    assert lines[1].startswith(f"channelstats: #help-stats: {CREATE}: ")
+    assert says in lines[1]
+    assert lines[2] == "#stats-stats made"
 
 
 def test_a_lost_answer_is_not_asked_for_twice(

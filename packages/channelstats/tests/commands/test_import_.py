@@ -177,9 +177,7 @@ def test_a_row_that_is_none_is_a_problem(source: str, capfd: pytest.CaptureFixtu
     ("flags", "line"),
     [
         (["--from", "sqlite:///none/store.sqlite"], "--from: /none/store.sqlite: there is no such"),
-        (["--from", "mysql://x"], "--from: a store is sqlite:///PATH or dynamodb://"),
         (["--from", "{source}", "--from-prefix", "x"], "--from: there are no tables that begin"),
-        (["--from", "{source}", "--store", "{source}"], "--from: these are the tables to write to"),
     ],
 )
 def test_a_source_that_is_none_is_an_error_and_makes_nothing(
@@ -189,6 +187,24 @@ def test_a_source_that_is_none_is_an_error_and_makes_nothing(
     assert called("migrate", *given, now=NOW) == NOT_DONE
     [error] = capfd.readouterr().err.splitlines()
     assert error.startswith(f"channelstats: {line}")
+    assert [path.name for path in tmp_path.iterdir() if path.is_dir()] == []
+
+
+@pytest.mark.parametrize(
+    ("flags", "line"),
+    [
+        (["--from", "mysql://x"], "--from: a store is sqlite:///PATH or dynamodb://"),
+        (["--from", "{source}", "--store", "{source}"], "--from: these are the tables to write to"),
+    ],
+)
+def test_a_source_that_cannot_be_is_wrong_usage_and_makes_nothing(
+    source: str, flags: list[str], line: str, capfd: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    given = [flag.replace("{source}", source) for flag in flags]
+    with pytest.raises(SystemExit, match=str(USAGE)):
+        called("migrate", *given, now=NOW)
+    [error] = capfd.readouterr().err.splitlines()
+    assert error.startswith(f"channelstats migrate: error: {line}")
     assert [path.name for path in tmp_path.iterdir() if path.is_dir()] == []
 
 

@@ -84,7 +84,7 @@ def test_a_dry_run_without_anybody_to_tell_says_so_as_well(capfd: Capture) -> No
 def test_what_is_left_for_later_is_a_problem(service: PushService, capfd: Capture) -> None:
     subscribed(service, 403)
     told = notify(capfd, code=WITH_PROBLEMS)
-    assert told == "week of 2024-03-03: 0 browsers notified, 1 left for later\n"
+    assert told == "channelstats: week of 2024-03-03: 0 browsers notified, 1 left for later\n"
 
 
 def test_a_quiet_run_says_nothing(service: PushService, capfd: Capture) -> None:

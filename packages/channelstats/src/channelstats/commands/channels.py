@@ -3,17 +3,16 @@
 Rule: what is so already is left alone, so that each can be run again.
 """
 
-import argparse
 from typing import Final
 
 from channelstats import lookup
 from channelstats.commands.context import (
     DONE,
-    WITH_PROBLEMS,
-    Command,
     CommandContext,
     Failure,
     PostingClient,
+    argument,
+    command,
 )
 from channelstats.lookup import NotFound
 from channelstats.sending.targets import stats_channel_name
@@ -30,31 +29,28 @@ LONGEST_NAME: Final = 80
 # ── create-stats-channel ─────────────────────────────────────────────────────────────────────────
 
 
-def _add_create_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
+@command(
+    "create-stats-channel",
+    "create channels for the reports on channels",
+    argument(
         "names", nargs="+", metavar="NAME", help="channels to make NAME-stats for: names or IDs"
-    )
-    parser.add_argument("--dry-run", action="store_true", help="say which; make none")
-
-
-async def _create(context: CommandContext) -> int:
-    problems: list[str] = []
+    ),
+    argument("--dry-run", action="store_true", help="say which; make none"),
+    groups=(OptionGroup.REPORTS,),
+)
+async def create_stats_channel(context: CommandContext) -> int:
     async with context.tables() as tables:
-        wanted = await _without_stats_channel(context, tables, problems)
+        wanted = await _without_stats_channel(context, tables)
         if context.arguments.dry_run:
             for channel in wanted:
                 print(f"#{stats_channel_name(channel.name)} would be made")
         elif wanted:
             async with context.posting_client() as client:
-                await _create_each(context, tables, client, wanted, problems)
-    for problem in problems:
-        context.complain(problem)
-    return WITH_PROBLEMS if problems else DONE
+                await _create_each(context, tables, client, wanted)
+    return context.exit_code
 
 
-async def _without_stats_channel(
-    context: CommandContext, tables: Tables, problems: list[str]
-) -> list[Channel]:
+async def _without_stats_channel(context: CommandContext, tables: Tables) -> list[Channel]:
     """The named channels that have no stats channel yet."""
     channels = await tables.channels.all()
     found = {}
@@ -62,25 +58,21 @@ async def _without_stats_channel(
         try:
             channel = channels[await lookup.channel_id(tables, name)]
         except NotFound as error:
-            problems.append(str(error))
+            context.complain(error)
             continue
         stats_name = stats_channel_name(channel.friendly_name)
         there = await tables.channels.named(stats_name)
         if there is not None and there.friendly_name == stats_name:
             context.say(f"#{stats_name} exists already")
         elif not channel.friendly_name or len(stats_name) > LONGEST_NAME:
-            problems.append(f"#{stats_name}: a name has {LONGEST_NAME} letters at most")
+            context.complain(f"#{stats_name}: a name has {LONGEST_NAME} letters at most")
         else:
             found[channel.slack_cid] = channel
     return list(found.values())
 
 
 async def _create_each(
-    context: CommandContext,
-    tables: Tables,
-    client: PostingClient,
-    wanted: list[Channel],
-    problems: list[str],
+    context: CommandContext, tables: Tables, client: PostingClient, wanted: list[Channel]
 ) -> None:
     for channel in wanted:
         name = stats_channel_name(channel.friendly_name)
@@ -92,7 +84,7 @@ async def _create_each(
             purpose = f"Weekly reports on the channel {channel.name}"
             await client.channels.set_purpose(made.cid, purpose)
         except SlackError as error:
-            problems.append(f"#{name}: {error}")
+            context.complain(f"#{name}: {error}")
             if isinstance(error, TokenRefused):
                 return
             continue
@@ -102,14 +94,16 @@ async def _create_each(
 # ── unarchive ────────────────────────────────────────────────────────────────────────────────────
 
 
-def _add_unarchive_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("name", metavar="NAME", help="the channel: a name or an ID")
-    parser.add_argument(
+@command(
+    "unarchive",
+    "unarchive a channel and invite who was in it",
+    argument("name", metavar="NAME", help="the channel: a name or an ID"),
+    argument(
         "--dry-run", action="store_true", help="say how many would be invited; change nothing"
-    )
-
-
-async def _unarchive(context: CommandContext) -> int:
+    ),
+    groups=(OptionGroup.REPORTS,),
+)
+async def unarchive(context: CommandContext) -> int:
     async with context.tables() as tables:
         cid = await lookup.channel_id(tables, context.arguments.name)
         channel = (await tables.channels.all())[cid]
@@ -122,10 +116,10 @@ async def _unarchive(context: CommandContext) -> int:
         return DONE
     async with context.posting_client() as client:
         try:
-            problems = await _bring_back(context, client, cid, name, people)
+            await _bring_back(context, client, cid, name, people)
         except SlackError as error:
             raise Failure(f"#{name}: {error}") from None
-    return WITH_PROBLEMS if problems else DONE
+    return context.exit_code
 
 
 async def _last_members(tables: Tables, cid: str) -> list[str]:
@@ -140,24 +134,18 @@ async def _last_members(tables: Tables, cid: str) -> list[str]:
 
 async def _bring_back(
     context: CommandContext, client: PostingClient, cid: str, name: str, people: list[str]
-) -> int:
-    """Unarchive a channel and invite people; return the number of problems. Who cannot be invited
-    does not keep the others out.
+) -> None:
+    """Unarchive a channel and invite people. Who cannot be invited does not keep the others out.
 
     :raises SlackError: the channel cannot be unarchived or joined
     """
-    problems = refused = 0
-
-    def complain(what: str, why: object) -> None:
-        nonlocal problems
-        problems += 1
-        context.complain(f"#{name}: {what}: {why}")
+    refused = 0
 
     async def note(text: str) -> None:
         try:
             await client.posting.note(cid, text)
         except SlackError as error:
-            complain("note", error)
+            context.complain(f"#{name}: note: {error}")
 
     own = await client.channels.own_id()
     await client.channels.unarchive(cid)
@@ -167,37 +155,20 @@ async def _bring_back(
     count = _people(len(missing))
     await note(f"This channel is back. Inviting {count} who were here.")
     for group in batches(missing, MOST_INVITED):
+        why: object = "Slack refuses them"
         try:
             left = await client.channels.invite(cid, group)
         except TokenRefused:
             raise
         except SlackError as error:
-            refused += len(group)
-            complain(f"{_people(len(group))} not invited", error)
-            continue
-        refused += left
-        context.say(f"#{name}: invited {_people(len(group) - left)}")
+            left, why = len(group), error
+        else:
+            context.say(f"#{name}: invited {_people(len(group) - left)}")
         if left:
-            complain(f"{_people(left)} not invited", "Slack refuses them")
+            context.complain(f"#{name}: {_people(left)} not invited: {why}")
+        refused += left
     await note(f"{len(missing) - refused:,} of {count} invited.")
-    return problems
 
 
 def _people(number: int) -> str:
     return f"{number:,} {'person' if number == 1 else 'people'}"
-
-
-CREATE_STATS_CHANNEL: Final = Command(
-    "create-stats-channel",
-    "create channels for the reports on channels",
-    _create,
-    _add_create_arguments,
-    (OptionGroup.REPORTS,),
-)
-UNARCHIVE: Final = Command(
-    "unarchive",
-    "unarchive a channel and invite who was in it",
-    _unarchive,
-    _add_unarchive_arguments,
-    (OptionGroup.REPORTS,),
-)

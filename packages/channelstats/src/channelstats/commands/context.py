@@ -1,27 +1,29 @@
-"""What every command is given: its arguments, the settings, the clocks, the store, Slack.
+"""What a command is, and what it is given: its arguments, settings, clocks, the store, Slack.
 
 Rule: a command reads the clock and the environment here and nowhere else.
 """
 
 import argparse
 import asyncio
-import signal
 import sys
 import time
-from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager
 from datetime import date
+from functools import partial
+from operator import methodcaller
 from pathlib import Path
-from typing import Final, NoReturn
+from typing import Final, NoReturn, TypeAlias
 from zoneinfo import ZoneInfo
 
 import msgspec
 
 from channelstats.credentials import Purpose, slack_token
 from channelstats.days import date_at
+from channelstats.ingest.events import Event, OnEvent, Problem, StepProgress
 from channelstats.ingest.removal import remove_before
 from channelstats.progress import Progress
-from channelstats.render.words import local, plural
+from channelstats.render.words import plural, printable
 from channelstats.sending.heartbeat import Heartbeat
 from channelstats.sending.sender import Sender
 from channelstats.settings import OptionGroup, Settings
@@ -29,7 +31,7 @@ from channelstats.slack.channel_admin import ChannelAdmin
 from channelstats.slack.client import SlackClient
 from channelstats.slack.posting import Posting
 from channelstats.slack.rate_limits import Sleep
-from channelstats.slack.transport import SdkTransport
+from channelstats.slack.transport import SdkTransport, Transport
 from channelstats.slack.web_api import WebApi
 from channelstats.stats import Period
 from channelstats.stats.period import WEEK, week_of
@@ -46,8 +48,9 @@ NOT_DONE: Final = 3
 NO_MESSAGES: Final = (
     "there are no messages in the store; see channelstats import-export and channelstats sync"
 )
+NOTHING_IMPORTED: Final = "nothing has been imported yet"
+"""What is wrong with a store that is missing."""
 
-_YES: Final = frozenset({"y", "yes"})
 _EARLIEST, _LATEST = date(2000, 1, 1), date(2099, 12, 31)
 """Dates that a command accepts."""
 
@@ -69,7 +72,7 @@ class PostingClient(msgspec.Struct, frozen=True):
         )
 
 
-class CommandContext(msgspec.Struct, frozen=True):
+class CommandContext(msgspec.Struct):
     """One run of a command. ``wrong_usage`` ends it with that exit code. ``monotonic`` counts
     seconds and never goes back; ``sleep`` waits so many of them.
     """
@@ -81,6 +84,7 @@ class CommandContext(msgspec.Struct, frozen=True):
     wrong_usage: Callable[[str], NoReturn]
     monotonic: Clock = time.monotonic
     sleep: Sleep = asyncio.sleep
+    problems: int = 0
 
     @property
     def zone(self) -> ZoneInfo:
@@ -112,9 +116,37 @@ class CommandContext(msgspec.Struct, frozen=True):
         self.progress().end()
         self.say(text)
 
-    def complain(self, text: str) -> None:
-        """Print a line about something that went wrong."""
-        print(f"channelstats: {text}", file=sys.stderr)
+    def complain(self, text: object) -> None:
+        """Print a line about something that went wrong; see `exit_code`."""
+        self.problems += 1
+        print(f"channelstats: {printable(str(text))}", file=sys.stderr)
+
+    @property
+    def exit_code(self) -> int:
+        """That of a command that came to its end."""
+        return WITH_PROBLEMS if self.problems else DONE
+
+    @contextmanager
+    def following(
+        self, begin: str, show: Callable[[Progress, StepProgress], None]
+    ) -> Iterator[OnEvent]:
+        """What a long run reports its events to: problems become lines, ``show`` draws the rest.
+        ``begin`` is shown until there is one.
+        """
+        progress = self.progress()
+        progress.show(0, 0, begin)
+
+        def on_event(event: Event) -> None:
+            if isinstance(event, Problem):
+                progress.end()
+                self.complain(event)
+            else:
+                show(progress, event)
+
+        try:
+            yield on_event
+        finally:
+            progress.end()
 
     # ── the store ────────────────────────────────────────────────────────────────────────────────
 
@@ -153,19 +185,24 @@ class CommandContext(msgspec.Struct, frozen=True):
         except Taken as error:
             raise Failure(str(error)) from None
 
-    async def remove_expired(self, tables: Tables) -> None:
-        """Remove the messages that are older than `retention_days`."""
-        retention, removed, progress = self.settings.retention, 0, self.progress()
-        if retention is None:
-            return
-        async for day, number in remove_before(tables, self.today - retention):
-            removed += number
-            progress.show(removed, 0, f"removing messages of {day}")
-        progress.end()
-        if removed:
-            await tables.messages.close_days()
-            days = many(retention.days, "day")
-            self.say(f"removed: {many(removed, 'message')} older than {days}")
+    @asynccontextmanager
+    async def taking_in(self) -> AsyncIterator[Tables]:
+        """The tables, created if need be, for one writer of messages. In the end the messages that
+        are older than `retention_days` are removed.
+        """
+        async with self.tables(create=True) as tables, self.writing(tables):
+            yield tables
+            retention, removed, progress = self.settings.retention, 0, self.progress()
+            if retention is None:
+                return
+            async for day, number in remove_before(tables, self.today - retention):
+                removed += number
+                progress.show(removed, 0, f"removing messages of {day}")
+            progress.end()
+            if removed:
+                await tables.messages.close_days()
+                days = many(retention.days, "day")
+                self.say(f"removed: {many(removed, 'message')} older than {days}")
 
     # ── Slack ────────────────────────────────────────────────────────────────────────────────────
 
@@ -177,18 +214,11 @@ class CommandContext(msgspec.Struct, frozen=True):
         """
         token = token or slack_token(Purpose.READ, self.settings, self.environment)
         transport = await SdkTransport.open(token, base_url=self.settings.slack_api)
-        calls = SlackClient(
-            transport,
-            self.settings.kind_of_app,
-            clock=self.monotonic,
-            sleep=self.sleep,
-            say=self.say_over_progress,
-        )
-        api = WebApi(calls)
+        calls = self._client(transport, self.sleep)
         try:
-            yield api
+            yield WebApi(calls)
         finally:
-            await api.close()
+            await calls.close()
 
     @asynccontextmanager
     async def posting_client(self) -> AsyncIterator[PostingClient]:
@@ -199,30 +229,42 @@ class CommandContext(msgspec.Struct, frozen=True):
         token = slack_token(Purpose.POST, self.settings, self.environment)
         transport = await SdkTransport.open(token, base_url=self.settings.slack_api)
         heartbeat = Heartbeat(self.sleep)
-        calls = SlackClient(
-            heartbeat.over(transport),
-            self.settings.kind_of_app,
-            clock=self.monotonic,
-            sleep=heartbeat.sleep,
-            say=self.say_over_progress,
-        )
+        calls = self._client(heartbeat.over(transport), heartbeat.sleep)
         try:
             yield PostingClient(Posting(calls), ChannelAdmin(calls), heartbeat)
         finally:
             await calls.close()
 
+    def _client(self, transport: Transport, sleep: Sleep) -> SlackClient:
+        kind, clock = self.settings.kind_of_app, self.monotonic
+        return SlackClient(transport, kind, clock=clock, sleep=sleep, say=self.say_over_progress)
+
+
+# ── commands ─────────────────────────────────────────────────────────────────────────────────────
+
+Run: TypeAlias = Callable[[CommandContext], Coroutine[None, None, int]]
+
+argument: Final = partial(methodcaller, "add_argument")
+"""An argument of a command, as `argparse` takes it."""
+
 
 class Command(msgspec.Struct, frozen=True):
-    """A subcommand. ``add_arguments`` adds its own; ``run`` returns the exit code. ``groups`` are
-    the settings that matter to it beside the general ones: its help shows them, though it takes
-    all.
+    """A subcommand. ``run`` returns the exit code. ``groups`` are the settings that matter to it
+    beside the general ones: its help shows them, though it takes all.
     """
 
     name: str
     summary: str
-    run: Callable[[CommandContext], Coroutine[None, None, int]]
-    add_arguments: Callable[[argparse.ArgumentParser], None] = lambda _: None
-    groups: tuple[OptionGroup, ...] = tuple(OptionGroup)
+    arguments: tuple[Callable[[argparse.ArgumentParser], object], ...]
+    groups: tuple[OptionGroup, ...]
+    run: Run
+
+
+def command(
+    name: str, summary: str, *arguments: methodcaller, groups: tuple[OptionGroup, ...] = ()
+) -> Callable[[Run], Command]:
+    """Make a function the command of that name."""
+    return lambda run: Command(name, summary, arguments, groups, run)
 
 
 def data_folder_problem(settings: Settings) -> str:
@@ -252,24 +294,6 @@ def parse_date(text: str) -> date:
     return found
 
 
-def is_confirmed(question: str) -> bool:
-    """Ask on the terminal; without a terminal the answer is yes."""
-    if not (sys.stdin.isatty() and sys.stderr.isatty()):
-        return True
-    print(f"{question} [y/N] ", end="", file=sys.stderr, flush=True)
-    # asyncio's own handler would act on Ctrl-C only when the line has been read.
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    try:
-        return sys.stdin.readline().strip().lower() in _YES
-    finally:
-        signal.signal(signal.SIGINT, before)
-
-
 def many(number: int, word: str) -> str:
     """1 message, 2,000 messages."""
     return f"{number:,} {plural(number, word)}"
-
-
-def minute(at: float, zone: ZoneInfo) -> str:
-    """2024-03-17 08:00."""
-    return f"{local(int(at), zone):%Y-%m-%d %H:%M}"

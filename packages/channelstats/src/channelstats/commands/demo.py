@@ -4,7 +4,6 @@ Rule: it is kept apart from everything real: in a folder of its own, with only t
 say how it is shown, and removed at the end unless a folder was named for it.
 """
 
-import argparse
 import asyncio
 import dataclasses
 import shutil
@@ -12,7 +11,7 @@ import sys
 import tempfile
 import threading
 import webbrowser
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, date, datetime
 from pathlib import Path
@@ -20,22 +19,21 @@ from typing import Final
 
 import msgspec
 
-from channelstats.commands.context import DONE, Command, CommandContext, Failure, many
-from channelstats.commands.import_ import import_export
-from channelstats.commands.serve import serve
+from channelstats.commands.context import DONE, CommandContext, Failure, argument, command, many
+from channelstats.commands.import_ import import_archive
+from channelstats.commands.serve import serve_dashboard
 from channelstats.demo.workspace import Size, last_day_before, write_export
-from channelstats.ingest.export_import import ImportOptions
 from channelstats.settings import OptionGroup, Settings
 
 KEPT: Final = "demo.json"
 """In a data folder: that it is a demo's, and which one. Without it nothing is written there."""
 
-_MOST: Final = Size(20_000, 2_000, 5_000_000, 3_660)
-_EXPORT: Final = "export.zip"
+_USUAL: Final = msgspec.structs.asdict(Size())
+_MOST: Final = msgspec.structs.asdict(Size(20_000, 2_000, 5_000_000, 3_660))
 BROWSER: Final = "channelstats-browser"
 """The thread that opens one."""
 
-_SCREENS: Final = frozenset({"DISPLAY", "WAYLAND_DISPLAY", "BROWSER"})
+_SCREENS: Final = ("DISPLAY", "WAYLAND_DISPLAY", "BROWSER")
 
 
 class DemoPlan(msgspec.Struct, frozen=True):
@@ -47,41 +45,40 @@ class DemoPlan(msgspec.Struct, frozen=True):
     is_whole: bool = False
 
 
-class _Stopped(Exception):  # noqa: N818 - named for what happened
-    """The command was interrupted."""
-
-
-def _add_arguments(parser: argparse.ArgumentParser) -> None:
-    usual = Size()
-    for name, default in msgspec.structs.asdict(usual).items():
-        text = f"how many {name}; {default:,}"
-        parser.add_argument(f"--{name}", type=int, default=default, metavar="N", help=text)
-    parser.add_argument("--seed", type=int, default=1, metavar="N", help="makes another one; 1")
-    parser.add_argument(
-        "--export", type=Path, metavar="PATH", help="write it as a Slack export, and no more"
-    )
-    parser.add_argument("--no-browser", action="store_true", help="open no browser")
-    parser.add_argument(
+@command(
+    "demo",
+    "show the dashboard of a workspace that is made up",
+    *(
+        argument(
+            f"--{name}", type=int, default=usual, metavar="N", help=f"how many {name}; {usual:,}"
+        )
+        for name, usual in _USUAL.items()
+    ),
+    argument("--seed", type=int, default=1, metavar="N", help="makes another one; 1"),
+    argument("--export", type=Path, metavar="PATH", help="write it as a Slack export, and no more"),
+    argument("--no-browser", action="store_true", help="open no browser"),
+    argument(
         "--anonymize", action="store_true", help="pseudonyms for people and channels, no links"
-    )
-
-
-async def _run(context: CommandContext) -> int:
-    wanted = _wanted(context)
-    if context.arguments.export is not None:
-        await _write(context, wanted, context.arguments.export)
-        context.say(f"{context.arguments.export}: {many(wanted.size.messages, 'made-up message')}")
+    ),
+    groups=(OptionGroup.COUNTING, OptionGroup.DASHBOARD),
+)
+async def demo(context: CommandContext) -> int:
+    wanted, export = _wanted(context), context.arguments.export
+    if export is not None:
+        _write(context, wanted, export)
+        context.say(f"{export}: {many(wanted.size.messages, 'made-up message')}")
         return DONE
     with _folder(context) as folder:
         own = msgspec.structs.replace(context, settings=_settings(context, folder))
         await _make(own, wanted)
-        return await serve(own, on_ready=_opener(context))
+        await serve_dashboard(own, lambda url: _open_browser(context, url))
+    return DONE
 
 
 def _wanted(context: CommandContext) -> DemoPlan:
     """What is asked for."""
-    given = {name: getattr(context.arguments, name) for name in Size.__struct_fields__}
-    for name, most in msgspec.structs.asdict(_MOST).items():
+    given = {name: getattr(context.arguments, name) for name in _MOST}
+    for name, most in _MOST.items():
         if not 1 <= given[name] <= most:
             context.wrong_usage(f"--{name}: expected a number from 1 to {most:,}")
     if context.arguments.store is not None:
@@ -106,9 +103,6 @@ def _settings(context: CommandContext, folder: Path) -> Settings:
     )
 
 
-# ── the folder ───────────────────────────────────────────────────────────────────────────────────
-
-
 @contextmanager
 def _folder(context: CommandContext) -> Iterator[Path]:
     """The folder that was named, or one that is gone afterwards."""
@@ -121,110 +115,70 @@ def _folder(context: CommandContext) -> Iterator[Path]:
 
 async def _make(context: CommandContext, wanted: DemoPlan) -> None:
     """Have the workspace in the folder, unless it is there."""
-    settings = context.settings
-    made = _made(settings, wanted)
-    if made.is_whole:
+    folder = context.settings.folder
+    plan = _begun(context.settings, wanted)
+    if plan.is_whole:
         return
-    settings.folder.mkdir(0o700, parents=True, exist_ok=True)
-    note = settings.folder / KEPT
-    note.write_bytes(msgspec.json.encode(made))
-    export = settings.folder / _EXPORT
+    folder.mkdir(0o700, parents=True, exist_ok=True)
+    (folder / KEPT).write_bytes(msgspec.json.encode(plan))
+    export = folder / "export.zip"
     try:
-        await _write(context, made, export)
-        await import_export(context, export, ImportOptions(include_private=True))
+        _write(context, plan, export)
+        await import_archive(context, export, private=True)
     finally:
         export.unlink(missing_ok=True)
-    note.write_bytes(msgspec.json.encode(msgspec.structs.replace(made, is_whole=True)))
+    whole = msgspec.structs.replace(plan, is_whole=True)
+    (folder / KEPT).write_bytes(msgspec.json.encode(whole))
 
 
-def _made(settings: Settings, wanted: DemoPlan) -> DemoPlan:
+def _begun(settings: Settings, wanted: DemoPlan) -> DemoPlan:
     """What the folder holds, or what is wanted where it holds nothing.
 
     :raises Failure: it holds something else
     """
     try:
-        made = msgspec.json.decode((settings.folder / KEPT).read_bytes(), type=DemoPlan)
+        begun = msgspec.json.decode((settings.folder / KEPT).read_bytes(), type=DemoPlan)
     except FileNotFoundError:
         if settings.file.exists():
             raise Failure(f"{settings.folder}: not a demo's; name another folder") from None
         return wanted
     except msgspec.MsgspecError as error:
         raise Failure(f"{settings.folder / KEPT}: {error}") from None
-    if (made.size, made.seed) != (wanted.size, wanted.seed):
+    if (begun.size, begun.seed) != (wanted.size, wanted.seed):
         raise Failure(f"{settings.folder}: holds another demo; remove it or name another folder")
-    return made
+    return begun
 
 
-# ── the export ───────────────────────────────────────────────────────────────────────────────────
-
-
-async def _write(context: CommandContext, wanted: DemoPlan, path: Path) -> None:
-    """Write the export; whole, or not at all.
+def _write(context: CommandContext, plan: DemoPlan, path: Path) -> None:
+    """Write the export; whole, or not at all. Nothing else runs yet that it could keep waiting.
 
     :raises Failure: there is something
     """
+    if path.exists():
+        raise Failure(f"{path}: there is something already")
     part = path.with_name(f"{path.stem}.part{path.suffix}")
-    progress, stop = context.progress(), threading.Event()
+    progress, task = context.progress(), asyncio.current_task()
 
-    def tell(done: int, total: int) -> None:
-        if stop.is_set():
-            raise _Stopped
+    def show(done: int, total: int) -> None:
+        if task is not None and task.cancelling():  # by Ctrl-C
+            raise asyncio.CancelledError
         progress.show(done, total, "messages made up")
 
-    def write() -> None:
-        if path.exists():
-            raise Failure(f"{path}: there is something already")
-        try:
-            write_export(
-                part, wanted.size, last_day=wanted.last_day, seed=wanted.seed, progress=tell
-            )
-            part.rename(path)
-        except BaseException:
-            _remove(part)
-            raise
-
     try:
-        await asyncio.to_thread(write)
+        write_export(part, plan.size, last_day=plan.last_day, seed=plan.seed, progress=show)
+        part.rename(path)
     finally:
-        stop.set()
         progress.end()
+        if part.is_dir():
+            shutil.rmtree(part)
+        part.unlink(missing_ok=True)
 
 
-def _remove(path: Path) -> None:
-    if path.is_dir():
-        shutil.rmtree(path)
-    else:
-        path.unlink(missing_ok=True)
-
-
-# ── the browser ──────────────────────────────────────────────────────────────────────────────────
-
-
-def _opener(context: CommandContext) -> Callable[[str], None]:
-    """What is done with the address of the dashboard."""
-
-    def ready(url: str) -> None:
-        print(f"channelstats ready: {url}", flush=True)
-        if not context.arguments.no_browser and _has_screen(context):
-            open_it = threading.Thread(
-                target=webbrowser.open, args=(url,), name=BROWSER, daemon=True
-            )
-            open_it.start()
-
-    return ready
-
-
-def _has_screen(context: CommandContext) -> bool:
-    """Whether a browser would have somewhere to open; one in the terminal would be in the way."""
-    if sys.platform in ("darwin", "win32"):
-        return True
-    return bool(_SCREENS & {name for name, value in context.environment.items() if value})
-
-
-DEMO: Final = Command(
-    "demo",
-    "show the dashboard of a workspace that is made up",
-    _run,
-    _add_arguments,
-    (OptionGroup.COUNTING, OptionGroup.DASHBOARD),
-)
+def _open_browser(context: CommandContext, url: str) -> None:
+    """Open the dashboard where a browser has somewhere to; one in the terminal would be in the
+    way.
+    """
+    has_screen = any(context.environment.get(name) for name in _SCREENS)
+    if context.arguments.no_browser or not (sys.platform in ("darwin", "win32") or has_screen):
+        return
+    threading.Thread(target=webbrowser.open, args=(url,), name=BROWSER, daemon=True).start()

@@ -1,32 +1,45 @@
-"""`channelstats doctor`: whether what the other commands need is there, and what Slack says of the
-tokens: whose they are, what they may do, how long a first sync takes.
+"""`channelstats doctor`: whether what the other commands need is there, on this machine and in what
+Slack says of the tokens: whose they are, what they may do, how long a first sync takes.
 
 Rule: it changes nothing, creates nothing and posts nothing, and reads no message; a check that
 fails does not end the others. No token is shown.
 """
 
-from collections.abc import AsyncIterator, Collection, Iterable
+import asyncio
+import os
+import platform
+from collections.abc import Collection
+from datetime import date, datetime, timedelta
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
 from typing import Final
 from urllib.parse import urlsplit
 
-from channelstats.commands.context import DONE, WITH_PROBLEMS, Command, CommandContext, many
-from channelstats.commands.local_checks import (
-    Finding,
-    Level,
-    check_machine,
-    check_settings,
-    check_store,
-    ok,
-    problem,
-    warning,
+import msgspec
+
+from channelstats.commands.context import (
+    NOTHING_IMPORTED,
+    CommandContext,
+    command,
+    data_folder_problem,
+    many,
+    store_is_missing,
 )
+from channelstats.commands.send import DESTINATIONS
 from channelstats.credentials import Purpose, Token, find_token
+from channelstats.days import minute_text, zone_of
+from channelstats.progress import megabytes
 from channelstats.render.words import duration_text, printable
-from channelstats.settings import SettingError
+from channelstats.settings import OPTIONS, PREFIX, OptionGroup, SettingError, show_value
+from channelstats.settings.sources import OTHER_VARIABLES, nearest
 from channelstats.slack.errors import SlackError
 from channelstats.slack.objects import Identity, ListedChannel
 from channelstats.slack.rate_limits import AppKind, limits
 from channelstats.slack.web_api import WebApi
+from channelstats.tables import Tables
+from channelstats.tables.items import HASH_KEYS
+from keytables import Engine, KeytablesError
+from keytables.stores import DynamoUrl, open_engine, parse_store
 
 NEEDED_SCOPES: Final = {
     Purpose.READ: (
@@ -57,109 +70,256 @@ USEFUL_SCOPES: Final = {
 _INSTEAD: Final = {"channels:join": "channels:write", "channels:manage": "channels:write"}
 """Scopes that tokens of users have in place of those."""
 
-_TARGETS: Final = (
-    "report_channel",
-    "brief_channel",
-    "channel_stats",
-    "optin_channel",
-    "help_channel",
-)
+_TARGETS: Final = (*DESTINATIONS, "channel_stats", "help_channel")
+
+_LIBRARIES: Final = "channelstats polars slack-sdk aiohttp jinja2 msgspec apsw pywebpush tzdata"
+_ZONES: Final = ("Europe/Berlin", "America/Los_Angeles", "Asia/Kolkata", "Australia/Lord_Howe")
+_EARLIEST_YEAR: Final = 2024
+"""A clock that shows an earlier one is wrong."""
+
+_OUTDATED: Final = timedelta(8)
+"""Without a message for so long the last week is not complete."""
 
 
-async def check_slack(context: CommandContext) -> AsyncIterator[Finding]:
-    seen: Token | None = None
+class Findings(msgspec.Struct, frozen=True):
+    """Prints a line for each finding: what is so, and where something is wrong, what to do."""
+
+    context: CommandContext
+
+    def ok(self, about: str, text: str) -> None:
+        if not self.context.arguments.quiet:
+            _print("ok", about, text)
+
+    def warn(self, about: str, text: str) -> None:
+        _print("warning", about, text)
+
+    def fail(self, about: str, text: str) -> None:
+        self.context.problems += 1
+        _print("problem", about, text)
+
+
+def _print(level: str, about: str, text: str) -> None:
+    print(printable(f"{level:<8} {about}: {text}"), flush=True)
+
+
+@command("doctor", "check the store, the settings and the tokens", groups=tuple(OptionGroup))
+async def doctor(context: CommandContext) -> int:
+    findings = Findings(context)
+    _check_machine(context, findings)
+    _check_settings(context, findings)
+    await _check_store(context, findings)
+    await _check_tokens(context, findings)
+    return context.exit_code
+
+
+# ── this machine ─────────────────────────────────────────────────────────────────────────────────
+
+
+def _check_machine(context: CommandContext, findings: Findings) -> None:
+    found, missing = [f"Python {platform.python_version()}"], []
+    for name in _LIBRARIES.split():
+        try:
+            found.append(f"{name} {version(name)}")
+        except PackageNotFoundError:
+            missing.append(name)
+    findings.ok("versions", ", ".join(found))
+    if missing:
+        findings.fail("versions", f"missing: {', '.join(missing)}")
+    if unknown := [name for name in _ZONES if zone_of(name) is None]:
+        findings.fail("time zones", f"{', '.join(unknown)}: not known here; install tzdata")
+    else:
+        findings.ok("time zones", "known")
+    now = datetime.fromtimestamp(context.clock(), context.zone)
+    text = f"{now:%Y-%m-%d %H:%M} in {context.settings.report_timezone}"
+    if now.year < _EARLIEST_YEAR:
+        findings.warn("clock", f"{text}: that cannot be right")
+    else:
+        findings.ok("clock", text)
+
+
+def _check_settings(context: CommandContext, findings: Findings) -> None:
+    settings = context.settings
+    given = [option for option in OPTIONS if option.name in settings.sources]
+    for option in given:
+        value, place = getattr(settings, option.name), settings.sources[option.name].place
+        findings.ok("settings", f"{option.name} = {show_value(value)} ({place})")
+    others = f"the {len(OPTIONS) - len(given)} others" if given else "all"
+    findings.ok("settings", f"{others} have their defaults")
+    known = {option.variable for option in OPTIONS} | set(OTHER_VARIABLES)
+    for name in sorted(context.environment):
+        if name.startswith(PREFIX) and name not in known:
+            near = nearest(name.removeprefix(PREFIX).lower())
+            meant = f"; did you mean {PREFIX}{near.upper()}?" if near else ""
+            findings.warn("settings", f"{name} is not a setting{meant}")
+
+
+# ── the store ────────────────────────────────────────────────────────────────────────────────────
+
+
+async def _check_store(context: CommandContext, findings: Findings) -> None:
+    settings, folder, place = context.settings, context.settings.folder, _place(context)
+    if wrong := data_folder_problem(settings):
+        findings.fail("store", wrong)
+    elif store_is_missing(settings):
+        findings.warn("store", f"{place if settings.store else folder}: {NOTHING_IMPORTED}")
+    elif not settings.store and not os.access(folder, os.W_OK):
+        findings.fail("store", f"{folder}: this user cannot write to it")
+    else:
+        if not settings.store and folder.stat().st_mode & 0o005:
+            text = f"every user of this machine can read {folder}; chmod 700 ends that"
+            findings.warn("store", text)
+        try:
+            engine = await open_engine(settings.store_url, clock=context.clock)
+            try:
+                await _check_tables(context, findings, engine)
+            finally:
+                await engine.close()
+        except (KeytablesError, OSError, ValueError) as error:
+            text = str(error)  # some say themselves where it is
+            findings.fail("store", text if place in text else f"{place}: {text}")
+
+
+async def _check_tables(context: CommandContext, findings: Findings, engine: Engine) -> None:
+    prefix, place = context.settings.prefix, _place(context)
+    expected = {f"{prefix}.{name}" for name in HASH_KEYS}
+    missing = expected - set(await engine.table_names())
+    if missing == expected:
+        findings.warn("store", f"{place}: no tables that begin with {prefix!r} yet")
+        return
+    size = ""
+    if not context.settings.store:
+        size = f", {megabytes(await asyncio.to_thread(_size, context.settings.folder))}"
+    findings.ok("store", f"{place}: {many(len(expected - missing), 'table')}{size}")
+    if missing:
+        findings.ok("store", f"the next run makes {', '.join(sorted(missing))}")
+        return
+    tables = await Tables.open(engine, prefix, context.zone)
+    users, channels = await tables.configuration.counts(), await tables.channels.all()
+    archived = sum(channel.is_archived for channel in channels.values())
+    all_users, all_channels = many(users.all_users, "user"), many(len(channels), "channel")
+    findings.ok(
+        "directory",
+        f"{all_users}, {users.active_users:,} of them active; {all_channels}, {archived:,} of them "
+        "archived",
+    )
+    await _check_messages(context, findings, tables)
+
+
+async def _check_messages(context: CommandContext, findings: Findings, tables: Tables) -> None:
+    days = await tables.messages.days()
+    if not days:
+        text = "none yet; see channelstats import-export and channelstats sync"
+        findings.warn("messages", text)
+        return
+    read = await tables.configuration.last_run()
+    until = f"; read up to {minute_text(read, context.zone)}" if read else ""
+    newest = date.fromisoformat(max(days))
+    if newest < context.today - _OUTDATED:
+        text = f"the newest are of {newest}{until}: the last week is not there"
+        findings.warn("messages", text)
+    else:
+        findings.ok("messages", f"of {many(len(days), 'day')}, the newest of {newest}{until}")
+    if left := sum(days.values()):
+        findings.warn(
+            "messages",
+            f"{many(left, 'day')} being written to: by a run of now, or by one that was broken "
+            "off; the next one completes it",
+        )
+
+
+def _place(context: CommandContext) -> str:
+    """Where the store is; credentials are not part of it."""
+    if not context.settings.store:
+        return str(context.settings.file)
+    found = parse_store(context.settings.store)
+    if not isinstance(found, DynamoUrl):
+        return found.path
+    region = f" of {found.region}" if found.region else ""
+    return f"DynamoDB{region}{f' at {found.endpoint}' if found.endpoint else ''}"
+
+
+def _size(folder: Path) -> int:
+    return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
+
+
+# ── Slack ────────────────────────────────────────────────────────────────────────────────────────
+
+
+async def _check_tokens(context: CommandContext, findings: Findings) -> None:
+    first: Token | None = None
     for purpose in Purpose:
-        about = f"token that {purpose}s"
+        about, token = f"token that {purpose}s", None
         try:
             token = find_token(purpose, context.settings, context.environment)
+            if token is None:
+                place = f"put it into {purpose.variable}, or name its file with {purpose.flag}"
+                findings.warn(about, f"none; {place}. Exports are imported without one.")
+                continue
+            async with context.web_api(token.text) as api:
+                identity = await api.identity()
+                kind = "bot" if identity.bot_id else "user"
+                is_same = first is not None and first.text == token.text
+                whose = f"of {token.place}: {kind} {identity.user} of {identity.team}"
+                findings.ok(about, whose + (", the same as the one that reads" if is_same else ""))
+                _check_scopes(findings, about, purpose, identity.scopes, token)
+                if purpose is Purpose.READ:
+                    _check_links(context, findings, identity)
+                    await _check_channels(context, findings, api, identity)
         except SettingError as error:
-            yield problem(about, str(error))
-            continue
-        if token is None:
-            yield warning(
-                about,
-                f"none; put it into {purpose.variable}, or name its file with "
-                f"{purpose.flag}. Exports are imported without one.",
-            )
-            continue
-        same = seen is not None and seen.text == token.text
-        seen = seen or token
-        async for finding in _token(context, token, purpose, about, same=same):
-            yield finding
-
-
-async def _token(
-    context: CommandContext, token: Token, purpose: Purpose, about: str, *, same: bool
-) -> AsyncIterator[Finding]:
-    async with context.web_api(token.text) as api:
-        try:
-            identity = await api.identity()
+            findings.fail(about, str(error))
         except SlackError as error:
-            yield problem(about, f"of {token.place}: {error}")
-            return
-        kind = "bot" if identity.bot_id else "user"
-        shared = ", the same as the one that reads" if same else ""
-        yield ok(about, f"of {token.place}: {kind} {identity.user} of {identity.team}{shared}")
-        for finding in _scopes(about, purpose, identity.scopes, own=token.purpose is purpose):
-            yield finding
-        if purpose is Purpose.READ:
-            for finding in _links(context, identity):
-                yield finding
-            async for finding in _workspace(context, api, identity):
-                yield finding
+            findings.fail(about, f"of {token.place}: {error}" if token else str(error))
+        first = first or token
 
 
-def _scopes(about: str, purpose: Purpose, scopes: Collection[str], *, own: bool) -> list[Finding]:
-    """What a token may do for a purpose. Where it is not its ``own``, nobody may want it to."""
+def _check_scopes(
+    findings: Findings, about: str, purpose: Purpose, scopes: Collection[str], token: Token
+) -> None:
+    """What a token may do for a purpose. Where it was given for the other one, nobody may want it
+    to.
+    """
     if not scopes:
-        return [warning(about, "Slack does not say which scopes it has")]
+        findings.warn(about, "Slack does not say which scopes it has")
+        return
     has = {*scopes, *(scope for scope, instead in _INSTEAD.items() if instead in scopes)}
-    lacking = [
-        (problem if own else warning)(about, f"it lacks the scope {scope}, for {what}")
-        for scope, what in NEEDED_SCOPES[purpose]
-        if scope not in has
-    ]
-    found = lacking or [ok(about, "it has every scope that it needs")]
-    if further := _listed(
-        (scope, what) for scope, what in USEFUL_SCOPES[purpose] if scope not in has
-    ):
-        found.append(ok(about, f"it could do more with {further}"))
-    return found
+    lacking = [needed for needed in NEEDED_SCOPES[purpose] if needed[0] not in has]
+    for scope, what in lacking:
+        tell = findings.fail if token.purpose is purpose else findings.warn
+        tell(about, f"it lacks the scope {scope}, for {what}")
+    if not lacking:
+        findings.ok(about, "it has every scope that it needs")
+    useful: dict[str, list[str]] = {}
+    for scope, what in USEFUL_SCOPES[purpose]:
+        if scope not in has:
+            useful.setdefault(what, []).append(scope)
+    if useful:
+        more = "; ".join(f"{' and '.join(names)} ({what})" for what, names in useful.items())
+        findings.ok(about, f"it could do more with {more}")
 
 
-def _listed(scopes: Iterable[tuple[str, str]]) -> str:
-    """Scopes with what they are for, those for the same together."""
-    found: dict[str, list[str]] = {}
-    for scope, what in scopes:
-        found.setdefault(what, []).append(scope)
-    return "; ".join(f"{' and '.join(names)} ({what})" for what, names in found.items())
-
-
-def _links(context: CommandContext, identity: Identity) -> list[Finding]:
+def _check_links(context: CommandContext, findings: Findings, identity: Identity) -> None:
     """Whether links of reports lead to the workspace of the token."""
     own = (urlsplit(identity.url).hostname or "").partition(".")[0]
     given = context.settings.slack_name
-    if not own or given == own:
-        return []
-    if not given:
-        return [warning("links", f"reports have none: set slack_name = {own}")]
-    return [warning("links", f"slack_name is {given}, but the token is of {own}")]
+    if own and not given:
+        findings.warn("links", f"reports have none: set slack_name = {own}")
+    elif own and given != own:
+        findings.warn("links", f"slack_name is {given}, but the token is of {own}")
 
 
-async def _workspace(
-    context: CommandContext, api: WebApi, identity: Identity
-) -> AsyncIterator[Finding]:
+async def _check_channels(
+    context: CommandContext, findings: Findings, api: WebApi, identity: Identity
+) -> None:
     """What the limits of the app mean for the channels there are."""
     try:
-        pages = [page.items async for page in api.channels(private=False)]
+        channels = [one async for page in api.channels(private=False) for one in page.items]
     except SlackError as error:
-        yield problem("channels", str(error))
+        findings.fail("channels", str(error))
         return
-    channels = [channel for page in pages for channel in page]
-    yield _duration(context.settings.kind_of_app, channels)
+    _check_duration(context.settings.kind_of_app, findings, channels)
     outside = sum(not (channel.is_member or channel.is_archived) for channel in channels)
     if identity.bot_id and outside:
-        yield warning(
+        findings.warn(
             "channels",
             f"the bot is not in {outside:,} of {many(len(channels), 'channel')}: invite it, or "
             "use channelstats sync --join, or the token of a user",
@@ -167,10 +327,10 @@ async def _workspace(
     keys = {key for channel in channels for key in (channel.id, channel.name)}
     for name in _TARGETS:
         if (target := getattr(context.settings, name)) and target not in keys:
-            yield warning("channels", f"{name}: no public channel is called {target}")
+            findings.warn("channels", f"{name}: no public channel is called {target}")
 
 
-def _duration(kind: AppKind, channels: Collection[ListedChannel]) -> Finding:
+def _check_duration(kind: AppKind, findings: Findings, channels: list[ListedChannel]) -> None:
     """How long a first sync takes at least: a call for the members and one for the messages of each
     channel.
     """
@@ -180,24 +340,11 @@ def _duration(kind: AppKind, channels: Collection[ListedChannel]) -> Finding:
     minutes = in_use / limit["conversations.members"].per_minute
     minutes += len(channels) / history.per_minute
     text = (
-        f"{many(history.per_minute, 'call')} a minute for messages, {history.items} in each: a "
-        f"first sync of {many(len(channels), 'channel')} takes {duration_text(int(minutes * 60))} "
-        "or more, and one call for each thread"
+        f"{kind}: {many(history.per_minute, 'call')} a minute for messages, {history.items} in "
+        f"each: a first sync of {many(len(channels), 'channel')} takes "
+        f"{duration_text(int(minutes * 60))} or more, and one call for each thread"
     )
     if kind is AppKind.UNLISTED:
-        return warning("app", f"unlisted: {text}; an app made for this workspace only is faster")
-    return ok("app", f"{kind}: {text}")
-
-
-async def _doctor(context: CommandContext) -> int:
-    code = DONE
-    for check in (check_machine, check_settings, check_store, check_slack):
-        async for finding in check(context):
-            if finding.level is Level.PROBLEM:
-                code = WITH_PROBLEMS
-            if finding.level is not Level.OK or not context.arguments.quiet:
-                print(printable(str(finding)), flush=True)
-    return code
-
-
-DOCTOR: Final = Command("doctor", "check the store, the settings and the tokens", _doctor)
+        findings.warn("app", f"{text}; an app made for this workspace only is faster")
+    else:
+        findings.ok("app", text)

@@ -1,16 +1,17 @@
 """Commands that change what is stored: forget and rebuild-firstposts."""
 
-import argparse
+import signal
+import sys
 from collections.abc import AsyncGenerator
 from typing import Final
 
 from channelstats import lookup
 from channelstats.commands.context import (
     DONE,
-    Command,
     CommandContext,
     Failure,
-    is_confirmed,
+    argument,
+    command,
     many,
 )
 from channelstats.identifiers import is_user_id
@@ -20,18 +21,19 @@ from channelstats.lookup import NotFound
 from channelstats.settings import OptionGroup
 from channelstats.tables import Tables
 
-# ── forget ───────────────────────────────────────────────────────────────────────────────────────
+_YES: Final = frozenset({"y", "yes"})
 
 
-def _add_forget_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("user", metavar="USER", help="the person: a name or an ID")
-    parser.add_argument(
+@command(
+    "forget",
+    "remove a person from the store for good",
+    argument("user", metavar="USER", help="the person: a name or an ID"),
+    argument(
         "--dry-run", action="store_true", help="say how much would be removed; change nothing"
-    )
-    parser.add_argument("--yes", action="store_true", help="do not ask for confirmation")
-
-
-async def _forget(context: CommandContext) -> int:
+    ),
+    argument("--yes", action="store_true", help="do not ask for confirmation"),
+)
+async def forget(context: CommandContext) -> int:
     arguments = context.arguments
     async with context.tables() as tables:
         uid = await _user_id(tables, arguments.user)
@@ -43,7 +45,7 @@ async def _forget(context: CommandContext) -> int:
             done = await _follow(context, forgetting.count(), "{:,} would be removed, {:,} changed")
             print(f"{who}: {_summary(done, 'would be ')}")
             return DONE
-        if not arguments.yes and not is_confirmed(f"Remove everything about {who}?"):
+        if not arguments.yes and not _is_confirmed(f"Remove everything about {who}?"):
             raise Failure("nothing was removed")
         async with context.writing(tables):
             done = await _follow(context, forgetting.run(), "{:,} removed, {:,} changed")
@@ -80,10 +82,25 @@ def _summary(done: Forgotten, would: str = "") -> str:
     return f"{messages} {would}removed, {done.changed:,} of others {would}changed"
 
 
-# ── rebuild-firstposts ───────────────────────────────────────────────────────────────────────────
+def _is_confirmed(question: str) -> bool:
+    """Ask on the terminal; without a terminal the answer is yes."""
+    if not (sys.stdin.isatty() and sys.stderr.isatty()):
+        return True
+    print(f"{question} [y/N] ", end="", file=sys.stderr, flush=True)
+    # asyncio's own handler would act on Ctrl-C only when the line has been read.
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        return sys.stdin.readline().strip().lower() in _YES
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
-async def _rebuild(context: CommandContext) -> int:
+@command(
+    "rebuild-firstposts",
+    "find everybody's first post again in all stored messages",
+    groups=(OptionGroup.COUNTING,),
+)
+async def rebuild_firstposts(context: CommandContext) -> int:
     async with context.tables() as tables, context.writing(tables):
         users = await tables.users.all()
         bots = [user.slack_uid for user in users.values() if user.is_bot]
@@ -91,14 +108,3 @@ async def _rebuild(context: CommandContext) -> int:
         found = len(await tables.first_posts.all())
     context.say(f"first posts of {found:,} people")
     return DONE
-
-
-FORGET: Final = Command(
-    "forget", "remove a person from the store for good", _forget, _add_forget_arguments, ()
-)
-REBUILD_FIRSTPOSTS: Final = Command(
-    "rebuild-firstposts",
-    "find everybody's first post again in all stored messages",
-    _rebuild,
-    groups=(OptionGroup.COUNTING,),
-)

@@ -5,7 +5,7 @@ Slack with --send.
 import argparse
 import html
 import sys
-from collections.abc import AsyncIterator, Collection
+from collections.abc import Collection
 from datetime import date, timedelta
 from pathlib import Path
 from typing import Final
@@ -16,15 +16,15 @@ from channelstats import lookup
 from channelstats.commands.context import (
     DONE,
     NO_MESSAGES,
-    Command,
     CommandContext,
     Failure,
+    argument,
+    command,
     many,
-    minute,
     parse_date,
 )
 from channelstats.credentials import pseudonym_secret
-from channelstats.days import DAY, date_at
+from channelstats.days import DAY, date_at, minute_text
 from channelstats.identifiers import is_user_id
 from channelstats.privacy.pseudonyms import load_pseudonyms
 from channelstats.render.data import Files
@@ -69,62 +69,86 @@ class ReportInput(msgspec.Struct, frozen=True):
         return render(self.shown, self.data, self.directory, form, document=self.document)
 
 
-def _add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "kind",
-        choices=[str(kind) for kind in ReportKind],
-        help="what it is about: the workspace, the workspace in brief, a channel or a user",
-    )
-    parser.add_argument(
-        "name", nargs="?", default="", metavar="NAME", help="the channel or user: a name or an ID"
-    )
-    parser.add_argument(
-        "--week", type=parse_date, metavar="DATE", help="the week of a date; else the last one"
-    )
-    parser.add_argument(
-        "--from", dest="first", type=parse_date, metavar="DATE", help="first day, without --week"
-    )
-    parser.add_argument(
-        "--to", dest="last", type=parse_date, metavar="DATE", help="last day, included"
-    )
-    parser.add_argument(
-        "--days",
-        type=_parse_days,
-        metavar="NUMBER",
-        help="number of days; by itself: up to yesterday",
-    )
-    parser.add_argument(
-        "--format",
-        action="append",
-        choices=[str(form) for form in Form],
-        dest="forms",
-        help="format to write, else text; may be given several times",
-    )
-    parser.add_argument(
-        "--out", type=Path, metavar="DIR", help="folder to write to, else --out-dir"
-    )
-    parser.add_argument(
-        "--anonymize", action="store_true", help="pseudonyms for people and channels"
-    )
-    parser.add_argument(
-        "--regen", action="store_true", help="compute it again, even if it is stored"
-    )
-    group = parser.add_argument_group("sending")
-    group.add_argument("--send", action="store_true", help="post it in Slack")
-    group.add_argument(
-        "--destination", metavar="NAME", help="#channel, @user or an ID; else the usual one"
-    )
-    group.add_argument("--attach", choices=[str(Form.HTML)], help="add a file to the thread")
-    group.add_argument("--again", action="store_true", help="send it even if it was sent before")
-    group.add_argument(
-        "--dry-run", action="store_true", help="say what would go where; send nothing"
-    )
-
-
 def _parse_days(text: str) -> int:
     if not (text.isascii() and text.isdecimal() and 1 <= int(text) <= _LONGEST_PERIOD):
         raise argparse.ArgumentTypeError(f"expected a number of days from 1 to {_LONGEST_PERIOD}")
     return int(text)
+
+
+@command(
+    "report",
+    "make a report, and send it if asked to",
+    argument(
+        "kind",
+        choices=[*map(str, ReportKind)],
+        help="what it is about: the workspace, the workspace in brief, a channel or a user",
+    ),
+    argument(
+        "name", nargs="?", default="", metavar="NAME", help="the channel or user: a name or an ID"
+    ),
+    argument(
+        "--week", type=parse_date, metavar="DATE", help="the week of a date; else the last one"
+    ),
+    argument(
+        "--from", dest="first", type=parse_date, metavar="DATE", help="first day, without --week"
+    ),
+    argument("--to", dest="last", type=parse_date, metavar="DATE", help="last day, included"),
+    argument(
+        "--days",
+        type=_parse_days,
+        metavar="NUMBER",
+        help="number of days; by itself: up to yesterday",
+    ),
+    argument(
+        "--format",
+        action="append",
+        choices=[*map(str, Form)],
+        dest="forms",
+        help="format to write, else text; may be given several times",
+    ),
+    argument("--out", type=Path, metavar="DIR", help="folder to write to, else --out-dir"),
+    argument("--anonymize", action="store_true", help="pseudonyms for people and channels"),
+    argument("--regen", action="store_true", help="compute it again, even if it is stored"),
+    argument("--send", action="store_true", help="post it in Slack"),
+    argument("--destination", metavar="NAME", help="#channel, @user or an ID; else the usual one"),
+    argument("--attach", choices=[str(Form.HTML)], help="add a file to the thread"),
+    argument("--again", action="store_true", help="send it even if it was sent before"),
+    argument("--dry-run", action="store_true", help="say what would go where; send nothing"),
+    groups=(OptionGroup.COUNTING, OptionGroup.REPORTS, OptionGroup.PRIVACY),
+)
+async def report(context: CommandContext) -> int:
+    given, period = context.arguments, _period(context)
+    kind, out = ReportKind(given.kind), given.out or context.settings.out
+    forms = tuple(map(Form, given.forms or ([] if given.send else ["text"])))
+    if (kind in (ReportKind.CHANNEL, ReportKind.USER)) != bool(given.name):
+        context.wrong_usage(f"a {kind} report {'has no' if given.name else 'needs a'} name")
+    if out is None and (len(forms) > 1 or set(forms) & set(_OF_MANY_FILES)):
+        context.wrong_usage("this makes several files: give --out DIR")
+    for name in _SENDING_FLAGS:
+        if getattr(given, name) and not given.send:
+            context.wrong_usage(f"--{name.replace('_', '-')} belongs to --send")
+    async with context.tables() as tables:
+        if await tables.messages.is_empty():
+            raise Failure(NO_MESSAGES)
+        subject = await _subject(context, tables, kind)
+        destination = ""
+        if given.destination:
+            destination = await destination_of(tables, given.destination)
+        elif given.send:
+            destination = await usual_destination(tables, context.settings, kind, subject)
+        made = await _input(context, tables, kind, subject, period, forms)
+        await _say_what_is_missing(context, tables, made.data)
+        for form in forms:
+            name, files = made.render(form)
+            if out is None:
+                sys.stdout.buffer.write(files[""])
+                sys.stdout.flush()
+            else:
+                _write_files(out / f"{name}.{form}", files)
+                context.say(str(out / f"{name}.{form}"))
+        if given.send:
+            await _send(context, tables, made, destination)
+    return DONE
 
 
 def _period(context: CommandContext) -> Period:
@@ -142,47 +166,14 @@ def _period(context: CommandContext) -> Period:
     if week := context.week():
         return week
     length = (last - first).days + 1 if first and last else days or WEEK
-    if first is None and last is not None:
-        first = last - timedelta(length - 1)
-    elif first is None and days is not None:
-        first = context.today - timedelta(days)
-    elif first is None:
-        first = last_complete_week(context.today, context.settings.first_weekday)
+    if first is None:
+        if last is not None:
+            first = last - timedelta(length - 1)
+        elif days is not None:
+            first = context.today - timedelta(days)
+        else:
+            first = last_complete_week(context.today, context.settings.first_weekday)
     return Period(first, length, context.zone)
-
-
-async def _run(context: CommandContext) -> int:
-    given = context.arguments
-    kind, period = ReportKind(given.kind), _period(context)
-    forms = tuple(map(Form, given.forms or ([] if given.send else ["text"])))
-    out = given.out or context.settings.out
-    if (kind in (ReportKind.CHANNEL, ReportKind.USER)) != bool(given.name):
-        context.wrong_usage(f"a {kind} report {'has no' if given.name else 'needs a'} name")
-    if out is None and (len(forms) > 1 or set(forms) & set(_OF_MANY_FILES)):
-        context.wrong_usage("this makes several files: give --out DIR")
-    for name in _SENDING_FLAGS:
-        if getattr(given, name) and not given.send:
-            context.wrong_usage(f"--{name.replace('_', '-')} belongs to --send")
-    async with context.tables() as tables:
-        if await tables.messages.is_empty():
-            raise Failure(NO_MESSAGES)
-        subject = await _subject(context, tables, kind)
-        destination = ""
-        if given.destination:
-            destination = await destination_of(tables, given.destination)
-        elif given.send:
-            destination = await usual_destination(tables, context.settings, kind, subject)
-        report = await _input(context, tables, kind, subject, period, forms)
-        async for line in coverage_notes(context, tables, report.data):
-            context.say(line)
-        for form in forms:
-            name, files = report.render(form)
-            written = _write_files(out, f"{name}.{form}", files)
-            if written is not None:
-                context.say(str(written))
-        if given.send:
-            await _send(context, tables, report, destination)
-    return DONE
 
 
 async def _subject(context: CommandContext, tables: Tables, kind: ReportKind) -> str:
@@ -248,58 +239,61 @@ async def _newest_period(context: CommandContext, tables: Tables, usual: Period)
     return Period(last - (WEEK - 1) * DAY, WEEK, context.zone)
 
 
-async def coverage_notes(
-    context: CommandContext, tables: Tables, data: ReportData
-) -> AsyncIterator[str]:
-    """Lines that say where the report is empty, or the store does not cover all its days."""
+async def _say_what_is_missing(context: CommandContext, tables: Tables, data: ReportData) -> None:
+    """Say where the report is empty, or the store does not cover all its days."""
     period = data.period
     if not data.now.measures.volume.messages:
         newest = max(await tables.messages.days(), default="")
         hint = f"; the newest message is from {newest}: --week {newest}" if newest else ""
-        yield f"there were no messages from {period.start} to {period.last}{hint}"
+        context.say(f"there were no messages from {period.start} to {period.last}{hint}")
     read = await tables.configuration.last_run()
     until = date_at(min(read, int(context.clock())), context.zone) if read else date.max
     if period.last >= context.today:
         read_days = f"the days up to {until} were read; " if read else ""
-        yield f"{read_days}{period.last} is not over"
+        context.say(f"{read_days}{period.last} is not over")
     elif until < period.last:
-        yield f"the days up to {until} were read; what came later is not in this report"
+        context.say(f"the days up to {until} were read; what came later is not in this report")
 
 
-def _write_files(out: Path | None, name: str, files: Files) -> Path | None:
-    """Write files to `out/name`, each whole or not at all; without ``out`` the only one to standard
-    output.
+def _write_files(path: Path, files: Files) -> None:
+    """Write a file, or a folder of them, each whole or not at all.
+
+    :raises Failure: it cannot be written there
     """
-    if out is None:
-        sys.stdout.buffer.write(files[""])
-        sys.stdout.flush()
-        return None
-    for part, data in files.items():
-        path = out / name / part if part else out / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        whole = path.with_name(f".{path.name}.new")
-        whole.write_bytes(data)
-        whole.replace(path)
-    return out / name
+    try:
+        for part, data in files.items():
+            file = path / part if part else path
+            file.parent.mkdir(parents=True, exist_ok=True)
+            whole = file.with_name(f".{file.name}.new")
+            whole.write_bytes(data)
+            whole.replace(file)
+    except OSError as error:
+        folder = path.parent
+        if folder.is_dir():
+            why = f": {error.strerror or error}"
+        elif any(above.exists() and not above.is_dir() for above in (folder, *folder.parents)):
+            why = ", which is not a folder"
+        else:
+            why = ": no folder can be made there"
+        raise Failure(f"nothing can be written to {folder}{why}; see --out and --out-dir") from None
 
 
 # ── sending ──────────────────────────────────────────────────────────────────────────────────────
 
 
 async def _send(
-    context: CommandContext, tables: Tables, report: ReportInput, destination: str
+    context: CommandContext, tables: Tables, made: ReportInput, destination: str
 ) -> None:
-    given, wanted, period = context.arguments, report.wanted, report.data.period
-    content = content_of(
-        report_on(report.shown, report.data), shown_names(report.data, report.directory)
-    )
+    given, wanted, period = context.arguments, made.wanted, made.data.period
+    names = shown_names(made.data, made.directory)
+    content = content_of(report_on(made.shown, made.data), names)
     title = html.unescape(content.text)
     attachment = None
     if given.attach:
-        name, files = report.render(Form(given.attach))
+        name, files = made.render(Form(given.attach))
         attachment = Attachment(f"{name}.{given.attach}", title, files[""])
     key = SentKey(wanted.kind, wanted.subject, period.start, period.days, destination)
-    where = _destination_name(report.directory, destination)
+    where = _destination_name(made.directory, destination)
     if given.dry_run:
         what = many(len(split_blocks(content.blocks)), "message")
         if attachment is not None:
@@ -307,7 +301,7 @@ async def _send(
         row = await tables.sent.get(key)
         before = ""
         if row is not None and row.done:
-            before = f"; sent already on {minute(row.done, context.zone)}"
+            before = f"; sent already on {minute_text(row.done, context.zone)}"
         print(f"{title}: {what} to {where}{before}")
         return
     async with context.posting_client() as client:
@@ -328,12 +322,3 @@ def _destination_name(directory: Directory, destination: str) -> str:
     if destination in directory.people or is_user_id(destination):
         return f"@{directory.person(destination)}"
     return destination
-
-
-REPORT: Final = Command(
-    "report",
-    "make a report, and send it if asked to",
-    _run,
-    _add_arguments,
-    (OptionGroup.COUNTING, OptionGroup.REPORTS, OptionGroup.PRIVACY),
-)

@@ -5,22 +5,20 @@ Rule: what fails costs that report alone, and the exit code says so; what was se
 again.
 """
 
-import argparse
 from datetime import timedelta
 from typing import Final
 
 from channelstats.commands.context import (
-    DONE,
     NO_MESSAGES,
     NOT_DONE,
-    WITH_PROBLEMS,
-    Command,
     CommandContext,
     Failure,
     PostingClient,
-    minute,
+    argument,
+    command,
     parse_date,
 )
+from channelstats.days import minute_text
 from channelstats.lookup import NotFound, channel_id
 from channelstats.notifications import announce, newest_week
 from channelstats.render.names import load
@@ -54,19 +52,17 @@ DESTINATIONS: Final = ("report_channel", "brief_channel", "optin_channel")
 # ── send-weekly ──────────────────────────────────────────────────────────────────────────────────
 
 
-def _add_weekly_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
+@command(
+    "send-weekly",
+    "send every report of a week to where it belongs",
+    argument(
         "--week", type=parse_date, metavar="DATE", help="the week of a date; else the last one"
-    )
-    parser.add_argument(
-        "--dry-run", action="store_true", help="list what would go where; send nothing"
-    )
-    parser.add_argument(
-        "--anyway", action="store_true", help="send even if not all of the week was read"
-    )
-
-
-async def _send_weekly(context: CommandContext) -> int:
+    ),
+    argument("--dry-run", action="store_true", help="list what would go where; send nothing"),
+    argument("--anyway", action="store_true", help="send even if not all of the week was read"),
+    groups=(OptionGroup.COUNTING, OptionGroup.REPORTS, OptionGroup.PRIVACY),
+)
+async def send_weekly(context: CommandContext) -> int:
     last = last_complete_week(context.today, context.settings.first_weekday)
     week = context.week() or Period(last, WEEK, context.zone)
     async with context.tables() as tables:
@@ -74,80 +70,77 @@ async def _send_weekly(context: CommandContext) -> int:
             raise Failure(NO_MESSAGES)
         unread = await _unread(context, tables, week)
         if context.arguments.dry_run:
-            return await _list(context, tables, week, unread)
+            await _list(context, tables, week)
+            if unread:
+                context.complain(unread)
+            return context.exit_code
         if unread and not context.arguments.anyway:
             raise Failure(f"{unread}; --anyway sends all the same")
         async with context.posting_client() as client:
-            code = await _send(context, tables, week, client)
+            is_stopped = await _send(context, tables, week, client)
         await tables.sent.expire(min(context.today, week.start) - SENT_KEPT)
-        return max(code, await _announce(context, tables, week))
+        await _announce(context, tables, week)
+    return NOT_DONE if is_stopped else context.exit_code
 
 
 async def _unread(context: CommandContext, tables: Tables, week: Period) -> str:
     """What of the week was not read; "" if all of it was."""
-    read, until = await tables.configuration.last_run(), minute(week.end, context.zone)
+    read, until = await tables.configuration.last_run(), minute_text(week.end, context.zone)
     if read >= week.end:
         return ""
     if week.end > context.clock():
         return f"the week is not over before {until}"
-    up_to = f"up to {minute(read, context.zone)}" if read else "never as a whole"
+    up_to = f"up to {minute_text(read, context.zone)}" if read else "never as a whole"
     unread = printable(await tables.configuration.unread())
     why = f"; the last sync did not read everything ({unread})" if unread else ""
     return f"the week ends on {until} and Slack was read {up_to}{why}: run channelstats sync all"
 
 
-async def _list(context: CommandContext, tables: Tables, week: Period, unread: str) -> int:
+async def _list(context: CommandContext, tables: Tables, week: Period) -> None:
     """Print what would go where, a line each."""
     plan = await weekly_plan(tables, context.settings, None)
+    channels = await tables.channels.all()
     for target in plan.targets:
         row = await tables.sent.get(weekly_key(target, week))
         is_sent = row is not None and row.done
         print(f"{target.words}{' (sent already)' if is_sent else ''}")
     if plan.links:
-        channels = await tables.channels.all()
         print(f"links to reports on channels to #{channels[plan.links].name}")
     if destination := _goals_destination(context.settings, plan):
-        channels = await tables.channels.all()
         print(f"goals and alerts to #{channels[destination].name}")
-    problems = _problems(plan) + ([unread] if unread else [])
-    for problem in problems:
+    _complain_of(context, plan)
+
+
+def _complain_of(context: CommandContext, plan: WeeklyPlan) -> None:
+    for problem in plan.problems:
         context.complain(problem)
-    return WITH_PROBLEMS if problems else DONE
-
-
-def _problems(plan: WeeklyPlan) -> list[str]:
-    if plan.targets or plan.problems:
-        return list(plan.problems)
-    return [
-        f"there is nowhere to send to: set {', '.join(DESTINATIONS)}, or create X-stats channels"
-    ]
+    if not (plan.targets or plan.problems):
+        names = ", ".join(DESTINATIONS)
+        context.complain(f"there is nowhere to send to: set {names}, or create X-stats channels")
 
 
 async def _send(
     context: CommandContext, tables: Tables, week: Period, client: PostingClient
-) -> int:
-    """Send everything; return the exit code."""
+) -> bool:
+    """Send everything; return whether it ended before all was tried."""
     settings, progress = context.settings, context.progress()
-    opted_in, problems = await _opted_in(context, tables)
-    plan = await weekly_plan(tables, settings, opted_in)
-    problems += _problems(plan)
-    for problem in problems:
-        context.complain(problem)
+    plan = await weekly_plan(tables, settings, await _opted_in(context, tables))
+    _complain_of(context, plan)
     if not plan.targets:
-        return WITH_PROBLEMS
+        return False
+    counted = [target.subject for target in plan.targets if target.kind is ReportKind.CHANNEL]
     data = await load_report_data(
         tables,
         week,
         settings.options,
         now=int(context.clock()),
-        counted=[target.subject for target in plan.targets if target.kind is ReportKind.CHANNEL],
+        counted=counted,
         smallest_group=settings.min_group,
     )
     reports = WeeklyReports(data, await load(tables, settings.slack_name), settings)
     sender = client.sender(context, tables)
     run = WeeklyRun(sender, client.posting, client.channels, reports, week)
-    code = WITH_PROBLEMS if problems else DONE
-    number, said_something = 0, False
+    number, before, lines, is_stopped = 0, context.problems, 0, False
     async for event in run.run(plan):
         progress.end()
         line = ""
@@ -157,33 +150,29 @@ async def _send(
             if event.result.state is not SendState.ALREADY:
                 line = f"{event.target.words}: {event.result.text(context.zone)}"
         else:
-            said_something = True
-            code = max(code, NOT_DONE if isinstance(event, RunStopped) else WITH_PROBLEMS)
-            context.complain(str(event))
+            is_stopped = is_stopped or isinstance(event, RunStopped)
+            context.complain(event)
         if line:
-            said_something = True
             context.say(line)
+            lines += 1
         number += isinstance(event, Delivered | Skipped)
         progress.show(number, len(plan.targets), "sending")
     progress.end()
-    if code != NOT_DONE:
-        done, line = await _send_goals(context, tables, week, sender, plan)
-        code = max(code, done)
-        if line:
-            said_something = True
-            context.say(line)
-    if not said_something:
+    if not is_stopped and (line := await _send_goals(context, tables, week, sender, plan)):
+        context.say(line)
+        lines += 1
+    if not lines and context.problems == before:
         context.say(f"nothing left to send for the week of {week.start}")
-    return code
+    return is_stopped
 
 
 async def _send_goals(
     context: CommandContext, tables: Tables, week: Period, sender: Sender, plan: WeeklyPlan
-) -> tuple[int, str]:
-    """Post how goals and alerts came out; return the exit code, and what to say of it."""
+) -> str:
+    """Post how goals and alerts came out; return what to say of it."""
     settings, destination = context.settings, _goals_destination(context.settings, plan)
     if not destination:
-        return DONE, ""
+        return ""
     try:
         goals, alerts = await measure_week(
             tables,
@@ -197,10 +186,10 @@ async def _send_goals(
         result = await sender.send(job) if job else None
     except (SlackError, ChoiceError) as error:
         context.complain(f"goals and alerts: {error}")
-        return WITH_PROBLEMS, ""
+        return ""
     if result is None or result.state is SendState.ALREADY:
-        return DONE, ""
-    return DONE, f"goals and alerts: {result.text(context.zone)}"
+        return ""
+    return f"goals and alerts: {result.text(context.zone)}"
 
 
 def _goals_destination(settings: Settings, plan: WeeklyPlan) -> str:
@@ -211,83 +200,60 @@ def _goals_destination(settings: Settings, plan: WeeklyPlan) -> str:
     return next(found, "")
 
 
-async def _opted_in(context: CommandContext, tables: Tables) -> tuple[list[str], list[str]]:
-    """Who wants a report on themselves, as Slack says now: who has left gets no more. And what
-    keeps from knowing.
-    """
-    name = context.settings.optin_channel
+async def _opted_in(context: CommandContext, tables: Tables) -> list[str]:
+    """Who wants a report on themselves, as Slack says now: who has left gets no more."""
+    name, found = context.settings.optin_channel, list[str]()
     if not name:
-        return [], []
-    found: list[str] = []
+        return []
     try:
         cid = await channel_id(tables, name)
         async with context.web_api() as api:
             async for page in api.members(cid):
                 found += page.items
     except (NotFound, SlackError) as error:
-        return [], [f"user reports: who wants one is not known: {error}"]
-    return found, []
+        context.complain(f"user reports: who wants one is not known: {error}")
+        return []
+    return found
 
 
-async def _announce(context: CommandContext, tables: Tables, week: Period) -> int:
-    """Notify the subscribers of the dashboard; return the exit code."""
+async def _announce(context: CommandContext, tables: Tables, week: Period) -> None:
+    """Notify the subscribers of the dashboard."""
+    settings, clock, sleep = context.settings, context.clock, context.sleep
     try:
-        result = await announce(
-            tables, week, context.settings, clock=context.clock, sleep=context.sleep
-        )
+        result = await announce(tables, week, settings, clock=clock, sleep=sleep)
     except SettingError as error:
         context.complain(f"nobody is notified: {error}")
-        return WITH_PROBLEMS
-    if result.notified or result.left:
+        return
+    if result.left:
+        context.complain(result)
+    elif result.notified:
         context.say(str(result))
-    return WITH_PROBLEMS if result.left else DONE
 
 
 # ── notify ───────────────────────────────────────────────────────────────────────────────────────
 
 
-def _add_notify_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
+@command(
+    "notify",
+    "notify subscribers of the dashboard about a weekly report",
+    argument(
         "--week", type=parse_date, metavar="DATE", help="the week of a date; else the newest read"
-    )
-    parser.add_argument("--dry-run", action="store_true", help="say how many; send nothing")
-
-
-async def _notify(context: CommandContext) -> int:
+    ),
+    argument("--dry-run", action="store_true", help="say how many; send nothing"),
+    groups=(OptionGroup.DASHBOARD,),
+)
+async def notify(context: CommandContext) -> int:
+    settings, clock, sleep = context.settings, context.clock, context.sleep
     async with context.tables() as tables:
         week = context.week()
         if week is None:
-            week = await newest_week(tables, context.settings, context.clock)
-            if week is None:
-                raise Failure(
-                    "no whole week was read yet; see channelstats import-export and channelstats "
-                    "sync"
-                )
-        elif week.start > last_complete_week(context.today, context.settings.first_weekday):
+            week = await newest_week(tables, settings, clock)
+        elif week.start > last_complete_week(context.today, settings.first_weekday):
             raise Failure(f"the week of {week.start} is not over")
-        result = await announce(
-            tables,
-            week,
-            context.settings,
-            clock=context.clock,
-            sleep=context.sleep,
-            dry_run=context.arguments.dry_run,
-        )
-    context.say(f"week of {week.start}: {result}")
-    return WITH_PROBLEMS if result.left else DONE
-
-
-SEND_WEEKLY: Final = Command(
-    "send-weekly",
-    "send every report of a week to where it belongs",
-    _send_weekly,
-    _add_weekly_arguments,
-    (OptionGroup.COUNTING, OptionGroup.REPORTS, OptionGroup.PRIVACY),
-)
-NOTIFY: Final = Command(
-    "notify",
-    "notify subscribers of the dashboard about a weekly report",
-    _notify,
-    _add_notify_arguments,
-    (OptionGroup.DASHBOARD,),
-)
+        if week is None:
+            commands = "channelstats import-export and channelstats sync"
+            raise Failure(f"no whole week was read yet; see {commands}")
+        dry_run = context.arguments.dry_run
+        result = await announce(tables, week, settings, clock=clock, sleep=sleep, dry_run=dry_run)
+    (context.complain if result.left else context.say)(f"week of {week.start}: {result}")
+    return context.exit_code

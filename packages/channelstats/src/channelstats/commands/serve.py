@@ -4,14 +4,13 @@ Rule: a dashboard that listens on this machine alone needs no token; any other o
 is shown on a terminal only, and in no log.
 """
 
-import argparse
 import asyncio
 import errno
 import signal
 import stat
 import sys
-from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import asynccontextmanager, contextmanager, suppress
+from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from secrets import token_urlsafe
 from typing import Final
@@ -19,9 +18,9 @@ from urllib.parse import urlencode
 
 from aiohttp import web
 
-from channelstats.commands.context import DONE, Command, CommandContext, Failure
+from channelstats.commands.context import DONE, CommandContext, Failure, argument, command
 from channelstats.credentials import pseudonym_secret, read_or_create
-from channelstats.settings import PREFIX, OptionGroup
+from channelstats.settings import PREFIX, OptionGroup, Settings
 from channelstats.views.model import Choice, ChoiceError
 from channelstats.web.access import SHORTEST_TOKEN, Authenticator, is_this_machine
 from channelstats.web.app import State, make_app
@@ -42,34 +41,26 @@ _SHUTDOWN_TIMEOUT: Final = 3.0
 """Seconds that running requests have to come to an end."""
 
 
-def _add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
+@command(
+    "serve",
+    "serve the dashboard",
+    argument(
         "--anonymize", action="store_true", help="pseudonyms for people and channels, no links"
-    )
-
-
-async def _run(context: CommandContext) -> int:
-    def ready(url: str) -> None:
-        print(f"channelstats ready: {url}", flush=True)
-
-    return await serve(context, on_ready=ready)
-
-
-async def serve(context: CommandContext, *, on_ready: Callable[[str], None]) -> int:
-    """Serve the dashboard until the process is told to stop; ``on_ready`` is given its address."""
-    stop = asyncio.Event()
-    async with _running(context) as url:
-        with _on_stop_signal(stop):
-            on_ready(url)
-            await stop.wait()
+    ),
+    groups=(OptionGroup.COUNTING, OptionGroup.DASHBOARD, OptionGroup.PRIVACY),
+)
+async def serve(context: CommandContext) -> int:
+    await serve_dashboard(context)
     return DONE
 
 
-@asynccontextmanager
-async def _running(context: CommandContext) -> AsyncIterator[str]:
-    settings = context.settings
+async def serve_dashboard(
+    context: CommandContext, on_ready: Callable[[str], object] = lambda _: None
+) -> None:
+    """Serve the dashboard until the process is told to stop; ``on_ready`` is given its address."""
+    settings, stop = context.settings, asyncio.Event()
     token = _token(context)
-    secret = pseudonym_secret(settings) if getattr(context.arguments, "anonymize", False) else None
+    secret = pseudonym_secret(settings) if context.arguments.anonymize else None
     async with context.tables(create=True) as tables:
         service = DashboardService(tables, settings, clock=context.clock, secret=secret)
         await _warm(context, service)
@@ -83,13 +74,15 @@ async def _running(context: CommandContext) -> AsyncIterator[str]:
         )
         await runner.setup()
         try:
-            site = web.TCPSite(runner, settings.host, settings.port)
-            await _start(site, settings.host, settings.port)
-            port = runner.addresses[0][1]
-            url = f"http://{_url_host(settings.host)}:{port}/"
+            await _start(web.TCPSite(runner, settings.host, settings.port), settings)
+            url = f"http://{_url_host(settings.host)}:{runner.addresses[0][1]}/"
             if token is not None:
                 _show_login(context, url, token)
-            yield url
+            for number in (signal.SIGTERM, signal.SIGINT):
+                asyncio.get_running_loop().add_signal_handler(number, stop.set)
+            print(f"channelstats ready: {url}", flush=True)
+            on_ready(url)
+            await stop.wait()
         finally:
             await runner.cleanup()
 
@@ -118,7 +111,8 @@ async def _warm(context: CommandContext, service: DashboardService) -> None:
         progress.end()
 
 
-async def _start(site: web.TCPSite, host: str, port: int) -> None:
+async def _start(site: web.TCPSite, settings: Settings) -> None:
+    host, port = settings.host, settings.port
     try:
         await site.start()
     except OSError as error:
@@ -151,13 +145,9 @@ def _token(context: CommandContext) -> str | None:
     return _stored_token(context.settings.folder / TOKEN_FILE)
 
 
-def _new_token() -> bytes:
-    return f"{token_urlsafe(_TOKEN_BYTES)}\n".encode()
-
-
 def _stored_token(path: Path) -> str:
     """The token in the data folder, which is made when there is none."""
-    token = read_or_create(path, _new_token)
+    token = read_or_create(path, f"{token_urlsafe(_TOKEN_BYTES)}\n".encode)
     if stat.S_IMODE(path.stat().st_mode) & 0o077:
         raise Failure(f"{path}: others can read this token; chmod 600 ends that")
     text = token.decode("ascii", "replace").strip()
@@ -174,25 +164,3 @@ def _show_login(context: CommandContext, url: str, token: str) -> None:
         context.say(f"log in at {url}?{urlencode({'token': token})}")
     else:
         context.say(f"log in at {url} with the token in {context.settings.folder / TOKEN_FILE}")
-
-
-@contextmanager
-def _on_stop_signal(stop: asyncio.Event) -> Iterator[None]:
-    """SIGTERM and SIGINT set an event instead of breaking off what runs."""
-    loop, numbers = asyncio.get_running_loop(), (signal.SIGTERM, signal.SIGINT)
-    for number in numbers:
-        loop.add_signal_handler(number, stop.set)
-    try:
-        yield
-    finally:
-        for number in numbers:
-            loop.remove_signal_handler(number)
-
-
-SERVE: Final = Command(
-    "serve",
-    "serve the dashboard",
-    _run,
-    _add_arguments,
-    (OptionGroup.COUNTING, OptionGroup.DASHBOARD, OptionGroup.PRIVACY),
-)

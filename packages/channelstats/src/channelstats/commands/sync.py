@@ -4,22 +4,21 @@ Rule: what cannot be read is said line by line, and the rest is taken in; the ne
 this one could not.
 """
 
-import argparse
 from typing import Final
 
 from channelstats.commands.context import (
-    DONE,
     NOT_DONE,
-    WITH_PROBLEMS,
-    Command,
     CommandContext,
+    argument,
+    command,
     many,
     parse_date,
 )
 from channelstats.days import date_at, midnight
-from channelstats.ingest.events import Event, Problem
+from channelstats.ingest.events import StepProgress
 from channelstats.ingest.sync import ALL, Part, Sync
 from channelstats.ingest.sync_run import Gap, SyncOptions, SyncResult
+from channelstats.progress import Progress
 from channelstats.render.words import printable
 from channelstats.settings import OptionGroup
 
@@ -29,14 +28,12 @@ _SHOWN: Final = 10
 """Names of channels in one line."""
 
 
-def _add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "what", choices=[*(str(part) for part in Part), EVERYTHING], help="what to read"
-    )
-    parser.add_argument(
-        "--since", type=parse_date, metavar="DATE", help="read back to a date, once"
-    )
-    parser.add_argument(
+@command(
+    "sync",
+    "read users, channels and messages from Slack",
+    argument("what", choices=[*map(str, Part), EVERYTHING], help="what to read"),
+    argument("--since", type=parse_date, metavar="DATE", help="read back to a date, once"),
+    argument(
         "--channel",
         nargs="+",
         action="extend",
@@ -44,54 +41,50 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
         dest="channels",
         metavar="NAME",
         help="only these channels: names or IDs",
-    )
-    parser.add_argument("--include-private", action="store_true", help="private channels too")
-    parser.add_argument(
+    ),
+    argument("--include-private", action="store_true", help="private channels too"),
+    argument(
         "--join", action="store_true", help="join public channels that a bot cannot read otherwise"
-    )
-
-
-async def _run(context: CommandContext) -> int:
-    what, progress = context.arguments.what, context.progress()
-
-    def show(event: Event) -> None:
-        if isinstance(event, Problem):
-            progress.end()
-            context.complain(printable(str(event)))
-        elif event.step == "members":
-            progress.show(event.done, event.total, f"members of #{printable(event.channel)}")
-        elif event.channel:
-            progress.show(event.done, event.total, f"#{printable(event.channel)}")
-        else:
-            progress.start(event.done)
-            progress.show(event.done, event.total, "reading messages")
-
-    async with (
-        context.web_api() as api,
-        context.tables(create=True) as tables,
-        context.writing(tables),
-    ):
-        run = Sync(
-            api,
-            tables,
-            clock=context.clock,
-            counting=context.settings.counting,
-            options=_options(context),
-            parts=ALL if what == EVERYTHING else frozenset({Part(what)}),
-            on_event=show,
-        )
-        progress.show(0, 0, "reading users and channels")
-        try:
-            result = await run.run()
-        finally:
-            progress.end()
+    ),
+    groups=(OptionGroup.COUNTING, OptionGroup.SLACK, OptionGroup.PRIVACY),
+)
+async def sync(context: CommandContext) -> int:
+    what = context.arguments.what
+    async with context.web_api() as api, context.taking_in() as tables:
+        with context.following("reading users and channels", _show) as on_event:
+            result = await Sync(
+                api,
+                tables,
+                clock=context.clock,
+                counting=context.settings.counting,
+                options=_options(context),
+                parts=ALL if what == EVERYTHING else frozenset({Part(what)}),
+                on_event=on_event,
+            ).run()
         if result.outside:
-            context.complain(_of_outside(sorted(map(printable, result.outside))))
+            context.complain(
+                f"the bot of the token is not in {many(len(result.outside), 'channel')}: "
+                f"{_listed(result.outside)}; invite it, or join them with --join, or use the token "
+                "of a user"
+            )
         if result.gaps:
-            context.complain(_of_gaps(context, result.gaps))
+            context.complain(_missing(context, result.gaps))
         context.say(_summary(result))
-        await context.remove_expired(tables)
-    return _exit_code(result)
+    nothing = not (result.users or result.listed is not None or result.channels)
+    if result.stopped or (result.failed and nothing):
+        return NOT_DONE
+    return context.exit_code
+
+
+def _show(progress: Progress, event: StepProgress) -> None:
+    channel = f"#{printable(event.channel)}"
+    if event.step == "members":
+        progress.show(event.done, event.total, f"members of {channel}")
+    elif event.channel:
+        progress.show(event.done, event.total, channel)
+    else:
+        progress.start(event.done)
+        progress.show(event.done, event.total, "reading messages")
 
 
 def _options(context: CommandContext) -> SyncOptions:
@@ -114,13 +107,6 @@ def _options(context: CommandContext) -> SyncOptions:
         join=given.join,
         kept=settings.retention_days or None,
     )
-
-
-def _exit_code(result: SyncResult) -> int:
-    nothing = not (result.users or result.listed is not None or result.channels)
-    if result.stopped or (result.failed and nothing):
-        return NOT_DONE
-    return DONE if result.ok and not result.problems else WITH_PROBLEMS
 
 
 def _summary(result: SyncResult) -> str:
@@ -150,16 +136,15 @@ def _summary(result: SyncResult) -> str:
     return f"read: {read}{'; stopped, run it again to go on' if result.stopped else ''}"
 
 
-def _of_gaps(context: CommandContext, gaps: list[Gap]) -> str:
+def _missing(context: CommandContext, gaps: list[Gap]) -> str:
     """What is missing since long ago, in one line."""
     until = date_at(min(gap.until for gap in gaps), context.zone)
     since = date_at(min(gap.since for gap in gaps), context.zone)
-    names = sorted(printable(gap.name) for gap in gaps)
-    if len(names) == 1:
-        read = f"#{names[0]} was last read on {until}"
+    shown = _listed([f"#{gap.name}" for gap in gaps])
+    if len(gaps) == 1:
+        read = f"{shown} was last read on {until}"
     else:
-        shown = _listed([f"#{name}" for name in names])
-        read = f"{many(len(names), 'channel')} were last read on {until} or later ({shown})"
+        read = f"{many(len(gaps), 'channel')} were last read on {until} or later ({shown})"
     limit = "max_age" if context.arguments.since is None else "--since"
     return (
         f"{read}, and {limit} reads back to {since}: what was said in between is missing; "
@@ -167,22 +152,6 @@ def _of_gaps(context: CommandContext, gaps: list[Gap]) -> str:
     )
 
 
-def _of_outside(names: list[str]) -> str:
-    return (
-        f"the bot of the token is not in {many(len(names), 'channel')}: {_listed(names)}; invite "
-        "it, or join them with --join, or use the token of a user"
-    )
-
-
 def _listed(names: list[str]) -> str:
     more = f" and {len(names) - _SHOWN:,} more" if len(names) > _SHOWN else ""
-    return ", ".join(names[:_SHOWN]) + more
-
-
-SYNC: Final = Command(
-    "sync",
-    "read users, channels and messages from Slack",
-    _run,
-    _add_arguments,
-    (OptionGroup.COUNTING, OptionGroup.SLACK, OptionGroup.PRIVACY),
-)
+    return ", ".join(sorted(names)[:_SHOWN]) + more
