@@ -253,16 +253,6 @@ def test_everything_an_export_may_hold_is_there(
     assert any(not name.isascii() for name in names)
 
 
-def test_a_holiday_is_as_calm_as_a_sunday() -> None:
-    days = Counter[str]()
-    for name, data, _ in export_files(Size(60, 8, 8_000, 56), last_day=LAST, seed=7):
-        if "/20" in name:
-            days[name[-15:-5]] += sum(not m.get("subtype") for m in json.loads(data))
-    holiday = date(2024, 3, 8)  # a Friday
-    usual = median(days[str(holiday - timedelta(7 * week))] for week in (-1, 1, 2, 3))
-    assert days[str(holiday)] * 2 < usual
-
-
 def test_beside_the_messages_there_is_what_slack_puts_there(export: Path) -> None:
     with ZipFile(export) as archive:
         beside = {name for name in archive.namelist() if "/20" not in name}

@@ -8,17 +8,24 @@ channel's number of messages alone.
 import random
 import zipfile
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import nullcontext
 from datetime import date, timedelta
+from itertools import accumulate
 from pathlib import Path
 from typing import Any, Final, NamedTuple, TypeAlias
 
 import msgspec
 import orjson
 
-from channelstats.demo.channels import DemoChannel, channel_object, make_channels
+from channelstats.demo.directory import (
+    Rhythm,
+    channel_object,
+    make_channels,
+    make_people,
+    slack_id,
+    user_object,
+)
 from channelstats.demo.messages import MessageWriter
-from channelstats.demo.people import Member, Rhythm, make_people, slack_id, user_object
 
 Progress: TypeAlias = Callable[[int, int], None]
 """Given the number of messages that are written, and of all."""
@@ -69,76 +76,52 @@ def export_files(size: Size, *, last_day: date, seed: int) -> Iterator[ExportFil
     rhythm, team = Rhythm(last_day, size.days, rng), slack_id("T", 0)
     people = make_people(size.people, rhythm, team, rng)
     channels = make_channels(size.channels, people, rhythm, rng)
-    users = [user_object(person, team, size.days) for person in people]
-    yield ExportFile("users.json", orjson.dumps(users))
-    for name, content in _lists(people, channels):
-        yield ExportFile(name, orjson.dumps(content))
+    private = [of.state == "private" for of in channels]
+    objects = [channel_object(channel, people) for channel in channels]
+    added = {"change_type": "added", "user_id": people[0].uid, "user_name": people[0].user}
+    lists: dict[str, list[dict[str, Any]]] = {
+        "users": [user_object(person, team, size.days) for person in people],
+        "channels": [of for of, is_private in zip(objects, private, strict=True) if not is_private],
+        "groups": [of for of, is_private in zip(objects, private, strict=True) if is_private],
+        "dms": [],
+        "mpims": [],
+        "integration_logs": [{"service_type": of.name, **added} for of in people if of.bot_id],
+        f"{channels[0].name}/canvas_in_the_conversation": [
+            {"id": slack_id("F", 0), "title": "Welcome", "filetype": "quip"}
+        ],
+    }
+    for name, content in lists.items():
+        yield ExportFile(f"{name}.json", orjson.dumps(content))
     writer = MessageWriter(people, rhythm, team, rng)
-    for channel, number in zip(channels, _shares(channels, size.messages), strict=True):
+    ends = list(accumulate(channel.weight for channel in channels))
+    done = 0
+    for channel, end in zip(channels, ends, strict=True):
+        upto = round(size.messages * end / ends[-1])
         own = random.Random(f"{seed} {channel.cid}")  # noqa: S311
-        for day, messages in writer.days(channel, number, own):
+        for day, messages in writer.days(channel, upto - done, own):
             name = f"{channel.name}/{_EPOCH + timedelta(day)}.json"
             yield ExportFile(name, orjson.dumps(messages), len(messages))
-
-
-def _lists(
-    people: list[Member], channels: list[DemoChannel]
-) -> Iterator[tuple[str, list[dict[str, Any]]]]:
-    """Channels by their kind, and what Slack puts beside them."""
-    for name, is_private in (("channels.json", False), ("groups.json", True)):
-        listed = [channel for channel in channels if channel.is_private is is_private]
-        yield name, [channel_object(channel, people) for channel in listed]
-    yield "dms.json", []
-    yield "mpims.json", []
-    bots = [person.name for person in people if person.bot_id]
-    added = {"change_type": "added", "user_id": people[0].uid, "user_name": people[0].user}
-    yield "integration_logs.json", [{"service_type": name, **added} for name in bots]
-    canvas = {"id": slack_id("F", 0), "title": "Welcome", "filetype": "quip"}
-    yield f"{channels[0].name}/canvas_in_the_conversation.json", [canvas]
-
-
-def _shares(channels: list[DemoChannel], messages: int) -> list[int]:
-    """How many messages each channel has; those with the largest remainders get the rest."""
-    whole = sum(channel.weight for channel in channels)
-    exact = [messages * channel.weight / whole for channel in channels]
-    found = list(map(int, exact))
-    order = sorted(range(len(channels)), key=lambda place: found[place] - exact[place])
-    for place in order[: messages - sum(found)]:
-        found[place] += 1
-    return found
+        done = upto
 
 
 def write_export(
     path: Path, size: Size, *, last_day: date, seed: int, progress: Progress | None = None
 ) -> None:
-    """Write an export: a zip if ``path`` ends with .zip, else a folder."""
-    done = 0
-    with _writer(path, last_day) as write:
+    """Write an export: a zip if ``path`` ends with .zip, else a folder. In a zip the files are of
+    the last day, so that its bytes are the same.
+    """
+    is_zip, done = path.suffix.lower() == ".zip", 0
+    made_at = (max(last_day.year, 1980), last_day.month, last_day.day, 0, 0, 0)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with zipfile.ZipFile(path, "w") if is_zip else nullcontext() as archive:
         for file in export_files(size, last_day=last_day, seed=seed):
-            write(file.name, file.data)
+            if archive is None:
+                (path / file.name).parent.mkdir(parents=True, exist_ok=True)
+                (path / file.name).write_bytes(file.data)
+            else:
+                entry = zipfile.ZipInfo(file.name, made_at)
+                entry.compress_type, entry.external_attr = zipfile.ZIP_DEFLATED, 0o644 << 16
+                archive.writestr(entry, file.data, compresslevel=_COMPRESSION)
             done += file.messages
             if progress is not None and file.messages:
                 progress(done, size.messages)
-
-
-@contextmanager
-def _writer(path: Path, day: date) -> Iterator[Callable[[str, bytes], None]]:
-    """Writes files by name. In a zip they are of that day, so that its bytes are the same."""
-    if path.suffix.lower() != ".zip":
-        yield lambda name, data: _write_file(path / name, data)
-        return
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with zipfile.ZipFile(path, "w") as archive:
-
-        def write(name: str, data: bytes) -> None:
-            entry = zipfile.ZipInfo(name, (max(day.year, 1980), day.month, day.day, 0, 0, 0))
-            entry.compress_type = zipfile.ZIP_DEFLATED
-            entry.external_attr = 0o644 << 16
-            archive.writestr(entry, data, compresslevel=_COMPRESSION)
-
-        yield write
-
-
-def _write_file(path: Path, data: bytes) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_bytes(data)
