@@ -1,9 +1,14 @@
-"""What holds for the tests of all packages: names, order, and how skipped ones are reported."""
+"""What holds for the tests of all packages: names, order, processes, and how skipped tests are
+reported.
+"""
 
+import gc
 import os
 import random
 import signal
+import sys
 from collections import Counter
+from collections.abc import Generator
 from pathlib import Path
 
 import pytest
@@ -12,6 +17,10 @@ from hypothesis import settings
 # On a machine that is busy any example may take long.
 settings.register_profile("untimed", deadline=None)
 settings.load_profile("untimed")
+
+# A run starts hundreds of processes; without bytecode each would compile the packages again.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
 
 LONGEST_NAME = 40
 
@@ -55,6 +64,19 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_report_header(config: pytest.Config) -> str | None:
     seed: int | None = config.getoption("--shuffle")
     return None if seed is None else f"shuffled: --shuffle {seed} gives this order again"
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """Keep the garbage collector from the collected tests, which all stay: it would go through
+    them again and again.
+    """
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
