@@ -14,7 +14,7 @@ import time
 import uuid
 from collections import defaultdict, deque
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
 
@@ -56,6 +56,7 @@ class ApnsServer:
         checks: bool = True,
         max_streams: int = 100,
     ) -> None:
+        self.certificate = certificate
         settings = {
             "certificate": str(certificate),
             "client_ca": str(client_ca) if client_ca else None,
@@ -115,6 +116,10 @@ class ApnsServer:
         """Reset all connections."""
         self._process.ask(do="drop")
 
+    def reset(self) -> None:
+        """Be as at the start: without connections, requests, scripts and changes."""
+        self._process.ask(do="reset")
+
     @property
     def connections(self) -> int:
         """How many there were so far."""
@@ -151,14 +156,19 @@ class FakeApns:
 
     token_keys: Mapping[str, tuple[str, str]]
     is_checked: bool
-    now: float | None = None
-    requests: list[dict[str, object]] = field(default_factory=list)
-    scripts: dict[str, deque[Answer]] = field(default_factory=lambda: defaultdict(deque))
+    max_streams: int
 
     def __post_init__(self) -> None:
         self.server = ProviderServer(self.handle)
-        self._released = asyncio.Event()
         self._came = asyncio.Condition()
+        self._begin()
+
+    def _begin(self) -> None:
+        self.now: float | None = None
+        self.requests: list[dict[str, object]] = []
+        self.scripts: dict[str, deque[Answer]] = defaultdict(deque)
+        self._released = asyncio.Event()
+        self.server.max_streams = self.max_streams
 
     async def handle(self, exchange: ProviderExchange) -> None:
         request = exchange.request
@@ -272,8 +282,10 @@ class FakeApns:
                     last = 2**31 - 1 if line["handled"] else 0
                     await connection.write(go_away_frame(last))
             case "drop":
-                for connection in [*self.server.open]:
-                    connection.writer.transport.abort()
+                self.server.drop()
+            case "reset":
+                await self.server.reset()
+                self._begin()
             case "connections":
                 return {"is": self.server.connections}
             case "open":
@@ -315,8 +327,7 @@ def go_away_frame(last_stream: int) -> bytes:
 
 async def main() -> None:
     settings = json.loads(sys.argv[1])
-    fake = FakeApns(settings["token_keys"], settings["checks"])
-    fake.server.max_streams = settings["max_streams"]
+    fake = FakeApns(settings["token_keys"], settings["checks"], settings["max_streams"])
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     context.load_cert_chain(settings["certificate"])
     if settings["client_ca"]:

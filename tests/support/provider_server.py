@@ -113,6 +113,7 @@ class ProviderServer:
     pings: int = 0
     open: "set[_Http2 | _Http1]" = field(default_factory=set)
     _server: asyncio.Server | None = None
+    _serving: "set[asyncio.Task[None]]" = field(default_factory=set)
     max_streams: int = 100
     is_silent: bool = False
 
@@ -126,7 +127,26 @@ class ProviderServer:
         self.port = int(self._server.sockets[0].getsockname()[1])
         return self.port
 
+    def drop(self) -> None:
+        """Reset all connections."""
+        for connection in self.open:
+            connection.writer.transport.abort()
+
+    async def reset(self) -> None:
+        """Be as after `start`, without connections and with none counted."""
+        self.drop()
+        serving = {*self._serving}
+        for task in serving:
+            task.cancel()
+        await asyncio.gather(*serving, return_exceptions=True)
+        self.connections = self.pings = 0
+        self.is_silent = False
+
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        self._serving.add(task)
+        task.add_done_callback(self._serving.discard)
         number, self.connections = self.connections, self.connections + 1
         tls = writer.get_extra_info("ssl_object")
         is_http2 = tls is not None and tls.selected_alpn_protocol() == "h2"

@@ -53,32 +53,39 @@ AESGCM = {
 # ── What every test needs ────────────────────────────────────────────────────────────────────────
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def p8() -> ec.EllipticCurvePrivateKey:
     """The signing key of the team, as Apple hands it out once."""
     return ec.generate_private_key(ec.SECP256R1())
 
 
-@pytest.fixture
-def client(tmp_path: Path) -> Path:
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("apple")
+
+
+@pytest.fixture(scope="module")
+def client(folder: Path) -> Path:
     """A client certificate with its key in one file."""
-    return self_signed(tmp_path / "client.pem", "client.example")
+    return self_signed(folder / "client.pem", "client.example")
 
 
-@pytest.fixture
-def server(
-    tmp_path: Path,
-    p8: ec.EllipticCurvePrivateKey,
-    client: Path,
-    monkeypatch: pytest.MonkeyPatch,
-) -> Iterator[ApnsServer]:
-    certificate = self_signed(tmp_path / "server.pem")
-    monkeypatch.setenv("SSL_CERT_FILE", str(certificate))
+@pytest.fixture(scope="module")
+def process(folder: Path, p8: ec.EllipticCurvePrivateKey, client: Path) -> Iterator[ApnsServer]:
+    certificate = self_signed(folder / "server.pem")
     public = p8.public_key().public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
     keys = {KEY_ID: (TEAM, public.decode())}
-    with ApnsServer(tmp_path, certificate, client_ca=client, token_keys=keys) as server:
-        server.change(now=ManualClock().now)
+    with ApnsServer(folder, certificate, client_ca=client, token_keys=keys) as server:
         yield server
+
+
+@pytest.fixture
+def server(process: ApnsServer, monkeypatch: pytest.MonkeyPatch) -> ApnsServer:
+    """The process, as it is at its start."""
+    monkeypatch.setenv("SSL_CERT_FILE", str(process.certificate))
+    process.reset()
+    process.change(now=ManualClock().now)
+    return process
 
 
 class Bridge:

@@ -1,7 +1,6 @@
 """Requests over HTTP/2: what is sent, and what becomes of the reply."""
 
 from collections.abc import AsyncIterator, Iterator
-from pathlib import Path
 
 import pytest
 
@@ -11,12 +10,19 @@ from support.apns_server import ApnsServer
 from support.certificates import self_signed
 
 
-@pytest.fixture
-def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[ApnsServer]:
-    certificate = self_signed(tmp_path / "server.pem")
-    monkeypatch.setenv("SSL_CERT_FILE", str(certificate))
-    with ApnsServer(tmp_path, certificate, checks=False) as server:
+@pytest.fixture(scope="module")
+def process(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ApnsServer]:
+    folder = tmp_path_factory.mktemp("server")
+    with ApnsServer(folder, self_signed(folder / "server.pem"), checks=False) as server:
         yield server
+
+
+@pytest.fixture
+def server(process: ApnsServer, monkeypatch: pytest.MonkeyPatch) -> ApnsServer:
+    """The process, as it is at its start."""
+    monkeypatch.setenv("SSL_CERT_FILE", str(process.certificate))
+    process.reset()
+    return process
 
 
 @pytest.fixture

@@ -30,15 +30,23 @@ from support.sockets import silent_port, unused_port
 BOTH_LOOPS = True
 
 
-@pytest.fixture
-def certificate(tmp_path: Path) -> Path:
-    return self_signed(tmp_path / "server.pem")
-
-
-@pytest.fixture
-def server(tmp_path: Path, certificate: Path) -> Iterator[ApnsServer]:
-    with ApnsServer(tmp_path, certificate, checks=False) as server:
+@pytest.fixture(scope="module")
+def process(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ApnsServer]:
+    folder = tmp_path_factory.mktemp("server")
+    with ApnsServer(folder, self_signed(folder / "server.pem"), checks=False) as server:
         yield server
+
+
+@pytest.fixture
+def server(process: ApnsServer) -> ApnsServer:
+    """The process, as it is at its start."""
+    process.reset()
+    return process
+
+
+@pytest.fixture
+def certificate(process: ApnsServer) -> Path:
+    return process.certificate
 
 
 @pytest.fixture
