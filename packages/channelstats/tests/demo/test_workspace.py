@@ -15,6 +15,7 @@ import pytest
 from channelstats.demo.workspace import Size, export_files, last_day_before, write_export
 from channelstats.ingest.export_import import ImportOptions
 from support.channelstats.house import MODERN, NOW, House
+from support.soak import slow_after
 
 LAST = date(2024, 3, 20)
 SIZE = Size(people=80, channels=24, messages=6_000, days=56)
@@ -200,7 +201,7 @@ def test_whoever_writes_in_a_channel_is_a_member_of_it_and_who_left_is_none(expo
             assert gone.isdisjoint(channel["members"])
 
 
-@pytest.mark.parametrize("seed", range(1, 5))
+@pytest.mark.parametrize("seed", slow_after(2, range(1, 5)))
 def test_no_channel_has_more_posters_than_members(seed: int, tmp_path: Path) -> None:
     path = tmp_path / "export.zip"
     write_export(path, Size(), last_day=LAST, seed=seed)
@@ -269,15 +270,12 @@ def test_beside_the_messages_there_is_what_slack_puts_there(export: Path) -> Non
 # ── there is something to act on ─────────────────────────────────────────────────────────────────
 
 
-@pytest.mark.parametrize("weekday", range(7))
-@pytest.mark.parametrize("week_start", [0, 6])
+# A Sunday is left out: the last day before it is that of the Saturday.
+@pytest.mark.parametrize("weekday", range(6))
 def test_the_last_whole_week_has_newcomers_lapsed_people_silent_channels_and_open_questions(
-    weekday: int, week_start: int
+    weekday: int,
 ) -> None:
     last_day = last_day_before(date(2024, 3, 11) + timedelta(weekday))
-    start = last_day - timedelta(7 + (last_day.weekday() - week_start) % 7)
-    end = start + timedelta(7)
-    assert end <= last_day < end + timedelta(6)  # the week that has begun is not whole
     said = [
         (name.partition("/")[0], message, str(date.fromisoformat(name[-15:-5])))
         for name, data, _ in export_files(Size(), last_day=last_day, seed=1)
@@ -285,18 +283,22 @@ def test_the_last_whole_week_has_newcomers_lapsed_people_silent_channels_and_ope
         for message in json.loads(data)
         if not message.get("subtype")
     ]
-    earlier = [one for one in said if one[2] < str(start)]
-    before = [one for one in earlier if one[2] >= str(start - timedelta(7))]
-    week = [one for one in said if str(start) <= one[2] < str(end)]
 
     def people(rows: list[tuple[str, Raw, str]]) -> set[str]:
         return {message["user"] for _, message, _ in rows}
 
-    assert people(week) - people(earlier)
-    assert people(before) - people(week)
-    assert {name for name, _, _ in before} - {name for name, _, _ in week}
-    questions = [message for _, message, _ in week if message["text"].endswith("?")]
-    assert any("thread_ts" not in question for question in questions)
+    for week_start in (0, 6):
+        start = last_day - timedelta(7 + (last_day.weekday() - week_start) % 7)
+        end = start + timedelta(7)
+        assert end <= last_day < end + timedelta(6)  # the week that has begun is not whole
+        earlier = [one for one in said if one[2] < str(start)]
+        before = [one for one in earlier if one[2] >= str(start - timedelta(7))]
+        week = [one for one in said if str(start) <= one[2] < str(end)]
+        assert people(week) - people(earlier)
+        assert people(before) - people(week)
+        assert {name for name, _, _ in before} - {name for name, _, _ in week}
+        questions = [message for _, message, _ in week if message["text"].endswith("?")]
+        assert any("thread_ts" not in question for question in questions)
 
 
 def test_it_ends_on_the_last_working_day_before_today() -> None:
