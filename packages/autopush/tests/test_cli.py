@@ -27,7 +27,7 @@ class Service(ModuleType):
     """Replaces the service; records the settings it is started with."""
 
     def __init__(self) -> None:
-        super().__init__("autopush.service")
+        super().__init__("autopush.service.startup")
         self.started: list[Settings] = []
         self.on_run: Callable[[], int] = lambda: 0
 
@@ -40,8 +40,8 @@ class Service(ModuleType):
 @pytest.fixture
 def service(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Service]:
     replacement = Service()
-    monkeypatch.setattr("autopush.service", replacement, raising=False)
-    monkeypatch.setitem(sys.modules, "autopush.service", replacement)
+    monkeypatch.setattr("autopush.service.startup", replacement, raising=False)
+    monkeypatch.setitem(sys.modules, "autopush.service.startup", replacement)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.setenv("AUTOPUSH_DATA", str(tmp_path / "data"))

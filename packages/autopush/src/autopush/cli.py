@@ -32,9 +32,9 @@ _WITHOUT_COMMAND: Final = ("-h", "--help", "--version")
 
 
 def _run(settings: Settings, _: argparse.Namespace) -> int:
-    from autopush import service  # noqa: PLC0415 - loaded when it runs, so that `--help` is fast
+    from autopush.service import startup  # noqa: PLC0415 - here, so that `--help` is fast
 
-    return service.run(settings)
+    return startup.run(settings)
 
 
 def _show_settings(_: Settings, arguments: argparse.Namespace) -> int:

@@ -9,16 +9,11 @@ import ssl
 from collections.abc import Callable
 from datetime import datetime
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from cryptography.x509 import (
-    Certificate,
-    DNSName,
-    ExtensionNotFound,
-    IPAddress,
-    SubjectAlternativeName,
-    load_pem_x509_certificates,
-)
+# Loading `cryptography.x509` is a tenth of the start, and most services have no certificate.
+if TYPE_CHECKING:
+    from cryptography.x509 import Certificate
 
 # What Mozilla recommends for servers of general purpose ("intermediate"); TLS 1.3 has a list of its
 # own, which OpenSSL's default is.
@@ -127,7 +122,7 @@ class ServerTls:
 
 class _Loaded(NamedTuple):
     context: ssl.SSLContext
-    certificate: Certificate
+    certificate: "Certificate"
     key_mode: int
     """The permissions of the key's file."""
 
@@ -159,7 +154,9 @@ class _Files(NamedTuple):
                 raise _unreadable(DH_PARAMETERS, self.dh_parameters, error) from None
         return _Loaded(context, certificate, key_mode)
 
-    def _read_certificate(self) -> Certificate:
+    def _read_certificate(self) -> "Certificate":
+        from cryptography.x509 import load_pem_x509_certificates  # noqa: PLC0415 - see above
+
         try:
             return load_pem_x509_certificates(Path(self.certificate).read_bytes())[0]
         except OSError as error:
@@ -244,12 +241,14 @@ def _unreadable(part: str, path: str, error: OSError) -> TlsFileError:
     return TlsFileError(part, path, error.strerror or type(error).__name__)
 
 
-def _names(certificate: Certificate) -> tuple[str, ...]:
+def _names(certificate: "Certificate") -> tuple[str, ...]:
+    from cryptography import x509  # noqa: PLC0415 - see above
+
     try:
-        extension = certificate.extensions.get_extension_for_class(SubjectAlternativeName)
-    except (ExtensionNotFound, ValueError):  # ValueError: there is one that cannot be parsed
+        extension = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName)
+    except (x509.ExtensionNotFound, ValueError):  # ValueError: there is one that cannot be parsed
         return ()
-    kinds: tuple[type[Any], ...] = (DNSName, IPAddress)
+    kinds: tuple[type[Any], ...] = (x509.DNSName, x509.IPAddress)
     return tuple(str(name) for kind in kinds for name in extension.value.get_values_for_type(kind))
 
 

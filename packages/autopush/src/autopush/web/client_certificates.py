@@ -9,9 +9,6 @@ from collections.abc import Coroutine, Mapping
 from typing import Any, Final
 from urllib.parse import unquote
 
-from cryptography.x509 import InvalidVersion, load_der_x509_certificate
-from cryptography.x509.oid import NameOID
-
 from autopush.net.http_messages import Answer, Handler, Request, Response
 from autopush.request_log import RequestLog
 from autopush.settings.value_types import NamedTexts
@@ -81,10 +78,12 @@ def fingerprint(certificate: bytes) -> str:
 
 def common_name(certificate: bytes) -> str:
     """The CN of the subject, at most 64 characters as X.509 has it; empty where there is none."""
+    from cryptography import x509  # noqa: PLC0415 - it is there, since the port has a certificate
+
     try:
-        subject = load_der_x509_certificate(certificate).subject
-        names = subject.get_attributes_for_oid(NameOID.COMMON_NAME)
-    except (ValueError, InvalidVersion):  # OpenSSL is content with less
+        subject = x509.load_der_x509_certificate(certificate).subject
+        names = subject.get_attributes_for_oid(x509.NameOID.COMMON_NAME)
+    except (ValueError, x509.InvalidVersion):  # OpenSSL is content with less
         return ""
     return str(names[0].value)[:64] if names else ""
 
