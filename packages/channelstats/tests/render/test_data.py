@@ -56,12 +56,14 @@ def test_json_is_the_whole_view(found: Looked) -> None:
     for name, tile in document["tiles"].items():
         assert tile["cur"] == found.number(name)
         assert tile["everyone"] == found.tiles[name].everyone
+        assert tile["about"] == found.tiles[name].about
     assert document["charts"] == msgspec.json.decode(msgspec.json.encode(view.charts))
     assert list(document["tables"]) == list(found.tables)
     for name, table in document["tables"].items():
         assert table["rows"] == found.rows(name)
         columns = found.tables[name].columns
-        assert [column["kind"] for column in table["columns"]] == [of.kind for of in columns]
+        for key in ("kind", "about"):
+            assert [of[key] for of in table["columns"]] == [getattr(of, key) for of in columns]
         for column in columns:
             if column.kind is Kind.PERSON:
                 people = document["names"]["people"]

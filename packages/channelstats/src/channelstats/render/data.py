@@ -12,13 +12,13 @@ The JSON of a view, whose keys stay as they are within a `schema_version`:
     first, last          the days, `yyyy-mm-dd`
     before {first, last} the days that are compared with
     channel, person      what was chosen: IDs, or null
-    tiles   {name: {title, kind, everyone, cur, prev, diff_pct, state}}
+    tiles   {name: {title, about, kind, everyone, cur, prev, diff_pct, state}}
             cur is null where there is nothing to measure; everyone unless a person is chosen
-    charts  [{chart, name, title, …}]
+    charts  [{chart, name, title, about, …}]
             lines, bars: axis, labels, kind, series [{name, title, values, faint}]
             heat: rows, columns, values, kind
             network: nodes [{id, weight}], edges [{one, other, weight}]
-    tables  {name: {title, columns [{name, title, kind}], rows [{column: cell}]}}
+    tables  {name: {title, columns [{name, title, about, kind}], rows [{column: cell}]}}
             a cell of kind `change` is {cur, prev, diff_pct, state}, another a number, a text or
             null; a message is `channel/ts/thread_ts`
     names   {people {ID: name}, channels {ID: name}} of all IDs in it
@@ -79,7 +79,8 @@ def json_of(view: View, names: Directory) -> bytes:
 
 def _tile(tile: Tile) -> dict[str, Json]:
     compared = tile.change or {"cur": None, "prev": None, "diff_pct": None, "state": None}
-    return {"title": tile.title, "kind": tile.kind, "everyone": tile.everyone, **compared}
+    said = {"title": tile.title, "about": tile.about, "kind": tile.kind}
+    return {**said, "everyone": tile.everyone, **compared}
 
 
 def _table(table: Table) -> dict[str, Json]:
@@ -87,8 +88,8 @@ def _table(table: Table) -> dict[str, Json]:
     return {
         "title": table.title,
         "columns": [
-            {"name": column.name, "title": column.title, "kind": column.kind}
-            for column in table.columns
+            {"name": of.name, "title": of.title, "about": of.about, "kind": of.kind}
+            for of in table.columns
         ],
         "rows": [dict(zip(keys, row, strict=True)) for row in table.rows],
     }
