@@ -38,7 +38,7 @@ from channelstats.tables.message_row import MessageRow, item_of
 from channelstats.views import time_buckets
 from channelstats.views.model import VIEWS, Choice, Kind, View
 from channelstats.views.reports import ReportKind
-from channelstats.web import access, filters
+from channelstats.web import auth, filters
 from support.channelstats.house import EXAMPLE, MODERN, UTC, house
 from support.paths import PACKAGES, ROOT
 
@@ -225,9 +225,9 @@ UNLISTED = limits(AppKind.UNLISTED)["conversations.history"]
         ("troubleshooting", f"{IN_WORDS[configuration.WRITER_SECONDS // 60]} minutes"),
         ("architecture", f"silent for {IN_WORDS[configuration.WRITER_SECONDS // 60]} minutes"),
         ("dashboard", f"every {IN_WORDS[announcing.EVERY // 60]} minutes"),
-        ("dashboard", f"let in for {access.COOKIE_SECONDS // 86_400} days"),
-        ("dashboard", f"{IN_WORDS[access.SHORTEST_TOKEN]} characters or more"),
-        ("dashboard", f"after {IN_WORDS[access.MAX_FAILURES]} wrong ones in a minute"),
+        ("dashboard", f"let in for {auth.COOKIE_SECONDS // 86_400} days"),
+        ("dashboard", f"{IN_WORDS[auth.SHORTEST_TOKEN]} characters or more"),
+        ("dashboard", f"after {IN_WORDS[auth.MAX_FAILURES]} wrong ones in a minute"),
         ("dashboard", f"beyond {time_buckets.MOST_DAYS} days"),
         ("dashboard", f"{filters.USUAL} without it"),
         ("dashboard", f":{READ.port}/"),

@@ -9,8 +9,8 @@ from aiohttp import web
 from aiohttp.test_utils import TestClient, TestServer
 
 from channelstats.settings import load
-from channelstats.web.access import Authenticator
-from channelstats.web.app import State, make_app
+from channelstats.web.app import make_app
+from channelstats.web.auth import Authenticator
 from channelstats.web.service import DashboardService
 from support.channelstats.house import NOW, House
 from support.clocks import ManualClock
@@ -57,7 +57,6 @@ async def dashboard(
     clock = ManualClock(NOW)
     known = load({"data": str(folder), "profile": "compat", **settings}, {})
     service = DashboardService(house.tables, known, clock=clock, secret=secret)
-    guard = Authenticator(token, clock)
-    state = State(house.tables, known, clock, guard, service, anonymous=secret is not None)
-    async with TestClient(TestServer(make_app(state))) as client:
+    app = make_app(service, Authenticator(token, clock))
+    async with TestClient(TestServer(app)) as client:
         yield Dashboard(house, client, clock)

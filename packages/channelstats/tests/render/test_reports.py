@@ -9,8 +9,11 @@ import polars as pl
 import pytest
 
 from channelstats.privacy.pseudonyms import Pseudonyms
+from channelstats.render.html import html_of
 from channelstats.render.names import Directory
 from channelstats.render.reports import Form
+from channelstats.stats.compare import change
+from channelstats.views.model import Kind, Report, Span, Tile, Tiles
 from support.channelstats.weeks import Week
 
 REPORTS = [("global", ""), ("brief", ""), ("channel", "CDEV"), ("user", "UALICE")]
@@ -175,3 +178,17 @@ def test_a_change_on_the_page_has_an_arrow_and_no_colour(w2: Week) -> None:
     page = w2.text("global", "html")
     assert "▲" in page
     assert set(re.findall(r'class="(delta[^"]*)"', page)) == {"delta"}
+
+
+def test_a_tile_keeps_its_number_with_what_follows_and_then_says_the_change() -> None:
+    tile = Tile("posters", "Posters", Kind.COUNT, change(3, 2), after=(" of ", Span(5, Kind.COUNT)))
+    page = html_of(Report("global", ("Report",), "", (Tiles((tile,)),), ()), Directory())
+    shown = re.search(r"<dt>Posters</dt><dd>(.*?)</dd>", page)
+    assert shown is not None
+    assert re.sub(r"<[^>]+>", "", shown[1]) == "3 of 5 ▲ +50%"
+
+
+def test_a_heat_map_of_the_page_says_what_its_colours_mean(w2: Week) -> None:
+    page = w2.text("global", "html")
+    _, _, heat = page.partition('<svg class="heat wide"')
+    assert '<ul class="key" aria-label="Legend"><li>' in heat.partition("</figure>")[0]

@@ -590,7 +590,7 @@ async def test_days_that_were_not_read_are_no_silence(board: Dashboard) -> None:
 async def test_beside_the_first_import_nothing_is_worked_out(
     empty: House, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(DashboardService, "_read", None)  # whatever would read messages fails
+    monkeypatch.setattr(DashboardService, "read", None)  # whatever would read messages fails
     async with dashboard(empty, tmp_path) as opened, empty.tables.writing(ManualClock(NOW)):
         for _ in range(2):
             for page in ("/", f"/volume?{WEEK}", "/report"):

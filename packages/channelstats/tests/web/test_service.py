@@ -60,7 +60,7 @@ async def test_what_is_read_before_anybody_asks_is_not_read_again(
 ) -> None:
     told: list[tuple[int, int]] = []
     snapshot = await service.snapshot()
-    await service.warm(WEEK, snapshot, lambda done, total: told.append((done, total)))
+    await service.read(WEEK, snapshot, lambda done, total: told.append((done, total)))
     await service.view("overview", WEEK, snapshot)
     assert reads == [WEEK]
     assert told

@@ -22,8 +22,8 @@ from channelstats.commands.context import DONE, CommandContext, Failure, argumen
 from channelstats.credentials import pseudonym_secret, read_or_create
 from channelstats.settings import PREFIX, OptionGroup, Settings
 from channelstats.views.model import Choice, ChoiceError
-from channelstats.web.access import SHORTEST_TOKEN, Authenticator, is_this_machine
-from channelstats.web.app import State, make_app
+from channelstats.web.app import make_app
+from channelstats.web.auth import SHORTEST_TOKEN, Authenticator, is_this_machine
 from channelstats.web.filters import Now, asked
 from channelstats.web.service import DashboardService, FirstImport
 
@@ -64,10 +64,8 @@ async def serve_dashboard(
     async with context.tables(create=True) as tables:
         service = DashboardService(tables, settings, clock=context.clock, secret=secret)
         await _warm(context, service)
-        guard = Authenticator(token, context.monotonic)
-        state = State(tables, settings, context.clock, guard, service, anonymous=secret is not None)
         runner = web.AppRunner(
-            make_app(state),
+            make_app(service, Authenticator(token, context.monotonic)),
             access_log=None,
             shutdown_timeout=_SHUTDOWN_TIMEOUT,
             keepalive_timeout=_IDLE_TIMEOUT,
@@ -102,7 +100,7 @@ async def _warm(context: CommandContext, service: DashboardService) -> None:
     progress = context.progress()
     try:
         with suppress(ChoiceError):  # The page says it, and leads to others.
-            await service.warm(
+            await service.read(
                 Choice(usual.first, usual.last),
                 snapshot,
                 lambda done, total: progress.show(done, total, "days read"),

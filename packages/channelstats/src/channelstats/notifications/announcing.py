@@ -27,8 +27,7 @@ from channelstats.notifications.push_sender import (
     contact_of,
     vapid_key,
 )
-from channelstats.render.goals import shortened, unmet_lines
-from channelstats.render.words import change_text, number_text, plural
+from channelstats.render.words import change_text, number_text, plural, shortened, unmet_lines
 from channelstats.settings import Settings
 from channelstats.stats import Period
 from channelstats.stats.compare import Change

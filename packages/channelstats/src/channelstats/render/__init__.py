@@ -7,9 +7,7 @@ same twice.
     text, html, slack: the forms that people read
     data           views and reports for programs: JSON, CSV, Parquet
     report_tables  the tables of a report as frames
-    names          what people and channels are called, where messages are
-    words          numbers, dates and changes as words
-    goals          goals and alerts as words
-    emoji_signs    signs of common emoji
-    charts         pictures as SVG
+    names          what people, channels and emoji are called, where messages are
+    words          numbers, dates, changes and goals as words
+    charts         charts as SVG
 """

@@ -1,10 +1,11 @@
-"""A report as one page of HTML that needs nothing else: no network, no script, no font.
+"""A report as one page of HTML that needs nothing else: no network, no script, no font. What its
+templates and those of the dashboard have in common.
 
 Rule: every number is in a table or a list that a screen reader can read; pictures repeat them. What
 came from outside is text, never markup.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from functools import cache
 from typing import Final
 
@@ -12,13 +13,11 @@ import msgspec
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
 
-from channelstats.render.charts.bars import bars
-from channelstats.render.charts.drawing import NARROW, WIDE, colour
-from channelstats.render.charts.heat import heat
-from channelstats.render.emoji_signs import sign
-from channelstats.render.names import Directory
+from channelstats.render.charts import drawn
+from channelstats.render.names import Directory, emoji_sign
 from channelstats.render.text import line_text, value_text
 from channelstats.render.words import NOTHING, change_text, figure_text, plural
+from channelstats.stats.compare import Change
 from channelstats.views.model import (
     NUMERIC,
     Bars,
@@ -31,24 +30,11 @@ from channelstats.views.model import (
     Link,
     Report,
     Section,
-    Series,
     Table,
     Tile,
 )
 
 _ARROWS: Final[Mapping[str, str]] = {"up": "▲", "down": "▼", "new": "★", "from_zero": "▲"}
-_NAMED_AFTER: Final = frozenset({"rank", "times"})
-"""First columns that name no row; the second one does."""
-
-
-def html_of(report: Report, names: Directory) -> str:
-    """The page."""
-    draw = _Drawing(names)
-    return (
-        environment("channelstats.render")
-        .get_template("report.html")
-        .render(report=report, draw=draw)
-    )
 
 
 @cache
@@ -64,16 +50,51 @@ def environment(package: str) -> Environment:
         lstrip_blocks=True,
     )
     found.tests["kind"] = lambda value, name: type(value).__name__ == name
+    found.filters["figure"] = figure_text
+    found.globals.update(delta=delta, NUMERIC=NUMERIC, Kind=Kind)
     return found
 
 
-class _Drawing:
+def delta(change: Change | None, kind: Kind, *, less_is_better: bool = False) -> Markup:
+    """How a number changed, percentages in points; "" where it did not. It has a colour only where
+    it is certain what is better; a word says it too.
+    """
+    text = "" if change is None else change_text(change, kind)
+    if change is None or not text:
+        return Markup("")
+    arrow, meaning = _ARROWS[change["state"]], ""
+    if less_is_better and change["state"] != "new":
+        meaning = "better" if change["state"] == "down" else "worse"
+        text += f", {meaning}"
+    shown = Markup('<span class="{}"><span aria-hidden="true">{}</span> {}</span>')
+    return shown.format(f"delta {meaning}".rstrip(), arrow, text)
+
+
+def emoji(name: str) -> Markup:
+    """The name of an emoji, after its sign where it has one here."""
+    sign = Markup('<span class="sign" aria-hidden="true">{}</span> ').format(emoji_sign(name))
+    shown = Markup('<span class="emoji"><bdi>:{}:</bdi></span>').format(name)
+    return sign + shown if emoji_sign(name) else shown
+
+
+def number_of(cell: Cell) -> float:
+    """The length of a bar for a cell."""
+    if isinstance(cell, int | float):
+        return cell
+    return cell["cur"] if isinstance(cell, dict) else 0
+
+
+def html_of(report: Report, names: Directory) -> str:
+    """The page."""
+    template = environment("channelstats.render").get_template("report.html")
+    return template.render(report=report, show=_ReportContext(names))
+
+
+class _ReportContext:
     """What the template asks for: values, bars and charts."""
 
     def __init__(self, names: Directory) -> None:
         self._names = names
-
-    # ── texts and tiles ──────────────────────────────────────────────────────────────────────────
 
     def plain(self, line: Line) -> str:
         return line_text(line, self._names)
@@ -85,9 +106,14 @@ class _Drawing:
         )
 
     def tile(self, tile: Tile) -> Markup:
+        """The number with what is said after it, then how it changed."""
         after = self.line(tile.after)
+        if tile.change is None:
+            return after or escape(NOTHING)
+        if after:
+            after = Markup('<span class="after">{}</span>').format(after)
         return (
-            after if tile.change is None and after else self.value(tile.change, tile.kind) + after
+            self.value(tile.change["cur"], tile.kind) + after + self._change(tile.change, tile.kind)
         )
 
     def value(self, value: Cell, kind: Kind, label: str = "") -> Markup:
@@ -101,35 +127,23 @@ class _Drawing:
         if isinstance(value, str):
             return self._named(value, kind)
         if isinstance(value, int | float):
-            return _number(value, kind, label)
-        shown, changed = _number(value["cur"], kind, label), change_text(value, kind)
-        if not changed:
-            return shown
-        # It has no colour: of most numbers nobody knows which way is better.
-        delta = Markup(' <span class="delta"><span aria-hidden="true">{}</span> {}</span>')
-        return shown + delta.format(_ARROWS[value["state"]], changed)
+            counted = f" {plural(value, label)}" if label else ""
+            number = Markup('<span class="number">{}</span>').format(figure_text(value, kind))
+            return number + counted
+        return self.value(value["cur"], kind, label) + self._change(value, kind)
+
+    def _change(self, change: Change, kind: Kind) -> Markup:
+        """Without a colour: of most numbers nobody knows which way is better."""
+        changed = delta(change, kind)
+        return Markup(" ") + changed if changed else changed
 
     def _named(self, of: str, kind: Kind) -> Markup:
-        if kind is Kind.PERSON:
-            return _tag("person", "@", self._names.person(of))
-        if kind is Kind.CHANNEL:
-            return _tag("channel", "#", self._names.channel(of))
-        if kind is not Kind.EMOJI:
-            return escape(of)
-        glyph = Markup('<span class="sign" aria-hidden="true">{}</span> ').format(sign(of))
-        return (glyph if sign(of) else Markup("")) + _tag("emoji", ":", f"{of}:")
-
-    # ── tables ───────────────────────────────────────────────────────────────────────────────────
-
-    def is_numeric(self, column: Column) -> bool:
-        return column.kind in NUMERIC
-
-    def is_histogram(self, table: Table) -> bool:
-        return table.layout is Layout.BARS
-
-    def row_header(self, table: Table) -> int:
-        """Which column names the rows."""
-        return 1 if table.columns[0].name in _NAMED_AFTER else 0
+        if kind is Kind.EMOJI:
+            return emoji(of)
+        if kind in (Kind.PERSON, Kind.CHANNEL):
+            name = value_text(of, kind, self._names)
+            return Markup('<span class="{}"><bdi>{}</bdi></span>').format(kind, name)
+        return escape(of)
 
     def is_narrow(self, section: Section) -> bool:
         """Whether two of them fit side by side."""
@@ -138,27 +152,20 @@ class _Drawing:
         short = all(len(of.columns) < 3 and of.layout is not Layout.BARS for of in tables)
         return not pictures and bool(tables) and short
 
-    def most(self, table: Table) -> Sequence[float]:
-        """The largest number of each column."""
-        each = ([_plain(row[at]) for row in table.rows] for at in range(len(table.columns)))
-        return [max(column, default=0) for column in each]
-
-    def part(self, cell: Cell, most: float) -> str:
-        """The length of a bar, per cent."""
-        return f"{100 * _plain(cell) / most:.1f}" if most else "0"
-
-    # ── charts ───────────────────────────────────────────────────────────────────────────────────
+    def parts(self, table: Table) -> list[list[str]]:
+        """The lengths of the bars of each row, per cent of the largest number of the column."""
+        columns = [[number_of(cell) for cell in column] for column in zip(*table.rows, strict=True)]
+        most = [max(column) or 1 for column in columns]
+        return [
+            [f"{100 * number_of(cell) / of:.1f}" for cell, of in zip(row, most, strict=True)]
+            for row in table.rows
+        ]
 
     def draw(self, chart: Bars | Heat) -> Markup:
-        """The chart, once for wide and once for narrow windows."""
-        shown = self._with_names(chart) if isinstance(chart, Heat) else chart
-        return _drawn(shown, WIDE) + _drawn(shown, NARROW)
-
-    def series(self, chart: Bars | Heat) -> list[tuple[str, Series]]:
-        """What a key has to tell apart, with their classes."""
         if isinstance(chart, Heat):
-            return []
-        return [(colour(number, faint=of.faint), of) for number, of in enumerate(chart.series)]
+            rows = tuple(value_text(row, chart.row_kind, self._names) for row in chart.rows)
+            chart = msgspec.structs.replace(chart, rows=rows)
+        return drawn(chart)
 
     def heat_table(self, chart: Heat) -> Table:
         """The numbers of a heat map."""
@@ -168,26 +175,3 @@ class _Drawing:
         )
         rows = ((row, *values) for row, values in zip(chart.rows, chart.values, strict=True))
         return Table(chart.name, chart.title, columns, tuple(rows))
-
-    def _with_names(self, chart: Heat) -> Heat:
-        rows = tuple(value_text(row, chart.row_kind, self._names) for row in chart.rows)
-        return msgspec.structs.replace(chart, rows=rows)
-
-
-def _drawn(chart: Bars | Heat, width: float) -> Markup:
-    return heat(chart, width) if isinstance(chart, Heat) else bars(chart, width)
-
-
-def _tag(kind: str, mark: str, name: str) -> Markup:
-    return Markup('<span class="{}"><bdi>{}{}</bdi></span>').format(kind, mark, name)
-
-
-def _number(number: float, kind: Kind, label: str) -> Markup:
-    counted = f" {plural(number, label)}" if label else ""
-    return Markup('<span class="number">{}</span>{}').format(figure_text(number, kind), counted)
-
-
-def _plain(cell: Cell) -> float:
-    if isinstance(cell, int | float):
-        return cell
-    return cell["cur"] if isinstance(cell, dict) else 0

@@ -1,15 +1,34 @@
-"""What people and channels are called, and where messages are.
+"""What people, channels and emoji are called, and where messages are.
 
 Rule: who or what is not known is shown by its ID.
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Self
+from typing import Final, Self
 
 from channelstats.privacy.inputs import HiddenInputs
 from channelstats.render.words import printable
 from channelstats.tables import Tables
+from channelstats.tables.directory import Channel, User
+from channelstats.views.model import Kind
+
+_EMOJI: Final = """
+    +1=👍 thumbsup=👍 -1=👎 heart=❤️ tada=🎉 rocket=🚀 eyes=👀 wave=👋 fire=🔥 joy=😂 smile=😄
+    pray=🙏 clap=👏 100=💯 raised_hands=🙌 white_check_mark=✅ heavy_check_mark=✔️ x=❌
+    thinking_face=🤔 slightly_smiling_face=🙂 sob=😭 heart_eyes=😍 sweat_smile=😅 laughing=😆
+    grin=😁 wink=😉 blush=😊 sunglasses=😎 cry=😢 scream=😱 muscle=💪 ok_hand=👌 point_up=☝️
+    raised_hand=✋ star=⭐ star2=🌟 sparkles=✨ zap=⚡ boom=💥 warning=⚠️ bulb=💡 memo=📝 bug=🐛
+    hammer=🔨 wrench=🔧 gear=⚙️ lock=🔒 mag=🔍 link=🔗 ship=🚢 package=📦 coffee=☕ beer=🍺
+    beers=🍻 pizza=🍕 cake=🍰 gift=🎁 balloon=🎈 party=🥳 partying_face=🥳
+    rolling_on_the_floor_laughing=🤣 rofl=🤣 sun=☀️ rainbow=🌈 dog=🐶 cat=🐱 robot_face=🤖
+    ghost=👻 skull=💀 see_no_evil=🙈 shrug=🤷 facepalm=🤦 face_palm=🤦 hugging_face=🤗
+    saluting_face=🫡 blue_heart=💙 green_heart=💚 purple_heart=💜 yellow_heart=💛
+    point_right=👉 handshake=🤝 brain=🧠 hourglass=⌛ calendar=📅 chart_with_upwards_trend=📈
+    trophy=🏆
+"""
+_SIGNS: Final = dict(pair.split("=") for pair in _EMOJI.split())
+_TONES: Final = {f"skin-tone-{number}": chr(0x1F3FB + number - 2) for number in range(2, 7)}
 
 
 @dataclass(frozen=True)
@@ -22,6 +41,14 @@ class Directory:
     real: bool = True
 
     @classmethod
+    def of_rows(
+        cls, users: Mapping[str, User], channels: Mapping[str, Channel], slack_name: str = ""
+    ) -> Self:
+        """The names in rows of the tables."""
+        people = {uid: user.name for uid, user in users.items()}
+        return cls(people, {cid: of.name for cid, of in channels.items()}, slack_name)
+
+    @classmethod
     def of_hidden(cls, hidden: HiddenInputs) -> Self:
         """The names of pseudonymous IDs."""
         return cls(hidden.people, hidden.channels, real=False)
@@ -31,6 +58,14 @@ class Directory:
 
     def channel(self, cid: str) -> str:
         return printable(self.channels.get(cid, "")) or cid
+
+    def called(self, of: str, kind: Kind) -> str:
+        """What the text of a cell is read as: a name, `#channel`, `:emoji:`, or the text itself."""
+        if kind is Kind.PERSON:
+            return self.person(of)
+        if kind is Kind.CHANNEL:
+            return f"#{self.channel(of)}"
+        return f":{of}:" if kind is Kind.EMOJI else of
 
     def permalink(self, message: str) -> str:
         """The address of a message `CID/ts/thread_ts`; "" where the workspace's is not known."""
@@ -43,9 +78,11 @@ class Directory:
 
 async def load(tables: Tables, slack_name: str = "") -> Directory:
     """The real names."""
-    users, channels = await tables.users.all(), await tables.channels.all()
-    return Directory(
-        people={uid: user.name for uid, user in users.items()},
-        channels={cid: channel.name for cid, channel in channels.items()},
-        slack_name=slack_name,
-    )
+    return Directory.of_rows(await tables.users.all(), await tables.channels.all(), slack_name)
+
+
+def emoji_sign(name: str) -> str:
+    """The sign of an emoji that is often used, with its skin tone; "" for another one."""
+    base, _, tone = name.partition("::")
+    found = _SIGNS.get(base, "")
+    return found + _TONES.get(tone, "") if found else ""

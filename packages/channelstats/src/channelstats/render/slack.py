@@ -5,14 +5,14 @@ names are text and mention nobody. At most 50 blocks and 10,000 characters a mes
 Slack's own undocumented limit; a later message is a reply to the first.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final, TypeAlias
 
 import msgspec
 
 from channelstats.render.names import Directory
 from channelstats.render.text import line_text
-from channelstats.render.words import figure_text
+from channelstats.render.words import figure_text, number_text
 from channelstats.stats.compare import Change
 from channelstats.views.model import (
     NUMERIC,
@@ -42,11 +42,6 @@ MOST_BLOCKS: Final = 50
 MOST_CHARACTERS: Final = 10_000
 
 _BOLD: Final = frozenset({Kind.COUNT, Kind.NUMBER, Kind.PERCENT})
-
-
-def blocks_of(report: Report, names: Directory) -> list[SlackBlock]:
-    """All blocks of a report, however many."""
-    return list(_Slack(names).report(report))
 
 
 def escaped(text: str) -> str:
@@ -99,28 +94,17 @@ class _Slack:
         elif table.layout is Layout.LIST:
             yield from _texts("\n".join("".join(row) for row in rows))
         else:
-            yield from _fields([self.head(table), *(_halves(table, row) for row in rows)])
-
-    def head(self, table: Table) -> tuple[str, str]:
-        """What the two fields of a row are."""
-        if table.layout is Layout.BARS:
-            return f"*{table.columns[0].title}*", f"*{table.columns[1].title}*"
-        titles = [column.title for column in table.columns]
-        at = _left(table)
-        return f"*{' / '.join(titles[:at])}*", f"*{' / '.join(titles[at:])}*"
+            yield from _fields(_in_two(table, rows))
 
     def cells(self, table: Table, row: Sequence[Cell]) -> list[str]:
-        is_drawn = table.layout is Layout.BARS
+        """The cells in their phrases; of histograms and ranks without emphasis."""
+        is_histogram = table.layout is Layout.BARS
         texts = []
         for column, cell in zip(table.columns, row, strict=True):
-            if is_drawn and isinstance(cell, int | float):
-                shown = figure_text(cell, column.kind)
-                bar = f"`{'*' * int(cell)}` " if column.bar and cell >= 1 else ""
-                shown = f"{bar}{shown}"
-            elif column.name == "rank" and isinstance(cell, int):
-                shown = figure_text(cell, column.kind)
-            else:
-                shown = self.value(cell, column.kind, column.label)
+            shown = self.value(cell, column.kind, column.label)
+            if isinstance(cell, int | float) and (is_histogram or column.name == "rank"):
+                bar = f"`{'*' * int(cell)}` " if is_histogram and column.bar and cell >= 1 else ""
+                shown = bar + figure_text(cell, column.kind)
             texts.append(column.phrase.replace("{}", shown) if shown else "")
         return texts
 
@@ -153,14 +137,14 @@ class _Slack:
         return f":{escaped(of)}:" if kind is Kind.EMOJI else escaped(of)
 
 
-def _left(table: Table) -> int:
-    """How many columns are on the left of two fields: ranks and what is named."""
-    return sum(column.kind not in NUMERIC or column.name == "rank" for column in table.columns)
-
-
-def _halves(table: Table, cells: Sequence[str]) -> tuple[str, str]:
-    at = _left(table)
-    return "".join(cells[:at]), "".join(cells[at:])
+def _in_two(table: Table, rows: Sequence[Sequence[str]]) -> Iterator[str]:
+    """A heading and rows in two fields each: ranks and what is named on the left."""
+    at = sum(column.kind not in NUMERIC or column.name == "rank" for column in table.columns)
+    # Of bars one column is named; the phrases of the others say what they are.
+    titles = [of.title for of in table.columns[: 2 if table.layout is Layout.BARS else None]]
+    yield from (f"*{' / '.join(part)}*" for part in (titles[:at], titles[at:]))
+    for row in rows:
+        yield from ("".join(row[:at]), "".join(row[at:]))
 
 
 def split_text(text: str, limit: int = LONGEST_TEXT) -> list[str]:
@@ -189,13 +173,10 @@ def _texts(text: str) -> Iterator[SlackBlock]:
         yield {"type": "section", "text": _markdown(part)}
 
 
-def _fields(rows: Sequence[tuple[str, str]]) -> Iterator[SlackBlock]:
-    each = MOST_FIELDS // 2
-    for first in range(0, len(rows), each):
-        fields = [
-            _markdown(text[:LONGEST_FIELD]) for row in rows[first : first + each] for text in row
-        ]
-        yield {"type": "section", "fields": fields}
+def _fields(texts: Iterable[str]) -> Iterator[SlackBlock]:
+    fields = [_markdown(text[:LONGEST_FIELD]) for text in texts]
+    for first in range(0, len(fields), MOST_FIELDS):
+        yield {"type": "section", "fields": fields[first : first + MOST_FIELDS]}
 
 
 def _markdown(text: str) -> Mapping[str, str]:
@@ -226,7 +207,7 @@ class Content(msgspec.Struct, frozen=True):
 def content_of(report: Report, names: Directory) -> Content:
     title = escaped(line_text(report.title, names))
     text = f"{title}: {report.period}" if report.period else title
-    return Content(text, blocks_of(report, names))
+    return Content(text, list(_Slack(names).report(report)))
 
 
 def messages_of(report: Report, names: Directory) -> list[dict[str, object]]:
@@ -283,10 +264,4 @@ def slack_text(change: Change, label: str = "", *, percentage: bool = False) -> 
         "up": f" (+{diff:.0f}%):green_arrow_up:",  # half to even
         "down": f" (-{diff:.0f}%):red_arrow_down:",
     }[change["state"]]
-    return f"{_bold(cur, percentage=percentage)}{note}{labelled}"
-
-
-def _bold(number: float, *, percentage: bool) -> str:
-    if percentage:
-        return f"*{number:,.1f}%*"
-    return f"*{number:,.0f}*" if number == int(number) else f"*{number:,.1f}*"
+    return f"*{number_text(cur, percentage=percentage)}*{note}{labelled}"

@@ -4,8 +4,8 @@ Rule: it reads well without colours and in a window of 100 columns; charts becom
 left out.
 """
 
-from collections.abc import Iterator, Sequence
-from typing import Final
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Final, TypeAlias
 
 from channelstats.render.names import Directory
 from channelstats.render.words import NOTHING, change_text, figure_text, plural, width
@@ -28,6 +28,9 @@ from channelstats.views.model import (
 _SHADES: Final = " ░▒▓█"
 _BAR: Final = 40
 """Width of the longest bar."""
+
+_TextColumn: TypeAlias = tuple[str, bool, list[str]]
+"""Its title, whether it is aligned to the right, its cells."""
 
 
 def text_of(report: Report, names: Directory) -> str:
@@ -79,54 +82,42 @@ def _tile(tile: Tile, names: Directory) -> str:
 
 
 def _table(table: Table, names: Directory) -> Iterator[str]:
-    numeric = [column.kind in NUMERIC for column in table.columns]
-    titles = [column.title for column in table.columns]
-    rows = [
-        [
-            value_text(cell, column.kind, names)
-            for column, cell in zip(table.columns, row, strict=True)
-        ]
-        for row in table.rows
-    ]
-    if table.layout is Layout.BARS:
-        _add_bars(table, titles, rows, numeric)
+    columns: list[_TextColumn] = []
+    for at, column in enumerate(table.columns):
+        cells = [row[at] for row in table.rows]
+        texts = [value_text(cell, column.kind, names) for cell in cells]
+        columns.append((column.title, column.kind in NUMERIC, texts))
+        if table.layout is Layout.BARS and column.bar:
+            columns.append(("", False, _bars(cells)))
     links = [_url(row, names) for row in table.rows]
     if any(links):
-        titles, numeric = [*titles, "Link"], [*numeric, False]
-        rows = [[*row, url] for row, url in zip(rows, links, strict=True)]
-    yield from aligned([titles, *rows], numeric)
+        columns.append(("Link", False, links))
+    yield from _aligned(columns)
 
 
-def _add_bars(table: Table, titles: list[str], rows: list[list[str]], numeric: list[bool]) -> None:
-    """A column of bars after the one that is drawn."""
-    at = next(number for number, column in enumerate(table.columns) if column.bar)
-    values = [value if isinstance(value := row[at], int | float) else 0 for row in table.rows]
+def _bars(cells: Sequence[Cell]) -> list[str]:
+    values = [cell if isinstance(cell, int | float) else 0 for cell in cells]
     longest = max(values, default=0) or 1
-    titles.insert(at + 1, "")
-    numeric.insert(at + 1, False)
-    for row, value in zip(rows, values, strict=True):
-        row.insert(at + 1, "█" * round(value * _BAR / longest))
+    return ["█" * round(value * _BAR / longest) for value in values]
 
 
-def aligned(rows: Sequence[Sequence[str]], numeric: Sequence[bool]) -> Iterator[str]:
-    """Rows in columns as wide as they need."""
-    widths = [max(map(width, column)) for column in zip(*rows, strict=True)]
-    for row in rows:
-        cells = []
-        for cell, wide, right in zip(row, widths, numeric, strict=True):
-            space = " " * (wide - width(cell))
-            cells.append(space + cell if right else cell + space)
-        yield "  ".join(cells).rstrip()
+def _aligned(columns: Iterable[_TextColumn]) -> Iterator[str]:
+    """Columns as wide as they need."""
+    padded = []
+    for title, is_right, cells in columns:
+        wide = max(map(width, (title, *cells)))
+        spaces = [(text, " " * (wide - width(text))) for text in (title, *cells)]
+        padded.append([space + text if is_right else text + space for text, space in spaces])
+    yield from ("  ".join(row).rstrip() for row in zip(*padded, strict=True))
 
 
 def _heat_map(heat: Heat, names: Directory) -> Iterator[str]:
     most = max(value or 0 for row in heat.values for value in row)
-    rows = [["", "".join(f"{column:<3}" for column in heat.columns)]]
-    for label, values in zip(heat.rows, heat.values, strict=True):
-        name = value_text(label, heat.row_kind, names)
-        rows.append([name, "".join(shade(of or 0, most) * 2 + " " for of in values)])
+    labels = [value_text(label, heat.row_kind, names) for label in heat.rows]
+    rows = ["".join(shade(of or 0, most) * 2 + " " for of in row) for row in heat.values]
+    head = "".join(f"{column:<3}" for column in heat.columns)
     yield heat.title
-    yield from aligned(rows, [False, False])
+    yield from _aligned([("", False, labels), (head, False, rows)])
 
 
 def shade(value: float, most: float) -> str:
@@ -148,12 +139,7 @@ def value_text(value: Cell, kind: Kind, names: Directory, label: str = "") -> st
     if isinstance(value, Link):
         return value.text
     if isinstance(value, str):
-        named = {
-            Kind.PERSON: lambda: f"@{names.person(value)}",
-            Kind.CHANNEL: lambda: f"#{names.channel(value)}",
-            Kind.EMOJI: lambda: f":{value}:",
-        }
-        return named[kind]() if kind in named else value
+        return f"@{names.person(value)}" if kind is Kind.PERSON else names.called(value, kind)
     if isinstance(value, int | float):
         number, changed = value, ""
     else:

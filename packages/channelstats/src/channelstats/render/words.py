@@ -1,22 +1,23 @@
-"""Numbers, dates and changes as words.
+"""Numbers, dates, changes and goals as words.
 
 Rule: one way to write each kind of value, in every form; what does not exist is a dash, never a
-nought.
+nought. Whether a goal was met is said in words, not by a colour alone.
 """
 
 import unicodedata
-from collections.abc import Sequence
-from datetime import UTC, date, datetime
+from collections.abc import Iterable, Sequence
+from datetime import date
 from typing import Final
-from zoneinfo import ZoneInfo
 
 from channelstats.stats.compare import Change
+from channelstats.views.goals import Measured
 from channelstats.views.model import Kind
 
 NOTHING: Final = "\N{EN DASH}"
 
 _TEENS: Final = (11, 12, 13)
 _ENDINGS: Final = {1: "st", 2: "nd", 3: "rd"}
+_MET: Final = {True: ", met", False: ", not met", None: ""}
 _SHORT: Final = ((1_000_000_000, "G"), (1_000_000, "M"), (1_000, "k"))
 
 
@@ -91,10 +92,6 @@ def date_text(label: str, *, long: bool = False) -> str:
     return f"{day:%a} {day.day} {day:%b %Y}" if long else f"{day.day} {day:%b}"
 
 
-def local(at: int, zone: ZoneInfo) -> datetime:
-    return datetime.fromtimestamp(at, UTC).astimezone(zone)
-
-
 def duration_text(of: int | None) -> str:
     """About how long so many seconds are: 45 s, 20 min, 3.5 h, 2.1 days."""
     if of is None:
@@ -119,3 +116,41 @@ def width(text: str) -> int:
         0 if unicodedata.combining(char) else 1 + (unicodedata.east_asian_width(char) in "WF")
         for char in text
     )
+
+
+# ── goals and alerts ─────────────────────────────────────────────────────────────────────────────
+
+
+def goal_state(goal: Measured) -> str:
+    """Goal: at most 30%, not met."""
+    return f"Goal: {_bound_text(goal)}{_MET[goal.holds]}"
+
+
+def weekly_lines(goals: Iterable[Measured], alerts: Iterable[Measured]) -> list[str]:
+    """What is posted each week: every alert that is one, and every goal."""
+    lines = [f"{_measured(alert)} (alert: {_bound_text(alert)})" for alert in alerts if alert.holds]
+    return lines + [
+        f"{_measured(goal)} (goal: {_bound_text(goal)}{_MET[goal.holds]})" for goal in goals
+    ]
+
+
+def unmet_lines(goals: Iterable[Measured], alerts: Iterable[Measured]) -> list[str]:
+    """What calls for attention: alerts, and goals that were not met."""
+    return weekly_lines([goal for goal in goals if goal.holds is False], alerts)
+
+
+def shortened(lines: list[str], most: int) -> list[str]:
+    """At most so many lines; then how many there are beside them."""
+    return lines if len(lines) <= most else [*lines[:most], f"and {len(lines) - most:,} more"]
+
+
+def _measured(of: Measured) -> str:
+    value = "nothing to measure" if of.value is None else figure_text(of.value, of.kind)
+    return f"{of.title}: {value}"
+
+
+def _bound_text(of: Measured) -> str:
+    """At most 30%; more than 2 h."""
+    bound = of.bound
+    number = f"{bound.number:g}%" if of.kind is Kind.PERCENT else figure_text(bound.number, of.kind)
+    return f"{bound.words} {number}"

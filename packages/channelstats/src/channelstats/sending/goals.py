@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from typing import Final
 
 from channelstats.days import period_text
-from channelstats.render.goals import weekly_lines
 from channelstats.render.slack import Content, SlackBlock, escaped, split_text
+from channelstats.render.words import weekly_lines
 from channelstats.sending.sender import SendJob
 from channelstats.stats import Period
 from channelstats.tables.sent_reports import SentKey

@@ -17,8 +17,9 @@ from zoneinfo import ZoneInfo
 
 import msgspec
 
+from channelstats.days import minute_text
 from channelstats.render.slack import MOST_BLOCKS, Content, first_part
-from channelstats.render.words import local, plural
+from channelstats.render.words import plural
 from channelstats.sending.claim import Claim, begun
 from channelstats.sending.heartbeat import BEAT, Heartbeat
 from channelstats.slack.errors import CallRefused, NoAnswer, SlackError
@@ -76,7 +77,7 @@ class SendResult(msgspec.Struct, frozen=True):
         if self.state is SendState.SENT:
             return f"sent, {self.messages:,} {plural(self.messages, 'message')}"
         if self.state is SendState.ALREADY:
-            return f"sent already on {local(self.at, zone):%Y-%m-%d %H:%M}"
+            return f"sent already on {minute_text(self.at, zone)}"
         return str(self.state)
 
 

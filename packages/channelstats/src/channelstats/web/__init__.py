@@ -3,15 +3,12 @@
 The one rule: a page shows what a view says, and adds names, form and nothing else.
 
     app            addresses, and what each answers
-    auth           the middleware before every page; the login, forms, headers of every answer
-    access         who may look, by values alone
+    auth           who may look: the middleware before every page, the login, forms
     filters        the query of an address
     names          what people and channels are called, and whom a name means
     service        what is read and worked out, and kept as long as it is right
     single_flight  what was made for one request and may serve the next
-    pages          pages from templates
+    pages          pages from templates, and what the templates ask for
     table_pages    which rows of a table a page shows
-    view_context   what the templates ask for
-    static_files   style, scripts, icons
     notifications  subscribing to new reports
 """

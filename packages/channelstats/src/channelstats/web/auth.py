@@ -1,30 +1,36 @@
-"""The middleware before every page: whose request is let in, the login, and headers of answers.
+"""Who may look at the dashboard: the middleware before every page, the login, forms.
 
-Rule: what is not let in learns nothing but how to log in. A token in an address goes from there at
-once, right or wrong.
+Rule: without a token only this machine may, by a name of this machine and straight, not through a
+proxy; a page of somebody else that had its own name point here (DNS rebinding) bears that name.
+With a token whoever has it may, from anywhere; what is not let in learns nothing but how to log in.
+
+A browser keeps not the token but a value that follows from it. Tokens are compared in constant
+time, wrong ones are counted, and one in an address goes from there at once, right or wrong.
 """
 
 import asyncio
+import hmac
+import ipaddress
 import re
+from collections import OrderedDict, deque
 from collections.abc import Awaitable, Callable, Mapping
+from enum import Enum, auto
 from http import HTTPStatus
 from typing import Final, TypeAlias
-from urllib.parse import parse_qsl, urlencode
+from urllib.parse import parse_qsl, urlencode, urlsplit
 
 from aiohttp import hdrs, web
 
-from channelstats.web.access import (
-    COOKIE,
-    COOKIE_SECONDS,
-    Authenticator,
-    TooManyFailures,
-    Verdict,
-    host_name,
-    is_own,
-)
 from channelstats.web.pages import login_page, message_page
+from keytables import Clock
 
 Handler: TypeAlias = Callable[[web.Request], Awaitable[web.StreamResponse]]
+
+SHORTEST_TOKEN: Final = 12
+COOKIE: Final = "channelstats"
+COOKIE_SECONDS: Final = 30 * 86_400
+MAX_FAILURES: Final = 10
+"""Wrong tokens that an address may send in a minute."""
 
 POLICY: Final = (
     "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self'; connect-src 'self'; "
@@ -43,25 +49,126 @@ _HEADERS: Final = {
 _OPEN: Final = ("/login", "/health", "/static/")
 """Where nothing about the workspace is shown."""
 
+_FORWARDED: Final = ("Forwarded", "X-Forwarded-For", "X-Real-IP")
 _READS: Final = ("GET", "HEAD")
+_OWN: Final = ("same-origin", "none")
+_MINUTE: Final = 60.0
+_ADDRESSES: Final = 1_000
 _LONGEST_TOKEN: Final = 1_000
 _FORM: Final = "application/x-www-form-urlencoded"
-_FORM_PATIENCE: Final = 10.0
-"""Seconds that the body of a form may take."""
+_BODY_PATIENCE: Final = 10.0
+"""Seconds that the body of a request may take."""
 
 _LOCAL: Final = re.compile(r"/(?!/)[!-\[\]-~]*")
 """A path with a query: ASCII without blanks and without what browsers take for a slash."""
 
 
-def page(text: str, status: int = 200, headers: Mapping[str, str] | None = None) -> web.Response:
-    return web.Response(
-        text=text, status=status, content_type="text/html", charset="utf-8", headers=headers
-    )
+# ── tokens and addresses, by values alone ────────────────────────────────────────────────────────
+
+
+class Verdict(Enum):
+    LET_IN = auto()
+    LOG_IN = auto()
+    OTHER_NAME = auto()
+    THROUGH_PROXY = auto()
+
+
+class TooManyFailures(Exception):  # noqa: N818 - named for what happened
+    """Wrong tokens came too fast; even the right one has to wait."""
+
+
+class Authenticator:
+    """``token`` is what a visitor has to show; None where only this machine is served."""
+
+    def __init__(self, token: str | None, clock: Clock) -> None:
+        self._token, self._clock = None if token is None else token.encode(), clock
+        self._failures: OrderedDict[str, deque[float]] = OrderedDict()
+        self.cookie = "" if token is None else _derived(token)
+
+    @property
+    def asks(self) -> bool:
+        """Whether visitors have to log in."""
+        return self._token is not None
+
+    def judge(self, headers: Mapping[str, str], cookie: str) -> Verdict:
+        """What becomes of a request. ``headers`` are found whatever their case."""
+        if self._token is not None:
+            known = hmac.compare_digest(cookie.encode(errors="replace"), self.cookie.encode())
+            return Verdict.LET_IN if known else Verdict.LOG_IN
+        if not is_this_machine(host_name(headers.get("Host", ""))):
+            return Verdict.OTHER_NAME
+        if any(name in headers for name in _FORWARDED):
+            return Verdict.THROUGH_PROXY
+        return Verdict.LET_IN
+
+    def is_right(self, token: str, address: str) -> bool:
+        """Whether that is the token; ``address`` is whence it came.
+
+        :raises TooManyFailures: too many were wrong
+        """
+        group, now = _group(address), self._clock()
+        failures = self._failures.get(group, deque(maxlen=MAX_FAILURES))
+        if sum(at > now - _MINUTE for at in failures) >= MAX_FAILURES:
+            raise TooManyFailures
+        if self._token is not None and hmac.compare_digest(token.encode(), self._token):
+            return True
+        failures.append(now)
+        self._failures[group] = failures
+        self._failures.move_to_end(group)
+        while len(self._failures) > _ADDRESSES:
+            self._failures.popitem(last=False)
+        return False
+
+
+def is_own(headers: Mapping[str, str]) -> bool:
+    """Whether what changes something was sent by a page of the dashboard, or by no page at all."""
+    site = headers.get("Sec-Fetch-Site")
+    if site is not None:
+        return site in _OWN
+    here = headers.get("Host")
+    return headers.get("Origin") in (None, f"http://{here}", f"https://{here}")
+
+
+def host_name(header: str) -> str:
+    """The name in a Host header, without the port: of `[::1]:8090` `::1`."""
+    try:
+        return urlsplit(f"//{header}").hostname or ""
+    except ValueError:
+        return ""
+
+
+def is_this_machine(host: str) -> bool:
+    """Whether a name or an address means the machine it is used on."""
+    if host.rstrip(".").lower() == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def _group(address: str) -> str:
+    """Addresses of one owner: of IPv6 a whole /64."""
+    try:
+        found = ipaddress.ip_address(address.partition("%")[0])
+    except ValueError:
+        return address
+    return str(found) if found.version == 4 else str(ipaddress.ip_network((int(found), 64), False))
+
+
+def _derived(token: str) -> str:
+    return hmac.digest(token.encode(), b"channelstats dashboard", "sha256").hex()
+
+
+def local(to: str) -> str:
+    """A place on this dashboard; what leads elsewhere leads to its start."""
+    return to if _LOCAL.fullmatch(to) else "/"
+
+
+# ── requests ─────────────────────────────────────────────────────────────────────────────────────
 
 
 class AuthMiddleware:
-    """See the module."""
-
     def __init__(self, guard: Authenticator) -> None:
         self._guard = guard
 
@@ -75,51 +182,58 @@ class AuthMiddleware:
     @web.middleware
     async def pass_through(self, request: web.Request, handler: Handler) -> web.StreamResponse:
         """The middleware around everything else."""
-        answer = await self._passed(request, handler)
+        answer = self._refused(request) or await handler(request)
         for name, value in _HEADERS.items():
             answer.headers.setdefault(name, value)
         return answer
 
-    async def _passed(self, request: web.Request, handler: Handler) -> web.StreamResponse:
+    def _refused(self, request: web.Request) -> web.Response | None:
+        """The answer to a request that is not let in; None to any other."""
         verdict = self._guard.judge(request.headers, request.cookies.get(COOKIE, ""))
         if verdict is Verdict.OTHER_NAME:
             name = host_name(request.headers.get(hdrs.HOST, "")) or "no name"
-            return page(
-                message_page(
-                    "Not available under this name",
-                    f"Without a token this dashboard answers at localhost and 127.0.0.1 only, not"
-                    f" at {name[:100]}. To use another name, start it with a token in"
-                    " CHANNELSTATS_SERVE_TOKEN.",
-                    back="",
-                ),
+            return _refusal(
                 HTTPStatus.MISDIRECTED_REQUEST,
+                "Not available under this name",
+                f"Without a token this dashboard answers at localhost and 127.0.0.1 only, not at"
+                f" {name[:100]}. To use another name, start it with a token in"
+                " CHANNELSTATS_SERVE_TOKEN.",
             )
         if verdict is Verdict.THROUGH_PROXY:
-            return page(
-                message_page(
-                    "Not available through a proxy",
-                    "This request came through a proxy, so anybody may have sent it. Behind a proxy"
-                    " the dashboard needs a token in CHANNELSTATS_SERVE_TOKEN.",
-                    back="",
-                ),
+            return _refusal(
                 HTTPStatus.FORBIDDEN,
+                "Not available through a proxy",
+                "This request came through a proxy, so anybody may have sent it. Behind a proxy"
+                " the dashboard needs a token in CHANNELSTATS_SERVE_TOKEN.",
             )
         if request.method not in _READS and not is_own(request.headers):
-            return page(
-                message_page("Refused", "This request came from another website."),
-                HTTPStatus.FORBIDDEN,
-            )
+            text = "This request came from another website."
+            return _refusal(HTTPStatus.FORBIDDEN, "Refused", text, back="/")
         if "token" in request.query and request.method in _READS:
             return self._with_token(request)
         if verdict is Verdict.LOG_IN and not request.path.startswith(_OPEN):
             return self._asked(request)
-        return await handler(request)
+        return None
+
+    def _asked(self, request: web.Request) -> web.Response:
+        """To the login; for programs a refusal in their form."""
+        if request.path.endswith((".json", ".csv")) or request.method not in _READS:
+            text = "log in at /login, or send the cookie that it gives"
+            return web.json_response({"error": text}, status=HTTPStatus.UNAUTHORIZED)
+        return see_other(f"/login?{urlencode({'to': request.path_qs})}")
+
+    def _with_token(self, request: web.Request) -> web.Response:
+        to = local(str(request.rel_url.without_query_params("token")))
+        if not self._guard.asks:
+            return see_other(to)
+        wrong = self._tried(request.query["token"], request)
+        return see_other("/login") if wrong else self._let_in(request, to)
 
     # ── login ────────────────────────────────────────────────────────────────────────────────────
 
     async def show(self, request: web.Request) -> web.Response:
         if not self._guard.asks:
-            return _see_other("/")
+            return see_other("/")
         return page(login_page("", local(request.query.get("to", "/"))))
 
     async def log_in(self, request: web.Request) -> web.Response:
@@ -131,58 +245,39 @@ class AuthMiddleware:
         return self._let_in(request, goal)
 
     async def log_out(self, _: web.Request) -> web.Response:
-        answer = _see_other("/login")
+        answer = see_other("/login")
         answer.del_cookie(COOKIE, path="/")
         return answer
-
-    def _asked(self, request: web.Request) -> web.Response:
-        """To the login; for programs a refusal in their form."""
-        if request.path.endswith((".json", ".csv")) or request.method not in _READS:
-            text = "log in at /login, or send the cookie that it gives"
-            return web.json_response({"error": text}, status=HTTPStatus.UNAUTHORIZED)
-        return _see_other(f"/login?{urlencode({'to': request.path_qs})}")
-
-    def _with_token(self, request: web.Request) -> web.Response:
-        token = request.query["token"]
-        to = str(request.rel_url.without_query_params("token"))
-        if not self._guard.asks:
-            return _see_other(local(to))
-        wrong = self._tried(token, request)
-        return self._let_in(request, local(to)) if not wrong else _see_other("/login")
 
     def _tried(self, token: str, request: web.Request) -> str:
         """What is wrong with a token; "" when it is right."""
         if len(token) > _LONGEST_TOKEN or not token.isascii():
             return "That is not a token."
         try:
-            if self._guard.is_right(token.strip(), request.remote or ""):
-                return ""
+            is_right = self._guard.is_right(token.strip(), request.remote or "")
         except TooManyFailures:
             return "Too many wrong tokens were sent from your address. Try again in a minute."
-        return "That token is wrong."
+        return "" if is_right else "That token is wrong."
 
     def _let_in(self, request: web.Request, to: str) -> web.Response:
-        answer = _see_other(to)
-        answer.set_cookie(
-            COOKIE,
-            self._guard.cookie,
-            max_age=COOKIE_SECONDS,
-            path="/",
-            httponly=True,
-            samesite="Strict",
-            secure=is_secure(request),
-        )
-        return answer
+        return set_cookie(see_other(to), request, COOKIE, self._guard.cookie, COOKIE_SECONDS)
 
 
-def is_secure(request: web.Request) -> bool:
-    """Whether the browser speaks https, to us or to a proxy before us."""
-    return request.secure or request.headers.get("X-Forwarded-Proto") == "https"
+# ── forms and answers ────────────────────────────────────────────────────────────────────────────
 
 
-def local(to: str) -> str:
-    """A place on this dashboard; what leads elsewhere leads to its start."""
-    return to if _LOCAL.fullmatch(to) else "/"
+async def body_of(request: web.Request, kind: str) -> bytes:
+    """The body of a request that has to be of that kind.
+
+    :raises web.HTTPException: it is of another one, is too large, or does not come
+    """
+    if request.content_type != kind:
+        raise web.HTTPUnsupportedMediaType(reason=f"expected {kind}")
+    try:
+        async with asyncio.timeout(_BODY_PATIENCE):
+            return await request.read()
+    except TimeoutError:
+        raise web.HTTPRequestTimeout from None
 
 
 async def form_of(request: web.Request) -> dict[str, str]:
@@ -190,15 +285,31 @@ async def form_of(request: web.Request) -> dict[str, str]:
 
     :raises web.HTTPException: it is no form, is too large, or does not come
     """
-    if request.content_type != _FORM:
-        raise web.HTTPUnsupportedMediaType
-    try:
-        async with asyncio.timeout(_FORM_PATIENCE):
-            body = await request.read()
-    except TimeoutError:
-        raise web.HTTPRequestTimeout from None
-    return dict(parse_qsl(body.decode(errors="replace")))
+    return dict(parse_qsl((await body_of(request, _FORM)).decode(errors="replace")))
 
 
-def _see_other(to: str) -> web.Response:
+def page(text: str, status: int = 200, headers: Mapping[str, str] | None = None) -> web.Response:
+    return web.Response(
+        text=text, status=status, content_type="text/html", charset="utf-8", headers=headers
+    )
+
+
+def see_other(to: str) -> web.Response:
     return web.Response(status=HTTPStatus.SEE_OTHER, headers={hdrs.LOCATION: to})
+
+
+def set_cookie(
+    answer: web.Response, request: web.Request, name: str, value: str, seconds: int
+) -> web.Response:
+    """Have a cookie kept that no script sees, nor another website makes a browser send; over https,
+    to us or to a proxy before us, one for https alone.
+    """
+    secure = request.secure or request.headers.get("X-Forwarded-Proto") == "https"
+    answer.set_cookie(
+        name, value, max_age=seconds, path="/", httponly=True, samesite="Strict", secure=secure
+    )
+    return answer
+
+
+def _refusal(status: HTTPStatus, title: str, text: str, back: str = "") -> web.Response:
+    return page(message_page(title, text, back=back), status)

@@ -15,6 +15,7 @@ import msgspec
 
 from channelstats.stats.period import WEEK, History, last_complete_week, week_of
 from channelstats.views.loading import MOST_DAYS
+from channelstats.views.model import Choice
 
 PRESETS: Final[Mapping[int, str]] = {1: "Last week", 4: "4 weeks", 12: "12 weeks", 52: "A year"}
 USUAL: Final = 4
@@ -41,6 +42,10 @@ class Query(msgspec.Struct, frozen=True):
     person: str = ""
 
     @property
+    def choice(self) -> Choice:
+        return Choice(self.first, self.last, self.channel, self.person)
+
+    @property
     def days(self) -> int:
         return (self.last - self.first).days + 1
 
@@ -51,19 +56,16 @@ class Query(msgspec.Struct, frozen=True):
 
     def query(self, **changed: str) -> str:
         """The shortest query that asks for the same, or for the same with changes; with its `?`."""
-        span = {"weeks": str(self.weeks)} if self.weeks else self._dates()
-        if self.weeks == USUAL:
+        span = {"from": self.first.isoformat(), "to": self.last.isoformat()}
+        if self.weeks:
+            span = {"weeks": str(self.weeks)}
+        if "weeks" in changed:
             span = {}
-        if "weeks" in changed or "from" in changed:
-            span = {}
-        named = {"channel": self.channel, "person": self.person}
-        of = {name: text for name, text in {**span, **named, **changed}.items() if text}
+        of = {**span, "channel": self.channel, "person": self.person, **changed}
         if of.get("weeks") == str(USUAL):
             del of["weeks"]
-        return f"?{urlencode(of)}" if of else ""
-
-    def _dates(self) -> dict[str, str]:
-        return {"from": self.first.isoformat(), "to": self.last.isoformat()}
+        shown = {name: text for name, text in of.items() if text}
+        return f"?{urlencode(shown)}" if shown else ""
 
 
 class Now(msgspec.Struct, frozen=True):
@@ -74,20 +76,14 @@ class Now(msgspec.Struct, frozen=True):
     first_weekday: int
 
     @property
-    def newest(self) -> date | None:
-        """The date up to which messages were read, if any were."""
-        return self.history.last
-
-    @property
     def last(self) -> date:
         """The last day of the last week that was read whole; where none was, of the week that was
         read last.
         """
-        begin = last_complete_week(self.today, self.first_weekday)
-        if self.newest is not None and self.newest < begin + timedelta(WEEK - 1):
-            begin = last_complete_week(self.newest + timedelta(1), self.first_weekday)
-            if begin < self.oldest_week:
-                begin = self.oldest_week
+        begin, newest = last_complete_week(self.today, self.first_weekday), self.history.last
+        if newest is not None and newest < begin + timedelta(WEEK - 1):
+            begin = last_complete_week(newest + timedelta(1), self.first_weekday)
+            begin = max(begin, self.oldest_week)
         return begin + timedelta(WEEK - 1)
 
     @property
@@ -109,9 +105,9 @@ def asked(query: Sequence[tuple[str, str]], now: Now, also: Sequence[str] = ()) 
     :raises BadQuery: it means nothing
     """
     given: dict[str, str] = {}
+    known = (*NAMES, *also)
     for name, text in query:
-        if name not in (*NAMES, *also):
-            known = (*NAMES, *also)
+        if name not in known:
             near = get_close_matches(name, known, 1)
             meant = f"; did you mean {near[0]}?" if near else f"; there are {', '.join(known)}"
             raise BadQuery(f"{name[:_LONGEST_NAME]}: there is no such parameter{meant}")
@@ -124,35 +120,33 @@ def asked(query: Sequence[tuple[str, str]], now: Now, also: Sequence[str] = ()) 
     return Query(first, last, weeks, given.get("channel", ""), given.get("person", ""))
 
 
+def whole_number(name: str, text: str, most: int = 9_999_999) -> int:
+    """:raises BadQuery: it is no number from 1 to ``most``"""
+    if not (text.isascii() and text.isdecimal() and 1 <= int(text[:8]) <= most):
+        raise BadQuery(f"{name}: expected a number from 1 to {most:,}")
+    return int(text[:8])
+
+
 def _days(given: Mapping[str, str], now: Now) -> tuple[date, date, int]:
     """The first day, the last day, and how many weeks were asked for; 0 for other days."""
-    weeks, begin, end = given.get("weeks", ""), given.get("from", ""), given.get("to", "")
+    weeks, begin, end = (given.get(name, "") for name in ("weeks", "from", "to"))
     if weeks and (begin or end):
         raise BadQuery("weeks: expected without from and to")
     if not (begin or end):
-        number = _weeks(weeks)
+        number = whole_number("weeks", weeks, MOST_DAYS // WEEK) if weeks else USUAL
         asked_first = now.last - timedelta(number * WEEK - 1)
         return max(asked_first, min(now.oldest_week, now.last)), now.last, number
-    last = _date("to", end) if end else None
-    first = _date("from", begin) if begin else None
-    if first is None:
-        assert last is not None
-        first = max(last - timedelta(USUAL * WEEK - 1), date(_YEARS[0], 1, 1))
-    if last is None:
-        last = max(first, now.last)
+    last = _date("to", end) if end else now.last
+    first = _date("from", begin) if begin else last - timedelta(USUAL * WEEK - 1)
+    first = max(first, date(_YEARS[0], 1, 1))
+    last = last if end else max(first, last)
     if last < first:
         raise BadQuery(f"to: expected {first} or later, not {last}")
     if (last - first).days >= MOST_DAYS:
         raise BadQuery(f"from: expected at most {MOST_DAYS} days up to {last}")
-    return first, last, _preset(first, last, now)
-
-
-def _weeks(text: str) -> int:
-    if not text:
-        return USUAL
-    if not (text.isascii() and text.isdecimal() and 1 <= int(text[:5]) <= MOST_DAYS // WEEK):
-        raise BadQuery(f"weeks: expected a number from 1 to {MOST_DAYS // WEEK}")
-    return int(text)
+    # Days that a preset shows are that preset.
+    number, rest = divmod((last - first).days + 1, WEEK)
+    return first, last, number if last == now.last and not rest else 0
 
 
 def _date(name: str, text: str) -> date:
@@ -163,9 +157,3 @@ def _date(name: str, text: str) -> date:
     if found.year not in _YEARS:
         raise BadQuery(f"{name}: expected a year from {_YEARS[0]} to {_YEARS[-1]}")
     return found
-
-
-def _preset(first: date, last: date, now: Now) -> int:
-    """How many weeks that are, when they are those that end now; 0 otherwise."""
-    weeks, rest = divmod((last - first).days + 1, WEEK)
-    return weeks if last == now.last and not rest else 0

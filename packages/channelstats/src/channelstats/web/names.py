@@ -33,11 +33,7 @@ class Names:
         self.pseudonyms = pseudonyms
         self.users = {uid: user for uid, user in users.items() if uid not in out}
         self.channels = {cid: channel for cid, channel in channels.items() if cid not in out}
-        self.directory = Directory(
-            people={uid: user.name for uid, user in self.users.items()},
-            channels={cid: channel.name for cid, channel in self.channels.items()},
-            slack_name=slack_name,
-        )
+        self.directory = Directory.of_rows(self.users, self.channels, slack_name)
 
     def prepare(self) -> Self:
         """Work out now what everybody needs: it takes a moment for many people."""

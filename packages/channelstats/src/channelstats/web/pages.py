@@ -1,25 +1,58 @@
 """Pages: of a view, of the start, of the login, and of what went wrong.
 
-Rule: a page is made on the server and whole without a script; it needs nothing from elsewhere.
+Rule: a page is made on the server and whole without a script; it needs nothing from elsewhere. What
+came from outside is text, never markup.
 """
 
+from collections.abc import Mapping, Sequence
 from datetime import date
+from functools import cached_property
 from typing import Final
+from urllib.parse import parse_qsl
 from zoneinfo import ZoneInfo
 
 import msgspec
+from markupsafe import Markup, escape
 
-from channelstats.render.html import environment
-from channelstats.stats.period import History, Period
-from channelstats.views.goals import Bound
-from channelstats.views.model import VIEWS, Kind, View
+from channelstats.days import minute_text
+from channelstats.identifiers import seconds
+from channelstats.render.charts import drawn
+from channelstats.render.html import delta, emoji, environment, number_of
+from channelstats.render.words import NOTHING, date_text, figure_text, goal_state
+from channelstats.stats.period import WEEK, Period
+from channelstats.views.frame_rows import FrameRows, column_of
+from channelstats.views.goals import Bound, measured
+from channelstats.views.model import (
+    NUMERIC,
+    VIEWS,
+    Bars,
+    Cell,
+    Chart,
+    Heat,
+    Kind,
+    Lines,
+    Network,
+    Table,
+    Tile,
+    View,
+)
 from channelstats.web.filters import PRESETS, Now, Query
 from channelstats.web.names import Names
-from channelstats.web.table_pages import TableQuery
-from channelstats.web.view_context import ViewContext
+from channelstats.web.table_pages import TablePage, TableQuery, table_pages
 
 _OFFERED: Final = 60
 """People offered to choose from before anything is typed."""
+
+_HEADING: Final = (Kind.PERSON, Kind.CHANNEL, Kind.EMOJI, Kind.DATE, Kind.TEXT, Kind.MESSAGE)
+_RANKED: Final = frozenset({Kind.PERSON, Kind.CHANNEL, Kind.EMOJI, Kind.MESSAGE})
+_FEWEST_ABREAST: Final = 3
+_SHORT_TABLE: Final = 8
+"""Rows that are shown without being asked for."""
+
+_FEW_POINTS: Final = 13
+_FEW_BARS: Final = 24
+_SMALL_TABLE: Final = 3
+"""Columns of a table of which two fit side by side."""
 
 
 class Visit(msgspec.Struct, frozen=True):
@@ -31,14 +64,20 @@ class Visit(msgspec.Struct, frozen=True):
     names: Names
     now: Now
     zone: ZoneInfo
-    workspace: str
+    workspace: str = ""
     me: str = ""
     logged_in: bool = False
     goals: tuple[Bound, ...] = ()
 
-    @property
-    def mine(self) -> str:
-        return self.names.directory.person(self.me) if self.me else ""
+
+class Card(msgspec.Struct, frozen=True):
+    """A chart with the tables that are folded away below it, or a table without one."""
+
+    title: str
+    chart: Chart | None
+    tables: tuple[Table, ...]
+    half: bool
+    folded: bool = True
 
 
 def view_page(view: View, visit: Visit, table: TableQuery = TableQuery()) -> str:  # noqa: B008
@@ -46,22 +85,7 @@ def view_page(view: View, visit: Visit, table: TableQuery = TableQuery()) -> str
 
     :raises BadQuery: there is no such table, column or page
     """
-    names, asked = visit.names, visit.asked
-    person = names.directory.person(asked.person) if asked.person else ""
-    return _render(
-        "view.html",
-        show=ViewContext(view, asked, names.directory, visit.zone, table, visit.goals),
-        view=view,
-        visit=visit,
-        presets=PRESETS,
-        channels=names.listed_channels(view.small_channels),
-        person=names.finder(asked.person, person)[0] if person else "",
-        people=_offered(view, names),
-        span=_span(asked.first, asked.last),
-        before=_span(*view.before),
-        is_compared=_is_known(view, visit),
-        known=_known(visit.now.history),
-    )
+    return _render("view.html", show=ViewContext(view, visit, table), view=view, visit=visit)
 
 
 def start_page(visit: Visit, folder: str) -> str:
@@ -79,35 +103,212 @@ def login_page(wrong: str, to: str) -> str:
 
 
 def _render(name: str, **values: object) -> str:
-    return environment("channelstats.web").get_template(name).render(views=VIEWS, **values)
+    template = environment("channelstats.web").get_template(name)
+    return template.render(views=VIEWS, presets=PRESETS, span=_span, **values)
 
 
-def _offered(view: View, names: Names) -> list[tuple[str, str]]:
-    """People of the view: what means each, and their names."""
-    found = dict.fromkeys(
-        str(row[at])
-        for table in view.tables
-        for at, column in enumerate(table.columns)
-        if column.kind is Kind.PERSON
-        for row in table.rows[:_OFFERED]
-    )
-    shown = list(found)[:_OFFERED]
-    return [names.finder(uid, names.directory.person(uid)) for uid in shown]
+class ViewContext:
+    """What the template of a view asks for. Every ID in it is one that may be shown.
 
+    :raises BadQuery: of ``table`` there is no such table, column or page
+    """
 
-def _is_known(view: View, visit: Visit) -> bool:
-    """Whether all messages of the period and of the one before are known."""
-    choice = view.choice
-    period = Period(choice.first, (choice.last - choice.first).days + 1, visit.zone)
-    return all(visit.now.history.covers(of) for of in (period, period.previous))
+    def __init__(self, view: View, visit: Visit, table: TableQuery = TableQuery()) -> None:  # noqa: B008
+        self.view, self.asked, self.table = view, visit.asked, table
+        self._visit, self._directory = visit, visit.names.directory
+        self.person = self._directory.person
+        self.pages = table_pages(view.tables, table, self._directory.called)
+        self._goals = measured(view, visit.goals)
 
+    @property
+    def people(self) -> list[tuple[str, str]]:
+        """People of the view to choose from: what means each, and their names."""
+        found = dict.fromkeys(
+            str(row[at])
+            for table in self.view.tables
+            for at, column in enumerate(table.columns)
+            if column.kind is Kind.PERSON
+            for row in table.rows[:_OFFERED]
+        )
+        return [self._visit.names.finder(uid, self.person(uid)) for uid in list(found)[:_OFFERED]]
 
-def _known(history: History) -> str:
-    """The dates that messages are known of: from 2024-01-07 to 2024-03-16."""
-    ends = {"from": history.first, "to": history.last}
-    return " ".join(f"{word} {day}" for word, day in ends.items() if day is not None)
+    @property
+    def is_compared(self) -> bool:
+        """Whether all messages of the period and of the one before are known."""
+        period = Period(self.asked.first, self.asked.days, self._visit.zone)
+        return all(self._visit.now.history.covers(of) for of in (period, period.previous))
+
+    @cached_property
+    def is_silent(self) -> bool:
+        """Whether there is nothing at all to see."""
+        return all(map(self.is_empty, self.view.charts)) and not any(
+            any(self.most(table).values()) or (table.rows and not self.most(table))
+            for table in self.view.tables
+        )
+
+    @property
+    def lacks_links(self) -> bool:
+        """Whether there are messages that nothing leads to, as the workspace is not known."""
+        return not self._directory.slack_name and any(
+            table.rows and any(column.kind is Kind.MESSAGE for column in table.columns)
+            for table in self.view.tables
+        )
+
+    # ── tiles and cards ──────────────────────────────────────────────────────────────────────────
+
+    @property
+    def tiles_abreast(self) -> int:
+        """How many tiles stand side by side where there is room: the most of which the last row is
+        nearly full.
+        """
+        count = max(len(self.view.tiles), _FEWEST_ABREAST)
+        full = ((min(wide, count), (count - 1) % min(wide, count) + 1) for wide in (5, 4))
+        return next((wide for wide, last in full if last >= 0.75 * wide), _FEWEST_ABREAST)
+
+    def goals(self, tile: Tile) -> list[str]:
+        """The goals of a tile and whether they were met. They are those of the whole workspace, and
+        of counts those of a week.
+        """
+        choice = self.view.choice
+        is_other = tile.kind is Kind.COUNT and (choice.last - choice.first).days + 1 != WEEK
+        if choice.channel or choice.person or is_other:
+            return []
+        figure = f"{self.view.name}.{tile.name}"
+        return [goal_state(goal) for goal in self._goals if goal.bound.figure == figure]
+
+    @property
+    def cards(self) -> list[Card]:
+        """Charts with what is below them, then the other tables; small ones side by side."""
+        of: dict[str, list[Table]] = {chart.name: [] for chart in self.view.charts}
+        others: list[Table] = []
+        for table in self.view.tables:
+            of.get(table.chart, others).append(table)
+        found = [
+            Card(chart.title, chart, tuple(of[chart.name]), _is_small(chart))
+            for chart in self.view.charts
+        ] + [
+            Card(table.title, None, (table,), len(table.columns) <= _SMALL_TABLE, _is_series(table))
+            for table in others
+        ]
+        return _paired(found)
+
+    def is_empty(self, chart: Chart) -> bool:
+        """Whether there is nothing to draw."""
+        if isinstance(chart, Network):
+            return not chart.nodes
+        rows = chart.values if isinstance(chart, Heat) else [of.values for of in chart.series]
+        return not any(value for row in rows for value in row)
+
+    def draw(self, chart: Chart, *, half: bool) -> Markup:
+        return drawn(chart, half=half, named=self.person, chosen=self.asked.person)
+
+    # ── tables ───────────────────────────────────────────────────────────────────────────────────
+
+    def heading(self, table: Table) -> int:
+        """The column whose cells name the rows; -1 when none does."""
+        kinds = [column.kind for column in table.columns]
+        return next((at for at, kind in enumerate(kinds) if kind in _HEADING), -1)
+
+    def most(self, table: Table) -> dict[int, float]:
+        """The largest number of each column of numbers."""
+        numeric = [at for at, column in enumerate(table.columns) if column.kind in NUMERIC]
+        if isinstance(table.rows, FrameRows):
+            return {at: table.rows.most(at) for at in numeric}
+        columns = {at: map(number_of, column_of(table.rows, at)) for at in numeric}
+        return {at: max(cells, default=0) for at, cells in columns.items()}
+
+    def part(self, cell: Cell, most: float) -> str:
+        """The length of a bar, per cent."""
+        return f"{100 * number_of(cell) / most if most > 0 else 0:.1f}"
+
+    def cell(self, cell: Cell, kind: Kind) -> Markup:
+        """A cell as it is shown."""
+        if cell is None or cell == "":
+            return escape(NOTHING if kind in NUMERIC else "")
+        if isinstance(cell, Mapping):  # the number itself is in another column
+            changed = delta(cell, Kind.NUMBER)
+            if cell["state"] == "same":
+                return Markup('<span class="delta">no change</span>')
+            if cell["state"] not in ("up", "down"):
+                return changed
+            before = Markup(' <span class="from">from {}</span>')
+            return changed + before.format(figure_text(cell["prev"], Kind.NUMBER))
+        if isinstance(cell, int | float):
+            return escape(figure_text(cell, kind))
+        text = str(cell)
+        if kind is Kind.PERSON:
+            return self._choice("person", text, text in self._directory.people)
+        if kind is Kind.CHANNEL:
+            return self._choice("channel", text, text in self._directory.channels)
+        if kind is Kind.EMOJI:
+            return emoji(text)
+        if kind is Kind.MESSAGE:
+            return self._message(text)
+        return escape(date_text(text, long=True) if kind is Kind.DATE else text)
+
+    def _choice(self, kind: str, of: str, is_known: bool) -> Markup:
+        """A name that leads to the same view of it alone, where that can be asked for."""
+        shown = Markup("<bdi>{}</bdi>").format(self._directory.called(of, Kind(kind)))
+        if not is_known:
+            return shown
+        return Markup('<a href="{}">{}</a>').format(self.link(self.view.name, **{kind: of}), shown)
+
+    def _message(self, text: str) -> Markup:
+        when = minute_text(seconds(text.split("/")[1]), self._visit.zone)
+        address = self._directory.permalink(text)
+        if not address:
+            return escape(when)
+        shown = Markup('<a class="outside" href="{}" rel="noreferrer">{}</a>')
+        return shown.format(address, when)
+
+    # ── addresses ────────────────────────────────────────────────────────────────────────────────
+
+    def link(self, view: str, ending: str = "", **changed: str) -> str:
+        """The address of a view of the same choice, or of one with changes."""
+        path = "/" if view == next(iter(VIEWS)) and not ending else f"/{view}{ending}"
+        return path + self.asked.query(**changed)
+
+    def page_link(
+        self, page: TablePage, *, sort: str | None = None, find: str | None = None, number: int = 1
+    ) -> str:
+        """The address of a page of a table: in this order with this search, or in another."""
+        asked = {
+            "table": page.table.name,
+            "sort": page.query.sort if sort is None else sort,
+            "find": page.query.find if find is None else find,
+            "page": str(number) if number > 1 else "",
+        }
+        return f"{self.link(self.view.name, **asked)}#table-{page.table.name}"
+
+    def kept(self, page: TablePage) -> list[tuple[str, str]]:
+        """What the search of a table sends along: the choice, the table, and its order."""
+        query = self.asked.query(table=page.table.name, sort=page.query.sort)
+        return parse_qsl(query.removeprefix("?"))
 
 
 def _span(first: date, last: date) -> str:
     year = "" if first.year == last.year else f" {first.year}"
     return f"{first:%a} {first.day} {first:%b}{year} to {last:%a} {last.day} {last:%b} {last.year}"
+
+
+def _is_small(chart: Chart) -> bool:
+    """Whether it needs no more than half the width."""
+    if isinstance(chart, Lines):
+        return len(chart.labels) <= _FEW_POINTS
+    return isinstance(chart, Bars) and len(chart.labels) <= _FEW_BARS
+
+
+def _is_series(table: Table) -> bool:
+    """Whether it is a long row of numbers, as there is one behind a chart, and no ranking."""
+    kinds = {column.kind for column in table.columns}
+    return not kinds & _RANKED and len(table.rows) > _SHORT_TABLE
+
+
+def _paired(cards: Sequence[Card]) -> list[Card]:
+    """A half card without another one beside it takes the whole width."""
+    found, at = list(cards), 0
+    while at < len(found):
+        if found[at].half and not (at + 1 < len(found) and found[at + 1].half):
+            found[at] = msgspec.structs.replace(found[at], half=False)
+        at += 2 if found[at].half else 1
+    return found

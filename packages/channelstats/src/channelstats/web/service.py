@@ -7,6 +7,7 @@ of a kind at a time.
 
 import asyncio
 from datetime import date
+from functools import partial
 from typing import Final
 
 import msgspec
@@ -25,7 +26,7 @@ from channelstats.tables.messages import Progress
 from channelstats.views.loading import DashboardData, load
 from channelstats.views.model import Choice, ChoiceError, View
 from channelstats.views.registry import view_of
-from channelstats.views.report_data import ReportData, load_report_data
+from channelstats.views.report_data import load_report_data
 from channelstats.views.reports import ReportKind, Wanted
 from channelstats.views.request import refuse_small
 from channelstats.web.names import Names
@@ -71,8 +72,8 @@ class DashboardService:
     def __init__(
         self, tables: Tables, settings: Settings, *, clock: Clock, secret: bytes | None = None
     ) -> None:
-        self._tables, self._settings = tables, settings
-        self._clock, self._secret = clock, secret
+        self.tables, self.settings, self.clock = tables, settings, clock
+        self._secret = secret
         self._history: SingleFlightCache[str, History] = SingleFlightCache(1)
         self._names: SingleFlightCache[str, Names] = SingleFlightCache(1)
         self._data: SingleFlightCache[tuple[date, date, str], DashboardData] = SingleFlightCache(
@@ -86,12 +87,12 @@ class DashboardService:
         )
 
     @property
-    def _optin_channel(self) -> str:
-        return "" if self._secret else self._settings.optin_channel
+    def is_anonymous(self) -> bool:
+        return self._secret is not None
 
     @property
     def today(self) -> date:
-        return date_at(int(self._clock()), self._tables.zone)
+        return date_at(int(self.clock()), self.tables.zone)
 
     async def close(self) -> None:
         for kept in (self._reports, self._views, self._data, self._names, self._history):
@@ -102,21 +103,21 @@ class DashboardService:
 
         :raises FirstImport: there is nothing whole yet
         """
-        configuration = self._tables.configuration
+        configuration = self.tables.configuration
         async with asyncio.timeout(_STORE_PATIENCE):
             read, as_of = await configuration.last_run(), await configuration.directory_as_of()
-            if not read and await self._tables.first_run_is_on(self._clock):
+            if not read and await self.tables.first_run_is_on(self.clock):
                 raise FirstImport
-            state = await self._tables.messages.state_since(date.min)
-            analytics = await self._tables.slack_analytics.version()
+            state = await self.tables.messages.state_since(date.min)
+            analytics = await self.tables.slack_analytics.version()
             mark = f"{as_of} {read} {analytics} {state or self._now(_UNSETTLED)}"
 
             async def history() -> History:
-                posts = await self._tables.first_posts.all()
-                return history_of(posts, min(read, int(self._clock())), self._tables.zone)
+                posts = await self.tables.first_posts.all()
+                return history_of(posts, min(read, int(self.clock())), self.tables.zone)
 
             return StoreSnapshot(
-                is_empty=not read and await self._tables.messages.is_empty(),
+                is_empty=not read and await self.tables.messages.is_empty(),
                 history=await self._history.get(mark, history),
                 mark=mark,
             )
@@ -126,6 +127,16 @@ class DashboardService:
         # Somebody without messages may be forgotten, which no mark tells.
         return await self._names.get(f"{snapshot.mark} {self._now(_NAMES)}", self._read_names)
 
+    async def read(
+        self, choice: Choice, snapshot: StoreSnapshot, progress: Progress | None = None
+    ) -> DashboardData:
+        """Read the days of a choice, which every view of them needs."""
+        weekday, names = self.settings.first_weekday, (await self.names(snapshot)).pseudonyms
+        days = Choice(choice.first, choice.last)
+        loading = partial(load, self.tables, days, self.settings.options, first_weekday=weekday)
+        key = (choice.first, choice.last, snapshot.mark)
+        return await self._data.get(key, partial(loading, names=names, progress=progress))
+
     async def view(self, name: str, choice: Choice, snapshot: StoreSnapshot) -> View:
         """A view, with IDs that may be shown.
 
@@ -134,14 +145,11 @@ class DashboardService:
         """
 
         async def make() -> View:
-            data = await self._read(choice, snapshot)
-            return await asyncio.to_thread(self._made, name, data, choice)
+            data = await self.read(choice, snapshot)
+            smallest = self.settings.min_group
+            return await asyncio.to_thread(view_of, name, data, choice, smallest_group=smallest)
 
         return await self._views.get((name, choice, snapshot.mark), make)
-
-    async def warm(self, choice: Choice, snapshot: StoreSnapshot, progress: Progress) -> None:
-        """Read the days of a choice before anybody asks for them."""
-        await self._read(choice, snapshot, progress)
 
     async def report(self, choice: Choice, snapshot: StoreSnapshot) -> str:
         """The report of the week that a choice ends in, as a page: of everything, or of the person
@@ -150,92 +158,56 @@ class DashboardService:
         :raises ChoiceError: fewer people posted than a group must have
         :raises Busy: it takes too long
         """
-        start = week_of(choice.last, self._settings.first_weekday)
+        start = week_of(choice.last, self.settings.first_weekday)
         kind = ReportKind.CHANNEL if choice.channel else ReportKind.GLOBAL
         kind = ReportKind.USER if choice.person else kind
-        wanted = Wanted(kind, choice.person or choice.channel, self._optin_channel)
+        optin_channel = "" if self.is_anonymous else self.settings.optin_channel
+        wanted = Wanted(kind, choice.person or choice.channel, optin_channel)
         names = await self.names(snapshot)
-        return await self._reports.get(
-            (start, wanted, snapshot.mark), lambda: self._rendered(start, wanted, names)
-        )
+        making = partial(self._rendered, start, wanted, choice, names)
+        return await self._reports.get((start, wanted, snapshot.mark), making)
 
     def _now(self, seconds: int) -> int:
         """Another number every so many seconds."""
-        return int(self._clock()) // seconds
+        return int(self.clock()) // seconds
 
     # ── making ───────────────────────────────────────────────────────────────────────────────────
 
     async def _read_names(self) -> Names:
-        users, channels = await self._tables.users.all(), await self._tables.channels.all()
-        excluded = self._settings
+        users, channels = await self.tables.users.all(), await self.tables.channels.all()
+        excluded = self.settings
         out = resolve_people(excluded.excluded_users, users)
         out |= resolve_channels(excluded.excluded_channels, channels)
         pseudonyms, slack_name = None, excluded.slack_name
         if self._secret is not None:
-            pseudonyms = await load_pseudonyms(self._tables, self._secret)
+            pseudonyms = await load_pseudonyms(self.tables, self._secret)
             users, channels = hidden_users(users, pseudonyms), hidden_channels(channels, pseudonyms)
             out, slack_name = frozenset(map(pseudonyms.identifier, out)), ""
         names = Names(users, channels, slack_name=slack_name, out=out, pseudonyms=pseudonyms)
         return await asyncio.to_thread(names.prepare)
 
-    async def _read(
-        self, choice: Choice, snapshot: StoreSnapshot, progress: Progress | None = None
-    ) -> DashboardData:
-        key = (choice.first, choice.last, snapshot.mark)
-        weekday = self._settings.first_weekday
-        pseudonyms = (await self.names(snapshot)).pseudonyms
-        return await self._data.get(
-            key,
-            lambda: load(
-                self._tables,
-                choice,
-                self._settings.options,
-                first_weekday=weekday,
-                names=pseudonyms,
-                progress=progress,
-            ),
-        )
-
-    def _made(self, name: str, data: DashboardData, choice: Choice) -> View:
-        return view_of(name, data, choice, smallest_group=self._settings.min_group)
-
-    async def _rendered(self, start: date, wanted: Wanted, names: Names) -> str:
-        period, settings = Period(start, WEEK, self._tables.zone), self._settings
+    async def _rendered(self, start: date, wanted: Wanted, choice: Choice, names: Names) -> str:
+        settings = self.settings
         data = await load_report_data(
-            self._tables,
-            period,
+            self.tables,
+            Period(start, WEEK, self.tables.zone),
             settings.options,
-            now=int(self._clock()),
-            counted=[wanted.subject] if wanted.kind is ReportKind.CHANNEL else [],
+            now=int(self.clock()),
+            counted=[choice.channel] if wanted.kind is ReportKind.CHANNEL else [],
             smallest_group=settings.min_group,
             names=names.pseudonyms,
         )
 
         def rendered() -> str:
-            _refuse_small(wanted, data)
+            refuse_small(choice, data.groups)
+            posters, fewest = data.now.measures.volume.posters, data.groups.smallest
+            if wanted.kind is ReportKind.GLOBAL and 0 < posters < fewest:
+                small = f"fewer than {fewest} people posted in these days"
+                raise ChoiceError(f"{small}: they have no report")
             _, files = render(wanted, data, names.directory, Form.HTML)
             return files[""].decode()
 
         return await asyncio.to_thread(rendered)
-
-
-def _refuse_small(wanted: Wanted, data: ReportData) -> None:
-    """Refuse the report that would name somebody where the dashboard names nobody.
-
-    :raises ChoiceError: see `refuse_small`
-    """
-    groups, period = data.groups, data.period
-    posters = data.now.measures.volume.posters
-    if wanted.kind is ReportKind.GLOBAL and 0 < posters < groups.smallest:
-        fewest = f"fewer than {groups.smallest} people posted"
-        raise ChoiceError(f"{fewest} in these days: they have no report")
-    choice = Choice(
-        period.start,
-        period.last,
-        channel=wanted.subject if wanted.kind is ReportKind.CHANNEL else "",
-        person=wanted.subject if wanted.kind is ReportKind.USER else "",
-    )
-    refuse_small(choice, groups)
 
 
 def _cells(view: View) -> int:

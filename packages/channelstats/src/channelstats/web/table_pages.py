@@ -16,7 +16,7 @@ import msgspec
 
 from channelstats.views.frame_rows import column_of
 from channelstats.views.model import Cell, Column, Kind, Link, Row, Table
-from channelstats.web.filters import BadQuery
+from channelstats.web.filters import BadQuery, whole_number
 
 PARAMETERS: Final = ("table", "sort", "find", "page")
 ROWS: Final = 50
@@ -25,8 +25,6 @@ ROWS: Final = 50
 SEARCHED: Final = frozenset({Kind.PERSON, Kind.CHANNEL, Kind.EMOJI, Kind.TEXT})
 _WORTH_SEARCHING: Final = 10
 """A table with fewer rows is seen at a glance."""
-
-_MOST_PAGES: Final = 9_999_999
 
 ShownText: TypeAlias = Callable[[str, Kind], str]
 """A cell's text as a reader sees it: an ID's name."""
@@ -45,13 +43,13 @@ class TableQuery(msgspec.Struct, frozen=True):
         return self.sort.removeprefix("-")
 
     @property
-    def is_descending(self) -> bool:
-        return self.sort.startswith("-")
+    def order(self) -> str:
+        return "descending" if self.sort.startswith("-") else "ascending"
 
 
 class TablePage(msgspec.Struct, frozen=True):
     """Some rows of a table. ``first`` is the place of the first of them among the ``found``, from
-    1; ``query`` is what led here.
+    1, and ``last`` that of the last; ``query`` is what led here.
     """
 
     table: Table
@@ -76,18 +74,16 @@ class TablePage(msgspec.Struct, frozen=True):
 
     def order(self, column: Column) -> str:
         """`ascending` or `descending` where the rows are sorted by a column, "" otherwise."""
-        if self.query.column != column.name:
-            return ""
-        return "descending" if self.query.is_descending else "ascending"
+        return self.query.order if self.query.column == column.name else ""
 
     def next_sort(self, column: Column) -> str:
         """What a click on a heading asks for: the largest number or the first name first, then the
         other way round.
         """
-        descends = column.kind not in SEARCHED
-        if order := self.order(column):
-            descends = order == "ascending"
-        return f"-{column.name}" if descends else column.name
+        first = "ascending" if column.kind in SEARCHED else "descending"
+        turned = {"": first, "ascending": "descending", "descending": "ascending"}
+        is_descending = turned[self.order(column)] == "descending"
+        return f"-{column.name}" if is_descending else column.name
 
 
 def table_query(given: Mapping[str, str]) -> TableQuery:
@@ -95,13 +91,10 @@ def table_query(given: Mapping[str, str]) -> TableQuery:
 
     :raises BadQuery: they mean nothing
     """
-    found = {name: given.get(name, "").strip() for name in PARAMETERS}
-    if any(found.values()) and not found["table"]:
+    table, sort, find, page = (given.get(name, "").strip() for name in PARAMETERS)
+    if (sort or find or page) and not table:
         raise BadQuery("table: expected with sort, find and page")
-    page = found["page"] or "1"
-    if not (page.isascii() and page.isdecimal() and 1 <= int(page[:8]) <= _MOST_PAGES):
-        raise BadQuery("page: expected a number from 1")
-    return TableQuery(found["table"], found["sort"], found["find"], int(page[:8]))
+    return TableQuery(table, sort, find, whole_number("page", page or "1"))
 
 
 def table_pages(
@@ -114,10 +107,8 @@ def table_pages(
     names = [table.name for table in tables]
     if asked.table and asked.table not in names:
         raise BadQuery(f"table: expected one of {', '.join(names)}")
-    return {
-        table.name: _page(table, asked if table.name == asked.table else TableQuery(), shown)
-        for table in tables
-    }
+    usual = TableQuery()
+    return {of.name: _page(of, asked if of.name == asked.table else usual, shown) for of in tables}
 
 
 def _page(table: Table, asked: TableQuery, shown: ShownText) -> TablePage:
@@ -126,15 +117,10 @@ def _page(table: Table, asked: TableQuery, shown: ShownText) -> TablePage:
         places = _found(table, asked.find, shown)
     if asked.sort:
         places = _sorted(table, places, asked, shown)
-    pages = _pages(len(places))
-    if asked.page > pages:
-        raise BadQuery(f"page: expected a number from 1 to {pages:,}")
+    if asked.page > _pages(len(places)):
+        raise BadQuery(f"page: expected a number from 1 to {_pages(len(places)):,}")
     begin = (asked.page - 1) * ROWS
-    chosen = places[begin : begin + ROWS]
-    if isinstance(chosen, range) and chosen.step == 1:
-        rows: Sequence[Row] = table.rows[chosen.start : chosen.stop]
-    else:
-        rows = [table.rows[place] for place in chosen]
+    rows = [table.rows[place] for place in places[begin : begin + ROWS]]
     return TablePage(table, asked, rows, begin + 1, len(places))
 
 
@@ -159,31 +145,31 @@ def _sorted(
     table: Table, places: Sequence[int], asked: TableQuery, shown: ShownText
 ) -> Sequence[int]:
     """Rows that are alike keep their order; those without a value are last, whatever the order."""
-    names = [column.name for column in table.columns]
-    if asked.column not in names:
-        raise BadQuery(f"sort: expected one of {', '.join(names)}, or one with a - before it")
-    at = names.index(asked.column)
-    kind = table.columns[at].kind
+    columns = {column.name: (at, column.kind) for at, column in enumerate(table.columns)}
+    if asked.column not in columns:
+        raise BadQuery(f"sort: expected one of {', '.join(columns)}, or one with a - before it")
+    at, kind = columns[asked.column]
+    is_descending = asked.order == "descending"
     if at == 0 and kind is Kind.TEXT:  # names of steps, which have an order of their own
-        return places[::-1] if asked.is_descending else places
+        return places[::-1] if is_descending else places
     cells = column_of(table.rows, at)
     texts = {cell for cell in cells if isinstance(cell, str)}
-    order = {text: _order(text, kind, shown) for text in texts}
-    keys = {place: _key(cells[place], order) for place in places}
+    words = {text: _word(text, kind, shown) for text in texts}
+    keys = {place: _key(cells[place], words) for place in places}
     known = [place for place in places if keys[place] is not None]
-    known.sort(key=keys.__getitem__, reverse=asked.is_descending)  # type: ignore[arg-type]
+    known.sort(key=keys.__getitem__, reverse=is_descending)  # type: ignore[arg-type]
     return known + [place for place in places if keys[place] is None]
 
 
-def _order(text: str, kind: Kind, shown: ShownText) -> str:
+def _word(text: str, kind: Kind, shown: ShownText) -> str:
     """What a text is sorted by: of a message, which is `channel/ts/thread_ts`, its time."""
     return text.split("/")[1] if kind is Kind.MESSAGE else shown(text, kind).casefold()
 
 
-def _key(cell: Cell, order: Mapping[str, str]) -> float | str | None:
+def _key(cell: Cell, words: Mapping[str, str]) -> float | str | None:
     """What a cell is sorted by; None where there is nothing."""
     if isinstance(cell, str):
-        return order[cell] or None
+        return words[cell] or None
     if isinstance(cell, Link):
         return cell.text.casefold() or None
     if cell is None or isinstance(cell, int | float):

@@ -6,12 +6,10 @@ from xml.etree import ElementTree
 import pytest
 from markupsafe import Markup
 
-from channelstats.render.charts.bars import bars
 from channelstats.render.charts.drawing import HALF, LETTER, NARROW, WIDE
 from channelstats.render.charts.heat import STEPS, heat, step
-from channelstats.render.charts.layout import places
-from channelstats.render.charts.lines import lines
-from channelstats.render.charts.network import network
+from channelstats.render.charts.network import network, places
+from channelstats.render.charts.series import bars, lines
 from channelstats.views.model import Bars, Edge, Heat, Kind, Lines, Network, Node, Series
 
 EVIL = '"><script>alert(1)</script>'
@@ -33,7 +31,7 @@ BARS = Bars("hours", "By hour", "Hour", ("00:00", "01:00"), Kind.COUNT, LINES.se
 HEAT = Heat("heat", "Heat", ("Mon", "Tue"), ("a", "b", "c"), ((0, 1, 9), (None, 5, 2)), Kind.COUNT)
 NETWORK = Network(
     "network",
-    "Who deals with whom",
+    "Who interacts with whom",
     tuple(Node(f"U{number}", 40 - number) for number in range(12)),
     tuple(Edge(f"U{number}", f"U{number // 2}", 9 - number % 5) for number in range(1, 12)),
 )
@@ -81,7 +79,7 @@ def test_a_gap_in_the_numbers_is_a_gap_in_the_line() -> None:
     picture = lines(LINES, WIDE)
     assert kinds(picture, "polyline") == ["line f1", "line s0"]
     assert kinds(picture, "circle") == ["dot s0"] * 4
-    assert len([kind for kind in kinds(picture, "path") if kind == "area"]) == 3
+    assert len([kind for kind in kinds(picture, "polygon") if kind == "area"]) == 3
 
 
 def test_each_place_shows_its_numbers_when_pointed_at() -> None:
@@ -101,7 +99,7 @@ def test_pictures_of_nothing_can_be_drawn() -> None:
     assert "nothing in this period" in lines(nothing, WIDE)
     assert drawn(bars(Bars("x", "X", "Hour", (), Kind.COUNT, ()), WIDE)) is not None
     assert "nothing in this period" in heat(Heat("x", "X", (), (), (), Kind.COUNT), WIDE)
-    assert "nobody dealt" in network(Network("x", "X", (), ()), WIDE, str)
+    assert "nobody interacted" in network(Network("x", "X", (), ()), WIDE, str)
 
 
 def test_heat_has_a_colour_for_each_strength_and_none_for_no_cell() -> None:
@@ -122,10 +120,10 @@ def test_the_same_network_stands_in_the_same_places_within_bounds() -> None:
     places.cache_clear()
     assert places(NETWORK) == first
     assert len(set(first.values())) == len(NETWORK.nodes)
-    assert all(0 <= at <= 1 for place in first.values() for at in place)
+    assert all(0 <= at <= 1 for place in first.values() for at in (place.real, place.imag))
 
 
-def test_who_deals_with_each_other_stands_closer_than_who_does_not() -> None:
+def test_who_interact_stand_closer_than_who_do_not() -> None:
     two_groups = Network(
         "x",
         "X",
@@ -135,13 +133,13 @@ def test_who_deals_with_each_other_stands_closer_than_who_does_not() -> None:
     at = places(two_groups)
 
     def apart(one: str, other: str) -> float:
-        return float(abs(complex(*at[one]) - complex(*at[other])))
+        return abs(at[one] - at[other])
 
     assert max(apart("a", "b"), apart("x", "y")) < min(apart("a", "x"), apart("b", "y"))
 
 
 def test_one_person_alone_stands_in_the_middle() -> None:
-    assert places(Network("x", "X", (Node("U1", 1),), ())) == {"U1": (0.5, 0.5)}
+    assert places(Network("x", "X", (Node("U1", 1),), ())) == {"U1": 0.5 + 0.5j}
 
 
 def test_names_do_not_lie_upon_each_other_and_nobody_is_nameless_to_the_pointer() -> None:

@@ -1,5 +1,66 @@
-"""Pictures of numbers as SVG, drawn by hand: they scale, print, take their colours from the page.
+"""Charts as SVG, drawn by hand: they scale, print, take their colours from the page.
 
-Rule: a picture is drawn twice, for a wide and for a narrow window, and the page shows one; its
+Rule: a chart is drawn twice, for a wide and for a narrow window, and the page shows one; its
 numbers are beside it in a table. Nothing here depends on chance, so a page is the same each time.
+
+    drawing    elements, colours, the axis of values
+    series     lines over time, bars
+    heat       heat maps
+    network    people and lines between them
 """
+
+from collections.abc import Callable
+
+from markupsafe import Markup
+
+from channelstats.render.charts.drawing import HALF, NARROW, WIDE, colour, shape
+from channelstats.render.charts.heat import heat, ranges
+from channelstats.render.charts.network import network
+from channelstats.render.charts.series import bars, lines
+from channelstats.views.model import Bars, Chart, Heat, Lines, Network
+
+
+def drawn(
+    chart: Chart, *, half: bool = False, named: Callable[[str], str] = str, chosen: str = ""
+) -> Markup:
+    """A chart for wide windows, or half of one, and for narrow ones, with its legend. ``named``
+    gives what to call a person; whoever is ``chosen`` stands out.
+    """
+
+    def picture(width: float) -> Markup:
+        if isinstance(chart, Network):
+            return network(chart, width, named, chosen)
+        if isinstance(chart, Heat):
+            return heat(chart, width)
+        return lines(chart, width) if isinstance(chart, Lines) else bars(chart, width)
+
+    return picture(HALF if half else WIDE) + picture(NARROW) + _legend(chart)
+
+
+def _legend(chart: Chart) -> Markup:
+    """What the colours mean, where there are several."""
+    if isinstance(chart, Heat):
+        found = [
+            (shape("rect", f"cell h{step}", x=3, width=16, height=16, rx=3), text)
+            for step, text in ranges(chart)
+        ]
+    elif isinstance(chart, Network) or len(chart.series) < 2:
+        return Markup("")
+    else:
+        found = [
+            (_sample(chart, colour(number, faint=of.faint)), of.title)
+            for number, of in enumerate(chart.series)
+        ]
+    entries = (
+        Markup("<li>{}{}</li>").format(
+            shape("svg", "", sample, viewBox="0 0 22 16", aria_hidden="true"), text
+        )
+        for sample, text in found
+    )
+    return Markup('<ul class="key" aria-label="Legend">{}</ul>').format(Markup("").join(entries))
+
+
+def _sample(chart: Lines | Bars, kind: str) -> Markup:
+    if isinstance(chart, Lines):
+        return shape("line", f"line {kind}", x1=0, y1=8, x2=22, y2=8)
+    return shape("rect", f"bar {kind}", x=4, y=1, width=14, height=14, rx=3)

@@ -1,17 +1,21 @@
-"""The parts that pictures are made of.
+"""What charts are drawn with: elements, colours, and the axis of values.
 
-Rule: what comes from outside is text, never markup.
+Rule: what comes from outside is text, never markup. An axis begins at nothing, so lengths can be
+compared, and its marks are round.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
-from markupsafe import Markup
+from markupsafe import Markup, escape
+
+from channelstats.render.words import mark_texts
+from channelstats.views.model import Bars, Kind, Lines
 
 WIDE: Final = 940
 HALF: Final = 460
 NARROW: Final = 360
-"""Widths of pictures; the page shows the narrow one where there is no room for another."""
+"""Widths of charts; the page shows the narrow one where there is no room for another."""
 
 LETTER: Final = 7.7
 """About how wide a letter of a label is, in a wide font."""
@@ -20,48 +24,98 @@ SERIES: Final = 6
 PALE: Final = 3
 """Colours that series have, and pale ones; the page's style sheet names them."""
 
+_TOP, _FOOT, _RIGHT = 22, 30, 16
+_MARKS: Final = 4
+_ROUND: Final = (1, 2, 2.5, 5, 10)
+_MINUTE, _HOUR, _DAY = 60, 3_600, 86_400
+_ROUND_SECONDS: Final = (
+    *(1, 2, 5, 10, 15, 30),
+    *(number * _MINUTE for number in (1, 2, 5, 10, 15, 30)),
+    *(number * _HOUR for number in (1, 2, 3, 6, 12)),
+    *(number * _DAY for number in (1, 2, 4, 7, 14, 28, 56, 112, 224, 448)),
+)
 
-def picture(kind: str, width: float, height: float, text: str, parts: Iterable[Markup]) -> Markup:
-    """An image; ``text`` is what it says to whoever does not see it."""
+
+def shape(tag: str, kind: str, content: str = "", /, **attributes: float | str) -> Markup:
+    """An element of the class ``kind``; `text_anchor` is the attribute `text-anchor`. Lengths have
+    one decimal.
+    """
+    written = [f'class="{escape(kind)}"'] if kind else []
+    for name, value in attributes.items():
+        text = str(escape(value)) if isinstance(value, str) else f"{value:.1f}"
+        lines = text.replace("\n", "&#10;")
+        written.append(f'{name.replace("_", "-")}="{lines}"')
+    return Markup(f"<{tag} {' '.join(written)}>{escape(content)}</{tag}>")  # noqa: S704 - escaped
+
+
+def picture(kind: str, width: float, height: float, says: str, parts: Iterable[Markup]) -> Markup:
+    """An image; ``says`` is what it tells whoever does not see it."""
     size = "narrow" if width <= NARROW else "wide"
-    begin = Markup(
-        '<svg class="{} {}" viewBox="0 0 {:.0f} {:.0f}" role="img" aria-label="{}">'
-    ).format(kind, size, width, height, text)
-    return begin + Markup("").join(parts) + Markup("</svg>")
+    box = f"0 0 {width:.0f} {height:.0f}"
+    inside = Markup("").join(parts)
+    return shape("svg", f"{kind} {size}", inside, viewBox=box, role="img", aria_label=says)
 
 
-def box(
-    kind: str, left: float, top: float, wide: float, high: float, *, corner: float = 2
-) -> Markup:
-    shape = Markup(
-        '<rect class="{}" x="{:.1f}" y="{:.1f}" width="{:.1f}" height="{:.1f}" rx="{}"/>'
-    )
-    return shape.format(kind, left, top, max(wide, 0), max(high, 0), corner)
+def label(text: str, x: float, y: float, anchor: str = "middle") -> Markup:
+    return shape("text", "label", text, x=x, y=y, text_anchor=anchor)
 
 
-def rule(kind: str, left: float, top: float, right: float, bottom: float) -> Markup:
-    shape = Markup('<line class="{}" x1="{:.1f}" y1="{:.1f}" x2="{:.1f}" y2="{:.1f}"/>')
-    return shape.format(kind, left, top, right, bottom)
-
-
-def words(kind: str, left: float, base: float, text: str, anchor: str = "middle") -> Markup:
-    shape = Markup('<text class="{}" x="{:.1f}" y="{:.1f}" text-anchor="{}">{}</text>')
-    return shape.format(kind, left, base, anchor, text)
-
-
-def target(left: float, top: float, wide: float, high: float, tip: str) -> Markup:
+def target(x: float, y: float, width: float, height: float, tip: str) -> Markup:
     """A place that shows a text when it is pointed at."""
-    shape = Markup(
-        '<rect class="hit" x="{:.1f}" y="{:.1f}" width="{:.1f}" height="{:.1f}" data-tip="{}"/>'
-    )
-    return shape.format(left, top, wide, high, tip_text(tip))
-
-
-def tip_text(tip: str) -> Markup:
-    """A text of several lines as it is written in an attribute."""
-    return Markup("&#10;").join(tip.split("\n"))
+    return shape("rect", "hit", x=x, y=y, width=width, height=height, data_tip=tip)
 
 
 def colour(number: int, *, faint: bool) -> str:
     """The class of a series; what is there to compare with has paler ones of its own."""
     return f"f{number % PALE}" if faint else f"s{number % SERIES}"
+
+
+class Plot:
+    """Where values are drawn: from ``left`` to ``right``, and up from ``floor``."""
+
+    def __init__(self, chart: Lines | Bars, width: float) -> None:
+        values = [value for of in chart.series for value in of.values if value is not None]
+        self._marks = marks_of(values, chart.kind)
+        self._texts = mark_texts(self._marks, chart.kind)
+        self.height = 250 if width >= WIDE else 220
+        self.left, self.right = 12 + LETTER * max(map(len, self._texts)), width - _RIGHT
+        self.top, self.floor = _TOP, self.height - _FOOT
+
+    @property
+    def width(self) -> float:
+        return self.right - self.left
+
+    def up(self, value: float) -> float:
+        """Where a value is."""
+        return self.floor - min(value / self._marks[-1], 1) * (self.floor - self.top)
+
+    def grid(self) -> Iterator[Markup]:
+        for mark, text in zip(self._marks, self._texts, strict=True):
+            up = self.up(mark)
+            kind = "grid" if mark else "axis"
+            yield shape("line", kind, x1=self.left, y1=up, x2=self.right, y2=up)
+            yield label(text, self.left - 8, up + 4, "end")
+
+
+def marks_of(values: Sequence[float], kind: Kind) -> list[float]:
+    """The numbers that an axis names, from 0 to what no value is above."""
+    highest = max(values, default=0)
+    step = _step(highest / _MARKS, kind)
+    return [step * number for number in range(int(max(1, -(-highest // step))) + 1)]
+
+
+def _step(least: float, kind: Kind) -> float:
+    if kind is Kind.SECONDS:
+        return next((step for step in _ROUND_SECONDS if step >= least), _ROUND_SECONDS[-1] * 2)
+    power = 1.0
+    while power * 10 <= least:
+        power *= 10
+    while power > least > 0 and kind is not Kind.COUNT:
+        power /= 10
+    step = next(power * part for part in _ROUND if power * part >= least)
+    return max(1, round(step + 0.49)) if kind is Kind.COUNT else step
+
+
+def spread(count: int, most: int) -> range:
+    """Which of so many labels are shown where no more than ``most`` have room."""
+    return range(0, count, max(1, -(-count // max(most, 1))))

@@ -5,15 +5,14 @@ narrow the map stands upright.
 """
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from itertools import pairwise
 from typing import Final
 
 import msgspec
 from markupsafe import Markup
 
-from channelstats.render.charts.drawing import LETTER, WIDE, box, picture, target, words
-from channelstats.render.charts.scale import spread
+from channelstats.render.charts.drawing import LETTER, WIDE, label, picture, shape, spread, target
 from channelstats.render.words import date_text, figure_text
 from channelstats.views.model import Heat, Kind
 
@@ -21,41 +20,47 @@ STEPS: Final = 7
 """Strengths beside none; the style sheet has a colour for each."""
 
 _HEAD, _GAP = 24, 2
-_CELL: Final = 30
 _WIDEST: Final = 64
 
 
 def heat(chart: Heat, width: float) -> Markup:
     """The picture; upright where there are more columns than a narrow one has room for."""
-    turned = width < WIDE and len(chart.columns) > len(chart.rows)
-    dated = _dated(chart)
-    shown = _turned(dated) if turned else dated
-    high = _HEAD + len(shown.rows) * (_CELL if not turned else 20) + 4
-    return picture("heat", width, high, _says(dated), _parts(shown, width, high))
+    dated = msgspec.structs.replace(chart, rows=tuple(map(date_text, chart.rows)))
+    is_turned = width < WIDE and len(chart.columns) > len(chart.rows)
+    shown, high = (_turned(dated), 20) if is_turned else (dated, 30)
+    height = _HEAD + len(shown.rows) * high + 4
+    return picture("heat", width, height, _says(dated), _parts(shown, width, high))
 
 
-def _parts(chart: Heat, width: float, height: float) -> Iterator[Markup]:
-    left = 14 + LETTER * max((len(row) for row in chart.rows), default=0)
+def _parts(chart: Heat, width: float, high: float) -> Iterator[Markup]:
+    left = 14 + LETTER * max(map(len, chart.rows), default=0)
     wide = min((width - left) / max(len(chart.columns), 1), _WIDEST)
-    high = (height - _HEAD - 4) / max(len(chart.rows), 1)
-    longest = max((len(column) for column in chart.columns), default=1) * LETTER + 6
+    longest = max(map(len, chart.columns), default=1) * LETTER + 6
     for at in spread(len(chart.columns), int(wide * len(chart.columns) / longest)):
         text = chart.columns[at]
         middle = min(left + wide * (at + 0.5), width - LETTER * len(text) / 2)
-        yield words("label", middle, _HEAD - 9, text)
-    most = max((value or 0 for row in chart.values for value in row), default=0)
+        yield label(text, middle, _HEAD - 9)
+    most = _most(chart)
     for down, (row, values) in enumerate(zip(chart.rows, chart.values, strict=True)):
         top = _HEAD + high * down
-        if high >= 16 or down % 2 == 0:
-            yield words("label", left - 8, top + high / 2 + 4, row, "end")
+        yield label(row, left - 8, top + high / 2 + 4, "end")
         for across, value in enumerate(values):
             if value is None:
                 continue
-            begin = left + wide * across
+            begin, size = left + wide * across, {"width": wide - _GAP, "height": high - _GAP}
             kind = f"cell h{step(value, most)}"
-            yield box(kind, begin + _GAP / 2, top + _GAP / 2, wide - _GAP, high - _GAP, corner=4)
+            yield shape("rect", kind, x=begin + _GAP / 2, y=top + _GAP / 2, rx=4, **size)
             shown = f"{row}, {chart.columns[across]}\n{figure_text(value, chart.kind)}"
             yield target(begin, top, wide, high, shown)
+
+
+def _turned(chart: Heat) -> Heat:
+    columns = tuple(zip(*chart.values, strict=True))
+    return Heat(chart.name, chart.title, chart.columns, chart.rows, columns, chart.kind)
+
+
+def _most(chart: Heat) -> float:
+    return max((value or 0 for row in chart.values for value in row), default=0)
 
 
 def step(value: float, most: float) -> int:
@@ -65,47 +70,28 @@ def step(value: float, most: float) -> int:
 
 def ranges(chart: Heat) -> list[tuple[int, str]]:
     """The steps of the colour, and the values that each of them stands for."""
-    most = max((value or 0 for row in chart.values for value in row), default=0)
-    bounds = [most * number / STEPS for number in range(STEPS + 1)]
+    bounds = [_most(chart) * number / STEPS for number in range(STEPS + 1)]
     if chart.kind is Kind.PERCENT:
         texts = [f"{bound:.0f}" for bound in bounds]
-        above = [
-            (number, f"{low}\N{EN DASH}{high}%")
-            for number, (low, high) in enumerate(pairwise(texts), 1)
+        above = enumerate(pairwise(texts[1:]), 2)
+        return [
+            (0, "0%"),
+            (1, f"up to {texts[1]}%"),
+            *((number, f"{low}\N{EN DASH}{high}%") for number, (low, high) in above),
         ]
-        return [(0, "0%"), (1, f"up to {texts[1]}%"), *above[1:]]
-    found: dict[int, list[float]] = {}
-    # A step that no whole number lies in is no colour of the picture.
+    found = [(0, "0")]
     for number, (low, high) in enumerate(pairwise(bounds), 1):
         whole = range(max(1, math.ceil(low)), math.ceil(high) + (number == STEPS))
-        if whole:
-            found[number] = [whole[0], whole[-1]]
-    shown = {
-        number: "\N{EN DASH}".join(dict.fromkeys(figure_text(of, chart.kind) for of in ends))
-        for number, ends in found.items()
-    }
-    return [(0, "0"), *shown.items()]
-
-
-def _dated(chart: Heat) -> Heat:
-    """Labels that are dates, as dates are written."""
-    return msgspec.structs.replace(chart, rows=tuple(map(date_text, chart.rows)))
-
-
-def _turned(chart: Heat) -> Heat:
-    columns: Sequence[tuple[float | None, ...]] = tuple(zip(*chart.values, strict=True))
-    return Heat(chart.name, chart.title, chart.columns, chart.rows, tuple(columns), chart.kind)
+        if whole:  # A step that no whole number lies in is no colour of the picture.
+            ends = dict.fromkeys(figure_text(of, chart.kind) for of in (whole[0], whole[-1]))
+            found.append((number, "\N{EN DASH}".join(ends)))
+    return found
 
 
 def _says(chart: Heat) -> str:
-    found = [
-        (value, -down, -across)
-        for down, row in enumerate(chart.values)
-        for across, value in enumerate(row)
-        if value
-    ]
-    if not found:
+    most = _most(chart)
+    if not most:
         return f"{chart.title}: nothing in this period."
-    value, down, across = max(found)
-    where = f"{chart.rows[-down]}, {chart.columns[-across]}"
-    return f"{chart.title}. The most: {figure_text(value, chart.kind)} at {where}."
+    row, values = next(of for of in zip(chart.rows, chart.values, strict=True) if most in of[1])
+    where = f"{row}, {chart.columns[values.index(most)]}"
+    return f"{chart.title}. The most: {figure_text(most, chart.kind)} at {where}."

@@ -1,24 +1,36 @@
-"""Who deals with whom: circles for people, lines between them.
+"""Who interacts with whom: circles for people, lines between them.
 
-Rule: names are written as long as they do not lie upon each other, the weightiest first; all are
-shown when pointed at.
+Rule: the same network gives the same places. Everybody begins on a spiral, the weightiest within;
+each step pushes all apart, pulls those who interact together and everyone gently to the middle, and
+moves them less than the step before (Fruchterman and Reingold 1991). Names are written as long as
+they do not lie upon each other, the weightiest first; all are shown when pointed at.
 """
 
+import cmath
 import math
 from collections.abc import Callable, Iterator, Mapping
+from functools import lru_cache
+from itertools import combinations
 from typing import Final, TypeAlias
 
 from markupsafe import Markup
 
-from channelstats.render.charts.drawing import LETTER, WIDE, picture, rule, tip_text, words
-from channelstats.render.charts.layout import places
+from channelstats.render.charts.drawing import LETTER, WIDE, picture, shape
 from channelstats.views.model import Network
 
-_HIGH: Final = {True: 600, False: 400}
-_SIDE, _TOP = {True: 70, False: 30}, 30
+Places: TypeAlias = dict[str, complex]
+"""By ID; across is the real part and down the imaginary one."""
+
+Box: TypeAlias = tuple[float, float, float, float]
+"""Left, top, right, bottom."""
+
+_STEPS: Final = 140
+_GOLDEN: Final = math.pi * (3 - math.sqrt(5))
+_MIDDLE: Final = 1.1
+"""How strongly the middle pulls."""
+
+_TOP: Final = 30
 _SMALLEST: Final = 4
-_LARGEST: Final = {True: 18, False: 12}
-_NAMES: Final = {True: 60, False: 22}
 _LINES: Final = 5
 """Widths of lines; the style sheet has one for each."""
 
@@ -28,57 +40,53 @@ _LARGE: Final = 8
 _LONGEST: Final = 18
 """Letters of a name."""
 
-Box: TypeAlias = tuple[float, float, float, float]
-"""Left, top, right, bottom."""
-
 
 def network(chart: Network, width: float, named: Callable[[str], str], chosen: str = "") -> Markup:
     """The picture; ``named`` gives what to call a person. Whoever is ``chosen`` stands out."""
-    parts = _parts(chart, width, named, chosen)
-    return picture("network", width, _HIGH[width >= WIDE], _says(chart, named), parts)
+    height = 600 if width >= WIDE else 400
+    parts = _parts(chart, width, height, named, chosen)
+    return picture("network", width, height, _says(chart, named), parts)
 
 
 def _parts(
-    chart: Network, width: float, named: Callable[[str], str], chosen: str
+    chart: Network, width: float, height: float, named: Callable[[str], str], chosen: str
 ) -> Iterator[Markup]:
-    height, side = _HIGH[width >= WIDE], _SIDE[width >= WIDE]
+    is_wide = width >= WIDE
+    side, largest = (70, 18) if is_wide else (30, 12)
+    across, down = width - 2 * side, height - 2 * _TOP
     at = {
-        of: (side + x * (width - 2 * side), _TOP + y * (height - 2 * _TOP))
-        for of, (x, y) in places(chart).items()
+        of: complex(side + place.real * across, _TOP + place.imag * down)
+        for of, place in places(chart).items()
     }
     strongest = max((edge.weight for edge in chart.edges), default=1)
     for edge in reversed(chart.edges):
         if edge.one in at and edge.other in at:
             strength = 1 + int((_LINES - 1) * math.sqrt(edge.weight / strongest))
-            yield rule(f"edge e{strength}", *at[edge.one], *at[edge.other])
-    weightiest = max((node.weight for node in chart.nodes), default=1) or 1
-    large = _LARGEST[width >= WIDE]
-    sizes = {
-        node.id: _SMALLEST + (large - _SMALLEST) * math.sqrt(node.weight / weightiest)
-        for node in chart.nodes
-    }
+            one, other = at[edge.one], at[edge.other]
+            ends = {"x1": one.real, "y1": one.imag, "x2": other.real, "y2": other.imag}
+            yield shape("line", f"edge e{strength}", **ends)
+    heaviest = max((node.weight for node in chart.nodes), default=1) or 1
+    sizes = {}
     for node in chart.nodes:
-        x, y = at[node.id]
-        shape = Markup('<circle class="{}" cx="{:.1f}" cy="{:.1f}" r="{:.1f}" data-tip="{}"/>')
+        size = _SMALLEST + (largest - _SMALLEST) * math.sqrt(node.weight / heaviest)
+        sizes[node.id] = size
         kind = "node chosen" if node.id == chosen else "node"
         tip = f"{named(node.id)}\n{node.weight:,} in all"
-        yield shape.format(kind, x, y, sizes[node.id], tip_text(tip))
-    yield from _names(chart, at, sizes, named, width)
+        place = at[node.id]
+        yield shape("circle", kind, cx=place.real, cy=place.imag, r=size, data_tip=tip)
+    most = 60 if is_wide else 22
+    names = {node.id: _short(named(node.id)) for node in chart.nodes[:most]}
+    yield from _names(names, at, sizes, width)
 
 
 def _names(
-    chart: Network,
-    at: Mapping[str, tuple[float, float]],
-    sizes: Mapping[str, float],
-    named: Callable[[str], str],
-    width: float,
+    names: Mapping[str, str], at: Places, sizes: Mapping[str, float], width: float
 ) -> Iterator[Markup]:
-    taken = [_around(*at[of], size, size) for of, size in sizes.items() if size >= _LARGE]
-    for node in chart.nodes[: _NAMES[width >= WIDE]]:
-        name = named(node.id)
-        text = name if len(name) <= _LONGEST else name[: _LONGEST - 1] + "…"
-        x, y = at[node.id]
-        half, away = LETTER * len(text) / 2, sizes[node.id]
+    """Each name below, above, right or left of its circle, where there is room."""
+    taken = [_around(at[of], size, size) for of, size in sizes.items() if size >= _LARGE]
+    for of, text in names.items():
+        x, y = at[of].real, at[of].imag
+        half, away = LETTER * len(text) / 2, sizes[of]
         for across, base in (
             (x, y + away + 13),
             (x, y - away - 5),
@@ -86,14 +94,19 @@ def _names(
             (x - away - half - 4, y + 4),
         ):
             middle = min(max(across, half + 2), width - half - 2)
-            place = _around(middle, base - 4, half, 7)
+            place = _around(complex(middle, base - 4), half, 7)
             if not any(_overlap(place, other) for other in taken):
                 taken.append(place)
-                yield words("name", middle, base, text)
+                yield shape("text", "name", text, x=middle, y=base, text_anchor="middle")
                 break
 
 
-def _around(x: float, y: float, half_wide: float, half_high: float) -> Box:
+def _short(name: str) -> str:
+    return name if len(name) <= _LONGEST else f"{name[: _LONGEST - 1]}…"
+
+
+def _around(middle: complex, half_wide: float, half_high: float) -> Box:
+    x, y = middle.real, middle.imag
     return (x - half_wide, y - half_high, x + half_wide, y + half_high)
 
 
@@ -103,8 +116,57 @@ def _overlap(one: Box, other: Box) -> bool:
 
 def _says(chart: Network, named: Callable[[str], str]) -> str:
     if not chart.nodes:
-        return f"{chart.title}: nobody dealt with anybody in this period."
+        return f"{chart.title}: nobody interacted with anybody in this period."
     strongest = ", ".join(
         f"{named(edge.one)} and {named(edge.other)} ({edge.weight:,})" for edge in chart.edges[:3]
     )
     return f"{chart.title}: {len(chart.nodes):,} people. The strongest: {strongest}."
+
+
+@lru_cache(maxsize=32)
+def places(network: Network) -> Places:
+    """The place of each node, from 0 to 1 across and down. Takes some tenths of a second for
+    sixty.
+    """
+    nodes = network.nodes
+    if not nodes:
+        return {}
+    number = {node.id: at for at, node in enumerate(nodes)}
+    most = max((edge.weight for edge in network.edges), default=1)
+    pulls = [
+        (number[edge.one], number[edge.other], 0.15 + 0.85 * edge.weight / most)
+        for edge in network.edges
+        if edge.one in number and edge.other in number and edge.one != edge.other
+    ]
+    near = 0.75 / math.sqrt(len(nodes))
+    heaviest = max(node.weight for node in nodes) or 1
+    sizes = [near * near * (0.6 + 1.4 * math.sqrt(node.weight / heaviest)) for node in nodes]
+    pairs = [
+        (one, other, sizes[one] + sizes[other]) for one, other in combinations(range(len(nodes)), 2)
+    ]
+    at = [cmath.rect(0.5 * math.sqrt(n / len(nodes)), n * _GOLDEN) for n in range(len(nodes))]
+    for step in range(_STEPS):
+        moves = [-_MIDDLE * near * place for place in at]
+        for one, other, size in pairs:
+            apart = at[one] - at[other]
+            push = apart * (size / (abs(apart) ** 2 + 1e-9))
+            moves[one] += push
+            moves[other] -= push
+        for one, other, weight in pulls:
+            apart = at[one] - at[other]
+            pull = apart * (abs(apart) / near * weight * 0.6)
+            moves[one] -= pull
+            moves[other] += pull
+        farthest = 0.12 * (1 - step / _STEPS) + 0.001
+        at = [
+            place + move * min(1, farthest / (abs(move) or 1))
+            for place, move in zip(at, moves, strict=True)
+        ]
+    across, down = _stretched([of.real for of in at]), _stretched([of.imag for of in at])
+    return dict(zip(number, map(complex, across, down), strict=True))
+
+
+def _stretched(values: list[float]) -> list[float]:
+    """So that they go from 0 to 1; alone, in the middle."""
+    least, most = min(values), max(values)
+    return [(value - least) / (most - least) if most > least else 0.5 for value in values]

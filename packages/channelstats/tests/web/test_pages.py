@@ -1,23 +1,20 @@
-"""What the templates ask for."""
+"""Pages, and what their templates ask for."""
 
 from datetime import date, timedelta
 from zoneinfo import ZoneInfo
 
 import pytest
 
-from channelstats.render.names import Directory
+from channelstats.render.html import delta
 from channelstats.stats.compare import change, not_compared
+from channelstats.stats.period import History
 from channelstats.views.goals import Bound
-from channelstats.views.model import Choice, Kind, Table, Tile, View
-from channelstats.web.filters import Query
-from channelstats.web.view_context import ViewContext
+from channelstats.views.model import Choice, Kind, Tile, View
+from channelstats.web.filters import Now, Query
+from channelstats.web.names import Names
+from channelstats.web.pages import ViewContext, Visit
 
 FIRST, LAST = date(2024, 3, 10), date(2024, 3, 16)
-
-
-def showing(table: Table) -> ViewContext:
-    view = View("people", "", "", Choice(FIRST, LAST), (FIRST, LAST), (), (), (table,), ())
-    return ViewContext(view, Query(FIRST, LAST, 1), Directory(), ZoneInfo("UTC"))
 
 
 @pytest.mark.parametrize(
@@ -31,7 +28,7 @@ def showing(table: Table) -> ViewContext:
 def test_where_less_is_better_a_word_and_the_colour_say_so_and_the_arrow_the_direction(
     now: int, before: int, colour: str, arrow: str, word: str
 ) -> None:
-    shown = showing(Table("people", "", (), ())).delta(change(now, before), less_is_better=True)
+    shown = delta(change(now, before), Kind.COUNT, less_is_better=True)
     assert f'class="delta {colour}"' in shown
     assert arrow in shown
     assert shown.endswith(f"{word}</span>")
@@ -39,27 +36,25 @@ def test_where_less_is_better_a_word_and_the_colour_say_so_and_the_arrow_the_dir
 
 @pytest.mark.parametrize(("now", "before"), [(76, 100), (124, 100)])
 def test_of_anything_else_a_change_is_shown_as_it_is(now: int, before: int) -> None:
-    shown = showing(Table("people", "", (), ())).delta(change(now, before))
+    shown = delta(change(now, before), Kind.COUNT)
     assert f"{now - before:+}%" in shown
     assert "better" not in shown
     assert "worse" not in shown
 
 
 def test_percentages_change_by_points() -> None:
-    table = showing(Table("people", "", (), ()))
-    assert "+1.0 point<" in table.delta(change(51, 50), Kind.PERCENT)
-    assert "-24.0 points<" in table.delta(change(76, 100), Kind.PERCENT)
+    assert "+1.0 point<" in delta(change(51, 50), Kind.PERCENT)
+    assert "-24.0 points<" in delta(change(76, 100), Kind.PERCENT)
 
 
 def test_what_is_not_known_whole_is_compared_with_nothing() -> None:
-    assert not showing(Table("people", "", (), ())).delta(not_compared(76))
+    assert not delta(not_compared(76), Kind.COUNT)
 
 
 @pytest.mark.parametrize(("now", "before"), [(5, 5), (5, None)])
 def test_a_number_without_another_is_neither_better_nor_worse(now: int, before: int | None) -> None:
-    table = showing(Table("people", "", (), ()))
     compared = change(now, before)
-    assert table.delta(compared, less_is_better=True) == table.delta(compared)
+    assert delta(compared, Kind.COUNT, less_is_better=True) == delta(compared, Kind.COUNT)
 
 
 @pytest.mark.parametrize(
@@ -85,6 +80,7 @@ def test_goals_stand_at_the_tiles_of_everybody_and_of_counts_at_those_of_a_week(
         Bound("threads.posters", ">=", 3),
         Bound("people.posters", ">=", 9),
     )
+    now = Now(LAST, History(FIRST, LAST), 6)
     query = Query(first, LAST, days // 7)
-    context = ViewContext(view, query, Directory(), ZoneInfo("UTC"), goals=goals)
+    context = ViewContext(view, Visit(query, Names({}, {}), now, ZoneInfo("UTC"), goals=goals))
     assert [context.goals(tile) for tile in tiles] == shown

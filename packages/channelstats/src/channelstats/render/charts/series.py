@@ -1,0 +1,137 @@
+"""Lines over time, and bars, side by side where there are several series.
+
+Rule: a gap in the numbers is a gap in the line; bars that are there to compare with are thinner and
+paler than what is looked at.
+"""
+
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from markupsafe import Markup
+
+from channelstats.render.charts.drawing import (
+    LETTER,
+    Plot,
+    colour,
+    label,
+    picture,
+    shape,
+    spread,
+    target,
+)
+from channelstats.render.words import date_text, figure_text, mark_texts
+from channelstats.views.model import Bars, Lines
+
+_DOTS: Final = 32
+"""Up to so many points each is marked."""
+
+_DATE_ROOM: Final = 64
+_FILLED: Final = 0.72
+"""What bars fill of the room of a label."""
+
+_FAINT: Final = 0.45
+"""How wide a faint bar is, against another."""
+
+
+def lines(chart: Lines, width: float) -> Markup:
+    plot = Plot(chart, width)
+    return picture("lines", width, plot.height, _says(chart), _lines(chart, plot))
+
+
+def bars(chart: Bars, width: float) -> Markup:
+    plot = Plot(chart, width)
+    return picture("bars", width, plot.height, _says(chart), _bars(chart, plot))
+
+
+def _lines(chart: Lines, plot: Plot) -> Iterator[Markup]:
+    count = len(chart.labels)
+    step = plot.width / max(count - 1, 1)
+    begin = plot.left if count > 1 else plot.left + plot.width / 2
+    across = [begin + step * at for at in range(count)]
+    yield from plot.grid()
+    for at in spread(count, int(plot.width / _DATE_ROOM)):
+        anchor = "middle" if across[at] + 24 < plot.right + 16 else "end"
+        yield label(date_text(chart.labels[at]), across[at], plot.floor + 20, anchor)
+    is_filled = sum(not of.faint for of in chart.series) == 1
+    for number, of in reversed(list(enumerate(chart.series))):
+        kind = colour(number, faint=of.faint)
+        for run in _runs(of.values):
+            place = [(across[at], plot.up(value)) for at, value in run]
+            points = " ".join(f"{x:.1f},{y:.1f}" for x, y in place)
+            if is_filled and not of.faint:
+                ends = (f"{x:.1f},{plot.floor}" for x, _ in (place[-1], place[0]))
+                yield shape("polygon", "area", points=" ".join((points, *ends)))
+            if len(run) > 1:
+                yield shape("polyline", f"line {kind}", points=points)
+            if len(run) == 1 or (count <= _DOTS and not of.faint):
+                yield from (shape("circle", f"dot {kind}", cx=x, cy=y, r=3) for x, y in place)
+    for at, x in enumerate(across):
+        left = max(x - step / 2, 0)
+        yield target(left, plot.top, step, plot.floor - plot.top, _tip(chart, at))
+
+
+def _bars(chart: Bars, plot: Plot) -> Iterator[Markup]:
+    yield from plot.grid()
+    if not chart.labels:
+        return
+    room = plot.width / len(chart.labels)
+    shares = [_FAINT if of.faint else 1 for of in chart.series]
+    unit = room * _FILLED / sum(shares)
+    longest = max(map(len, chart.labels)) * LETTER + 8
+    named = spread(len(chart.labels), int(plot.width / longest))
+    has_values = len(chart.series) == 1 and room >= 30
+    for at, text in enumerate(chart.labels):
+        across = plot.left + room * at
+        if at in named:
+            yield label(text, across + room / 2, plot.floor + 20)
+        begin = across + room * (1 - _FILLED) / 2
+        for number, (of, share) in enumerate(zip(chart.series, shares, strict=True)):
+            value, wide = of.values[at] or 0, unit * share
+            up, kind = plot.up(value), colour(number, faint=of.faint)
+            size = {"width": max(wide - 1, 0), "height": plot.floor - up}
+            yield shape("rect", f"bar {kind}", x=begin + 0.5, y=up, rx=2, **size)
+            if has_values and value:
+                [short] = mark_texts([round(value, 1)], chart.kind)
+                place = {"x": begin + wide / 2, "y": up - 6}
+                yield shape("text", "value", short, text_anchor="middle", **place)
+            begin += wide
+        yield target(across, plot.top, room, plot.floor - plot.top, _tip(chart, at))
+
+
+def _runs(values: Sequence[float | None]) -> list[list[tuple[int, float]]]:
+    """Points that hang together: their places and values."""
+    found: list[list[tuple[int, float]]] = [[]]
+    for at, value in enumerate(values):
+        if value is not None:
+            found[-1].append((at, value))
+        elif found[-1]:
+            found.append([])
+    return [run for run in found if run]
+
+
+def _tip(chart: Lines | Bars, at: int) -> str:
+    """What is shown of a place: a line for each series."""
+    of = (f"{s.title}: {figure_text(s.values[at], chart.kind)}" for s in chart.series)
+    return "\n".join((date_text(chart.labels[at], long=True), *of))
+
+
+def _says(chart: Lines | Bars) -> str:
+    """The chart in words: from where to where, and the most of each series."""
+    if not chart.labels:
+        return f"{chart.title}: nothing in this period."
+    said = [f"{chart.title}, {chart.axis}."]
+    if isinstance(chart, Lines):
+        first, last = (date_text(chart.labels[at], long=True) for at in (0, -1))
+        said = [f"{chart.title}, {chart.axis}, {first} to {last}."]
+    for of in chart.series:
+        known = [value for value in of.values if value is not None]
+        if not any(known):
+            said.append(f"{of.title}: nothing.")
+            continue
+        where = date_text(chart.labels[of.values.index(max(known))])
+        least, most = (figure_text(value, chart.kind) for value in (min(known), max(known)))
+        if isinstance(chart, Lines):
+            said.append(f"{of.title}: between {least} and {most}, the most on {where}.")
+        else:
+            said.append(f"{of.title}: the most at {where}, {most}.")
+    return " ".join(said)
