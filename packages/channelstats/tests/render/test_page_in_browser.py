@@ -49,7 +49,7 @@ async def test_the_page_fits_every_window(
     browser: Chromium, w2: Week, tmp_path: Path, kind: str
 ) -> None:
     page = await opened(browser, w2, tmp_path, kind)
-    for width in (WIDE, NARROW):
+    for width in (WIDE, 1100, 900, 700, NARROW):
         await shown(page, width, "light")
         assert await page.evaluate("document.documentElement.scrollWidth") <= width
 
@@ -83,3 +83,14 @@ async def test_what_scrolls_can_be_reached_by_keyboard_and_has_a_name(page: Page
     named = f"{regions}.every((part) => part.tabIndex === 0 && part.getAttribute('aria-label'))"
     assert await page.evaluate(f"{regions}.length") > 0
     assert await page.evaluate(f"Boolean({named})")
+
+
+async def test_a_wide_table_scrolls_by_keyboard_and_the_page_does_not(page: Page) -> None:
+    await shown(page, NARROW, "light")
+    regions = "[...document.querySelectorAll('.scroll')]"
+    wide = f"{regions}.find((part) => part.scrollWidth > part.clientWidth)"
+    await page.evaluate(f"{wide}.focus()")
+    key = {"key": "ArrowRight", "code": "ArrowRight", "windowsVirtualKeyCode": 39}
+    await page.command("Input.dispatchKeyEvent", type="keyDown", **key)
+    await page.until(f"{wide}.scrollLeft > 0")
+    assert await page.evaluate("document.documentElement.scrollWidth") <= NARROW
