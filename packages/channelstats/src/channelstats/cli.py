@@ -16,13 +16,12 @@ import sys
 import time
 from collections.abc import Sequence
 from difflib import get_close_matches
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from textwrap import fill
 from typing import Final, NoReturn
 
 from channelstats.commands import COMMANDS
-from channelstats.commands.context import NOT_DONE, CommandContext, Failure
+from channelstats.commands.context import NOT_DONE, CommandContext, Failure, program_version
 from channelstats.lookup import NotFound
 from channelstats.settings import OptionGroup, SettingError, add_flags, load
 from channelstats.slack.archive import ArchiveRefused
@@ -112,7 +111,7 @@ def make_parsers() -> dict[str, Parser]:
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )
-    above.add_argument("--version", action="version", version=f"channelstats {_version()}")
+    above.add_argument("--version", action="version", version=f"channelstats {program_version()}")
     above.add_argument("command", type=_command_name, metavar="COMMAND", help="one of those above")
     rest = "see channelstats COMMAND --help"
     above.add_argument("rest", nargs=argparse.REMAINDER, metavar="...", help=rest)
@@ -140,10 +139,3 @@ def _command_name(text: str) -> str:
     near = longer or get_close_matches(text, _COMMANDS, 1, _ALIKE)
     meant = f"; did you mean {' or '.join(near)}?" if near else ""
     raise argparse.ArgumentTypeError(f"there is no command {text!r}{meant}")
-
-
-def _version() -> str:
-    try:
-        return version("channelstats")
-    except PackageNotFoundError:  # run from a source tree that was never installed
-        return "0+unknown"

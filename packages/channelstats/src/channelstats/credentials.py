@@ -8,9 +8,13 @@ import os
 import re
 import stat
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from enum import StrEnum
 from pathlib import Path
+from tempfile import NamedTemporaryFile
 from typing import Final
+
+import msgspec
 
 from channelstats.privacy.pseudonyms import SHORTEST_SECRET
 from channelstats.settings import PREFIX, SettingError, Settings
@@ -41,13 +45,12 @@ class Purpose(StrEnum):
         return f"--{self}-token-file"
 
 
-class Token:
+class Token(msgspec.Struct, frozen=True):
     """A token, and where it came from. ``purpose`` is the one it was given for."""
 
-    __slots__ = ("place", "purpose", "text")
-
-    def __init__(self, text: str, purpose: Purpose, place: str) -> None:
-        self.text, self.purpose, self.place = text, purpose, place
+    text: str
+    purpose: Purpose
+    place: str
 
     def __repr__(self) -> str:
         return f"<token that {self.purpose}s, of {self.place}>"
@@ -133,26 +136,15 @@ def read_or_create(path: Path, create: Callable[[], bytes]) -> bytes:
         return _read(path)
     except FileNotFoundError:
         path.parent.mkdir(0o700, parents=True, exist_ok=True)
-        _write(path, create())
-        return _read(path)
+    with NamedTemporaryFile(dir=path.parent, prefix=f".{path.name}.") as file:  # of mode 600
+        file.write(create())
+        file.flush()
+        os.fsync(file.fileno())
+        with suppress(FileExistsError):  # the other one counts
+            os.link(file.name, path)
+    return _read(path)
 
 
 def _read(path: Path) -> bytes:
     with path.open("rb") as file:
         return file.read(_LONGEST_FILE)
-
-
-def _write(path: Path, content: bytes) -> None:
-    """Write a file, unless somebody else did meanwhile."""
-    whole = path.with_name(f".{path.name}.{os.getpid()}.{os.urandom(4).hex()}")
-    descriptor = os.open(whole, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    try:
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        os.link(whole, path)
-    except FileExistsError:
-        return  # the other one counts
-    finally:
-        whole.unlink()

@@ -32,19 +32,15 @@ class Progress:
 
     def show(self, done: int, total: int, what: str) -> None:
         """So many of all are done; ``what`` is being done. A total of 0 is not known yet."""
-        if not self._is_due(done, total):
-            return
         if total:
-            self._write(f"{_bar(done, total)} {done:,}/{total:,} {self._left(done, total)}  {what}")
+            self._draw(done, total, f"{done:,}/{total:,}", what)
         else:
-            self._write(f"{done:,}  {what}" if done else what)
+            self._draw(done, 0, f"{done:,}" if done else "", what)
 
     def show_bytes(self, done: int, total: int, what: str) -> None:
         """So many bytes of all are done."""
-        if not self._is_due(done, total):
-            return
         share = f"{100 * done // max(total, 1)}% of {megabytes(total)}"
-        self._write(f"{_bar(done, total)} {share} {self._left(done, total)}  {what}")
+        self._draw(done, max(total, 1), share, what)
 
     def end(self) -> None:
         """Take the line away."""
@@ -53,36 +49,30 @@ class Progress:
             self._stream.write(_CLEAR)
             self._stream.flush()
 
-    def _is_due(self, done: int, total: int) -> bool:
-        """Whether to draw now: the line that stays longest is that of the end."""
-        if not self._shown:
-            return False
+    def _draw(self, done: int, total: int, count: str, what: str) -> None:
+        """Draw, unless that was done just now: the line that stays longest is that of the end."""
         now = self._clock()
         # A clock that was set back is no reason to wait.
-        soon = self._drawn is not None and 0 <= now - self._drawn < _PAUSE
-        if soon and not 0 < total <= done:
-            return False
+        is_soon = self._drawn is not None and 0 <= now - self._drawn < _PAUSE
+        if not self._shown or (is_soon and not 0 < total <= done):
+            return
         self._drawn = now
-        return True
-
-    def _write(self, line: str) -> None:
+        line = f"{count}  {what}" if count else what
+        if total:
+            # As if the rest took as long as what was done.
+            here, spent = done - self._before, now - self._begun
+            is_known = here > 0 and done < total
+            left = f"{duration_text(int(spent * (total - done) / here))} left" if is_known else ""
+            line = f"{_bar(done, total)} {count} {left}  {what}"
         room = shutil.get_terminal_size().columns - 1
         while width(line) > room:
             line = line[:-1]
         self._stream.write(_CLEAR + line)
         self._stream.flush()
 
-    def _left(self, done: int, total: int) -> str:
-        """How long the rest will take if it goes on as it went."""
-        here = done - self._before
-        if here <= 0 or done >= total:
-            return ""
-        spent = self._clock() - self._begun
-        return f"{duration_text(int(spent * (total - done) / here))} left"
-
 
 def _bar(done: int, total: int) -> str:
-    filled = _BAR * done // max(total, 1)
+    filled = _BAR * done // total
     return "█" * filled + "░" * (_BAR - filled)
 
 

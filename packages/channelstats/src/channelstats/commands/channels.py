@@ -7,12 +7,12 @@ from typing import Final
 
 from channelstats import lookup
 from channelstats.commands.context import (
-    DONE,
     CommandContext,
     Failure,
     PostingClient,
     argument,
     command,
+    flag,
 )
 from channelstats.lookup import NotFound
 from channelstats.sending.targets import stats_channel_name
@@ -35,7 +35,7 @@ LONGEST_NAME: Final = 80
     argument(
         "names", nargs="+", metavar="NAME", help="channels to make NAME-stats for: names or IDs"
     ),
-    argument("--dry-run", action="store_true", help="say which; make none"),
+    flag("--dry-run", "say which; make none"),
     groups=(OptionGroup.REPORTS,),
 )
 async def create_stats_channel(context: CommandContext) -> int:
@@ -45,7 +45,7 @@ async def create_stats_channel(context: CommandContext) -> int:
             for channel in wanted:
                 print(f"#{stats_channel_name(channel.name)} would be made")
         elif wanted:
-            async with context.posting_client() as client:
+            async with context.posting_client(tables) as client:
                 await _create_each(context, tables, client, wanted)
     return context.exit_code
 
@@ -98,27 +98,24 @@ async def _create_each(
     "unarchive",
     "unarchive a channel and invite who was in it",
     argument("name", metavar="NAME", help="the channel: a name or an ID"),
-    argument(
-        "--dry-run", action="store_true", help="say how many would be invited; change nothing"
-    ),
+    flag("--dry-run", "say how many would be invited; change nothing"),
     groups=(OptionGroup.REPORTS,),
 )
 async def unarchive(context: CommandContext) -> int:
     async with context.tables() as tables:
         cid = await lookup.channel_id(tables, context.arguments.name)
         channel = (await tables.channels.all())[cid]
-        people = await _last_members(tables, cid)
-    name = channel.name
-    if context.arguments.dry_run:
-        if not channel.is_archived:
-            raise Failure(f"#{name} is not archived, or was not when channels were last read")
-        print(f"#{name} would be unarchived and {_people(len(people))} invited")
-        return DONE
-    async with context.posting_client() as client:
-        try:
-            await _bring_back(context, client, cid, name, people)
-        except SlackError as error:
-            raise Failure(f"#{name}: {error}") from None
+        name, people = channel.name, await _last_members(tables, cid)
+        if context.arguments.dry_run:
+            if not channel.is_archived:
+                raise Failure(f"#{name} is not archived, or was not when channels were last read")
+            print(f"#{name} would be unarchived and {_people(len(people))} invited")
+            return context.exit_code
+        async with context.posting_client(tables) as client:
+            try:
+                await _bring_back(context, client, cid, name, people)
+            except SlackError as error:
+                raise Failure(f"#{name}: {error}") from None
     return context.exit_code
 
 

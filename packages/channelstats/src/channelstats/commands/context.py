@@ -11,6 +11,7 @@ from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mappin
 from contextlib import asynccontextmanager, contextmanager
 from datetime import date
 from functools import partial
+from importlib.metadata import PackageNotFoundError, version
 from operator import methodcaller
 from pathlib import Path
 from typing import Final, NoReturn, TypeAlias
@@ -45,9 +46,6 @@ WITH_PROBLEMS: Final = 1
 NOT_DONE: Final = 3
 """Exit codes; 2 is wrong usage."""
 
-NO_MESSAGES: Final = (
-    "there are no messages in the store; see channelstats import-export and channelstats sync"
-)
 NOTHING_IMPORTED: Final = "nothing has been imported yet"
 """What is wrong with a store that is missing."""
 
@@ -64,12 +62,7 @@ class PostingClient(msgspec.Struct, frozen=True):
 
     posting: Posting
     channels: ChannelAdmin
-    heartbeat: Heartbeat
-
-    def sender(self, context: "CommandContext", tables: Tables) -> Sender:
-        return Sender(
-            self.posting, tables.sent, self.heartbeat, clock=context.clock, say=context.say
-        )
+    sender: Sender
 
 
 class CommandContext(msgspec.Struct):
@@ -109,16 +102,13 @@ class CommandContext(msgspec.Struct):
     def say(self, text: str) -> None:
         """Print a line on standard error, unless it is to be quiet."""
         if not self.arguments.quiet:
+            self.progress().end()
             print(text, file=sys.stderr)
-
-    def say_over_progress(self, text: str) -> None:
-        """The same while a progress bar may be on the screen."""
-        self.progress().end()
-        self.say(text)
 
     def complain(self, text: object) -> None:
         """Print a line about something that went wrong; see `exit_code`."""
         self.problems += 1
+        self.progress().end()
         print(f"channelstats: {printable(str(text))}", file=sys.stderr)
 
     @property
@@ -138,7 +128,6 @@ class CommandContext(msgspec.Struct):
 
         def on_event(event: Event) -> None:
             if isinstance(event, Problem):
-                progress.end()
                 self.complain(event)
             else:
                 show(progress, event)
@@ -151,10 +140,12 @@ class CommandContext(msgspec.Struct):
     # ── the store ────────────────────────────────────────────────────────────────────────────────
 
     @asynccontextmanager
-    async def tables(self, *, create: bool = False) -> AsyncIterator[Tables]:
+    async def tables(
+        self, *, create: bool = False, need_messages: bool = False
+    ) -> AsyncIterator[Tables]:
         """The tables of the store; with ``create`` the data folder is made if it is missing.
 
-        :raises Failure: there is no store
+        :raises Failure: there is no store, or no message where there has to be one
         """
         settings = self.settings
         if problem := data_folder_problem(settings):
@@ -169,7 +160,11 @@ class CommandContext(msgspec.Struct):
         engine = await open_engine(settings.store_url, clock=self.clock, wipe=True)
         try:
             files = folder_of(settings.store_url, settings.prefix, settings.folder)
-            yield await Tables.open(engine, settings.prefix, self.zone, files)
+            tables = await Tables.open(engine, settings.prefix, self.zone, files)
+            if need_messages and await tables.messages.is_empty():
+                commands = "channelstats import-export and channelstats sync"
+                raise Failure(f"there are no messages in the store; see {commands}")
+            yield tables
         finally:
             await engine.close()
 
@@ -221,7 +216,7 @@ class CommandContext(msgspec.Struct):
             await calls.close()
 
     @asynccontextmanager
-    async def posting_client(self) -> AsyncIterator[PostingClient]:
+    async def posting_client(self, tables: Tables) -> AsyncIterator[PostingClient]:
         """The Web API with the token that posts.
 
         :raises SettingError: there is no token, or it cannot be used
@@ -230,14 +225,16 @@ class CommandContext(msgspec.Struct):
         transport = await SdkTransport.open(token, base_url=self.settings.slack_api)
         heartbeat = Heartbeat(self.sleep)
         calls = self._client(heartbeat.over(transport), heartbeat.sleep)
+        posting = Posting(calls)
+        sender = Sender(posting, tables.sent, heartbeat, clock=self.clock, say=self.say)
         try:
-            yield PostingClient(Posting(calls), ChannelAdmin(calls), heartbeat)
+            yield PostingClient(posting, ChannelAdmin(calls), sender)
         finally:
             await calls.close()
 
     def _client(self, transport: Transport, sleep: Sleep) -> SlackClient:
         kind, clock = self.settings.kind_of_app, self.monotonic
-        return SlackClient(transport, kind, clock=clock, sleep=sleep, say=self.say_over_progress)
+        return SlackClient(transport, kind, clock=clock, sleep=sleep, say=self.say)
 
 
 # ── commands ─────────────────────────────────────────────────────────────────────────────────────
@@ -246,6 +243,27 @@ Run: TypeAlias = Callable[[CommandContext], Coroutine[None, None, int]]
 
 argument: Final = partial(methodcaller, "add_argument")
 """An argument of a command, as `argparse` takes it."""
+
+
+def flag(name: str, about: str) -> methodcaller:
+    """An argument that is there or not."""
+    return argument(name, action="store_true", help=about)
+
+
+def date_argument(name: str, about: str, **details: str) -> methodcaller:
+    return argument(name, type=_parse_date, metavar="DATE", help=about, **details)
+
+
+def _parse_date(text: str) -> date:
+    try:
+        found = date.fromisoformat(text)
+    except ValueError:
+        found = date.min
+    if not _EARLIEST <= found <= _LATEST:
+        raise argparse.ArgumentTypeError(
+            f"expected a date from {_EARLIEST} to {_LATEST}, as in 2024-03-10"
+        )
+    return found
 
 
 class Command(msgspec.Struct, frozen=True):
@@ -281,19 +299,13 @@ def store_is_missing(settings: Settings) -> bool:
     return isinstance(store, SqliteUrl) and not Path(store.path).exists()
 
 
-def parse_date(text: str) -> date:
-    """The date of an argument."""
-    try:
-        found = date.fromisoformat(text)
-    except ValueError:
-        found = date.min
-    if not _EARLIEST <= found <= _LATEST:
-        raise argparse.ArgumentTypeError(
-            f"expected a date from {_EARLIEST} to {_LATEST}, as in 2024-03-10"
-        )
-    return found
-
-
 def many(number: int, word: str) -> str:
     """1 message, 2,000 messages."""
     return f"{number:,} {plural(number, word)}"
+
+
+def program_version() -> str:
+    try:
+        return version("channelstats")
+    except PackageNotFoundError:  # run from a source tree that was never installed
+        return "0+unknown"

@@ -19,7 +19,7 @@ from typing import Final
 
 import msgspec
 
-from channelstats.commands.context import DONE, CommandContext, Failure, argument, command, many
+from channelstats.commands.context import CommandContext, Failure, argument, command, flag, many
 from channelstats.commands.import_ import import_archive
 from channelstats.commands.serve import serve_dashboard
 from channelstats.demo.workspace import Size, last_day_before, write_export
@@ -56,10 +56,8 @@ class DemoPlan(msgspec.Struct, frozen=True):
     ),
     argument("--seed", type=int, default=1, metavar="N", help="makes another one; 1"),
     argument("--export", type=Path, metavar="PATH", help="write it as a Slack export, and no more"),
-    argument("--no-browser", action="store_true", help="open no browser"),
-    argument(
-        "--anonymize", action="store_true", help="pseudonyms for people and channels, no links"
-    ),
+    flag("--no-browser", "open no browser"),
+    flag("--anonymize", "pseudonyms for people and channels, no links"),
     groups=(OptionGroup.COUNTING, OptionGroup.DASHBOARD),
 )
 async def demo(context: CommandContext) -> int:
@@ -67,12 +65,12 @@ async def demo(context: CommandContext) -> int:
     if export is not None:
         _write(context, wanted, export)
         context.say(f"{export}: {many(wanted.size.messages, 'made-up message')}")
-        return DONE
+        return context.exit_code
     with _folder(context) as folder:
         own = msgspec.structs.replace(context, settings=_settings(context, folder))
         await _make(own, wanted)
         await serve_dashboard(own, lambda url: _open_browser(context, url))
-    return DONE
+    return context.exit_code
 
 
 def _wanted(context: CommandContext) -> DemoPlan:

@@ -9,8 +9,8 @@ import asyncio
 import os
 import platform
 from collections.abc import Collection
-from datetime import date, datetime, timedelta
-from importlib.metadata import PackageNotFoundError, version
+from datetime import date, timedelta
+from importlib.metadata import version
 from pathlib import Path
 from typing import Final
 from urllib.parse import urlsplit
@@ -23,11 +23,12 @@ from channelstats.commands.context import (
     command,
     data_folder_problem,
     many,
+    program_version,
     store_is_missing,
 )
 from channelstats.commands.send import DESTINATIONS
 from channelstats.credentials import Purpose, Token, find_token
-from channelstats.days import minute_text, zone_of
+from channelstats.days import minute_text
 from channelstats.progress import megabytes
 from channelstats.render.words import duration_text, printable
 from channelstats.settings import OPTIONS, PREFIX, OptionGroup, SettingError, show_value
@@ -72,11 +73,7 @@ _INSTEAD: Final = {"channels:join": "channels:write", "channels:manage": "channe
 
 _TARGETS: Final = (*DESTINATIONS, "channel_stats", "help_channel")
 
-_LIBRARIES: Final = "channelstats polars slack-sdk aiohttp jinja2 msgspec apsw pywebpush tzdata"
-_ZONES: Final = ("Europe/Berlin", "America/Los_Angeles", "Asia/Kolkata", "Australia/Lord_Howe")
-_EARLIEST_YEAR: Final = 2024
-"""A clock that shows an earlier one is wrong."""
-
+_LIBRARIES: Final = ("polars", "slack-sdk", "aiohttp", "jinja2", "msgspec", "apsw", "pywebpush")
 _OUTDATED: Final = timedelta(8)
 """Without a message for so long the last week is not complete."""
 
@@ -116,25 +113,11 @@ async def doctor(context: CommandContext) -> int:
 
 
 def _check_machine(context: CommandContext, findings: Findings) -> None:
-    found, missing = [f"Python {platform.python_version()}"], []
-    for name in _LIBRARIES.split():
-        try:
-            found.append(f"{name} {version(name)}")
-        except PackageNotFoundError:
-            missing.append(name)
-    findings.ok("versions", ", ".join(found))
-    if missing:
-        findings.fail("versions", f"missing: {', '.join(missing)}")
-    if unknown := [name for name in _ZONES if zone_of(name) is None]:
-        findings.fail("time zones", f"{', '.join(unknown)}: not known here; install tzdata")
-    else:
-        findings.ok("time zones", "known")
-    now = datetime.fromtimestamp(context.clock(), context.zone)
-    text = f"{now:%Y-%m-%d %H:%M} in {context.settings.report_timezone}"
-    if now.year < _EARLIEST_YEAR:
-        findings.warn("clock", f"{text}: that cannot be right")
-    else:
-        findings.ok("clock", text)
+    libraries = ", ".join(f"{name} {version(name)}" for name in _LIBRARIES)
+    own = f"channelstats {program_version()}"
+    findings.ok("versions", f"{own}, Python {platform.python_version()}, {libraries}")
+    now = minute_text(int(context.clock()), context.zone)
+    findings.ok("clock", f"{now} in {context.settings.report_timezone}")
 
 
 def _check_settings(context: CommandContext, findings: Findings) -> None:

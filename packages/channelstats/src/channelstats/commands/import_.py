@@ -15,8 +15,9 @@ from channelstats.commands.context import (
     Failure,
     argument,
     command,
+    date_argument,
+    flag,
     many,
-    parse_date,
 )
 from channelstats.ingest.events import StepProgress
 from channelstats.ingest.exclusions import Exclusions
@@ -43,8 +44,8 @@ from keytables.stores import SqliteUrl, open_engine, parse_store
     "import-export",
     "import a Slack export: a zip or a folder",
     argument("path", type=Path, metavar="PATH", help="the export: a zip or a folder"),
-    argument("--include-private", action="store_true", help="private channels too"),
-    argument("--include-dms", action="store_true", help="direct messages too"),
+    flag("--include-private", "private channels too"),
+    flag("--include-dms", "direct messages too"),
     groups=(OptionGroup.COUNTING, OptionGroup.PRIVACY),
 )
 async def import_export(context: CommandContext) -> int:
@@ -124,14 +125,8 @@ async def _exclusions(context: CommandContext, tables: Tables) -> Exclusions:
         metavar="FILE",
         help="a CSV of the analytics dashboard, or a file of admin.analytics.getFile",
     ),
-    argument(
-        "--from",
-        dest="first",
-        type=parse_date,
-        metavar="DATE",
-        help="first day of a CSV whose name does not say it",
-    ),
-    argument("--to", dest="last", type=parse_date, metavar="DATE", help="its last day"),
+    date_argument("--from", "first day of a CSV whose name does not say it", dest="first"),
+    date_argument("--to", "its last day", dest="last"),
     groups=(OptionGroup.PRIVACY,),
 )
 async def import_analytics(context: CommandContext) -> int:

@@ -6,14 +6,7 @@ from collections.abc import AsyncGenerator
 from typing import Final
 
 from channelstats import lookup
-from channelstats.commands.context import (
-    DONE,
-    CommandContext,
-    Failure,
-    argument,
-    command,
-    many,
-)
+from channelstats.commands.context import CommandContext, Failure, argument, command, flag, many
 from channelstats.identifiers import is_user_id
 from channelstats.ingest.first_posts import rebuild
 from channelstats.ingest.removal import Forgetting, Forgotten
@@ -28,10 +21,8 @@ _YES: Final = frozenset({"y", "yes"})
     "forget",
     "remove a person from the store for good",
     argument("user", metavar="USER", help="the person: a name or an ID"),
-    argument(
-        "--dry-run", action="store_true", help="say how much would be removed; change nothing"
-    ),
-    argument("--yes", action="store_true", help="do not ask for confirmation"),
+    flag("--dry-run", "say how much would be removed; change nothing"),
+    flag("--yes", "do not ask for confirmation"),
 )
 async def forget(context: CommandContext) -> int:
     arguments = context.arguments
@@ -44,7 +35,7 @@ async def forget(context: CommandContext) -> int:
         if arguments.dry_run:
             done = await _follow(context, forgetting.count(), "{:,} would be removed, {:,} changed")
             print(f"{who}: {_summary(done, 'would be ')}")
-            return DONE
+            return context.exit_code
         if not arguments.yes and not _is_confirmed(f"Remove everything about {who}?"):
             raise Failure("nothing was removed")
         async with context.writing(tables):
@@ -53,7 +44,7 @@ async def forget(context: CommandContext) -> int:
         f"forgotten: {_summary(done)}; stored reports removed. "
         "Files written earlier are not touched."
     )
-    return DONE
+    return context.exit_code
 
 
 async def _user_id(tables: Tables, name: str) -> str:
@@ -107,4 +98,4 @@ async def rebuild_firstposts(context: CommandContext) -> int:
         await rebuild(tables, context.settings.counting, bots)
         found = len(await tables.first_posts.all())
     context.say(f"first posts of {found:,} people")
-    return DONE
+    return context.exit_code

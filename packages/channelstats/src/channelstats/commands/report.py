@@ -14,14 +14,13 @@ import msgspec
 
 from channelstats import lookup
 from channelstats.commands.context import (
-    DONE,
-    NO_MESSAGES,
     CommandContext,
     Failure,
     argument,
     command,
+    date_argument,
+    flag,
     many,
-    parse_date,
 )
 from channelstats.credentials import pseudonym_secret
 from channelstats.days import DAY, date_at, minute_text
@@ -86,13 +85,9 @@ def _parse_days(text: str) -> int:
     argument(
         "name", nargs="?", default="", metavar="NAME", help="the channel or user: a name or an ID"
     ),
-    argument(
-        "--week", type=parse_date, metavar="DATE", help="the week of a date; else the last one"
-    ),
-    argument(
-        "--from", dest="first", type=parse_date, metavar="DATE", help="first day, without --week"
-    ),
-    argument("--to", dest="last", type=parse_date, metavar="DATE", help="last day, included"),
+    date_argument("--week", "the week of a date; else the last one"),
+    date_argument("--from", "first day, without --week", dest="first"),
+    date_argument("--to", "last day, included", dest="last"),
     argument(
         "--days",
         type=_parse_days,
@@ -107,13 +102,13 @@ def _parse_days(text: str) -> int:
         help="format to write, else text; may be given several times",
     ),
     argument("--out", type=Path, metavar="DIR", help="folder to write to, else --out-dir"),
-    argument("--anonymize", action="store_true", help="pseudonyms for people and channels"),
-    argument("--regen", action="store_true", help="compute it again, even if it is stored"),
-    argument("--send", action="store_true", help="post it in Slack"),
+    flag("--anonymize", "pseudonyms for people and channels"),
+    flag("--regen", "compute it again, even if it is stored"),
+    flag("--send", "post it in Slack"),
     argument("--destination", metavar="NAME", help="#channel, @user or an ID; else the usual one"),
     argument("--attach", choices=[str(Form.HTML)], help="add a file to the thread"),
-    argument("--again", action="store_true", help="send it even if it was sent before"),
-    argument("--dry-run", action="store_true", help="say what would go where; send nothing"),
+    flag("--again", "send it even if it was sent before"),
+    flag("--dry-run", "say what would go where; send nothing"),
     groups=(OptionGroup.COUNTING, OptionGroup.REPORTS, OptionGroup.PRIVACY),
 )
 async def report(context: CommandContext) -> int:
@@ -127,9 +122,7 @@ async def report(context: CommandContext) -> int:
     for name in _SENDING_FLAGS:
         if getattr(given, name) and not given.send:
             context.wrong_usage(f"--{name.replace('_', '-')} belongs to --send")
-    async with context.tables() as tables:
-        if await tables.messages.is_empty():
-            raise Failure(NO_MESSAGES)
+    async with context.tables(need_messages=True) as tables:
         subject = await _subject(context, tables, kind)
         destination = ""
         if given.destination:
@@ -148,7 +141,7 @@ async def report(context: CommandContext) -> int:
                 context.say(str(out / f"{name}.{form}"))
         if given.send:
             await _send(context, tables, made, destination)
-    return DONE
+    return context.exit_code
 
 
 def _period(context: CommandContext) -> Period:
@@ -304,11 +297,10 @@ async def _send(
             before = f"; sent already on {minute_text(row.done, context.zone)}"
         print(f"{title}: {what} to {where}{before}")
         return
-    async with context.posting_client() as client:
+    async with context.posting_client(tables) as client:
+        job = SendJob(key, content, attachment)
         try:
-            result = await client.sender(context, tables).send(
-                SendJob(key, content, attachment), again=given.again
-            )
+            result = await client.sender.send(job, again=given.again)
         except SlackError as error:
             raise Failure(f"not all of it was sent to {where}: {error}") from None
     hint = "; --again sends it once more" if result.state is SendState.ALREADY else ""

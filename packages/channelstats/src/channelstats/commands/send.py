@@ -9,14 +9,13 @@ from datetime import timedelta
 from typing import Final
 
 from channelstats.commands.context import (
-    NO_MESSAGES,
     NOT_DONE,
     CommandContext,
     Failure,
     PostingClient,
-    argument,
     command,
-    parse_date,
+    date_argument,
+    flag,
 )
 from channelstats.days import minute_text
 from channelstats.lookup import NotFound, channel_id
@@ -55,19 +54,15 @@ DESTINATIONS: Final = ("report_channel", "brief_channel", "optin_channel")
 @command(
     "send-weekly",
     "send every report of a week to where it belongs",
-    argument(
-        "--week", type=parse_date, metavar="DATE", help="the week of a date; else the last one"
-    ),
-    argument("--dry-run", action="store_true", help="list what would go where; send nothing"),
-    argument("--anyway", action="store_true", help="send even if not all of the week was read"),
+    date_argument("--week", "the week of a date; else the last one"),
+    flag("--dry-run", "list what would go where; send nothing"),
+    flag("--anyway", "send even if not all of the week was read"),
     groups=(OptionGroup.COUNTING, OptionGroup.REPORTS, OptionGroup.PRIVACY),
 )
 async def send_weekly(context: CommandContext) -> int:
     last = last_complete_week(context.today, context.settings.first_weekday)
     week = context.week() or Period(last, WEEK, context.zone)
-    async with context.tables() as tables:
-        if await tables.messages.is_empty():
-            raise Failure(NO_MESSAGES)
+    async with context.tables(need_messages=True) as tables:
         unread = await _unread(context, tables, week)
         if context.arguments.dry_run:
             await _list(context, tables, week)
@@ -76,7 +71,7 @@ async def send_weekly(context: CommandContext) -> int:
             return context.exit_code
         if unread and not context.arguments.anyway:
             raise Failure(f"{unread}; --anyway sends all the same")
-        async with context.posting_client() as client:
+        async with context.posting_client(tables) as client:
             is_stopped = await _send(context, tables, week, client)
         await tables.sent.expire(min(context.today, week.start) - SENT_KEPT)
         await _announce(context, tables, week)
@@ -138,11 +133,9 @@ async def _send(
         smallest_group=settings.min_group,
     )
     reports = WeeklyReports(data, await load(tables, settings.slack_name), settings)
-    sender = client.sender(context, tables)
-    run = WeeklyRun(sender, client.posting, client.channels, reports, week)
+    run = WeeklyRun(client.sender, client.posting, client.channels, reports, week)
     number, before, lines, is_stopped = 0, context.problems, 0, False
     async for event in run.run(plan):
-        progress.end()
         line = ""
         if isinstance(event, Skipped):
             line = f"{event.target.words}: not sent, {event.reason}"
@@ -158,7 +151,7 @@ async def _send(
         number += isinstance(event, Delivered | Skipped)
         progress.show(number, len(plan.targets), "sending")
     progress.end()
-    if not is_stopped and (line := await _send_goals(context, tables, week, sender, plan)):
+    if not is_stopped and (line := await _send_goals(context, tables, week, client.sender, plan)):
         context.say(line)
         lines += 1
     if not lines and context.problems == before:
@@ -173,14 +166,10 @@ async def _send_goals(
     settings, destination = context.settings, _goals_destination(context.settings, plan)
     if not destination:
         return ""
+    bounds = settings.goal_bounds, settings.alert_bounds
     try:
         goals, alerts = await measure_week(
-            tables,
-            week,
-            settings.goal_bounds,
-            settings.alert_bounds,
-            settings.options,
-            first_weekday=settings.first_weekday,
+            tables, week, *bounds, settings.options, first_weekday=settings.first_weekday
         )
         job = goals_job(goals, alerts, week, destination)
         result = await sender.send(job) if job else None
@@ -236,10 +225,8 @@ async def _announce(context: CommandContext, tables: Tables, week: Period) -> No
 @command(
     "notify",
     "notify subscribers of the dashboard about a weekly report",
-    argument(
-        "--week", type=parse_date, metavar="DATE", help="the week of a date; else the newest read"
-    ),
-    argument("--dry-run", action="store_true", help="say how many; send nothing"),
+    date_argument("--week", "the week of a date; else the newest read"),
+    flag("--dry-run", "say how many; send nothing"),
     groups=(OptionGroup.DASHBOARD,),
 )
 async def notify(context: CommandContext) -> int:

@@ -18,7 +18,7 @@ from urllib.parse import urlencode
 
 from aiohttp import web
 
-from channelstats.commands.context import DONE, CommandContext, Failure, argument, command
+from channelstats.commands.context import CommandContext, Failure, command, flag
 from channelstats.credentials import pseudonym_secret, read_or_create
 from channelstats.settings import PREFIX, OptionGroup, Settings
 from channelstats.views.model import Choice, ChoiceError
@@ -44,14 +44,12 @@ _SHUTDOWN_TIMEOUT: Final = 3.0
 @command(
     "serve",
     "serve the dashboard",
-    argument(
-        "--anonymize", action="store_true", help="pseudonyms for people and channels, no links"
-    ),
+    flag("--anonymize", "pseudonyms for people and channels, no links"),
     groups=(OptionGroup.COUNTING, OptionGroup.DASHBOARD, OptionGroup.PRIVACY),
 )
 async def serve(context: CommandContext) -> int:
     await serve_dashboard(context)
-    return DONE
+    return context.exit_code
 
 
 async def serve_dashboard(

@@ -11,8 +11,9 @@ from channelstats.commands.context import (
     CommandContext,
     argument,
     command,
+    date_argument,
+    flag,
     many,
-    parse_date,
 )
 from channelstats.days import date_at, midnight
 from channelstats.ingest.events import StepProgress
@@ -32,7 +33,7 @@ _SHOWN: Final = 10
     "sync",
     "read users, channels and messages from Slack",
     argument("what", choices=[*map(str, Part), EVERYTHING], help="what to read"),
-    argument("--since", type=parse_date, metavar="DATE", help="read back to a date, once"),
+    date_argument("--since", "read back to a date, once"),
     argument(
         "--channel",
         nargs="+",
@@ -42,10 +43,8 @@ _SHOWN: Final = 10
         metavar="NAME",
         help="only these channels: names or IDs",
     ),
-    argument("--include-private", action="store_true", help="private channels too"),
-    argument(
-        "--join", action="store_true", help="join public channels that a bot cannot read otherwise"
-    ),
+    flag("--include-private", "private channels too"),
+    flag("--join", "join public channels that a bot cannot read otherwise"),
     groups=(OptionGroup.COUNTING, OptionGroup.SLACK, OptionGroup.PRIVACY),
 )
 async def sync(context: CommandContext) -> int:

@@ -216,7 +216,7 @@ _NAMED: Final = """
 general:chat random:chat help:help dev:team introductions:news leads:team:private
 announcements:news reading-club:chat:silent design:team build-bell:alerts old-website:team:archived
 events:news hiring:team:private data:team mobile-app:team garden:chat translations:help
-español:chat 日本語:chat summer-party:chat:silent
+español:chat 日本語:chat summer-party:chat:ended
 """
 """Names, characters and states, from the most used on."""
 _STATES: Final = [*[""] * 8, "private", "archived"]
@@ -255,7 +255,7 @@ def make_channels(
     for rank, title in enumerate(titles):
         name, kind, state = f"{title}:".split(":")[:3]
         silent = end - SILENT_DAYS if rhythm.days >= SHORTEST else end
-        last = {"silent": silent, "archived": end // 2}.get(state, end)
+        last = {"silent": silent, "ended": end * 3 // 4, "archived": end // 2}.get(state, end)
         wanted = min(len(humans), max(4, int(0.8 * len(humans) * (rank + 1) ** -0.7)))
         members = humans if rank == 0 else sorted({0, *rng.sample(humans, wanted)})
         others = sorted(set(humans).difference(members))
