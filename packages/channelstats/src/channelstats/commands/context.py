@@ -153,10 +153,9 @@ class CommandContext(msgspec.Struct):
         if create:
             settings.folder.mkdir(0o700, parents=True, exist_ok=True)
         elif store_is_missing(settings):
-            raise Failure(
-                f"{settings.store or settings.folder}: nothing has been imported yet; see "
-                "channelstats import-export, channelstats sync and channelstats demo"
-            )
+            commands = "channelstats import-export, channelstats sync and channelstats demo"
+            place = settings.store or settings.folder
+            raise Failure(f"{place}: {NOTHING_IMPORTED}; see {commands}")
         engine = await open_engine(settings.store_url, clock=self.clock, wipe=True)
         try:
             files = folder_of(settings.store_url, settings.prefix, settings.folder)

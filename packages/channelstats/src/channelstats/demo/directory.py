@@ -87,10 +87,6 @@ class Rhythm:
         end = datetime.fromtimestamp(self.end // SECOND, ZoneInfo(zone))
         return int((end.utcoffset() or timedelta()).total_seconds()) * SECOND
 
-    def share(self, first: int, last: int) -> float:
-        """How much of what is written on all days falls on these, both included."""
-        return (self._days[last + 1] - self._days[first]) / self._days[-1]
-
     def moment(self, rng: random.Random, person: Member, first: int, last: int) -> int:
         """An instant at which somebody writes, on one of these local days."""
         low, high = self._days[first], self._days[last + 1]
@@ -261,7 +257,7 @@ def make_channels(
         others = sorted(set(humans).difference(members))
         visitors = rng.sample(others, min(len(others), len(members) // 20))
         bots = list(range(len(humans), len(people))) if _CHARACTERS[kind].bots else []
-        weight = rng.lognormvariate(0, 0.2) / (rank + 2) * rhythm.share(0, last)
+        weight = rng.lognormvariate(0, 0.2) / (rank + 2) * (last + 1)
         created = rhythm.begin // SECOND - rng.randrange(365 * 86_400)
         of = (_CHARACTERS[kind], state, weight, last, members, bots, visitors)
         found.append(DemoChannel(slack_id("C", rank), name, created, *of))

@@ -34,13 +34,6 @@ _TONED: Final = frozenset({"+1", "pray", "wave"})
 """Those that come in skin tones."""
 _FILES: Final = (("png", "image/png"), ("pdf", "application/pdf"), ("csv", "text/csv"))
 
-_JOINED, _LEFT, _FROM_BOT, _HUDDLED = (
-    "channel_join",
-    "channel_leave",
-    "bot_message",
-    "huddle_thread",
-)
-
 
 class _Planned(msgspec.Struct):
     """A message. ``head`` is the first one of the thread that it replies to."""
@@ -65,7 +58,7 @@ class _Plan:
             first, last = people[place].first, min(people[place].last, channel.last)
             if first <= last:
                 self._spans[place] = first, last
-                weight = people[place].weight * rhythm.share(first, last)
+                weight = people[place].weight * (last - first + 1)
                 self._weights.append(weight * rng.lognormvariate(0, 0.7) + 1e-9)
         self._writers, self._weights = list(self._spans), list(accumulate(self._weights))
 
@@ -75,7 +68,7 @@ class _Plan:
         planned = list(self._comings_and_goings())[: number // 4]
         wanted = min(int(number * channel.character.bots), number - len(planned))
         for bot in rng.choices(channel.bots, k=wanted) if channel.bots else ():
-            planned.append(self._said(bot, 0, channel.last, _FROM_BOT))
+            planned.append(self._said(bot, 0, channel.last, "bot_message"))
         while (room := number - len(planned)) > 0:
             planned += self._thread(room)
         planned.sort(key=lambda message: message.at)
@@ -98,7 +91,7 @@ class _Plan:
         is_first = channel.name == "general"
         for place, (first, last) in self._spans.items():
             if first:
-                yield (joined := self._said(place, first, first, _JOINED))
+                yield (joined := self._said(place, first, first, "channel_join"))
                 hello = joined.at + self._rng.randrange(HOUR)
                 if is_first and hello < self._rhythm.end:
                     yield _Planned(hello, place)
@@ -106,8 +99,8 @@ class _Plan:
                 yield self._said(place, last, last)
         for place in channel.visitors:
             came, went = sorted(self._said(place, 0, channel.last).at for _ in range(2))
-            yield _Planned(came, place, _JOINED)
-            yield _Planned(went, place, _LEFT)
+            yield _Planned(came, place, "channel_join")
+            yield _Planned(went, place, "channel_leave")
 
     def _thread(self, room: int) -> list[_Planned]:
         """A message, with replies for which there is room: fewer where they would come too late."""
@@ -125,7 +118,7 @@ class _Plan:
                 subtype = "thread_broadcast" if rng.random() < _BROADCAST else ""
                 head.replies.append(_Planned(at, speaker, subtype, head))
         elif rng.random() < _HUDDLE:
-            head.subtype = _HUDDLED
+            head.subtype = "huddle_thread"
         return [head, *head.replies]
 
     def _replier(self, author: int, last: int) -> int:
@@ -160,14 +153,14 @@ class MessageWriter:
         found: dict[str, Any] = {"type": "message", "ts": _ts(planned.at), "user": person.uid}
         if subtype:
             found["subtype"] = subtype
-        if subtype in (_JOINED, _LEFT):
-            verb = "joined" if subtype == _JOINED else "left"
+        if subtype in ("channel_join", "channel_leave"):
+            verb = "joined" if subtype == "channel_join" else "left"
             found["text"] = f"<@{person.uid}> has {verb} the channel"
-        elif subtype == _FROM_BOT:
+        elif subtype == "bot_message":
             del found["user"]
             found |= {"bot_id": person.bot_id, "username": person.name}
             found["text"] = rng.choice(self._sentences)
-        elif subtype == _HUDDLED:
+        elif subtype == "huddle_thread":
             found |= {"user": "USLACKBOT", "text": "A huddle started"}
             found["room"] = _room(person, planned.at, readers, rng)
         else:
@@ -238,13 +231,9 @@ def _reactions(readers: list[Member], rng: random.Random) -> list[dict[str, Any]
 def _room(person: Member, at: int, readers: list[Member], rng: random.Random) -> dict[str, Any]:
     """A huddle."""
     others = [other.uid for other in rng.choices(readers, k=rng.randint(1, 6))]
-    return {
-        "created_by": person.uid,
-        "date_start": at // SECOND,
-        "date_end": at // SECOND + int(rng.lognormvariate(7, 0.8)),
-        "participant_history": list(dict.fromkeys([person.uid, *others])),
-        "thread_root_ts": _ts(at),
-    }
+    people, start = list(dict.fromkeys([person.uid, *others])), at // SECOND
+    end = start + int(rng.lognormvariate(7, 0.8))
+    return {"participant_history": people, "date_start": start, "date_end": end}
 
 
 def _ts(at: int) -> str:
