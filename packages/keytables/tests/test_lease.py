@@ -10,7 +10,7 @@ import pytest
 from keytables import Attr, Engine, Key, Param, Table, TableHandle, Throttled, Unavailable
 from keytables.lease import RENEWALS, Lease, LeaseLost, place
 from support import engines
-from support.clocks import ManualClock
+from support.clocks import ManualClock, Pauses
 from support.memory_engine import MemoryEngine
 
 KEY = ("work",)
@@ -37,32 +37,6 @@ async def table(engine: Engine) -> TableHandle:
 
 async def opened(engine: Engine) -> TableHandle:
     return await engine.ensure_table(Table("leases", Key("name")))
-
-
-class Pauses:
-    """Pauses that last until the test goes on."""
-
-    def __init__(self) -> None:
-        self.seconds: list[float] = []
-        self.begun = asyncio.Event()
-        self._over = asyncio.Event()
-
-    async def __call__(self, seconds: float) -> None:
-        self.seconds.append(seconds)
-        self.begun.set()
-        await self._over.wait()
-        self._over.clear()
-
-    async def go_on(self) -> None:
-        """End this pause, and wait for the next one."""
-        await self.begun.wait()
-        self.begun.clear()
-        self._over.set()
-        await self.begun.wait()
-
-    async def end(self) -> None:
-        await self.begun.wait()
-        self._over.set()
 
 
 def a_lease(table: TableHandle, clock: ManualClock, pauses: Pauses | None = None) -> Lease:
@@ -147,6 +121,35 @@ async def test_what_is_noted_is_in_the_row_while_it_is_held(
     assert not await lease.renew({"part": 3})
     assert not await lease.release({"part": 3})
     assert await table.get(KEY) == {"name": "work", "done": 1}
+
+
+async def test_work_goes_on_only_while_the_lease_is_held(
+    table: TableHandle, clock: ManualClock
+) -> None:
+    first, second = a_lease(table, clock), a_lease(table, clock)
+    assert await first.acquire()
+    clock.advance(LASTS)
+    await first.confirm()  # nobody has taken it: it is renewed
+    assert not await second.acquire()
+    clock.advance(LASTS)
+    assert await second.acquire()
+    with pytest.raises(LeaseLost):
+        await first.confirm()
+    await second.confirm()
+
+
+async def test_a_lease_that_was_renewed_a_moment_ago_is_confirmed_without_the_table(
+    clock: ManualClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = await opened(MemoryEngine(clock))
+    lease = a_lease(table, clock)
+    assert await lease.acquire()
+    clock.advance(LASTS / 2)
+    monkeypatch.setattr(table, "update", None)
+    await lease.confirm()
+    clock.advance(1)
+    with pytest.raises(TypeError):
+        await lease.confirm()
 
 
 async def test_it_is_acquired_only_where_the_row_fulfils_the_condition(

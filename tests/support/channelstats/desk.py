@@ -7,14 +7,14 @@ from datetime import date
 from typing import Any
 
 from channelstats.render.slack import Content, SlackBlock
-from channelstats.sending.heartbeat import Heartbeat
 from channelstats.sending.sender import Sender, SendJob
 from channelstats.slack.channel_admin import ChannelAdmin
 from channelstats.slack.client import SlackClient
 from channelstats.slack.posting import Posting
 from channelstats.slack.rate_limits import AppKind
 from channelstats.slack.transport import SdkTransport
-from channelstats.tables.sent_reports import SentKey, SentReports
+from channelstats.tables.sent_reports import HELD, SentKey, SentReports
+from keytables.lease import RENEWALS
 from support.channelstats.fake_slack import TOKEN
 from support.channelstats.house import NOW
 from support.channelstats.slack_house import Slack
@@ -65,14 +65,23 @@ class Desk:
     slack: Slack
     posting: Posting
     care: ChannelAdmin
-    heartbeat: Heartbeat
     said: list[str] = field(default_factory=list)
     meanwhile: Callable[[], Awaitable[None]] | None = None
 
     def sender(self, sent: SentReports) -> Sender:
         return Sender(
-            self.posting, sent, self.heartbeat, clock=Wall(self.slack), say=self.said.append
+            self.posting, sent, sleep=self.sleep, clock=Wall(self.slack), say=self.said.append
         )
+
+    async def sleep(self, seconds: float) -> None:
+        """Sleep, in pieces: others may do something in between."""
+        self.slack.waits.slept.append(seconds)
+        while seconds > 0:
+            piece = min(seconds, HELD / RENEWALS)
+            self.slack.waits.now += piece
+            seconds -= piece
+            if self.meanwhile is not None:
+                await self.meanwhile()
 
 
 @asynccontextmanager
@@ -80,18 +89,10 @@ async def desk(slack: Slack) -> AsyncIterator[Desk]:
     transport = await SdkTransport.open(TOKEN, base_url=f"{slack.url}/api/")
 
     async def sleep(seconds: float) -> None:
-        await slack.waits.sleep(seconds)
-        if opened.meanwhile is not None:
-            await opened.meanwhile()
+        await opened.sleep(seconds)
 
-    heartbeat = Heartbeat(sleep)
-    calls = SlackClient(
-        heartbeat.over(transport),
-        AppKind.INTERNAL,
-        clock=slack.waits.clock,
-        sleep=heartbeat.sleep,
-    )
-    opened = Desk(slack, Posting(calls), ChannelAdmin(calls), heartbeat)
+    calls = SlackClient(transport, AppKind.INTERNAL, clock=slack.waits.clock, sleep=sleep)
+    opened = Desk(slack, Posting(calls), ChannelAdmin(calls))
     try:
         yield opened
     finally:

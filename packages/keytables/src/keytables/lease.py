@@ -59,7 +59,9 @@ class Lease:
 
     Acquire, renew and release it; or, once it is acquired, enter it as a context, in which it is
     renewed in the background and at whose end it is released. If it is lost meanwhile, the task in
-    the context is cancelled, and leaving the context raises :class:`LeaseLost`.
+    the context is cancelled, and leaving the context raises :class:`LeaseLost`. Work that must not
+    be done by two calls :meth:`confirm` right before it: a process that stood still goes on before
+    its renewal has found out.
 
     ``seconds`` is how long it lasts when it is not renewed. ``names_process`` makes it free at once
     when the process of its holder ran on this machine and is gone; not for work that goes on
@@ -82,6 +84,7 @@ class Lease:
         self._about: dict[str, Value] = (
             {"place": place(), "pid": os.getpid()} if names_process else {}
         )
+        self._held_until = 0.0
         self._renewing: asyncio.Task[None] | None = None
         self._is_lost = False
 
@@ -107,6 +110,7 @@ class Lease:
                     return False
                 given["gone"] = found.get("holder")
             else:
+                self._held_until = now + self._seconds
                 return True
 
     async def renew(self, noted: Values | None = None) -> bool:
@@ -114,7 +118,22 @@ class Lease:
         return whether it is still held. If it is not, nothing is changed.
         """
         until = int(self._clock()) + self._seconds
-        return await self._write({**(noted or {}), "held_until": until})
+        if not await self._write({**(noted or {}), "held_until": until}):
+            return False
+        self._held_until = until
+        return True
+
+    async def confirm(self) -> None:
+        """See that it is held, for half its time at least. The table is asked only where the last
+        renewal is longer ago than that.
+
+        :raises LeaseLost: it is not held
+        """
+        if self._is_due() and not await self.renew():
+            raise LeaseLost
+
+    def _is_due(self) -> bool:
+        return self._held_until - self._clock() < self._seconds / 2
 
     async def release(self, noted: Values | None = None) -> bool:
         """Let others have it, and note the same way; return whether it was still held. A row of
@@ -181,16 +200,13 @@ class Lease:
 
     async def _keep(self, holder: asyncio.Task[object]) -> None:
         """Renew it again and again; when it is lost, cancel the task that holds it."""
-        renewed = self._clock()
         while True:
             await self._pause(self._seconds / RENEWALS)
             try:
-                now = self._clock()
                 if not await self.renew():
                     break
-                renewed = now
             except KeytablesError:  # it may pass
-                if self._clock() - renewed > self._seconds / 2:
+                if self._is_due():
                     break
         self._is_lost = True
         holder.cancel()

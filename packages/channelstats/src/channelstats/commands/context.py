@@ -25,7 +25,6 @@ from channelstats.ingest.events import Event, OnEvent, Problem, StepProgress
 from channelstats.ingest.removal import remove_before
 from channelstats.progress import Progress
 from channelstats.render.words import plural, printable
-from channelstats.sending.heartbeat import Heartbeat
 from channelstats.sending.sender import Sender
 from channelstats.settings import OptionGroup, Settings
 from channelstats.slack.channel_admin import ChannelAdmin
@@ -208,7 +207,7 @@ class CommandContext(msgspec.Struct):
         """
         token = token or slack_token(Purpose.READ, self.settings, self.environment)
         transport = await SdkTransport.open(token, base_url=self.settings.slack_api)
-        calls = self._client(transport, self.sleep)
+        calls = self._client(transport)
         try:
             yield WebApi(calls)
         finally:
@@ -222,17 +221,16 @@ class CommandContext(msgspec.Struct):
         """
         token = slack_token(Purpose.POST, self.settings, self.environment)
         transport = await SdkTransport.open(token, base_url=self.settings.slack_api)
-        heartbeat = Heartbeat(self.sleep)
-        calls = self._client(heartbeat.over(transport), heartbeat.sleep)
+        calls = self._client(transport)
         posting = Posting(calls)
-        sender = Sender(posting, tables.sent, heartbeat, clock=self.clock, say=self.say)
+        sender = Sender(posting, tables.sent, sleep=self.sleep, clock=self.clock, say=self.say)
         try:
             yield PostingClient(posting, ChannelAdmin(calls), sender)
         finally:
             await calls.close()
 
-    def _client(self, transport: Transport, sleep: Sleep) -> SlackClient:
-        kind, clock = self.settings.kind_of_app, self.monotonic
+    def _client(self, transport: Transport) -> SlackClient:
+        kind, clock, sleep = self.settings.kind_of_app, self.monotonic, self.sleep
         return SlackClient(transport, kind, clock=clock, sleep=sleep, say=self.say)
 
 

@@ -1,8 +1,9 @@
 """One report on its way to one place.
 
-Rule: it is noted before a part is posted that it will be, and after it that it was. What was cut
-off in between is looked for in Slack before it is posted again; where it cannot be looked for, this
-run does not post it again.
+Rule: whoever sends a report holds its lease, and sees that it is held before each post. It is noted
+before a part is posted that it will be, and after it that it was. What was cut off in between is
+looked for in Slack before it is posted again; where it cannot be looked for, this run does not post
+it again.
 """
 
 import hashlib
@@ -11,7 +12,6 @@ import secrets
 from collections.abc import Callable
 from contextlib import suppress
 from enum import StrEnum
-from functools import partial
 from typing import Final
 from zoneinfo import ZoneInfo
 
@@ -20,17 +20,18 @@ import msgspec
 from channelstats.days import minute_text
 from channelstats.render.slack import MOST_BLOCKS, Content, first_part
 from channelstats.render.words import plural
-from channelstats.sending.claim import Claim, begun
-from channelstats.sending.heartbeat import BEAT, Heartbeat
 from channelstats.slack.errors import CallRefused, NoAnswer, SlackError
 from channelstats.slack.posting import Mark, Posted, Posting
-from channelstats.tables.sent_reports import HELD, NOT_DONE, Sent, SentKey, SentReports
+from channelstats.slack.rate_limits import Sleep
+from channelstats.tables.sent_reports import HELD, NOT_DONE, Sent, SentKey, SentReports, columns_of
 from keytables import Clock
-from keytables.lease import LeaseLost
+from keytables.lease import Lease, LeaseLost
 
 TRIES: Final = 3
 """Tries of a part whose answers are lost, where it can be seen that it is not there."""
 
+_LOOK: Final = 30.0
+"""Seconds from one look whether another run has ended to the next."""
 _PAUSE: Final = 5.0
 _SKEW: Final = 3600
 """Seconds by which this machine's clock and Slack's may differ."""
@@ -88,13 +89,13 @@ class Sender:
         self,
         posting: Posting,
         sent: SentReports,
-        heartbeat: Heartbeat,
         *,
+        sleep: Sleep,
         clock: Clock,
         say: Callable[[str], None],
         new_id: Callable[[], str] = lambda: secrets.token_hex(8),
     ) -> None:
-        self._posting, self._sent, self._heartbeat = posting, sent, heartbeat
+        self._posting, self._sent, self._sleep = posting, sent, sleep
         self._clock, self._say, self._new_id = clock, say, new_id
 
     async def send(self, job: SendJob, *, again: bool = False) -> SendResult:
@@ -102,37 +103,8 @@ class Sender:
 
         :raises SlackError: not all of it could be posted; another call goes on with the rest
         """
-        found = await self._claim(job, again=again)
-        if isinstance(found, SendResult):
-            return found
-        claim, before = found, len(found.row.posted)
-        self._heartbeat.keep = claim.keep
-        try:
-            await self._post(job, claim)
-            await claim.release(done=True)
-        except LeaseLost:
-            return SendResult(SendState.BUSY)
-        except BaseException:
-            with suppress(LeaseLost):
-                await claim.release()
-            raise
-        finally:
-            self._heartbeat.keep = None
-        row = claim.row
-        return SendResult(
-            SendState.SENT, row.channel, row.thread, len(row.posted) - before, row.done
-        )
-
-    # ── the right to send ────────────────────────────────────────────────────────────────────────
-
-    async def _claim(self, job: SendJob, *, again: bool) -> Claim | SendResult:
-        content = hashlib.sha256(msgspec.json.encode(job.content)).hexdigest()[:_DIGITS]
         lease, waited = self._sent.lease(job.key, self._clock), 0.0
-        while True:
-            if await lease.acquire(None if again else NOT_DONE):
-                row = await self._sent.get(job.key)
-                taken = begun(row, content, self._new_id(), in_new_thread=again)
-                return Claim(lease, taken, self._clock)
+        while not await lease.acquire(None if again else NOT_DONE):
             row = await self._sent.get(job.key)
             if row is not None and row.done and not again:
                 return SendResult(SendState.ALREADY, row.channel, row.thread, at=row.done)
@@ -141,67 +113,115 @@ class Sender:
             if not waited:
                 what = html.unescape(job.content.text)
                 self._say(f"{what}: another run is sending this, or died over it; waiting for it")
-            await self._heartbeat.sleep(BEAT)
-            waited += BEAT
+            await self._sleep(_LOOK)
+            waited += _LOOK
+        try:
+            async with lease:
+                row = self._begun(await self._sent.get(job.key), job.content, in_new_thread=again)
+                run = _Run(job, row, lease, self._posting, self._sleep, self._clock)
+                await run.post()
+        except LeaseLost:
+            return SendResult(SendState.BUSY)
+        messages, row = len(run.row.posted) - len(row.posted), run.row
+        return SendResult(SendState.SENT, row.channel, row.thread, messages, row.done)
 
-    # ── parts ────────────────────────────────────────────────────────────────────────────────────
+    def _begun(self, row: Sent | None, content: Content, *, in_new_thread: bool) -> Sent:
+        """The row of a run that goes on from ``row``: with the same content where it ended; another
+        content is a new edition, whole, in the thread of the old one or in a thread of its own.
+        """
+        digest = hashlib.sha256(msgspec.json.encode(content)).hexdigest()[:_DIGITS]
+        if row is None or not row.edition or in_new_thread:
+            return Sent(edition=self._new_id(), content=digest)
+        if row.content != digest:
+            return Sent(self._new_id(), digest, channel=row.channel, thread=row.thread)
+        return row
 
-    async def _post(self, job: SendJob, claim: Claim) -> None:
-        blocks, most = job.content.blocks, MOST_BLOCKS
-        while (begin := claim.row.blocks) < len(blocks):
-            part = first_part(blocks[begin : begin + most], most)
-            message = job.content.message(part, first=not claim.row.thread)
-            mark = Mark(claim.row.edition, len(claim.row.posted) + 1, begin + len(part))
+
+class _Run:
+    """Posts the parts of one report. ``row`` is what is stored, or will be at first."""
+
+    def __init__(
+        self, job: SendJob, row: Sent, lease: Lease, posting: Posting, sleep: Sleep, clock: Clock
+    ) -> None:
+        self._job, self.row, self._lease = job, row, lease
+        self._posting, self._sleep, self._clock = posting, sleep, clock
+
+    async def post(self) -> None:
+        """Post what is not there yet.
+
+        :raises LeaseLost: another run has taken over
+        """
+        content, most = self._job.content, MOST_BLOCKS
+        while (begin := self.row.blocks) < len(content.blocks):
+            part = first_part(content.blocks[begin : begin + most], most)
+            message = content.message(part, first=not self.row.thread)
+            mark = Mark(self.row.edition, len(self.row.posted) + 1, begin + len(part))
             try:
-                posted = await self._part(job.key.destination, message, mark, claim)
+                posted = await self._part(message, mark)
             except CallRefused as error:
                 if error.code not in _TOO_LONG or len(part) == 1:
                     raise
                 most = len(part) // 2
                 continue
-            await claim.note(partial(_with, posted=posted))
-        if job.attachment is not None and not claim.row.file:
-            await self._attach(job.attachment, claim)
-
-    async def _part(
-        self, destination: str, message: dict[str, object], mark: Mark, claim: Claim
-    ) -> Posted:
-        """Post a part, or find it where it was posted already."""
-        if claim.row.trying == mark.part:  # a run before this one came so far
-            with suppress(SlackError):  # what cannot be seen has to be posted
-                if posted := await self._found(destination, mark, claim.row):
-                    return posted
-        now = int(self._clock())
-        await claim.note(
-            lambda row: msgspec.structs.replace(
-                row, trying=mark.part, tried_at=row.tried_at if row.trying == mark.part else now
+            await self._note(
+                channel=posted.channel,
+                thread=self.row.thread or posted.ts,
+                posted=(*self.row.posted, posted.ts),
+                blocks=posted.mark.blocks,
+                trying=0,
             )
-        )
-        to, thread, left = claim.row.channel or destination, claim.row.thread, TRIES
+        if (attached := self._job.attachment) is not None and not self.row.file:
+            file = await self._posting.upload(
+                self.row.channel,
+                attached.name,
+                attached.title,
+                attached.data,
+                thread_ts=self.row.thread,
+                before=self._lease.confirm,
+            )
+            await self._note(file=file)
+        await self._note(done=int(self._clock()))
+
+    async def _note(self, **changes: object) -> None:
+        """Store changes of the row."""
+        row = msgspec.structs.replace(self.row, **changes)
+        if not await self._lease.renew(columns_of(row)):
+            raise LeaseLost
+        self.row = row
+
+    async def _part(self, message: dict[str, object], mark: Mark) -> Posted:
+        """Post a part, or find it where it was posted already."""
+        tried_at = int(self._clock())
+        if self.row.trying == mark.part:  # a run before this one came so far
+            tried_at = self.row.tried_at
+            with suppress(SlackError):  # what cannot be seen has to be posted
+                if posted := await self._found(mark):
+                    return posted
+        await self._note(trying=mark.part, tried_at=tried_at)
+        to, left = self.row.channel or self._job.key.destination, TRIES
         while True:
             try:
-                return await self._posting.post(to, message, mark, thread_ts=thread)
+                return await self._posting.post(
+                    to, message, mark, thread_ts=self.row.thread, before=self._lease.confirm
+                )
             except NoAnswer as error:
-                posted = await self._looked_for(destination, mark, claim.row, error)
-                left -= 1
-                if posted is not None:
+                if (posted := await self._looked_for(mark, error)) is not None:
                     return posted
+                left -= 1
                 if not left:
                     raise
-                await self._heartbeat.sleep(_PAUSE)
+                await self._sleep(_PAUSE)
             except SlackError:
-                await claim.note(lambda row: msgspec.structs.replace(row, trying=0))
+                await self._note(trying=0)
                 raise
 
-    async def _looked_for(
-        self, destination: str, mark: Mark, row: Sent, error: NoAnswer
-    ) -> Posted | None:
+    async def _looked_for(self, mark: Mark, error: NoAnswer) -> Posted | None:
         """A part whose answer was lost, if it is there.
 
         :raises NoAnswer: it cannot be seen whether it is
         """
         try:
-            return await self._found(destination, mark, row)
+            return await self._found(mark)
         except SlackError as blind:
             raise NoAnswer(
                 error.method,
@@ -209,30 +229,9 @@ class Sender:
                 "sending it again may post it twice",
             ) from None
 
-    async def _found(self, destination: str, mark: Mark, row: Sent) -> Posted | None:
+    async def _found(self, mark: Mark) -> Posted | None:
+        row = self.row
+        to, since = row.channel or self._job.key.destination, max(row.tried_at - _SKEW, 0)
         return await self._posting.find(
-            row.channel or destination,
-            mark.edition,
-            mark.part,
-            thread_ts=row.thread,
-            since=max(row.tried_at - _SKEW, 0),
+            to, mark.edition, mark.part, thread_ts=row.thread, since=since
         )
-
-    async def _attach(self, attachment: Attachment, claim: Claim) -> None:
-        row = claim.row
-        file = await self._posting.upload(
-            row.channel, attachment.name, attachment.title, attachment.data, thread_ts=row.thread
-        )
-        await claim.note(lambda row: msgspec.structs.replace(row, file=file))
-
-
-def _with(row: Sent, posted: Posted) -> Sent:
-    """The row with one part more."""
-    return msgspec.structs.replace(
-        row,
-        channel=posted.channel,
-        thread=row.thread or posted.ts,
-        posted=(*row.posted, posted.ts),
-        blocks=posted.mark.blocks,
-        trying=0,
-    )

@@ -32,6 +32,8 @@ from keytables import Clock
 
 _T = TypeVar("_T")
 
+Check = Callable[[], Awaitable[None]]
+
 RESTARTS: Final = 5
 """Times that a listing begins from the start."""
 
@@ -104,14 +106,17 @@ class SlackClient:
         """The same, with what is said beside the body."""
         return await self._with_retries(method, partial(self._transport.call, method, params))
 
-    async def write(self, method: str, body: Body, *, once: bool = False) -> Mapping[str, object]:
+    async def write(
+        self, method: str, body: Body, *, once: bool = False, before: Check | None = None
+    ) -> Mapping[str, object]:
         """Call a method that changes something; return the body of the answer. ``once``: it is not
-        repeated where it may have been done.
+        repeated where it may have been done. ``before`` each request, this is awaited; an error of
+        it ends the call.
 
         :raises SlackError: as in `call`; after a `NoAnswer` it may have been done
         """
         asked = partial(self._transport.write, method, body)
-        return (await self._with_retries(method, asked, once=once)).body
+        return (await self._with_retries(method, asked, once=once, before=before)).body
 
     async def upload(self, method: str, url: str, data: bytes) -> None:
         """Bring a file to an address that ``method`` gave for it.
@@ -149,13 +154,20 @@ class SlackClient:
             cursor = following
 
     async def _with_retries(
-        self, method: str, ask: Callable[[], Awaitable[ApiResponse]], *, once: bool = False
+        self,
+        method: str,
+        ask: Callable[[], Awaitable[ApiResponse]],
+        *,
+        once: bool = False,
+        before: Check | None = None,
     ) -> ApiResponse:
         """The answer to what is asked, as often as it takes."""
         limiter = self._limiters[method]
         failures = holds = 0
         while True:
             await limiter.acquire()
+            if before is not None:
+                await before()
             unsent = False
             try:
                 answer = await ask()

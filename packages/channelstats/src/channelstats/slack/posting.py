@@ -11,7 +11,7 @@ from typing import Final
 import msgspec
 
 from channelstats.identifiers import is_channel_id, is_timestamp, is_user_id, timestamp
-from channelstats.slack.client import SlackClient, next_cursor
+from channelstats.slack.client import Check, SlackClient, next_cursor
 from channelstats.slack.errors import NoAnswer
 from channelstats.slack.objects import Broken, object_of
 from channelstats.slack.transport import Params
@@ -62,17 +62,23 @@ class Posting:
         self._client = client
 
     async def post(
-        self, to: str, message: Mapping[str, object], mark: Mark, *, thread_ts: str = ""
+        self,
+        to: str,
+        message: Mapping[str, object],
+        mark: Mark,
+        *,
+        thread_ts: str = "",
+        before: Check | None = None,
     ) -> Posted:
         """Post a message, as `channelstats.render.slack` makes them, to a channel or a
-        person, once.
+        person, once. ``before``: see `SlackClient.write`.
 
         :raises NoAnswer: it may be there; `find` tells
         """
         thread = {"thread_ts": thread_ts} if thread_ts else {}
         metadata = {"event_type": MARK, "event_payload": msgspec.structs.asdict(mark)}
         body = {"channel": to, **message, **thread, "metadata": metadata}
-        answer = await self._client.write("chat.postMessage", body, once=True)
+        answer = await self._client.write("chat.postMessage", body, once=True, before=before)
         channel, ts = answer.get("channel"), answer.get("ts")
         if not (is_channel_id(channel) and is_timestamp(ts)):
             raise NoAnswer("chat.postMessage", "an answer that does not say what was posted")
@@ -124,9 +130,16 @@ class Posting:
         return _address("chat.getPermalink", answer.get("permalink"))
 
     async def upload(
-        self, channel: str, name: str, title: str, data: bytes, *, thread_ts: str
+        self,
+        channel: str,
+        name: str,
+        title: str,
+        data: bytes,
+        *,
+        thread_ts: str,
+        before: Check | None = None,
     ) -> str:
-        """Put a file into a thread; return its ID."""
+        """Put a file into a thread; return its ID. ``before``: see `SlackClient.write`."""
         method = "files.getUploadURLExternal"
         asked: Params = {"filename": name, "length": len(data)}
         answer = await self._client.call(method, asked)
@@ -139,7 +152,7 @@ class Posting:
             "channel_id": channel,
             "thread_ts": thread_ts,
         }
-        await self._client.write("files.completeUploadExternal", body, once=True)
+        await self._client.write("files.completeUploadExternal", body, once=True, before=before)
         return file
 
 

@@ -30,7 +30,7 @@ _PREFIX: Final = "sent "
 _ISO: Final = len("yyyy-mm-dd")
 
 HELD: Final = 150
-"""Seconds for which a sign of life is good: more than a request and a short sleep take."""
+"""Seconds that the lease of a report lasts without renewal: more than two requests take."""
 
 NOT_DONE: Final = Attr("done").absent()
 
