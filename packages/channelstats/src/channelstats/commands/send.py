@@ -22,24 +22,13 @@ from channelstats.lookup import NotFound, channel_id
 from channelstats.notifications import announce, newest_week
 from channelstats.render.names import load
 from channelstats.render.words import printable
-from channelstats.sending.goals import goals_job
-from channelstats.sending.sender import Sender, SendState
 from channelstats.sending.targets import WeeklyPlan, weekly_plan
-from channelstats.sending.weekly import (
-    Delivered,
-    RunStopped,
-    Skipped,
-    WeeklyReports,
-    WeeklyRun,
-    weekly_key,
-)
-from channelstats.settings import OptionGroup, SettingError, Settings
+from channelstats.sending.weekly import StepState, WeeklyRun, weekly_key
+from channelstats.settings import OptionGroup, SettingError
 from channelstats.slack.errors import SlackError
 from channelstats.stats import Period
 from channelstats.stats.period import WEEK, last_complete_week
 from channelstats.tables import Tables
-from channelstats.views.goals import measure_week
-from channelstats.views.model import ChoiceError
 from channelstats.views.report_data import load_report_data
 from channelstats.views.reports import ReportKind
 
@@ -101,8 +90,8 @@ async def _list(context: CommandContext, tables: Tables, week: Period) -> None:
         print(f"{target.words}{' (sent already)' if is_sent else ''}")
     if plan.links:
         print(f"links to reports on channels to #{channels[plan.links].name}")
-    if destination := _goals_destination(context.settings, plan):
-        print(f"goals and alerts to #{channels[destination].name}")
+    if plan.goals:
+        print(f"goals and alerts to #{channels[plan.goals].name}")
     _complain_of(context, plan)
 
 
@@ -132,61 +121,23 @@ async def _send(
         counted=counted,
         smallest_group=settings.min_group,
     )
-    reports = WeeklyReports(data, await load(tables, settings.slack_name), settings)
-    run = WeeklyRun(client.sender, client.posting, client.channels, reports, week)
-    number, before, lines, is_stopped = 0, context.problems, 0, False
-    async for event in run.run(plan):
-        line = ""
-        if isinstance(event, Skipped):
-            line = f"{event.target.words}: not sent, {event.reason}"
-        elif isinstance(event, Delivered):
-            if event.result.state is not SendState.ALREADY:
-                line = f"{event.target.words}: {event.result.text(context.zone)}"
+    directory = await load(tables, settings.slack_name)
+    run = WeeklyRun(client.sender, client.posting, client.channels, data, directory, settings)
+    number, lines, is_stopped = 0, 0, False
+    async for step in run.run(plan, tables):
+        lines += bool(step.text)
+        if step.state is not StepState.DONE:
+            is_stopped = step.state is StepState.STOPPED
+            context.complain(step.text)
         else:
-            is_stopped = is_stopped or isinstance(event, RunStopped)
-            context.complain(event)
-        if line:
-            context.say(line)
-            lines += 1
-        number += isinstance(event, Delivered | Skipped)
-        progress.show(number, len(plan.targets), "sending")
+            number += 1
+            if step.text:
+                context.say(step.text)
+        progress.show(number, len(plan.targets) + bool(plan.goals), "sending")
     progress.end()
-    if not is_stopped and (line := await _send_goals(context, tables, week, client.sender, plan)):
-        context.say(line)
-        lines += 1
-    if not lines and context.problems == before:
+    if not lines:
         context.say(f"nothing left to send for the week of {week.start}")
     return is_stopped
-
-
-async def _send_goals(
-    context: CommandContext, tables: Tables, week: Period, sender: Sender, plan: WeeklyPlan
-) -> str:
-    """Post how goals and alerts came out; return what to say of it."""
-    settings, destination = context.settings, _goals_destination(context.settings, plan)
-    if not destination:
-        return ""
-    bounds = settings.goal_bounds, settings.alert_bounds
-    try:
-        goals, alerts = await measure_week(
-            tables, week, *bounds, settings.options, first_weekday=settings.first_weekday
-        )
-        job = goals_job(goals, alerts, week, destination)
-        result = await sender.send(job) if job else None
-    except (SlackError, ChoiceError) as error:
-        context.complain(f"goals and alerts: {error}")
-        return ""
-    if result is None or result.state is SendState.ALREADY:
-        return ""
-    return f"goals and alerts: {result.text(context.zone)}"
-
-
-def _goals_destination(settings: Settings, plan: WeeklyPlan) -> str:
-    """The channel that goals and alerts are posted to; "" where there are none, or no channel."""
-    if not settings.goals and not settings.alerts:
-        return ""
-    found = (of.destination for of in plan.targets if of.kind is ReportKind.GLOBAL)
-    return next(found, "")
 
 
 async def _opted_in(context: CommandContext, tables: Tables) -> list[str]:

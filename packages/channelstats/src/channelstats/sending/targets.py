@@ -19,9 +19,6 @@ from channelstats.views.reports import ReportKind
 
 SUFFIX: Final = "-stats"
 
-LINK: Final = "link"
-"""The kind of the message that links to a channel report."""
-
 
 class Target(msgspec.Struct, frozen=True):
     """A report, by IDs, and in words."""
@@ -34,12 +31,13 @@ class Target(msgspec.Struct, frozen=True):
 
 class WeeklyPlan(msgspec.Struct, frozen=True):
     """``problems`` are what cannot be sent, and why; ``links`` is the channel that links to channel
-    reports go to, if there is one.
+    reports go to, and ``goals`` that of the message on goals and alerts, if there is one.
     """
 
     targets: tuple[Target, ...]
     problems: tuple[str, ...] = ()
     links: str = ""
+    goals: str = ""
 
 
 async def destination_of(tables: Tables, name: str) -> str:
@@ -117,6 +115,7 @@ async def weekly_plan(
         if name and (found := await _known(tables, name, f"{kind} report", problems)):
             words = f"{kind} report to #{channels[found].name}"
             targets.append(Target(kind, "", found, words))
+    of_goals = next((of.destination for of in targets if of.kind is ReportKind.GLOBAL), "")
     excluded = resolve_channels(settings.excluded_channels, channels)
     targets += _of_channels(channels, excluded)
     links = settings.channel_stats and await _known(
@@ -125,7 +124,8 @@ async def weekly_plan(
     if opted_in is None:
         opted_in = await _members(tables, settings, problems)
     targets += _of_users(users, set(opted_in) - resolve_people(settings.excluded_users, users))
-    return WeeklyPlan(tuple(targets), tuple(problems), links)
+    goals = of_goals if settings.goals or settings.alerts else ""
+    return WeeklyPlan(tuple(targets), tuple(problems), links, goals)
 
 
 def _of_channels(channels: Mapping[str, Channel], excluded: frozenset[str]) -> Iterator[Target]:

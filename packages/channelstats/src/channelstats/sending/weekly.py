@@ -5,24 +5,33 @@ could be sent either. It can be done again, and sends what is not there yet.
 """
 
 import html
-from collections.abc import AsyncGenerator, Awaitable
-from typing import Final, TypeAlias
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from enum import Enum, auto
+from functools import partial
+from typing import Final
 
 import msgspec
 
 from channelstats.days import period_text
 from channelstats.render.names import Directory
-from channelstats.render.slack import Content, SlackBlock, content_of, escaped
+from channelstats.render.slack import Content, SlackBlock, content_of, escaped, split_text
+from channelstats.render.words import weekly_lines
 from channelstats.sending.sender import Sender, SendJob, SendResult, SendState
-from channelstats.sending.targets import LINK, Target, WeeklyPlan
+from channelstats.sending.targets import Target, WeeklyPlan
 from channelstats.settings import Settings
 from channelstats.slack.channel_admin import ChannelAdmin
 from channelstats.slack.errors import MissingScope, NoAnswer, SlackError, TokenRefused
 from channelstats.slack.posting import Posting
 from channelstats.stats import Period
+from channelstats.tables import Tables
 from channelstats.tables.sent_reports import SentKey
+from channelstats.views.goals import Measured, measure_week
+from channelstats.views.model import ChoiceError
 from channelstats.views.report_data import ReportData
 from channelstats.views.reports import ReportKind, Wanted, report_on
+
+LINK, GOALS = "link", "goals"
+"""The kinds of the message that links to a channel report, and of that on goals and alerts."""
 
 MAX_UNANSWERED: Final = 5
 """Reports in a row without an answer after which Slack counts as out of reach."""
@@ -31,160 +40,128 @@ _LINK, _TOPIC = "link to", "topic for"
 """Steps after a report, as messages name them."""
 
 
-class Delivered(msgspec.Struct, frozen=True):
-    """A report that is there, or is being sent by another run."""
-
-    target: Target
-    result: SendResult
-
-
-class Skipped(msgspec.Struct, frozen=True):
-    """A report that is not sent, on purpose."""
-
-    target: Target
-    reason: str
-
-
-class WeeklyFailed(msgspec.Struct, frozen=True):
-    """Something that was not done; run again, it may be."""
-
-    what: str
-    reason: str
-
-    def __str__(self) -> str:
-        return f"{self.what}: {self.reason}"
-
-
-class RunStopped(msgspec.Struct, frozen=True):
+class StepState(Enum):
+    DONE = auto()
+    """The report is there, is being sent by another run, or is left out on purpose."""
+    FAILED = auto()
+    """Something was not done; run again, it may be."""
+    STOPPED = auto()
     """Nothing after this was tried."""
 
-    reason: str
 
-    def __str__(self) -> str:
-        return f"stopped: {self.reason}"
+class Step(msgspec.Struct, frozen=True):
+    """What became of a report, or of a step after it; ``text`` is "" where nothing is new."""
 
-
-Event: TypeAlias = Delivered | Skipped | WeeklyFailed | RunStopped
+    text: str
+    state: StepState = StepState.DONE
 
 
 def weekly_key(target: Target, week: Period) -> SentKey:
     return SentKey(target.kind, target.subject, week.start, week.days, target.destination)
 
 
-class WeeklyReports:
-    """The reports of one period, made one after the other of the same frames."""
-
-    def __init__(self, data: ReportData, directory: Directory, settings: Settings) -> None:
-        self._data, self._directory, self._settings = data, directory, settings
-
-    @property
-    def period(self) -> str:
-        return period_text(self._data.period.start, self._data.period.last)
-
-    def is_hidden(self, target: Target) -> bool:
-        """Whether a channel has too few posters to be reported on."""
-        groups, subject = self._data.groups, target.subject
-        is_channel = target.kind is ReportKind.CHANNEL and subject in groups.posters
-        return is_channel and not groups.shows(subject)
-
-    def content(self, target: Target) -> Content:
-        settings = self._settings
-        wanted = Wanted(target.kind, target.subject, settings.optin_channel, settings.help_channel)
-        return content_of(report_on(wanted, self._data), self._directory)
-
-    def topic(self, target: Target) -> str:
-        """The topic of the stats channel of a channel."""
-        return f"Weekly reports on {self._directory.channel(target.subject)}"
-
-    def link(self, target: Target, permalink: str) -> Content:
-        """The message that links to a channel report."""
-        name = self._directory.channel(target.subject)
-        text = f"<{permalink}|The report> on <#{target.subject}>, {self.period}"
-        block: SlackBlock = {"type": "section", "text": {"type": "mrkdwn", "text": text}}
-        return Content(f"The report on #{escaped(name)}", [block])
-
-
 class WeeklyRun:
-    """Sends every report of a plan."""
+    """Sends every report of a period, made one after the other of the same frames."""
 
     def __init__(
         self,
         sender: Sender,
         posting: Posting,
         channels: ChannelAdmin,
-        reports: WeeklyReports,
-        week: Period,
+        data: ReportData,
+        directory: Directory,
+        settings: Settings,
     ) -> None:
         self._sender, self._posting, self._channels = sender, posting, channels
-        self._reports, self._week = reports, week
+        self._data, self._directory, self._settings = data, directory, settings
+        self._week = data.period
         self._given_up: set[str] = set()
 
-    async def run(self, plan: WeeklyPlan) -> AsyncGenerator[Event, None]:
-        """Send, and report as it goes on."""
+    async def run(self, plan: WeeklyPlan, tables: Tables) -> AsyncGenerator[Step, None]:
+        """Send, and report as it goes on: a step that is done for each target, then for the message
+        on goals.
+        """
         unanswered = 0
         for target in plan.targets:
-            if self._reports.is_hidden(target):
-                yield Skipped(target, "too few people posted there")
+            if self._is_hidden(target):
+                yield Step(f"{target.words}: not sent, too few people posted there")
                 continue
             try:
-                async for event in self._send(target, plan.links):
-                    yield event
+                async for step in self._send(target, plan.links):
+                    yield step
                 unanswered = 0
             except TokenRefused as error:
-                yield RunStopped(str(error))
+                yield _stopped(str(error))
                 return
             except SlackError as error:
-                yield WeeklyFailed(target.words, str(error))
+                yield _failed(target.words, error)
                 unanswered = unanswered + 1 if isinstance(error, NoAnswer) else 0
                 if isinstance(error, MissingScope):
-                    yield RunStopped(f"nothing can be sent without the scope {error.needed}")
+                    yield _stopped(f"nothing can be sent without the scope {error.needed}")
                     return
                 if unanswered == MAX_UNANSWERED:
-                    yield RunStopped(f"no answer for {MAX_UNANSWERED} reports in a row")
+                    yield _stopped(f"no answer for {MAX_UNANSWERED} reports in a row")
                     return
+        if plan.goals:
+            yield await self._send_goals(tables, plan.goals)
 
-    async def _send(self, target: Target, links: str) -> AsyncGenerator[Event, None]:
-        content = self._reports.content(target)
+    def _is_hidden(self, target: Target) -> bool:
+        """Whether a channel has too few posters to be reported on."""
+        groups, subject = self._data.groups, target.subject
+        is_channel = target.kind is ReportKind.CHANNEL and subject in groups.posters
+        return is_channel and not groups.shows(subject)
+
+    async def _send(self, target: Target, links: str) -> AsyncGenerator[Step, None]:
+        settings = self._settings
+        wanted = Wanted(target.kind, target.subject, settings.optin_channel, settings.help_channel)
+        content = content_of(report_on(wanted, self._data), self._directory)
         result = await self._sender.send(SendJob(weekly_key(target, self._week), content))
-        yield Delivered(target, result)
+        yield self._sent(target.words, result)
         if target.kind is not ReportKind.CHANNEL or result.state is SendState.BUSY:
             return
+        steps: list[tuple[str, Callable[[], Awaitable[None]]]] = []
         if links:
-            async for failed in self._after(_LINK, self._post_link(target, result, links), target):
-                yield failed
+            steps.append((_LINK, partial(self._post_link, target, result, links)))
         if result.state is SendState.SENT:
-            async for failed in self._after(_TOPIC, self._set_topic(target), target):
+            steps.append((_TOPIC, partial(self._set_topic, target)))
+        for what, step in steps:
+            if what not in self._given_up and (failed := await self._after(what, step, target)):
                 yield failed
+
+    def _sent(self, what: str, result: SendResult) -> Step:
+        is_old = result.state is SendState.ALREADY
+        return Step("" if is_old else f"{what}: {result.text(self._week.zone)}")
 
     # ── after the report on a channel ────────────────────────────────────────────────────────────
 
     async def _after(
-        self, what: str, step: Awaitable[None], target: Target
-    ) -> AsyncGenerator[WeeklyFailed, None]:
+        self, what: str, step: Callable[[], Awaitable[None]], target: Target
+    ) -> Step | None:
         """Do what the report does not depend on; where it lacks a scope, once."""
         try:
-            await step
+            await step()
         except TokenRefused:
             raise
         except SlackError as error:
             if isinstance(error, MissingScope):
                 self._given_up.add(what)
-            yield WeeklyFailed(f"{what} the {target.words}", str(error))
+            return _failed(f"{what} the {target.words}", error)
+        return None
 
     async def _post_link(self, target: Target, result: SendResult, links: str) -> None:
         """Post where the report is to the channel for links."""
-        if _LINK in self._given_up:
-            return
         permalink = await self._posting.permalink(result.channel, result.thread)
-        content = self._reports.link(target, permalink)
-        key = SentKey(LINK, target.subject, self._week.start, self._week.days, links)
+        week, name = self._week, self._directory.channel(target.subject)
+        period = period_text(week.start, week.last)
+        text = f"<{permalink}|The report> on <#{target.subject}>, {period}"
+        content = Content(f"The report on #{escaped(name)}", [_block(text)])
+        key = SentKey(LINK, target.subject, week.start, week.days, links)
         await self._sender.send(SendJob(key, content))
 
     async def _set_topic(self, target: Target) -> None:
         """Say in the topic of the stats channel what it is for."""
-        if _TOPIC in self._given_up:
-            return
-        cid, topic = target.destination, self._reports.topic(target)
+        topic = f"Weekly reports on {self._directory.channel(target.subject)}"
+        cid = target.destination
         about = await self._channels.about(cid)
         if html.unescape(about.topic) == topic:
             return
@@ -195,3 +172,47 @@ class WeeklyRun:
         finally:
             if not about.is_member:
                 await self._channels.leave(cid)
+
+    # ── goals and alerts ─────────────────────────────────────────────────────────────────────────
+
+    async def _send_goals(self, tables: Tables, destination: str) -> Step:
+        """Post how goals and alerts came out; nothing where there is nothing to say."""
+        settings, what = self._settings, "goals and alerts"
+        try:
+            goals, alerts = await measure_week(
+                tables,
+                self._week,
+                settings.goal_bounds,
+                settings.alert_bounds,
+                settings.options,
+                first_weekday=settings.first_weekday,
+            )
+            content = goals_content(goals, alerts, self._week)
+            if content is None:
+                return Step("")
+            key = SentKey(GOALS, "", self._week.start, self._week.days, destination)
+            return self._sent(what, await self._sender.send(SendJob(key, content)))
+        except (SlackError, ChoiceError) as error:
+            return _failed(what, error)
+
+
+def goals_content(goals: list[Measured], alerts: list[Measured], week: Period) -> Content | None:
+    """The message on goals and alerts; None where there is nothing to say."""
+    lines = weekly_lines(goals, alerts)
+    if not lines:
+        return None
+    title = f"Goals and alerts, {period_text(week.start, week.last)}"
+    text = "\n".join([f"*{escaped(title)}*", *map(escaped, lines)])
+    return Content(title, list(map(_block, split_text(text))))
+
+
+def _block(text: str) -> SlackBlock:
+    return {"type": "section", "text": {"type": "mrkdwn", "text": text}}
+
+
+def _failed(what: str, error: Exception) -> Step:
+    return Step(f"{what}: {error}", StepState.FAILED)
+
+
+def _stopped(reason: str) -> Step:
+    return Step(f"stopped: {reason}", StepState.STOPPED)
