@@ -9,7 +9,6 @@ import pytest
 from channelstats.notifications.announcing import (
     ATTEMPTS,
     GIVEN_UP,
-    LEASE,
     LONGEST_PAUSE,
     LONGEST_WAIT,
     SHORTEST_PAUSE,
@@ -20,7 +19,7 @@ from channelstats.notifications.announcing import (
 from channelstats.notifications.push_sender import vapid_key
 from channelstats.settings import Settings
 from channelstats.stats import Period
-from channelstats.tables.subscriptions import Subscription
+from channelstats.tables.subscriptions import HELD, Subscription
 from support.channelstats.house import NOW, UTC, House
 from support.channelstats.push_service import Answer, Browser, PushService
 from support.clocks import ManualClock
@@ -239,11 +238,11 @@ async def test_of_several_runs_at_once_one_tells(desk: Desk) -> None:
 
 async def test_what_a_run_that_died_had_claimed_is_told_by_a_later_one(desk: Desk) -> None:
     browser = await desk.subscribed()
-    now = int(NOW)
     subscriptions = desk.house.tables.subscriptions
-    assert await subscriptions.claim(browser.endpoint, WEEK_2.start, now, now + LEASE)
+    assert await subscriptions.claim(browser.endpoint, WEEK_2.start, desk.clock)
     assert await desk.announce() == AnnounceResult(left=1)
-    desk.clock.advance(LEASE)
+    assert browser.got == []
+    desk.clock.advance(HELD)
     assert await desk.announce() == AnnounceResult(notified=1)
 
 
@@ -269,7 +268,7 @@ async def test_a_run_ends_and_leaves_the_rest(desk: Desk) -> None:
 
 
 async def test_a_claim_lasts_longer_than_all_attempts() -> None:
-    assert ATTEMPTS * 20 + (ATTEMPTS - 1) * LONGEST_WAIT < LEASE
+    assert ATTEMPTS * 20 + (ATTEMPTS - 1) * LONGEST_WAIT < HELD
 
 
 async def test_goals_that_were_not_met_and_alerts_are_in_the_message(desk: Desk) -> None:

@@ -230,22 +230,20 @@ def test_a_status_has_a_meaning(status: int, outcome: PushOutcome) -> None:
         ("0", 0),
         ("120", 120),
         ("99999999", 86_400),
-        ("9" * 40, None),
-        ("-5", None),
-        ("1.5", None),
-        ("soon", None),
-        ("", None),
-        ("²", None),
+        ("9" * 40, 0),
+        ("-5", 0),
+        ("1.5", 0),
+        ("soon", 0),
+        ("", 0),
+        ("²", 0),
         ("Thu, 21 Mar 2024 05:48:20 GMT", 100),
         ("Thu, 21 Mar 2024 05:40:00 GMT", 0),
         ("Thu, 21 Mar 2030 05:48:20 GMT", 86_400),
         ("Thu, 21 Mar 2024 05:48:20 -0000", 100),
-        ("Thu, 99 Mar 2024 05:48:20 GMT", None),
+        ("Thu, 99 Mar 2024 05:48:20 GMT", 0),
     ],
 )
-def test_a_push_service_says_how_long_to_wait_in_seconds_or_as_a_date(
-    text: str, wait: int | None
-) -> None:
+def test_a_push_service_says_how_long_to_wait_in_seconds_or_as_a_date(text: str, wait: int) -> None:
     assert answer_of(503, {"Retry-After": text}, NOW) == PushAnswer(PushOutcome.BUSY, wait)
 
 

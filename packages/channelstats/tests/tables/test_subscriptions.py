@@ -3,8 +3,9 @@
 import asyncio
 from datetime import date
 
-from channelstats.tables.subscriptions import Subscription, id_of
+from channelstats.tables.subscriptions import HELD, Subscription, announced, failed, id_of
 from support.channelstats.house import House
+from support.clocks import ManualClock
 
 WEEK, NEXT = date(2024, 3, 10), date(2024, 3, 17)
 ONE = Subscription("https://push.example.com/1", "key", "secret", "vapid", 5, "2024-03-03")
@@ -46,51 +47,57 @@ async def test_of_a_known_subscription_only_the_keys_are_taken(empty: House) -> 
 
 
 async def test_a_claim_is_one_programs_until_it_is_given_back_or_over(empty: House) -> None:
-    subscriptions = empty.tables.subscriptions
+    subscriptions, clock = empty.tables.subscriptions, ManualClock(100)
     await subscriptions.add(ONE)
-    claims = [subscriptions.claim(ONE.endpoint, WEEK, 100, lease) for lease in (400, 401, 402)]
-    assert sorted(await asyncio.gather(*claims)) == [False, False, True]
-    assert not (await one(empty)).waits_for(WEEK, 399)
-    assert await subscriptions.claim(ONE.endpoint, WEEK, 402, 700)
-    assert not await subscriptions.note_announced(ONE.endpoint, WEEK, 400)  # whose time was over
-    assert await subscriptions.failed(ONE.endpoint, 700, 450, 402)
+    claims = [subscriptions.claim(ONE.endpoint, WEEK, clock) for _ in range(3)]
+    [late] = [lease for lease in await asyncio.gather(*claims) if lease is not None]
+    clock.advance(HELD - 1)
+    assert await subscriptions.claim(ONE.endpoint, WEEK, clock) is None
+    clock.advance(1)
+    lease = await subscriptions.claim(ONE.endpoint, WEEK, clock)
+    assert lease is not None
+    assert not await late.release(announced(WEEK))  # whose time was over
+    assert await lease.release(failed(450, 402))
     assert not (await one(empty)).waits_for(WEEK, 449)
+    assert await subscriptions.claim(ONE.endpoint, WEEK, ManualClock(449)) is None
     assert (await one(empty)).waits_for(WEEK, 450)
     assert (await one(empty)).failing_since == 402
+    assert await subscriptions.claim(ONE.endpoint, WEEK, ManualClock(450)) is not None
 
 
 async def test_who_was_told_of_a_week_cannot_be_claimed_for_it_or_an_earlier_one(
     empty: House,
 ) -> None:
-    subscriptions = empty.tables.subscriptions
+    subscriptions, clock = empty.tables.subscriptions, ManualClock(100)
     await subscriptions.add(ONE)
-    assert await subscriptions.claim(ONE.endpoint, WEEK, 100, 400)
-    assert await subscriptions.note_announced(ONE.endpoint, WEEK, 400)
+    lease = await subscriptions.claim(ONE.endpoint, WEEK, clock)
+    assert lease is not None
+    assert await lease.release(announced(WEEK))
     assert await one(empty) == Subscription(ONE.endpoint, "key", "secret", "vapid", 5, "2024-03-10")
     for week in (date(2024, 3, 3), WEEK):
-        assert not await subscriptions.claim(ONE.endpoint, week, 1000, 1300)
-    assert await subscriptions.claim(ONE.endpoint, NEXT, 1000, 1300)
+        assert await subscriptions.claim(ONE.endpoint, week, clock) is None
+    assert await subscriptions.claim(ONE.endpoint, NEXT, clock) is not None
 
 
 async def test_nothing_brings_a_removed_row_back(empty: House) -> None:
-    subscriptions = empty.tables.subscriptions
+    subscriptions, clock = empty.tables.subscriptions, ManualClock(100)
     await subscriptions.add(ONE)
-    assert await subscriptions.claim(ONE.endpoint, WEEK, 100, 400)
+    lease = await subscriptions.claim(ONE.endpoint, WEEK, clock)
+    assert lease is not None
     await subscriptions.remove(ONE.endpoint)
     await subscriptions.remove(ONE.endpoint)
-    assert not await subscriptions.note_announced(ONE.endpoint, WEEK, 400)
-    assert not await subscriptions.failed(ONE.endpoint, 400, 500, 100)
-    assert not await subscriptions.claim(ONE.endpoint, WEEK, 500, 800)
+    assert not await lease.release(announced(WEEK))
+    assert not await lease.release(failed(500, 100))
+    assert await subscriptions.claim(ONE.endpoint, WEEK, clock) is None
     assert await empty.items("Subscription") == {}
 
 
-async def test_rows_are_counted_as_far_as_is_asked(empty: House) -> None:
+async def test_all_are_found_page_by_page(empty: House) -> None:
     subscriptions = empty.tables.subscriptions
-    for number in range(450):
-        await subscriptions.add(Subscription(f"https://push.example.com/{number}", "k", "a"))
-    assert await subscriptions.at_least(450)
-    assert not await subscriptions.at_least(451)
-    assert await subscriptions.at_least(0)
+    endpoints = {f"https://push.example.com/{number}" for number in range(450)}
+    for endpoint in endpoints:
+        await subscriptions.add(Subscription(endpoint, "k", "a"))
+    assert {one.endpoint for one in await subscriptions.all()} == endpoints
 
 
 async def test_a_row_without_endpoint_is_nobody(empty: House) -> None:

@@ -1,9 +1,9 @@
 """Announces a new weekly report to the subscribers of the dashboard.
 
 Rule: nobody is notified about a week twice, nor about one that was complete when they subscribed.
-Who sends to a subscription claims it first, for longer than sending takes: of several programs one
-sends, and what a killed one has claimed is sent later. Should a message go out twice all the same,
-its topic makes one of the two.
+Who sends to a subscription holds its lease, for longer than sending takes: of several programs one
+sends, and what a killed one has held is sent later. Should a message go out twice all the same, its
+topic makes one of the two.
 
 A run ends: push services that are busy or silent are asked again a few times and left for the next
 run, and subscriptions that nothing has come through to for a month are removed.
@@ -13,6 +13,7 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
 from datetime import date
 from typing import Final, TypeAlias
 from zoneinfo import ZoneInfo
@@ -22,6 +23,7 @@ import msgspec
 from channelstats.days import date_at
 from channelstats.notifications.push_sender import (
     AT_ONCE,
+    PushAnswer,
     PushOutcome,
     PushSender,
     contact_of,
@@ -34,7 +36,7 @@ from channelstats.stats.compare import Change
 from channelstats.stats.period import WEEK, last_complete_week
 from channelstats.stats.stored_document import document_of
 from channelstats.tables import Tables
-from channelstats.tables.subscriptions import Subscription
+from channelstats.tables.subscriptions import Subscription, Subscriptions, announced, failed
 from channelstats.views.goals import measure_week
 from channelstats.views.model import ChoiceError
 from keytables import Clock
@@ -46,8 +48,6 @@ FIRST_WAIT: Final = 2
 """Seconds after the first attempt, where the push service names none; doubled after each."""
 LONGEST_WAIT: Final = 30
 """Seconds that are waited for within a run. A push service that wants more is left for later."""
-LEASE: Final = 300
-"""Seconds that a claim lasts: more than all attempts and waits together."""
 WHOLE_RUN: Final = 600
 """Seconds after which no further subscription is begun."""
 SHORTEST_PAUSE: Final = 3600
@@ -89,9 +89,6 @@ class WeekMessage(msgspec.Struct, frozen=True):
     title: str
     body: str
     url: str
-
-    def encoded(self) -> bytes:
-        return msgspec.json.encode(self)
 
 
 class _Compared(msgspec.Struct):
@@ -221,7 +218,8 @@ async def announce(
     result.foreign = len(waiting) - len(reachable)
     result.left += result.foreign
     async with PushSender(key, contact_of(settings), clock, settings.own_push_hosts) as sender:
-        run = _Run(tables, week, sender, message.encoded(), result, clock, sleep)
+        text, end = msgspec.json.encode(message), now + WHOLE_RUN
+        run = _Run(tables.subscriptions, week.start, sender, text, result, clock, sleep, end)
         queue = iter(reachable)
 
         async def work() -> None:
@@ -234,59 +232,54 @@ async def announce(
     return result
 
 
+@dataclass(frozen=True, slots=True)
 class _Run:
-    def __init__(
-        self,
-        tables: Tables,
-        week: Period,
-        sender: PushSender,
-        text: bytes,
-        result: AnnounceResult,
-        clock: Clock,
-        sleep: Sleep,
-    ) -> None:
-        self._subscriptions, self._week, self._sender = tables.subscriptions, week.start, sender
-        self._text, self._result, self._clock, self._sleep = text, result, clock, sleep
-        self._end = clock() + WHOLE_RUN
+    subscriptions: Subscriptions
+    week: date
+    sender: PushSender
+    text: bytes
+    result: AnnounceResult
+    clock: Clock
+    sleep: Sleep
+    end: float
 
     async def notify(self, one: Subscription) -> None:
-        """Claim a subscription, send to it, and note what came of it."""
-        result, now = self._result, int(self._clock())
-        if now >= self._end:
+        """Send to a subscription, and note what came of it."""
+        result = self.result
+        if self.clock() >= self.end:
             result.left += 1
             return
-        lease = now + LEASE
-        if not await self._subscriptions.claim(one.endpoint, self._week, now, lease):
-            result.knew += 1  # or somebody else is sending to it
+        lease = await self.subscriptions.claim(one.endpoint, self.week, self.clock)
+        if lease is None:
+            result.left += 1  # what came of the one who is at it, a later run sees
             return
-        outcome, wait = await self._attempts(one)
-        now = int(self._clock())
+        answer = await self._attempts(one)
+        now = int(self.clock())
         since = one.failing_since or now
-        if outcome is PushOutcome.TAKEN:
-            await self._subscriptions.note_announced(one.endpoint, self._week, lease)
+        if answer.outcome is PushOutcome.TAKEN:
+            await lease.release(announced(self.week))
             result.notified += 1
-        elif outcome is PushOutcome.GONE or now - since >= GIVEN_UP:
-            await self._subscriptions.remove(one.endpoint)
+        elif answer.outcome is PushOutcome.GONE or now - since >= GIVEN_UP:
+            await self.subscriptions.remove(one.endpoint)
             result.removed += 1
         else:
-            if outcome is PushOutcome.FAILED:
+            wait = answer.wait
+            if answer.outcome is PushOutcome.FAILED:
                 wait = max(SHORTEST_PAUSE, min(now - since, LONGEST_PAUSE))
-            await self._subscriptions.failed(one.endpoint, lease, now + wait, since)
+            await lease.release(failed(now + wait, since))
             result.left += 1
 
-    async def _attempts(self, to: Subscription) -> tuple[PushOutcome, int]:
-        """What came of all attempts, and the seconds that the push service asked to wait."""
-        wait = FIRST_WAIT
-        for attempt in range(1, ATTEMPTS + 1):
-            answer = await self._sender.send(to, self._text)
-            if answer.outcome is not PushOutcome.BUSY:
-                return answer.outcome, 0
-            asked = answer.wait or 0
-            if attempt == ATTEMPTS or max(asked, wait) > LONGEST_WAIT:
-                return answer.outcome, asked
-            await self._sleep(max(asked, wait))
+    async def _attempts(self, to: Subscription) -> PushAnswer:
+        """What the push service answered last."""
+        wait, left = FIRST_WAIT, ATTEMPTS
+        while True:
+            answer = await self.sender.send(to, self.text)
+            left -= 1
+            pause = max(answer.wait, wait)
+            if answer.outcome is not PushOutcome.BUSY or not left or pause > LONGEST_WAIT:
+                return answer
+            await self.sleep(pause)
             wait *= 2
-        raise AssertionError("every attempt has an outcome")
 
 
 # ── As long as the dashboard runs ────────────────────────────────────────────────────────────────

@@ -35,6 +35,7 @@ LONGEST: Final = 2048
 
 _CHARACTERS: Final = re.compile(r"[!-~]+")
 _NAME: Final = re.compile(r"[a-z0-9_-]+(\.[a-z0-9_-]+)*")
+_BASE64URL: Final = re.compile(r"([A-Za-z0-9_-]{4})*([A-Za-z0-9_-]{2,4})={0,2}")
 _LOOPBACK_NAME: Final = "localhost"
 _TRANSLATED: Final = IPv6Network("64:ff9b::/96")
 """IPv4 addresses for hosts that only have IPv6 (RFC 6052)."""
@@ -86,11 +87,9 @@ def endpoint_of(body: bytes) -> str:
 
 
 def _bytes(text: str, field: str) -> bytes:
-    bare = text.rstrip("=")
-    fit = bare.isascii() and bare.replace("-", "a").replace("_", "a").isalnum()
-    if not fit or len(bare) % 4 == 1 or len(text) - len(bare) > 2:
+    if not _BASE64URL.fullmatch(text):
         raise ValueError(f"{field}: expected base64url")
-    return urlsafe_b64decode(bare + "=" * (-len(bare) % 4))
+    return urlsafe_b64decode(text.rstrip("=") + "==")  # more than it needs does no harm
 
 
 def check_endpoint(endpoint: str, *, from_here: bool, own_hosts: Collection[str] = ()) -> None:
@@ -107,16 +106,13 @@ def check_endpoint(endpoint: str, *, from_here: bool, own_hosts: Collection[str]
         raise ValueError("endpoint: expected an address") from None
     if parts.username is not None or parts.fragment or not _NAME.fullmatch(host) or port == 0:
         raise ValueError("endpoint: expected https, a host and a path")
-    if parts.scheme == "http" and not is_loopback(host):
+    if parts.scheme not in (("http", "https") if is_loopback(host) else ("https",)):
         raise ValueError("endpoint: expected https")
-    if parts.scheme not in ("http", "https"):
-        raise ValueError("endpoint: expected https")
+    address = _address(host)
     if is_loopback(host):
         if not from_here:
             raise ValueError("endpoint: a push service on loopback serves this machine alone")
-    elif (
-        (address := _address(host)) is not None and host not in own_hosts and not is_public(address)
-    ):
+    elif address is not None and host not in own_hosts and not is_public(address):
         raise ValueError("endpoint: expected an address that is open to the Internet")
 
 

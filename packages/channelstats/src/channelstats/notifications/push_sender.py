@@ -136,7 +136,7 @@ class PushAnswer(msgspec.Struct, frozen=True):
     """``wait``: seconds that the push service asked for."""
 
     outcome: PushOutcome
-    wait: int | None = None
+    wait: int = 0
 
 
 class PushSender:
@@ -210,13 +210,13 @@ def answer_of(status: int, headers: Mapping[str, str], now: float) -> PushAnswer
     return PushAnswer(PushOutcome.FAILED)
 
 
-def _wait(text: str, now: float) -> int | None:
-    """The seconds of a Retry-After, which may be a date."""
+def _wait(text: str, now: float) -> int:
+    """The seconds of a Retry-After, which may be a date; 0 where there is none."""
     if _DIGITS.fullmatch(text):
         return min(int(text), _LONGEST_WAIT)
     try:
         at = parsedate_to_datetime(text)
     except ValueError:
-        return None
+        return 0
     seconds = (at if at.tzinfo else at.replace(tzinfo=UTC)).timestamp() - now
     return max(0, min(int(seconds), _LONGEST_WAIT))

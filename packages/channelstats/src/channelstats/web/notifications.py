@@ -52,7 +52,7 @@ class _Subscribing:
             raise BadQuery(str(error)) from None
         subscriptions = self._tables.subscriptions
         is_known = await subscriptions.knows(given.endpoint)
-        if not is_known and await subscriptions.at_least(MAX_SUBSCRIPTIONS):
+        if not is_known and len(await subscriptions.all()) >= MAX_SUBSCRIPTIONS:
             reason = f"there are {MAX_SUBSCRIPTIONS:,} subscriptions already"
             raise web.HTTPServiceUnavailable(reason=reason)
         week = await newest_week(self._tables, self._settings, self._clock)
