@@ -40,27 +40,25 @@ class HiddenInputs:
 
 def hidden_inputs(inputs: Inputs, names: Pseudonyms) -> HiddenInputs:
     """The same inputs under pseudonyms. It takes a moment for many messages."""
-    hiding = _Hiding(names)
-    messages = hiding.messages(inputs.messages)
-    first_posts = None
-    if inputs.first_posts is not None:
-        first_posts = {
-            hiding.person(uid): FirstPost(post.message_id, hiding.channel(post.slack_cid))
-            for uid, post in inputs.first_posts.items()
-        }
+    people, channels = _Shown(names), _Shown(names)
+    posts = inputs.first_posts
     found = replace(
         inputs,
-        messages=messages,
+        messages=_hidden_messages(inputs.messages, people, channels, names),
         users=hidden_users(inputs.users, names),
         channels=hidden_channels(inputs.channels, names),
-        first_posts=first_posts,
+        first_posts=None
+        if posts is None
+        else {
+            people[uid]: FirstPost(post.message_id, channels[post.slack_cid])
+            for uid, post in posts.items()
+        },
         mark=names.mark_of,
     )
-    people, channels = {*hiding.people, *inputs.users}, {*hiding.channels, *inputs.channels}
     return HiddenInputs(
         found,
-        {names.identifier(uid): names.person(uid) for uid in people},
-        {names.identifier(cid): names.channel(cid) for cid in channels},
+        {names.identifier(uid): names.person(uid) for uid in {*people, *inputs.users}},
+        {names.identifier(cid): names.channel(cid) for cid in {*channels, *inputs.channels}},
     )
 
 
@@ -88,54 +86,15 @@ def hidden_channels(channels: Mapping[str, Channel], names: Pseudonyms) -> dict[
     }
 
 
-class _Hiding:
-    """What was found while messages were hidden: the real IDs of ``people`` and ``channels``, to
-    the ones that are shown.
-    """
+class _Shown(dict[str, str]):
+    """The pseudonymous IDs of the real ones that were met; made when one is met first."""
 
     def __init__(self, names: Pseudonyms) -> None:
         self._names = names
-        self.people: dict[str, str] = {}
-        self.channels: dict[str, str] = {}
 
-    def person(self, uid: str) -> str:
-        if uid not in self.people:
-            self.people[uid] = self._names.identifier(uid)
-        return self.people[uid]
-
-    def channel(self, cid: str) -> str:
-        if cid not in self.channels:
-            self.channels[cid] = self._names.identifier(cid)
-        return self.channels[cid]
-
-    def messages(self, messages: pl.DataFrame) -> pl.DataFrame:
-        changes = {
-            **dict.fromkeys(_PEOPLE, self.person),
-            "slack_cid": self.channel,
-            "mentions": self._mentions,
-            "reactions": self._reactions,
-            "room": self._room,
-        }
-        changed = [_replaced(messages[name], change) for name, change in changes.items()]
-        nothing = [pl.lit(None, pl.String).alias(name) for name in _UNREAD]
-        return messages.with_columns(*changed, *nothing)
-
-    def _mentions(self, text: str) -> str:
-        return encode_mentions(map(self.person, decode_mentions(text)))
-
-    def _reactions(self, text: str) -> str:
-        return encode_reactions(
-            Reaction(self._names.emoji(emoji), tuple(map(self.person, users)))
-            for emoji, users in decode_reactions(text)
-        )
-
-    def _room(self, text: str) -> str:
-        try:
-            room = msgspec.json.decode(text, type=_Room)
-        except msgspec.DecodeError:
-            return "{}"
-        room.participant_history = [self.person(uid) for uid in room.participant_history or ()]
-        return msgspec.json.encode(room).decode()
+    def __missing__(self, real: str) -> str:
+        self[real] = shown = self._names.identifier(real)
+        return shown
 
 
 class _Room(msgspec.Struct):
@@ -144,6 +103,39 @@ class _Room(msgspec.Struct):
     participant_history: list[str] | None = None
     date_start: int | None = None
     date_end: int | None = None
+
+
+def _hidden_messages(
+    messages: pl.DataFrame, people: _Shown, channels: _Shown, names: Pseudonyms
+) -> pl.DataFrame:
+    def mentions(text: str) -> str:
+        return encode_mentions(people[uid] for uid in decode_mentions(text))
+
+    def reactions(text: str) -> str:
+        return encode_reactions(
+            Reaction(names.emoji(emoji), tuple(people[uid] for uid in users))
+            for emoji, users in decode_reactions(text)
+        )
+
+    def room(text: str) -> str:
+        try:
+            found = msgspec.json.decode(text, type=_Room)
+        except msgspec.DecodeError:
+            return "{}"
+        found.participant_history = [people[uid] for uid in found.participant_history or ()]
+        return msgspec.json.encode(found).decode()
+
+    changes = {
+        **dict.fromkeys(_PEOPLE, people.__getitem__),
+        "slack_cid": channels.__getitem__,
+        "mentions": mentions,
+        "reactions": reactions,
+        "room": room,
+    }
+    changed = [_replaced(messages[name], change) for name, change in changes.items()]
+    return messages.with_columns(
+        *changed, *(pl.lit(None, pl.String).alias(name) for name in _UNREAD)
+    )
 
 
 def _replaced(column: pl.Series, change: Callable[[str], str]) -> pl.Series:

@@ -20,33 +20,36 @@ _CERTAIN: Final = 5
 """A name of so many letters is one wherever it is found."""
 
 
+# Rule: no word is a given name. Replace words, remove none: a pseudonym follows from their places.
+
+
 def _words(text: str) -> list[str]:
     return text.split()
 
 
 _QUALITIES: Final = _words(
     """
-    amber azure brave bright calm clever coral crimson curious dapper eager early fair fleet
-    gentle golden happy hazel indigo ivory jade jolly keen kind lively lucky lunar mellow merry
-    misty noble olive patient pearl plucky proud quick quiet rapid rosy ruby sandy silver sleek
-    snowy solar spry steady sunny swift teal tidy umber vivid warm wise witty zesty
+    amused airy brave bright calm clever copper crimson curious dapper eager early fair fleet
+    gentle golden happy hearty inky humble jaunty jolly keen kind lively lofty lunar mellow mindful
+    modest nimble orange patient purple plucky proud quick quiet rapid rustic russet spotted silver
+    sleek snowy solar spry steady sturdy swift teal tidy umber vivid warm wise witty zesty
     """
 )
 _BEINGS: Final = _words(
     """
-    badger beaver bison bobolink camel caribou cricket crane curlew dolphin dove eagle egret elk
-    falcon ferret finch fox gazelle gecko gull hare heron ibis jackdaw jay kestrel kiwi koala
-    lark lemur lynx magpie marten mole moose newt ocelot otter owl panda petrel plover puffin
-    quail raven robin salmon seal sparrow stork swan tapir tern thrush toucan turtle vole walrus
-    weasel wombat wren zebra
+    badger beaver bison bobolink camel caribou cricket crane curlew dolphin dugong eagle egret elk
+    flamingo ferret fulmar frog gazelle gecko gull hare heron ibis jackdaw jaguar kestrel kiwi
+    koala lapwing lemur llama magpie meerkat mole moose narwhal ocelot otter owl panda petrel
+    plover puffin quail raccoon rhino salmon seal starling stork swan tapir tern thrush toucan
+    turtle vole walrus weasel wombat wolverine zebra
     """
 )
 _PLACES: Final = _words(
     """
-    arbor bay beach bend bluff bridge brook canyon cape cliff coast cove creek dale delta dune
-    falls fen field fjord forest garden glade glen grove harbor heath hill hollow inlet island
-    lagoon lake marsh meadow mesa mill moor mount oasis orchard pass peak pier plain pond
-    prairie quay reef ridge river shore spring strait summit tarn terrace vale valley vista
+    arbor basin beach bend bluff bridge bayou canyon cape causeway coast cove creek dock desert
+    dune falls fen field fjord foothill garden glade gorge grove harbor highland hill hollow inlet
+    island lagoon ledge marsh moraine mesa mill moor mount oasis orchard pass peak plateau plain
+    pond prairie quay reef ridge rapids shore spring strait summit tarn terrace upland valley vista
     woods
     """
 )
@@ -90,14 +93,12 @@ class Pseudonyms:
 
     def identifier(self, of: str) -> str:
         """An ID of the same kind: its first letter stays."""
-        if (
-            not of or of == SLACKBOT
-        ):  # it is the same in every workspace, and known to be a bot by it
+        if not of or of == SLACKBOT:  # everybody's, and known to be a bot by it
             return of
         return of[0] + self._digest(of).hex().upper()[:_ID_DIGITS]
 
     def person(self, uid: str) -> str:
-        """Amber Heron k3wq."""
+        """Gentle Heron k3wq."""
         quality, being, mark = self._words_of(uid, _BEINGS)
         return f"{quality.title()} {being.title()} {mark}"
 
