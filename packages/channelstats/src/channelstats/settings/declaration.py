@@ -1,17 +1,14 @@
 """What a row of the table of settings says."""
 
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Final, NamedTuple, TypeVar, get_type_hints
+from typing import Final, NamedTuple, TypeVar
 
-from channelstats.settings.value_types import FLAG, TEXT, Value, ValueType
+from channelstats.settings.value_types import Value, ValueType
 
 T = TypeVar("T")
 
 PREFIX: Final = "CHANNELSTATS_"
-
-_VALUE_TYPES: Final = {bool: FLAG, str: TEXT}
-"""The types of fields that are not annotated with a `ValueType`."""
 
 
 class SettingError(Exception):
@@ -41,9 +38,9 @@ class OptionGroup(StrEnum):
     DASHBOARD = "dashboard"
     PRIVACY = "privacy"
 
-    def option(self, default: T, about: str) -> T:
+    def option(self, value_type: ValueType, default: T, about: str) -> T:
         """Declare a field of `Settings` as an option."""
-        metadata = {"default": default, "group": self, "help": about}
+        metadata = {"value_type": value_type, "default": default, "group": self, "help": about}
         return field(default=default, metadata=metadata)
 
 
@@ -69,15 +66,3 @@ class Option:
 def show_value(value: Value) -> str:
     """A value as an operator would write it."""
     return ("no", "yes")[value] if isinstance(value, bool) else str(value)
-
-
-def declared_options(settings: type) -> tuple[Option, ...]:
-    """The rows of a dataclass, in its order."""
-    hints = get_type_hints(settings, include_extras=True)
-    rows = []
-    for declared in fields(settings):
-        if details := declared.metadata:
-            hint = hints[declared.name]
-            value_type = _VALUE_TYPES.get(hint) or hint.__metadata__[0]
-            rows.append(Option(declared.name, value_type, **details))
-    return tuple(rows)

@@ -1,8 +1,7 @@
-# ruff: noqa: RUF009 - a group's `option` is `dataclasses.field` with its own metadata
 """The table of settings: every option is a row of the dataclass `Settings`."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from datetime import timedelta
 from pathlib import Path
 from typing import Final
@@ -10,7 +9,7 @@ from urllib.parse import quote
 
 from channelstats.counting import Counting, Profile
 from channelstats.settings import value_types as types
-from channelstats.settings.declaration import OptionGroup, Source, declared_options
+from channelstats.settings.declaration import Option, OptionGroup, Source
 from channelstats.slack.rate_limits import AppKind
 from channelstats.stats import Options
 from channelstats.views.goals import Bound, parse_bound
@@ -24,48 +23,48 @@ _PRIVACY = OptionGroup.PRIVACY
 class Settings:
     """The settings of a run. What is computed from them is a property."""
 
-    data: types.Folder = _GENERAL.option("channelstats-data", "folder that everything is kept in")
-    store: types.StoreUrl = _GENERAL.option("", "store to use instead of a file in the folder")
-    prefix: types.TablePrefix = _GENERAL.option("channelstats", "prefix of the names of tables")
-    report_timezone: types.TimeZone = _GENERAL.option("UTC", "time zone of days and weeks")
-    week_start: types.Weekday = _GENERAL.option("sunday", "first day of the week")
+    data: str = _GENERAL.option(types.DIR, "channelstats-data", "folder that everything is kept in")
+    store: str = _GENERAL.option(types.STORE, "", "store to use instead of a file in the folder")
+    prefix: str = _GENERAL.option(types.PREFIX, "channelstats", "prefix of the names of tables")
+    report_timezone: str = _GENERAL.option(types.TIME_ZONE, "UTC", "time zone of days and weeks")
+    week_start: str = _GENERAL.option(types.WEEKDAY, "sunday", "first day of the week")
 
-    profile: types.ProfileName = _COUNTING.option("modern", "definitions to count by")
-    include_bots: bool = _COUNTING.option(False, "count messages of bots")
-    count_subtypes: types.Subtypes = _COUNTING.option("", "further message subtypes that count")
-    merge_skin_tones: bool = _COUNTING.option(False, "ignore the skin tones of emoji")
-    default_timezone: types.TimeZone = _COUNTING.option("", "time zone of people without one")
+    profile: str = _COUNTING.option(types.PROFILE, "modern", "definitions to count by")
+    include_bots: bool = _COUNTING.option(types.FLAG, False, "count messages of bots")
+    count_subtypes: str = _COUNTING.option(types.SUBTYPE, "", "further message subtypes that count")
+    merge_skin_tones: bool = _COUNTING.option(types.FLAG, False, "ignore the skin tones of emoji")
+    default_timezone: str = _COUNTING.option(types.TIME_ZONE, "", "time zone of people without one")
 
-    read_token_file: types.TokenFile = _SLACK.option("", "file with the token that reads")
-    app_kind: types.AppKindName = _SLACK.option("internal", "internal, marketplace, unlisted")
-    refetch: types.Days = _SLACK.option(7, "days that are read again")
-    max_age: types.Days = _SLACK.option(21, "days that a first run reads back")
-    thread_max_age: types.Days = _SLACK.option(90, "days that threads are watched")
-    concurrency: types.Count = _SLACK.option(4, "channels that are read at once")
-    slack_api: types.ApiUrl = _SLACK.option("https://slack.com/api/", "address of the Web API")
+    read_token_file: str = _SLACK.option(types.TOKEN_FILE, "", "file with the token that reads")
+    app_kind: str = _SLACK.option(types.APP_KIND, "internal", "internal, marketplace, unlisted")
+    refetch: int = _SLACK.option(types.DAYS, 7, "days that are read again")
+    max_age: int = _SLACK.option(types.DAYS, 21, "days that a first run reads back")
+    thread_max_age: int = _SLACK.option(types.DAYS, 90, "days that threads are watched")
+    concurrency: int = _SLACK.option(types.COUNT, 4, "channels that are read at once")
+    slack_api: str = _SLACK.option(types.API, "https://slack.com/api/", "address of the Web API")
 
-    post_token_file: types.TokenFile = _REPORTS.option("", "file with the token that posts")
-    out_dir: types.Folder = _REPORTS.option("", "folder that reports are written to")
-    slack_name: types.Subdomain = _REPORTS.option("", "xxx of xxx.slack.com, for links")
-    report_channel: types.ChannelName = _REPORTS.option("", "channel for the weekly report")
-    brief_channel: types.ChannelName = _REPORTS.option("", "channel for the brief report")
-    channel_stats: types.ChannelName = _REPORTS.option("", "channel for links to reports")
-    optin_channel: types.ChannelName = _REPORTS.option("", "its members get user reports")
-    help_channel: types.ChannelName = _REPORTS.option("", "channel to ask in, named in reports")
-    goals: types.Bounds = _REPORTS.option("", "figures and where they should be")
-    alerts: types.Bounds = _REPORTS.option("", "figures and where they should not be")
+    post_token_file: str = _REPORTS.option(types.TOKEN_FILE, "", "file with the token that posts")
+    out_dir: str = _REPORTS.option(types.DIR, "", "folder that reports are written to")
+    slack_name: str = _REPORTS.option(types.SUBDOMAIN, "", "xxx of xxx.slack.com, for links")
+    report_channel: str = _REPORTS.option(types.CHANNEL, "", "channel for the weekly report")
+    brief_channel: str = _REPORTS.option(types.CHANNEL, "", "channel for the brief report")
+    channel_stats: str = _REPORTS.option(types.CHANNEL, "", "channel for links to reports")
+    optin_channel: str = _REPORTS.option(types.CHANNEL, "", "its members get user reports")
+    help_channel: str = _REPORTS.option(types.CHANNEL, "", "channel to ask in, named in reports")
+    goals: str = _REPORTS.option(types.BOUNDS, "", "figures and where they should be")
+    alerts: str = _REPORTS.option(types.BOUNDS, "", "figures and where they should not be")
 
-    host: types.HostName = _DASHBOARD.option("127.0.0.1", "address to listen on")
-    port: types.Port = _DASHBOARD.option(8090, "port to listen on")
-    push_contact: types.Contact = _DASHBOARD.option("", "contact for push services")
-    push_hosts: types.Hosts = _DASHBOARD.option("", "hosts of your own push services")
+    host: str = _DASHBOARD.option(types.ADDRESS, "127.0.0.1", "address to listen on")
+    port: int = _DASHBOARD.option(types.PORT, 8090, "port to listen on")
+    push_contact: str = _DASHBOARD.option(types.CONTACT, "", "contact for push services")
+    push_hosts: str = _DASHBOARD.option(types.HOSTS, "", "hosts of your own push services")
 
-    exclude_channels: types.Names = _PRIVACY.option("", "channels to leave out")
-    exclude_users: types.Names = _PRIVACY.option("", "people to leave out")
-    retention_days: types.Days = _PRIVACY.option(0, "days that messages are kept; 0 keeps all")
-    min_group: types.Count = _PRIVACY.option(1, "fewest posters of a channel that is listed")
-    anonymize_secret_file: types.FileName = _PRIVACY.option(
-        "", "secret for pseudonyms, else one is made"
+    exclude_channels: str = _PRIVACY.option(types.NAMES, "", "channels to leave out")
+    exclude_users: str = _PRIVACY.option(types.NAMES, "", "people to leave out")
+    retention_days: int = _PRIVACY.option(types.DAYS, 0, "days that messages are kept; 0 keeps all")
+    min_group: int = _PRIVACY.option(types.COUNT, 1, "fewest posters of a channel that is listed")
+    anonymize_secret_file: str = _PRIVACY.option(
+        types.FILE, "", "secret for pseudonyms, else one is made"
     )
 
     sources: Mapping[str, Source] = field(default_factory=dict, compare=False, repr=False)
@@ -101,7 +100,7 @@ class Settings:
 
     @property
     def counting(self) -> Counting:
-        further = tuple(sorted(types.members(self.count_subtypes)))
+        further = tuple(sorted(set(types.members(self.count_subtypes))))
         return Counting(Profile(self.profile), include_bots=self.include_bots, further=further)
 
     @property
@@ -143,4 +142,4 @@ class Settings:
         return timedelta(self.retention_days) if self.retention_days else None
 
 
-OPTIONS: Final = declared_options(Settings)
+OPTIONS: Final = tuple(Option(row.name, **row.metadata) for row in fields(Settings) if row.metadata)

@@ -12,13 +12,7 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, Final, cast
 
-from channelstats.settings.declaration import (
-    PREFIX,
-    Option,
-    OptionGroup,
-    SettingError,
-    Source,
-)
+from channelstats.settings.declaration import PREFIX, Option, OptionGroup, SettingError, Source
 from channelstats.settings.options import OPTIONS, Settings
 from channelstats.settings.value_types import Value
 
@@ -58,9 +52,6 @@ _HARMLESS: Final = re.compile(r"[a-z_][a-z0-9_]{0,31}")
 """A name that may be repeated in a message: a token that was put in its place does not match."""
 _TOML_ERROR: Final = re.compile(r"(?P<what>.*) \(at (line (?P<line>\d+), .*|end of document)\)")
 
-_Given = Mapping[str, tuple[str, Source]]
-"""What a source gives: the text of each option and where it stands."""
-
 
 def load(flags: Mapping[str, str | None], environ: Mapping[str, str]) -> Settings:
     """Read and merge every source. `flags` are texts by the name of their option; `config` names
@@ -68,7 +59,14 @@ def load(flags: Mapping[str, str | None], environ: Mapping[str, str]) -> Setting
 
     :raises SettingError: an unreadable file, an unknown option, a value that cannot be used
     """
-    stronger = _from_environment(environ) | _from_flags(flags)
+    stronger: dict[str, tuple[str, Source]] = {}
+    for option in OPTIONS:
+        for kind, place, text in (
+            ("environment", option.variable, environ.get(option.variable)),
+            ("flag", option.flag, flags.get(option.name)),
+        ):
+            if text is not None:
+                stronger[option.name] = text, Source(kind, place)
     folder = Path(stronger["data"][0] if "data" in stronger else Settings().data).expanduser()
     named = flags.get("config") or environ.get(CONFIG_VARIABLE)
     path = Path(named).expanduser() if named else folder / TOML_FILE
@@ -100,23 +98,8 @@ def add_flags(parser: argparse.ArgumentParser, shown: Collection[OptionGroup]) -
                 target.add_argument(option.flag, metavar=option.value_type.metavar, help=about)
 
 
-def _from_flags(flags: Mapping[str, str | None]) -> dict[str, tuple[str, Source]]:
-    return {
-        option.name: (text, Source("flag", option.flag))
-        for option in OPTIONS
-        if (text := flags.get(option.name)) is not None
-    }
-
-
-def _from_environment(environ: Mapping[str, str]) -> dict[str, tuple[str, Source]]:
-    return {
-        option.name: (environ[option.variable], Source("environment", option.variable))
-        for option in OPTIONS
-        if option.variable in environ
-    }
-
-
-def _from_file(path: Path, *, must_exist: bool) -> _Given:
+def _from_file(path: Path, *, must_exist: bool) -> dict[str, tuple[str, Source]]:
+    """The text of each option in the file, and where it stands."""
     try:
         text = path.read_text("utf-8-sig")
         document = tomllib.loads(text)
