@@ -137,7 +137,7 @@ TEXT = b'{"title": "a"}'
 @pytest.fixture
 async def sender(tmp_path: Path) -> AsyncIterator[PushSender]:
     clock = ManualClock(NOW)
-    async with PushSender(vapid_key(tmp_path), "mailto:a@b.example", clock) as opened:
+    async with PushSender.open(vapid_key(tmp_path), "mailto:a@b.example", clock) as opened:
         yield opened
 
 

@@ -217,7 +217,8 @@ async def announce(
     reachable = [one for one in waiting if one.vapid == key.public]
     result.foreign = len(waiting) - len(reachable)
     result.left += result.foreign
-    async with PushSender(key, contact_of(settings), clock, settings.own_push_hosts) as sender:
+    hosts = settings.own_push_hosts
+    async with PushSender.open(key, contact_of(settings), clock, hosts) as sender:
         text, end = msgspec.json.encode(message), now + WHOLE_RUN
         run = _Run(tables.subscriptions, week.start, sender, text, result, clock, sleep, end)
         queue = iter(reachable)

@@ -10,19 +10,18 @@ depends on it.
 import asyncio
 import re
 from base64 import urlsafe_b64encode
-from collections.abc import Collection, Mapping
+from collections.abc import AsyncIterator, Collection, Mapping
+from contextlib import asynccontextmanager
 from datetime import UTC
 from email.utils import parsedate_to_datetime
 from enum import Enum, auto
 from http import HTTPStatus
 from pathlib import Path
-from types import TracebackType
 from typing import Final, Self
 from urllib.parse import urlsplit
 
 import aiohttp
 import msgspec
-from aiohttp.abc import AbstractResolver
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import (
     Encoding,
@@ -140,38 +139,26 @@ class PushAnswer(msgspec.Struct, frozen=True):
 
 
 class PushSender:
-    """Sends to many; to be used as a context manager."""
+    """Sends to many."""
 
     def __init__(
-        self,
-        key: VapidKey,
-        contact: str,
-        clock: Clock,
-        own_hosts: Collection[str] = (),
-        resolver: AbstractResolver | None = None,
+        self, session: aiohttp.ClientSession, key: VapidKey, contact: str, clock: Clock
     ) -> None:
-        self._key, self._contact, self._clock = key, contact, clock
-        self._resolver = GuardedResolver(own_hosts, resolver)
+        self._session, self._key, self._contact, self._clock = session, key, contact, clock
         self._signatures: dict[str, str] = {}
 
-    async def __aenter__(self) -> Self:
-        connector = aiohttp.TCPConnector(limit=AT_ONCE, resolver=self._resolver)
-        self._session = aiohttp.ClientSession(
-            connector=connector,
-            trust_env=False,
-            timeout=_TIMEOUT,
-            cookie_jar=aiohttp.DummyCookieJar(),
-        )
-        return self
-
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        await self._session.close()
-        await self._resolver.close()
+    @classmethod
+    @asynccontextmanager
+    async def open(
+        cls, key: VapidKey, contact: str, clock: Clock, own_hosts: Collection[str] = ()
+    ) -> AsyncIterator[Self]:
+        """A sender that goes only where `channelstats.notifications.endpoints` lets it."""
+        connector = aiohttp.TCPConnector(limit=AT_ONCE, resolver=GuardedResolver(own_hosts))
+        jar = aiohttp.DummyCookieJar()
+        async with aiohttp.ClientSession(
+            connector=connector, trust_env=False, timeout=_TIMEOUT, cookie_jar=jar
+        ) as session:
+            yield cls(session, key, contact, clock)
 
     async def send(self, to: Subscription, plaintext: bytes) -> PushAnswer:
         """Send once."""

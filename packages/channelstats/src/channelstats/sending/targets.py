@@ -5,6 +5,7 @@ destination that is given; an unknown name is an error that says what to do.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from typing import Final
 
 import msgspec
@@ -61,8 +62,7 @@ async def usual_destination(
         return subject
     if kind is ReportKind.CHANNEL:
         channels = await tables.channels.all()
-        found = _by_name(channels.values())
-        return _stats_channel(found, channels[subject])
+        return _stats_channel(_by_name(channels), channels[subject]).slack_cid
     name = settings.report_channel if kind is ReportKind.GLOBAL else settings.brief_channel
     if not name:
         option = "report_channel" if kind is ReportKind.GLOBAL else "brief_channel"
@@ -75,7 +75,11 @@ def stats_channel_name(name: str) -> str:
     return f"{name}{SUFFIX}"
 
 
-def _stats_channel(by_name: Mapping[str, Channel], of: Channel) -> str:
+def _stats_channel(by_name: Mapping[str, Channel], of: Channel) -> Channel:
+    """Where reports on a channel go; nothing private becomes public.
+
+    :raises NotFound: there is no such channel
+    """
     name = stats_channel_name(of.friendly_name)
     found = by_name.get(name)
     if found is None:
@@ -87,12 +91,14 @@ def _stats_channel(by_name: Mapping[str, Channel], of: Channel) -> str:
         raise NotFound(f"#{name} is archived: see channelstats unarchive, or give --destination")
     if of.is_private and not found.is_private:
         raise NotFound(f"#{of.name} is private and #{name} is not: give --destination")
-    return found.slack_cid
+    return found
 
 
-def _by_name(channels: Iterable[Channel]) -> dict[str, Channel]:
+def _by_name(channels: Mapping[str, Channel]) -> dict[str, Channel]:
     """Channels by name; of several of one name one that is not archived."""
-    found = sorted(channels, key=lambda channel: (not channel.is_archived, channel.slack_cid))
+    found = sorted(
+        channels.values(), key=lambda channel: (not channel.is_archived, channel.slack_cid)
+    )
     return {channel.friendly_name: channel for channel in found if channel.friendly_name}
 
 
@@ -130,13 +136,12 @@ async def weekly_plan(
 
 def _of_channels(channels: Mapping[str, Channel], excluded: frozenset[str]) -> Iterator[Target]:
     """Reports on active channels that have an active stats channel."""
-    active = {cid: channel for cid, channel in channels.items() if not channel.is_archived}
-    by_name = _by_name(active.values())
-    for name, channel in sorted(by_name.items()):
-        stats = by_name.get(stats_channel_name(name))
-        if stats is None or channel.slack_cid in excluded:
+    by_name = _by_name(channels)
+    for _, channel in sorted(by_name.items()):
+        if channel.is_archived or channel.slack_cid in excluded:
             continue
-        if stats.is_private or not channel.is_private:  # nothing private becomes public
+        with suppress(NotFound):
+            stats = _stats_channel(by_name, channel)
             words = f"report on #{channel.name} to #{stats.name}"
             yield Target(ReportKind.CHANNEL, channel.slack_cid, stats.slack_cid, words)
 
