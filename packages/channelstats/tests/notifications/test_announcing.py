@@ -236,10 +236,10 @@ async def test_of_several_runs_at_once_one_tells(desk: Desk) -> None:
     assert all(len(browser.got) == 1 for browser in browsers)
 
 
-async def test_what_a_run_that_died_had_claimed_is_told_by_a_later_one(desk: Desk) -> None:
+async def test_what_a_run_that_died_had_leased_is_told_by_a_later_one(desk: Desk) -> None:
     browser = await desk.subscribed()
     subscriptions = desk.house.tables.subscriptions
-    assert await subscriptions.claim(browser.endpoint, WEEK_2.start, desk.clock)
+    assert await subscriptions.lease_if_due(browser.endpoint, WEEK_2.start, desk.clock)
     assert await desk.announce() == AnnounceResult(left=1)
     assert browser.got == []
     desk.clock.advance(HELD)
@@ -267,7 +267,7 @@ async def test_a_run_ends_and_leaves_the_rest(desk: Desk) -> None:
     assert desk.service.requests < 30 * ATTEMPTS
 
 
-async def test_a_claim_lasts_longer_than_all_attempts() -> None:
+async def test_a_lease_lasts_longer_than_all_attempts() -> None:
     assert ATTEMPTS * 20 + (ATTEMPTS - 1) * LONGEST_WAIT < HELD
 
 

@@ -46,49 +46,49 @@ async def test_of_a_known_subscription_only_the_keys_are_taken(empty: House) -> 
     )
 
 
-async def test_a_claim_is_one_programs_until_it_is_given_back_or_over(empty: House) -> None:
+async def test_a_lease_is_one_programs_until_it_is_given_back_or_over(empty: House) -> None:
     subscriptions, clock = empty.tables.subscriptions, ManualClock(100)
     await subscriptions.add(ONE)
-    claims = [subscriptions.claim(ONE.endpoint, WEEK, clock) for _ in range(3)]
-    [late] = [lease for lease in await asyncio.gather(*claims) if lease is not None]
+    leases = [subscriptions.lease_if_due(ONE.endpoint, WEEK, clock) for _ in range(3)]
+    [late] = [lease for lease in await asyncio.gather(*leases) if lease is not None]
     clock.advance(HELD - 1)
-    assert await subscriptions.claim(ONE.endpoint, WEEK, clock) is None
+    assert await subscriptions.lease_if_due(ONE.endpoint, WEEK, clock) is None
     clock.advance(1)
-    lease = await subscriptions.claim(ONE.endpoint, WEEK, clock)
+    lease = await subscriptions.lease_if_due(ONE.endpoint, WEEK, clock)
     assert lease is not None
     assert not await late.release(announced(WEEK))  # whose time was over
     assert await lease.release(failed(450, 402))
     assert not (await one(empty)).waits_for(WEEK, 449)
-    assert await subscriptions.claim(ONE.endpoint, WEEK, ManualClock(449)) is None
+    assert await subscriptions.lease_if_due(ONE.endpoint, WEEK, ManualClock(449)) is None
     assert (await one(empty)).waits_for(WEEK, 450)
     assert (await one(empty)).failing_since == 402
-    assert await subscriptions.claim(ONE.endpoint, WEEK, ManualClock(450)) is not None
+    assert await subscriptions.lease_if_due(ONE.endpoint, WEEK, ManualClock(450)) is not None
 
 
-async def test_who_was_told_of_a_week_cannot_be_claimed_for_it_or_an_earlier_one(
+async def test_who_was_told_of_a_week_cannot_be_leased_for_it_or_an_earlier_one(
     empty: House,
 ) -> None:
     subscriptions, clock = empty.tables.subscriptions, ManualClock(100)
     await subscriptions.add(ONE)
-    lease = await subscriptions.claim(ONE.endpoint, WEEK, clock)
+    lease = await subscriptions.lease_if_due(ONE.endpoint, WEEK, clock)
     assert lease is not None
     assert await lease.release(announced(WEEK))
     assert await one(empty) == Subscription(ONE.endpoint, "key", "secret", "vapid", 5, "2024-03-10")
     for week in (date(2024, 3, 3), WEEK):
-        assert await subscriptions.claim(ONE.endpoint, week, clock) is None
-    assert await subscriptions.claim(ONE.endpoint, NEXT, clock) is not None
+        assert await subscriptions.lease_if_due(ONE.endpoint, week, clock) is None
+    assert await subscriptions.lease_if_due(ONE.endpoint, NEXT, clock) is not None
 
 
 async def test_nothing_brings_a_removed_row_back(empty: House) -> None:
     subscriptions, clock = empty.tables.subscriptions, ManualClock(100)
     await subscriptions.add(ONE)
-    lease = await subscriptions.claim(ONE.endpoint, WEEK, clock)
+    lease = await subscriptions.lease_if_due(ONE.endpoint, WEEK, clock)
     assert lease is not None
     await subscriptions.remove(ONE.endpoint)
     await subscriptions.remove(ONE.endpoint)
     assert not await lease.release(announced(WEEK))
     assert not await lease.release(failed(500, 100))
-    assert await subscriptions.claim(ONE.endpoint, WEEK, clock) is None
+    assert await subscriptions.lease_if_due(ONE.endpoint, WEEK, clock) is None
     assert await empty.items("Subscription") == {}
 
 

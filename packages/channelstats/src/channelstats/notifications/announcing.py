@@ -250,7 +250,7 @@ class _Run:
         if self.clock() >= self.end:
             result.left += 1
             return
-        lease = await self.subscriptions.claim(one.endpoint, self.week, self.clock)
+        lease = await self.subscriptions.lease_if_due(one.endpoint, self.week, self.clock)
         if lease is None:
             result.left += 1  # what came of the one who is at it, a later run sees
             return

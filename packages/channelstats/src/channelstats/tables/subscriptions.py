@@ -99,7 +99,7 @@ class Subscriptions:
     async def remove(self, endpoint: str) -> None:
         await self._table.delete(_key(endpoint))
 
-    async def claim(self, endpoint: str, week: date, clock: Clock) -> Lease | None:
+    async def lease_if_due(self, endpoint: str, week: date, clock: Clock) -> Lease | None:
         """The right to notify them of a week now, and to note what came of it; None when somebody
         else is at it, or they know, or are gone. Release it with `announced` or `failed`.
         """
