@@ -261,6 +261,23 @@ async def test_a_run_that_was_taken_over_posts_nothing_more(
     assert await other.renew()
 
 
+async def test_a_run_that_was_taken_over_attaches_no_file(
+    slack: Slack, empty: House, at: Desk
+) -> None:
+    method = "files.completeUploadExternal"
+    slack.serve(office(), Fault("rate", "10", method=method))
+    other = empty.tables.sent.lease(KEY, Wall(slack))
+
+    async def meanwhile() -> None:
+        slack.waits.now += HELD
+        assert await other.acquire()
+
+    at.meanwhile = meanwhile
+    outcome = await at.sender(empty.tables.sent).send(SendJob(KEY, content(1), PAGE))
+    assert outcome.state is SendState.BUSY
+    assert slack.methods().count(method) == 1
+
+
 async def test_a_run_that_was_taken_over_does_not_wait_for_slack_any_longer(
     slack: Slack, empty: House, at: Desk
 ) -> None:
