@@ -113,7 +113,7 @@ class _ReportContext:
         if after:
             after = Markup('<span class="after">{}</span>').format(after)
         return (
-            self.value(tile.change["cur"], tile.kind) + after + self._change(tile.change, tile.kind)
+            self.value(tile.change["cur"], tile.kind) + after + " " + delta(tile.change, tile.kind)
         )
 
     def value(self, value: Cell, kind: Kind, label: str = "") -> Markup:
@@ -130,12 +130,7 @@ class _ReportContext:
             counted = f" {plural(value, label)}" if label else ""
             number = Markup('<span class="number">{}</span>').format(figure_text(value, kind))
             return number + counted
-        return self.value(value["cur"], kind, label) + self._change(value, kind)
-
-    def _change(self, change: Change, kind: Kind) -> Markup:
-        """Without a colour: of most numbers nobody knows which way is better."""
-        changed = delta(change, kind)
-        return Markup(" ") + changed if changed else changed
+        return self.value(value["cur"], kind, label) + " " + delta(value, kind)
 
     def _named(self, of: str, kind: Kind) -> Markup:
         if kind is Kind.EMOJI:

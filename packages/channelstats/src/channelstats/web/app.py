@@ -63,12 +63,6 @@ _REPORT_POLICY: Final = (
 """A report is one file, with its style in it, and has no script."""
 
 _HEALTH_PATIENCE: Final = 5.0
-_AGAIN: Final = "3"
-"""Seconds after which a page that is not ready yet asks again."""
-
-_IMPORTED: Final = "10"
-"""The same, while the first import is going on."""
-
 _STATIC: Final = Path(__file__).with_name("static")
 _FILES: Final = {
     "/static/dashboard.css": "text/css; charset=utf-8",
@@ -222,10 +216,11 @@ async def what_went_wrong(request: web.Request, handler: Handler) -> web.StreamR
         return _wrong(request, error.status, error.reason, error.reason)
     except Busy:
         text = "The numbers are being calculated. This page reloads by itself."
-        return _later(request, "One moment", text, _AGAIN)
+        return _wrong(request, HTTPStatus.SERVICE_UNAVAILABLE, "One moment", text, again=3)
     except FirstImport:
+        title = "The first import is running"
         text = "The numbers appear when it is done. This page reloads by itself."
-        return _later(request, "The first import is running", text, _IMPORTED)
+        return _wrong(request, HTTPStatus.SERVICE_UNAVAILABLE, title, text, again=10)
     except (KeytablesError, TimeoutError):
         _log.warning("the store does not answer", exc_info=True)
         text = "The store does not answer. Try again in a moment."
@@ -236,17 +231,14 @@ async def what_went_wrong(request: web.Request, handler: Handler) -> web.StreamR
         return _wrong(request, HTTPStatus.INTERNAL_SERVER_ERROR, "Internal error", text)
 
 
-def _later(request: web.Request, title: str, text: str, seconds: str) -> web.Response:
-    """A page that asks again."""
-    answer = _wrong(request, HTTPStatus.SERVICE_UNAVAILABLE, title, text)
-    answer.headers[hdrs.RETRY_AFTER] = answer.headers["Refresh"] = seconds
-    return answer
-
-
-def _wrong(request: web.Request, status: int, title: str, text: str) -> web.Response:
+def _wrong(
+    request: web.Request, status: int, title: str, text: str, *, again: int = 0
+) -> web.Response:
+    """``again``: the page asks again after so many seconds."""
+    headers = dict.fromkeys((hdrs.RETRY_AFTER, "Refresh"), str(again)) if again else None
     if request.path.endswith((".json", ".csv")) or request.path.startswith("/notifications/"):
-        return web.json_response({"error": text}, status=status)
-    return page(message_page(title, text), status)
+        return web.json_response({"error": text}, status=status, headers=headers)
+    return page(message_page(title, text), status, headers)
 
 
 def make_app(service: DashboardService, guard: Authenticator) -> web.Application:

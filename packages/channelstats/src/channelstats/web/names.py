@@ -4,9 +4,9 @@ Rule: in the anonymous dashboard users and channels are given under pseudonyms, 
 is; so pages, addresses and twins know nothing real, and nothing real is understood.
 """
 
+from collections import Counter
 from collections.abc import Collection, Mapping
-from functools import cached_property
-from typing import Final, Self
+from typing import Final
 
 from channelstats import lookup
 from channelstats.privacy.pseudonyms import Pseudonyms
@@ -18,7 +18,8 @@ MOST_FOUND: Final = 20
 
 class Names:
     """Whoever is ``out`` is neither named nor found; without ``slack_name`` nothing is linked.
-    ``pseudonyms`` are those that all the IDs here are, None where they are real.
+    ``pseudonyms`` are those that all the IDs here are, None where they are real. Takes a moment to
+    make for many people.
     """
 
     def __init__(
@@ -34,11 +35,14 @@ class Names:
         self.users = {uid: user for uid, user in users.items() if uid not in out}
         self.channels = {cid: channel for cid, channel in channels.items() if cid not in out}
         self.directory = Directory.of_rows(self.users, self.channels, slack_name)
-
-    def prepare(self) -> Self:
-        """Work out now what everybody needs: it takes a moment for many people."""
-        _ = self._people, self._bearers
-        return self
+        self._people = [
+            (self.directory.person(uid), uid) for uid, user in self.users.items() if not user.is_bot
+        ]
+        self._bearers = Counter(
+            name
+            for user in self.users.values()
+            for name in {user.user_name, user.display_name, user.real_name}
+        )
 
     def find_person(self, called: str) -> str:
         """The ID of whoever is called so.
@@ -63,7 +67,7 @@ class Names:
 
     def finder(self, uid: str, name: str) -> tuple[str, str]:
         """What means exactly this person, the name where it is nobody else's; and the name."""
-        return (name if self._bearers.get(name, 0) == 1 else uid), name
+        return (name if self._bearers[name] == 1 else uid), name
 
     def listed_channels(self, hidden: Collection[str] = ()) -> list[tuple[str, str]]:
         """Every channel but ``hidden`` ones, by name: its ID and the name; archived ones last."""
@@ -73,19 +77,3 @@ class Names:
             if cid not in hidden
         )
         return [(cid, self.directory.channel(cid)) for _, _, cid in of]
-
-    @cached_property
-    def _people(self) -> list[tuple[str, str]]:
-        """Names of people who are no bots, with their IDs."""
-        return [
-            (self.directory.person(uid), uid) for uid, user in self.users.items() if not user.is_bot
-        ]
-
-    @cached_property
-    def _bearers(self) -> dict[str, int]:
-        """How many people each name is one of."""
-        found: dict[str, int] = {}
-        for user in self.users.values():
-            for name in {user.user_name, user.display_name, user.real_name}:
-                found[name] = found.get(name, 0) + 1
-        return found

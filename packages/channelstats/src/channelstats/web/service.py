@@ -183,8 +183,8 @@ class DashboardService:
             pseudonyms = await load_pseudonyms(self.tables, self._secret)
             users, channels = hidden_users(users, pseudonyms), hidden_channels(channels, pseudonyms)
             out, slack_name = frozenset(map(pseudonyms.identifier, out)), ""
-        names = Names(users, channels, slack_name=slack_name, out=out, pseudonyms=pseudonyms)
-        return await asyncio.to_thread(names.prepare)
+        making = partial(Names, users, channels, slack_name=slack_name, out=out)
+        return await asyncio.to_thread(making, pseudonyms=pseudonyms)
 
     async def _rendered(self, start: date, wanted: Wanted, choice: Choice, names: Names) -> str:
         settings = self.settings
