@@ -13,7 +13,6 @@ from keytables.dynamodb import DynamoEngine
 from keytables.dynamodb.client import Client
 from keytables.sqlite import SqliteEngine
 from support import dynamo_servers
-from support.aiobotocore_engine import AiobotocoreEngine
 from support.faulty_database import faulty_ministack
 from support.soak import slow
 
@@ -71,6 +70,8 @@ class DynamoStore(ServerStore):
 
 class ReferenceStore(ServerStore):
     async def open(self) -> Engine:
+        from support.aiobotocore_engine import AiobotocoreEngine  # half a second, for few tests
+
         return await AiobotocoreEngine.open(self.endpoint, prefix=self.prefix, clock=self.clock)
 
 

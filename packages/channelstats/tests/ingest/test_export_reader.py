@@ -28,6 +28,7 @@ from support.channelstats.workspace import (
     write_folder,
     write_form,
 )
+from support.soak import slow
 
 LAST = date(2024, 3, 20)
 LATEST = "1800000000.000000"
@@ -79,8 +80,14 @@ async def test_what_is_wrong_and_in_no_utf8_comes_with_the_first_piece(
     ]
 
 
-@pytest.mark.parametrize("large", [export_reader.LARGE, 0], ids=["thread", "process"])
-@pytest.mark.parametrize(("form", "root"), EXPORT_FORMS)
+@pytest.mark.parametrize(
+    ("form", "root", "large"),
+    [
+        *((*form, export_reader.LARGE) for form in EXPORT_FORMS),
+        *((*form, 0) for form in EXPORT_FORMS[::7]),  # in a process
+        *(slow(*form, 0) for form in EXPORT_FORMS[1:7]),
+    ],
+)
 async def test_names_as_slack_writes_them_are_imported(
     empty: House,
     tmp_path: Path,

@@ -240,8 +240,10 @@ class Metrics:
 
     def counters(self, metric: Metric) -> dict[tuple[str, ...], "Counter"]:
         """Every series of a counter, by the values of its labels in the order of the table."""
+        found, first = self._looked_up(metric, Kind.COUNTER), self.shared.place(metric)
         return {
-            tuple(series.values()): self.counter(metric, **series) for series in metric.series()
+            values: self._number_at(found, first + place, Counter)
+            for place, values in enumerate(product(*metric.labels.values()))
         }
 
     def gauge(self, metric: Metric, **labels: str) -> "Gauge":
@@ -297,6 +299,11 @@ class Metrics:
 
     def _number(self, metric: Metric, kind: Kind, number: type[_Number], labels: Labels) -> _Number:
         series, place = self._find(metric, kind, labels)
+        return self._number_at(series, place, number)
+
+    def _number_at(
+        self, series: "dict[int, Counter | Histogram]", place: int, number: type[_Number]
+    ) -> _Number:
         found = series.get(place)
         if found is None:
             # Not from 0: a worker that takes the place of another counts on.
@@ -310,7 +317,11 @@ class Metrics:
         self, metric: Metric, kind: Kind, labels: Labels
     ) -> tuple[dict[int, "Counter | Histogram"], int]:
         """The metric's series that were looked up so far, and the first cell of this one."""
+        found = self._looked_up(metric, kind)
+        return found, self.shared.place(metric) + metric.place(labels)
+
+    def _looked_up(self, metric: Metric, kind: Kind) -> dict[int, "Counter | Histogram"]:
+        """The metric's series that were looked up so far, by their first cells."""
         if metric.kind is not kind:
             raise TypeError(f"{metric.name} is a {metric.kind}")
-        place = self.shared.place(metric) + metric.place(labels)
-        return self._series.setdefault(metric.name, {}), place
+        return self._series.setdefault(metric.name, {})
