@@ -18,9 +18,8 @@ from bench.channelstats.cost import Row, Work, alone, median, say
 from channelstats.demo.workspace import Size
 from channelstats.stats import Inputs, Options, Period, report
 from channelstats.stats.inputs import dates_of
-from channelstats.tables.columns import MESSAGES, joined
+from channelstats.tables.columns import MESSAGES, DayFiles, joined
 from channelstats.tables.configuration import Counts
-from channelstats.tables.day_files import DayFiles
 from channelstats.tables.first_posts import earliest, posts_of
 
 LAST_DAY = date(2024, 3, 9)
@@ -66,7 +65,7 @@ def _written(size: Size, folder: Path) -> Work:
         read.write_parquet(folder / "read.parquet")
         files = DayFiles(folder / _DAYS)
         for (date_of,), rows in read.group_by(day.alias("day"), maintain_order=True):
-            asyncio.run(files.put(str(date_of), _VERSION, rows))
+            asyncio.run(files.put({str(date_of): rows}, {str(date_of): _VERSION}))
         counting = Options().counting
         users, _ = made_up.directory(size, LAST_DAY)
         bots = frozenset(uid for uid, user in users.items() if user.is_bot)

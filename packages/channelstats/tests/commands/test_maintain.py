@@ -2,10 +2,13 @@
 
 import io
 import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 import pytest
 
-from channelstats.commands.context import DONE, NOT_DONE
+from channelstats.commands.context import DONE, NOT_DONE, WITH_PROBLEMS
 from support.channelstats.called import called, stored
 from support.channelstats.house import EXAMPLE, NOW
 
@@ -54,6 +57,31 @@ def test_as_much_goes_as_the_dry_run_counted(capfd: Capture) -> None:
     assert forget() == DONE
     assert "forgotten: 6 messages removed, 3 of others changed;" in capfd.readouterr().err
     assert not is_there()
+
+
+def test_days_in_files_that_cannot_be_removed_are_a_problem(
+    capfd: Capture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert called("report", "global", "--format", "json", now=NOW) == DONE
+    for name in ("open", "unlink"):  # modes do not bind every user that tests run as
+        monkeypatch.setattr(Path, name, refused(getattr(Path, name)))
+    capfd.readouterr()
+    assert forget("--yes") == WITH_PROBLEMS
+    said = capfd.readouterr().err
+    assert "forgotten: 6 messages removed" in said
+    assert ".parquet: cannot be overwritten or removed" in said
+    assert not is_there()
+
+
+def refused(do: Callable[..., Any]) -> Callable[..., Any]:
+    """The same, but for columns of days."""
+
+    def refusing(path: Path, *arguments: Any, **how: Any) -> Any:
+        if path.suffix == ".parquet":
+            raise PermissionError(path)
+        return do(path, *arguments, **how)
+
+    return refusing
 
 
 @pytest.mark.parametrize("answer", ["\n", "n\n", "", "bob\n"])

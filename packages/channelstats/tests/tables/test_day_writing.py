@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator
+from datetime import date
 from pathlib import Path
 from typing import Any
 from zoneinfo import ZoneInfo
@@ -403,6 +404,21 @@ async def test_all_messages_are_read_by_their_dates_where_all_dates_are_known(
     assert await counts(tables) == [1, 1]
     some = [frame async for frame in tables.messages.all(["word_count"])]
     assert {tuple(frame.columns) for frame in some} == {("word_count",)}
+
+
+async def test_after_days_are_kept_the_first_reading_reads_no_rows(engine: Engine) -> None:
+    await written_and_closed(engine, ROW, NEXT_DAY)
+    writer = await opened(engine)
+    await writer.messages.write([row(72)])
+    await (await opened(engine)).messages.keep_days()
+    assert kept(engine) == {DAY, "2024-03-10"}, "not of the date that is open"
+    gated = GatedEngine(engine)
+    tables = await opened(gated)
+    gated.start_counting()
+    assert words(await read(tables, FIRST, date(2024, 3, 10))) == [1, 1]
+    assert not any("Message" in call for call in gated.calls)
+    assert words(await read(tables)) == [1, 1, 1]
+    assert [call.split()[0] for call in gated.calls if "Message" in call] == ["query_index"]
 
 
 async def test_all_messages_of_an_old_store_are_read_from_the_rows(engine: Engine) -> None:

@@ -7,7 +7,7 @@ import argparse
 import asyncio
 import sys
 import time
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 from datetime import date
 from functools import partial
@@ -36,7 +36,7 @@ from channelstats.slack.web_api import WebApi
 from channelstats.stats import Period
 from channelstats.stats.period import WEEK, week_of
 from channelstats.tables import Tables, Taken
-from channelstats.tables.day_files import folder_of
+from channelstats.tables.columns import folder_of
 from keytables import Clock
 from keytables.stores import SqliteUrl, open_engine, parse_store
 
@@ -193,9 +193,15 @@ class CommandContext(msgspec.Struct):
                 progress.show(removed, 0, f"removing messages of {day}")
             progress.end()
             if removed:
-                await tables.messages.close_days()
+                self.complain_of_left(await tables.messages.close_days())
                 days = many(retention.days, "day")
                 self.say(f"removed: {many(removed, 'message')} older than {days}")
+
+    def complain_of_left(self, files: Iterable[Path]) -> None:
+        for path in files:
+            self.complain(
+                f"{path}: cannot be overwritten or removed; it still holds what was removed"
+            )
 
     # ── Slack ────────────────────────────────────────────────────────────────────────────────────
 

@@ -44,6 +44,7 @@ async def forget(context: CommandContext) -> int:
         f"forgotten: {_summary(done)}; stored reports removed. "
         "Files written earlier are not touched."
     )
+    context.complain_of_left(done.files)
     return context.exit_code
 
 

@@ -21,11 +21,13 @@ from aiohttp import web
 from channelstats.commands.context import CommandContext, Failure, command, flag
 from channelstats.credentials import pseudonym_secret, read_or_create
 from channelstats.settings import PREFIX, OptionGroup, Settings
+from channelstats.tables import Tables
 from channelstats.views.model import Choice, ChoiceError
 from channelstats.web.app import make_app
 from channelstats.web.auth import SHORTEST_TOKEN, Authenticator, is_this_machine
 from channelstats.web.filters import Now, asked
 from channelstats.web.service import DashboardService, FirstImport
+from keytables import KeytablesError
 
 VARIABLE: Final = f"{PREFIX}SERVE_TOKEN"
 TOKEN_FILE: Final = "serve.token"  # noqa: S105 - the name of a file
@@ -69,6 +71,7 @@ async def serve_dashboard(
             keepalive_timeout=_IDLE_TIMEOUT,
         )
         await runner.setup()
+        keeping = asyncio.create_task(_keep_days(context, tables))
         try:
             await _start(web.TCPSite(runner, settings.host, settings.port), settings)
             url = f"http://{_url_host(settings.host)}:{runner.addresses[0][1]}/"
@@ -80,7 +83,9 @@ async def serve_dashboard(
             on_ready(url)
             await stop.wait()
         finally:
+            keeping.cancel()
             await runner.cleanup()
+            await asyncio.gather(keeping, return_exceptions=True)
 
 
 async def _warm(context: CommandContext, service: DashboardService) -> None:
@@ -105,6 +110,14 @@ async def _warm(context: CommandContext, service: DashboardService) -> None:
             )
     finally:
         progress.end()
+
+
+async def _keep_days(context: CommandContext, tables: Tables) -> None:
+    """Make the files of days beside the first requests: the first view of a year needs them."""
+    try:
+        await tables.messages.keep_days()
+    except KeytablesError as error:
+        context.say(f"days are not kept for speed: {error}")
 
 
 async def _start(site: web.TCPSite, settings: Settings) -> None:

@@ -11,6 +11,7 @@ made of it. First posts stay, or everybody would look new.
 
 from collections.abc import AsyncGenerator, AsyncIterator
 from datetime import date
+from pathlib import Path
 
 import msgspec
 
@@ -21,12 +22,14 @@ from channelstats.tables.message_row import MessageRow
 
 class Forgotten(msgspec.Struct, frozen=True):
     """What has been removed so far: messages of theirs, and messages of others that named them;
-    ``read`` rows were looked at.
+    ``read`` rows were looked at. ``files`` still hold their messages: columns of dates that could
+    neither be overwritten nor removed.
     """
 
     deleted: int = 0
     changed: int = 0
     read: int = 0
+    files: tuple[Path, ...] = ()
 
 
 class Forgetting:
@@ -44,7 +47,7 @@ class Forgetting:
             deleted, changed = await self._clean(rows)
             done = Forgotten(done.deleted + deleted, done.changed + changed, done.read + len(rows))
             yield done
-        await tables.messages.close_days()
+        files = await tables.messages.close_days()
         await self._leave_channels()
         await tables.users.delete(uid)
         await tables.users_created.delete(uid)
@@ -53,6 +56,7 @@ class Forgetting:
         await tables.sent.forget(uid)
         await tables.slack_analytics.remove_member(uid)
         await tables.reports.clear()
+        yield msgspec.structs.replace(done, files=tuple(files))
 
     async def count(self) -> AsyncGenerator[Forgotten, None]:
         """What `run` would remove and change, as it is counted; nothing is touched."""

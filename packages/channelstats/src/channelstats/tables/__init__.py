@@ -6,10 +6,9 @@ one is written.
     store          all tables of one prefix, opened; one run writes at a time
     items          names, keys and indexes of tables; attributes, batches and pages of items
     message_row    a message as a row and an item; mentions, reactions, replies as text
-    columns        rows of messages as columns
+    columns        messages as columns, and those of a date in a file
     messages       reading and writing messages, as rows and as columns
     day_versions   which state of a date's messages is the present one; dates being written to
-    day_files      the messages of a date as columns, kept in a file
     first_posts    where and when each person first said something
     exclusion      messages without those who are excluded or forgotten
     directory      users and channels, and what is counted of them

@@ -16,15 +16,7 @@ are older than all versions.
 import asyncio
 import hashlib
 from collections import Counter, defaultdict
-from collections.abc import (
-    AsyncIterator,
-    Awaitable,
-    Callable,
-    Collection,
-    Iterable,
-    Iterator,
-    Mapping,
-)
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping
 from contextlib import asynccontextmanager
 from datetime import date
 from secrets import token_hex
@@ -33,7 +25,7 @@ from zoneinfo import ZoneInfo
 
 from channelstats.days import DAY, Calendar
 from channelstats.identifiers import seconds
-from channelstats.tables.items import batches, text
+from channelstats.tables.items import text
 from keytables import Item, Param, Range, TableHandle, Update, Value
 
 _ABOUT: Final = "days"
@@ -50,8 +42,6 @@ may be dated in any between.
 _PAUSES: Final = (0.0, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 4.0)
 """Seconds between looks at an index that lags. One that lags longer leaves the date open."""
 
-_TOGETHER: Final = 16
-
 Pause = Callable[[float], Awaitable[None]]
 Runs = Mapping[str, frozenset[str]]
 """Runs by the dates that they opened."""
@@ -63,39 +53,41 @@ class DayVersions:
     def __init__(self, table: TableHandle) -> None:
         self._table = table
 
-    async def of(self, first: date, last: date) -> dict[str, str | None]:
-        """The versions of these dates, both included, in order; None for one that is open."""
-        days = list(_from_to(first, last))
-        known = _versions(await self._rows({day[:_MONTH] for day in days}))
-        return {day: known.get(day, "") for day in days}
+    async def all(self) -> dict[str, str | None]:
+        """The versions of every date that ever was opened; None for one that is open."""
+        found: dict[str, str | None] = {}
+        for row in await self._rows():
+            found |= {name: text(row, name) for name in row if name[:1].isdecimal()}
+            found |= dict.fromkeys(_runs(row), None)
+        return found
+
+    async def of(self, first: date, last: date, *, every: bool = False) -> dict[str, str | None]:
+        """The versions of these dates, both included, in order; "" for one never opened, which is
+        left out unless there may be rows of it, or ``every`` one is asked for.
+        """
+        known, all_known = await self.all(), await self._has_all_rows()
+        days = _from_to(first, last)
+        return {day: known.get(day, "") for day in days if every or day in known or not all_known}
 
     async def since(self, first: date) -> str | None:
         """What tells the present state of all messages of ``first`` and later dates from every
         other one; None while one of these dates is open.
         """
         begin = first.isoformat()
-        rows = await self._rows([one for one in await self._months() if one >= begin[:_MONTH]])
-        known = {day: version for day, version in _versions(rows).items() if day >= begin}
-        if None in known.values():
+        known = sorted((day, of) for day, of in (await self.all()).items() if day >= begin)
+        if any(version is None for _, version in known):
             return None
-        state = "\n".join(sorted(f"{day} {version}" for day, version in known.items()))
-        return hashlib.sha256(state.encode()).hexdigest()
-
-    async def all(self) -> dict[str, str | None]:
-        """The versions of every date that ever was opened."""
-        return _versions(await self._rows(await self._months()))
+        return hashlib.sha256(str(known).encode()).hexdigest()
 
     async def of_all_rows(self) -> dict[str, str | None] | None:
-        """The same, in order; None where there may be rows of other dates, older than versions."""
-        zones = await self.zones()
-        if zones is None or zones >= EVERY_ZONE:
-            return None
-        return dict(sorted((await self.all()).items()))
+        """Those of every date, in order; None where there may be rows of other dates, older than
+        versions.
+        """
+        return dict(sorted((await self.all()).items())) if await self._has_all_rows() else None
 
     async def opened(self) -> dict[str, frozenset[str]]:
         """The dates that are open, and the runs that opened them."""
-        rows = await self._rows(await self._months())
-        return {day: runs for row in rows for day, runs in _runs(row).items()}
+        return {day: runs for row in await self._rows() for day, runs in _runs(row).items()}
 
     async def zones(self) -> frozenset[str] | None:
         """The zones that rows may be dated in; None where that was not kept from the beginning."""
@@ -106,44 +98,30 @@ class DayVersions:
 
     async def open(self, run: str, days: Iterable[str]) -> None:
         """Open dates for a run. When this returns they are open for everybody."""
-        by_month, runs = _by_month(days), {"run": frozenset((run,))}
+        by_month = _by_month(days)
         await self._table.update((_ABOUT,), _ADD_MONTHS, {"months": frozenset(by_month)})
-        await asyncio.gather(
-            *(
-                self._table.update(
-                    (f"{_ABOUT} {month}",),
-                    Update(add_to={f"{_OPEN}{day}": Param("run") for day in some}),
-                    runs,
-                )
-                for month, some in by_month.items()
-            )
-        )
+        for month, some in by_month.items():
+            opening = Update(add_to={f"{_OPEN}{day}": Param("run") for day in some})
+            await self._table.update(_key(month), opening, {"run": frozenset((run,))})
 
     async def close(self, runs: Runs) -> None:
         """Give dates a new version, and take them back from these runs: a date of which no other
         run is left is closed.
         """
         version = token_hex(8)
-        await asyncio.gather(
-            *(
-                self._table.update(
-                    (f"{_ABOUT} {month}",),
-                    Update(
-                        set=dict.fromkeys(some, version),
-                        take_from={f"{_OPEN}{day}": Param(day) for day in some},
-                    ),
-                    {day: runs[day] for day in some},
-                )
-                for month, some in _by_month(runs).items()
-            )
-        )
+        for month, some in _by_month(runs).items():
+            taken = {f"{_OPEN}{day}": Param(day) for day in some}
+            closing = Update(set=dict.fromkeys(some, version), take_from=taken)
+            await self._table.update(_key(month), closing, {day: runs[day] for day in some})
 
-    async def _months(self) -> frozenset[str]:
+    async def _has_all_rows(self) -> bool:
+        """Whether every row was written under versions."""
+        zones = await self.zones()
+        return zones is not None and not zones >= EVERY_ZONE
+
+    async def _rows(self) -> list[Item]:
         about = await self._table.get((_ABOUT,)) or {}
-        return _texts(about.get("months")) or frozenset()
-
-    async def _rows(self, months: Collection[str]) -> list[Item]:
-        return await self._table.batch_get((f"{_ABOUT} {month}",) for month in months)
+        return await self._table.batch_get(map(_key, _texts(about.get("months")) or ()))
 
 
 class DayWriter:
@@ -174,16 +152,13 @@ class DayWriter:
     @asynccontextmanager
     async def open(self, timestamps: Iterable[str]) -> AsyncIterator[set[str]]:
         """Have all dates open, while they are written, that messages of these times may have."""
-        if not self._calendars:
-            await self._learn_zones()
-        days = self._days(timestamps)
-        if not days <= self._open:
-            async with self._lock:
-                if new := days - self._open:
-                    await self._versions.open(self._run, new)
-                    self._open |= new
-                self._busy.update(days)
-        else:
+        async with self._lock:
+            if not self._calendars:
+                await self._learn_zones()
+            days = self._days(timestamps)
+            if new := days - self._open:
+                await self._versions.open(self._run, new)
+                self._open |= new
             self._busy.update(days)
         yield days
         # Only now: of a write that failed nobody knows what is still to come.
@@ -226,32 +201,23 @@ class DayWriter:
             self._calendars.clear()  # the zones may be others by now
 
     async def close(self) -> None:
-        """Close the dates that were opened or taken over, but for those still being written to."""
+        """Close the dates that were opened or taken over, but for those still being written to, and
+        those of which the index by date does not show what was written last.
+        """
         async with self._lock:
-            done = {day for day in self._open | self._left.keys() if self._busy[day] < 1}
-            self._open -= done  # whoever writes to them from now on waits, and opens them again
-            shown = await self._shown(done)
+            days = {day for day in self._open | self._left.keys() if self._busy[day] < 1}
+            behind = days
+            for pause in _PAUSES:
+                await self._pause(pause)
+                behind = {day for day in behind if not await self._shows(day)}
+                if not behind:
+                    break
+            days -= behind
             own = frozenset((self._run,))
-            await self._versions.close(
-                {day: own | self._left.pop(day, frozenset()) for day in shown}
-            )
-            for day in shown:
+            await self._versions.close({day: own | self._left.pop(day, own) for day in days})
+            self._open -= days
+            for day in days:
                 self._last.pop(day, None)
-            self._open |= done - shown
-
-    async def _shown(self, days: set[str]) -> set[str]:
-        """Those of the dates for which the index by date shows what was written last."""
-        left = days
-        for pause in _PAUSES:
-            await self._pause(pause)
-            behind = set()
-            for some in batches(sorted(left), _TOGETHER):
-                shows = await asyncio.gather(*map(self._shows, some))
-                behind |= {day for day, shown in zip(some, shows, strict=True) if not shown}
-            left = behind
-            if not left:
-                break
-        return days - left
 
     async def _shows(self, day: str) -> bool:
         if day not in self._last:
@@ -270,12 +236,8 @@ def _by_month(days: Iterable[str]) -> dict[str, list[str]]:
     return found
 
 
-def _versions(rows: Iterable[Item]) -> dict[str, str | None]:
-    found: dict[str, str | None] = {}
-    for row in rows:
-        found |= {name: text(row, name) for name in row if name[:1].isdecimal()}
-        found |= dict.fromkeys(_runs(row), None)
-    return found
+def _key(month: str) -> tuple[str]:
+    return (f"{_ABOUT} {month}",)
 
 
 def _runs(row: Item) -> dict[str, frozenset[str]]:

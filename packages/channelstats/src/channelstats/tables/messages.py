@@ -11,17 +11,17 @@ have, and the file is not used.
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from contextlib import AbstractAsyncContextManager
 from datetime import date
+from pathlib import Path
 from typing import Final
 from zoneinfo import ZoneInfo
 
 import polars as pl
 
 from channelstats.days import Calendar
-from channelstats.tables.columns import MESSAGES, frame_of
-from channelstats.tables.day_files import DayFiles
+from channelstats.tables.columns import MESSAGES, DayFiles, Versions, frame_of
 from channelstats.tables.day_versions import DayVersions, DayWriter
 from channelstats.tables.items import batches, everything
 from channelstats.tables.message_row import MessageRow, item_of, row_of
@@ -103,14 +103,16 @@ class Messages:
         """
         await self._writer.take_over()
 
-    async def close_days(self) -> None:
-        """At the end of a run: what is written is whole. Nothing is kept of rows as they were."""
+    async def close_days(self) -> list[Path]:
+        """At the end of a run: what is written is whole. Nothing is kept of rows as they were, but
+        for the files that are returned: they can neither be overwritten nor removed.
+        """
         await self._writer.close()
-        await self._sweep()
+        return await self._sweep()
 
-    async def _sweep(self) -> None:
+    async def _sweep(self) -> list[Path]:
         self._has_swept = True
-        await self._files.keep_only(await self._versions.all())
+        return await self._files.keep_only(await self._versions.all())
 
     async def is_empty(self) -> bool:
         return not (await self._table.scan(limit=1)).items
@@ -166,13 +168,13 @@ class Messages:
         """
         if not self._has_swept:
             await self._sweep()
-        versions = await self._versions.of(first, last)
+        versions = await self._versions.of(first, last, every=refresh)
         async for frame in self._of_versions(versions, columns, progress, refresh=refresh):
             yield frame
 
     async def _of_versions(
         self,
-        versions: Mapping[str, str | None],
+        versions: Versions,
         columns: Sequence[str] | None = None,
         progress: Progress | None = None,
         *,
@@ -185,22 +187,23 @@ class Messages:
             kept = {day: files[day] for day in days if day in files}
             whole, messages = await self._files.read(kept, wanted)
             yield messages
-            for number, day in enumerate(days, done + 1):
+            made: dict[str, pl.DataFrame] = {}
+            for day in days:
                 if day not in whole:
-                    yield (await self._of_rows(day, versions[day])).select(wanted)
-                    if progress is not None:
-                        progress(number, len(versions))
-            done += len(days)
-            if progress is not None:
-                progress(done, len(versions))
+                    frames = [frame async for frame in _frames(self._index("Date", day))]
+                    made[day] = pl.concat([MESSAGES.to_frame(), *frames])
+                    yield made[day].select(wanted)
+                done += 1
+                if progress is not None:
+                    progress(done, len(versions))
+            if made:
+                await self._files.put(made, versions)
 
-    async def _of_rows(self, day: str, version: str | None) -> pl.DataFrame:
-        """The messages of a date from its rows, which are kept if they have a version."""
-        frames = [frame async for frame in _frames(self._index("Date", day))]
-        messages = pl.concat([MESSAGES.to_frame(), *frames])
-        if version:
-            await self._files.put(day, version, messages)
-        return messages
+    async def keep_days(self) -> None:
+        """Make the files that are missing of dates that are closed, the latest first."""
+        versions = {day: of for day, of in sorted((await self._versions.all()).items()) if of}
+        async for _ in self._of_versions(dict(reversed(versions.items())), ["ts"]):
+            pass
 
     async def days(self) -> dict[str, bool]:
         """Every date that rows were ever written under, and whether it is open."""

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Final, Self
 from zoneinfo import ZoneInfo
 
+from channelstats.tables.columns import DayFiles
 from channelstats.tables.configuration import Configuration
-from channelstats.tables.day_files import DayFiles
 from channelstats.tables.day_versions import DayVersions
 from channelstats.tables.directory import (
     Channels,
@@ -104,7 +104,7 @@ class Tables:
         cls, engine: Engine, prefix: str, zone: ZoneInfo, files: Path | None = None
     ) -> Self:
         """Open the tables `<prefix>.<Table>`, making those that are missing. ``files`` is the
-        folder for columns of dates, see `channelstats.tables.day_files`; None keeps none.
+        folder for columns of dates, see `channelstats.tables.columns`; None keeps none.
 
         :raises SchemaError: the prefix is unfit, or a table exists with other keys
         """

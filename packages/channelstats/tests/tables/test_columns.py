@@ -1,5 +1,6 @@
 """Files: the columns of a date, whole or nothing, for their owner alone."""
 
+import asyncio
 import os
 import tempfile
 from pathlib import Path
@@ -10,8 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from channelstats.days import Calendar
-from channelstats.tables.columns import MESSAGES, frame_of, joined
-from channelstats.tables.day_files import DayFiles, folder_of
+from channelstats.tables.columns import MESSAGES, DayFiles, folder_of, frame_of, joined
 from channelstats.tables.message_row import MessageRow, item_of
 from support.channelstats.dated import row
 from support.channelstats.house import UTC
@@ -61,7 +61,7 @@ def test_what_was_put_into_a_file_is_read_from_it(of: list[MessageRow]) -> None:
     messages = frame_of([item_of(one, Calendar(UTC)) for one in of])
     with tempfile.TemporaryDirectory() as name:
         files = DayFiles(Path(name))
-        files._put(Path(name), DAY, "a1", messages)
+        asyncio.run(files.put({DAY: messages}, {DAY: "a1"}))
         [(path, _, _)] = files._files()
         again = pl.read_parquet(path)
     assert again.schema == MESSAGES
@@ -69,8 +69,8 @@ def test_what_was_put_into_a_file_is_read_from_it(of: list[MessageRow]) -> None:
 
 
 async def test_of_many_files_some_columns_are_read_in_order_of_dates(files: DayFiles) -> None:
-    await files.put(NEXT, "a", SOME.tail(4))
-    await files.put(DAY, "a", SOME.head(8))
+    await files.put({NEXT: SOME.tail(4)}, {NEXT: "a"})
+    await files.put({DAY: SOME.head(8)}, {DAY: "a"})
     paths = await files.find({DAY: "a", NEXT: "a"})
     days, messages = await files.read({day: paths[day] for day in (DAY, NEXT)}, ["ts"])
     assert days == {DAY, NEXT}
@@ -78,7 +78,7 @@ async def test_of_many_files_some_columns_are_read_in_order_of_dates(files: DayF
 
 
 async def test_a_file_of_another_version_or_of_an_open_date_is_none(files: DayFiles) -> None:
-    await files.put(DAY, "a1", SOME)
+    await files.put({DAY: SOME}, {DAY: "a1"})
     assert (await found(files, day="a1"))[0] == {DAY}
     for version in ("", "a", "a12", "b1", None):
         assert await files.find({DAY: version}) == {}
@@ -86,16 +86,16 @@ async def test_a_file_of_another_version_or_of_an_open_date_is_none(files: DayFi
 
 async def test_a_new_file_takes_the_place_of_the_old_one(files: DayFiles, folder: Path) -> None:
     for version in ("a1", "a1", "b2"):
-        await files.put(DAY, version, SOME)
-        await files.put(NEXT, "c3", SOME)
+        await files.put({DAY: SOME}, {DAY: version})
+        await files.put({NEXT: SOME}, {NEXT: "c3"})
     assert [path.name[:13] for path in there(folder)] == [f"{DAY}-b2", f"{NEXT}-c3"]
-    await files.put(NEXT, "c3", SOME.head(1))
+    await files.put({NEXT: SOME.head(1)}, {NEXT: "c3"})
     assert len(there(folder)) == 2
 
 
 @pytest.mark.parametrize("where", [0, 12, 40, 400, -1])
 async def test_a_damaged_file_is_none(files: DayFiles, folder: Path, where: int) -> None:
-    await files.put(DAY, "a1", SOME)
+    await files.put({DAY: SOME}, {DAY: "a1"})
     [path] = there(folder)
     whole = path.read_bytes()
     place = where % len(whole)
@@ -106,15 +106,15 @@ async def test_a_damaged_file_is_none(files: DayFiles, folder: Path, where: int)
     ):
         path.write_bytes(damaged)
         assert (await found(files, day="a1"))[0] == set()
-    await files.put(DAY, "a1", SOME)
+    await files.put({DAY: SOME}, {DAY: "a1"})
     assert (await found(files, day="a1"))[1].equals(SOME)
 
 
 async def test_a_file_of_other_columns_is_none(
     files: DayFiles, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    await files.put(DAY, "a1", SOME)
-    monkeypatch.setattr("channelstats.tables.day_files._FORM", "another")
+    await files.put({DAY: SOME}, {DAY: "a1"})
+    monkeypatch.setattr("channelstats.tables.columns._FORM", "another")
     assert (await found(files, day="a1"))[0] == set()
 
 
@@ -122,7 +122,7 @@ async def test_a_file_of_other_columns_is_none(
 async def test_a_file_renamed_to_another_date_or_version_is_none(
     files: DayFiles, folder: Path, name: str
 ) -> None:
-    await files.put(DAY, "a1", SOME)
+    await files.put({DAY: SOME}, {DAY: "a1"})
     [path] = there(folder)
     path.rename(path.with_name(path.name.replace(f"{DAY}-a1", name)))
     paths = await files.find({name[:10]: name[11:]})
@@ -130,7 +130,7 @@ async def test_a_file_renamed_to_another_date_or_version_is_none(
 
 
 async def test_a_file_that_is_gone_meanwhile_is_none(files: DayFiles, folder: Path) -> None:
-    await files.put(DAY, "a1", SOME)
+    await files.put({DAY: SOME}, {DAY: "a1"})
     paths = await files.find({DAY: "a1"})
     await files.drop([DAY])
     assert there(folder) == []
@@ -140,7 +140,7 @@ async def test_a_file_that_is_gone_meanwhile_is_none(files: DayFiles, folder: Pa
 
 async def test_only_files_of_the_present_versions_are_kept(files: DayFiles, folder: Path) -> None:
     for day in (DAY, NEXT, "2024-03-11"):
-        await files.put(day, "a1", SOME)
+        await files.put({day: SOME}, {day: "a1"})
     (folder / ".part-1234").write_text("what a process that died left")
     (folder / "notes.txt").write_text("somebody else's")
     await files.keep_only({DAY: "a1", NEXT: None})
@@ -148,7 +148,7 @@ async def test_only_files_of_the_present_versions_are_kept(files: DayFiles, fold
 
 
 async def test_what_is_removed_is_overwritten(files: DayFiles, folder: Path) -> None:
-    await files.put(DAY, "a1", SOME)
+    await files.put({DAY: SOME}, {DAY: "a1"})
     [path] = there(folder)
     path.with_name("the same").hardlink_to(path)
     await files.drop([DAY])
@@ -162,14 +162,30 @@ async def test_what_cannot_be_overwritten_is_removed_all_the_same(
     def refused(path: Path, *_: object) -> None:
         raise PermissionError(path)
 
-    await files.put(DAY, "a1", SOME)
+    await files.put({DAY: SOME}, {DAY: "a1"})
     monkeypatch.setattr(Path, "open", refused)  # modes do not bind every user that tests run as
     await files.drop([DAY])
     assert there(folder) == []
 
 
+async def test_what_can_neither_be_overwritten_nor_removed_is_reported(
+    files: DayFiles, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refused(path: Path, *_: object, **__: object) -> None:
+        raise PermissionError(path)
+
+    await files.put({DAY: SOME}, {DAY: "a1"})
+    [path] = there(folder)
+    monkeypatch.setattr(Path, "unlink", refused)
+    monkeypatch.setattr(Path, "open", refused)  # modes do not bind every user that tests run as
+    assert await files.keep_only({DAY: "b2"}) == [path]
+    assert await files.find({DAY: "b2"}) == {}
+    monkeypatch.undo()
+    assert await files.keep_only({DAY: "b2"}) == []
+
+
 async def test_only_their_owner_can_read_them(files: DayFiles, folder: Path) -> None:
-    await files.put(DAY, "a1", SOME)
+    await files.put({DAY: SOME}, {DAY: "a1"})
     [path] = there(folder)
     modes = [os.stat(one).st_mode & 0o777 for one in (path, folder, folder.parent)]
     assert modes == [0o600, 0o700, 0o700]
@@ -178,7 +194,7 @@ async def test_only_their_owner_can_read_them(files: DayFiles, folder: Path) -> 
 async def test_without_a_folder_that_can_be_written_nothing_is_kept(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("no folder")
     for files in (DayFiles(None), DayFiles(tmp_path / "file" / "days")):
-        await files.put(DAY, "a1", SOME)
+        await files.put({DAY: SOME}, {DAY: "a1"})
         await files.keep_only({})
         await files.drop([DAY])
         assert await files.find({DAY: "a1"}) == {}
