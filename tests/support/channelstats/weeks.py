@@ -11,7 +11,7 @@ from channelstats.privacy.pseudonyms import Pseudonyms
 from channelstats.render.names import Directory, load
 from channelstats.render.reports import Form, render, shown_subject
 from channelstats.stats import Options, Period
-from channelstats.stats.stored_document import document_of
+from channelstats.stats.document import document_of
 from channelstats.views.loading import DashboardData
 from channelstats.views.report_data import ReportData, load_report_data
 from channelstats.views.reports import ReportKind, Wanted

@@ -12,7 +12,7 @@ from channelstats.privacy.pseudonyms import Pseudonyms
 from channelstats.render.html import html_of
 from channelstats.render.names import Directory
 from channelstats.render.reports import Form, document_of
-from channelstats.stats.compare import change
+from channelstats.stats.quantities import change
 from channelstats.views.model import Kind, Report, Span, Tile, Tiles
 from support.channelstats.weeks import Week
 

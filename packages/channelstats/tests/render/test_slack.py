@@ -1,14 +1,14 @@
 """The Slack blocks of the worked example."""
 
 import json
+from fractions import Fraction
 from typing import Any
 
 import pytest
 
 from channelstats.render.names import Directory
 from channelstats.render.slack import slack_text, split_text
-from channelstats.stats.compare import change
-from channelstats.stats.quantities import Quantity, Ratio
+from channelstats.stats.quantities import Quantity, change
 from support.channelstats.weeks import Week
 
 A, CGEN, CDEV = "UALICE", "CGEN", "CDEV"
@@ -299,16 +299,16 @@ def test_where_history_begins_in_the_period_it_is_said(weeks: dict[str, Week]) -
         (0, 3, "", False, "*0* (-100%):red_arrow_down:"),
         (1, 1, "word", False, "*1* word"),
         (1000, 1004, "", False, "*1,000*"),
-        (1000, Ratio(10051, 10), "", False, "*1,000* (-1%):red_arrow_down:"),
+        (1000, Fraction(10051, 10), "", False, "*1,000* (-1%):red_arrow_down:"),
         (12345, 10000, "word", False, "*12,345* (+23%):green_arrow_up: words"),
-        (Ratio(5, 2), 2, "", False, "*2.5* (+25%):green_arrow_up:"),
-        (Ratio(333333, 10000), 30, "", True, "*33.3%* (+11%):green_arrow_up:"),
-        (Ratio(200999, 1000), 200, "", False, "*201.0*"),
+        (Fraction(5, 2), 2, "", False, "*2.5* (+25%):green_arrow_up:"),
+        (Fraction(333333, 10000), 30, "", True, "*33.3%* (+11%):green_arrow_up:"),
+        (Fraction(200999, 1000), 200, "", False, "*201.0*"),
         (0, 0, "", False, "*0*"),
         (9, None, "", False, "*9*:new:"),
         (2, 0, "message", False, "*2* :infinity: messages"),
         (0, 0, "message", False, "*0* messages"),
-        (Ratio(60, 1), Ratio(1600, 26), "", True, "*60.0%* (-2%):red_arrow_down:"),
+        (Fraction(60, 1), Fraction(1600, 26), "", True, "*60.0%* (-2%):red_arrow_down:"),
     ],
 )
 def test_a_number_against_the_one_before(

@@ -13,7 +13,7 @@ from channelstats.render.words import (
     unmet_lines,
     weekly_lines,
 )
-from channelstats.stats.compare import Change, State
+from channelstats.stats.quantities import Change, State
 from channelstats.views.goals import Bound, Measured
 from channelstats.views.model import Kind
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from channelstats.stats import Options, Period
-from channelstats.stats.stored_document import document_of
+from channelstats.stats.document import document_of
 from support.channelstats.house import COMPAT, EXAMPLE, NOW, UTC, House
 from support.clocks import ManualClock
 

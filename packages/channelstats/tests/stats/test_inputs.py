@@ -49,7 +49,7 @@ async def test_what_lies_far_away_is_not_read(empty: House) -> None:
 
 async def test_of_the_days_read_so_far_it_is_told(empty: House) -> None:
     await empty.take_in(EXAMPLE)
-    days = 28 + 2 * 2  # of monthly posters, and for zones
+    days = 6  # with messages, of 28 for monthly posters and 4 for zones
     told: list[tuple[int, int]] = []
     for _ in range(2):
         told.clear()

@@ -1,18 +1,20 @@
 """What is inside messages, as columns: the same as the codecs say, in both spellings."""
 
-from datetime import date
+from datetime import date, datetime, timedelta
 from typing import Any
+from zoneinfo import ZoneInfo
 
 import polars as pl
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from channelstats.counting import Counting, Profile
 from channelstats.stats.inputs import Options
-from channelstats.stats.messages import CountedMessages, PeriodMessages
+from channelstats.stats.messages import CountedMessages, LocalTimes, PeriodMessages, offsets
 from channelstats.stats.period import Period
-from channelstats.stats.zones import LocalTimes
 from channelstats.tables.columns import MESSAGES
+from channelstats.tables.directory import User
 from channelstats.tables.message_row import Reaction, decode_reactions, encode_reactions
 from support.channelstats.house import UTC
 
@@ -56,3 +58,86 @@ def test_skin_tones_are_merged_on_demand() -> None:
 def test_who_answers_oneself_answers_nobody() -> None:
     assert said(parent_user_id="UA").responses.height == 0
     assert said(parent_user_id="UB").responses.rows() == [("UA", "UB")]
+
+
+# ── local times ──────────────────────────────────────────────────────────────────────────────────
+
+ZONES = (
+    "UTC",
+    "America/Los_Angeles",
+    "Europe/Berlin",
+    "Asia/Kolkata",
+    "Australia/Lord_Howe",
+    "Africa/Casablanca",
+    "Pacific/Apia",
+)
+SECONDS = st.integers(1_230_768_000, 1_893_456_000)
+"""2009 to 2030."""
+
+COMPAT, MODERN = Options(Counting(Profile.COMPAT)), Options(Counting(Profile.MODERN))
+
+
+@given(st.sampled_from(ZONES), SECONDS, st.integers(0, 400 * 86_400), st.data())
+def test_offsets_are_those_of_zoneinfo(
+    name: str, first: int, length: int, data: st.DataObject
+) -> None:
+    zone, last = ZoneInfo(name), first + length
+    found = offsets(zone, first, last)
+    assert [since for since, _ in found] == sorted(since for since, _ in found)
+    for at in (first, last, *(since for since, _ in found), data.draw(st.integers(first, last))):
+        offset = [offset for since, offset in found if since <= at][-1]
+        assert timedelta(seconds=offset) == datetime.fromtimestamp(at, zone).utcoffset()
+
+
+def local(user: User, at: str, options: Options) -> tuple[str | None, int | None, int | None]:
+    """Zone, weekday and hour of a message at that time."""
+    seconds = int(datetime.fromisoformat(at).replace(tzinfo=UTC).timestamp())
+    times = LocalTimes({user.slack_uid: user}, options, seconds - 99_999, seconds + 99_999)
+    frame = pl.DataFrame({"ts": [seconds * 1_000_000 + 999_999], "slack_uid": [user.slack_uid]})
+    (row,) = times.added_to(frame).select("tz", "local_weekday", "local_hour").rows()
+    return row
+
+
+ALICE = User("UALICE", tz="America/Los_Angeles", tz_offset=-25200)
+
+
+def test_compat_adds_the_stored_offset_and_modern_knows_the_season() -> None:
+    assert local(ALICE, "2024-03-04 17:30", COMPAT) == ("America/Los_Angeles", 0, 10)
+    assert local(ALICE, "2024-03-04 17:30", MODERN) == ("America/Los_Angeles", 0, 9)
+    assert local(ALICE, "2024-03-11 17:30", MODERN) == ("America/Los_Angeles", 0, 10)
+
+
+@pytest.mark.parametrize(("at", "hour"), [("2024-03-10 09:59:59", 1), ("2024-03-10 10:00:00", 3)])
+def test_clocks_change_at_their_very_second(at: str, hour: int) -> None:
+    assert local(ALICE, at, MODERN) == ("America/Los_Angeles", 6, hour)
+
+
+@pytest.mark.parametrize(
+    ("user", "compat", "modern"),
+    [
+        (User("U1", tz="Europe/Berlin"), None, "Europe/Berlin"),
+        (User("U1", tz_offset=3600), None, None),
+        (User("U1"), None, None),
+        (User("U1", tz="Mars/Olympus", tz_offset=3600), "Mars/Olympus", None),
+    ],
+)
+def test_authors_without_a_zone_are_left_out(
+    user: User, compat: str | None, modern: str | None
+) -> None:
+    for options, expected in ((COMPAT, compat), (MODERN, modern)):
+        zone, weekday, hour = local(user, "2024-03-04 17:30", options)
+        assert zone == expected
+        assert (weekday is None) == (hour is None) == (expected is None)
+
+
+def test_a_default_zone_is_for_those_without_one_in_modern_alone() -> None:
+    compat = Options(COMPAT.counting, "Asia/Kolkata")
+    modern = Options(MODERN.counting, "Asia/Kolkata")
+    assert local(User("U1"), "2024-03-04 17:30", modern) == ("Asia/Kolkata", 0, 23)
+    assert local(User("U1"), "2024-03-04 17:30", compat) == (None, None, None)
+
+
+def test_an_unknown_zone_is_told_once() -> None:
+    users = {uid: User(uid, tz="Mars/Olympus") for uid in ("U1", "U2")}
+    assert LocalTimes(users, MODERN, 0, 1).unknown == ["Mars/Olympus"]
+    assert LocalTimes(users, COMPAT, 0, 1).unknown == []

@@ -5,25 +5,29 @@ from typing import Any
 
 import msgspec
 import polars as pl
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from channelstats.stats.compare import BEFORE, before, change, changes
 from channelstats.stats.json_text import objects
 from channelstats.stats.quantities import (
+    BEFORE,
     ColumnQuantity,
     Formula,
     Quantity,
-    Ratio,
-    in_tenths,
-    parts,
+    before,
+    change,
+    changes,
     quotient,
+    ratio,
     shown,
 )
 from support.soak import times
 
 NUMBERS = st.one_of(st.integers(0, 12), st.integers(0, 10**6), st.integers(0, 10**11))
-QUANTITIES = st.integers(0, 10**12) | st.builds(Ratio, st.integers(0, 10**9), st.integers(1, 10**9))
+QUANTITIES = st.integers(0, 10**12) | st.builds(
+    Fraction, st.integers(0, 10**9), st.integers(1, 10**9)
+)
 FORMULAS = (
     Formula("m"),
     Formula("w", "m"),
@@ -94,7 +98,41 @@ def test_a_quotient_is_the_nearest_float_of_numbers_of_any_size(num: int, den: i
     ]
 
 
-@given(QUANTITIES)
-def test_tenths_are_rounded_half_to_even(quantity: Quantity) -> None:
-    exact = Fraction(*parts(quantity))
-    assert Fraction(*in_tenths(quantity)) == round(exact, 1)
+@given(ENTRIES)
+def test_tenths_are_rounded_half_to_even(entry: Entry) -> None:
+    exact = ratio(100 * entry.w, entry.all)
+    assert FORMULAS[-1](entry) == round(exact, 1)
+
+
+# ── against the period before ────────────────────────────────────────────────────────────────────
+
+
+def test_for_machines() -> None:
+    assert change(3, 2) == {"cur": 3, "prev": 2, "diff_pct": 50.0, "state": "up"}
+    assert change(3, None) == {"cur": 3, "prev": None, "diff_pct": None, "state": "new"}
+    assert change(3, 0) == {"cur": 3, "prev": 0, "diff_pct": None, "state": "from_zero"}
+    assert change(0, 0) == {"cur": 0, "prev": 0, "diff_pct": None, "state": "same"}
+    assert change(1000, 1004)["state"] == "same"
+    assert change(1000, 1004)["diff_pct"] == pytest.approx(-0.398406, abs=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("cur", "prev", "state"),
+    [(201, 200, "up"), (199, 200, "down"), (401, 400, "same"), (399, 400, "same")],
+)
+def test_half_a_percent_is_a_change_and_less_is_none(cur: int, prev: int, state: str) -> None:
+    assert change(cur, prev)["state"] == state
+
+
+@given(QUANTITIES, QUANTITIES)
+def test_it_is_decided_exactly(cur: Quantity, prev: Quantity) -> None:
+    now, then = Fraction(cur), Fraction(prev)
+    found = change(cur, prev)
+    if then == 0:
+        assert found["state"] == ("from_zero" if now else "same")
+        assert found["diff_pct"] is None
+        return
+    diff = now * 100 / then - 100
+    assert found["diff_pct"] == float(diff)
+    expected = "same" if abs(diff) < Fraction(1, 2) else "up" if diff > 0 else "down"
+    assert found["state"] == expected

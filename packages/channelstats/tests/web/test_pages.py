@@ -6,8 +6,8 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from channelstats.render.html import delta
-from channelstats.stats.compare import change, not_compared
 from channelstats.stats.period import History
+from channelstats.stats.quantities import change, not_compared
 from channelstats.views.goals import Bound
 from channelstats.views.model import Choice, Kind, Tile, View
 from channelstats.web.filters import Now, Query

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from channelstats.stats.compare import change, not_compared
+from channelstats.stats.quantities import change, not_compared
 from channelstats.views.frame_rows import FrameRows
 from channelstats.views.model import Column, Kind, Row, Table
 from channelstats.web.filters import BadQuery

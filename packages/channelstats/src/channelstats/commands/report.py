@@ -35,9 +35,9 @@ from channelstats.sending.targets import destination_of, usual_destination
 from channelstats.settings import OptionGroup
 from channelstats.slack.errors import SlackError
 from channelstats.stats import Period
+from channelstats.stats.document import document_of
 from channelstats.stats.inputs import history_of
 from channelstats.stats.period import WEEK, last_complete_week
-from channelstats.stats.stored_document import document_of
 from channelstats.tables import Tables
 from channelstats.tables.exclusion import resolve_channels, resolve_people
 from channelstats.tables.sent_reports import SentKey

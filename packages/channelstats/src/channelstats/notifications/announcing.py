@@ -32,9 +32,9 @@ from channelstats.notifications.push_sender import (
 from channelstats.render.words import change_text, number_text, plural, shortened, unmet_lines
 from channelstats.settings import Settings
 from channelstats.stats import Period
-from channelstats.stats.compare import Change
+from channelstats.stats.document import document_of
 from channelstats.stats.period import WEEK, last_complete_week
-from channelstats.stats.stored_document import document_of
+from channelstats.stats.quantities import Change
 from channelstats.tables import Tables
 from channelstats.tables.subscriptions import Subscription, Subscriptions, announced, failed
 from channelstats.views.goals import measure_week

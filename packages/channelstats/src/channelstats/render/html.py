@@ -17,7 +17,7 @@ from channelstats.render.charts import drawn
 from channelstats.render.names import Directory, emoji_sign
 from channelstats.render.text import line_text, value_text
 from channelstats.render.words import NOTHING, change_text, figure_text, plural
-from channelstats.stats.compare import Change
+from channelstats.stats.quantities import Change
 from channelstats.views.model import (
     NUMERIC,
     Bars,

@@ -13,10 +13,9 @@ from channelstats.identifiers import timestamp
 from channelstats.render.names import Directory
 from channelstats.stats import authors, channels
 from channelstats.stats.activity import HOURS
-from channelstats.stats.compare import change
 from channelstats.stats.conversation import daily_posters
 from channelstats.stats.messages import REACTED, REPLIED, TOP_MESSAGES, with_shown_times
-from channelstats.stats.quantities import ratio, shown
+from channelstats.stats.quantities import change, ratio, shown
 from channelstats.views.report_data import ReportData
 from channelstats.views.reports import ReportKind, Wanted
 from channelstats.views.sections import WEEKDAYS

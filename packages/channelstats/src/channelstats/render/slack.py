@@ -13,7 +13,7 @@ import msgspec
 from channelstats.render.names import Directory
 from channelstats.render.text import line_text
 from channelstats.render.words import figure_text, number_text
-from channelstats.stats.compare import Change
+from channelstats.stats.quantities import Change
 from channelstats.views.model import (
     NUMERIC,
     Cell,

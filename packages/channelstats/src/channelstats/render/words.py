@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from datetime import date
 from typing import Final
 
-from channelstats.stats.compare import Change
+from channelstats.stats.quantities import Change
 from channelstats.views.goals import Measured
 from channelstats.views.model import Kind
 

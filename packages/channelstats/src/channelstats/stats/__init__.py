@@ -1,15 +1,13 @@
 """Columns of a period → the report document.
 
-Rule: everything here but `inputs` and `stored_document` is a pure function of its arguments, and
-every figure follows from counted messages (`channelstats.counting`) by the definition beside it.
+Rule: everything here but `inputs` and `document_of` is a pure function of its arguments, and every
+figure follows from counted messages (`channelstats.counting`) by the definition beside it.
 
     inputs        what a report needs, from the tables
     period        days of a report and of the one before; weeks
-    zones         local times
-    messages      counted messages as columns: words, reactions, mentions, answers
+    messages      counted messages as columns: local times, reactions, mentions, answers
     measures      the frames and figures of one period       (statistics)
-    quantities    exact numbers, one or as columns
-    compare       numbers against those of the period before
+    quantities    exact numbers, one or as columns, and against those of the period before
     activity      when                                       (weekday, hour, timezone, …)
     authors       each author                                (users, user_stats)
     channels      each channel                               (channels, channel_stats, …)
@@ -17,8 +15,7 @@ every figure follows from counted messages (`channelstats.counting`) by the defi
     conversation  threads, first replies, retention, …       (new_statistics)
     json_text     frames as JSON text
     entries       the parts of the document for each user and each channel
-    document      all of it
-    stored_document  the document from the store, or made again
+    document      all of it, from the store or made again
 """
 
 from channelstats.stats.document import ReportDocument, report

@@ -11,9 +11,8 @@ from typing import Final, TypeAlias
 
 import polars as pl
 
-from channelstats.stats.messages import PeriodMessages
+from channelstats.stats.messages import PeriodMessages, hour, weekday
 from channelstats.stats.quantities import WORDS_THEN_MESSAGES, ranked, regrouped, volume_by
-from channelstats.stats.zones import hour, weekday
 
 HOURS: Final = range(24)
 PERIODS: Final = {"0": range(8), "1": range(8, 16), "2": range(16, 24)}

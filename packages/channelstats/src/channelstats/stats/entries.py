@@ -11,7 +11,6 @@ import msgspec
 import polars as pl
 
 from channelstats.stats import authors, channels
-from channelstats.stats.compare import BEFORE, before, changes
 from channelstats.stats.interactions import GROUPS
 from channelstats.stats.json_text import (
     floats,
@@ -35,8 +34,11 @@ from channelstats.stats.messages import (
     with_shown_times,
 )
 from channelstats.stats.quantities import (
+    BEFORE,
     ColumnQuantity,
     Formula,
+    before,
+    changes,
     column_ratio,
     counts,
     percent_of,

@@ -11,7 +11,7 @@ from typing import TypeAlias, Union
 import msgspec
 import polars as pl
 
-from channelstats.stats.compare import Change
+from channelstats.stats.quantities import Change
 
 Part: TypeAlias = Union["Json", msgspec.Raw, Mapping[str, "Part"]]
 """What a document is written from: some parts of it are in JSON already."""

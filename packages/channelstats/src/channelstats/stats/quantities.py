@@ -1,12 +1,14 @@
-"""Exact numbers, one or as columns: how they are ranked, and how they are shown.
+"""Exact numbers, one or as columns: how they are ranked, compared with those of the period before,
+and shown.
 
-Rule: a share is kept as two whole numbers and divided once, when it is shown, so nothing is ever
-decided on a rounded number. A column holds what `Quantity` holds row by row; its counts stay below
-10**16, and their products are taken in 128 bits.
+Rule: a share is divided once, when it is shown, so nothing is ever decided on a rounded number. A
+column holds row by row what a `Quantity` holds; its counts stay below 10**16, and their products
+are taken in 128 bits. What changed by less than half a per cent is the same.
 """
 
 from collections.abc import Callable, Iterable
-from typing import Final, NamedTuple, TypeAlias
+from fractions import Fraction
+from typing import Final, Literal, NamedTuple, TypeAlias, TypedDict
 
 import msgspec
 import polars as pl
@@ -14,42 +16,21 @@ import polars as pl
 _EXACT: Final = 2**53
 """Up to here a float holds every whole number, and a quotient of two is the nearest float."""
 
-
-class Ratio(NamedTuple):
-    """One whole number over another that is positive; shown as a float."""
-
-    num: int
-    den: int
+Quantity: TypeAlias = int | Fraction
 
 
-Quantity: TypeAlias = int | Ratio
-
-
-def ratio(num: int, den: int) -> Ratio:
+def ratio(num: int, den: int) -> Fraction:
     """A quotient; 0 where it would be over nothing."""
-    return Ratio(num, den) if den else Ratio(0, 1)
+    return Fraction(num, den) if den else Fraction(0)
 
 
-def percent(part: int, whole: int) -> Ratio:
+def percent(part: int, whole: int) -> Fraction:
     return ratio(100 * part, whole)
 
 
-def parts(quantity: Quantity) -> tuple[int, int]:
-    """The quantity as numerator and denominator."""
-    return quantity if isinstance(quantity, Ratio) else (quantity, 1)
-
-
 def shown(quantity: Quantity) -> int | float:
-    """The nearest number: a whole one stays whole."""
-    return quantity.num / quantity.den if isinstance(quantity, Ratio) else quantity
-
-
-def in_tenths(quantity: Quantity) -> Ratio:
-    """Rounded to one decimal, half to even."""
-    num, den = parts(quantity)
-    tenths, rest = divmod(10 * num, den)
-    up = 2 * rest > den or (2 * rest == den and tenths % 2 == 1)
-    return Ratio(tenths + up, 10)
+    """The nearest number: a count stays whole."""
+    return float(quantity) if isinstance(quantity, Fraction) else quantity
 
 
 class ColumnQuantity(NamedTuple):
@@ -104,7 +85,7 @@ def _quotients(parts: pl.Series) -> pl.Series:
 
 class Formula(msgspec.Struct, frozen=True):
     """A quantity by the names of its parts: ``times`` one of them, over another where ``den`` is
-    given; rounded where it is in ``tenths``.
+    given; rounded to one decimal, half to even, where it is in ``tenths``.
     """
 
     num: str
@@ -116,7 +97,7 @@ class Formula(msgspec.Struct, frozen=True):
         """Of an entry that has the parts as attributes."""
         num = self.times * int(getattr(entry, self.num))
         found = ratio(num, int(getattr(entry, self.den))) if self.den else num
-        return in_tenths(found) if self.tenths else found
+        return Fraction(round(10 * found), 10) if self.tenths else found
 
     def column(self, of: Callable[[str], pl.Expr] = pl.col) -> ColumnQuantity:
         """Of every row of a frame; ``of`` is the column of a part."""
@@ -128,6 +109,76 @@ class Formula(msgspec.Struct, frozen=True):
 def percent_of(num: str, den: str) -> Formula:
     return Formula(num, den, 100)
 
+
+# ── against the period before ────────────────────────────────────────────────────────────────────
+
+State: TypeAlias = Literal["up", "down", "same", "new", "from_zero", "not_compared"]
+"""`not_compared` is a state of views alone: of the time before, messages are not known whole."""
+
+
+class Change(TypedDict):
+    """A number and the one before; ``diff_pct`` is a percentage, unrounded."""
+
+    cur: int | float
+    prev: int | float | None
+    diff_pct: float | None
+    state: State
+
+
+def change(cur: Quantity, prev: Quantity | None) -> Change:
+    """Compare with the period before, or with nothing when there was no such thing."""
+    if prev is None:
+        return {"cur": shown(cur), "prev": None, "diff_pct": None, "state": "new"}
+    state: State = "from_zero" if cur else "same"
+    diff_pct = None
+    if prev:
+        difference = Fraction(100 * (cur - prev)) / prev
+        diff_pct, state = float(difference), "up" if difference > 0 else "down"
+        if 2 * abs(difference) < 1:
+            state = "same"
+    return {"cur": shown(cur), "prev": shown(prev), "diff_pct": diff_pct, "state": state}
+
+
+def not_compared(cur: Quantity) -> Change:
+    """A number without one before: of that time, messages are not known whole."""
+    return {"cur": shown(cur), "prev": None, "diff_pct": None, "state": "not_compared"}
+
+
+BEFORE: Final = "_before"
+
+
+def before(name: str) -> pl.Expr:
+    """The column of a name as a join with the period before has it."""
+    return pl.col(name + BEFORE)
+
+
+def changes(now: ColumnQuantity, then: ColumnQuantity, known: pl.Expr | None = None) -> pl.Expr:
+    """`change` of each row; where it is not ``known`` there was no such thing before."""
+    known = pl.lit(value=True) if known is None else known
+    (num, den), (num_before, den_before) = now.parts(), then.parts()
+    # 100 * (num / den) / (num_before / den_before) - 100, over one denominator
+    over = num_before * den
+    difference = 100 * (num * den_before - over)
+    state = (
+        pl.when(~known)
+        .then(pl.lit("new"))
+        .when((num_before == 0) & (num != 0))
+        .then(pl.lit("from_zero"))
+        .when((num_before == 0) | (2 * difference.abs() < over))
+        .then(pl.lit("same"))
+        .when(difference > 0)
+        .then(pl.lit("up"))
+        .otherwise(pl.lit("down"))
+    )
+    return pl.struct(
+        cur=now.shown(),
+        prev=pl.when(known).then(then.shown()),
+        diff_pct=pl.when(known & (num_before != 0)).then(quotient(difference, over)),
+        state=state,
+    )
+
+
+# ── frames ───────────────────────────────────────────────────────────────────────────────────────
 
 WORDS_THEN_MESSAGES = ("w", "m")
 MESSAGES_THEN_WORDS = ("m", "w")

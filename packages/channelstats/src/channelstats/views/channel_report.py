@@ -5,8 +5,8 @@ Rule: a silent channel is a title and one note; one that was silent before is al
 
 from channelstats.days import period_text
 from channelstats.stats.channels import COMPARED
-from channelstats.stats.compare import change
 from channelstats.stats.messages import REACTED, REPLIED
+from channelstats.stats.quantities import change
 from channelstats.views.model import (
     Cell,
     Column,

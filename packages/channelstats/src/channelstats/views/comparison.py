@@ -10,13 +10,12 @@ from typing import NamedTuple, TypeAlias
 
 import polars as pl
 
-from channelstats.stats import compare, conversation
-from channelstats.stats.compare import Change
+from channelstats.stats import conversation
 from channelstats.stats.interactions import Interactions
 from channelstats.stats.measures import Measures
 from channelstats.stats.messages import PeriodMessages
 from channelstats.stats.period import History, Period
-from channelstats.stats.quantities import Quantity, ranked
+from channelstats.stats.quantities import Change, Quantity, change, not_compared, ranked
 
 
 class Selection:
@@ -109,7 +108,7 @@ class Comparison(NamedTuple):
 
     def change(self, now: Quantity, before: Quantity | None) -> Change:
         """A number against the one before, where these can be compared."""
-        return compare.change(now, before) if self.is_meaningful else compare.not_compared(now)
+        return change(now, before) if self.is_meaningful else not_compared(now)
 
     @property
     def person(self) -> str:

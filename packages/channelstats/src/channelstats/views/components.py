@@ -13,7 +13,7 @@ from channelstats.days import date_at
 from channelstats.identifiers import timestamp
 from channelstats.stats.messages import top_messages
 from channelstats.stats.period import Period
-from channelstats.stats.quantities import Quantity, parts, ratio, shown
+from channelstats.stats.quantities import Quantity, ratio, shown
 from channelstats.views.comparison import Comparison, Figure, Selection
 from channelstats.views.model import Bars, Cell, Column, Kind, Lines, Series, Table, Tile
 from channelstats.views.request import ViewRequest
@@ -54,8 +54,7 @@ def tile(
 
 def per_poster(total: Quantity, of: Selection) -> Quantity:
     """The mean over those who posted."""
-    num, den = parts(total)
-    return ratio(num, den * of.posters)
+    return ratio(total.numerator, total.denominator * of.posters)
 
 
 def counted(figure: pl.Expr) -> PointFigure:

@@ -12,7 +12,7 @@ from typing import Final, TypeAlias
 
 import msgspec
 
-from channelstats.stats.compare import Change
+from channelstats.stats.quantities import Change
 
 
 class ChoiceError(Exception):

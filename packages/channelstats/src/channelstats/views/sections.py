@@ -8,8 +8,7 @@ import polars as pl
 from channelstats.days import date_at, minute_text
 from channelstats.identifiers import timestamp
 from channelstats.stats.activity import HOURS
-from channelstats.stats.compare import Change
-from channelstats.stats.quantities import Quantity, ratio, shown
+from channelstats.stats.quantities import Change, Quantity, ratio, shown
 from channelstats.views.model import (
     Cell,
     Column,

@@ -7,7 +7,7 @@ from typing import Final
 
 import msgspec
 
-from channelstats.stats import compare
+from channelstats.stats.quantities import change, not_compared
 from channelstats.tables.slack_analytics import DateSpan, Subject
 from channelstats.views.model import Cell, Column, Kind, Table, Tile
 from channelstats.views.request import ViewRequest
@@ -31,9 +31,9 @@ def slack_members(request: ViewRequest) -> SlackParts:
     members, before = slack.members, slack.before
     if members is None:
         return SlackParts(notes=_near(request, Subject.MEMBERS))
-    change = compare.not_compared(members.active)
+    active = not_compared(members.active)
     if before is not None:
-        change = compare.change(members.active, before.active)
+        active = change(members.active, before.active)
     columns = (
         Column("figure", "", Kind.TEXT),
         Column("slack", "Slack", Kind.COUNT),
@@ -46,7 +46,7 @@ def slack_members(request: ViewRequest) -> SlackParts:
         ("Messages in channels", members.channel_messages, None),
     )
     return SlackParts(
-        (Tile("slack_active", "Active members (Slack)", Kind.COUNT, change),),
+        (Tile("slack_active", "Active members (Slack)", Kind.COUNT, active),),
         (Table("slack_members", "What Slack counts", columns, rows),),
         (f"{_UTC}, and include private channels and direct messages.",),
     )
