@@ -100,6 +100,6 @@ def _reported(size: Size, folder: Path) -> Work:
     def work() -> int:
         messages = joined([asyncio.run(messages_read())])
         inputs = Inputs(messages, users, channels, counts, first_posts)
-        return len(report(inputs, WEEK, Options(), generated_at=0).json)
+        return len(report(inputs, WEEK, Options(), generated_at=0))
 
     return work

@@ -39,7 +39,7 @@ from channelstats.views import time_buckets
 from channelstats.views.model import VIEWS, Choice, Kind, View
 from channelstats.views.reports import ReportKind
 from channelstats.web import auth, filters
-from support.channelstats.house import EXAMPLE, MODERN, UTC, house
+from support.channelstats.house import EXAMPLE, MODERN, UTC, decoded, house
 from support.paths import PACKAGES, ROOT
 
 PAGES = {
@@ -121,7 +121,7 @@ async def test_every_key_of_a_report_is_in_the_page_on_the_document(tmp_path: Pa
     async with house(tmp_path) as opened:
         await opened.take_in(EXAMPLE, MODERN)
         made = await opened.report(Period(date(2024, 3, 10), 7, UTC), Options(MODERN))
-    found = made.document
+    found = decoded(made)
     for key in (*found, *keys_below(found)):
         assert re.search(rf"`{re.escape(key)}`", PAGES["document"]), key
 

@@ -17,7 +17,7 @@ from channelstats.render.slack import slack_text
 from channelstats.stats import Options, Period
 from channelstats.stats.channels import members_at_ends
 from keytables import Item
-from support.channelstats.house import COMPAT, EXAMPLE, MODERN, NOW, UTC, House, house
+from support.channelstats.house import COMPAT, EXAMPLE, MODERN, NOW, UTC, House, decoded, house
 
 A, B, C = "UALICE", "UBOB", "UCARA"
 CGEN, CDEV = "CGEN", "CDEV"
@@ -31,9 +31,9 @@ async def _documents(folder: Path) -> dict[tuple[str, str], Document]:
     async with house(folder) as opened:
         await opened.take_in(EXAMPLE)
         return {
-            (week, counting.name): (
+            (week, counting.name): decoded(
                 await opened.report(Period(start, 7, UTC), Options(counting))
-            ).document
+            )
             for (week, start), counting in itertools.product(WEEKS.items(), (COMPAT, MODERN))
         }
 
@@ -759,7 +759,7 @@ def test_edges(w1: Document, w2: Document) -> None:
 @pytest.mark.parametrize("counting", [COMPAT, MODERN])
 async def test_a_silent_week_is_all_zero(imported: House, counting: Counting) -> None:
     period = Period(date(2024, 5, 5), 7, UTC)
-    document: Document = (await imported.report(period, Options(counting))).document
+    document: Document = decoded(await imported.report(period, Options(counting)))
     statistics = document["statistics"]
     known = {"active_users", "all_users"}
     assert {
@@ -816,8 +816,6 @@ async def test_the_report_has_a_time_zone_of_its_own(imported: House) -> None:
     zone = ZoneInfo("America/Los_Angeles")
     found = []
     for start in WEEKS.values():
-        document: Document = (
-            await imported.report(Period(start, 7, zone), Options(COMPAT))
-        ).document
+        document = decoded(await imported.report(Period(start, 7, zone), Options(COMPAT)))
         found.append((document["statistics"]["messages"], document["statistics"]["words"]))
     assert found == [(6, 31), (7, 35)]

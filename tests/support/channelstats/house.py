@@ -4,15 +4,17 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, closing
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 from zoneinfo import ZoneInfo
 
+import orjson
 import polars as pl
 
 from channelstats.counting import Counting, Profile
 from channelstats.ingest.events import OnEvent, ignore_event
 from channelstats.ingest.export_import import ExportImport, ImportOptions, ImportResult
 from channelstats.slack.export import Export
-from channelstats.stats import Options, Period, ReportDocument, report
+from channelstats.stats import Options, Period, report
 from channelstats.stats.inputs import load_inputs
 from channelstats.tables import Tables
 from channelstats.tables.items import HASH_KEYS, table
@@ -89,9 +91,14 @@ class House:
             )
             return await run.run()
 
-    async def report(self, period: Period, options: Options) -> ReportDocument:
+    async def report(self, period: Period, options: Options) -> bytes:
         inputs = await load_inputs(self.tables, period, options)
         return report(inputs, period, options, generated_at=int(NOW))
+
+
+def decoded(document: bytes) -> Any:
+    """A report document, looked into freely."""
+    return orjson.loads(document)
 
 
 @asynccontextmanager

@@ -16,7 +16,7 @@ from channelstats.tables.first_posts import FirstPost
 from keytables import Item
 from support import dynamo_servers
 from support.channelstats import original
-from support.channelstats.house import COMPAT, EXAMPLE, NOW, UTC, House
+from support.channelstats.house import COMPAT, EXAMPLE, NOW, UTC, House, decoded
 from support.channelstats.original import PREFIX, TITLE, put
 from support.clocks import ManualClock
 from support.table_engines import DynamoStore, SqliteStore, Store
@@ -106,7 +106,7 @@ async def test_the_tables_and_the_report_are_those_of_an_import(
     )
     for week in (date(2024, 3, 3), date(2024, 3, 10)):
         period, options = Period(week, 7, UTC), Options(COMPAT)
-        reports = [(await house.report(period, options)).document for house in (source, empty)]
+        reports = [decoded(await house.report(period, options)) for house in (source, empty)]
         for report in reports:
             report.pop("input_fingerprint")
         assert reports[0] == reports[1]

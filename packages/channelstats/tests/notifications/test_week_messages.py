@@ -71,7 +71,7 @@ WEEK_2 = Period(date(2024, 3, 10), 7, UTC)
 
 async def message(of: House, start: date, days: int = 7) -> WeekMessage | None:
     period = Period(start, days, UTC)
-    return message_of((await of.report(period, Options(COMPAT))).json, period)
+    return message_of(await of.report(period, Options(COMPAT)), period)
 
 
 async def test_a_week_is_told_in_numbers(example: House) -> None:
@@ -107,7 +107,7 @@ async def test_an_empty_week_is_nothing_to_tell(example: House) -> None:
 )
 async def test_days_of_two_months_name_both(example: House, start: date, expected: str) -> None:
     week = Period(start, 7, UTC)
-    document = (await example.report(WEEK_2, Options(COMPAT))).json
+    document = await example.report(WEEK_2, Options(COMPAT))
     found = message_of(document, week)
     assert found is not None
     assert found.body.startswith(expected)

@@ -11,7 +11,7 @@ import pytest
 from channelstats.counting import Counting, Profile
 from channelstats.stats import report
 from support.channelstats import slow
-from support.channelstats.house import house
+from support.channelstats.house import decoded, house
 from support.channelstats.inputs import inputs_of, wanted
 from support.channelstats.random_workspace import Maker, settings
 from support.channelstats.workspace import write_zip
@@ -51,7 +51,7 @@ def test_the_report_is_that_of_the_definitions(seed: int) -> None:
     of = settings(rng)
     workspace = Maker(rng, of).workspace(rng.choice((0, 3, 15, 60)))
     period, options = wanted(of)
-    found = report(inputs_of(workspace), period, options, generated_at=0).document
+    found = decoded(report(inputs_of(workspace), period, options, generated_at=0))
     expected = slow.document(workspace, of)
     assert set(found) >= OURS
     check({name: found[name] for name in found if name not in OURS}, expected)
@@ -69,5 +69,5 @@ async def test_so_is_the_report_from_the_tables(seed: int, tmp_path: Path) -> No
     async with house(tmp_path, ZoneInfo(rng.choice(("UTC", "Pacific/Kiritimati")))) as opened:
         configured = rng.choice((options.counting, Counting(Profile.COMPAT)))
         await opened.take_in(export, configured, now=1_800_000_000)
-        found = (await opened.report(period, options)).document
+        found = decoded(await opened.report(period, options))
     check({name: found[name] for name in found if name not in OURS}, expected)

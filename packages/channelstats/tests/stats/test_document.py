@@ -1,8 +1,7 @@
 """The document as a whole."""
 
-import asyncio
 import json
-from datetime import date, datetime
+from datetime import date
 from typing import Any
 
 import orjson
@@ -11,22 +10,18 @@ import pytest
 
 from channelstats.counting import Counting, Profile
 from channelstats.stats import Inputs, Options, Period, report
-from channelstats.stats.document import document_of
 from channelstats.stats.inputs import load_inputs
-from channelstats.tables.columns import MESSAGES
+from channelstats.tables.columns import MESSAGES, frame_of
 from channelstats.tables.directory import User
 from channelstats.tables.first_posts import FirstPost
-from channelstats.tables.message_row import MessageRow
-from support.channelstats.dated import tamper
-from support.channelstats.house import COMPAT, EXAMPLE, MODERN, NOW, UTC, House
-from support.clocks import ManualClock
+from support.channelstats.house import COMPAT, EXAMPLE, MODERN, UTC, House, decoded
 
 W1, W2 = (Period(start, 7, UTC) for start in (date(2024, 3, 3), date(2024, 3, 10)))
 
 
 async def test_it_is_the_same_after_it_was_written_and_read(empty: House) -> None:
     await empty.take_in(EXAMPLE)
-    document = (await empty.report(W2, Options(MODERN))).document
+    document = decoded(await empty.report(W2, Options(MODERN)))
     assert orjson.loads(orjson.dumps(document)) == document
     assert json.dumps(orjson.loads(orjson.dumps(document))) == json.dumps(document)
 
@@ -44,7 +39,7 @@ weekday_activity_percentage_periods emoji_rate new_statistics compared
 
 async def test_its_keys_are_those_of_the_specification(empty: House) -> None:
     await empty.take_in(EXAMPLE)
-    document = (await empty.report(W2, Options(COMPAT))).document
+    document = decoded(await empty.report(W2, Options(COMPAT)))
     assert set(document) == set(KEYS.split())
     assert document["report_timezone"] == "UTC"
     assert (document["start_date"], document["end_date"]) == ("2024-03-10", "2024-03-16")
@@ -57,7 +52,7 @@ async def test_the_fingerprint_is_of_the_messages_of_both_periods(empty: House) 
 
     def fingerprint(keep: pl.Expr, at: int = 1) -> object:
         inputs = Inputs(messages.filter(keep))
-        return report(inputs, W2, Options(COMPAT), generated_at=at).document["input_fingerprint"]
+        return decoded(report(inputs, W2, Options(COMPAT), generated_at=at))["input_fingerprint"]
 
     whole = fingerprint(pl.lit(value=True))
     assert fingerprint(pl.lit(value=True), at=2) == whole
@@ -76,162 +71,13 @@ def test_who_turned_out_to_be_a_bot_is_no_first_time_poster(counting: Counting, 
         users={"UBOT": User("UBOT", is_bot=True)},
         first_posts={"UBOT": post, "UALICE": post},
     )
-    found: Any = report(inputs, W1, Options(counting), generated_at=0).document
+    found: Any = decoded(report(inputs, W1, Options(counting), generated_at=0))
     assert found["statistics"]["first-time posters"] == first
 
 
-def test_zones_that_do_not_exist_are_named() -> None:
-    inputs = Inputs(MESSAGES.to_frame(), users={"UA": User("UA", tz="Mars/Olympus")})
-    assert report(inputs, W1, Options(MODERN), generated_at=0).unknown_zones == ["Mars/Olympus"]
-
-
-# ── the stored one ───────────────────────────────────────────────────────────────────────────────
-
-pytestmark = pytest.mark.slow
-
-PERIOD = Period(date(2024, 3, 10), 7, UTC)
-
-
-@pytest.fixture
-async def filled(empty: House) -> House:
-    await empty.take_in(EXAMPLE)
-    return empty
-
-
-async def document(of: House, later: float, options: Options, **how: Any) -> dict[str, Any]:
-    clock = ManualClock(NOW + later)
-    found: dict[str, Any] = json.loads(
-        await document_of(of.tables, PERIOD, options, clock=clock, **how)
-    )
-    return found
-
-
-async def test_a_document_is_stored_under_its_start_and_days(filled: House) -> None:
-    made = await document(filled, 0, Options(COMPAT))
-    stored = await filled.tables.reports.get("2024-03-10-7")
-    assert stored is not None
-    assert json.loads(stored) == made
-
-
-async def test_a_stored_document_is_used_as_long_as_nothing_changed(filled: House) -> None:
-    made = await document(filled, 0, Options(COMPAT))
-    assert await document(filled, 60, Options(COMPAT)) == made
-    assert (await document(filled, 60, Options(COMPAT), refresh=True))["generated_at"] == NOW + 60
-
-
-@pytest.mark.parametrize(
-    "other",
-    [Options(MODERN), Options(COMPAT, "Europe/Berlin"), Options(COMPAT, merge_skin_tones=True)],
-)
-async def test_other_options_make_it_anew(filled: House, other: Options) -> None:
-    await document(filled, 0, Options(COMPAT))
-    assert (await document(filled, 60, other))["generated_at"] == NOW + 60
-
-
-async def test_what_is_known_of_a_user_makes_it_anew(filled: House) -> None:
-    await document(filled, 0, Options(COMPAT))
-    await filled.tables.users.put([User("UBOB", "bob", tz="Asia/Tokyo", tz_offset=32400)])
-    made = await document(filled, 60, Options(COMPAT))
-    assert "Asia/Tokyo" in made["timezone"]
-
-
-async def test_one_message_that_changed_makes_it_anew(filled: House) -> None:
-    await document(filled, 0, Options(COMPAT))
-    rows = await filled.tables.messages.of_channel("CDEV", "1710630900.001500")
-    row = rows["1710630900.001500"]
-    row.word_count = 12
-    await filled.tables.messages.write([row])
-    await filled.tables.messages.close_days()
-    made = await document(filled, 60, Options(COMPAT))
-    assert made["statistics"]["words"] == 50
-    assert await document(filled, 120, Options(COMPAT)) == made
-
-
-async def test_while_messages_are_written_a_document_is_made_anew_and_not_kept(
-    filled: House,
-) -> None:
-    kept = await document(filled, 0, Options(COMPAT))
-    row = MessageRow("CDEV", "1710630900.009999", "UBOB", word_count=3)
-    await filled.tables.messages.write([row])
-    made = await document(filled, 60, Options(COMPAT))
-    assert made["statistics"]["words"] == kept["statistics"]["words"] + 3
-    assert json.loads(await filled.tables.reports.get("2024-03-10-7") or "") == kept
-
-
-async def test_what_came_while_a_document_was_made_keeps_it_from_being_kept(
-    filled: House,
-) -> None:
-    async def write() -> None:
-        row = MessageRow("CDEV", "1710630900.009999", "UBOB", word_count=3)
-        await filled.tables.messages.write([row])
-        await filled.tables.messages.close_days()
-
-    writing: list[asyncio.Task[None]] = []
-
-    def progress(done: int, days: int) -> None:
-        if done == days:
-            writing.append(asyncio.create_task(write()))
-
-    await document(filled, 0, Options(COMPAT), progress=progress)
-    assert writing
-    await asyncio.gather(*writing)
-    made = await document(filled, 60, Options(COMPAT))
-    assert made["statistics"]["words"] == 43
-    assert await document(filled, 120, Options(COMPAT)) == made
-
-
-@pytest.mark.parametrize("day", ["2024-03-17", "2024-06-01"])
-async def test_a_day_that_came_later_may_hold_late_replies(filled: House, day: str) -> None:
-    made = await document(filled, 0, Options(COMPAT))
-    ts = f"{int(datetime.fromisoformat(day).replace(tzinfo=UTC).timestamp())}.000000"
-    await filled.tables.messages.write([MessageRow("CDEV", ts, "UBOB")])
-    await filled.tables.messages.close_days()
-    again = await document(filled, 60, Options(COMPAT))
-    assert again["generated_at"] == NOW + 60
-    assert again["statistics"] == made["statistics"]
-
-
-async def test_a_day_before_all_that_is_read_changes_nothing(filled: House) -> None:
-    made = await document(filled, 0, Options(COMPAT))
-    await filled.tables.messages.write([MessageRow("CDEV", "1609459200.000000", "UNEW")])
-    await filled.tables.messages.close_days()
-    assert await document(filled, 60, Options(COMPAT)) == made
-
-
-async def test_where_first_posts_are_looked_for_every_message_matters(filled: House) -> None:
-    made = await document(filled, 0, Options(MODERN))
-    assert await document(filled, 60, Options(MODERN)) == made
-    await filled.tables.messages.write([MessageRow("CDEV", "1609459200.000000", "UNEW")])
-    await filled.tables.messages.close_days()
-    assert (await document(filled, 120, Options(MODERN)))["generated_at"] == NOW + 120
-
-
-@pytest.mark.parametrize("options", [Options(COMPAT), Options(MODERN)])
-async def test_for_a_stored_document_no_message_is_read(
-    filled: House, options: Options, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    made = await document(filled, 0, options)
-
-    def unwanted(*_: object, **__: object) -> None:
-        raise AssertionError("messages are read")
-
-    for name in ("of_days", "of_keys", "all"):
-        monkeypatch.setattr(filled.tables.messages, name, unwanted)
-    assert await document(filled, 60, options) == made
-
-
-async def test_made_anew_it_is_made_from_the_rows(filled: House) -> None:
-    """Even where something else has changed them."""
-    await document(filled, 0, Options(COMPAT))
-    row = (await filled.tables.messages.of_channel("CDEV", ""))["1710630900.001500"]
-    await tamper(filled.engine, row, 12)
-    assert (await document(filled, 60, Options(COMPAT)))["statistics"]["words"] == 40
-    made = await document(filled, 60, Options(COMPAT), refresh=True)
-    assert made["statistics"]["words"] == 50
-    assert await document(filled, 120, Options(COMPAT)) == made
-
-
-async def test_a_broken_stored_document_is_made_anew(filled: House) -> None:
-    await filled.tables.reports.put("2024-03-10-7", "{ not json")
-    made = await document(filled, 60, Options(COMPAT))
-    assert made["statistics"]["words"] == 40
+def test_authors_of_a_zone_that_does_not_exist_are_in_no_zone() -> None:
+    messages = frame_of([{"ts": f"{W1.begin}.000000", "slack_cid": "C1", "slack_uid": "UA"}])
+    inputs = Inputs(messages, users={"UA": User("UA", tz="Mars/Olympus")})
+    found = decoded(report(inputs, W1, Options(MODERN), generated_at=0))
+    assert found["statistics"]["posters"] == 1
+    assert found["posters_per_timezone"] == found["user_weekday"] == {}

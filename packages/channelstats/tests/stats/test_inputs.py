@@ -13,7 +13,7 @@ from channelstats.counting import Counting
 from channelstats.stats import Options, Period, report
 from channelstats.stats.inputs import load_inputs
 from channelstats.tables.message_row import MessageRow
-from support.channelstats.house import COMPAT, EXAMPLE, MODERN, UTC, House, house
+from support.channelstats.house import COMPAT, EXAMPLE, MODERN, UTC, House, decoded, house
 
 W1 = Period(date(2024, 3, 3), 7, UTC)
 LATER = "1719792000.000000"
@@ -29,7 +29,7 @@ async def test_replies_are_read_however_late_they_came(empty: House) -> None:
         head.replies, head.bot_replies = replies, "" if replies else f"BHOOK:{LATER}"
         reply = MessageRow("CDEV", LATER, author, thread_ts=head.ts, is_bot=is_bot)
         await tables.messages.write([head, reply])
-        found: Any = (await empty.report(W1, Options(COMPAT))).document["new_statistics"]
+        found: Any = decoded(await empty.report(W1, Options(COMPAT)))["new_statistics"]
         assert found["unanswered"] == 0
         assert found["first_reply"]["count"] == 2
 
@@ -82,7 +82,7 @@ async def test_the_zone_that_rows_are_dated_in_does_not_matter(
         edges = [period.begin, period.end - 1]
         rows = [MessageRow("C1", f"{at}.000000", "UA", word_count=1) for at in edges]
         await opened.tables.messages.write(rows)
-        found = (await opened.report(period, Options(COMPAT))).document
+        found = decoded(await opened.report(period, Options(COMPAT)))
     assert found["users"] == {"UA": [2, 2]}
 
 

@@ -135,9 +135,3 @@ def test_a_default_zone_is_for_those_without_one_in_modern_alone() -> None:
     modern = Options(MODERN.counting, "Asia/Kolkata")
     assert local(User("U1"), "2024-03-04 17:30", modern) == ("Asia/Kolkata", 0, 23)
     assert local(User("U1"), "2024-03-04 17:30", compat) == (None, None, None)
-
-
-def test_an_unknown_zone_is_told_once() -> None:
-    users = {uid: User(uid, tz="Mars/Olympus") for uid in ("U1", "U2")}
-    assert LocalTimes(users, MODERN, 0, 1).unknown == ["Mars/Olympus"]
-    assert LocalTimes(users, COMPAT, 0, 1).unknown == []

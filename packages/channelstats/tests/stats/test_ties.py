@@ -14,7 +14,7 @@ from channelstats.stats import Inputs, Options, Period, report
 from channelstats.stats.measures import authors_of_half, half, median
 from channelstats.tables.columns import MESSAGES
 from channelstats.tables.directory import User
-from support.channelstats.house import UTC
+from support.channelstats.house import UTC, decoded
 from support.soak import times
 
 PERIOD = Period(date(2024, 3, 3), 7, UTC)
@@ -48,7 +48,7 @@ def document(rows: list[dict[str, Any]]) -> Any:
         uid: User(uid, tz=tz, tz_offset=0) for uid, tz in zip(("UA", "UB", "UC"), TZ, strict=True)
     }
     options = Options(Counting(Profile.COMPAT))
-    return report(Inputs(frame_of(rows), users), PERIOD, options, generated_at=0).document
+    return decoded(report(Inputs(frame_of(rows), users), PERIOD, options, generated_at=0))
 
 
 def by_words(found: dict[str, list[int]]) -> list[str]:

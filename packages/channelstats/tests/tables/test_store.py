@@ -11,7 +11,6 @@ from keytables.lease import Lease
 from support import engines
 from support.channelstats.dated import opened, row
 from support.clocks import ManualClock
-from support.gated_engine import GatedEngine
 from support.memory_engine import MemoryEngine
 
 KEY = ("writer",)
@@ -78,16 +77,3 @@ async def test_whoever_writes_takes_over_what_a_dead_run_left_open(clock: Manual
     async with following.writing(clock):
         await following.messages.close_days()
     assert not any((await following.messages.days()).values())
-
-
-async def test_columns_that_the_version_before_kept_are_dropped_once(clock: ManualClock) -> None:
-    engine = GatedEngine(MemoryEngine(clock))
-    tables = await opened(engine)
-    handle = tables.bulk._table
-    for name in ("2024-03-09 columns", "2024-03-09 columns-0", "CGEN", "CGEN-0"):
-        await handle.put({"item_id": name, "value": "v"})
-    await begun(tables, clock)
-    assert {str(item["item_id"]) for item in (await handle.scan()).items} == {"CGEN", "CGEN-0"}
-    engine.start_counting()
-    await begun(tables, clock)
-    assert not any("BulkStore" in call for call in engine.calls)

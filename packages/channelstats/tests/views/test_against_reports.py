@@ -7,6 +7,7 @@ import pytest
 from channelstats.stats import report
 from channelstats.views.loading import DashboardData
 from channelstats.views.time_buckets import MOST_DAYS
+from support.channelstats.house import decoded
 from support.channelstats.views import look, random_workspace
 
 SEEDS = range(8)
@@ -19,7 +20,7 @@ def data(request: pytest.FixtureRequest) -> DashboardData:
 
 @pytest.fixture(scope="module")
 def document(data: DashboardData) -> Any:
-    return report(data.inputs, data.period, data.options, generated_at=0).document
+    return decoded(report(data.inputs, data.period, data.options, generated_at=0))
 
 
 def test_tiles_and_what_they_are_compared_with(data: DashboardData, document: Any) -> None:
@@ -42,7 +43,7 @@ def test_tiles_and_what_they_are_compared_with(data: DashboardData, document: An
 
 
 def test_what_is_before_is_the_report_of_the_days_before(data: DashboardData) -> None:
-    earlier = report(data.inputs, data.period.previous, data.options, generated_at=0).document
+    earlier = decoded(report(data.inputs, data.period.previous, data.options, generated_at=0))
     new: Any = earlier["new_statistics"]
     threads = look("threads", data)
     expected = {

@@ -15,6 +15,7 @@ from channelstats.views.model import Report, Table, Text, Tiles
 from channelstats.views.report_data import Partition, ReportData
 from channelstats.views.reports import ReportKind, Wanted, report_on
 from channelstats.views.user_report import GROUPS
+from support.channelstats.house import decoded
 from support.channelstats.views import random_workspace
 
 SEEDS = range(8)
@@ -27,7 +28,7 @@ def data(request: pytest.FixtureRequest) -> DashboardData:
 
 @pytest.fixture(scope="module")
 def document(data: DashboardData) -> Any:
-    return report(data.inputs, data.period, data.options, generated_at=0).document
+    return decoded(report(data.inputs, data.period, data.options, generated_at=0))
 
 
 @pytest.fixture(scope="module")

@@ -67,4 +67,4 @@ def document_of(of: ReportData) -> bytes:
         data.options,
         generated_at=of.made_at,
         smallest_group=of.smallest_group,
-    ).json
+    )

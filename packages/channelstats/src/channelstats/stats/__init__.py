@@ -18,8 +18,8 @@ figure follows from counted messages (`channelstats.counting`) by the definition
     document      all of it, from the store or made again
 """
 
-from channelstats.stats.document import ReportDocument, report
+from channelstats.stats.document import report
 from channelstats.stats.inputs import Inputs, Options
 from channelstats.stats.period import Period
 
-__all__ = ["Inputs", "Options", "Period", "ReportDocument", "report"]
+__all__ = ["Inputs", "Options", "Period", "report"]

@@ -18,11 +18,7 @@ from channelstats.stats.quantities import percent, ratio, shown
 STARTS_THREAD: Final = pl.col("reply_count") > 0
 
 _ROOM: Final = pl.Struct(
-    {
-        "participant_history": pl.List(pl.String),
-        "date_start": pl.Int64,
-        "date_end": pl.Int64,
-    }
+    {"participant_history": pl.List(pl.String), "date_start": pl.Int64, "date_end": pl.Int64}
 )
 
 

@@ -15,10 +15,8 @@ inputs) is in its fingerprint, so there is one for each period and old ones do n
 import asyncio
 import hashlib
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import date
-from functools import cached_property
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 import polars as pl
@@ -48,19 +46,6 @@ SCHEMA_VERSION: Final = 1
 _WEEKDAYS: Final = [str(day) for day in range(7)]
 
 
-@dataclass(frozen=True)
-class ReportDocument:
-    """A document as JSON, and the zones of users that zoneinfo does not know."""
-
-    json: bytes
-    unknown_zones: list[str]
-
-    @cached_property
-    def document(self) -> dict[str, Json]:
-        """The document as dictionaries: of a large workspace, millions of them."""
-        return msgspec.json.decode(self.json, type=dict[str, Any])
-
-
 def report(
     inputs: Inputs,
     period: Period,
@@ -69,9 +54,10 @@ def report(
     generated_at: int,
     made_from: str = "",
     smallest_group: int = 1,
-) -> ReportDocument:
-    """Return the report of a period; ``generated_at`` is in seconds since the epoch, ``made_from``
-    is added to the fingerprint of the inputs, ``smallest_group`` is that of `SmallGroups`.
+) -> bytes:
+    """Return the document of a period as JSON. ``generated_at`` is in seconds since the epoch,
+    ``made_from`` is added to the fingerprint of the inputs, ``smallest_group`` is that of
+    `SmallGroups`.
     """
     measured = MeasuredInputs(inputs, period, options)
     now, then = measured.measures(period), measured.measures(period.previous)
@@ -103,7 +89,7 @@ def report(
         "new_statistics": _new_statistics(now, then, entries),
         "compared": _compared(now, then, groups),
     }
-    return ReportDocument(msgspec.json.encode(document), measured.local_times.unknown)
+    return msgspec.json.encode(document)
 
 
 def fingerprint(*period_messages: PeriodMessages) -> str:
@@ -218,7 +204,7 @@ async def document_of(
     now = int(clock())
 
     def make() -> bytes:
-        return report(inputs, period, options, generated_at=now, made_from=mark).json
+        return report(inputs, period, options, generated_at=now, made_from=mark)
 
     made = await asyncio.to_thread(make)
     if state and await tables.messages.state_since(first) == state:

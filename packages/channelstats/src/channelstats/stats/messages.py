@@ -7,7 +7,7 @@ Rule: a local time in compat is UTC plus the offset stored with the user, right 
 asks zoneinfo for the instant of the message. Authors without a zone are in no figure of local time.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from copy import copy
 from datetime import datetime
 from functools import cached_property
@@ -122,33 +122,25 @@ def _offset(zone: ZoneInfo, seconds: int) -> int:
 
 
 class LocalTimes:
-    """Adds local times to messages of the instants from ``first`` to ``last`` (seconds).
-
-    ``unknown`` are the zones of users that zoneinfo does not know.
-    """
+    """Adds local times to messages of the instants from ``first`` to ``last`` (seconds)."""
 
     def __init__(self, users: Mapping[str, User], options: Options, first: int, last: int) -> None:
-        self.unknown: list[str] = []
         if options.counting.profile is Profile.COMPAT:
             known = [user for user in users.values() if user.tz and user.tz_offset is not None]
             people = [(user.slack_uid, user.tz, user.slack_uid) for user in known]
             clocks = [(user.slack_uid, first, user.tz_offset) for user in known]
         else:
-            default = options.default_timezone
-            zones = {uid: user.tz or default for uid, user in users.items()}
-            clocks = list(self._clocks({tz for tz in zones.values() if tz}, first, last))
-            people = [(uid, tz, tz) for uid, tz in zones.items() if tz not in ("", *self.unknown)]
+            names = {uid: user.tz or options.default_timezone for uid, user in users.items()}
+            zones = {name: zone_of(name) for name in sorted(set(names.values()) - {""})}
+            found = {name: zone for name, zone in zones.items() if zone is not None}
+            people = [(uid, name, name) for uid, name in names.items() if name in found]
+            clocks = [
+                (name, since, offset)
+                for name, zone in found.items()
+                for since, offset in offsets(zone, first, last)
+            ]
         self._people = pl.DataFrame(people, _USERS, orient="row")
         self._clock_frame = pl.DataFrame(clocks, _CLOCKS, orient="row").sort("since")
-
-    def _clocks(self, names: set[str], first: int, last: int) -> Iterator[tuple[str, int, int]]:
-        for name in sorted(names):
-            zone = zone_of(name)
-            if zone is None:
-                self.unknown.append(name)
-                continue
-            for since, offset in offsets(zone, first, last):
-                yield name, since, offset
 
     def added_to(self, messages: pl.DataFrame) -> pl.DataFrame:
         """The messages with columns `tz`, `local_weekday` (Monday 0) and `local_hour`; null for
@@ -190,12 +182,7 @@ class PeriodMessages:
     """Counted messages of one period, and what is inside them."""
 
     def __init__(
-        self,
-        source: CountedMessages,
-        period: Period,
-        local: LocalTimes,
-        *,
-        merge_skin_tones: bool,
+        self, source: CountedMessages, period: Period, local: LocalTimes, *, merge_skin_tones: bool
     ) -> None:
         self.source = source
         """What these are chosen from, of whatever time."""

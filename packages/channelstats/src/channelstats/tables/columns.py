@@ -29,19 +29,10 @@ import polars as pl
 from keytables import Item
 from keytables.stores import SqliteUrl, parse_store
 
-_TEXTS: Final = {
-    "ts": ("ts",),
-    "slack_cid": ("slack_cid",),
-    "slack_uid": ("slack_uid", "user_id"),
-    "mentions": ("mentions",),
-    "reactions": ("reactions",),
-    "thread_ts": ("thread_ts",),
-    "parent_user_id": ("parent_user_id",),
-    "replies": ("replies",),
-    "bot_replies": ("bot_replies",),
-    "subtype": ("subtype",),
-    "room": ("room",),
-}
+_TEXTS: Final = (
+    *("ts", "slack_cid", "slack_uid", "mentions", "reactions", "thread_ts", "parent_user_id"),
+    *("replies", "bot_replies", "subtype", "room"),
+)
 _NUMBERS: Final = ("word_count", "reaction_count", "reply_count", "fetched_at")
 
 MESSAGES: Final = pl.Schema(
@@ -62,25 +53,16 @@ IS_HEAD: Final = (pl.col("thread_ts") == pl.col("ts")).fill_null(value=False)
 
 def frame_of(items: Sequence[Item]) -> pl.DataFrame:
     """The columns of a page of items."""
-    columns: dict[str, pl.Series] = {}
-    for column, names in _TEXTS.items():
-        values = [item.get(names[0]) for item in items]
-        for older in names[1:]:
-            values = [
-                item.get(older) if value is None else value
-                for value, item in zip(values, items, strict=True)
-            ]
-        columns[column] = pl.Series(column, values, pl.String, strict=False)
-    for column in _NUMBERS:
-        numbers = [item.get(column) for item in items]
-        columns[column] = pl.Series(column, numbers, pl.Float64, strict=False)
+    texts = {name: [item.get(name) for item in items] for name in _TEXTS}
+    texts["slack_uid"] = [item.get("slack_uid", item.get("user_id")) for item in items]
+    numbers = {name: [item.get(name) for item in items] for name in _NUMBERS}
+    columns = [pl.Series(name, of, pl.String, strict=False) for name, of in texts.items()]
+    columns += [pl.Series(name, of, pl.Float64, strict=False) for name, of in numbers.items()]
     deleted = [item.get("deleted") is True for item in items]
-    frame = pl.DataFrame([*columns.values(), pl.Series("deleted", deleted, pl.Boolean)])
+    frame = pl.DataFrame([*columns, pl.Series("deleted", deleted, pl.Boolean)])
     return (
         frame.with_columns(
-            micros("ts"),
-            micros("thread_ts"),
-            pl.col(_NUMBERS).fill_null(0).cast(pl.Int64),
+            micros("ts"), micros("thread_ts"), pl.col(_NUMBERS).fill_null(0).cast(pl.Int64)
         )
         .filter(pl.col("ts").is_not_null())
         .select(MESSAGES.names())

@@ -4,8 +4,7 @@ Rule: no version ever stands for two states. A date is open, durably, before the
 is written; it gets a version that never was before when all of them are written and the index by
 date shows them. So what was made of the rows under a version is right as long as the date has it.
 
-    days             zones: those that rows may be dated in; months: those that have a row below;
-                     files: there are no columns of dates in BulkStore, where they once were kept
+    days             zones: those that rows may be dated in; months: those that have a row below
     days <yyyy-mm>   <yyyy-mm-dd>: the version; open <yyyy-mm-dd>: the runs that write to that date
 
 A run that dies leaves dates open: they are read row by row, until the next run takes them over and

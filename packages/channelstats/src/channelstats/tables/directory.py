@@ -17,14 +17,7 @@ from typing import Final
 import msgspec
 
 from channelstats.identifiers import is_channel_id
-from channelstats.tables.items import (
-    batches,
-    everything,
-    number,
-    struct_of,
-    text,
-    without_empty,
-)
+from channelstats.tables.items import batches, everything, number, struct_of, text, without_empty
 from keytables import Attr, ConditionFailed, Item, Param, TableHandle, Update
 
 

@@ -84,10 +84,6 @@ def number(item: Mapping[str, Value], *names: str) -> int | None:
     return None
 
 
-def flag(item: Mapping[str, Value], name: str) -> bool:
-    return item.get(name) is True
-
-
 def struct_of(kind: type[_Struct], item: Mapping[str, Value]) -> _Struct:
     """A struct whose fields are attributes of the same names: texts, flags and whole numbers (0 for
     an absent one, unless it may be None). Other fields keep their defaults.
@@ -104,14 +100,10 @@ def _readers(kind: type[msgspec.Struct]) -> list[tuple[str, Callable[..., object
     ]
 
 
-def _number_or_zero(item: Mapping[str, Value], name: str) -> int:
-    return number(item, name) or 0
-
-
 _READERS: Final[dict[object, Callable[..., object]]] = {
     str: text,
-    bool: flag,
-    int: _number_or_zero,
+    bool: lambda item, name: item.get(name) is True,
+    int: lambda item, name: number(item, name) or 0,
     int | None: number,
 }
 
@@ -131,10 +123,10 @@ def batches(things: Iterable[_T], size: int = BATCH) -> Iterator[list[_T]]:
         yield batch
 
 
-async def everything(table: TableHandle) -> AsyncIterator[list[Item]]:
-    """All items of a table, a page at a time."""
-    page = await table.scan()
+async def everything(table: TableHandle, most: int | None = None) -> AsyncIterator[list[Item]]:
+    """All items of a table, a page at a time, of at most so many items."""
+    page = await table.scan(limit=most)
     yield page.items
     while page.cursor is not None:
-        page = await table.scan(after=page.cursor)
+        page = await table.scan(limit=most, after=page.cursor)
         yield page.items

@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Final, Self
+from typing import Self
 from zoneinfo import ZoneInfo
 
 from channelstats.tables.columns import DayFiles
@@ -29,11 +29,8 @@ from channelstats.tables.sent_reports import SentReports
 from channelstats.tables.slack_analytics import SlackAnalytics
 from channelstats.tables.subscriptions import Subscriptions
 from channelstats.tables.text_store import TextStore
-from keytables import Clock, Engine, TableHandle, Update
+from keytables import Clock, Engine, TableHandle
 from keytables.lease import LeaseLost
-
-_OLD_COLUMNS: Final = r"\d{4}-\d{2}-\d{2} columns"
-"""Names of the texts in BulkStore that once held the columns of dates."""
 
 
 class Taken(Exception):  # noqa: N818 - named for what happened
@@ -77,17 +74,11 @@ class Tables:
         try:
             async with lease:
                 await self.messages.take_over_days()
-                await self._drop_old_columns()
                 yield
         except LeaseLost:
             raise Taken(
                 "another import or sync took over; run this again when it is over"
             ) from None
-
-    async def _drop_old_columns(self) -> None:
-        if not (await self.configuration.get("days")).get("files"):
-            await self.bulk.clear(_OLD_COLUMNS)
-            await self.configuration.update("days", Update(set=("files",)), {"files": True})
 
     async def first_run_is_on(self, clock: Clock) -> bool:
         """Whether messages are being written while no run ever came to its end: all dates are open,

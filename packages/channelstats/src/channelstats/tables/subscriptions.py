@@ -19,7 +19,7 @@ from typing import Final
 
 import msgspec
 
-from channelstats.tables.items import struct_of, text, without_empty
+from channelstats.tables.items import everything, struct_of, text, without_empty
 from keytables import Attr, Clock, ConditionFailed, Param, TableHandle, Update, Values
 from keytables.lease import Lease
 
@@ -70,13 +70,11 @@ class Subscriptions:
 
     async def all(self) -> list[Subscription]:
         """All of them; between two pages others get their turn."""
-        page = await self._table.scan(limit=_PAGE)
-        items = list(page.items)
-        while page.cursor is not None:
+        found: list[Subscription] = []
+        async for items in everything(self._table, _PAGE):
+            found += [struct_of(Subscription, item) for item in items if text(item, "endpoint")]
             await asyncio.sleep(0)
-            page = await self._table.scan(limit=_PAGE, after=page.cursor)
-            items += page.items
-        return [struct_of(Subscription, item) for item in items if text(item, "endpoint")]
+        return found
 
     async def knows(self, endpoint: str) -> bool:
         return await self._table.get(_key(endpoint)) is not None

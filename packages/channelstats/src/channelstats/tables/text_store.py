@@ -79,12 +79,10 @@ class TextStore:
         await self._drop_pieces(name, 0)
         await self._table.delete((name,))
 
-    async def clear(self, names: str = "") -> None:
-        """Delete every text, and pieces of one, whose name begins like the regular expression."""
-        pattern = re.compile(names)
+    async def clear(self) -> None:
+        """Delete every text."""
         async for items in everything(self._table):
-            found = [name for item in items if pattern.match(name := text(item, self._key))]
-            await self._table.batch_write(deletes=[(name,) for name in found])
+            await self._table.batch_write(deletes=[(text(item, self._key),) for item in items])
 
     async def _drop_pieces(self, name: str, first: int) -> None:
         """Delete pieces from number ``first`` on: those the parent names, and what a crash left."""
