@@ -15,7 +15,7 @@ import pytest
 from channelstats.counting import Counting
 from channelstats.render.slack import slack_text
 from channelstats.stats import Options, Period
-from channelstats.stats.channels import members_at_ends
+from channelstats.stats.rankings import members_at_ends
 from keytables import Item
 from support.channelstats.house import COMPAT, EXAMPLE, MODERN, NOW, UTC, House, decoded, house
 

@@ -11,11 +11,11 @@ import polars as pl
 
 from channelstats.identifiers import timestamp
 from channelstats.render.names import Directory
-from channelstats.stats import authors, channels
 from channelstats.stats.activity import HOURS
 from channelstats.stats.conversation import daily_posters
 from channelstats.stats.messages import REACTED, REPLIED, TOP_MESSAGES, with_shown_times
 from channelstats.stats.quantities import change, ratio, shown
+from channelstats.stats.rankings import AUTHOR_FIGURES, CHANNEL_FIGURES, is_new
 from channelstats.views.report_data import ReportData
 from channelstats.views.reports import ReportKind, Wanted
 from channelstats.views.sections import WEEKDAYS
@@ -56,13 +56,13 @@ def _statistics(of: ReportData, _: Directory) -> pl.DataFrame:
 def _channels(of: ReportData, names: Directory) -> pl.DataFrame:
     known = pl.DataFrame(
         [
-            (cid, channel.members, channels.is_new(channel, of.period))
+            (cid, channel.members, is_new(channel, of.period))
             for cid, channel in of.data.inputs.channels.items()
         ],
         {"slack_cid": _TEXT, "members": _INT, "new": pl.Boolean},
         orient="row",
     )
-    figures = {name: formula.column().shown() for name, formula in channels.FIGURES.items()}
+    figures = {name: formula.column().shown() for name, formula in CHANNEL_FIGURES.items()}
     found = of.groups.listable(of.now.measures.channel_frame)
     found = _with_before(found, of.before.measures.channel_frame, "slack_cid")
     return (
@@ -89,7 +89,7 @@ def _channels(of: ReportData, names: Directory) -> pl.DataFrame:
 
 def _people(of: ReportData, names: Directory) -> pl.DataFrame:
     wanted = ("percent_of_words", "cum_percent_of_words", "rphw")
-    figures = {name: authors.FIGURES[name].column().shown() for name in wanted}
+    figures = {name: AUTHOR_FIGURES[name].column().shown() for name in wanted}
     found = of.now.measures.author_frame
     found = _with_before(found, of.before.measures.author_frame, "slack_uid")
     return found.with_columns(**figures).select(

@@ -9,8 +9,7 @@ figure follows from counted messages (`channelstats.counting`) by the definition
     measures      the frames and figures of one period       (statistics)
     quantities    exact numbers, one or as columns, and against those of the period before
     activity      when                                       (weekday, hour, timezone, …)
-    authors       each author                                (users, user_stats)
-    channels      each channel                               (channels, channel_stats, …)
+    rankings      each author and each channel               (user_stats, channel_stats, …)
     interactions  who interacts with whom                    (enriched_user)
     conversation  threads, first replies, retention, …       (new_statistics)
     json_text     frames as JSON text

@@ -10,7 +10,6 @@ from collections.abc import Mapping
 import msgspec
 import polars as pl
 
-from channelstats.stats import authors, channels
 from channelstats.stats.interactions import GROUPS
 from channelstats.stats.json_text import (
     floats,
@@ -42,6 +41,12 @@ from channelstats.stats.quantities import (
     column_ratio,
     counts,
     percent_of,
+)
+from channelstats.stats.rankings import (
+    AUTHOR_FIGURES,
+    AUTHORS_COMPARED,
+    CHANNEL_FIGURES,
+    CHANNELS_COMPARED,
 )
 from channelstats.tables.directory import Channel
 
@@ -75,7 +80,7 @@ class Entries:
 
     def user_stats(self) -> msgspec.Raw:
         activity = self._now.activity
-        figures = {name: of.column().shown() for name, of in authors.FIGURES.items()}
+        figures = {name: of.column().shown() for name, of in AUTHOR_FIGURES.items()}
         found = with_texts(
             self._now.author_frame,
             "slack_uid",
@@ -145,7 +150,7 @@ class Entries:
             self._known, on="slack_cid", how="left", maintain_order="left"
         )
         text = objects(
-            **{name: of.column().shown() for name, of in channels.FIGURES.items()},
+            **{name: of.column().shown() for name, of in CHANNEL_FIGURES.items()},
             new=pl.col("new").fill_null(value=False),
             members=pl.col("members"),
         )
@@ -229,7 +234,7 @@ def compared_channels(now: Measures, then: Measures, groups: SmallGroups) -> msg
     volume = {"messages": Formula("m"), "words": Formula("w")}
     users = mappings(people, *key, users=objects(**_changes(volume)))
     found = _beside(groups.listable(now.channel_frame), then.channel_frame, ["slack_cid"])
-    text = joined(objects(**_changes(channels.COMPARED)), users=pl.col("users"))
+    text = joined(objects(**_changes(CHANNELS_COMPARED)), users=pl.col("users"))
     return mapping(with_texts(found, "slack_cid", users), "slack_cid", *text)
 
 
@@ -240,7 +245,7 @@ def compared_users(now: Measures, then: Measures) -> msgspec.Raw:
         name: together(total=_from_zero(f"{name}_total"), people=_from_zero(f"{name}_people"))
         for name in GROUPS
     }
-    text = objects(**_changes(authors.COMPARED), people=together(**people))
+    text = objects(**_changes(AUTHORS_COMPARED), people=together(**people))
     return mapping(found, "slack_uid", text)
 
 

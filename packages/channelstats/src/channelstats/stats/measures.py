@@ -15,13 +15,18 @@ import polars as pl
 
 from channelstats.identifiers import microseconds
 from channelstats.stats.activity import Activity
-from channelstats.stats.authors import Author, all_authors
-from channelstats.stats.channels import ChannelVolume, all_channels, channel_authors
 from channelstats.stats.inputs import Inputs, Options
 from channelstats.stats.interactions import GROUPS, Interactions
 from channelstats.stats.messages import CountedMessages, LocalTimes, PeriodMessages
 from channelstats.stats.period import Period
 from channelstats.stats.quantities import MESSAGES_THEN_WORDS, Quantity, percent, ranked, ratio
+from channelstats.stats.rankings import (
+    Author,
+    ChannelVolume,
+    all_authors,
+    all_channels,
+    channel_authors,
+)
 from channelstats.tables.configuration import Counts, counts_at
 from channelstats.tables.first_posts import earliest
 

@@ -4,9 +4,9 @@ Rule: a silent channel is a title and one note; one that was silent before is al
 """
 
 from channelstats.days import period_text
-from channelstats.stats.channels import COMPARED
 from channelstats.stats.messages import REACTED, REPLIED
 from channelstats.stats.quantities import change
+from channelstats.stats.rankings import CHANNELS_COMPARED
 from channelstats.views.model import (
     Cell,
     Column,
@@ -92,7 +92,7 @@ def _figures(of: ReportData, cid: str) -> Tiles:
     entry, before = of.now.channels[cid], of.before.channels.get(cid)
     changes = {
         name: of.change(figure(entry), figure(before) if before else None)
-        for name, figure in COMPARED.items()
+        for name, figure in CHANNELS_COMPARED.items()
     }
     return Tiles(
         (

@@ -6,8 +6,8 @@ ranks and shares are the person's among the posters of each.
 
 import polars as pl
 
-from channelstats.stats.channels import FIGURES, ChannelVolume, is_new
 from channelstats.stats.quantities import Quantity, percent, shown
+from channelstats.stats.rankings import CHANNEL_FIGURES, ChannelVolume, is_new
 from channelstats.views import figures
 from channelstats.views.comparison import Figure, Selection
 from channelstats.views.components import tile
@@ -53,7 +53,7 @@ def _places(of: Selection) -> int:
 
 
 def _largest(of: Selection) -> Quantity | None:
-    return next((FIGURES["percent"](channel) for channel in of.chosen.channels), None)
+    return next((CHANNEL_FIGURES["percent"](channel) for channel in of.chosen.channels), None)
 
 
 def _private(request: ViewRequest) -> Figure:
@@ -94,8 +94,8 @@ def channel_table(request: ViewRequest, most: int | None = None) -> Table:
                 of.m,
                 of.w,
                 of.posters,
-                shown(FIGURES["percent"](of)),
-                shown(FIGURES["words_per_poster"](of)),
+                shown(CHANNEL_FIGURES["percent"](of)),
+                shown(CHANNEL_FIGURES["words_per_poster"](of)),
                 request.scope.change(of.w, earlier.get(of.slack_cid)),
                 "new" if is_new(known, now.period) else "",
                 "private" if known and known.is_private else "",

@@ -8,8 +8,8 @@ from typing import Final
 
 import polars as pl
 
-from channelstats.stats.authors import FIGURES
 from channelstats.stats.quantities import ranked, ratio, shown
+from channelstats.stats.rankings import AUTHOR_FIGURES
 from channelstats.views import figures
 from channelstats.views.comparison import Comparison
 from channelstats.views.components import tile
@@ -96,7 +96,7 @@ def people_table(request: ViewRequest, most: int | None = None) -> Table:
             of.slack_uid,
             of.m,
             of.w,
-            shown(FIGURES["percent_of_words"](of)),
+            shown(AUTHOR_FIGURES["percent_of_words"](of)),
             of.reactions,
             of.reactions_given,
             of.thread_messages,

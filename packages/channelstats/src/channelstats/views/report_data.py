@@ -14,14 +14,13 @@ import polars as pl
 from channelstats.identifiers import timestamp
 from channelstats.privacy.inputs import HiddenInputs, hidden_inputs
 from channelstats.privacy.pseudonyms import Pseudonyms
-from channelstats.stats.authors import Author
-from channelstats.stats.channels import ChannelVolume, members_at_ends
 from channelstats.stats.inputs import Options, load_inputs
 from channelstats.stats.interactions import GROUPS
 from channelstats.stats.measures import Measures, SmallGroups
 from channelstats.stats.messages import REACTED, REPLIED, top_messages
 from channelstats.stats.period import Period
 from channelstats.stats.quantities import Change, Quantity, counts, shown
+from channelstats.stats.rankings import Author, ChannelVolume, members_at_ends
 from channelstats.tables import Tables
 from channelstats.tables.messages import Progress
 from channelstats.views.loading import DashboardData

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from typing import Final
 
 from channelstats.days import ago_text, period_text
-from channelstats.stats.authors import COMPARED
 from channelstats.stats.messages import REACTED, REPLIED
+from channelstats.stats.rankings import AUTHORS_COMPARED
 from channelstats.views.model import (
     Column,
     Kind,
@@ -128,7 +128,7 @@ def _figures(of: ReportData, uid: str) -> Tiles:
         return Tiles((number_tile("words", "Words", 0), number_tile("messages", "Messages", 0)))
     changes = {
         name: of.change(figure(author), figure(before) if before else None)
-        for name, figure in COMPARED.items()
+        for name, figure in AUTHORS_COMPARED.items()
     }
     posters = f" of {of.now.measures.volume.posters:,}"
     rank = text_tile("rank", "Rank by words", f"none{posters}")

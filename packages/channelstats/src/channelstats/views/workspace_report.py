@@ -6,12 +6,11 @@ Rule: the order is that of the original; what it did not have is marked as beyon
 from typing import Final
 
 from channelstats.days import period_text
-from channelstats.stats import channels
 from channelstats.stats.activity import HOURS
-from channelstats.stats.authors import COMPARED as OF_AUTHORS
 from channelstats.stats.conversation import bot_share, conversation
 from channelstats.stats.measures import AUTHORS_OF_HALF
 from channelstats.stats.messages import REACTED, REPLIED
+from channelstats.stats.rankings import AUTHORS_COMPARED, CHANNELS_COMPARED, is_new
 from channelstats.views.model import (
     Bars,
     Cell,
@@ -147,13 +146,13 @@ def _channels(of: ReportData, *, brief: bool) -> Section:
         known = of.data.inputs.channels.get(entry.slack_cid)
         changes = {
             name: of.change(figure(entry), figure(before) if before else None)
-            for name, figure in channels.COMPARED.items()
+            for name, figure in CHANNELS_COMPARED.items()
         }
         names = ("words", "messages", "words_per_poster", "percent", "cpercent")
         cells: list[Cell] = [
             rank,
             entry.slack_cid,
-            "new" if channels.is_new(known, of.period) else "",
+            "new" if is_new(known, of.period) else "",
             changes["posters"],
             known.members if known else None,
             *(changes[name] for name in names),
@@ -192,7 +191,7 @@ def _people(of: ReportData, *, brief: bool) -> Section:
         entry, before = of.now.authors[uid], of.before.authors.get(uid)
         changes = {
             name: of.change(figure(entry), figure(before) if before else None)
-            for name, figure in OF_AUTHORS.items()
+            for name, figure in AUTHORS_COMPARED.items()
         }
         names = (
             *("words", "messages", "rphw", "thread_messages"),

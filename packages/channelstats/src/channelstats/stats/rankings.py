@@ -1,0 +1,162 @@
+"""Each author and each channel: how much, how ranked, how reacted to and answered.
+
+Rule: an entry is for whatever author or channel has messages, and for whoever was answered in own
+threads; ranks and running sums are of those with messages. What is known of a channel beyond its
+messages comes from the table Channel; of a channel unknown there it is not made up.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+import msgspec
+import polars as pl
+
+from channelstats.stats.messages import PeriodMessages
+from channelstats.stats.period import Period
+from channelstats.stats.quantities import (
+    MESSAGES_THEN_WORDS,
+    WORDS_THEN_MESSAGES,
+    Formula,
+    percent_of,
+    ranked,
+    volume_by,
+)
+from channelstats.tables.directory import Channel
+
+
+class Author(msgspec.Struct, frozen=True, gc=False):
+    """The whole numbers of one author. ``sum_m`` and ``sum_w`` are the messages and words of all
+    up to this one, in the ranking by either; ``all_m`` and ``all_w`` those of everybody.
+    """
+
+    slack_uid: str
+    m: int
+    w: int
+    rank: int | None
+    sum_m: int
+    sum_w: int
+    all_m: int
+    all_w: int
+    reactions: int
+    replies: int
+    thread_messages: int
+    reactions_given: int
+
+
+class ChannelVolume(msgspec.Struct, frozen=True, gc=False):
+    """The same of one channel."""
+
+    slack_cid: str
+    m: int
+    w: int
+    posters: int
+    reaction_count: int
+    sum_w: int
+    all_w: int
+
+
+AUTHOR_FIGURES: Final[Mapping[str, Formula]] = {
+    "percent_of_messages": percent_of("m", "all_m"),
+    "percent_of_words": percent_of("w", "all_w"),
+    "cum_percent_of_messages": percent_of("sum_m", "all_m"),
+    "cum_percent_of_words": percent_of("sum_w", "all_w"),
+    "reactions": Formula("reactions"),
+    "replies": Formula("replies"),
+    "thread_messages": Formula("thread_messages"),
+    "rphw": percent_of("reactions", "w"),
+    "reactions_given": Formula("reactions_given"),
+    "replies_in_period": Formula("thread_messages"),
+}
+"""Names as `user_stats` has them; beside them `count`, `rank`, `posting_days`, `posting_hours`."""
+
+CHANNEL_FIGURES: Final[Mapping[str, Formula]] = {
+    "percent": percent_of("w", "all_w"),
+    "cpercent": percent_of("sum_w", "all_w"),
+    "posters": Formula("posters"),
+    "words_per_poster": Formula("w", "posters"),
+}
+"""Names as `channel_stats` has them; beside them `new` and `members`."""
+
+_VOLUME: Final = {"messages": Formula("m"), "words": Formula("w")}
+_COMPARED: Final = ("rphw", "thread_messages", "percent_of_words", "cum_percent_of_words")
+
+AUTHORS_COMPARED: Final[Mapping[str, Formula]] = {
+    **_VOLUME,
+    **{name: AUTHOR_FIGURES[name] for name in _COMPARED},
+}
+CHANNELS_COMPARED: Final[Mapping[str, Formula]] = {
+    **_VOLUME,
+    **CHANNEL_FIGURES,
+    "share_rounded": Formula("w", "all_w", 100, tenths=True),
+}
+"""What is compared with the period before."""
+
+
+def all_authors(period_messages: PeriodMessages) -> pl.DataFrame:
+    """Everybody with an entry: posters by rank, then the others by ID; the columns of `Author`."""
+    sums = pl.sum("reaction_count").alias("reactions"), pl.sum("reply_count").alias("replies")
+    posted = _ranked_by_words(period_messages.messages, "slack_uid", *sums)
+    by_messages = ranked(posted, MESSAGES_THEN_WORDS, "slack_uid")
+    sums_of_messages = by_messages.select("slack_uid", sum_m=pl.col("m").cum_sum())
+    threads = _sizes(period_messages.responses, "parent", "thread_messages")
+    given = _sizes(period_messages.reactions, "reactor", "reactions_given")
+    return (
+        posted.join(sums_of_messages, on="slack_uid", how="left")
+        .join(threads, on="slack_uid", how="full", coalesce=True)
+        .join(given, on="slack_uid", how="left")
+        .with_columns(all_m=pl.col("m").sum(), all_w=pl.col("w").sum())
+        .with_columns(pl.exclude("slack_uid", "rank").fill_null(0))
+        .sort("rank", "slack_uid", nulls_last=True)
+        .select(Author.__struct_fields__)
+    )
+
+
+def all_channels(period_messages: PeriodMessages) -> pl.DataFrame:
+    """The channels with messages, ranked by words; the columns of `ChannelVolume`."""
+    posters = pl.col("slack_uid").n_unique().cast(pl.Int64).alias("posters")
+    sizes = _ranked_by_words(
+        period_messages.messages, "slack_cid", posters, pl.sum("reaction_count")
+    )
+    return sizes.select(ChannelVolume.__struct_fields__)
+
+
+def channel_authors(period_messages: PeriodMessages) -> pl.DataFrame:
+    """`m`, `w` and `rank` of each author in each channel; channels by ID, authors by rank."""
+    sizes = volume_by(period_messages.messages, "slack_cid", "slack_uid")
+    return (
+        ranked(sizes, WORDS_THEN_MESSAGES, "slack_uid")
+        .with_columns(rank=pl.int_range(1, pl.len() + 1).over("slack_cid"))
+        .sort("slack_cid", maintain_order=True)
+    )
+
+
+def _ranked_by_words(messages: pl.DataFrame, key: str, *more: pl.Expr) -> pl.DataFrame:
+    volume = pl.len().cast(pl.Int64).alias("m"), pl.sum("word_count").alias("w")
+    sizes = messages.group_by(key).agg(*volume, *more)
+    rank, all_w = pl.int_range(1, pl.len() + 1), pl.col("w").sum()
+    return ranked(sizes, WORDS_THEN_MESSAGES, key).with_columns(
+        rank=rank, sum_w=pl.col("w").cum_sum(), all_w=all_w
+    )
+
+
+def _sizes(frame: pl.DataFrame, key: str, name: str) -> pl.DataFrame:
+    return frame.group_by(slack_uid=key).agg(pl.len().cast(pl.Int64).alias(name))
+
+
+def is_new(channel: Channel | None, period: Period) -> bool:
+    """Whether a channel is known to have been made after the period began."""
+    return channel is not None and channel.created > period.begin
+
+
+def members_at_ends(samples: Sequence[tuple[int, int]], period: Period) -> tuple[int, int] | None:
+    """The members at the beginning and at the end; None when no sample was taken before the end.
+
+    ``samples`` are (seconds, members) in the order of time. The beginning is the latest sample up
+    to the first midnight, else the earliest after it; the end is the latest sample before the
+    midnight after the last date.
+    """
+    until_end = [members for at, members in samples if at < period.end]
+    if not until_end:
+        return None
+    until_begin = [members for at, members in samples if at <= period.begin]
+    return (until_begin or until_end[:1])[-1], until_end[-1]
