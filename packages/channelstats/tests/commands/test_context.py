@@ -64,7 +64,7 @@ def test_a_second_import_is_refused_until_the_first_is_dead(
     async def open_days() -> set[str]:
         engine = await SqliteEngine.open(store, clock=time.time)
         try:
-            return set(await (await opened(engine)).messages._versions.opened())
+            return set(await (await opened(engine)).messages.versions.opened())
         finally:
             await engine.close()
 

@@ -161,10 +161,10 @@ async def test_a_run_over_an_unchanged_workspace_writes_no_message_and_opens_no_
 
 async def test_one_change_is_one_row_and_one_day(slack: Slack, empty: House) -> None:
     await synced(slack, empty, 10, *THREAD)
-    before = await empty.tables.messages._versions.all()
+    before = await empty.tables.messages.versions.all()
     changed = [*THREAD[:2], said(7, text="a b c"), *THREAD[3:]]
     assert (await synced(slack, empty, 11, *changed)).changed == 1
-    after = await empty.tables.messages._versions.all()
+    after = await empty.tables.messages.versions.all()
     assert [day for day in before if after[day] != before[day]] == ["2023-11-21"]
 
 

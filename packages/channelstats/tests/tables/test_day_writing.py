@@ -42,7 +42,7 @@ async def engine(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterato
 
 
 async def open_days(tables: Tables) -> list[str]:
-    versions = await tables.messages._versions.of(FIRST, LAST)
+    versions = await tables.messages.versions.of(FIRST, LAST)
     return [day for day, version in versions.items() if version is None]
 
 

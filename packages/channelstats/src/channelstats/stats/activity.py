@@ -79,9 +79,7 @@ class Activity:
         return volume_by(self._workdays, "slack_cid", "local_hour").sort("local_hour")
 
     def shares(self) -> dict[str, float]:
-        """The percentage of an author's workday messages in each hour, as the mean over the
-        authors.
-        """
+        """Percentages of authors' workday messages in each hour, as the mean over the authors."""
         share = pl.col("m") / pl.col("m").sum().over("slack_uid")
         each = self._hours.select("slack_uid", "local_hour", share=share)
         by_hour = dict(each.group_by("local_hour").agg("share").iter_rows())

@@ -55,9 +55,7 @@ def _how_many(messages: pl.DataFrame, which: pl.Expr) -> int:
 
 
 def waits(period_messages: PeriodMessages) -> pl.DataFrame:
-    """How long heads of the period waited for a reply by somebody else: `slack_cid`, `ts`, and
-    whole `seconds`.
-    """
+    """Whole `seconds` that heads (`slack_cid`, `ts`) waited for a reply by somebody else."""
     return period_messages.answered.filter("is_head").select(
         "slack_cid", "ts", seconds=(pl.col("replied_at") - pl.col("ts")) // 1_000_000
     )
@@ -131,9 +129,7 @@ def retention(
 def comings(
     now: AbstractSet[str], then: AbstractSet[str], first: Mapping[str, int], period: Period
 ) -> dict[str, int]:
-    """How many posters of a period and of the one before are in both, new, gone and back; ``first``
-    are the first posts, in microseconds.
-    """
+    """Posters of a period and of the one before; ``first`` posts are in microseconds."""
     begin, end = period.begin * 1_000_000, period.end * 1_000_000
     return {
         "both": len(now & then),

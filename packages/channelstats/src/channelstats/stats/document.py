@@ -93,9 +93,7 @@ def report(
 
 
 def fingerprint(*period_messages: PeriodMessages) -> str:
-    """What a report was made from, in short: of each period how many messages, how recent, and sums
-    over them.
-    """
+    """What a report was made from, in short: how many messages, how recent, sums over them."""
     parts = ("word_count", "reaction_count", "reply_count")
     of_each = (
         of.messages.select(pl.len(), pl.max("fetched_at"), pl.sum(*parts)) for of in period_messages
@@ -193,7 +191,7 @@ async def document_of(
     context = await load_context(tables, options)
     # Replies may be later than the period; where first posts are to be found, any message counts.
     first = date.min if context.first_posts is None else dates_of(period)[0]
-    state = await tables.messages.state_since(first)
+    state = await tables.messages.versions.since(first)
     mark = await asyncio.to_thread(_made_from, context, state, period, options)
     name = f"{period.start.isoformat()}-{period.days}"
     if not refresh and state and (kept := await tables.reports.get(name)) is not None:
@@ -207,7 +205,7 @@ async def document_of(
         return report(inputs, period, options, generated_at=now, made_from=mark)
 
     made = await asyncio.to_thread(make)
-    if state and await tables.messages.state_since(first) == state:
+    if state and await tables.messages.versions.since(first) == state:
         await tables.reports.put(name, made.decode())
     return made
 

@@ -54,9 +54,7 @@ _TOP_LISTS = {REACTED: "most_reacted", REPLIED: "most_replied"}
 
 
 class Entries:
-    """Of one period; ``groups`` tells which channels may be listed, ``known`` what is known of
-    them.
-    """
+    """Of one period: of the channels that may be listed, with what is ``known`` of them."""
 
     def __init__(self, now: Measures, groups: SmallGroups, known: Mapping[str, Channel]) -> None:
         self._now = now
@@ -180,9 +178,7 @@ class Entries:
     # ── messages and emoji ───────────────────────────────────────────────────────────────────────
 
     def top(self, count: str) -> msgspec.Raw:
-        """The most reacted or most replied messages of all; each `[count, ts, channel, author,
-        thread or null]`.
-        """
+        """The most reacted or replied messages: `[count, ts, channel, author, thread or null]`."""
         most = with_shown_times(self._top[count].head(TOP_MESSAGES), self._messages)
         return msgspec.Raw(f"[{','.join(most.select(_top_entry()).to_series())}]")
 

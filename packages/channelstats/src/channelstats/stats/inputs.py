@@ -88,9 +88,7 @@ class ExcludedIds:
 
 @dataclass(frozen=True)
 class ReportContext:
-    """What is known beside messages, of everybody but those excluded. Without ``first_posts`` every
-    message has to be asked.
-    """
+    """What is known beside messages, of everybody but those excluded."""
 
     excluded: ExcludedIds
     users: Mapping[str, User]

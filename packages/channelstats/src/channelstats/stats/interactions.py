@@ -65,9 +65,7 @@ class Interactions:
         return found.cast({"uid": pl.String, "other": pl.String})
 
     def sizes(self, name: str) -> pl.DataFrame:
-        """Of a group, by `slack_uid`: how often in all (`<group>_total`), how many people
-        (`<group>_people`).
-        """
+        """Of a group, by `slack_uid`: how often (`<group>_total`), how many (`<group>_people`)."""
         total, people = pl.col("n").sum(), pl.len().cast(pl.Int64)
         found = self._group(name).group_by(slack_uid="uid")
         return found.agg(total.alias(f"{name}_total"), people.alias(f"{name}_people")).cast(

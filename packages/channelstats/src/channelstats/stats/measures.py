@@ -36,9 +36,7 @@ _FIRST_POSTS: Final = pl.Schema({"slack_uid": pl.String, "ts": pl.Int64, "slack_
 
 
 class Volume(msgspec.Struct, frozen=True):
-    """What the figures are taken from. Authors are in the order of their ranking, and so are their
-    messages and words.
-    """
+    """What the figures are taken from; all of authors in the order of their ranking."""
 
     counts: Counts
     first_time_posters: int
@@ -153,9 +151,7 @@ class Measures:
 
     @cached_property
     def with_people(self) -> pl.DataFrame:
-        """Everybody with an entry, and of each people group how often in all (`<group>_total`) and
-        how many people (`<group>_people`).
-        """
+        """Everybody with an entry, and `Interactions.sizes` of each people group."""
         found = self.author_frame
         for name in GROUPS:
             sizes = self.interactions.sizes(name)
@@ -181,9 +177,7 @@ class MeasuredInputs:
 
     @cached_property
     def first_posts(self) -> pl.DataFrame:
-        """First posts of those whom the profile counts: `slack_uid`, `ts` in microseconds and
-        `slack_cid`.
-        """
+        """Of those whom the profile counts: `slack_uid`, `ts` in microseconds, `slack_cid`."""
         found, counted = self._inputs.first_posts, self.counted_messages
         if found is None:
             return earliest(counted.counted)

@@ -70,9 +70,7 @@ class CountedMessages:
 
     @cached_property
     def answers(self) -> pl.DataFrame:
-        """Everybody's counted replies, of whatever time: `slack_cid`, `thread_ts`, `replier`,
-        `replied_at`.
-        """
+        """Everybody's counted replies: `slack_cid`, `thread_ts`, `replier`, `replied_at`."""
         columns = self._everybodys.select(
             "is_reply", "slack_cid", "thread_ts", replier="slack_uid", replied_at="ts"
         )
@@ -89,10 +87,7 @@ _USERS: Final = pl.Schema({"slack_uid": pl.String, "tz": pl.String, "clock": pl.
 
 
 def offsets(zone: ZoneInfo, first: int, last: int) -> list[tuple[int, int]]:
-    """Instants, and the seconds east of UTC from each of them on, in order.
-
-    All in seconds since the epoch, from ``first`` to ``last``.
-    """
+    """Instants, and the seconds east of UTC from each of them on; all are epoch seconds."""
     before = _offset(zone, first)
     found = [(first, before)]
     for begin in range(first, last, _STEP):
@@ -143,9 +138,7 @@ class LocalTimes:
         self._clock_frame = pl.DataFrame(clocks, _CLOCKS, orient="row").sort("since")
 
     def added_to(self, messages: pl.DataFrame) -> pl.DataFrame:
-        """The messages with columns `tz`, `local_weekday` (Monday 0) and `local_hour`; null for
-        authors without a zone.
-        """
+        """Adds `tz`, `local_weekday` (Monday 0), `local_hour`; null for authors without a zone."""
         local = pl.col("at") + pl.col("offset")
         found = (
             messages.select(
@@ -263,9 +256,7 @@ def top_messages(period_messages: PeriodMessages, count: str) -> pl.DataFrame:
 
 
 def with_shown_times(listed: pl.DataFrame, period_messages: PeriodMessages) -> pl.DataFrame:
-    """The same with times as they may be shown: where they are hidden, the midnights that their
-    days began with.
-    """
+    """The same; where times are hidden, with the midnights that their days began with."""
     if not period_messages.source.hides_times:
         return listed
     zone = period_messages.period.zone

@@ -69,9 +69,7 @@ class Period:
 
 @dataclass(frozen=True)
 class History:
-    """The dates that messages are known of, both included; None where a bound is not known, so that
-    nothing counts as beyond it.
-    """
+    """The dates that messages are known of, both included; None for a bound that is not known."""
 
     first: date | None = None
     last: date | None = None
@@ -82,10 +80,7 @@ class History:
         return begins and (self.last is None or period.last <= self.last)
 
     def knows_newcomers(self, period: Period) -> bool:
-        """Whether who posts for the first time in a period is new, as so much was known before.
-
-        At the beginning of history everybody posts for the first time.
-        """
+        """Whether so much is known before that who posts for the first time is new."""
         return self.first is None or self.first + MONTH * DAY <= period.start
 
 

@@ -99,9 +99,7 @@ Versions = Mapping[str, str | None]
 
 
 def folder_of(store: str, prefix: str, data: Path) -> Path:
-    """Where the files of a store are: beside the embedded one, of another one in the data folder.
-    ``store`` is its URL.
-    """
+    """Where the files of a store (a URL) are: beside an embedded one, or in the data folder."""
     url = parse_store(store)
     if isinstance(url, SqliteUrl):
         return Path(f"{url.path}.days", prefix)
@@ -142,7 +140,7 @@ class DayFiles:
             kept: set[Path] = set()
             with suppress(OSError):  # it is kept for speed alone: a full disk fails no report
                 for day, frame in messages.items():
-                    if version := versions[day]:
+                    if version := versions.get(day):
                         kept.add(_put(folder, day, version, frame))
             self._remove(lambda day, _: day in messages, but=kept)
 
@@ -154,9 +152,7 @@ class DayFiles:
         await asyncio.to_thread(self._remove, lambda day, _: day in days)
 
     async def keep_only(self, versions: Versions) -> list[Path]:
-        """Remove whatever is not of these versions; return what can neither be overwritten nor
-        removed.
-        """
+        """Remove all others; return those that can neither be overwritten nor removed."""
         return await asyncio.to_thread(
             self._remove, lambda day, version: version is None or versions.get(day) != version
         )

@@ -120,9 +120,7 @@ class Configuration:
         await self.put("first_posts", without_empty({"counting": name}))
 
     async def last_run(self) -> int:
-        """Seconds since the epoch up to which a run that came to its end has read everything; 0
-        before the first.
-        """
+        """Epoch seconds up to which a finished run has read everything; 0 before the first."""
         return number(await self.get("last_run"), "last_run") or 0
 
     async def unread(self) -> str:

@@ -79,9 +79,7 @@ class DayVersions:
         return hashlib.sha256(str(known).encode()).hexdigest()
 
     async def of_all_rows(self) -> dict[str, str | None] | None:
-        """Those of every date, in order; None where there may be rows of other dates, older than
-        versions.
-        """
+        """Those of every date, in order; None where rows may be older than versions."""
         return dict(sorted((await self.all()).items())) if await self._has_all_rows() else None
 
     async def opened(self) -> dict[str, frozenset[str]]:
@@ -190,9 +188,7 @@ class DayWriter:
         self._calendars = [Calendar(ZoneInfo(name)) for name in sorted(zones)]
 
     async def take_over(self) -> None:
-        """Take over what is open by now: dates of runs that died. Only for whoever knows that no
-        other run is alive.
-        """
+        """Take over what dead runs left open. Only for whoever knows that no other run is alive."""
         async with self._lock:
             self._left = await self._versions.opened()
             self._open.clear()

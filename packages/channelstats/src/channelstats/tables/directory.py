@@ -84,15 +84,10 @@ class Users:
             stored = await self._table.batch_get(
                 (user.slack_uid,) for user in batch if known is None or user.slack_uid in known
             )
-            inserted = {text(item, "slack_uid"): item.get("insert_timestamp") for item in stored}
-            await self._table.batch_write(
-                puts=[
-                    _user_item(user) | without_empty({"insert_timestamp": since})
-                    if (since := inserted.get(user.slack_uid)) is not None
-                    else _user_item(user)
-                    for user in batch
-                ]
-            )
+            name = "insert_timestamp"
+            stays = {text(item, "slack_uid"): {name: item[name]} for item in stored if name in item}
+            puts = [_user_item(user) | stays.get(user.slack_uid, {}) for user in batch]
+            await self._table.batch_write(puts=puts)
 
     async def delete(self, uid: str) -> None:
         await self._table.delete((uid,))

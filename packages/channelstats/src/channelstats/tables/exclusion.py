@@ -9,7 +9,7 @@ who comes again, and nobody else.
 
 import hashlib
 import re
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Final
 
 import msgspec
@@ -58,69 +58,47 @@ def resolve_channels(listed: Collection[str], channels: Mapping[str, Channel]) -
 
 
 def row_without(row: MessageRow, is_excluded: IsExcluded) -> MessageRow | None:
-    """The row without those who are excluded, the same one if they are not in it; None when it is
-    theirs.
-    """
+    """The row without those who are excluded, or the same one; None when it is theirs."""
     if row.slack_uid and is_excluded(row.slack_uid):
         return None
-    found = {
-        *_ID.findall(f"{row.mentions} {row.reactions} {row.replies} {row.bot_replies}"),
-        *_ID.findall(f"{row.parent_user_id} {row.room} {row.files}"),
-    }
+    lists = f"{row.mentions} {row.reactions} {row.replies} {row.bot_replies}"
+    found = set(_ID.findall(f"{lists} {row.parent_user_id} {row.room} {row.files}"))
     if not any(map(is_excluded, found)):
         return row
-    mentions = [uid for uid in decode_mentions(row.mentions) if not is_excluded(uid)]
+
+    def left(people: Iterable[str]) -> list[str]:
+        return [uid for uid in people if not is_excluded(uid)]
+
     reactions = decode_reactions(row.reactions)
-    left = [
-        Reaction(name, tuple(uid for uid in users if not is_excluded(uid)))
-        for name, users in reactions
-    ]
+    left_reactions = [Reaction(name, tuple(left(users))) for name, users in reactions]
     replies, bot_replies = (
         [reply for reply in decode_replies(text) if not is_excluded(reply.user)]
         for text in (row.replies, row.bot_replies)
     )
     gone_replies = len(decode_replies(row.replies)) - len(replies)
+    gone_reactions = _users(reactions) - _users(left_reactions)
+    room, files = orjson.loads(row.room or "{}"), orjson.loads(row.files or "[]")
+    if room:
+        room["participant_history"] = left(room.get("participant_history", ()))
+    for file in files:
+        if is_excluded(file.get("user", "")):
+            file.pop("user", None)
     return msgspec.structs.replace(
         row,
-        mentions=encode_mentions(mentions),
-        reactions=encode_reactions(reaction for reaction in left if reaction.users),
-        reaction_count=max(row.reaction_count - _users(reactions) + _users(left), 0),
-        parent_user_id=""
-        if row.parent_user_id and is_excluded(row.parent_user_id)
-        else row.parent_user_id,
+        mentions=encode_mentions(left(decode_mentions(row.mentions))),
+        reactions=encode_reactions(reaction for reaction in left_reactions if reaction.users),
+        reaction_count=max(row.reaction_count - gone_reactions, 0),
+        parent_user_id="".join(left([row.parent_user_id])),
         replies=encode_replies(replies),
         bot_replies=encode_replies(bot_replies),
         reply_count=max(row.reply_count - gone_replies, 0),
-        room=_room(row.room, is_excluded),
-        files=_files(row.files, is_excluded),
+        room=encode_json(room),
+        files=encode_json(files),
     )
 
 
 def _users(reactions: list[Reaction]) -> int:
     return sum(len(reaction.users) for reaction in reactions)
-
-
-def _room(text: str, is_excluded: IsExcluded) -> str:
-    if not text:
-        return text
-    room = orjson.loads(text)
-    people = [uid for uid in room.get("participant_history", ()) if not is_excluded(uid)]
-    return encode_json({**room, "participant_history": people})
-
-
-def _files(text: str, is_excluded: IsExcluded) -> str:
-    if not text:
-        return text
-    return encode_json(
-        [
-            {
-                name: value
-                for name, value in file.items()
-                if name != "user" or not is_excluded(value)
-            }
-            for file in orjson.loads(text)
-        ]
-    )
 
 
 # ── columns ──────────────────────────────────────────────────────────────────────────────────────

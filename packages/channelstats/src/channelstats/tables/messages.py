@@ -51,7 +51,7 @@ class Messages:
     ) -> None:
         self._table = table
         self._calendar = Calendar(zone)
-        self._versions, self._files = versions, files
+        self.versions, self._files = versions, files
         self._writer = DayWriter(versions, table, zone)
         self._has_swept = False
 
@@ -73,9 +73,7 @@ class Messages:
             await asyncio.gather(*submitted)
 
     def loading(self) -> AbstractAsyncContextManager[None]:
-        """A context in which an empty table is filled at less cost; what asks by date, channel or
-        author takes longer in it.
-        """
+        """A context in which an empty table is filled at less cost, and indexes answer slower."""
         return self._table.loading()
 
     async def delete(self, rows: Iterable[MessageRow]) -> None:
@@ -98,9 +96,7 @@ class Messages:
         return number
 
     async def take_over_days(self) -> None:
-        """At the beginning of a run, when no other one is alive: close what dead ones left open as
-        well, when it comes to its end.
-        """
+        """At the beginning of a run, when no other one is alive: see `DayWriter.take_over`."""
         await self._writer.take_over()
 
     async def close_days(self) -> list[Path]:
@@ -112,7 +108,7 @@ class Messages:
 
     async def _sweep(self) -> list[Path]:
         self._has_swept = True
-        return await self._files.keep_only(await self._versions.all())
+        return await self._files.keep_only(await self.versions.all())
 
     async def is_empty(self) -> bool:
         return not (await self._table.scan(limit=1)).items
@@ -168,7 +164,7 @@ class Messages:
         """
         if not self._has_swept:
             await self._sweep()
-        versions = await self._versions.of(first, last, every=refresh)
+        versions = await self.versions.of(first, last, every=refresh)
         async for frame in self._of_versions(versions, columns, progress, refresh=refresh):
             yield frame
 
@@ -197,23 +193,19 @@ class Messages:
                 if progress is not None:
                     progress(done, len(versions))
             if made:
-                await self._files.put(made, versions)
+                # What a run is removing by now is not to be found in a file after it has ended.
+                still = dict((await self.versions.all()).items() & versions.items())
+                await self._files.put(made, still)
 
     async def keep_days(self) -> None:
         """Make the files that are missing of dates that are closed, the latest first."""
-        versions = {day: of for day, of in sorted((await self._versions.all()).items()) if of}
+        versions = {day: of for day, of in sorted((await self.versions.all()).items()) if of}
         async for _ in self._of_versions(dict(reversed(versions.items())), ["ts"]):
             pass
 
     async def days(self) -> dict[str, bool]:
         """Every date that rows were ever written under, and whether it is open."""
-        return {day: version is None for day, version in (await self._versions.all()).items()}
-
-    async def state_since(self, first: date) -> str | None:
-        """What tells the rows of ``first`` and later dates from what they were at any other time;
-        None while they are being written.
-        """
-        return await self._versions.since(first)
+        return {day: version is None for day, version in (await self.versions.all()).items()}
 
     async def of_keys(self, keys: Iterable[str]) -> AsyncIterator[pl.DataFrame]:
         """The columns of the rows of these keys (`<slack_cid>_<ts>`) that exist."""
@@ -223,7 +215,7 @@ class Messages:
 
     async def all(self, columns: Sequence[str] | None = None) -> AsyncIterator[pl.DataFrame]:
         """The columns of every row: ``columns`` of them, or all."""
-        versions = await self._versions.of_all_rows()
+        versions = await self.versions.of_all_rows()
         async for frame in (
             _frames(everything(self._table))
             if versions is None

@@ -61,9 +61,7 @@ class DateSpan(NamedTuple):
 
 
 def tiling(spans: Iterable[DateSpan], whole: DateSpan) -> tuple[DateSpan, ...]:
-    """The fewest spans that make up all days of ``whole`` and no other; none where there are not
-    any.
-    """
+    """The fewest spans that make up all days of ``whole`` and no other; else none."""
     before = whole.first - _DAY
     ending: dict[date, tuple[DateSpan, ...]] = {before: ()}
     for span in sorted(spans):

@@ -81,9 +81,7 @@ class Tables:
             ) from None
 
     async def first_run_is_on(self, clock: Clock) -> bool:
-        """Whether messages are being written while no run ever came to its end: all dates are open,
-        so whatever asks for messages reads them row by row.
-        """
+        """Whether the first run writes messages: there is nothing whole yet, all dates are open."""
         if await self.configuration.last_run():
             return False
         if await self.configuration.writer_lease(clock).held_since() is None:

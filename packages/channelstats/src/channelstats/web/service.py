@@ -108,7 +108,7 @@ class DashboardService:
             read, as_of = await configuration.last_run(), await configuration.directory_as_of()
             if not read and await self.tables.first_run_is_on(self.clock):
                 raise FirstImport
-            state = await self.tables.messages.state_since(date.min)
+            state = await self.tables.messages.versions.since(date.min)
             analytics = await self.tables.slack_analytics.version()
             mark = f"{as_of} {read} {analytics} {state or self._now(_UNSETTLED)}"
 
