@@ -72,17 +72,8 @@ class FirstPosts:
     async def put(self, posts: Iterable[tuple[str, FirstPost]]) -> None:
         """Store first posts in place of what is stored."""
         for batch in batches(posts):
-            await self._table.batch_write(
-                puts=[
-                    {
-                        "slack_uid": uid,
-                        "slack_cid": post.slack_cid,
-                        "message_id": post.message_id,
-                        "ts": post.ts,
-                    }
-                    for uid, post in batch
-                ]
-            )
+            puts = [{"slack_uid": uid, **post._asdict(), "ts": post.ts} for uid, post in batch]
+            await self._table.batch_write(puts=puts)
 
     async def delete(self, users: Iterable[str]) -> None:
         for batch in batches(users):

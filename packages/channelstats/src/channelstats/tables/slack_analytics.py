@@ -90,7 +90,11 @@ class SlackAnalytics:
 
     async def put(self, subject: Subject, span: DateSpan, counts: Counts) -> bool:
         """Store what is counted of a span; return whether anything changed."""
-        value = "".join(f"{_line(name, counts[name])}\n" for name in sorted(counts))
+        lines = [_line(name, counts[name]) for name in sorted(counts)]
+        return await self._put(subject, span, lines)
+
+    async def _put(self, subject: Subject, span: DateSpan, lines: Iterable[str]) -> bool:
+        value = "".join(f"{line}\n" for line in lines)
         column, digest = f"{subject} {span}", _digest(value)
         if text(await self._configuration.get(_KEY), column) == digest:
             return False
@@ -109,14 +113,9 @@ class SlackAnalytics:
     async def remove_member(self, uid: str) -> None:
         """Remove every count of a person."""
         for span in await self.spans(Subject.MEMBERS):
-            name = _name(Subject.MEMBERS, span)
-            lines = (await self._bulk.get(name) or "").splitlines()
+            lines = (await self._bulk.get(_name(Subject.MEMBERS, span)) or "").splitlines()
             left = [line for line in lines if line.partition(",")[0] != uid]
-            if len(left) < len(lines):
-                value, column = "".join(f"{line}\n" for line in left), f"{Subject.MEMBERS} {span}"
-                await self._bulk.put(name, value)
-                digest = {column: _digest(value)}
-                await self._configuration.update(_KEY, Update(set=(column,)), digest)
+            await self._put(Subject.MEMBERS, span, left)
 
     async def remove_before(self, first: date) -> None:
         """Remove the spans that are over before a day."""
