@@ -30,15 +30,19 @@ async def test_what_is_read_beside_a_writer_is_never_older_than_what_was_read_be
         env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
     )
     assert writer.stdout is not None
-    seen: dict[int, int] = {}
-    while line := await writer.stdout.readline():
-        finished = int(line)
-        for _ in range(3):
-            found = {one[TS]: one[WORDS] for one in await read(tables)}
-            assert all(found[ts] >= count for ts, count in seen.items())
-            assert len(found) == len(HOURS)
-            assert min(found.values()) >= finished, "a run that ended is read"
-            seen = found
+    try:
+        seen: dict[int, int] = {}
+        while line := await writer.stdout.readline():
+            finished = int(line)
+            for _ in range(3):
+                found = {one[TS]: one[WORDS] for one in await read(tables)}
+                assert all(found[ts] >= count for ts, count in seen.items())
+                assert len(found) == len(HOURS)
+                assert min(found.values()) >= finished, "a run that ended is read"
+                seen = found
+    finally:
+        if writer.returncode is None and not writer.stdout.at_eof():
+            writer.kill()
     assert await writer.wait() == 0
     for _ in range(2):  # the second time from what the first has kept
         assert words(await read(tables)) == [RUNS] * len(HOURS)

@@ -26,11 +26,7 @@ def conversation(
     period_messages: PeriodMessages, before: PeriodMessages, first_posts: pl.DataFrame
 ) -> dict[str, Any]:
     """Those of people's messages as numbers: who interacts with whom is not among them."""
-    messages, period, counted_messages = (
-        period_messages.messages,
-        period_messages.period,
-        period_messages.source,
-    )
+    messages, period = period_messages.messages, period_messages.period
     replies = _how_many(messages, pl.col("is_reply"))
     daily = daily_posters(messages, period)
     return {
@@ -44,8 +40,8 @@ def conversation(
         ),
         "daily_posters": daily,
         "daily_posters_mean": shown(ratio(sum(daily.values()), len(daily))),
-        "wau": posters(counted_messages, period.ending_with(7)),
-        "mau": posters(counted_messages, period.ending_with(28)),
+        "wau": posters(period_messages.source, period.ending_with(7)),
+        "mau": posters(period_messages.source, period.ending_with(28)),
         "retention": retention(period_messages, before, first_posts),
     }
 

@@ -6,7 +6,7 @@ list of users knows it.
 
 from collections.abc import Mapping
 from functools import cached_property
-from typing import Final, Literal, NamedTuple
+from typing import Final, Literal
 
 import polars as pl
 
@@ -14,28 +14,23 @@ from channelstats.stats.messages import PeriodMessages
 
 Pairing = Literal["reactions", "mentions", "threads"]
 
+_DOING: Final = ("one", "other")
+"""Others that this one reacts to, mentions, answers."""
+_DONE_TO: Final = ("other", "one")
+"""Others that react to, mention, answer this one."""
 
-class InteractionGroup(NamedTuple):
-    """Whom one interacts with in one way: by what, and from which side."""
-
-    pairing: Pairing
-    doing: bool
-    """Others that this one reacts to, mentions, answers."""
-    done_to: bool
-    """Others that react to, mention, answer this one."""
-
-
-GROUPS: Final[Mapping[str, InteractionGroup]] = {
-    "reactions_from": InteractionGroup("reactions", doing=False, done_to=True),
-    "reacted_to": InteractionGroup("reactions", doing=True, done_to=False),
-    "reactions_combined": InteractionGroup("reactions", doing=True, done_to=True),
-    "author_thread_responded": InteractionGroup("threads", doing=True, done_to=False),
-    "thread_responders": InteractionGroup("threads", doing=False, done_to=True),
-    "threads_combined": InteractionGroup("threads", doing=True, done_to=True),
-    "you_mentioned": InteractionGroup("mentions", doing=True, done_to=False),
-    "mentioned_you": InteractionGroup("mentions", doing=False, done_to=True),
-    "mentions_combined": InteractionGroup("mentions", doing=True, done_to=True),
+GROUPS: Final[Mapping[str, tuple[Pairing, tuple[tuple[str, str], ...]]]] = {
+    "reactions_from": ("reactions", (_DONE_TO,)),
+    "reacted_to": ("reactions", (_DOING,)),
+    "reactions_combined": ("reactions", (_DOING, _DONE_TO)),
+    "author_thread_responded": ("threads", (_DOING,)),
+    "thread_responders": ("threads", (_DONE_TO,)),
+    "threads_combined": ("threads", (_DOING, _DONE_TO)),
+    "you_mentioned": ("mentions", (_DOING,)),
+    "mentioned_you": ("mentions", (_DONE_TO,)),
+    "mentions_combined": ("mentions", (_DOING, _DONE_TO)),
 }
+"""Whom one interacts with in one way: by what, and from which sides."""
 
 
 class Interactions:
@@ -53,7 +48,7 @@ class Interactions:
             name: _summed(frame.select(pl.all().cast(ids), n=pl.lit(1, pl.Int64)), "one", "other")
             for name, frame in rows.items()
         }
-        self._both: dict[Pairing, pl.DataFrame] = {}
+        self._groups: dict[str, pl.DataFrame] = {}
 
     def ranked(self, name: str) -> pl.DataFrame:
         """`uid`, `other`, `n` of a group, the most first, then by `other`; IDs are an Enum."""
@@ -91,15 +86,12 @@ class Interactions:
 
     def _group(self, name: str) -> pl.DataFrame:
         """In no order."""
-        group = GROUPS[name]
-        pairs = self._pairs[group.pairing]
-        doing = pairs.select(uid="one", other="other", n="n")
-        done_to = pairs.select(uid="other", other="one", n="n")
-        if not (group.doing and group.done_to):
-            return doing if group.doing else done_to
-        if group.pairing not in self._both:
-            self._both[group.pairing] = _summed(pl.concat([doing, done_to]), "uid", "other")
-        return self._both[group.pairing]
+        if name not in self._groups:
+            pairing, sides = GROUPS[name]
+            pairs = self._pairs[pairing]
+            found = pl.concat([pairs.select(uid=of, other=other, n="n") for of, other in sides])
+            self._groups[name] = _summed(found, "uid", "other") if len(sides) > 1 else found
+        return self._groups[name]
 
 
 def _summed(frame: pl.DataFrame, *keys: str) -> pl.DataFrame:
