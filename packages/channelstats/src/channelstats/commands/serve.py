@@ -85,7 +85,8 @@ async def serve_dashboard(
         finally:
             keeping.cancel()
             await runner.cleanup()
-            await asyncio.gather(keeping, return_exceptions=True)
+            with suppress(asyncio.CancelledError):
+                await keeping
 
 
 async def _warm(context: CommandContext, service: DashboardService) -> None:

@@ -71,9 +71,9 @@ def frame_of(items: Sequence[Item]) -> pl.DataFrame:
 
 def micros(column: str) -> pl.Expr:
     """Microseconds since the epoch of a column of timestamps; null where it is none."""
-    parts = pl.col(column).str.extract_groups(r"^([0-9]{10})\.([0-9]{6})$")
-    whole, part = (parts.struct.field(number).cast(pl.Int64) for number in ("1", "2"))
-    return (whole * 1_000_000 + part).alias(column)
+    is_timestamp = pl.col(column).str.contains(r"^[0-9]{10}\.[0-9]{6}$")
+    digits = pl.col(column).str.replace(".", "", literal=True)
+    return pl.when(is_timestamp).then(digits).cast(pl.Int64).alias(column)
 
 
 def joined(frames: Iterable[pl.DataFrame]) -> pl.DataFrame:
