@@ -86,5 +86,7 @@ async def test_it_is_known_whether_rows_may_be_older_than_versions(versions: Day
     await versions.add_zones(frozenset(("UTC",)))
     await versions.open("run", [C])
     assert await versions.of_all_rows() == {C: None}
+    assert await versions.of(*DAYS) == {C: None}, "no rows are of the others"
+    assert await versions.of(*DAYS, every=True) == {A: "", B: "", C: None}
     await versions.add_zones(EVERY_ZONE)
     assert await versions.of_all_rows() is None
