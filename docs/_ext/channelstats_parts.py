@@ -1,5 +1,6 @@
 """Parts of the pages of channelstats that are made from its code: commands, settings, tables."""
 
+from argparse import ArgumentParser
 from datetime import date
 from typing import Final
 from zoneinfo import ZoneInfo
@@ -40,11 +41,11 @@ def commands() -> str:
     rows = ["| command | what it does |", "|---|---|"]
     names = [(of.name, of.summary) for of in COMMANDS]
     rows += [f"| [`channelstats {name}`](#command-{name}) | {summary} |" for name, summary in names]
-    return "\n".join([*rows, *(line for of in names for line in _command(*of))])
+    parsers = make_parsers()
+    return "\n".join([*rows, *(line for of in names for line in _command(*of, parsers[of[0]]))])
 
 
-def _command(name: str, text: str) -> list[str]:
-    parser = make_parsers()[name]
+def _command(name: str, text: str, parser: ArgumentParser) -> list[str]:
     usage = [action for action in parser._actions if action.dest not in _OF_ALL]
     about = f"{text[0].upper()}{text[1:]}. [More on it]({EXPLAINED[name]})."
     lines = ["", f"(command-{name})=", f"## {name}", "", about, ""]
