@@ -26,6 +26,8 @@ TOMBSTONE: Final = "tombstone"
 
 HUDDLE: Final = "huddle_thread"
 BOT_MESSAGE: Final = "bot_message"
+JOINED: Final = frozenset({"channel_join", "group_join"})
+LEFT: Final = frozenset({"channel_leave", "group_leave"})
 
 PEOPLE_SUBTYPES: Final = frozenset({"thread_broadcast", "me_message", "file_share"})
 """Subtypes of messages that people write."""

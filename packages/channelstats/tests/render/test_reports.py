@@ -208,3 +208,12 @@ def test_a_heat_map_of_the_page_says_what_its_colours_mean(w2: Week) -> None:
     page = w2.text("global", "html")
     _, _, heat = page.partition('<svg class="heat wide"')
     assert '<ul class="key" aria-label="Legend"><li>' in heat.partition("</figure>")[0]
+
+
+@pytest.mark.parametrize("form", ["text", "html"])
+def test_no_change_is_said_of_what_is_cumulative(w2: Week, form: str) -> None:
+    """The first channel has 60 % of all words, and so have all channels up to it."""
+    words = re.sub(r"<[^>]*>", " ", w2.text("global", form)).replace("▼", "")
+    shares = re.search(r"60\.0%\s+\(?-1\.5 points\)?\s+60\.0%\s+(\S+)", words)
+    assert shares is not None
+    assert shares[1] == "2"  # the rank of the next

@@ -13,8 +13,7 @@ from channelstats.stats import report
 from channelstats.views.loading import DashboardData
 from channelstats.views.model import Report, Table, Text, Tiles
 from channelstats.views.report_data import Partition, ReportData
-from channelstats.views.reports import ReportKind, Wanted, report_on
-from channelstats.views.user_report import GROUPS
+from channelstats.views.reports import GROUPS, ReportKind, Wanted, report_on
 from support.channelstats.house import decoded
 from support.channelstats.views import random_workspace
 

@@ -111,7 +111,11 @@ async def test_channels_have_their_viewers_the_most_first(tmp_path: Path) -> Non
     found = await loaded(tmp_path, (CHANNELS, days(0, 6), week))
     table = look("channels", found).tables["viewers"]
     assert table.columns[1].title == "Members who viewed"
-    here = {of.slack_cid: (of.posters, of.m) for of in found.whole.now.chosen.channels}
+    frame = found.whole.now.chosen.channel_frame
+    here = {
+        cid: (posters, m)
+        for cid, posters, m in frame.select("slack_cid", "posters", "m").iter_rows()
+    }
     assert table.rows == (
         ("CGEN", 11, here["CGEN"][0], 30, here["CGEN"][1]),
         ("CDEV", 4, here["CDEV"][0], 9, here["CDEV"][1]),

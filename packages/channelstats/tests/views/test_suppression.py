@@ -5,9 +5,8 @@ from datetime import date
 import pytest
 
 from channelstats.stats import Options, Period
-from channelstats.views.loading import DashboardData
+from channelstats.views.loading import DashboardData, ViewRequest
 from channelstats.views.model import VIEWS, ChoiceError, Kind
-from channelstats.views.request import ViewRequest
 from support.channelstats.house import MODERN, UTC
 from support.channelstats.inputs import inputs_of
 from support.channelstats.views import Looked, everything, look

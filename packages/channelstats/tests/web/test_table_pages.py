@@ -8,8 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from channelstats.stats.quantities import change, not_compared
-from channelstats.views.frame_rows import FrameRows
-from channelstats.views.model import Column, Kind, Row, Table
+from channelstats.views.model import Column, FrameRows, Kind, Row, Table
 from channelstats.web.filters import BadQuery
 from channelstats.web.table_pages import ROWS, TablePage, TableQuery, table_pages, table_query
 

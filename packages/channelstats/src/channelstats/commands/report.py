@@ -235,7 +235,7 @@ async def _newest_period(context: CommandContext, tables: Tables, usual: Period)
 async def _say_what_is_missing(context: CommandContext, tables: Tables, data: ReportData) -> None:
     """Say where the report is empty, or the store does not cover all its days."""
     period = data.period
-    if not data.now.measures.volume.messages:
+    if not data.now.volume.messages:
         newest = max(await tables.messages.days(), default="")
         hint = f"; the newest message is from {newest}: --week {newest}" if newest else ""
         context.say(f"there were no messages from {period.start} to {period.last}{hint}")

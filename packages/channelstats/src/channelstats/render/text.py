@@ -84,7 +84,7 @@ def _tile(tile: Tile, names: Directory) -> str:
 def _table(table: Table, names: Directory) -> Iterator[str]:
     columns: list[_TextColumn] = []
     for at, column in enumerate(table.columns):
-        cells = [row[at] for row in table.rows]
+        cells = [column.shown(row[at]) for row in table.rows]
         texts = [value_text(cell, column.kind, names) for cell in cells]
         columns.append((column.title, column.kind in NUMERIC, texts))
         if table.layout is Layout.BARS and column.bar:

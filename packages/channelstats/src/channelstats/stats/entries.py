@@ -33,10 +33,10 @@ from channelstats.stats.messages import (
     with_shown_times,
 )
 from channelstats.stats.quantities import (
-    BEFORE,
     ColumnQuantity,
     Formula,
     before,
+    beside,
     changes,
     column_ratio,
     counts,
@@ -226,31 +226,23 @@ def _timestamp(column: str) -> pl.Expr:
 def compared_channels(now: Measures, then: Measures, groups: SmallGroups) -> msgspec.Raw:
     """`channels` of `compared`, each with its authors."""
     key = ["slack_cid", "slack_uid"]
-    people = _beside(now.channel_authors, then.channel_authors, key)
+    people = beside(now.channel_authors, then.channel_authors, *key)
     volume = {"messages": Formula("m"), "words": Formula("w")}
     users = mappings(people, *key, users=objects(**_changes(volume)))
-    found = _beside(groups.listable(now.channel_frame), then.channel_frame, ["slack_cid"])
+    found = beside(groups.listable(now.channel_frame), then.channel_frame, "slack_cid")
     text = joined(objects(**_changes(CHANNELS_COMPARED)), users=pl.col("users"))
     return mapping(with_texts(found, "slack_cid", users), "slack_cid", *text)
 
 
 def compared_users(now: Measures, then: Measures) -> msgspec.Raw:
     """`users` of `compared`, each with the people groups."""
-    found = _beside(now.with_people, then.with_people, ["slack_uid"])
+    found = beside(now.with_people, then.with_people, "slack_uid")
     people = {
         name: together(total=_from_zero(f"{name}_total"), people=_from_zero(f"{name}_people"))
         for name in GROUPS
     }
     text = objects(**_changes(AUTHORS_COMPARED), people=together(**people))
     return mapping(found, "slack_uid", text)
-
-
-def _beside(now: pl.DataFrame, then: pl.DataFrame, key: list[str]) -> pl.DataFrame:
-    """Each row of now with the row of the period before, if there was one."""
-    then = then.with_columns(was=pl.lit(value=True))
-    return now.join(then, on=key, how="left", suffix=BEFORE, maintain_order="left").with_columns(
-        pl.col("was").fill_null(value=False)
-    )
 
 
 def _changes(formulas: Mapping[str, Formula]) -> dict[str, pl.Expr]:

@@ -20,13 +20,7 @@ from channelstats.stats.interactions import GROUPS, Interactions
 from channelstats.stats.messages import CountedMessages, LocalTimes, PeriodMessages
 from channelstats.stats.period import Period
 from channelstats.stats.quantities import MESSAGES_THEN_WORDS, Quantity, percent, ranked, ratio
-from channelstats.stats.rankings import (
-    Author,
-    ChannelVolume,
-    all_authors,
-    all_channels,
-    channel_authors,
-)
+from channelstats.stats.rankings import all_authors, all_channels, channel_authors
 from channelstats.tables.configuration import Counts, counts_at
 from channelstats.tables.first_posts import earliest
 
@@ -99,12 +93,8 @@ class Measures:
 
     @cached_property
     def author_frame(self) -> pl.DataFrame:
-        """Everybody with an entry, with the columns of `Author`."""
+        """Everybody with an entry."""
         return all_authors(self.period_messages)
-
-    @cached_property
-    def authors(self) -> list[Author]:
-        return [Author(*row) for row in self.author_frame.iter_rows()]
 
     @cached_property
     def poster_frame(self) -> pl.DataFrame:
@@ -113,12 +103,8 @@ class Measures:
 
     @cached_property
     def channel_frame(self) -> pl.DataFrame:
-        """The channels with messages, with the columns of `ChannelVolume`."""
+        """The channels with messages."""
         return all_channels(self.period_messages)
-
-    @cached_property
-    def channels(self) -> list[ChannelVolume]:
-        return [ChannelVolume(*row) for row in self.channel_frame.iter_rows()]
 
     @cached_property
     def channel_authors(self) -> pl.DataFrame:

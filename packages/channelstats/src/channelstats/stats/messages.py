@@ -16,7 +16,7 @@ from zoneinfo import ZoneInfo
 
 import polars as pl
 
-from channelstats.counting import Counting, Profile, bot_expression
+from channelstats.counting import JOINED, LEFT, Counting, Profile, bot_expression
 from channelstats.days import date_at, midnight, zone_of
 from channelstats.stats.inputs import Options
 from channelstats.stats.period import Period
@@ -183,6 +183,12 @@ class PeriodMessages:
         self._merge_skin_tones = merge_skin_tones
         self.messages = local.added_to(source.counted.filter(period.covers()))
         """Counted messages of the period, with local times."""
+
+    @cached_property
+    def moves(self) -> pl.DataFrame:
+        """What tells that people joined or left a channel, which no counted message is."""
+        kept = self.source.kept(self.period)
+        return kept.filter(pl.col("subtype").is_in(JOINED | LEFT) & ~pl.col("is_bot"))
 
     @cached_property
     def reactions(self) -> pl.DataFrame:

@@ -152,6 +152,14 @@ def before(name: str) -> pl.Expr:
     return pl.col(name + BEFORE)
 
 
+def beside(now: pl.DataFrame, then: pl.DataFrame, *key: str) -> pl.DataFrame:
+    """Each row of now with the row of the period before; whether there `was` one."""
+    then = then.with_columns(was=pl.lit(value=True))
+    return now.join(then, on=key, how="left", suffix=BEFORE, maintain_order="left").with_columns(
+        pl.col("was").fill_null(value=False)
+    )
+
+
 def changes(now: ColumnQuantity, then: ColumnQuantity, known: pl.Expr | None = None) -> pl.Expr:
     """`change` of each row; where it is not ``known`` there was no such thing before."""
     known = pl.lit(value=True) if known is None else known

@@ -8,9 +8,9 @@ messages comes from the table Channel; of a channel unknown there it is not made
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-import msgspec
 import polars as pl
 
+from channelstats.counting import JOINED, LEFT
 from channelstats.stats.messages import PeriodMessages
 from channelstats.stats.period import Period
 from channelstats.stats.quantities import (
@@ -22,38 +22,6 @@ from channelstats.stats.quantities import (
     volume_by,
 )
 from channelstats.tables.directory import Channel
-
-
-class Author(msgspec.Struct, frozen=True, gc=False):
-    """The whole numbers of one author. ``sum_m`` and ``sum_w`` are the messages and words of all
-    up to this one, in the ranking by either; ``all_m`` and ``all_w`` those of everybody.
-    """
-
-    slack_uid: str
-    m: int
-    w: int
-    rank: int | None
-    sum_m: int
-    sum_w: int
-    all_m: int
-    all_w: int
-    reactions: int
-    replies: int
-    thread_messages: int
-    reactions_given: int
-
-
-class ChannelVolume(msgspec.Struct, frozen=True, gc=False):
-    """The same of one channel."""
-
-    slack_cid: str
-    m: int
-    w: int
-    posters: int
-    reaction_count: int
-    sum_w: int
-    all_w: int
-
 
 AUTHOR_FIGURES: Final[Mapping[str, Formula]] = {
     "percent_of_messages": percent_of("m", "all_m"),
@@ -93,7 +61,10 @@ CHANNELS_COMPARED: Final[Mapping[str, Formula]] = {
 
 
 def all_authors(period_messages: PeriodMessages) -> pl.DataFrame:
-    """Everybody with an entry: posters by rank, then the others by ID; the columns of `Author`."""
+    """Everybody with an entry: posters by `rank`, then the others by ID. Messages `m` and words
+    `w`; `sum_m` and `sum_w` are those of all up to this one, in the ranking by either, `all_m` and
+    `all_w` of everybody; `reactions`, `replies`, `thread_messages`, `reactions_given`.
+    """
     sums = pl.sum("reaction_count").alias("reactions"), pl.sum("reply_count").alias("replies")
     posted = _ranked_by_words(period_messages.messages, "slack_uid", *sums)
     by_messages = ranked(posted, MESSAGES_THEN_WORDS, "slack_uid")
@@ -107,17 +78,23 @@ def all_authors(period_messages: PeriodMessages) -> pl.DataFrame:
         .with_columns(all_m=pl.col("m").sum(), all_w=pl.col("w").sum())
         .with_columns(pl.exclude("slack_uid", "rank").fill_null(0))
         .sort("rank", "slack_uid", nulls_last=True)
-        .select(Author.__struct_fields__)
     )
 
 
 def all_channels(period_messages: PeriodMessages) -> pl.DataFrame:
-    """The channels with messages, ranked by words; the columns of `ChannelVolume`."""
+    """The channels with messages, ranked by words: messages `m`, words `w`, `posters`,
+    `reaction_count`, `files`, how many people's `joins` and `leaves` there were, the words of all
+    up to this one `sum_w`, and those of all `all_w`.
+    """
     posters = pl.col("slack_uid").n_unique().cast(pl.Int64).alias("posters")
-    sizes = _ranked_by_words(
-        period_messages.messages, "slack_cid", posters, pl.sum("reaction_count")
+    sums = pl.sum("reaction_count"), pl.sum("file_count").alias("files")
+    sizes = _ranked_by_words(period_messages.messages, "slack_cid", posters, *sums)
+    moves = period_messages.moves.group_by("slack_cid").agg(
+        joins=pl.col("subtype").is_in(JOINED).sum().cast(pl.Int64),
+        leaves=pl.col("subtype").is_in(LEFT).sum().cast(pl.Int64),
     )
-    return sizes.select(ChannelVolume.__struct_fields__)
+    found = sizes.join(moves, on="slack_cid", how="left", maintain_order="left")
+    return found.with_columns(pl.col("joins", "leaves").fill_null(0))
 
 
 def channel_authors(period_messages: PeriodMessages) -> pl.DataFrame:

@@ -41,6 +41,7 @@ MESSAGES: Final = pl.Schema(
         "ts": pl.Int64(),
         "thread_ts": pl.Int64(),
         **dict.fromkeys(_NUMBERS, pl.Int64()),
+        "file_count": pl.Int64(),
         "deleted": pl.Boolean(),
     }
 )
@@ -54,6 +55,7 @@ IS_HEAD: Final = (pl.col("thread_ts") == pl.col("ts")).fill_null(value=False)
 def frame_of(items: Sequence[Item]) -> pl.DataFrame:
     """The columns of a page of items."""
     texts = {name: [item.get(name) for item in items] for name in _TEXTS}
+    texts["file_count"] = [item.get("files") for item in items]
     texts["slack_uid"] = [item.get("slack_uid", item.get("user_id")) for item in items]
     numbers = {name: [item.get(name) for item in items] for name in _NUMBERS}
     columns = [pl.Series(name, of, pl.String, strict=False) for name, of in texts.items()]
@@ -62,7 +64,11 @@ def frame_of(items: Sequence[Item]) -> pl.DataFrame:
     frame = pl.DataFrame([*columns, pl.Series("deleted", deleted, pl.Boolean)])
     return (
         frame.with_columns(
-            micros("ts"), micros("thread_ts"), pl.col(_NUMBERS).fill_null(0).cast(pl.Int64)
+            micros("ts"),
+            micros("thread_ts"),
+            pl.col(_NUMBERS).fill_null(0).cast(pl.Int64),
+            # A list of flat objects, whose values are words and numbers.
+            pl.col("file_count").str.count_matches("{", literal=True).fill_null(0).cast(pl.Int64),
         )
         .filter(pl.col("ts").is_not_null())
         .select(MESSAGES.names())

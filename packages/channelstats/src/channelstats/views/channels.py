@@ -4,145 +4,145 @@ Rule: channels are ranked by words, as everywhere. With a person chosen they are
 ranks and shares are the person's among the posters of each.
 """
 
+from typing import Final
+
 import polars as pl
 
-from channelstats.stats.quantities import Quantity, percent, shown
-from channelstats.stats.rankings import CHANNEL_FIGURES, ChannelVolume, is_new
+from channelstats.stats.quantities import Formula, Quantity, percent, percent_of, ranked
+from channelstats.stats.rankings import CHANNEL_FIGURES
+from channelstats.tables.slack_analytics import Subject
 from channelstats.views import figures
-from channelstats.views.comparison import Figure, Selection
-from channelstats.views.components import tile
-from channelstats.views.model import Cell, Column, Kind, Table
-from channelstats.views.request import ViewContent, ViewRequest
-from channelstats.views.slack_components import slack_viewers
+from channelstats.views.comparison import Selection
+from channelstats.views.components import over_time, table, table_of, tiles
+from channelstats.views.figures import Figure
+from channelstats.views.loading import ViewContent, ViewRequest
+from channelstats.views.model import Kind, Table
+from channelstats.views.slack_counts import IN_UTC
 
 
 def view(request: ViewRequest) -> ViewContent:
     scope = request.scope
-    count = _places if scope.person else _count
-    tiles = [
-        tile(scope, "channels", "Active channels", Kind.COUNT, count),
-        tile(scope, "messages", "Messages", Kind.COUNT, figures.messages),
-        tile(scope, "words", "Words", Kind.COUNT, figures.words),
-    ]
     if scope.person:
         return ViewContent(
             lead="Where this person writes, and how much of each channel they write.",
-            tiles=tuple(tiles),
+            tiles=tiles(scope, _PLACES, figures.MESSAGES, figures.WORDS),
             tables=(channel_table(request),),
         )
-    if any(known.is_private for known in request.data.channels.values()):
-        private = _private(request)
-        tiles.append(tile(scope, "private", "In private channels", Kind.PERCENT, private))
-    tiles.append(tile(scope, "largest", "Largest channel's share of words", Kind.PERCENT, _largest))
-    slack = slack_viewers(request)
+    private = [_private(request)] if request.data.known_channels["private"].any() else []
+    moved = (figures.FILES, figures.JOINS, figures.LEAVES)
+    shown = (_CHANNELS, figures.MESSAGES, figures.WORDS, *private, _LARGEST, *moved)
+    tables, slack = [channel_table(request)], request.slack
+    charts = {figure.name: over_time(scope, figure) for figure in (figures.JOINS, figures.LEAVES)}
+    if any(of.period_messages.moves.height for of in scope):
+        tables.append(table_of("moves", "Joins and leaves", charts, folded=True))
+    else:
+        charts.clear()
+    notes = slack.nearest(Subject.CHANNELS)
+    if slack.channels is not None:
+        tables.append(_viewers(request, slack.channels, least=slack.is_least))
+        notes = (f"{IN_UTC}.",)
     return ViewContent(
         lead="Where people write, most words first.",
-        tiles=tuple(tiles),
-        tables=(channel_table(request), *slack.tables),
-        notes=slack.notes,
+        tiles=tiles(scope, *shown),
+        charts=tuple(charts.values()),
+        tables=tuple(tables),
+        notes=notes,
     )
 
 
-def _count(of: Selection) -> int:
-    return len(of.chosen.channels)
-
-
-def _places(of: Selection) -> int:
-    """Of each person the channels they write in, summed up."""
-    return of.chosen.channel_authors.height
-
-
 def _largest(of: Selection) -> Quantity | None:
-    return next((CHANNEL_FIGURES["percent"](channel) for channel in of.chosen.channels), None)
+    words = of.chosen.channel_frame["w"].to_list()
+    return percent(words[0], sum(words)) if words else None
+
+
+_CHANNELS: Final = Figure("channels", lambda of: of.chosen.channel_frame.height)
+# Of everybody the channels they write in, summed up: beside a person stands the mean of it.
+_PLACES: Final = Figure("channels", lambda of: of.chosen.channel_authors.height)
+_LARGEST: Final = Figure("largest", _largest)
 
 
 def _private(request: ViewRequest) -> Figure:
-    private = {cid for cid, known in request.data.channels.items() if known.is_private}
+    private = request.data.known_channels.filter("private")
 
-    def figure(of: Selection) -> Quantity | None:
-        found = sum(channel.m for channel in of.chosen.channels if channel.slack_cid in private)
-        whole = figures.messages(of)
-        return percent(found, whole) if whole else None
+    def measure(of: Selection) -> Quantity | None:
+        found = of.messages.join(private, on="slack_cid", how="semi").height
+        return percent(found, of.messages.height) if of.messages.height else None
 
-    return figure
+    return Figure("private", measure, called="In private channels", written=Kind.PERCENT)
 
 
 def channel_table(request: ViewRequest, most: int | None = None) -> Table:
     """Every channel, or the first so many; with a person, the person's."""
-    if request.scope.person:
-        return _of_person(request, most)
-    now, before = request.scope.now, request.scope.before
-    columns = (
-        Column("channel", "Channel", Kind.CHANNEL),
-        Column("messages", "Messages", Kind.COUNT),
-        Column("words", "Words", Kind.COUNT, bar=True),
-        Column("posters", "People", Kind.COUNT),
-        Column("share", "Share of words", Kind.PERCENT),
-        Column("words_per_poster", "Words per person", Kind.NUMBER),
-        Column("change", "Change in words", Kind.CHANGE),
-        Column("new", "New", Kind.TEXT),
-        Column("private", "Private", Kind.TEXT),
-        Column("members", "Members", Kind.COUNT),
-    )
-    earlier = {of.slack_cid: of.w for of in before.chosen.channels}
-    rows: list[tuple[Cell, ...]] = []
-    for of in _listed(request, most):
-        known = request.data.channels.get(of.slack_cid)
-        rows.append(
-            (
-                of.slack_cid,
-                of.m,
-                of.w,
-                of.posters,
-                shown(CHANNEL_FIGURES["percent"](of)),
-                shown(CHANNEL_FIGURES["words_per_poster"](of)),
-                request.scope.change(of.w, earlier.get(of.slack_cid)),
-                "new" if is_new(known, now.period) else "",
-                "private" if known and known.is_private else "",
-                known.members if known else None,
+    scope, data = request.scope, request.data
+    found = request.listable(scope.channels)
+    whole = "channels" if found.height > len(found[:most]) else ""
+    found = found.head(most) if most else found
+    change = scope.changes(Formula("w"))
+    if scope.person:
+        whole_of = scope.all_now.chosen.channel_frame.select("slack_cid", all_m="m", whole_w="w")
+        own = scope.all_now.chosen.channel_authors.filter(slack_uid=scope.person)
+        ranks = own.select("slack_cid", own_rank="rank")
+        rows = (
+            found.join(whole_of, on="slack_cid", maintain_order="left")
+            .join(
+                ranks,
+                on="slack_cid",
+                maintain_order="left",
+            )
+            .select(
+                channel="slack_cid",
+                rank="own_rank",
+                messages="m",
+                words="w",
+                share=percent_of("w", "whole_w").column().shown(),
+                change=change,
+                channel_messages="all_m",
+                channel_words="whole_w",
             )
         )
-    whole = "channels" if len(rows) < len(_listed(request, None)) else ""
+        titles = {"share": "Share of the channel's words"}
+        return table("channels", "This person's channels", rows, titles, bar="words", whole=whole)
+    rows = found.join(
+        data.known_channels, on="slack_cid", how="left", maintain_order="left"
+    ).select(
+        channel="slack_cid",
+        messages="m",
+        words="w",
+        posters="posters",
+        share=CHANNEL_FIGURES["percent"].column().shown(),
+        words_per_poster=CHANNEL_FIGURES["words_per_poster"].column().shown(),
+        change=change,
+        new=pl.when("new").then(pl.lit("new")).otherwise(pl.lit("")),
+        private=pl.when("private").then(pl.lit("private")).otherwise(pl.lit("")),
+        members="members",
+        files="files",
+        joins="joins",
+        leaves="leaves",
+    )
     title = "Channels with the most words" if whole else "Channels"
-    return Table("channels", title, columns, tuple(rows), whole=whole)
+    return table("channels", title, rows, {"posters": "People"}, bar="words", whole=whole)
 
 
-def _listed(request: ViewRequest, most: int | None) -> list[ChannelVolume]:
-    found = request.scope.now.chosen.channels
-    return [of for of in found if request.shows(of.slack_cid)][:most]
-
-
-def _of_person(request: ViewRequest, most: int | None) -> Table:
-    columns = (
-        Column("channel", "Channel", Kind.CHANNEL),
-        Column("rank", "Rank", Kind.COUNT),
-        Column("messages", "Messages", Kind.COUNT),
-        Column("words", "Words", Kind.COUNT, bar=True),
-        Column("share", "Share of the channel's words", Kind.PERCENT),
-        Column("change", "Change in words", Kind.CHANGE),
-        Column("channel_messages", "Channel's messages", Kind.COUNT),
-        Column("channel_words", "Channel's words", Kind.COUNT),
-    )
-    whole = {of.slack_cid: of for of in request.scope.all_now.chosen.channels}
-    person = pl.col("slack_uid") == request.scope.person
-    ranks = dict(
-        request.scope.all_now.chosen.channel_authors.filter(person)
-        .select("slack_cid", "rank")
-        .iter_rows()
-    )
-    earlier = {of.slack_cid: of.w for of in request.scope.before.chosen.channels}
-    rows = [
-        (
-            of.slack_cid,
-            ranks[of.slack_cid],
-            of.m,
-            of.w,
-            shown(percent(of.w, whole[of.slack_cid].w)),
-            request.scope.change(of.w, earlier.get(of.slack_cid)),
-            whole[of.slack_cid].m,
-            whole[of.slack_cid].w,
+def _viewers(request: ViewRequest, counted: pl.DataFrame, *, least: bool) -> Table:
+    """How many members viewed each channel that may be listed, as Slack counts them."""
+    known = request.data.known_channels
+    here = request.scope.now.chosen.channel_frame
+    rows = (
+        ranked(request.listable(counted), ["viewers"], "slack_cid")
+        .join(known, on="slack_cid", how="semi", maintain_order="left")
+        .join(here, on="slack_cid", how="left", maintain_order="left")
+        .select(
+            "viewers",
+            "slack_messages",
+            channel="slack_cid",
+            posters=pl.col("posters").fill_null(0),
+            messages=pl.col("m").fill_null(0),
         )
-        for of in _listed(request, most)
-    ]
-    full = "channels" if len(rows) < len(_listed(request, None)) else ""
-    return Table("channels", "This person's channels", columns, tuple(rows), whole=full)
+        .select("channel", "viewers", "posters", "slack_messages", "messages")
+    )
+    titles = {
+        "viewers": "Members who viewed (at least)" if least else "Members who viewed",
+        "posters": "Members who posted",
+        "messages": "Messages counted here",
+    }
+    return table("viewers", "Members who viewed (Slack)", rows, titles, bar="viewers")

@@ -4,18 +4,17 @@ Rule: a choice is a choice of messages, made before anything is counted: those o
 of these those that the person wrote. What others did to the person is found among everybody's.
 """
 
-from collections.abc import Callable
 from functools import cached_property
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple
 
 import polars as pl
 
-from channelstats.stats import conversation
+from channelstats.stats import conversation, quantities
 from channelstats.stats.interactions import Interactions
 from channelstats.stats.measures import Measures
 from channelstats.stats.messages import PeriodMessages
 from channelstats.stats.period import History, Period
-from channelstats.stats.quantities import Change, Quantity, change, not_compared, ranked
+from channelstats.stats.quantities import Change, Formula, Quantity, ranked
 
 
 class Selection:
@@ -91,10 +90,6 @@ class Selection:
         return frame.filter(pl.col(column) == self.person) if self.person else frame
 
 
-Figure: TypeAlias = Callable[[Selection], Quantity | None]
-"""A number of one period; None where there is nothing to measure."""
-
-
 class Comparison(NamedTuple):
     """A choice in the period and in the one before."""
 
@@ -108,7 +103,29 @@ class Comparison(NamedTuple):
 
     def change(self, now: Quantity, before: Quantity | None) -> Change:
         """A number against the one before, where these can be compared."""
-        return change(now, before) if self.is_meaningful else not_compared(now)
+        return (
+            quantities.change(now, before) if self.is_meaningful else quantities.not_compared(now)
+        )
+
+    def changes(self, of: Formula) -> pl.Expr:
+        """`change` of each row of `channels` or `authors`."""
+        now = of.column()
+        if self.is_meaningful:
+            return quantities.changes(now, of.column(quantities.before), pl.col("was"))
+        nothing, state = pl.lit(None, pl.Float64), pl.lit("not_compared")
+        return pl.struct(cur=now.shown(), prev=nothing, diff_pct=nothing, state=state)
+
+    @property
+    def channels(self) -> pl.DataFrame:
+        """The channels with messages, beside the period before: see `beside`."""
+        now, before = (of.chosen.channel_frame for of in self)
+        return quantities.beside(now, before, "slack_cid")
+
+    @property
+    def authors(self) -> pl.DataFrame:
+        """Everybody with an entry, whoever is chosen, beside the period before."""
+        now, before = self.all_now.chosen.author_frame, self.all_before.chosen.author_frame
+        return quantities.beside(now, before, "slack_uid")
 
     @property
     def person(self) -> str:

@@ -4,85 +4,81 @@ Rule: a chart of time or steps and its table are made of the same values; a tabl
 charts, never the other way round.
 """
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Final, TypeAlias
+from collections.abc import Mapping
+from typing import Any, Final
+from zoneinfo import ZoneInfo
 
 import polars as pl
 
-from channelstats.days import date_at
-from channelstats.identifiers import timestamp
+from channelstats.days import Calendar
 from channelstats.stats.messages import top_messages
-from channelstats.stats.period import Period
-from channelstats.stats.quantities import Quantity, ratio, shown
-from channelstats.views.comparison import Comparison, Figure, Selection
-from channelstats.views.model import Bars, Cell, Column, Kind, Lines, Series, Table, Tile
-from channelstats.views.request import ViewRequest
-from channelstats.views.time_buckets import axis, by_point, labels, points
-
-Values: TypeAlias = Sequence[float | None]
-PointFigure: TypeAlias = Callable[[Selection, Sequence[Period]], Values]
-"""A number for each point of a period."""
+from channelstats.stats.quantities import ratio, shown
+from channelstats.views.comparison import Comparison
+from channelstats.views.figures import Figure, Values
+from channelstats.views.glossary import GLOSSARY, column
+from channelstats.views.loading import ViewRequest
+from channelstats.views.model import (
+    Bars,
+    Column,
+    FrameRows,
+    Kind,
+    Layout,
+    Lines,
+    Series,
+    Table,
+    Tile,
+)
+from channelstats.views.time_buckets import axis, labels, points
 
 MOST_MESSAGES: Final = 100
 """Messages in a list."""
 
+NOTHING: Final[Mapping[str, Any]] = {}
 BEFORE: Final = "before"
 EVERYONE: Final = "everyone"
 
 
-def tile(
-    scope: Comparison,
-    name: str,
-    title: str,
-    kind: Kind,
-    figure: Figure,
-    *,
-    mean: bool = False,
-    less_is_better: bool = False,
-) -> Tile:
-    """A figure against the one before, and against everybody's when a person is chosen: counts, or
-    what is said to be a ``mean``, are then divided by the posters.
+def tiles(scope: Comparison, *figures: Figure) -> tuple[Tile, ...]:
+    """Figures against those before, and against everybody's when a person is chosen: counts and
+    means are then divided by the posters.
     """
-    now = figure(scope.now)
-    compared = None if now is None else scope.change(now, figure(scope.before))
-    everyone = figure(scope.all_now) if scope.person else None
-    if everyone is not None and (mean or kind is Kind.COUNT):
-        everyone = per_poster(everyone, scope.all_now)
-    mean_shown = None if everyone is None else shown(everyone)
-    return Tile(name, title, kind, compared, mean_shown, less_is_better)
+    return tuple(_tile(scope, figure) for figure in figures)
 
 
-def per_poster(total: Quantity, of: Selection) -> Quantity:
-    """The mean over those who posted."""
-    return ratio(total.numerator, total.denominator * of.posters)
+def _tile(scope: Comparison, figure: Figure) -> Tile:
+    now = figure.measure(scope.now)
+    compared = None if now is None else scope.change(now, figure.measure(scope.before))
+    everyone = figure.measure(scope.all_now) if scope.person else None
+    if everyone is not None and (figure.is_mean or figure.kind is Kind.COUNT):
+        heads = scope.all_now.posters
+        everyone = ratio(everyone.numerator, everyone.denominator * heads)
+    title = figure.title(scope.person)
+    return Tile(
+        figure.name,
+        title,
+        figure.kind,
+        compared,
+        everyone=None if everyone is None else shown(everyone),
+        less_is_better=figure.less_is_better,
+        about=GLOSSARY.get(title, ""),
+    )
 
 
-def counted(figure: pl.Expr) -> PointFigure:
-    """A figure over the messages of each point; 0 without any."""
-    return lambda of, shown_points: by_point(of.messages, shown_points, figure)
-
-
-MESSAGES: Final = counted(pl.len())
-WORDS: Final = counted(pl.col("word_count").sum())
-POSTERS: Final = counted(pl.col("slack_uid").n_unique())
-REACTIONS: Final = counted(pl.col("reaction_count").sum())
-
-
-def over_time(scope: Comparison, name: str, title: str, kind: Kind, figure: PointFigure) -> Lines:
+def over_time(scope: Comparison, figure: Figure, name: str = "") -> Lines:
     """A figure over the period, with the period before behind it, point by point."""
     shown_points = points(scope.now.period)
     values = (
-        figure(scope.now, shown_points),
-        figure(scope.before, points(scope.before.period)),
-        figure(scope.all_now, shown_points) if scope.person else None,
+        figure.points(scope.now, shown_points),
+        figure.points(scope.before, points(scope.before.period)),
+        figure.points(scope.all_now, shown_points) if scope.person else None,
     )
     return Lines(
-        name,
-        title,
+        name or figure.name,
+        figure.title(scope.person),
         axis=axis(shown_points),
         labels=labels(shown_points),
-        kind=kind,
-        series=compared_series(scope, kind, *values),
+        kind=figure.kind,
+        series=compared_series(scope, figure.kind, *values),
     )
 
 
@@ -104,6 +100,31 @@ def compared_series(
     return tuple(found)
 
 
+def table(
+    name: str,
+    title: str,
+    rows: pl.DataFrame,
+    titles: Mapping[str, str] = NOTHING,
+    *,
+    kinds: Mapping[str, Kind] = NOTHING,
+    bar: str = "",
+    line: str = "",
+    chart: str = "",
+    layout: Layout = Layout.LINES,
+    whole: str = "",
+) -> Table:
+    """A frame as a table: its columns are those of the frame, with their usual titles and kinds or
+    with these. ``bar`` is the one that is drawn; ``line`` is how a row is written as a line of
+    text, `{}.| {}|, {}w`: the phrases of the columns between strokes.
+    """
+    phrases = line.split("|") if line else [" {}"] * rows.width
+    columns = tuple(
+        column(of, titles.get(of, ""), kinds.get(of), bar=of == bar, phrase=phrase)
+        for of, phrase in zip(rows.columns, phrases, strict=True)
+    )
+    return Table(name, title, columns, FrameRows(rows), chart, layout, whole)
+
+
 def table_of(
     name: str, title: str, charts: Mapping[str, Lines | Bars], *, folded: bool = False
 ) -> Table:
@@ -112,7 +133,7 @@ def table_of(
     """
     first = next(iter(charts.values()))
     label = Kind.DATE if isinstance(first, Lines) else Kind.TEXT
-    columns = [Column(first.axis.split()[0].lower(), first.axis, label)]
+    columns = [column(first.axis.split()[0].lower(), first.axis, label)]
     values = []
     for key, chart in charts.items():
         for series in chart.series:
@@ -125,42 +146,46 @@ def table_of(
 def _column(key: str, kind: Kind, series: Series) -> Column:
     title = key.replace("_", " ").capitalize()
     if not series.faint:
-        return Column(key, title, kind)
+        return column(key, title, kind)
     if series.name == EVERYONE and kind is Kind.COUNT:
         kind = Kind.NUMBER
-    return Column(f"{key}_{series.name}", f"{title}, {series.title.lower()}", kind)
+    return column(f"{key}_{series.name}", f"{title}, {series.title.lower()}", kind)
 
 
-def message_cell(cid: str, ts: int, thread_ts: int | None) -> str:
-    """A cell of kind MESSAGE; times are in microseconds."""
-    thread = "" if thread_ts is None else timestamp(thread_ts)
-    return f"{cid}/{timestamp(ts)}/{thread}"
+def message_cells(cid: str, ts: str, thread_ts: str = "") -> pl.Expr:
+    """Cells of kind MESSAGE, of columns with times in microseconds."""
+    thread = pl.lit("")
+    if thread_ts:
+        thread = (
+            pl.when(pl.col(thread_ts).is_null()).then(thread).otherwise(timestamp_cells(thread_ts))
+        )
+    return pl.format("{}/{}/{}", pl.col(cid), timestamp_cells(ts), thread)
 
 
-def message_text(cid: str, ts: str) -> pl.Expr:
-    """`message_cell` of a message outside threads, of columns."""
-    seconds = (pl.col(ts) // 1_000_000).cast(pl.String).str.zfill(10)
-    micros = (pl.col(ts) % 1_000_000).cast(pl.String).str.zfill(6)
-    return pl.format("{}/{}.{}/", pl.col(cid), seconds, micros).alias("message")
+def timestamp_cells(column: str) -> pl.Expr:
+    """Slack's timestamps of microseconds."""
+    seconds = (pl.col(column) // 1_000_000).cast(pl.String).str.zfill(10)
+    micros = (pl.col(column) % 1_000_000).cast(pl.String).str.zfill(6)
+    return pl.concat_str(seconds, micros, separator=".")
+
+
+def date_cells(messages: pl.DataFrame, zone: ZoneInfo) -> pl.Series:
+    """The dates of messages; it is fast where they are in the order of time."""
+    calendar = Calendar(zone)
+    return pl.Series([calendar.date(ts // 1_000_000) for ts in messages["ts"]], dtype=pl.String)
 
 
 def message_table(
     request: ViewRequest, name: str, title: str, count: str, counted_as: str
 ) -> Table:
     """The messages with the most of something, at most so many."""
-    period = request.scope.now.period
-    columns = (
-        Column("count", counted_as, Kind.COUNT, bar=True),
-        Column("message", "Message", Kind.MESSAGE),
-        Column("channel", "Channel", Kind.CHANNEL),
-        Column("person", "By", Kind.PERSON),
-        Column("date", "Date", Kind.DATE),
+    now = request.scope.now
+    found = request.listable(top_messages(now.period_messages, count)).head(MOST_MESSAGES)
+    rows = found.select(
+        "count",
+        message=message_cells("slack_cid", "ts", "thread_ts"),
+        channel="slack_cid",
+        person="slack_uid",
+        date=date_cells(found, now.period.zone),
     )
-    found = request.listable(top_messages(request.scope.now.period_messages, count)).head(
-        MOST_MESSAGES
-    )
-    rows: list[tuple[Cell, ...]] = []
-    for number, ts, cid, uid, thread_ts in found.iter_rows():
-        day = date_at(ts // 1_000_000, period.zone).isoformat()
-        rows.append((number, message_cell(cid, ts, thread_ts), cid, uid, day))
-    return Table(name, title, columns, tuple(rows) if request.names_people else ())
+    return table(name, title, rows, {"count": counted_as, "person": "By"}, bar="count")

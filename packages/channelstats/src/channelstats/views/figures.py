@@ -1,18 +1,60 @@
-"""The numbers of a period, one function each.
+"""The figures that several views show: what each is called, and how it is measured.
 
 Rule: a number is made alike for a period and for the one before, for one person and for everybody;
 where there is nothing to measure it is None, never 0.
 """
 
+from collections.abc import Callable, Sequence
+from typing import Final, NamedTuple, TypeAlias
+
 import polars as pl
 
+from channelstats.counting import JOINED, LEFT
 from channelstats.stats import conversation
+from channelstats.stats.period import Period
 from channelstats.stats.quantities import Quantity, percent, ratio
-from channelstats.views.comparison import Figure, Selection
+from channelstats.views.comparison import Selection
+from channelstats.views.glossary import kind_of, title_of
+from channelstats.views.model import Kind
+from channelstats.views.time_buckets import by_point
+
+Measure: TypeAlias = Callable[[Selection], Quantity | None]
+Values: TypeAlias = Sequence[float | None]
+Points: TypeAlias = Callable[[Selection, Sequence[Period]], Values]
+"""A number for each point of a period."""
 
 
-def posters(of: Selection) -> int:
-    return of.posters
+class Figure(NamedTuple):
+    """``measure`` takes it of a period, ``points`` of each point of one. ``called`` is its title
+    where that is not the usual one of its name, ``called_own`` of one person; so is ``written``.
+    For ``less_is_better`` see `Tile`; ``is_mean``: beside a person stands the mean of all posters,
+    as of every count.
+    """
+
+    name: str
+    measure: Measure
+    points: Points = lambda *_: ()
+    called: str = ""
+    called_own: str = ""
+    written: Kind | None = None
+    less_is_better: bool = False
+    is_mean: bool = False
+
+    def title(self, person: str = "") -> str:
+        return (person and self.called_own) or self.called or title_of(self.name)
+
+    @property
+    def kind(self) -> Kind:
+        return self.written or kind_of(self.name)
+
+    def named(self, name: str) -> "Figure":
+        """The same by another name."""
+        return self._replace(name=name, called=self.title(), written=self.kind)
+
+
+def counted(figure: pl.Expr) -> Points:
+    """A figure over the messages of each point; 0 without any."""
+    return lambda of, shown_points: by_point(of.messages, shown_points, figure)
 
 
 def messages(of: Selection) -> int:
@@ -23,66 +65,88 @@ def words(of: Selection) -> int:
     return of.chosen.volume.words
 
 
-def share_of_words(of: Selection) -> Quantity:
-    """Of everybody's."""
-    return percent(words(of), words(of.whole))
-
-
-def threads_started(of: Selection) -> int:
-    return of.messages.filter(conversation.STARTS_THREAD).height
-
-
-def thread_share(of: Selection) -> Quantity:
-    """How much of what is said is said in reply."""
-    return percent(of.messages.filter("is_reply").height, of.messages.height)
-
-
-def top_level(of: Selection) -> int:
-    return of.messages.filter(~pl.col("is_reply")).height
-
-
-def first_reply(percentile: int) -> Figure:
-    return lambda of: conversation.nearest_rank(of.waits["seconds"].sort().to_list(), percentile)
-
-
-def answered(of: Selection) -> int:
-    """Heads that somebody else replied to."""
-    return of.waits.height
-
-
-def unanswered(of: Selection) -> int:
-    return of.unanswered.height
-
-
-def unanswered_share(of: Selection) -> Quantity | None:
-    whole = top_level(of)
-    return percent(unanswered(of), whole) if whole else None
-
-
 def reactions(of: Selection) -> int:
     """Received, by the counts of messages."""
     return int(of.messages["reaction_count"].sum())
 
 
-def reactions_given(of: Selection) -> int:
-    return of.given.height
+def nearest_rank(percentile: int) -> pl.Expr:
+    """Of the column `seconds`, as `conversation.nearest_rank` takes it of numbers."""
+    return pl.col("seconds").sort().get((percentile * pl.len() + 99) // 100 - 1)
 
 
-def reactions_per_thousand(of: Selection) -> Quantity:
-    return ratio(1000 * reactions(of), words(of))
+def _first_reply(percentile: int) -> Measure:
+    return lambda of: conversation.nearest_rank(of.waits["seconds"].sort().to_list(), percentile)
 
 
-def answers_received(of: Selection) -> int:
-    return of.answers.height
+def _unanswered_share(of: Selection) -> Quantity | None:
+    top_level = of.messages.filter(~pl.col("is_reply")).height
+    return percent(of.unanswered.height, top_level) if top_level else None
 
 
-def top_ten(of: Selection) -> Quantity:
-    """Of all words, those of the ten who wrote the most."""
-    return of.chosen.statistics["topten words"]
-
-
-def first_time_posters(of: Selection) -> int | None:
+def _first_time_posters(of: Selection) -> int | None:
     """Unknown at the beginning of history, where everybody posts for the first time."""
-    if not of.history.knows_newcomers(of.period):
-        return None
-    return of.chosen.volume.first_time_posters
+    return of.chosen.volume.first_time_posters if of.history.knows_newcomers(of.period) else None
+
+
+def _moves(subtypes: frozenset[str]) -> tuple[Measure, Points]:
+    """How often people joined or left a channel, in all and at each point."""
+    which = pl.col("subtype").is_in(subtypes)
+    return (
+        lambda of: of.period_messages.moves.filter(which).height,
+        lambda of, shown_points: by_point(of.period_messages.moves, shown_points, which.sum()),
+    )
+
+
+MESSAGES: Final = Figure("messages", messages, counted(pl.len()))
+WORDS: Final = Figure("words", words, counted(pl.col("word_count").sum()))
+WORDS_PER_MESSAGE: Final = Figure("words_per_message", lambda of: ratio(words(of), messages(of)))
+WORDS_PER_POSTER: Final = Figure("words_per_poster", lambda of: ratio(words(of), of.posters))
+POSTERS: Final = Figure(
+    "posters",
+    lambda of: of.posters,
+    counted(pl.col("slack_uid").n_unique()),
+    called="People who posted",
+)
+FIRST_TIME: Final = Figure("first_time", _first_time_posters)
+SHARE_OF_WORDS: Final = Figure(
+    "share_of_words", lambda of: percent(words(of), words(of.whole)), is_mean=True
+)
+TOP_TEN: Final = Figure("top_ten", lambda of: of.chosen.statistics["topten words"])
+
+FILES: Final = Figure("files", lambda of: int(of.messages["file_count"].sum()))
+JOINS: Final = Figure("joins", *_moves(JOINED))
+LEAVES: Final = Figure("leaves", *_moves(LEFT))
+
+THREADS_STARTED: Final = Figure(
+    "threads_started", lambda of: of.messages.filter(conversation.STARTS_THREAD).height
+)
+REPLIES: Final = Figure(
+    "replies",
+    lambda of: percent(of.messages.filter("is_reply").height, of.messages.height),
+    called="% replies",
+    written=Kind.PERCENT,
+)
+FIRST_REPLY: Final = Figure(
+    "first_reply",
+    _first_reply(50),
+    lambda of, shown_points: by_point(of.waits, shown_points, nearest_rank(50), absent=None),
+    less_is_better=True,
+)
+FIRST_REPLY_P90: Final = Figure("first_reply_p90", _first_reply(90), less_is_better=True)
+UNANSWERED: Final = Figure("unanswered", lambda of: of.unanswered.height, less_is_better=True)
+UNANSWERED_SHARE: Final = Figure("unanswered_share", _unanswered_share, less_is_better=True)
+
+REACTIONS: Final = Figure(
+    "reactions",
+    reactions,
+    counted(pl.col("reaction_count").sum()),
+    called_own="Reactions received",
+)
+REACTIONS_GIVEN: Final = Figure("reactions_given", lambda of: of.given.height)
+ANSWERS: Final = Figure(
+    "answers",
+    lambda of: of.answers.height,
+    called="Replies to others",
+    called_own="Replies to their threads",
+)

@@ -1,17 +1,67 @@
-"""What the titles of tiles, columns and charts mean, in a sentence each.
+"""What figures and columns are called, how they are written, and what their titles mean.
 
 Rule: one title means one thing in every view, so it is explained here once. What a title is about
 that is not here (a person, a channel, a date) it says itself.
 """
 
 from collections.abc import Mapping
-from typing import Final, TypeVar
+from typing import Final
 
-import msgspec
+from channelstats.views.model import Column, Kind
 
-from channelstats.views.model import Chart, Column, Table, Tile
+KINDS: Final[Mapping[str, Kind]] = {
+    name: kind
+    for kind, names in {
+        Kind.NUMBER: "words_per_message words_per_poster per_thousand_words rphw",
+        Kind.PERCENT: "share share_of_words top_ten largest unanswered_share mutual stayed"
+        " weekly_of_monthly percent cpercent",
+        Kind.SECONDS: "first_reply first_reply_p90",
+        Kind.DATE: "date week",
+        Kind.TEXT: "new private weekday hour day time_zone figure",
+        Kind.PERSON: "person author from to",
+        Kind.CHANNEL: "channel",
+        Kind.EMOJI: "emoji",
+        Kind.MESSAGE: "message",
+        Kind.CHANGE: "change",
+    }.items()
+    for name in names.split()
+}
+"""How a figure or a column is written by its name; all others are counts."""
 
-_T = TypeVar("_T", bound=Tile | Column | Chart)
+TITLES: Final[Mapping[str, str]] = {
+    "words_per_poster": "Words per person",
+    "share": "Share of words",
+    "top_ten": "Top 10's share of words",
+    "first_time": "First-time posters",
+    "change": "Change in words",
+    "channels": "Active channels",
+    "largest": "Largest channel's share of words",
+    "channel_messages": "Channel's messages",
+    "channel_words": "Channel's words",
+    "slack_active": "Active members (Slack)",
+    "slack_messages": "Messages (Slack)",
+    "here": "Counted here",
+    "first_reply": "Median time to first reply",
+    "first_reply_p90": "90% answered within",
+    "unanswered_share": "% unanswered",
+    "answers": "Replies to their threads",
+    "per_thousand_words": "Per 1,000 words",
+    "answered": "Messages answered",
+    "messages_before": "Messages in the period before",
+    "done": "To others",
+    "received": "From others",
+    "mutual": "Mutual pairs",
+    "stayed": "Retention",
+    "weeks_active": "Active weeks",
+    "weekly": "Weekly posters",
+    "monthly": "Monthly posters",
+    "weekly_of_monthly": "Stickiness (weekly / monthly posters)",
+    "percent": "Of traffic",
+    "cpercent": "Cumulative",
+    "rphw": "Reactions per 100 words",
+    "thread_messages": "Replies to their threads",
+}
+"""What figures and columns are called; all others as their names say."""
 
 GLOSSARY: Final[Mapping[str, str]] = {
     # how much
@@ -36,6 +86,9 @@ GLOSSARY: Final[Mapping[str, str]] = {
     "Channel's words": "Words that everybody wrote in the channel.",
     "New": "Created in this period.",
     "Private": "Only its members can read it.",
+    "Files": "Files posted with these messages.",
+    "Joins": "How often somebody joined a channel, where Slack says so in a message.",
+    "Leaves": "How often somebody left a channel, where Slack says so in a message.",
     "Members": "Members when the list of channels was last read.",
     # Slack's own counts
     "Active members (Slack)": (
@@ -128,18 +181,18 @@ GLOSSARY: Final[Mapping[str, str]] = {
 }
 
 
-def explained(parts: tuple[_T, ...]) -> tuple[_T, ...]:
-    """With what their titles mean."""
-    return tuple(
-        msgspec.structs.replace(part, about=GLOSSARY[part.title])
-        if part.title in GLOSSARY
-        else part
-        for part in parts
-    )
+def title_of(name: str) -> str:
+    return TITLES.get(name) or name.replace("_", " ").capitalize()
 
 
-def explained_columns(tables: tuple[Table, ...]) -> tuple[Table, ...]:
-    """With what the titles of their columns mean."""
-    return tuple(
-        msgspec.structs.replace(table, columns=explained(table.columns)) for table in tables
-    )
+def kind_of(name: str) -> Kind:
+    return Kind.PERCENT if name.startswith("week_") else KINDS.get(name, Kind.COUNT)
+
+
+def column(
+    name: str, title: str = "", kind: Kind | None = None, *, bar: bool = False, phrase: str = " {}"
+) -> Column:
+    """A column with what its title means; ``title`` and ``kind`` where they are not the usual."""
+    title = title or title_of(name)
+    cumulative, about = name == "cpercent", GLOSSARY.get(title, "")
+    return Column(name, title, kind or kind_of(name), bar, phrase, "", about, cumulative)

@@ -8,8 +8,9 @@ Rule: which figures there are is what the views say, of no messages; there is no
 """
 
 import asyncio
+import operator
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import date
 from difflib import get_close_matches
 from functools import cache
@@ -32,7 +33,12 @@ _BOUND: Final = re.compile(
     r"(?P<figure>[a-z_0-9.]{1,80})\s*(?P<sign><=|>=|<|>)\s*"
     r"(?P<number>[0-9]{1,12}(\.[0-9]{1,6})?)\s*(?P<unit>%|s|min|h|d)?"
 )
-_WORDS: Final = {"<=": "at most", ">=": "at least", "<": "less than", ">": "more than"}
+_SIGNS: Final[Mapping[str, tuple[Callable[[float, float], bool], str]]] = {
+    "<=": (operator.le, "at most"),
+    ">=": (operator.ge, "at least"),
+    "<": (operator.lt, "less than"),
+    ">": (operator.gt, "more than"),
+}
 _UNITS: Final = {"s": 1, "min": 60, "h": 3600, "d": 86_400}
 _EXAMPLE: Final = "threads.unanswered_share <= 30"
 _SOME_WEEK: Final = Period(date(2024, 1, 7), WEEK, ZoneInfo("UTC"))
@@ -52,18 +58,10 @@ class Bound(msgspec.Struct, frozen=True):
     @property
     def words(self) -> str:
         """at most; more than."""
-        return _WORDS[self.sign]
+        return _SIGNS[self.sign][1]
 
     def holds(self, value: float) -> bool:
-        match self.sign:
-            case "<=":
-                return value <= self.number
-            case ">=":
-                return value >= self.number
-            case "<":
-                return value < self.number
-            case _:
-                return value > self.number
+        return _SIGNS[self.sign][0](value, self.number)
 
 
 class Measured(msgspec.Struct, frozen=True):

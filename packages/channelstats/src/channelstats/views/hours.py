@@ -6,23 +6,17 @@ how many there are.
 
 from typing import Final, Literal, NamedTuple
 
+import polars as pl
+
 from channelstats.stats.activity import HOURS
 from channelstats.stats.period import WEEK
 from channelstats.stats.quantities import volume_by
 from channelstats.views.comparison import Selection
-from channelstats.views.components import compared_series, table_of
-from channelstats.views.model import Bars, Column, Heat, Kind, Table
-from channelstats.views.request import ViewContent, ViewRequest
+from channelstats.views.components import compared_series, table, table_of
+from channelstats.views.loading import ViewContent, ViewRequest
+from channelstats.views.model import Bars, Heat, Kind, Table
+from channelstats.views.time_buckets import WEEKDAYS
 
-_WEEKDAYS: Final = (
-    "Monday",
-    "Tuesday",
-    "Wednesday",
-    "Thursday",
-    "Friday",
-    "Saturday",
-    "Sunday",
-)
 _HOUR_NAMES: Final = tuple(f"{hour:02d}:00" for hour in HOURS)
 
 
@@ -40,7 +34,7 @@ _BY_HOUR: Final = _Steps("local_hour", "Hour", tuple(HOURS), _HOUR_NAMES)
 
 def _weekdays(first: int) -> _Steps:
     numbers = tuple((first + step) % WEEK for step in range(WEEK))
-    return _Steps("local_weekday", "Weekday", numbers, tuple(_WEEKDAYS[day] for day in numbers))
+    return _Steps("local_weekday", "Weekday", numbers, tuple(WEEKDAYS[day] for day in numbers))
 
 
 def view(request: ViewRequest) -> ViewContent:
@@ -90,18 +84,13 @@ def heat_map(request: ViewRequest) -> tuple[Heat, Table]:
         values=tuple(tuple(m for m, _ in row) for row in cells),
         kind=Kind.COUNT,
     )
-    columns = (
-        Column("weekday", "Weekday", Kind.TEXT),
-        Column("hour", "Hour", Kind.TEXT),
-        Column("messages", "Messages", Kind.COUNT),
-        Column("words", "Words", Kind.COUNT),
-    )
-    rows = tuple(
+    rows = [
         (day, hour, m, w)
         for day, row in zip(days.names, cells, strict=True)
         for hour, (m, w) in zip(_HOUR_NAMES, row, strict=True)
-    )
-    return heat, Table(name, title, columns, rows, chart=name)
+    ]
+    frame = pl.DataFrame(rows, ["weekday", "hour", "messages", "words"], orient="row")
+    return heat, table(name, title, frame, chart=name)
 
 
 def zone_notes(request: ViewRequest) -> tuple[str, ...]:

@@ -1,7 +1,11 @@
-"""What the views of a choice of days are made of.
+"""What the views of a choice of days are made of, and what must not be shown of it.
 
 Rule: the days are read once; every view and every choice of a channel or a person works on the
 same. What is read is bounded by a most of days and of messages.
+
+With a smallest group of k, a channel in which fewer than k people posted in the period is in no
+list and cannot be chosen, nor are messages in it listed; figures of the whole stay as they are, as
+in reports. Where fewer than k posted in all, no person is named at all.
 """
 
 import asyncio
@@ -11,19 +15,21 @@ from datetime import date
 from functools import cached_property
 from typing import Final
 
+import msgspec
 import polars as pl
 
 from channelstats.privacy.inputs import hidden_inputs
 from channelstats.privacy.pseudonyms import Pseudonyms
 from channelstats.stats import Inputs, Options, Period
 from channelstats.stats.inputs import TooManyMessages, load_inputs
-from channelstats.stats.measures import MeasuredInputs
+from channelstats.stats.measures import MeasuredInputs, SmallGroups
 from channelstats.stats.period import MONTH, SUNDAY, WEEK
+from channelstats.stats.rankings import is_new
 from channelstats.tables import Tables
 from channelstats.tables.directory import Channel
 from channelstats.tables.messages import Progress
 from channelstats.views.comparison import Comparison, Selection
-from channelstats.views.model import Choice, ChoiceError
+from channelstats.views.model import Chart, Choice, ChoiceError, Table, Tile
 from channelstats.views.slack_counts import SlackCounts, load_slack_counts
 
 MOST_DAYS: Final = 400
@@ -54,6 +60,19 @@ class DashboardData:
     @property
     def channels(self) -> Mapping[str, Channel]:
         return self.inputs.channels
+
+    @cached_property
+    def known_channels(self) -> pl.DataFrame:
+        """What is known of channels beside their messages: `slack_cid`, `members`, and whether each
+        is `new` in the period, `private` or `archived`.
+        """
+        rows = [
+            (cid, of.members, is_new(of, self.period), of.is_private, of.is_archived)
+            for cid, of in self.channels.items()
+        ]
+        flags = dict.fromkeys(("new", "private", "archived"), pl.Boolean)
+        schema = {"slack_cid": pl.String, "members": pl.Int64, **flags}
+        return pl.DataFrame(rows, schema, orient="row")
 
     @cached_property
     def measured(self) -> MeasuredInputs:
@@ -141,3 +160,58 @@ def period_of(choice: Choice, tables: Tables) -> Period:
     if choice.first < _EARLIEST or choice.last >= _LATEST:
         raise ChoiceError(f"days lie between {_EARLIEST} and {_LATEST}")
     return Period(choice.first, days, tables.zone)
+
+
+# ── what is asked for ────────────────────────────────────────────────────────────────────────────
+
+
+class ViewContent(msgspec.Struct, frozen=True):
+    """A view without what all views have."""
+
+    lead: str
+    tiles: tuple[Tile, ...] = ()
+    charts: tuple[Chart, ...] = ()
+    tables: tuple[Table, ...] = ()
+    notes: tuple[str, ...] = ()
+
+
+def refuse_small(choice: Choice, groups: SmallGroups) -> None:
+    """Refuse what hides nobody.
+
+    :raises ChoiceError: the choice is of a group that is too small to be shown
+    """
+    small = f"fewer than {groups.smallest} people posted"
+    if choice.channel and not groups.shows(choice.channel):
+        raise ChoiceError(f"{small} in this channel: it is not shown on its own")
+    if choice.person and not groups.names_people:
+        raise ChoiceError(f"{small} in these days: nobody is shown on their own")
+
+
+class ViewRequest:
+    """What a view was asked for: a choice, and the smallest group that may be shown.
+
+    :raises ChoiceError: the choice is of a group that is too small to be shown
+    """
+
+    def __init__(self, data: DashboardData, choice: Choice, smallest_group: int) -> None:
+        self.data = data
+        self.choice = choice
+        self.smallest_group = smallest_group
+        whole = data.whole.now.chosen
+        groups = SmallGroups(whole, smallest_group)
+        self.shows, self.listable = groups.shows, groups.listable
+        self.names_people = groups.names_people
+        refuse_small(choice, groups)
+        self.scope: Comparison = data.scope(choice)
+        self.slack = SlackCounts() if choice.channel or choice.person else data.slack
+
+    @cached_property
+    def suppression_notes(self) -> tuple[str, ...]:
+        """What is left out, in words."""
+        if not self.names_people:
+            return (f"Fewer than {self.smallest_group} people posted, so nobody is named.",)
+        if not all(map(self.shows, self.data.whole.now.chosen.channel_frame["slack_cid"])):
+            return (
+                f"Channels where fewer than {self.smallest_group} people posted are not listed.",
+            )
+        return ()

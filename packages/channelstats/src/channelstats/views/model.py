@@ -5,12 +5,13 @@ value has a kind, which says how it is written; people, channels and emoji are I
 a chart is also in a table that stands with it.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import date
 from enum import StrEnum
-from typing import Final, TypeAlias
+from typing import Final, TypeAlias, overload
 
 import msgspec
+import polars as pl
 
 from channelstats.stats.quantities import Change
 
@@ -94,7 +95,7 @@ class Column(msgspec.Struct, frozen=True):
     """``name`` is the key in twins; ``bar``: the numbers are also drawn as bars. ``phrase`` is what
     a cell becomes in a line of text: `, {}w`; an empty text has no phrase. ``label`` is what is
     counted, for one of it, where no heading says it. ``about`` says what the title means, "" where
-    it says so itself.
+    it says so itself. ``cumulative``: a change of it means nothing, as it depends on other rows.
     """
 
     name: str
@@ -104,6 +105,55 @@ class Column(msgspec.Struct, frozen=True):
     phrase: str = " {}"
     label: str = ""
     about: str = ""
+    cumulative: bool = False
+
+    def shown(self, cell: Cell) -> Cell:
+        """A cell without its change where that means nothing."""
+        return cell["cur"] if self.cumulative and isinstance(cell, dict) else cell
+
+
+_AT_ONCE: Final = 4_096
+
+
+class FrameRows(Sequence[Row]):
+    """A frame as the rows of a table; its columns are those of the table.
+
+    A page shows fifty of 150,000 rows, so tuples are made of those alone; whoever writes all of
+    them goes through a few thousand at a time.
+    """
+
+    def __init__(self, frame: pl.DataFrame) -> None:
+        self.frame = frame
+
+    def __len__(self) -> int:
+        return self.frame.height
+
+    def __iter__(self) -> Iterator[Row]:
+        return self.frame.iter_rows(buffer_size=_AT_ONCE)
+
+    @overload
+    def __getitem__(self, place: int) -> Row: ...
+    @overload
+    def __getitem__(self, place: slice) -> list[Row]: ...
+    def __getitem__(self, place: int | slice) -> Row | list[Row]:
+        return self.frame.row(place) if isinstance(place, int) else self.frame[place].rows()
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Sequence) and list(self) == list(other)
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def most(self, place: int) -> float:
+        """The largest number of a column; 0 without any."""
+        found = self.frame.to_series(place).max()
+        return found if isinstance(found, int | float) else 0
+
+
+def column_of(rows: Sequence[Row], place: int) -> list[Cell]:
+    """The cells of one column of a table's rows."""
+    if isinstance(rows, FrameRows):
+        return rows.frame.to_series(place).to_list()
+    return [row[place] for row in rows]
 
 
 class Layout(StrEnum):
@@ -132,6 +182,15 @@ class Table(msgspec.Struct, frozen=True):
     chart: str = ""
     layout: Layout = Layout.LINES
     whole: str = ""
+
+    def without(self, *names: str) -> "Table":
+        """The table without the columns of these names."""
+        kept = [at for at, column in enumerate(self.columns) if column.name not in names]
+        columns = tuple(self.columns[at] for at in kept)
+        rows: Sequence[Row] = [tuple(row[at] for at in kept) for row in self.rows]
+        if isinstance(self.rows, FrameRows):
+            rows = FrameRows(self.rows.frame[:, kept])
+        return msgspec.structs.replace(self, columns=columns, rows=rows)
 
 
 class Tile(msgspec.Struct, frozen=True):

@@ -12,10 +12,10 @@ import polars as pl
 
 from channelstats.stats.quantities import Quantity, percent, ranked
 from channelstats.views.comparison import Selection
-from channelstats.views.components import tile
-from channelstats.views.frame_rows import FrameRows
-from channelstats.views.model import Column, Edge, Kind, Network, Node, Table, Tile
-from channelstats.views.request import ViewContent, ViewRequest
+from channelstats.views.components import table, tiles
+from channelstats.views.figures import Figure
+from channelstats.views.loading import ViewContent, ViewRequest
+from channelstats.views.model import Edge, Network, Node, Table
 
 MOST_NODES: Final = 60
 MOST_EDGES: Final = 200
@@ -40,9 +40,12 @@ def view(request: ViewRequest) -> ViewContent:
     people = _people(edges)
     return ViewContent(
         lead=lead,
-        tiles=_tiles(request),
+        tiles=tiles(scope, *(_OF_PERSON if scope.person else _OF_ALL)),
         charts=(_network(edges, people),),
-        tables=(_edge_table(request, edges), _people_table(people)),
+        tables=(
+            _edge_table(request, edges),
+            table("people", "People by interactions", people, bar="total"),
+        ),
     )
 
 
@@ -57,21 +60,21 @@ def _around(edges: pl.DataFrame, person: str) -> pl.DataFrame:
 
 
 def _people(edges: pl.DataFrame) -> pl.DataFrame:
-    """`uid`, and how often: `weight` in all, `done` and `received`; the most first."""
-    done = edges.group_by(uid="one").agg(done=pl.col("n").sum())
-    received = edges.group_by(uid="other").agg(received=pl.col("n").sum())
-    both = done.join(received, on="uid", how="full", coalesce=True)
-    both = both.with_columns(pl.exclude("uid").fill_null(0))
-    both = both.with_columns(weight=pl.col("done") + pl.col("received"))
-    return ranked(both, ["weight"], "uid").select("uid", "weight", "done", "received")
+    """Each `person`, and how often: `total`, `done` and `received`; the most first."""
+    done = edges.group_by(person="one").agg(done=pl.col("n").sum())
+    received = edges.group_by(person="other").agg(received=pl.col("n").sum())
+    both = done.join(received, on="person", how="full", coalesce=True)
+    both = both.with_columns(pl.exclude("person").fill_null(0))
+    both = both.with_columns(total=pl.col("done") + pl.col("received"))
+    return ranked(both, ["total"], "person").select("person", "total", "done", "received")
 
 
 def _network(edges: pl.DataFrame, people: pl.DataFrame) -> Network:
-    strongest = people.head(MOST_NODES)["uid"].to_list()
+    strongest = people.head(MOST_NODES)["person"].to_list()
     one, other = pl.col("one"), pl.col("other")
     among = edges.filter(one.is_in(strongest) & other.is_in(strongest)).head(MOST_EDGES)
     drawn = {*among["one"], *among["other"]}
-    weights = people.select("uid", "weight").head(MOST_NODES).iter_rows()
+    weights = people.select("person", "total").head(MOST_NODES).iter_rows()
     return Network(
         "network",
         "Who interacts with whom",
@@ -86,48 +89,15 @@ def _edge_table(request: ViewRequest, edges: pl.DataFrame) -> Table:
         way = request.scope.now.interactions.group(name)
         way = way.select(one="uid", other="other", **{column: pl.col("n")})
         found = found.join(way, on=("one", "other"), how="left", maintain_order="left")
-    columns = (
-        Column("from", "From", Kind.PERSON),
-        Column("to", "To", Kind.PERSON),
-        Column("total", "Total", Kind.COUNT, bar=True),
-        *(Column(name, name.capitalize(), Kind.COUNT) for name in _WAYS.values()),
-    )
-    return Table(
-        "edges", "Interactions from one person to another", columns, FrameRows(found.fill_null(0))
-    )
-
-
-def _people_table(people: pl.DataFrame) -> Table:
-    columns = (
-        Column("person", "Person", Kind.PERSON),
-        Column("total", "Total", Kind.COUNT, bar=True),
-        Column("done", "To others", Kind.COUNT),
-        Column("received", "From others", Kind.COUNT),
-    )
-    return Table("people", "People by interactions", columns, FrameRows(people))
+    rows = found.fill_null(0).rename({"one": "from", "other": "to", "n": "total"})
+    return table("edges", "Interactions from one person to another", rows, bar="total")
 
 
 # ── tiles ────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _tiles(request: ViewRequest) -> tuple[Tile, ...]:
-    scope = request.scope
-    if scope.person:
-        return (
-            tile(scope, "people", "People they interact with", Kind.COUNT, _partners),
-            tile(scope, "done", "To others", Kind.COUNT, _side("one")),
-            tile(scope, "received", "From others", Kind.COUNT, _side("other")),
-        )
-    return (
-        tile(scope, "people", "People who interacted", Kind.COUNT, lambda of: _ends(of).n_unique()),
-        tile(scope, "pairs", "Pairs", Kind.COUNT, lambda of: _pairs(of).height),
-        tile(scope, "mutual", "Mutual pairs", Kind.PERCENT, _mutual),
-        tile(scope, "interactions", "Interactions", Kind.COUNT, _side("one")),
-    )
-
-
-def _ends(of: Selection) -> pl.Series:
-    return pl.concat([of.edges["one"], of.edges["other"]])
+def _ends(of: Selection) -> int:
+    return pl.concat([of.edges["one"], of.edges["other"]]).n_unique()
 
 
 def _pairs(of: Selection) -> pl.DataFrame:
@@ -154,8 +124,21 @@ def _partners(of: Selection) -> int:
 def _side(end: str) -> Callable[[Selection], int]:
     """How often the person is at that end; without one, anybody."""
 
-    def figure(of: Selection) -> int:
+    def measure(of: Selection) -> int:
         edges = of.edges.filter(pl.col(end) == of.person) if of.person else of.edges
         return int(edges["n"].sum())
 
-    return figure
+    return measure
+
+
+_OF_ALL: Final = (
+    Figure("people", _ends, called="People who interacted"),
+    Figure("pairs", lambda of: _pairs(of).height),
+    Figure("mutual", _mutual),
+    Figure("interactions", _side("one")),
+)
+_OF_PERSON: Final = (
+    Figure("people", _partners, called="People they interact with"),
+    Figure("done", _side("one")),
+    Figure("received", _side("other")),
+)

@@ -6,9 +6,8 @@ back from the last day; fewer than seven days are seen as the week that ends wit
 
 from bisect import bisect_right
 from collections.abc import Mapping, Sequence
-from typing import Final
+from typing import Final, TypeAlias
 
-import msgspec
 import polars as pl
 
 from channelstats.stats.conversation import comings, posters
@@ -16,30 +15,17 @@ from channelstats.stats.period import MONTH, WEEK, Period
 from channelstats.stats.quantities import Quantity, percent, shown
 from channelstats.views import figures
 from channelstats.views.comparison import Selection
-from channelstats.views.components import EVERYONE, tile
-from channelstats.views.model import Cell, Column, Heat, Kind, Lines, Series, Table, Tile
-from channelstats.views.request import ViewContent, ViewRequest
+from channelstats.views.components import EVERYONE, table, tiles
+from channelstats.views.figures import Figure
+from channelstats.views.glossary import column
+from channelstats.views.loading import ViewContent, ViewRequest
+from channelstats.views.model import Heat, Kind, Lines, Series, Table
 from channelstats.views.time_buckets import labels, weeks, with_point
 
 _FOUR: Final = MONTH // WEEK
-_TITLES: Final = {
-    "both": "Retained",
-    "new": "First-time",
-    "returning": "Returning",
-    "lapsed": "Lapsed",
-}
 
-
-class Week(msgspec.Struct, frozen=True):
-    """One week: its posters, those of the four that end with it, and who came and went."""
-
-    posters: int
-    monthly: int
-    both: int
-    new: int | None
-    returning: int
-    lapsed: int
-    rate: float | None
+Week: TypeAlias = Mapping[str, float | None]
+"""The numbers of one week by the names of their series."""
 
 
 def view(request: ViewRequest) -> ViewContent:
@@ -49,25 +35,34 @@ def view(request: ViewRequest) -> ViewContent:
     first = dict(request.data.measured.first_posts.select("slack_uid", "ts").iter_rows())
     found = _weeks(now, shown_weeks, first)
 
-    def lines(name: str, title: str, kind: Kind, *series: Series) -> Lines:
-        return Lines(name, title, "Week from", labels(shown_weeks), kind, series)
+    def series(name: str, title: str) -> Series:
+        return Series(name, title, tuple(week[name] for week in found))
 
-    def values(field: str) -> tuple[float | None, ...]:
-        return tuple(getattr(week, field) for week in found)
+    def lines(name: str, title: str, kind: Kind, *drawn: Series) -> Lines:
+        return Lines(name, title, "Week from", labels(shown_weeks), kind, drawn)
 
-    people = [Series(name, title, values(name)) for name, title in _TITLES.items()]
-    rates = [Series("rate", "Weekly retention", values("rate"))]
+    rates = [series("rate", "Weekly retention")]
     if scope.person:
-        of_all = tuple(week.rate for week in _weeks(scope.all_now, shown_weeks, first))
+        of_all = tuple(week["rate"] for week in _weeks(scope.all_now, shown_weeks, first))
         rates.append(Series(EVERYONE, "Everyone", of_all, faint=True))
-    active = [
-        Series("weekly", "In the week", values("posters")),
-        Series("monthly", "In four weeks", values("monthly")),
-    ]
     charts = [
-        lines("comings", "Retained, first-time, returning and lapsed posters", Kind.COUNT, *people),
+        lines(
+            "comings",
+            "Retained, first-time, returning and lapsed posters",
+            Kind.COUNT,
+            series("both", "Retained"),
+            series("new", "First-time"),
+            series("returning", "Returning"),
+            series("lapsed", "Lapsed"),
+        ),
         lines("retention", "Weekly retention", Kind.PERCENT, *rates),
-        lines("active", "Weekly and monthly posters", Kind.COUNT, *active),
+        lines(
+            "active",
+            "Weekly and monthly posters",
+            Kind.COUNT,
+            series("weekly", "In the week"),
+            series("monthly", "In four weeks"),
+        ),
     ]
     members = () if scope.person or request.choice.channel else _members(request, shown_weeks)
     if members:
@@ -76,7 +71,7 @@ def view(request: ViewRequest) -> ViewContent:
     heat, cohorts = _cohorts(request)
     return ViewContent(
         lead="How many people post for the first time, how many keep posting, and how many stop.",
-        tiles=_tiles(request),
+        tiles=tiles(scope, *(_OF_PERSON if scope.person else _OF_ALL)),
         charts=(*charts, heat),
         tables=(_table(charts), cohorts),
         notes=_notes(now.period),
@@ -96,37 +91,35 @@ def _members(request: ViewRequest, shown_weeks: list[Period]) -> tuple[float | N
 
 
 def _weeks(of: Selection, shown_weeks: list[Period], first: Mapping[str, int]) -> list[Week]:
-    """Of each week shown; ``first`` are everybody's first posts in microseconds."""
-    reach = shown_weeks[-1].ending_with((len(shown_weeks) + _FOUR - 1) * WEEK)
-    who: list[set[str]] = [set() for _ in weeks(reach)]
-    posted = (
-        with_point(of.period_messages.source.counted, weeks(reach))
-        .select("point", "slack_uid")
-        .unique()
-    )
-    for point, uids in posted.group_by("point").agg("slack_uid").iter_rows():
-        who[point] = set(uids)
-    found = []
+    """The posters of each week shown, those of the four that end with it, and who came and went;
+    ``first`` are everybody's first posts in microseconds.
+    """
+    reach = weeks(shown_weeks[-1].ending_with((len(shown_weeks) + _FOUR - 1) * WEEK))
+    posted = _posted(of, reach).group_by("point").agg("slack_uid")
+    who = {point: set(uids) for point, uids in posted.iter_rows()}
+    found: list[Week] = []
     for number, week in enumerate(shown_weeks, _FOUR - 1):
-        now, then = who[number], who[number - 1]
-        found.append(
-            Week(
-                posters=len(now),
-                monthly=len(set().union(*who[number - _FOUR + 1 : number + 1])),
-                rate=shown(percent(len(now & then), len(then))) if then else None,
-                **comings(now, then, first, week),
-            )
-        )
+        four = [who.get(point, set()) for point in range(number - _FOUR + 1, number + 1)]
+        *_, then, now = four
+        came: dict[str, float | None] = {**comings(now, then, first, week)}
         if not of.history.knows_newcomers(week):
-            found[-1] = msgspec.structs.replace(found[-1], new=None)
+            came["new"] = None
+        rate = shown(percent(len(now & then), len(then))) if then else None
+        found.append({"weekly": len(now), "monthly": len(set().union(*four)), "rate": rate, **came})
     return found
+
+
+def _posted(of: Selection, shown_weeks: list[Period]) -> pl.DataFrame:
+    """Who posted in which of these weeks: `point`, `slack_uid`."""
+    counted = with_point(of.period_messages.source.counted, shown_weeks)
+    return counted.select("point", "slack_uid").unique()
 
 
 def _table(charts: Sequence[Lines]) -> Table:
     """Every series of the charts, a row per week."""
     every = [(chart.kind, series) for chart in charts for series in chart.series]
-    columns = [Column("week", "Week from", Kind.DATE)]
-    columns += [Column(series.name, series.title, kind) for kind, series in every]
+    columns = [column("week", "Week from")]
+    columns += [column(series.name, series.title, kind) for kind, series in every]
     values = zip(*(series.values for _, series in every), strict=True)
     rows = tuple((week, *row) for week, row in zip(charts[0].labels, values, strict=True))
     return Table("weeks", "By week", tuple(columns), rows)
@@ -138,15 +131,13 @@ def _cohorts(request: ViewRequest) -> tuple[Heat, Table]:
     number = request.data.cohorts
     shown_weeks = weeks(now.period.ending_with(number * WEEK))
     began = with_point(now.chosen.first_posts, shown_weeks).select("slack_uid", began="point")
-    posted = (
-        with_point(now.period_messages.source.counted, shown_weeks)
-        .select("slack_uid", "point")
-        .unique()
-    )
     since = (pl.col("point") - pl.col("began")).alias("since")
-    staying = began.join(posted, on="slack_uid").group_by("began", since).agg(n=pl.len())
+    staying = began.join(_posted(now, shown_weeks), on="slack_uid")
     sizes = dict(began.group_by("began").agg(n=pl.len()).iter_rows())
-    found = {(week, step): n for week, step, n in staying.iter_rows()}
+    found = {
+        (week, step): n
+        for week, step, n in staying.group_by("began", since).agg(n=pl.len()).iter_rows()
+    }
 
     def cell(week: int, step: int) -> float | None:
         size = sizes.get(week, 0)
@@ -155,49 +146,19 @@ def _cohorts(request: ViewRequest) -> tuple[Heat, Table]:
         return shown(percent(found.get((week, step), 0), size))
 
     steps = range(number)
-    values = [tuple(cell(week, step) for step in steps) for week in steps]
+    values = tuple(tuple(cell(week, step) for step in steps) for week in steps)
     name, title = "cohorts", "Newcomers still posting"
-    heat = Heat(
-        name,
-        title,
-        rows=labels(shown_weeks),
-        columns=tuple(f"Week {step + 1}" for step in steps),
-        values=tuple(values),
-        kind=Kind.PERCENT,
+    titles = tuple(f"Week {step + 1}" for step in steps)
+    heat = Heat(name, title, labels(shown_weeks), titles, values, Kind.PERCENT)
+    frame = pl.DataFrame(
+        {
+            "week": heat.rows,
+            "newcomers": [sizes.get(week, 0) for week in steps],
+            **{f"week_{step + 1}": [row[step] for row in values] for step in steps},
+        },
+        strict=False,
     )
-    columns = (
-        Column("week", "First message in the week from", Kind.DATE),
-        Column("newcomers", "Newcomers", Kind.COUNT),
-        *(Column(f"week_{step + 1}", f"Week {step + 1}", Kind.PERCENT) for step in steps),
-    )
-    rows: list[tuple[Cell, ...]] = [
-        (label, sizes.get(week, 0), *values[week]) for week, label in enumerate(heat.rows)
-    ]
-    return heat, Table(name, title, columns, tuple(rows), chart=name)
-
-
-# ── tiles ────────────────────────────────────────────────────────────────────────────────────────
-
-
-def _tiles(request: ViewRequest) -> tuple[Tile, ...]:
-    scope = request.scope
-    stayed = tile(scope, "stayed", "Retention", Kind.PERCENT, _stayed)
-    if scope.person:
-        active = tile(scope, "weeks_active", "Active weeks", Kind.COUNT, _active_weeks)
-        return (active, stayed)
-    return (
-        tile(scope, "first_time", "First-time posters", Kind.COUNT, figures.first_time_posters),
-        stayed,
-        tile(scope, "weekly", "Weekly posters", Kind.COUNT, _weekly),
-        tile(scope, "monthly", "Monthly posters", Kind.COUNT, _monthly),
-        tile(
-            scope,
-            "weekly_of_monthly",
-            "Stickiness (weekly / monthly posters)",
-            Kind.PERCENT,
-            lambda of: percent(_weekly(of), _monthly(of)) if _monthly(of) else None,
-        ),
-    )
+    return heat, table(name, title, frame, {"week": "First message in the week from"}, chart=name)
 
 
 def _active_weeks(of: Selection) -> int:
@@ -219,6 +180,22 @@ def _weekly(of: Selection) -> int:
 
 def _monthly(of: Selection) -> int:
     return posters(of.period_messages.source, of.period.ending_with(MONTH))
+
+
+def _stickiness(of: Selection) -> Quantity | None:
+    monthly = _monthly(of)
+    return percent(_weekly(of), monthly) if monthly else None
+
+
+_STAYED: Final = Figure("stayed", _stayed)
+_OF_PERSON: Final = (Figure("weeks_active", _active_weeks), _STAYED)
+_OF_ALL: Final = (
+    figures.FIRST_TIME,
+    _STAYED,
+    Figure("weekly", _weekly),
+    Figure("monthly", _monthly),
+    Figure("weekly_of_monthly", _stickiness),
+)
 
 
 def _notes(period: Period) -> tuple[str, ...]:

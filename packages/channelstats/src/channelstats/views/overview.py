@@ -1,35 +1,57 @@
-"""All of it at a glance.
+"""All of it at a glance, and how much was said over time.
 
-Rule: nothing is here that is not in another view, and nothing differs from there.
+Rule: nothing is at a glance that is not in another view, and nothing differs from there. The points
+of a volume add up to the tiles, but for people: who posts in two weeks is one poster.
 """
 
 from typing import Final
 
 from channelstats.views import figures
 from channelstats.views.channels import channel_table
-from channelstats.views.components import MESSAGES, over_time, table_of, tile
+from channelstats.views.components import over_time, table_of, tiles
 from channelstats.views.hours import heat_map, zone_notes
-from channelstats.views.model import Kind, Tile
-from channelstats.views.people import people_table, share_tile
-from channelstats.views.request import ViewContent, ViewRequest
+from channelstats.views.loading import ViewContent, ViewRequest
+from channelstats.views.people import people_table
 
 _TOP: Final = 10
+
+_VOLUME: Final = (figures.MESSAGES, figures.WORDS)
+_THREADS: Final = (
+    figures.THREADS_STARTED,
+    figures.FIRST_REPLY,
+    figures.UNANSWERED_SHARE.named("unanswered"),
+)
+_OF_ALL: Final = (
+    figures.POSTERS,
+    *_VOLUME,
+    figures.TOP_TEN,
+    figures.FIRST_TIME,
+    *_THREADS,
+    figures.REACTIONS,
+)
+_OF_PERSON: Final = (
+    *_VOLUME,
+    figures.SHARE_OF_WORDS,
+    *_THREADS,
+    figures.REACTIONS,
+    figures.REACTIONS_GIVEN,
+    figures.ANSWERS,
+)
 
 
 def view(request: ViewRequest) -> ViewContent:
     scope = request.scope
-    lines = over_time(scope, "messages", "Messages", Kind.COUNT, MESSAGES)
+    lines = over_time(scope, figures.MESSAGES)
     heat, heat_table = heat_map(request)
+    lead = "How much was written, by how many people, where and when, compared with before."
     if scope.person:
         lead = "What one person wrote and got back, compared with the average person who posted."
-    else:
-        lead = "How much was written, by how many people, where and when, compared with before."
     return ViewContent(
         lead=lead,
-        tiles=_tiles(request),
+        tiles=tiles(scope, *(_OF_PERSON if scope.person else _OF_ALL)),
         charts=(lines, heat),
         tables=(
-            channel_table(request, _TOP),
+            channel_table(request, _TOP).without("files", "joins", "leaves"),
             people_table(request, _TOP),
             table_of("messages", "Messages", {"messages": lines}, folded=True),
             heat_table,
@@ -38,47 +60,13 @@ def view(request: ViewRequest) -> ViewContent:
     )
 
 
-def _tiles(request: ViewRequest) -> tuple[Tile, ...]:
+def volume(request: ViewRequest) -> ViewContent:
     scope = request.scope
-    volume = (
-        tile(scope, "messages", "Messages", Kind.COUNT, figures.messages),
-        tile(scope, "words", "Words", Kind.COUNT, figures.words),
-    )
-    threads = (
-        tile(scope, "threads_started", "Threads started", Kind.COUNT, figures.threads_started),
-        tile(
-            scope,
-            "first_reply",
-            "Median time to first reply",
-            Kind.SECONDS,
-            figures.first_reply(50),
-            less_is_better=True,
-        ),
-        tile(
-            scope,
-            "unanswered",
-            "% unanswered",
-            Kind.PERCENT,
-            figures.unanswered_share,
-            less_is_better=True,
-        ),
-    )
-    if scope.person:
-        return (
-            *volume,
-            share_tile(scope),
-            *threads,
-            tile(scope, "reactions", "Reactions received", Kind.COUNT, figures.reactions),
-            tile(scope, "reactions_given", "Reactions given", Kind.COUNT, figures.reactions_given),
-            tile(
-                scope, "answers", "Replies to their threads", Kind.COUNT, figures.answers_received
-            ),
-        )
-    return (
-        tile(scope, "posters", "People who posted", Kind.COUNT, figures.posters),
-        *volume,
-        tile(scope, "top_ten", "Top 10's share of words", Kind.PERCENT, figures.top_ten),
-        tile(scope, "first_time", "First-time posters", Kind.COUNT, figures.first_time_posters),
-        *threads,
-        tile(scope, "reactions", "Reactions", Kind.COUNT, figures.reactions),
+    people = () if scope.person else (figures.POSTERS,)
+    charts = {figure.name: over_time(scope, figure) for figure in (*_VOLUME, *people)}
+    return ViewContent(
+        lead="How much was written and by how many people, compared with the period before.",
+        tiles=tiles(scope, *_VOLUME, figures.WORDS_PER_MESSAGE, *people),
+        charts=tuple(charts.values()),
+        tables=(table_of("volume", "Over time", charts),),
     )

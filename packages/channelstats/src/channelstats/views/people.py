@@ -6,16 +6,35 @@ of those the person interacts with.
 
 from typing import Final
 
+import msgspec
 import polars as pl
 
-from channelstats.stats.quantities import ranked, ratio, shown
+from channelstats.stats.quantities import Formula, change, not_compared, ranked
 from channelstats.stats.rankings import AUTHOR_FIGURES
+from channelstats.tables.slack_analytics import Subject
 from channelstats.views import figures
-from channelstats.views.comparison import Comparison
-from channelstats.views.components import tile
-from channelstats.views.model import Cell, Column, Kind, Table, Tile
-from channelstats.views.request import ViewContent, ViewRequest
-from channelstats.views.slack_components import slack_members
+from channelstats.views.components import table, tiles
+from channelstats.views.glossary import GLOSSARY, title_of
+from channelstats.views.loading import ViewContent, ViewRequest
+from channelstats.views.model import Kind, Table, Tile
+from channelstats.views.slack_counts import IN_UTC
+
+_OF_ALL: Final = (
+    figures.POSTERS,
+    figures.MESSAGES,
+    figures.WORDS,
+    figures.WORDS_PER_POSTER,
+    figures.REACTIONS,
+    figures.ANSWERS,
+)
+_OF_PERSON: Final = (
+    figures.MESSAGES,
+    figures.WORDS,
+    figures.SHARE_OF_WORDS,
+    figures.REACTIONS,
+    figures.REACTIONS_GIVEN,
+    figures.ANSWERS,
+)
 
 _PARTNERS: Final = {
     "reactions_from": "Reactions from",
@@ -30,83 +49,67 @@ _PARTNERS: Final = {
 
 def view(request: ViewRequest) -> ViewContent:
     scope = request.scope
-    tiles = [
-        tile(scope, "messages", "Messages", Kind.COUNT, figures.messages),
-        tile(scope, "words", "Words", Kind.COUNT, figures.words),
-    ]
     if scope.person:
-        tiles += [
-            share_tile(scope),
-            tile(scope, "reactions", "Reactions received", Kind.COUNT, figures.reactions),
-            tile(scope, "reactions_given", "Reactions given", Kind.COUNT, figures.reactions_given),
-            tile(
-                scope, "answers", "Replies to their threads", Kind.COUNT, figures.answers_received
-            ),
-        ]
-        lead = "How much this person writes and gets back, and who they interact with."
-    else:
-        tiles.insert(0, tile(scope, "posters", "People who posted", Kind.COUNT, figures.posters))
-        tiles += [
-            tile(
-                scope,
-                "words_per_poster",
-                "Words per person",
-                Kind.NUMBER,
-                lambda of: ratio(figures.words(of), of.posters),
-            ),
-            tile(scope, "reactions", "Reactions", Kind.COUNT, figures.reactions),
-            tile(scope, "answers", "Replies to others", Kind.COUNT, figures.answers_received),
-        ]
-        lead = "Who writes how much and gets how much back, most words first."
-    tables = [people_table(request)]
-    if scope.person:
-        tables.append(_partners(request))
-    slack = slack_members(request)
-    return ViewContent(
-        lead, (*tiles, *slack.tiles), tables=(*tables, *slack.tables), notes=slack.notes
+        return ViewContent(
+            "How much this person writes and gets back, and who they interact with.",
+            tiles(scope, *_OF_PERSON),
+            tables=(people_table(request), _partners(request)),
+        )
+    content = ViewContent(
+        "Who writes how much and gets how much back, most words first.",
+        tiles(scope, *_OF_ALL),
+        tables=(people_table(request),),
     )
+    return _with_slack_counts(content, request)
 
 
-def share_tile(scope: Comparison) -> Tile:
-    """How much of all words a person writes."""
-    name, title = "share_of_words", "Share of words"
-    return tile(scope, name, title, Kind.PERCENT, figures.share_of_words, mean=True)
+def _with_slack_counts(content: ViewContent, request: ViewRequest) -> ViewContent:
+    """The same, and how many members were active, beside how many posted."""
+    slack, now = request.slack, request.scope.now
+    members, before = slack.members, slack.before
+    if members is None:
+        return msgspec.structs.replace(content, notes=slack.nearest(Subject.MEMBERS))
+    active_change = not_compared(members.active)
+    if before is not None:
+        active_change = change(members.active, before.active)
+    title = title_of("slack_active")
+    active = Tile("slack_active", title, Kind.COUNT, active_change, about=GLOSSARY[title])
+    rows = [
+        ("Active members, reading included", members.active, None),
+        ("Members who posted", members.posters, now.posters),
+        ("Messages", members.messages, now.messages.height),
+        ("Messages in channels", members.channel_messages, None),
+    ]
+    schema = {"figure": pl.String, "slack": pl.Int64, "here": pl.Int64}
+    counts = pl.DataFrame(rows, schema, orient="row")
+    return msgspec.structs.replace(
+        content,
+        tiles=(*content.tiles, active),
+        tables=(*content.tables, table("slack_members", "What Slack counts", counts)),
+        notes=(f"{IN_UTC}, and include private channels and direct messages.",),
+    )
 
 
 def people_table(request: ViewRequest, most: int | None = None) -> Table:
     """Everybody who posted or was answered, or the first so many; or the person chosen."""
-    columns = (
-        Column("rank", "Rank", Kind.COUNT),
-        Column("person", "Person", Kind.PERSON),
-        Column("messages", "Messages", Kind.COUNT),
-        Column("words", "Words", Kind.COUNT, bar=True),
-        Column("share", "Share of words", Kind.PERCENT),
-        Column("reactions", "Reactions received", Kind.COUNT),
-        Column("reactions_given", "Reactions given", Kind.COUNT),
-        Column("answers", "Replies to their threads", Kind.COUNT),
-        Column("change", "Change in words", Kind.CHANGE),
+    scope = request.scope
+    everybody = scope.authors
+    found = everybody.filter(slack_uid=scope.person) if scope.person else everybody
+    rows = found[:most].select(
+        rank="rank",
+        person="slack_uid",
+        messages="m",
+        words="w",
+        share=AUTHOR_FIGURES["percent_of_words"].column().shown(),
+        reactions="reactions",
+        reactions_given="reactions_given",
+        answers="thread_messages",
+        change=scope.changes(Formula("w")),
     )
-    person = request.scope.person
-    now, before = request.scope.all_now.chosen, request.scope.all_before.chosen
-    earlier = {author.slack_uid: author.w for author in before.authors}
-    found = [of for of in now.authors if not person or of.slack_uid == person]
-    rows: list[tuple[Cell, ...]] = [
-        (
-            of.rank,
-            of.slack_uid,
-            of.m,
-            of.w,
-            shown(AUTHOR_FIGURES["percent_of_words"](of)),
-            of.reactions,
-            of.reactions_given,
-            of.thread_messages,
-            request.scope.change(of.w, earlier.get(of.slack_uid)),
-        )
-        for of in (found[:most] if request.names_people else ())
-    ]
-    whole = "people" if 0 < len(rows) < len(found) else ""
-    title = "People with the most words" if whole else "This person" if person else "People"
-    return Table("people", title, columns, tuple(rows), whole=whole)
+    whole = "people" if rows.height < found.height else ""
+    title = "People with the most words" if whole else "This person" if scope.person else "People"
+    titles = {"reactions": "Reactions received"}
+    return table("people", title, rows, titles, bar="words", whole=whole)
 
 
 def _partners(request: ViewRequest) -> Table:
@@ -115,16 +118,12 @@ def _partners(request: ViewRequest) -> Table:
     others = pl.DataFrame(schema={"other": pl.String})
     for name in _PARTNERS:
         group = interactions.group(name).filter(pl.col("uid") == person)
-        column = group.select("other", pl.col("n").alias(name))
-        others = others.join(column, on="other", how="full", coalesce=True)
+        counted = group.select("other", pl.col("n").alias(name))
+        others = others.join(counted, on="other", how="full", coalesce=True)
     others = others.filter(pl.col("other") != person).with_columns(pl.exclude("other").fill_null(0))
     total = pl.sum_horizontal(*_PARTNERS).alias("total")
-    found = ranked(others.with_columns(total), ["total"], "other").select(
-        "other", "total", *_PARTNERS
+    rows = ranked(others.with_columns(total), ["total"], "other").select(
+        "total", *_PARTNERS, person="other"
     )
-    columns = (
-        Column("person", "Person", Kind.PERSON),
-        Column("total", "Total", Kind.COUNT, bar=True),
-        *(Column(name, title, Kind.COUNT) for name, title in _PARTNERS.items()),
-    )
-    return Table("partners", "Who this person interacts with", columns, tuple(found.iter_rows()))
+    rows = rows.select("person", pl.exclude("person"))
+    return table("partners", "Who this person interacts with", rows, _PARTNERS, bar="total")

@@ -4,54 +4,72 @@ Rule: a message's reactions are counted by what Slack says; people and emoji by 
 which can be fewer.
 """
 
+from typing import Final
+
 import polars as pl
 
 from channelstats.stats.messages import REACTED
-from channelstats.stats.quantities import Quantity, counts, percent, ranked, ratio, shown
+from channelstats.stats.quantities import (
+    Formula,
+    beside,
+    counts,
+    percent,
+    percent_of,
+    ranked,
+    ratio,
+)
 from channelstats.views import figures
-from channelstats.views.comparison import Selection
-from channelstats.views.components import REACTIONS, message_table, over_time, table_of, tile
-from channelstats.views.model import Column, Kind, Table
-from channelstats.views.request import ViewContent, ViewRequest
+from channelstats.views.components import message_table, over_time, table, table_of, tiles
+from channelstats.views.figures import Figure
+from channelstats.views.loading import ViewContent, ViewRequest
+from channelstats.views.model import Kind, Table
+
+_PER_THOUSAND: Final = Figure(
+    "per_thousand_words",
+    lambda of: ratio(1000 * figures.reactions(of), figures.words(of)),
+    called="Reactions per 1,000 words",
+)
+_REACTED_TO: Final = Figure(
+    "reacted_to",
+    lambda of: percent(of.messages.filter(pl.col(REACTED) > 0).height, of.messages.height),
+    called="Messages with reactions",
+    written=Kind.PERCENT,
+)
+_DIFFERENT: Final = Figure(
+    "emoji",
+    lambda of: of.period_messages.reactions["emoji"].n_unique(),
+    called="Different emoji",
+    written=Kind.COUNT,
+)
+# Of each person the different emoji they get, summed up: beside one stands the mean of it.
+_DIFFERENT_EACH: Final = _DIFFERENT._replace(
+    measure=lambda of: of.period_messages.reactions.select("slack_uid", "emoji").n_unique()
+)
 
 
 def view(request: ViewRequest) -> ViewContent:
     scope = request.scope
-    different = _different_each if scope.person else _different
-    title = "Reactions received" if scope.person else "Reactions"
-    lines = over_time(scope, "reactions", title, Kind.COUNT, REACTIONS)
-    tiles = [
-        tile(scope, "reactions", title, Kind.COUNT, figures.reactions),
-        tile(
-            scope,
-            "per_thousand_words",
-            "Reactions per 1,000 words",
-            Kind.NUMBER,
-            figures.reactions_per_thousand,
-        ),
-        tile(scope, "reacted_to", "Messages with reactions", Kind.PERCENT, _reacted_share),
-        tile(scope, "emoji", "Different emoji", Kind.COUNT, different),
-    ]
+    lines = over_time(scope, figures.REACTIONS)
+    shown = [figures.REACTIONS, _PER_THOUSAND, _REACTED_TO]
     if scope.person:
-        given = figures.reactions_given
-        tiles.append(tile(scope, "reactions_given", "Reactions given", Kind.COUNT, given))
+        shown += [_DIFFERENT_EACH, figures.REACTIONS_GIVEN]
         lead = "Reactions to this person's messages, and who they react to."
         people = (
             _partners(request, "reactions_from", "receives", "Who reacts to this person"),
             _partners(request, "reacted_to", "gives", "Who this person reacts to"),
         )
     else:
+        shown.append(_DIFFERENT)
         lead = "Which emoji people react with, to which messages, and who gives and gets most."
         people = (_receivers(request), _givers(request))
+    most_reacted = "Messages with the most reactions"
     return ViewContent(
         lead=lead,
-        tiles=tuple(tiles),
+        tiles=tiles(scope, *shown),
         charts=(lines,),
         tables=(
             _emoji_table(request),
-            message_table(
-                request, "most_reacted", "Messages with the most reactions", REACTED, "Reactions"
-            ),
+            message_table(request, "most_reacted", most_reacted, REACTED, "Reactions"),
             *people,
             table_of("reactions", "Over time", {"reactions": lines}, folded=True),
         ),
@@ -59,66 +77,45 @@ def view(request: ViewRequest) -> ViewContent:
     )
 
 
-def _reacted_share(of: Selection) -> Quantity:
-    return percent(of.messages.filter(pl.col("reaction_count") > 0).height, of.messages.height)
-
-
-def _different(of: Selection) -> int:
-    return of.period_messages.reactions["emoji"].n_unique()
-
-
-def _different_each(of: Selection) -> int:
-    """Of each person the different emoji they get, summed up."""
-    return of.period_messages.reactions.select("slack_uid", "emoji").n_unique()
-
-
 def _emoji_table(request: ViewRequest) -> Table:
-    now, before = request.scope.now, request.scope.before
-    found, earlier = (of.period_messages.emoji() for of in (now, before))
-    total, words = sum(found.values()), figures.words(now)
-    columns = (
-        Column("emoji", "Emoji", Kind.EMOJI),
-        Column("count", "Times", Kind.COUNT, bar=True),
-        Column("share", "Share", Kind.PERCENT),
-        Column("per_thousand_words", "Per 1,000 words", Kind.NUMBER),
-        Column("change", "Change", Kind.CHANGE),
+    scope = request.scope
+    now, before = (counts(of.period_messages.reactions, "emoji") for of in scope)
+    words = pl.lit(figures.words(scope.now), pl.Int64)
+    # What was not used before was used 0 times: it is not new.
+    found = beside(now, before, "emoji").with_columns(
+        pl.col("n_before").fill_null(0), all=pl.col("n").sum(), words=words, was=pl.lit(value=True)
     )
-    rows = tuple(
-        (
-            name,
-            n,
-            shown(percent(n, total)),
-            shown(ratio(1000 * n, words)),
-            request.scope.change(n, earlier.get(name, 0)),
-        )
-        for name, n in found.items()
+    rows = found.select(
+        "emoji",
+        count="n",
+        share=percent_of("n", "all").column().shown(),
+        per_thousand_words=Formula("n", "words", 1000).column().shown(),
+        change=scope.changes(Formula("n")),
     )
-    return Table("emoji", "Emoji", columns, rows)
+    titles = {"count": "Times", "share": "Share", "change": "Change"}
+    return table("emoji", "Emoji", rows, titles, bar="count")
 
 
 def _receivers(request: ViewRequest) -> Table:
-    sizes = request.scope.now.messages.group_by("slack_uid").agg(n=pl.col("reaction_count").sum())
+    sizes = request.scope.now.messages.group_by("slack_uid").agg(n=pl.col(REACTED).sum())
     found = ranked(sizes.filter(pl.col("n") > 0), ["n"], "slack_uid")
-    return _people(request, "receivers", "Most reactions received", found)
+    return _people("receivers", "Most reactions received", found)
 
 
 def _givers(request: ViewRequest) -> Table:
-    found = counts(request.scope.now.given.with_columns(all=pl.lit("")), "all", "reactor")
-    return _people(request, "givers", "Most reactions given", found.select("reactor", "n"))
+    return _people("givers", "Most reactions given", counts(request.scope.now.given, "reactor"))
 
 
 def _partners(request: ViewRequest, group: str, name: str, title: str) -> Table:
     interactions = request.scope.now.interactions.group(group)
     found = interactions.filter(pl.col("uid") == request.scope.person).select("other", "n")
-    return _people(request, name, title, found)
+    return _people(name, title, found)
 
 
-def _people(request: ViewRequest, name: str, title: str, found: pl.DataFrame) -> Table:
-    columns = (
-        Column("person", "Person", Kind.PERSON),
-        Column("reactions", "Reactions", Kind.COUNT, bar=True),
-    )
-    return Table(name, title, columns, tuple(found.iter_rows()) if request.names_people else ())
+def _people(name: str, title: str, found: pl.DataFrame) -> Table:
+    """A table of people and how often each reacted or was reacted to."""
+    person, count = found.columns
+    return table(name, title, found.select(person=person, reactions=count), bar="reactions")
 
 
 def _notes(request: ViewRequest) -> tuple[str, ...]:

@@ -19,18 +19,15 @@ from channelstats.views import (
     reactions,
     threads,
     todo,
-    volume,
 )
-from channelstats.views.frame_rows import FrameRows
-from channelstats.views.glossary import explained, explained_columns
-from channelstats.views.loading import DashboardData
+from channelstats.views.glossary import GLOSSARY
+from channelstats.views.loading import DashboardData, ViewContent, ViewRequest
 from channelstats.views.model import VIEWS, Choice, ChoiceError, Kind, Table, View
-from channelstats.views.request import ViewContent, ViewRequest
 
 _VIEWS: Final[Mapping[str, Callable[[ViewRequest], ViewContent]]] = {
     "overview": overview.view,
     "todo": todo.view,
-    "volume": volume.view,
+    "volume": overview.volume,
     "hours": hours.view,
     "channels": channels.view,
     "people": people.view,
@@ -43,7 +40,7 @@ _VIEWS: Final[Mapping[str, Callable[[ViewRequest], ViewContent]]] = {
 
 def view_of(name: str, data: DashboardData, choice: Choice, *, smallest_group: int = 1) -> View:
     """A view of a choice of the days that were read. For ``smallest_group`` see
-    `channelstats.views.request`.
+    `channelstats.views.loading`.
 
     :raises KeyError: there is no view of that name
     :raises ChoiceError: the choice is of other days, or of a group too small to be shown
@@ -60,35 +57,27 @@ def view_of(name: str, data: DashboardData, choice: Choice, *, smallest_group: i
         lead=parts.lead,
         choice=choice,
         before=(period.previous.start, period.previous.last),
-        tiles=explained(parts.tiles),
-        charts=explained(parts.charts),
-        tables=explained_columns(_shown(parts.tables, data)),
+        tiles=parts.tiles,
+        charts=tuple(
+            msgspec.structs.replace(chart, about=GLOSSARY.get(chart.title, ""))
+            for chart in parts.charts
+        ),
+        tables=tuple(_shown(table, request) for table in parts.tables),
         notes=(*_silence(request), *parts.notes, *request.suppression_notes),
         small_channels=frozenset(cid for cid in data.channels if not request.shows(cid)),
     )
 
 
-def _shown(tables: tuple[Table, ...], data: DashboardData) -> tuple[Table, ...]:
-    """The tables; where times are hidden, without what leads to messages."""
-    if not data.inputs.hides_times:
-        return tables
-    return tuple(_without(table, Kind.MESSAGE) for table in tables)
-
-
-def _without(table: Table, kind: Kind) -> Table:
-    """The table without the columns of a kind."""
-    gone = [at for at, column in enumerate(table.columns) if column.kind is kind]
-    if not gone:
-        return table
-    kept = [at for at in range(len(table.columns)) if at not in gone]
-    rows = table.rows
-    return msgspec.structs.replace(
-        table,
-        columns=tuple(table.columns[at] for at in kept),
-        rows=rows.without(gone)
-        if isinstance(rows, FrameRows)
-        else tuple(tuple(row[at] for at in kept) for row in rows),
-    )
+def _shown(table: Table, request: ViewRequest) -> Table:
+    """The table; where times are hidden, without what leads to messages, and where too few posted,
+    without the people in it.
+    """
+    kinds = {column.name: column.kind for column in table.columns}
+    if Kind.PERSON in kinds.values() and not request.names_people:
+        table = msgspec.structs.replace(table, rows=(), whole="")
+    if request.data.inputs.hides_times:
+        table = table.without(*(name for name, kind in kinds.items() if kind is Kind.MESSAGE))
+    return table
 
 
 def _silence(request: ViewRequest) -> tuple[str, ...]:

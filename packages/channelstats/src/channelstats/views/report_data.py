@@ -5,25 +5,47 @@ that its rows are about, so that hundreds of reports do not look through all of 
 """
 
 import asyncio
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import Final
 
 import polars as pl
 
-from channelstats.identifiers import timestamp
 from channelstats.privacy.inputs import HiddenInputs, hidden_inputs
 from channelstats.privacy.pseudonyms import Pseudonyms
+from channelstats.stats.activity import HOURS
 from channelstats.stats.inputs import Options, load_inputs
 from channelstats.stats.interactions import GROUPS
 from channelstats.stats.measures import Measures, SmallGroups
 from channelstats.stats.messages import REACTED, REPLIED, top_messages
 from channelstats.stats.period import Period
-from channelstats.stats.quantities import Change, Quantity, counts, shown
-from channelstats.stats.rankings import Author, ChannelVolume, members_at_ends
+from channelstats.stats.quantities import (
+    Change,
+    Formula,
+    Quantity,
+    beside,
+    counts,
+    percent_of,
+    shown,
+)
+from channelstats.stats.rankings import AUTHORS_COMPARED, CHANNELS_COMPARED, members_at_ends
 from channelstats.tables import Tables
 from channelstats.tables.messages import Progress
 from channelstats.views.loading import DashboardData
+from channelstats.views.time_buckets import WEEKDAYS, hour_text
+
+MOVED: Final = ("files", "joins", "leaves")
+"""Figures of channels that the document has not."""
+
+SIZES: Final = ("total", "people")
+"""Of a people group: how often in all, and how many people."""
+
+_STEPS: Final[Mapping[str, tuple[str, str, Mapping[int, str]]]] = {
+    "hours": ("hour", "local_hour", {hour: hour_text(hour) for hour in HOURS}),
+    "days": ("day", "local_weekday", dict(enumerate(WEEKDAYS))),
+}
+"""Of local times: what a step is called, the column it is in, and the names of steps."""
 
 
 class Partition:
@@ -38,67 +60,6 @@ class Partition:
     def of(self, name: str) -> pl.DataFrame:
         """Those rows; none for a name that is in no row."""
         return self._frame.slice(*self._at.get(name, (0, 0)))
-
-
-class PeriodTables:
-    """The frames of one period by what a report is about, each when it is first asked for."""
-
-    def __init__(self, measures: Measures, groups: SmallGroups) -> None:
-        self.measures = measures
-        self._groups = groups
-        self._partitions: dict[tuple[str, str], Partition] = {}
-
-    @cached_property
-    def channels(self) -> dict[str, ChannelVolume]:
-        """Those that may be listed, the most words first."""
-        found = self.measures.channels
-        return {of.slack_cid: of for of in found if self._groups.shows(of.slack_cid)}
-
-    @cached_property
-    def authors(self) -> dict[str, Author]:
-        return {of.slack_uid: of for of in self.measures.authors}
-
-    def of_channel(self, table: str, cid: str) -> pl.DataFrame:
-        """What a channel's report is made of: `people`, `emoji`, `days`, `hours` or a count of
-        messages, in the order that it is shown in.
-        """
-        return self._divided(table, "slack_cid").of(cid)
-
-    def of_person(self, table: str, uid: str) -> pl.DataFrame:
-        """The same of a person: `channels`, `emoji` received, `days`, `hours`, a count of messages
-        or a people group.
-        """
-        return self._divided(table, "uid" if table in GROUPS else "slack_uid").of(uid)
-
-    def _divided(self, table: str, key: str) -> Partition:
-        if (table, key) not in self._partitions:
-            self._partitions[table, key] = Partition(self._frame(table, key), key)
-        return self._partitions[table, key]
-
-    def _frame(self, table: str, key: str) -> pl.DataFrame:
-        measures, activity = self.measures, self.measures.activity
-        if table in GROUPS:
-            return measures.interactions.group(table)
-        if table in (REACTED, REPLIED):
-            return self.top(table)
-        if table == "emoji":
-            return counts(measures.period_messages.reactions, key, "emoji")
-        if table == "people":
-            return measures.channel_authors
-        if table == "channels":
-            found = self._groups.listable(measures.channel_authors).filter(pl.col("w") > 0)
-            return found.sort(-pl.col("w"), -pl.col("m"), "slack_cid")
-        times = {
-            ("days", "slack_cid"): lambda: activity.channel_days,
-            ("hours", "slack_cid"): lambda: activity.channel_hours,
-            ("days", "slack_uid"): lambda: activity.author_days,
-            ("hours", "slack_uid"): lambda: activity.author_hours,
-        }
-        return times[table, key]()
-
-    def top(self, count: str) -> pl.DataFrame:
-        """The messages with the most of something that may be listed."""
-        return self._groups.listable(top_messages(self.measures.period_messages, count))
 
 
 @dataclass(frozen=True)
@@ -123,31 +84,116 @@ class ReportData:
     def groups(self) -> SmallGroups:
         return SmallGroups(self.data.whole.now.chosen, self.smallest_group)
 
-    @cached_property
-    def now(self) -> PeriodTables:
-        return PeriodTables(self.data.whole.now.chosen, self.groups)
+    @property
+    def now(self) -> Measures:
+        return self.data.whole.now.chosen
+
+    @property
+    def before(self) -> Measures:
+        return self.data.whole.before.chosen
 
     @cached_property
-    def before(self) -> PeriodTables:
-        """Of the period before, all groups: what is listed is decided by this period."""
-        measures = self.data.whole.before.chosen
-        return PeriodTables(measures, SmallGroups(measures))
-
-    @cached_property
-    def _first_posts(self) -> dict[str, tuple[int, str]]:
-        """Everybody's first message: microseconds since the epoch, channel."""
-        frame = self.data.measured.first_posts.select("slack_uid", "ts", "slack_cid")
-        return {uid: (ts, cid) for uid, ts, cid in frame.iter_rows()}
-
-    def first_message(self, uid: str) -> tuple[str, str, int] | None:
-        """Somebody's first message: channel, `CID/ts/`, seconds since the epoch; the message is ""
-        where times are hidden.
+    def channels(self) -> pl.DataFrame:
+        """Those that may be listed, the most words first: their numbers beside those of the period
+        before, what is known of them, and the changes of `COMPARED` and `MOVED` by name.
         """
-        if uid not in self._first_posts:
-            return None
-        ts, cid = self._first_posts[uid]
-        message = "" if self.data.inputs.hides_times else f"{cid}/{timestamp(ts)}/"
-        return cid, message, ts // 1_000_000
+        known = self.data.known_channels
+        compared = {**CHANNELS_COMPARED, **{name: Formula(name) for name in MOVED}}
+        return (
+            self.groups.listable(self.data.whole.channels)
+            .join(known, on="slack_cid", how="left", maintain_order="left")
+            .with_columns(rank=pl.int_range(1, pl.len() + 1), **self._changes(compared))
+        )
+
+    @cached_property
+    def people(self) -> pl.DataFrame:
+        """The same of everybody with an entry, by rank."""
+        return self.data.whole.authors.with_columns(**self._changes(AUTHORS_COMPARED))
+
+    @cached_property
+    def channel_people(self) -> pl.DataFrame:
+        """The same of the people in each channel."""
+        found = beside(
+            self.now.channel_authors, self.before.channel_authors, "slack_cid", "slack_uid"
+        )
+        volume = {"messages": Formula("m"), "words": Formula("w")}
+        return found.with_columns(**self._changes(volume))
+
+    def _changes(self, compared: Mapping[str, Formula]) -> dict[str, pl.Expr]:
+        return {name: self.data.whole.changes(of) for name, of in compared.items()}
+
+    @property
+    def zones(self) -> pl.DataFrame:
+        """The time zones that may be listed, the most words first."""
+        return self.now.activity.zones.filter(pl.col("posters") >= self.smallest_group)
+
+    def top(self, count: str) -> pl.DataFrame:
+        """The messages with the most of something that may be listed."""
+        return self.groups.listable(top_messages(self.now.period_messages, count))
+
+    def of_channel(self, table: str, cid: str) -> pl.DataFrame:
+        """What a channel's report is made of: `figures` (one row), `people`, `emoji`, `days`,
+        `hours` or a count of messages, in the order that it is shown in. Of what has a column for
+        the channel alone that is the first.
+        """
+        return self._divided(table, "slack_cid").of(cid)
+
+    def of_person(self, table: str, uid: str) -> pl.DataFrame:
+        """The same of a person: `figures`, `groups` and `first_posts` (one row each), `channels`,
+        `emoji` received, `days`, `hours`, a count of messages or a people group.
+        """
+        return self._divided(table, "uid" if table in GROUPS else "slack_uid").of(uid)
+
+    @cached_property
+    def _partitions(self) -> dict[tuple[str, str], Partition]:
+        return {}
+
+    def _divided(self, table: str, key: str) -> Partition:
+        if (table, key) not in self._partitions:
+            self._partitions[table, key] = Partition(self._frame(table, key), key)
+        return self._partitions[table, key]
+
+    def _frame(self, table: str, key: str) -> pl.DataFrame:
+        if table in GROUPS:
+            found = self.now.interactions.group(table)
+            return found.select("uid", person="other", times="n")
+        if table in (REACTED, REPLIED):
+            return self.top(table)
+        if table == "emoji":
+            words = self.now.author_frame if key == "slack_uid" else self.now.channel_frame
+            found = counts(self.now.period_messages.reactions, key, "emoji")
+            return emoji_rates(
+                found.join(words.select(key, "w"), on=key, how="left", maintain_order="left")
+            )
+        activity = self.now.activity
+        frames: dict[tuple[str, str], Callable[[], pl.DataFrame]] = {
+            ("figures", "slack_cid"): lambda: self.channels,
+            ("figures", "slack_uid"): lambda: self.people,
+            ("groups", "slack_uid"): self._groups,
+            ("people", "slack_cid"): lambda: self.channel_people,
+            ("channels", "slack_uid"): self._homes,
+            ("days", "slack_cid"): lambda: _shares(activity.channel_days, key, table),
+            ("hours", "slack_cid"): lambda: _shares(activity.channel_hours, key, table),
+            ("days", "slack_uid"): lambda: _shares(activity.author_days, key, table),
+            ("hours", "slack_uid"): lambda: _shares(activity.author_hours, key, table),
+            ("first_posts", "slack_uid"): lambda: self.data.measured.first_posts,
+        }
+        return frames[table, key]()
+
+    def _homes(self) -> pl.DataFrame:
+        """The channels that people have words in, the most words first."""
+        found = self.groups.listable(self.now.channel_authors).filter(pl.col("w") > 0)
+        found = found.sort(-pl.col("w"), -pl.col("m"), "slack_cid")
+        return found.select("slack_uid", "rank", channel="slack_cid", messages="m", words="w")
+
+    def _groups(self) -> pl.DataFrame:
+        """How each people group changed of everybody with an entry; who had none before is
+        compared with nothing done.
+        """
+        sizes = {f"{name}_{size}": Formula(f"{name}_{size}") for name in GROUPS for size in SIZES}
+        found = beside(self.now.with_people, self.before.with_people, "slack_uid")
+        found = found.fill_null(0).with_columns(was=pl.lit(value=True))
+        return found.select("slack_uid", **self._changes(sizes))
 
     @property
     def not_compared(self) -> str:
@@ -163,6 +209,26 @@ class ReportData:
     def change(self, now: Quantity, before: Quantity | None) -> Change:
         """A number against the one before, where the two can be compared."""
         return self.data.whole.change(now, before)
+
+
+def emoji_rates(found: pl.DataFrame) -> pl.DataFrame:
+    """How often each emoji was used, of `n` times and among `w` words."""
+    rate = Formula("n", "w", 1000).column().shown()
+    return found.select(
+        pl.exclude("n", "w", "emoji"), times="n", emoji="emoji", per_thousand_words=rate
+    )
+
+
+def _shares(volumes: pl.DataFrame, key: str, table: str) -> pl.DataFrame:
+    """The `share` of each hour or day in the `messages` of one channel or person."""
+    step, number, labels = _STEPS[table]
+    shown_step = pl.col(number).cast(pl.Int64).replace_strict(labels, return_dtype=pl.String)
+    return volumes.with_columns(all=pl.col("m").sum().over(key)).select(
+        key,
+        shown_step.alias(step),
+        share=percent_of("m", "all").column().shown(),
+        messages="m",
+    )
 
 
 def plain(number: Quantity) -> Change:
@@ -202,8 +268,9 @@ async def load_report_data(
         inputs = hidden.inputs
     members = {}
     for cid in counted:
-        found = members_at_ends(await tables.members_log.samples(real.get(cid, cid)), period)
-        if found is not None:
-            members[cid] = found
+        samples = await tables.members_log.samples(real.get(cid, cid))
+        ends = members_at_ends(samples, period)
+        if ends is not None:
+            members[cid] = ends
     data = DashboardData(inputs, period, options)
     return ReportData(data, now, smallest_group, created, members, hidden)

@@ -1,14 +1,60 @@
-"""Every report by its kind."""
+"""Every report by its kind; those on one channel and on one person.
 
+Rule: a silent channel is a title and one note; one that was silent before is all new. The report on
+a person is about what this person did and what others did to them, and about nobody else.
+"""
+
+from collections.abc import Mapping
 from enum import StrEnum
+from typing import Any, Final
 
 import msgspec
 
-from channelstats.views.channel_report import channel_report
-from channelstats.views.model import Report
-from channelstats.views.report_data import ReportData
-from channelstats.views.user_report import user_report
+from channelstats.days import ago_text, period_text
+from channelstats.identifiers import timestamp
+from channelstats.stats.quantities import change
+from channelstats.views.components import table
+from channelstats.views.glossary import kind_of, title_of
+from channelstats.views.model import (
+    Kind,
+    Layout,
+    Line,
+    Link,
+    Part,
+    Report,
+    Section,
+    Span,
+    Text,
+    Tile,
+    Tiles,
+)
+from channelstats.views.report_data import MOVED, SIZES, ReportData, plain
+from channelstats.views.sections import (
+    TOP,
+    channel_called,
+    coverage_note,
+    emoji_part,
+    help_section,
+    messages_sections,
+    number_tile,
+    present,
+    text_tile,
+    times_sections,
+)
 from channelstats.views.workspace_report import workspace_report
+
+GROUPS: Final[Mapping[str, str]] = {
+    "reactions_from": "Who reacts to you",
+    "reacted_to": "Whom you react to",
+    "reactions_combined": "Reactions, both ways",
+    "author_thread_responded": "Whose threads you answer in",
+    "thread_responders": "Who answers in your threads",
+    "threads_combined": "Threads, both ways",
+    "you_mentioned": "Whom you mention",
+    "mentioned_you": "Who mentions you",
+    "mentions_combined": "Mentions, both ways",
+}
+"""The people groups in their order."""
 
 
 class ReportKind(StrEnum):
@@ -32,7 +78,188 @@ class Wanted(msgspec.Struct, frozen=True):
 def report_on(wanted: Wanted, of: ReportData) -> Report:
     """The report in no form yet; ``of`` serves for many."""
     if wanted.kind is ReportKind.CHANNEL:
-        return channel_report(of, wanted.subject, wanted.help_channel)
+        return _on_channel(of, wanted.subject, wanted.help_channel)
     if wanted.kind is ReportKind.USER:
-        return user_report(of, wanted.subject, wanted.optin_channel, wanted.help_channel)
+        return _on_user(of, wanted)
     return workspace_report(of, brief=wanted.kind is ReportKind.BRIEF)
+
+
+# ── a channel ────────────────────────────────────────────────────────────────────────────────────
+
+
+def _on_channel(of: ReportData, cid: str, help_channel: str) -> Report:
+    figures = of.of_channel("figures", cid)
+    lead, sections = coverage_note(of), tuple[Section, ...]()
+    if figures.height:
+        sections = _channel_sections(of, cid, figures.row(0, named=True), help_channel)
+    else:
+        nothing = "Nothing was posted here in this period."
+        if cid in of.groups.posters:
+            smallest = of.groups.smallest
+            nothing = f"Fewer than {smallest} people posted here, so no figures are shown."
+        lead = (Text(((nothing,),)),)
+    return Report(
+        name=f"channel-{cid}",
+        title=("Report on ", Span(cid, Kind.CHANNEL)),
+        period=period_text(of.period.start, of.period.last),
+        lead=lead,
+        sections=sections,
+    )
+
+
+def _channel_sections(
+    of: ReportData, cid: str, figures: dict[str, Any], help_channel: str
+) -> tuple[Section, ...]:
+    used = emoji_part(of.of_channel("emoji", cid)[:, 1:], "The emoji used most")
+    sent = Text(((Span(figures["reaction_count"], Kind.COUNT, "reaction"), " sent"),))
+    glance: list[Part] = []
+    if cid in of.members:
+        before, after = of.members[cid]
+        glance.append(Tiles((Tile("members", "Members", Kind.COUNT, change(after, before)),)))
+    glance.append(
+        Tiles(
+            (
+                Tile("messages", "Messages", Kind.COUNT, figures["messages"]),
+                Tile("words", "Words", Kind.COUNT, figures["words"]),
+                Tile("posters", "People who posted", Kind.COUNT, figures["posters"]),
+                Tile("share", "Share of all traffic", Kind.PERCENT, figures["share_rounded"]),
+            )
+        )
+    )
+    posted = (
+        of.of_channel("people", cid)
+        .select("rank", "slack_uid", "messages", "words")
+        .rename({"slack_uid": "person"})
+    )
+    people = table(
+        "people",
+        "Everybody who posted, by words",
+        posted,
+        bar="words",
+        line="{}.| {}|{}m|, {}w",
+        layout=Layout.FIELDS,
+    )
+    moved = tuple(Tile(name, title_of(name), kind_of(name), figures[name]) for name in MOVED)
+    return present(
+        Section("At a glance", tuple(glance), silent=True, rule_before=True),
+        Section("Files, joins and leaves", (Tiles(moved),), beyond=True),
+        Section("Who posted", (people,), silent=True, rule_before=True),
+        Section("Reactions", (sent, used), silent=True, rule_before=True),
+        *messages_sections(lambda count: of.of_channel(count, cid), of, without="channel"),
+        *times_sections(of.of_channel("hours", cid)[:, 1:], of.of_channel("days", cid)[:, 1:]),
+        help_section((), help_channel, of),
+    )
+
+
+# ── a person ─────────────────────────────────────────────────────────────────────────────────────
+
+
+def _on_user(of: ReportData, wanted: Wanted) -> Report:
+    uid = wanted.subject
+    figures = next(of.of_person("figures", uid).iter_rows(named=True), None)
+    period = Text(((period_text(of.period.start, of.period.last),),))
+    emoji = of.of_person("emoji", uid)[:, 1:]
+    received = Text(((Span(int(emoji["times"].sum()), Kind.COUNT, "reaction"), " received"),))
+    rates = emoji_part(emoji, "The emoji you received most")
+    return Report(
+        name=f"user-{uid}",
+        title=("Report for ", Span(uid, Kind.PERSON)),
+        period="",
+        lead=_account(of, uid),
+        sections=present(
+            Section(
+                "This period",
+                (period, _user_tiles(of, figures), *coverage_note(of)),
+                silent=True,
+                rule_before=True,
+            ),
+            _channels(of, uid),
+            *times_sections(of.of_person("hours", uid)[:, 1:], of.of_person("days", uid)[:, 1:]),
+            *messages_sections(
+                lambda count: of.of_person(count, uid), of, whose="Your", without="author"
+            ),
+            Section("Reactions you received", (received, rates), silent=True),
+            *_groups(of, uid),
+            help_section(_why(wanted.optin_channel, of), wanted.help_channel, of),
+        ),
+    )
+
+
+def _why(optin_channel: str, of: ReportData) -> Line:
+    joined: str | Span = "the channel for personal reports"
+    if optin_channel:
+        joined = channel_called(optin_channel, of)
+    return ("You get this because you are in ", joined, ". Leave it to get no more of them.")
+
+
+def _account(of: ReportData, uid: str) -> tuple[Part, ...]:
+    zone, made_at = of.period.zone, of.made_at
+    created = of.created.get(uid)
+    made = ago_text(created, made_at, zone) if created else "not known"
+    first: Line = ("First message: not known",)
+    for ts, cid in of.of_person("first_posts", uid)[["ts", "slack_cid"]].iter_rows():
+        message = "" if of.data.inputs.hides_times else f"{cid}/{timestamp(ts)}/"
+        link = Span(Link(message, ago_text(ts // 1_000_000, made_at, zone)), Kind.MESSAGE)
+        first = ("First message: ", link, " in ", Span(cid, Kind.CHANNEL))
+    return Text(((f"Account created: {made}",),)), Text((first,))
+
+
+def _user_tiles(of: ReportData, figures: dict[str, Any] | None) -> Tiles:
+    if figures is None:
+        return Tiles((number_tile("words", "Words", 0), number_tile("messages", "Messages", 0)))
+    posters = f" of {of.now.volume.posters:,}"
+    rank = text_tile("rank", "Rank by words", f"none{posters}")
+    if figures["rank"]:
+        rank = number_tile("rank", "Rank by words", figures["rank"], Kind.ORDINAL, (posters,))
+    threads = figures["thread_messages"]
+    return Tiles(
+        (
+            Tile("words", "Words", Kind.COUNT, figures["words"]),
+            Tile("messages", "Messages", Kind.COUNT, figures["messages"]),
+            rank,
+            Tile("share", "Of all words", Kind.PERCENT, figures["percent_of_words"]),
+            Tile("thread_messages", "Replies to your threads", Kind.COUNT, threads),
+        )
+    )
+
+
+def _channels(of: ReportData, uid: str) -> Section:
+    found = of.of_person("channels", uid)
+    parts: tuple[Part, ...] = (Text((("You posted in no channel.",),)),)
+    if found.height:
+        parts = (
+            table(
+                "channels",
+                "Your channels, by words",
+                found[["channel", "rank", "messages", "words"]],
+                {"rank": "Rank in channel"},
+                kinds={"rank": Kind.ORDINAL},
+                bar="words",
+                line="{}| ({})|{}m|, {}w",
+                layout=Layout.FIELDS,
+            ),
+        )
+    return Section("Your channels", parts, silent=True, rule_before=True, rule_after=True)
+
+
+def _groups(of: ReportData, uid: str) -> tuple[Section, ...]:
+    """The groups that are not empty."""
+    changes = next(of.of_person("groups", uid).iter_rows(named=True), None)
+    found = []
+    for name, title in GROUPS.items():
+        people = of.of_person(name, uid)[:, 1:]
+        if people.is_empty():
+            continue
+        total, distinct = plain(int(people["times"].sum())), plain(people.height)
+        if changes is not None:
+            total, distinct = (changes[f"{name}_{size}"] for size in SIZES)
+        facts = Tiles(
+            (
+                Tile("total", "Times", Kind.COUNT, total),
+                Tile("people", "Different people", Kind.COUNT, distinct),
+            )
+        )
+        most = people.head(TOP)
+        listed = table(name, title, most, bar="times", line="{}|{}", layout=Layout.FIELDS)
+        found.append(Section(title, (facts, listed)))
+    return tuple(found)

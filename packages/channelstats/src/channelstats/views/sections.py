@@ -1,22 +1,23 @@
 """Sections that several reports have."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable
 from typing import Final
 
 import polars as pl
 
 from channelstats.days import date_at, minute_text
 from channelstats.identifiers import timestamp
-from channelstats.stats.activity import HOURS
-from channelstats.stats.quantities import Change, Quantity, ratio, shown
+from channelstats.stats.messages import REACTED, REPLIED
+from channelstats.stats.quantities import Quantity
+from channelstats.views.components import table
+from channelstats.views.glossary import column
 from channelstats.views.model import (
-    Cell,
-    Column,
     Kind,
     Layout,
     Line,
     Link,
     Part,
+    Row,
     Section,
     Span,
     Table,
@@ -26,15 +27,6 @@ from channelstats.views.model import (
 from channelstats.views.report_data import ReportData, plain
 
 TOP: Final = 10
-WEEKDAYS: Final = (
-    "Monday",
-    "Tuesday",
-    "Wednesday",
-    "Thursday",
-    "Friday",
-    "Saturday",
-    "Sunday",
-)
 
 
 def number_tile(
@@ -46,17 +38,6 @@ def number_tile(
 
 def text_tile(name: str, title: str, text: str) -> Tile:
     return Tile(name, title, Kind.TEXT, None, after=(text,))
-
-
-def change_tile(
-    name: str, title: str, change: Change, kind: Kind = Kind.COUNT, after: Line = ()
-) -> Tile:
-    return Tile(name, title, kind, change, after=after)
-
-
-def hour_text(hour: int) -> str:
-    """0900-0959."""
-    return f"{hour:02d}00-{hour:02d}59"
 
 
 def channel_called(name: str, of: ReportData) -> str | Span:
@@ -82,93 +63,80 @@ def coverage_note(of: ReportData) -> tuple[Part, ...]:
     return (Text(((of.not_compared,),)),) if of.not_compared else ()
 
 
-def emoji_part(found: Iterable[tuple[str, int]], words: int, title: str) -> Part:
-    """The emoji that were used most, of all in their order."""
-    rows = tuple((n, emoji, shown(ratio(1000 * n, words))) for emoji, n in found)[:TOP]
-    if not rows:
+def emoji_part(rows: pl.DataFrame, title: str) -> Part:
+    """The emoji that were used most, as `emoji_rates` has them."""
+    if rows.is_empty():
         return Text((("No reactions.",),))
-    columns = (
-        Column("times", "Times", Kind.COUNT, bar=True, phrase="{}"),
-        Column("emoji", "Emoji", Kind.EMOJI),
-        Column("per_thousand_words", "Per 1000 words", Kind.RATE, phrase=" — {}/1000"),
+    return table(
+        "emoji",
+        title,
+        rows.head(TOP),
+        {"per_thousand_words": "Per 1000 words"},
+        kinds={"per_thousand_words": Kind.RATE},
+        bar="times",
+        line="{}| {}| — {}/1000",
+        layout=Layout.LIST,
     )
-    return Table("emoji", title, columns, rows, layout=Layout.LIST)
 
 
-def messages_section(
-    name: str,
-    title: str,
-    words: tuple[str, str],
-    listed: pl.DataFrame,
-    of: ReportData,
-    *,
-    channel: bool = True,
-    author: bool = True,
-) -> Section | None:
-    """The messages with the most reactions or replies, ``words`` for one and for more; nothing
-    without any. ``listed`` is as `top_messages.listed` has it.
+_MOST: Final = {
+    REACTED: ("most_reacted", "most reacted messages", "reaction", "reactions"),
+    REPLIED: ("most_replied", "most replied messages", "reply", "replies"),
+}
+
+
+def messages_sections(
+    listed: Callable[[str], pl.DataFrame], of: ReportData, *, whose: str = "", without: str = ""
+) -> list[Section]:
+    """The messages with the most reactions and with the most replies, as far as there are any.
+    ``listed`` gives them as `top_messages` does; ``without`` is a column that all share.
     """
-    if listed.is_empty():
-        return None
-    columns = [Column("message", "Message", Kind.MESSAGE, phrase="{}")]
-    columns += [Column("channel", "Channel", Kind.CHANNEL, phrase=" in {}")] if channel else []
-    columns += [Column("author", "Author", Kind.PERSON, phrase=" by {}")] if author else []
-    columns += [Column("date", "Date", Kind.TEXT, phrase=", {}")]
+    found = {count: listed(count) for count in _MOST}
+    return [
+        _messages(count, messages, of, whose, without)
+        for count, messages in found.items()
+        if messages.height
+    ]
+
+
+def _messages(
+    counted: str, listed: pl.DataFrame, of: ReportData, whose: str, without: str
+) -> Section:
+    name, title, one, many = _MOST[counted]
+    title = f"{whose} {title}" if whose else title.capitalize()
     hidden, zone = of.data.inputs.hides_times, of.period.zone
-    rows: list[tuple[Cell, ...]] = []
+    rows: list[Row] = []
     for count, ts, cid, uid, thread_ts in listed.head(TOP).iter_rows():
         thread = "" if thread_ts is None else timestamp(thread_ts)
         message = "" if hidden else f"{cid}/{timestamp(ts)}/{thread}"
         at = ts // 1_000_000
-        cells: list[Cell] = [Link(message, f"{count:,} {words[count != 1]}")]
-        cells += [cid] if channel else []
-        cells += [uid] if author else []
-        cells += [date_at(at, zone).isoformat() if hidden else minute_text(at, zone)]
-        rows.append(tuple(cells))
-    table = Table(name, title, tuple(columns), tuple(rows))
-    return Section(title, (table,), rule_after=True)
-
-
-REACTIONS: Final = ("reaction", "reactions")
-REPLIES: Final = ("reply", "replies")
-
-
-def hours_section(posted: pl.DataFrame) -> Section:
-    """Local hours of Monday to Friday, in which there are messages."""
-    title = "Hours, Monday to Friday, local time"
-    labels = {hour: hour_text(hour) for hour in HOURS}
-    return _histogram(title, "Hour", posted.select("local_hour", "m"), labels)
-
-
-def days_section(posted: pl.DataFrame) -> Section:
-    """Local weekdays on which there are messages."""
-    labels = dict(enumerate(WEEKDAYS))
-    return _histogram("Days, local time", "Day", posted.select("local_weekday", "m"), labels)
-
-
-def _histogram(title: str, axis: str, posted: pl.DataFrame, labels: Mapping[int, str]) -> Section:
-    if posted.is_empty():
-        return Section(title, (Text((("Not known: nobody here has a time zone.",),)),))
-    total = sum(messages for _, messages in posted.iter_rows())
-    rows = tuple(
-        (labels[step], shown(ratio(100 * messages, total)), messages)
-        for step, messages in posted.iter_rows()
+        when = date_at(at, zone).isoformat() if hidden else minute_text(at, zone)
+        rows.append((Link(message, f"{count:,} {one if count == 1 else many}"), cid, uid, when))
+    columns = (
+        column("message", phrase="{}"),
+        column("channel", phrase=" in {}"),
+        column("author", phrase=" by {}"),
+        column("date", kind=Kind.TEXT, phrase=", {}"),
     )
-    return Section(title, (histogram(axis.lower(), title, axis, rows),))
+    found = Table(name, title, columns, tuple(rows)).without(without)
+    return Section(title, (found,), rule_after=True)
 
 
-def histogram(
-    name: str, title: str, axis: str, rows: tuple[tuple[Cell, ...], ...], *, words: bool = False
-) -> Table:
-    """Shares of messages, with their numbers and, with ``words``, those of words."""
-    columns = [
-        Column(name, axis, Kind.TEXT, phrase="{}"),
-        Column("share", "Share", Kind.PERCENT, bar=True, phrase="{}"),
-        Column("messages", "Messages", Kind.COUNT, phrase=" ({} msgs" + ")" * (not words)),
+def times_sections(hours: pl.DataFrame, days: pl.DataFrame) -> list[Section]:
+    """Local hours of Monday to Friday and local weekdays, in which there are messages."""
+    titles = {"Hours, Monday to Friday, local time": hours, "Days, local time": days}
+    unknown = Text((("Not known: nobody here has a time zone.",),))
+    return [
+        Section(title, (histogram(title, rows) if rows.height else unknown,))
+        for title, rows in titles.items()
     ]
-    if words:
-        columns.append(Column("words", "Words", Kind.COUNT, phrase=", {} words)"))
-    return Table(name, title, tuple(columns), rows, layout=Layout.BARS)
+
+
+def histogram(title: str, rows: pl.DataFrame) -> Table:
+    """A step, the `share` of messages in it, the number of `messages` and maybe of `words`."""
+    line = "{}|{}| ({} msgs" + ("|, {} words)" if "words" in rows.columns else ")")
+    titles = {"share": "Share"}
+    return table(rows.columns[0], title, rows, titles, bar="share", line=line, layout=Layout.BARS)
 
 
 def present(*sections: Section | None) -> tuple[Section, ...]:

@@ -1,12 +1,14 @@
 """What Slack's own analytics say of a period and of the one before.
 
 Rule: a period has counts only where the spans that are stored make up all of its days: a number of
-some of them would be compared with one of all.
+some of them would be compared with one of all. They are of the whole workspace: with a channel or a
+person chosen there are none.
 """
 
 import asyncio
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Final
 
 import msgspec
 import polars as pl
@@ -17,6 +19,8 @@ from channelstats.stats import Options, Period
 from channelstats.tables import Tables
 from channelstats.tables.exclusion import resolve_people
 from channelstats.tables.slack_analytics import DateSpan, Subject, tiling
+
+IN_UTC: Final = "Slack's own analytics count days in UTC"
 
 
 class MemberCounts(msgspec.Struct, frozen=True):
@@ -30,25 +34,27 @@ class MemberCounts(msgspec.Struct, frozen=True):
     channel_messages: int | None
 
 
-class ChannelViews(msgspec.Struct, frozen=True):
-    """Members who viewed a channel, at least so many where there are several spans; messages."""
-
-    viewers: int
-    messages: int | None
-
-
 @dataclass(frozen=True)
 class SlackCounts:
-    """``members`` and ``before`` of the period and the one before; ``channels`` by ID, None where
-    there are no counts. ``is_least``: the viewers are the most of several spans. ``near`` is the
-    newest days in a row that are stored, where the period is not covered whole.
+    """``members`` and ``before`` of the period and the one before; ``channels`` has the columns
+    `slack_cid`, `viewers` and `slack_messages`; None where there are no counts. ``is_least``: the
+    viewers are the most of several spans. ``near`` is the newest days in a row that are stored,
+    where the period is not covered whole.
     """
 
     members: MemberCounts | None = None
     before: MemberCounts | None = None
-    channels: Mapping[str, ChannelViews] | None = None
+    channels: pl.DataFrame | None = None
     is_least: bool = False
-    near: Mapping[Subject, DateSpan] | None = None
+    near: Mapping[Subject, DateSpan] = field(default_factory=dict)
+
+    def nearest(self, subject: Subject) -> tuple[str, ...]:
+        """Says which days to choose where not all of the period have counts."""
+        if subject not in self.near:
+            return ()
+        span = self.near[subject]
+        stored = f"are stored from {span.first} to {span.last}: choose these days to see them."
+        return (f"Slack's own analytics of {subject} {stored}",)
 
 
 async def load_slack_counts(
@@ -74,12 +80,12 @@ async def load_slack_counts(
             near[subject] = found
 
     def counted() -> SlackCounts:
-        frames = read[Subject.CHANNELS, now]
+        channels = read[Subject.CHANNELS, now]
         return SlackCounts(
             _members(read[Subject.MEMBERS, now], out),
             _members(read[Subject.MEMBERS, before], out),
-            _channels(frames, names),
-            is_least=len(frames) > 1,
+            _channels(channels, names) if channels else None,
+            is_least=len(channels) > 1,
             near=near,
         )
 
@@ -116,17 +122,17 @@ def _members(frames: Sequence[pl.DataFrame], out: frozenset[str]) -> MemberCount
     )
 
 
-def _channels(
-    frames: Sequence[pl.DataFrame], names: Pseudonyms | None
-) -> Mapping[str, ChannelViews] | None:
-    if not frames:
-        return None
+def _channels(frames: Sequence[pl.DataFrame], names: Pseudonyms | None) -> pl.DataFrame:
     messages = pl.when(pl.col("messages").count() > 0).then(pl.col("messages").sum())
     found = (
-        pl.concat(frames).group_by("id").agg(pl.col("viewers").max(), messages.alias("messages"))
+        pl.concat(frames)
+        .group_by(slack_cid="id")
+        .agg(pl.col("viewers").max(), slack_messages=messages)
     )
-    shown = names.identifier if names else str
-    return {shown(cid): ChannelViews(viewers, said) for cid, viewers, said in found.iter_rows()}
+    if names is None:
+        return found
+    shown = [names.identifier(cid) for cid in found["slack_cid"]]
+    return found.with_columns(slack_cid=pl.Series(shown, dtype=pl.String))
 
 
 def _sum(column: pl.Series) -> int | None:

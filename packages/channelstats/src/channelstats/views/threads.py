@@ -5,29 +5,27 @@ Rule: a reply counts when somebody else wrote it, whenever it came; waiting time
 
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Sequence
 from typing import Final
 
 import polars as pl
 
-from channelstats.stats.conversation import STARTS_THREAD, nearest_rank
+from channelstats.stats.conversation import STARTS_THREAD
 from channelstats.stats.messages import REPLIED
-from channelstats.stats.period import Period
-from channelstats.stats.quantities import percent, ranked, shown
+from channelstats.stats.quantities import percent_of, ranked
 from channelstats.tables.columns import IS_HEAD
 from channelstats.views import figures
 from channelstats.views.comparison import Selection
 from channelstats.views.components import (
-    Values,
     compared_series,
     message_table,
     over_time,
+    table,
     table_of,
-    tile,
+    tiles,
 )
-from channelstats.views.model import Bars, Cell, Column, Kind, Table
-from channelstats.views.request import ViewContent, ViewRequest
-from channelstats.views.time_buckets import with_point
+from channelstats.views.figures import Values, nearest_rank
+from channelstats.views.loading import ViewContent, ViewRequest
+from channelstats.views.model import Bars, Kind, Table
 
 _STEPS: Final = {
     60: "under 1 min",
@@ -41,63 +39,30 @@ _STEPS: Final = {
 
 _LABELS: Final = (*_STEPS.values(), "later", "never")
 
+_FIGURES: Final = (
+    figures.THREADS_STARTED,
+    figures.REPLIES,
+    figures.FIRST_REPLY,
+    figures.FIRST_REPLY_P90,
+    figures.UNANSWERED,
+    figures.UNANSWERED_SHARE,
+)
+
 
 def view(request: ViewRequest) -> ViewContent:
     scope = request.scope
     waiting = _histogram(request)
-    responses = over_time(
-        scope, "response_time", "Median time to first reply", Kind.SECONDS, _medians
-    )
+    responses = over_time(scope, figures.FIRST_REPLY, "response_time")
+    most_replied = "Messages with the most replies"
     return ViewContent(
         lead="How many threads there are, how soon somebody replies, and what nobody answers.",
-        tiles=(
-            tile(scope, "threads_started", "Threads started", Kind.COUNT, figures.threads_started),
-            tile(scope, "replies", "% replies", Kind.PERCENT, figures.thread_share),
-            tile(
-                scope,
-                "first_reply",
-                "Median time to first reply",
-                Kind.SECONDS,
-                figures.first_reply(50),
-                less_is_better=True,
-            ),
-            tile(
-                scope,
-                "first_reply_p90",
-                "90% answered within",
-                Kind.SECONDS,
-                figures.first_reply(90),
-                less_is_better=True,
-            ),
-            tile(
-                scope,
-                "unanswered",
-                "Unanswered",
-                Kind.COUNT,
-                figures.unanswered,
-                less_is_better=True,
-            ),
-            tile(
-                scope,
-                "unanswered_share",
-                "% unanswered",
-                Kind.PERCENT,
-                figures.unanswered_share,
-                less_is_better=True,
-            ),
-        ),
+        tiles=tiles(scope, *_FIGURES),
         charts=(waiting, responses),
         tables=(
             table_of("first_replies", "Time to first reply", {"threads": waiting}),
             table_of("response_time", "Response time", {"seconds": responses}, folded=True),
             _by_channel(request),
-            message_table(
-                request,
-                "most_replied",
-                "Messages with the most replies",
-                REPLIED,
-                "Number of replies",
-            ),
+            message_table(request, "most_replied", most_replied, REPLIED, "Number of replies"),
         ),
     )
 
@@ -119,48 +84,35 @@ def _steps(of: Selection) -> Values:
     return [*counts, heads - of.waits.height]
 
 
-def _medians(of: Selection, shown_points: Sequence[Period]) -> Values:
-    waits = with_point(of.waits, shown_points).group_by("point").agg(pl.col("seconds").sort())
-    found = dict(waits.iter_rows())
-    return [nearest_rank(found.get(point, ()), 50) for point in range(len(shown_points))]
-
-
 def _by_channel(request: ViewRequest) -> Table:
-    now = request.scope.now
-    cid = "slack_cid"
+    now, cid = request.scope.now, "slack_cid"
     sizes = now.messages.group_by(cid).agg(
-        started=STARTS_THREAD.sum().cast(pl.Int64),
+        threads_started=STARTS_THREAD.sum().cast(pl.Int64),
         replies=pl.col("is_reply").sum().cast(pl.Int64),
         messages=pl.len().cast(pl.Int64),
+        top_level=(~pl.col("is_reply")).sum().cast(pl.Int64),
     )
-    waits = now.waits.group_by(cid).agg(pl.col("seconds").sort())
+    waits = now.waits.group_by(cid).agg(
+        first_reply=nearest_rank(50), first_reply_p90=nearest_rank(90)
+    )
     unanswered = now.unanswered.group_by(cid).agg(unanswered=pl.len().cast(pl.Int64))
-    found = ranked(request.listable(sizes), ["started", "replies"], cid)
-    found = found.join(waits, on=cid, how="left", maintain_order="left").join(
-        unanswered, on=cid, how="left", maintain_order="left"
-    )
-    columns = (
-        Column("channel", "Channel", Kind.CHANNEL),
-        Column("threads_started", "Threads started", Kind.COUNT, bar=True),
-        Column("replies", "% replies", Kind.PERCENT),
-        Column("first_reply", "Median time to first reply", Kind.SECONDS),
-        Column("first_reply_p90", "90% answered within", Kind.SECONDS),
-        Column("unanswered", "Unanswered", Kind.COUNT),
-        Column("unanswered_share", "% unanswered", Kind.PERCENT),
-    )
-    rows: list[tuple[Cell, ...]] = []
-    for of in found.iter_rows(named=True):
-        seconds, unanswered_here = of["seconds"] or (), of["unanswered"] or 0
-        top_level = of["messages"] - of["replies"]
-        rows.append(
-            (
-                of[cid],
-                of["started"],
-                shown(percent(of["replies"], of["messages"])),
-                nearest_rank(seconds, 50),
-                nearest_rank(seconds, 90),
-                unanswered_here,
-                shown(percent(unanswered_here, top_level)) if top_level else None,
-            )
+    of_unanswered = percent_of("unanswered", "top_level").column().shown()
+    rows = (
+        ranked(request.listable(sizes), ["threads_started", "replies"], cid)
+        .join(waits, on=cid, how="left", maintain_order="left")
+        .join(unanswered, on=cid, how="left", maintain_order="left")
+        .with_columns(pl.col("unanswered").fill_null(0))
+        .select(
+            "threads_started",
+            "first_reply",
+            "first_reply_p90",
+            "unanswered",
+            channel=cid,
+            replies=percent_of("replies", "messages").column().shown(),
+            unanswered_share=pl.when(pl.col("top_level") > 0).then(of_unanswered),
         )
-    return Table("channels", "By channel", columns, tuple(rows))
+        .select("channel", *(figure.name for figure in _FIGURES))
+    )
+    titles = {figure.name: figure.title() for figure in _FIGURES}
+    kinds = {figure.name: figure.kind for figure in _FIGURES}
+    return table("channels", "By channel", rows, titles, kinds=kinds, bar="threads_started")

@@ -12,8 +12,15 @@ import polars as pl
 from channelstats.days import DAY
 from channelstats.stats.period import WEEK, Period
 
+WEEKDAYS: Final = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
+
 MOST_DAYS: Final = 92
 """Longer periods are shown by week."""
+
+
+def hour_text(hour: int) -> str:
+    """0900-0959."""
+    return f"{hour:02d}00-{hour:02d}59"
 
 
 def points(period: Period) -> list[Period]:

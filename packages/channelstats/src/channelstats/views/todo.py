@@ -3,22 +3,11 @@
 Rule: each row leads to the message that it is about.
 """
 
-from collections.abc import Sequence
-from typing import Final
-
 import polars as pl
 
-from channelstats.days import date_at
-from channelstats.stats.period import Period
-from channelstats.views.components import message_cell, message_text
-from channelstats.views.frame_rows import FrameRows
-from channelstats.views.model import Column, Kind, Row, Table
-from channelstats.views.request import ViewContent, ViewRequest
-from channelstats.views.time_buckets import with_point
-
-_MESSAGE: Final = Column("message", "Message", Kind.MESSAGE)
-_CHANNEL: Final = Column("channel", "Channel", Kind.CHANNEL)
-_PERSON: Final = Column("person", "Person", Kind.PERSON)
+from channelstats.views.components import date_cells, message_cells, table
+from channelstats.views.loading import ViewContent, ViewRequest
+from channelstats.views.model import Table
 
 
 def view(request: ViewRequest) -> ViewContent:
@@ -35,16 +24,15 @@ def view(request: ViewRequest) -> ViewContent:
 
 def _unanswered(request: ViewRequest) -> Table:
     """Messages that nobody else replied or reacted to, newest first."""
-    found = request.listable(request.scope.now.unanswered).sort(
-        "ts", "slack_cid", descending=[True, False]
+    now = request.scope.now
+    found = request.listable(now.unanswered).sort("ts", "slack_cid", descending=[True, False])
+    rows = found.select(
+        message=message_cells("slack_cid", "ts"),
+        channel="slack_cid",
+        person="slack_uid",
+        date=date_cells(found, now.period.zone),
     )
-    dates = request.scope.now.period.dates
-    days = pl.Series([day.isoformat() for day in dates], dtype=pl.String)
-    at = with_point(found, [Period(day, 1, request.scope.now.period.zone) for day in dates])
-    message = message_text("slack_cid", "ts")
-    rows = at.select(message, "slack_cid", "slack_uid", date=days.gather(at["point"]))
-    columns = (_MESSAGE, _CHANNEL, _PERSON, Column("date", "Date", Kind.DATE))
-    return _table(request, "unanswered", "Unanswered messages", columns, FrameRows(rows))
+    return table("unanswered", "Unanswered messages", rows)
 
 
 def _newcomers(request: ViewRequest) -> Table:
@@ -55,53 +43,45 @@ def _newcomers(request: ViewRequest) -> Table:
     first = now.chosen.first_posts.filter(now.period.covers()).filter(
         now.history.knows_newcomers(now.period)
     )
-    key = ["slack_cid", "ts"]
     top_level = now.messages.filter(~pl.col("is_reply"))
-    answered = top_level.join(now.unanswered, on=key, how="anti").group_by("slack_uid")
-    found = (
+    answered = top_level.join(now.unanswered, on=("slack_cid", "ts"), how="anti")
+    rows = (
         request.listable(first)
-        .join(now.messages.group_by("slack_uid").agg(messages=pl.len()), on="slack_uid")
-        .join(answered.agg(answered=pl.len()), on="slack_uid", how="left")
+        .join(_counted(now.messages, "messages"), on="slack_uid")
+        .join(_counted(answered, "answered"), on="slack_uid", how="left")
         .with_columns(pl.col("answered").fill_null(0))
         .sort(pl.col("answered") > 0, "ts", "slack_uid", descending=[False, True, False])
+        .select(
+            person="slack_uid",
+            message=message_cells("slack_cid", "ts"),
+            channel="slack_cid",
+            messages="messages",
+            answered="answered",
+        )
     )
-    rows = [
-        (uid, message_cell(cid, ts, None), cid, messages, answers)
-        for uid, ts, cid, messages, answers in found.select(
-            "slack_uid", "ts", "slack_cid", "messages", "answered"
-        ).iter_rows()
-    ]
-    columns = (
-        _PERSON,
-        Column("message", "First message", Kind.MESSAGE),
-        _CHANNEL,
-        Column("messages", "Messages", Kind.COUNT),
-        Column("answered", "Messages answered", Kind.COUNT),
-    )
-    return _table(request, "newcomers", "Newcomers to welcome", columns, rows)
+    return table("newcomers", "Newcomers to welcome", rows, {"message": "First message"})
+
+
+def _counted(messages: pl.DataFrame, name: str) -> pl.DataFrame:
+    """How many messages each person wrote, under a name."""
+    return messages.group_by("slack_uid").agg(pl.len().cast(pl.Int64).alias(name))
 
 
 def _lapsed(request: ViewRequest) -> Table:
     """Who posted in the period before and not in this one, the most messages first."""
     now, before = request.scope.now.messages, request.listable(request.scope.before.messages)
-    found = (
+    rows = (
         _last_of_each(before, "slack_uid")
         .join(now, on="slack_uid", how="anti")
         .sort("messages", "slack_uid", descending=[True, False])
+        .select(
+            person="slack_uid",
+            messages_before="messages",
+            message=message_cells("slack_cid", "ts", "thread_ts"),
+            channel="slack_cid",
+        )
     )
-    rows = [
-        (uid, messages, message_cell(cid, ts, thread), cid)
-        for uid, messages, cid, ts, thread in found.select(
-            "slack_uid", "messages", "slack_cid", "ts", "thread_ts"
-        ).iter_rows()
-    ]
-    columns = (
-        _PERSON,
-        Column("messages_before", "Messages in the period before", Kind.COUNT),
-        Column("message", "Last message", Kind.MESSAGE),
-        _CHANNEL,
-    )
-    return _table(request, "lapsed", "People who stopped posting", columns, rows)
+    return table("lapsed", "People who stopped posting", rows, {"message": "Last message"})
 
 
 def _silent(request: ViewRequest) -> Table:
@@ -115,46 +95,25 @@ def _silent(request: ViewRequest) -> Table:
         _last_of_each(earlier, "slack_cid")
         .join(now.messages, on="slack_cid", how="anti")
         .join(posters.filter(pl.col("posters") >= request.smallest_group), on="slack_cid")
-    )
-    known = request.data.channels
-    rows: list[Row] = []
-    for cid, ts, thread, uid in (
-        found.select("slack_cid", "ts", "thread_ts", "slack_uid")
+        .join(request.data.known_channels, on="slack_cid", how="left")
+        .filter(~pl.col("archived").fill_null(value=False))
         .sort("ts", "slack_cid", descending=[True, False])
-        .iter_rows()
-    ):
-        channel = known.get(cid)
-        if channel is None or not channel.is_archived:
-            members = channel.members if channel else None
-            rows.append((cid, message_cell(cid, ts, thread), uid, _day(ts, now.period), members))
-    columns = (
-        _CHANNEL,
-        Column("message", "Last message", Kind.MESSAGE),
-        Column("person", "By", Kind.PERSON),
-        Column("date", "Date", Kind.DATE),
-        Column("members", "Members", Kind.COUNT),
     )
-    return _table(request, "silent", "Channels gone silent", columns, rows)
+    rows = found.select(
+        channel="slack_cid",
+        message=message_cells("slack_cid", "ts", "thread_ts"),
+        person="slack_uid",
+        date=date_cells(found, now.period.zone),
+        members="members",
+    )
+    titles = {"message": "Last message", "person": "By"}
+    return table("silent", "Channels gone silent", rows, titles)
 
 
 def _last_of_each(messages: pl.DataFrame, key: str) -> pl.DataFrame:
     """The last message of each value of a column, and how many `messages` there were."""
     last = pl.exclude(key).last()
     return messages.sort("ts").group_by(key).agg(last, messages=pl.len().cast(pl.Int64))
-
-
-def _day(ts: int, period: Period) -> str:
-    return date_at(ts // 1_000_000, period.zone).isoformat()
-
-
-def _table(
-    request: ViewRequest,
-    name: str,
-    title: str,
-    columns: tuple[Column, ...],
-    rows: Sequence[Row],
-) -> Table:
-    return Table(name, title, columns, rows if request.names_people else ())
 
 
 def _notes(request: ViewRequest) -> tuple[str, ...]:

@@ -5,15 +5,16 @@ Rule: the order is that of the original; what it did not have is marked as beyon
 
 from typing import Final
 
+import polars as pl
+
 from channelstats.days import period_text
 from channelstats.stats.activity import HOURS
 from channelstats.stats.conversation import bot_share, conversation
 from channelstats.stats.measures import AUTHORS_OF_HALF
-from channelstats.stats.messages import REACTED, REPLIED
-from channelstats.stats.rankings import AUTHORS_COMPARED, CHANNELS_COMPARED, is_new
+from channelstats.stats.quantities import counts
+from channelstats.views.components import table
 from channelstats.views.model import (
     Bars,
-    Cell,
     Column,
     Heat,
     Kind,
@@ -27,35 +28,32 @@ from channelstats.views.model import (
     Tile,
     Tiles,
 )
-from channelstats.views.report_data import ReportData, unchanged
+from channelstats.views.report_data import ReportData, emoji_rates, unchanged
 from channelstats.views.sections import (
-    REACTIONS,
-    REPLIES,
-    WEEKDAYS,
-    change_tile,
     coverage_note,
     emoji_part,
     histogram,
-    hour_text,
-    messages_section,
+    messages_sections,
     number_tile,
     present,
     text_tile,
 )
+from channelstats.views.time_buckets import WEEKDAYS, hour_text
 
 _FULL: Final = 20
 _BRIEF: Final = 10
 _AWAKE: Final = 12
 """Channels in the map of hours."""
 
-_NEW: Final = 2
-"""The column that says which channels are new; it is there where one is."""
+_DETAILS: Final = ("words_per_poster", "thread_messages", "percent", "cpercent")
+"""Columns of rankings that the brief report has not."""
 
 
 def workspace_report(of: ReportData, *, brief: bool = False) -> Report:
     """The global report; ``brief`` is its headline only."""
-    now = of.now.measures
-    emoji = emoji_part(now.period_messages.emoji().items(), now.volume.words, "The emoji used most")
+    emoji = counts(of.now.period_messages.reactions, "emoji")
+    emoji = emoji_rates(emoji.with_columns(w=pl.lit(of.now.volume.words, pl.Int64)))
+    used = emoji_part(emoji, "The emoji used most")
     sections = present(
         _channels(of, brief=brief),
         _people(of, brief=brief),
@@ -63,11 +61,8 @@ def workspace_report(of: ReportData, *, brief: bool = False) -> Report:
         None if brief else _zones(of),
         None if brief else _hours(of),
         None if brief else _conversation(of),
-        Section("Top emoji", (emoji,), rule_before=True, rule_after=True),
-        messages_section(
-            "most_reacted", "Most reacted messages", REACTIONS, of.now.top(REACTED), of
-        ),
-        messages_section("most_replied", "Most replied messages", REPLIES, of.now.top(REPLIED), of),
+        Section("Top emoji", (used,), rule_before=True, rule_after=True),
+        *messages_sections(of.top, of),
     )
     return Report(
         name="brief" if brief else "global",
@@ -78,25 +73,24 @@ def workspace_report(of: ReportData, *, brief: bool = False) -> Report:
     )
 
 
-def _compared(of: ReportData, name: str, title: str, kind: Kind, after: str = "") -> Tile:
+def _compared(of: ReportData, name: str, title: str, kind: Kind = Kind.COUNT) -> Tile:
     """A figure of `statistics` against the one before."""
-    now, before = of.now.measures.statistics[name], of.before.measures.statistics[name]
-    key = name.replace(" ", "_")
-    return change_tile(key, title, of.change(now, before), kind, (after,) if after else ())
+    compared = of.change(of.now.statistics[name], of.before.statistics[name])
+    return Tile(name.replace(" ", "_"), title, kind, compared)
 
 
 def _posters(of: ReportData) -> Tiles:
-    now = of.now.measures.statistics
+    now, before = of.now.statistics, of.before.statistics
     active = Span(now["active_users"], Kind.COUNT) if isinstance(now["active_users"], int) else ""
-    compared = of.change(now["posters"], of.before.measures.statistics["posters"])
+    compared = of.change(now["posters"], before["posters"])
     return Tiles(
         (
-            change_tile("posters", "Posters", compared, after=(" of ", active)),
+            Tile("posters", "Posters", Kind.COUNT, compared, after=(" of ", active)),
             number_tile("posting", "Members who posted", now["% posting"], Kind.PERCENT),
             number_tile("median", "Median messages of a poster", now["median messages"]),
             _compared(of, "topten messages", "Top ten's share of messages", Kind.PERCENT),
-            _compared(of, "50percent of words", "People who make half of all words", Kind.COUNT),
-            _compared(of, "first-time posters", "First-time posters", Kind.COUNT),
+            _compared(of, "50percent of words", "People who make half of all words"),
+            _compared(of, "first-time posters", "First-time posters"),
             *_history(of),
         )
     )
@@ -113,9 +107,9 @@ def _history(of: ReportData) -> tuple[Tile, ...]:
 def _volume(of: ReportData) -> Tiles:
     return Tiles(
         (
-            _compared(of, "words", "Words", Kind.COUNT),
-            _compared(of, "messages", "Messages", Kind.COUNT),
-            _compared(of, "pages", "Pages", Kind.COUNT),
+            _compared(of, "words", "Words"),
+            _compared(of, "messages", "Messages"),
+            _compared(of, "pages", "Pages"),
             _compared(of, "words per message", "Words per message", Kind.NUMBER),
             _compared(of, "words per poster", "Words per poster", Kind.NUMBER),
             _compared(of, "messages per poster", "Messages per poster", Kind.NUMBER),
@@ -125,101 +119,59 @@ def _volume(of: ReportData) -> Tiles:
 
 def _channels(of: ReportData, *, brief: bool) -> Section:
     most = _BRIEF if brief else _FULL
-    columns = [
-        Column("rank", "Rank", Kind.COUNT, phrase="{}."),
-        Column("channel", "Channel", Kind.CHANNEL),
-        Column("new", "New", Kind.TEXT, phrase=" ({})"),
-        Column("posters", "Posters", Kind.COUNT),
-        Column("members", "Members", Kind.COUNT, phrase="/{} posters"),
-        Column("words", "Words", Kind.COUNT, bar=True, phrase=", {}w"),
-        Column("messages", "Messages", Kind.COUNT, phrase=", {}m"),
-    ]
-    if not brief:
-        columns += [
-            Column("words_per_poster", "Words per poster", Kind.NUMBER, phrase=", {} words/poster"),
-            Column("percent", "Of traffic", Kind.PERCENT, phrase=", {} of traffic"),
-            Column("cpercent", "Cumulative", Kind.PERCENT, phrase=", {} cumulative"),
-        ]
-    rows: list[tuple[Cell, ...]] = []
-    for rank, entry in enumerate(list(of.now.channels.values())[:most], 1):
-        before = of.before.channels.get(entry.slack_cid)
-        known = of.data.inputs.channels.get(entry.slack_cid)
-        changes = {
-            name: of.change(figure(entry), figure(before) if before else None)
-            for name, figure in CHANNELS_COMPARED.items()
-        }
-        names = ("words", "messages", "words_per_poster", "percent", "cpercent")
-        cells: list[Cell] = [
-            rank,
-            entry.slack_cid,
-            "new" if is_new(known, of.period) else "",
-            changes["posters"],
-            known.members if known else None,
-            *(changes[name] for name in names),
-        ]
-        rows.append(tuple(cells[: len(columns)]))
-    if not any(row[_NEW] for row in rows):
-        del columns[_NEW]
-        rows = [(*row[:_NEW], *row[_NEW + 1 :]) for row in rows]
-    title, known_as = f"Top {most} channels", "channels with messages"
-    return _ranking("channels", title, len(of.now.channels), known_as, columns, rows)
+    rows = of.channels.head(most).select(
+        "rank",
+        pl.col("slack_cid").alias("channel"),
+        pl.when("new").then(pl.lit("new")).otherwise(pl.lit("")).alias("new"),
+        *("posters", "members", "words", "messages"),
+        *("words_per_poster", "percent", "cpercent"),
+    )
+    listed = table(
+        "channels",
+        f"Top {most} channels, by words",
+        rows,
+        {"words_per_poster": "Words per poster"},
+        bar="words",
+        line="{}.| {}| ({})| {}|/{} posters|, {}w|, {}m"
+        "|, {} words/poster|, {} of traffic|, {} cumulative",
+    )
+    if not (rows["new"] == "new").any():
+        listed = listed.without("new")
+    known = f"{of.channels.height:,} channels with messages"
+    return _ranking(f"Top {most} channels", listed, known, brief=brief)
 
 
 def _people(of: ReportData, *, brief: bool) -> Section:
     most = _BRIEF if brief else _FULL
-    columns = [
-        Column("rank", "Rank", Kind.COUNT, phrase="{}."),
-        Column("person", "Person", Kind.PERSON),
-        Column("words", "Words", Kind.COUNT, bar=True, phrase=" {}w"),
-        Column("messages", "Messages", Kind.COUNT, phrase=", {}m"),
-        Column("rphw", "Reactions per 100 words", Kind.NUMBER, phrase=", {} reactions/100 words"),
-    ]
-    if not brief:
-        columns += [
-            Column(
-                "thread_messages",
-                "Replies to their threads",
-                Kind.COUNT,
-                phrase=", {} replies to their threads",
-            ),
-            Column("percent", "Of traffic", Kind.PERCENT, phrase=", {} of traffic"),
-            Column("cpercent", "Cumulative", Kind.PERCENT, phrase=", {} cumulative"),
-        ]
-    half = AUTHORS_OF_HALF["50percent users for words"](of.now.measures.volume)
-    rows: list[tuple[Cell, ...]] = []
-    for rank, uid in enumerate(half[:most], 1):
-        entry, before = of.now.authors[uid], of.before.authors.get(uid)
-        changes = {
-            name: of.change(figure(entry), figure(before) if before else None)
-            for name, figure in AUTHORS_COMPARED.items()
-        }
-        names = (
-            *("words", "messages", "rphw", "thread_messages"),
-            *("percent_of_words", "cum_percent_of_words"),
-        )
-        cells: list[Cell] = [rank, uid, *(changes[name] for name in names)]
-        rows.append(tuple(cells[: len(columns)]))
-    title, known_as = f"Top {most} people", "people who make half of all words"
-    return _ranking("people", title, len(half), known_as, columns, rows)
+    half = len(AUTHORS_OF_HALF["50percent users for words"](of.now.volume))
+    rows = of.people.head(min(most, half)).select(
+        "rank",
+        pl.col("slack_uid").alias("person"),
+        *("words", "messages", "rphw", "thread_messages"),
+        pl.col("percent_of_words").alias("percent"),
+        pl.col("cum_percent_of_words").alias("cpercent"),
+    )
+    listed = table(
+        "people",
+        f"Top {most} people, by words",
+        rows,
+        bar="words",
+        line="{}.| {}| {}w|, {}m|, {} reactions/100 words"
+        "|, {} replies to their threads|, {} of traffic|, {} cumulative",
+    )
+    known = f"{half:,} people who make half of all words"
+    return _ranking(f"Top {most} people", listed, known, brief=brief)
 
 
-def _ranking(
-    name: str,
-    title: str,
-    known: int,
-    known_as: str,
-    columns: list[Column],
-    rows: list[tuple[Cell, ...]],
-) -> Section:
+def _ranking(title: str, listed: Table, known: str, *, brief: bool) -> Section:
     """How many there are is said, as there may be fewer than the title promises."""
-    parts: tuple[Part, ...] = ()
-    if rows:
-        parts = (Table(name, f"{title}, by words", tuple(columns), tuple(rows)),)
-    return Section(title, parts, rule_before=True, note=f"{len(rows)} of {known:,} {known_as}")
+    shown = listed.without(*_DETAILS) if brief else listed
+    parts = (shown,) if len(listed.rows) else ()
+    return Section(title, parts, rule_before=True, note=f"{len(listed.rows)} of {known}")
 
 
 def _days(of: ReportData) -> Section:
-    now, before = (side.measures.activity.local_days() for side in (of.now, of.before))
+    now, before = (side.activity.local_days() for side in (of.now, of.before))
     pairs = [(now.get(str(day), [0, 0]), before.get(str(day), [0, 0])) for day in range(7)]
     columns = (
         Column("day", "Day", Kind.TEXT, phrase="{}"),
@@ -234,76 +186,66 @@ def _days(of: ReportData) -> Section:
     if not of.not_compared:
         earlier = tuple(before[0] for _, before in pairs)
         series.append(Series("before", "The period before", earlier, faint=True))
-    chart = Bars(
-        name="weekdays",
-        title="Messages by day, local time",
-        axis="Day",
-        labels=tuple(name[:3] for name in WEEKDAYS),
-        kind=Kind.COUNT,
-        series=tuple(series),
-    )
-    table = Table("days", "Days, local time", columns, rows, layout=Layout.LIST)
-    return Section("Days of the week", (chart, table), rule_before=True)
+    labels = tuple(name[:3] for name in WEEKDAYS)
+    title = "Messages by day, local time"
+    chart = Bars("weekdays", title, "Day", labels, Kind.COUNT, tuple(series))
+    listed = Table("days", "Days, local time", columns, rows, layout=Layout.LIST)
+    return Section("Days of the week", (chart, listed), rule_before=True)
 
 
 def _zones(of: ReportData) -> Section:
-    columns = (
-        Column("rank", "Rank", Kind.COUNT, phrase="{}."),
-        Column("time_zone", "Time zone", Kind.TEXT),
-        Column("posters", "Posters", Kind.COUNT, phrase=" {} posters"),
-        Column("words", "Words", Kind.COUNT, bar=True, phrase=", {}w"),
-        Column("messages", "Messages", Kind.COUNT, phrase=", {}m"),
+    rows = of.zones.select(
+        rank=pl.int_range(1, pl.len() + 1),
+        time_zone="tz",
+        posters="posters",
+        words="w",
+        messages="m",
     )
-    found = of.now.measures.activity.zones.select("tz", "posters", "w", "m").iter_rows()
-    listed = [row for row in found if of.groups.shows_zone(row[1])]
-    rows = tuple((rank, *row) for rank, row in enumerate(listed, 1))
-    parts = (Table("time_zones", "Time zones, by words", columns, rows),) if rows else ()
-    return Section("Time zones", parts, rule_before=True, note=str(len(rows)))
+    line = "{}.| {}| {} posters|, {}w|, {}m"
+    listed = table("time_zones", "Time zones, by words", rows, bar="words", line=line)
+    parts = (listed,) if rows.height else ()
+    return Section("Time zones", parts, rule_before=True, note=str(rows.height))
 
 
 def _hours(of: ReportData) -> Section:
     """The mean share of each hour, and beside it what was really said in it."""
-    activity = of.now.measures.activity
+    activity = of.now.activity
     said, shares = activity.local_hours(), activity.shares()
-    rows: list[tuple[Cell, ...]] = []
-    for hour in HOURS:
-        messages, words = said.get(str(hour), (0, 0))
-        rows.append((hour_text(hour), shares[str(hour)], messages, words))
+    rows = [(hour_text(hour), shares[str(hour)], *said.get(str(hour), (0, 0))) for hour in HOURS]
+    frame = pl.DataFrame(rows, ["hour", "share", "messages", "words"], orient="row")
     title = "Mean share of a person's messages in each hour, Monday to Friday, local time"
-    table = histogram("hour", title, "Hour", tuple(rows), words=True)
-    largest = list(of.now.channels)[:_AWAKE]
-    parts: tuple[Part, ...] = (table,)
+    largest = of.channels["slack_cid"].head(_AWAKE).to_list()
+    parts: tuple[Part, ...] = (histogram(title, frame),)
     if largest:
-        parts = (_channel_hours(of, largest), table)
+        parts = (_channel_hours(of, largest), *parts)
     return Section("Hours of the day, Monday to Friday", parts, rule_before=True)
 
 
 def _channel_hours(of: ReportData, largest: list[str]) -> Heat:
     found = [
-        dict(of.now.of_channel("hours", cid).select("local_hour", "m").iter_rows())
-        for cid in largest
+        dict(of.of_channel("hours", cid).select("hour", "messages").iter_rows()) for cid in largest
     ]
     return Heat(
         "channel_hours",
         "When the largest channels are active: messages by hour, Monday to Friday, local time",
         rows=tuple(largest),
         columns=tuple(f"{hour:02d}" for hour in HOURS),
-        values=tuple(tuple(hours.get(hour, 0) for hour in HOURS) for hours in found),
+        values=tuple(tuple(hours.get(hour_text(hour), 0) for hour in HOURS) for hours in found),
         kind=Kind.COUNT,
         row_kind=Kind.CHANNEL,
     )
 
 
 def _conversation(of: ReportData) -> Section:
-    now, before = of.now.measures, of.before.measures
-    new = conversation(now.period_messages, before.period_messages, of.data.measured.first_posts)
+    now, before = of.now.period_messages, of.before.period_messages
+    new = conversation(now, before, of.data.measured.first_posts)
     first_reply, retention = new["first_reply"], new["retention"]
 
     def number(name: str, title: str, value: float | None, kind: Kind, after: str = "") -> Tile:
         change = None if value is None else unchanged(value)
         return Tile(name, title, kind, change, after=(after,) if after else ())
 
-    bots = 100 * bot_share(now.period_messages.source, of.period)
+    bots = 100 * bot_share(now.source, of.period)
     tiles = (
         number("threads_started", "Threads started", new["threads_started"], Kind.COUNT),
         number("thread_share", "Messages in threads", 100 * new["thread_share"], Kind.PERCENT),

@@ -20,7 +20,6 @@ from channelstats.render.charts import drawn
 from channelstats.render.html import delta, emoji, environment, number_of
 from channelstats.render.words import NOTHING, date_text, figure_text, goal_state
 from channelstats.stats.period import WEEK, Period
-from channelstats.views.frame_rows import FrameRows, column_of
 from channelstats.views.goals import Bound, measured
 from channelstats.views.model import (
     NUMERIC,
@@ -28,6 +27,7 @@ from channelstats.views.model import (
     Bars,
     Cell,
     Chart,
+    FrameRows,
     Heat,
     Kind,
     Lines,
@@ -35,6 +35,7 @@ from channelstats.views.model import (
     Table,
     Tile,
     View,
+    column_of,
 )
 from channelstats.web.filters import PRESETS, Now, Query
 from channelstats.web.names import Names

@@ -23,12 +23,11 @@ from channelstats.stats.period import WEEK, History, week_of
 from channelstats.tables import Tables
 from channelstats.tables.exclusion import resolve_channels, resolve_people
 from channelstats.tables.messages import Progress
-from channelstats.views.loading import DashboardData, load
+from channelstats.views.loading import DashboardData, load, refuse_small
 from channelstats.views.model import Choice, ChoiceError, View
 from channelstats.views.registry import view_of
 from channelstats.views.report_data import load_report_data
 from channelstats.views.reports import ReportKind, Wanted
-from channelstats.views.request import refuse_small
 from channelstats.web.names import Names
 from channelstats.web.single_flight import SingleFlightCache
 from keytables import Clock
@@ -200,7 +199,7 @@ class DashboardService:
 
         def rendered() -> str:
             refuse_small(choice, data.groups)
-            posters, fewest = data.now.measures.volume.posters, data.groups.smallest
+            posters, fewest = data.now.volume.posters, data.groups.smallest
             if wanted.kind is ReportKind.GLOBAL and 0 < posters < fewest:
                 small = f"fewer than {fewest} people posted in these days"
                 raise ChoiceError(f"{small}: they have no report")

@@ -14,8 +14,7 @@ from typing import Final, TypeAlias
 
 import msgspec
 
-from channelstats.views.frame_rows import column_of
-from channelstats.views.model import Cell, Column, Kind, Link, Row, Table
+from channelstats.views.model import Cell, Column, Kind, Link, Row, Table, column_of
 from channelstats.web.filters import BadQuery, whole_number
 
 PARAMETERS: Final = ("table", "sort", "find", "page")

@@ -1,0 +1,93 @@
+"""Files, joins and leaves of channels: in the view, in the report, in the tables for programs."""
+
+from datetime import date
+from typing import Any
+
+import pytest
+
+from channelstats.render.names import Directory
+from channelstats.render.report_tables import frames_of
+from channelstats.stats import Options, Period
+from channelstats.views.loading import DashboardData
+from channelstats.views.model import Tiles
+from channelstats.views.report_data import ReportData
+from channelstats.views.reports import ReportKind, Wanted, report_on
+from support.channelstats.house import MODERN, UTC
+from support.channelstats.inputs import inputs_of
+from support.channelstats.views import look
+from support.channelstats.workspace import Raw, Workspace
+
+WEEK = Period(date(2024, 3, 10), 7, UTC)
+DAY = 24 * 60
+
+
+def said(minute: int, user: str = "UA", **fields: Any) -> Raw:
+    ts = f"{WEEK.begin + 60 * minute}.000000"
+    return {"type": "message", "user": user, "ts": ts, "text": "a b", **fields}
+
+
+def moved(minute: int, user: str, subtype: str) -> Raw:
+    return said(minute, user, subtype=subtype)
+
+
+FILE: Raw = {"id": "F1", "name": "{of a plan}.pdf", "mimetype": "application/pdf", "size": 9}
+
+
+@pytest.fixture(scope="module")
+def data() -> DashboardData:
+    messages = {
+        "C1": [
+            said(1, files=[FILE, {**FILE, "id": "F2"}], subtype="file_share"),
+            said(2, file={}),
+            said(-DAY + 2, files=[FILE]),
+            moved(3, "UB", "channel_join"),
+            moved(DAY + 3, "UC", "group_join"),
+            moved(DAY + 4, "UC", "channel_leave"),
+            moved(4, "UBOT", "channel_join"),
+            moved(-DAY, "UD", "channel_leave"),
+            moved(-DAY + 1, "UE", "channel_leave"),
+        ],
+        "C2": [said(5)],
+    }
+    users: list[Raw] = [{"id": "UBOT", "name": "bot", "is_bot": True}]
+    channels: list[Raw] = [{"id": cid, "name": cid.lower(), "created": 1} for cid in messages]
+    workspace = Workspace(users=users, channels=channels, messages=messages)
+    return DashboardData(inputs_of(workspace), WEEK, Options(MODERN))
+
+
+def test_each_channel_has_its_files_joins_and_leaves(data: DashboardData) -> None:
+    rows = look("channels", data).by("channels", "channel")
+    found = {
+        cid: tuple(row[name] for name in ("files", "joins", "leaves")) for cid, row in rows.items()
+    }
+    assert found == {"C1": (3, 2, 1), "C2": (0, 0, 0)}
+
+
+def test_those_of_the_workspace_are_compared_and_shown_over_time(data: DashboardData) -> None:
+    channels = look("channels", data)
+    changes = {name: channels.tiles[name].change for name in ("files", "joins", "leaves")}
+    assert {name: of and (of["cur"], of["prev"]) for name, of in changes.items()} == {
+        "files": (3, 1),
+        "joins": (2, 0),
+        "leaves": (1, 2),
+    }
+    assert channels.series("joins")["now"] == (1, 1, 0, 0, 0, 0, 0)
+    assert [row["leaves"] for row in channels.rows("moves")] == [0, 1, 0, 0, 0, 0, 0]
+
+
+def test_of_a_channel_where_nobody_came_or_went_nothing_is_drawn(data: DashboardData) -> None:
+    assert look("channels", data, channel="C2").charts == {}
+
+
+def test_the_report_of_a_channel_and_its_table_have_them(data: DashboardData) -> None:
+    of, wanted = ReportData(data, made_at=0), Wanted(ReportKind.CHANNEL, "C1")
+    [section] = [part for part in report_on(wanted, of).sections if part.beyond]
+    [tiles] = section.parts
+    assert isinstance(tiles, Tiles)
+    assert [(of.name, of.change and of.change["cur"]) for of in tiles.tiles] == [
+        ("files", 3),
+        ("joins", 2),
+        ("leaves", 1),
+    ]
+    table = frames_of(wanted, of, Directory())["channels"]
+    assert table.select("files", "joins", "leaves").rows() == [(3, 2, 1)]
