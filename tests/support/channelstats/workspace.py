@@ -115,6 +115,14 @@ def write_form(files: dict[str, bytes], folder: Path, form: str, root: str) -> P
     return path if form == "zip" else clear_utf8_flags(path)
 
 
+def write_linked(example: Path, folder: Path, *permalinks: str) -> Path:
+    """An export like the ``example``, in which a message has files with these links."""
+    workspace = read_folder(example)
+    message = next(iter(workspace.messages.values()))[0]
+    message["files"] = [{"id": "F1", "permalink": link} for link in permalinks]
+    return write_folder(workspace.files(), folder)
+
+
 def read_folder(folder: Path) -> Workspace:
     """The workspace of an export of public channels that is a folder."""
     channels = json.loads((folder / "channels.json").read_bytes())

@@ -234,7 +234,9 @@ def test_links_need_the_name_of_the_workspace(
     connected: Slack, capfd: pytest.CaptureFixture[str]
 ) -> None:
     connected.serve(workspace(one=[]), scopes=EVERY_SCOPE)
-    assert Doctor(capfd).of("warning", "links") == ["reports have none: set slack_name = example"]
+    assert Doctor(capfd).of("warning", "links") == [
+        "slack_name is not set: set slack_name = example"
+    ]
     assert Doctor(capfd, "--slack-name", "other").of("warning", "links") == [
         "slack_name is other, but the token is of example"
     ]

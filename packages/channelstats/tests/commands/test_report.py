@@ -1,12 +1,14 @@
 """What `channelstats report` says where the store does not reach as far as the report."""
 
 from datetime import UTC, datetime
+from pathlib import Path
 
 import pytest
 
 from channelstats.commands.context import DONE
 from support.channelstats.called import called
 from support.channelstats.house import EXAMPLE, NOW
+from support.channelstats.workspace import write_linked
 
 Capture = pytest.CaptureFixture[str]
 
@@ -70,3 +72,20 @@ def test_a_report_of_days_that_are_there_says_nothing(capfd: Capture) -> None:
 
 def test_a_quiet_report_says_nothing(capfd: Capture) -> None:
     assert told(capfd, "--quiet") == []
+
+
+def test_messages_are_linked_to_the_workspace_that_files_of_an_export_are_linked_to(
+    capfd: Capture, tmp_path: Path
+) -> None:
+    def text(*flags: str) -> str:
+        assert called("report", "global", "--week", "2024-03-13", *flags, now=LATER) == DONE
+        return capfd.readouterr().out
+
+    assert ".slack.com" not in text()
+    export = write_linked(EXAMPLE, tmp_path / "export", "https://acme.slack.com/files/UALICE/F1/a")
+    assert called("import-export", str(export), now=NOW) == DONE
+    capfd.readouterr()
+    assert "https://acme.slack.com/archives/C" in text()
+    given = text("--slack-name", "given")
+    assert "https://given.slack.com/archives/C" in given
+    assert "acme" not in given

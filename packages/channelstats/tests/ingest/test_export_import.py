@@ -20,7 +20,7 @@ from channelstats.tables.exclusion import add_forgotten
 from channelstats.tables.first_posts import FirstPost
 from support.channelstats.house import COMPAT, EXAMPLE, MODERN, NOW, House, house
 from support.channelstats.random_workspace import Maker, settings
-from support.channelstats.workspace import Raw, Workspace, read_folder, write_zip
+from support.channelstats.workspace import Raw, Workspace, read_folder, write_linked, write_zip
 from support.soak import slow_after
 
 A, B, C = "UALICE", "UBOB", "UCARA"
@@ -59,6 +59,50 @@ def written(tmp_path: Path) -> Any:
         return write_zip(files, tmp_path / f"export{next(numbers)}.zip")
 
     return write
+
+
+# ── the address of the workspace ─────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize(
+    ("permalinks", "expected"),
+    [
+        (["https://acme.slack.com/files/U1/F1/a.png"], "acme"),
+        (["https://acme.enterprise.slack.com/files/U1/F1/a.png"], "acme.enterprise"),
+        (["https://other.slack.com/a", *["https://acme.slack.com/files/a"] * 2], "acme"),
+        (["https://evil.example/", "https://acme.slack.com/files/a"], "acme"),
+        (["https://acme.slack.com.evil.example/files/a"], ""),
+        (["https://acme.slack.com@evil.example/files/a"], ""),
+        (["https://user@acme.slack.com/files/a"], ""),
+        (["https://evil.example/acme.slack.com/files/a"], ""),
+        (["https://a.b.slack.com/files/a", "https://-a.slack.com/b", "https://slack.com/c"], ""),
+        (["http://acme.slack.com/files/a", "//acme.slack.com/files/a"], ""),
+        (["javascript:alert(1)//https://acme.slack.com/files/a"], ""),
+        (["https://acme.slack.com:8443/files/a", "https://acme.slack.com"], ""),
+        (["https://acme.slack.com\\.evil.example/", '"><script>', ""], ""),
+    ],
+)
+async def test_the_workspace_is_the_one_that_most_files_are_linked_to(
+    empty: House, tmp_path: Path, permalinks: list[str], expected: str
+) -> None:
+    await empty.take_in(write_linked(EXAMPLE, tmp_path / "export", *permalinks))
+    assert await empty.tables.configuration.slack_name() == expected
+    assert await empty.tables.configuration.slack_name("given") == "given"
+
+
+async def test_of_two_exports_the_more_recent_one_says_the_workspace(
+    empty: House, written: Any
+) -> None:
+    def of(name: str, number: int) -> Path:
+        link = f"https://{name}.slack.com/files/a"
+        path: Path = written(workspace(one=[message(number, files=[{"permalink": link}])]))
+        return path
+
+    for path in (of("new", 20), of("old", 10)):
+        await empty.take_in(path)
+        assert await empty.tables.configuration.slack_name() == "new"
+    await empty.take_in(of("newer", 30))
+    assert await empty.tables.configuration.slack_name() == "newer"
 
 
 # ── what is reported ─────────────────────────────────────────────────────────────────────────────

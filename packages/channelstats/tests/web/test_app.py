@@ -25,9 +25,10 @@ from channelstats.web.auth import POLICY
 from channelstats.web.service import DashboardService
 from channelstats.web.single_flight import Busy
 from keytables import Unavailable
-from support.channelstats.dashboard import Dashboard, dashboard
+from support.channelstats.dashboard import SECRET, Dashboard, dashboard
 from support.channelstats.dated import row
 from support.channelstats.house import COMPAT, EXAMPLE, NOW, House, house
+from support.channelstats.workspace import write_linked
 from support.clocks import ManualClock
 
 WEEK = "weeks=1"
@@ -175,6 +176,24 @@ async def test_messages_are_linked_where_the_workspace_is_known(
         assert text.count("<code>CHANNELSTATS_SLACK_NAME=example</code>") == 1
         assert "SLACK_NAME" not in await unknown.text(f"/volume?{WEEK}")
     assert "SLACK_NAME" not in await board.text(f"/threads?{WEEK}")
+
+
+async def test_messages_are_linked_to_the_workspace_that_files_of_an_export_are_linked_to(
+    empty: House, tmp_path: Path
+) -> None:
+    link = "https://acme.slack.com/files/UALICE/F1/plan.pdf"
+    await empty.take_in(write_linked(EXAMPLE, tmp_path / "export", link))
+    async with dashboard(empty, tmp_path) as opened:
+        text = await opened.text(f"/threads?{WEEK}")
+        assert 'href="https://acme.slack.com/archives/C' in text
+        assert "SLACK_NAME" not in text
+        assert "plan.pdf" not in text
+    async with dashboard(empty, tmp_path, slack_name="given") as opened:
+        text = await opened.text(f"/threads?{WEEK}")
+        assert 'href="https://given.slack.com/archives/C' in text
+        assert "acme" not in text
+    async with dashboard(empty, tmp_path, secret=SECRET) as opened:
+        assert "acme" not in await opened.text(f"/threads?{WEEK}")
 
 
 async def test_people_and_channels_are_found_by_name_and_id(board: Dashboard) -> None:

@@ -285,7 +285,7 @@ def _check_links(context: CommandContext, findings: Findings, identity: Identity
     own = (urlsplit(identity.url).hostname or "").partition(".")[0]
     given = context.settings.slack_name
     if own and not given:
-        findings.warn("links", f"reports have none: set slack_name = {own}")
+        findings.warn("links", f"slack_name is not set: set slack_name = {own}")
     elif own and given != own:
         findings.warn("links", f"slack_name is {given}, but the token is of {own}")
 

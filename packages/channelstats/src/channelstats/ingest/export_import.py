@@ -9,7 +9,7 @@ about users and channels, and changes nothing.
 """
 
 import asyncio
-from collections import deque
+from collections import Counter, deque
 from typing import Final
 
 import msgspec
@@ -103,6 +103,7 @@ class ExportImport:
         self._fetched_at = 0
         self._excluded = Exclusions()
         self._known: set[str] = set()
+        self._workspaces = Counter[str]()
         self._bytes = self._bytes_done = 0
         self._result = ImportResult()
 
@@ -133,6 +134,9 @@ class ExportImport:
         if result.newest:
             await tables.members_log.add(seconds(result.newest), _members(channels))
             await configuration.raise_last_run(seconds(result.newest))
+        # Files of shared channels are linked to where they come from: most are from here.
+        for name, _ in self._workspaces.most_common(1):
+            await configuration.put_workspace(name, self._fetched_at)
         await configuration.forget_import(export.fingerprint)
         result.channels = len(channels)
         return result
@@ -222,6 +226,7 @@ class ExportImport:
         merged with what is there once all have come.
         """
         tables, cid, result = self._tables, channel.about.id, self._result
+        self._workspaces.update(content.workspaces)
         rows: list[MessageRow] = []
         stored_so_far = 0
         for piece in content.pieces():

@@ -9,7 +9,8 @@ import asyncio
 import os
 import signal
 import threading
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections import Counter
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from concurrent.futures import Executor, ProcessPoolExecutor, ThreadPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import asynccontextmanager
@@ -23,7 +24,7 @@ from channelstats.ingest.directory import user_of_profile
 from channelstats.ingest.messages import Origin, merge_messages, row_of
 from channelstats.slack.archive import Limits
 from channelstats.slack.export import Export, ExportChannel, Problem, left_out
-from channelstats.slack.objects import Named
+from channelstats.slack.objects import Named, workspace_of
 from channelstats.tables.directory import User
 from channelstats.tables.message_row import MessageRow
 
@@ -51,6 +52,7 @@ class Piece(msgspec.Struct, array_like=True):
 class ChannelContent(msgspec.Struct, frozen=True):
     """The messages of one channel, so many, as pieces that are encoded until their turn comes; and
     their timestamps: the oldest, the newest, and the newest of those that are no replies.
+    ``workspaces``: to which ones how many of its files are linked.
     """
 
     messages: int
@@ -58,6 +60,7 @@ class ChannelContent(msgspec.Struct, frozen=True):
     oldest: str = ""
     newest: str = ""
     newest_top: str = "0"
+    workspaces: Mapping[str, int] = {}
 
     def pieces(self) -> Iterator[Piece]:
         """At least one."""
@@ -100,6 +103,7 @@ def read_channel(
     rows: list[MessageRow] = []
     profiles: dict[str, Named] = {}
     problems: list[Problem] = []
+    workspaces = Counter[str]()
     for place, messages in export.messages(channel):
         reasons = []
         for message in messages:
@@ -111,6 +115,8 @@ def read_channel(
                 reasons.append(str(error))
                 continue
             rows.append(row)
+            files = (*(message.files or ()), message.file)
+            workspaces.update(name for one in files if one and (name := workspace_of(one)))
             if message.user_profile is not None and row.slack_uid and not row.is_bot:
                 profiles[row.slack_uid] = message.user_profile
         problems += left_out(place, reasons)
@@ -126,6 +132,7 @@ def read_channel(
         oldest=min(times, default=""),
         newest=max(times, default=""),
         newest_top=max((row.ts for row in rows if not row.is_reply), default="0"),
+        workspaces=workspaces,
     )
 
 

@@ -77,8 +77,9 @@ class Directory:
 
 
 async def load(tables: Tables, slack_name: str = "") -> Directory:
-    """The real names."""
-    return Directory.of_rows(await tables.users.all(), await tables.channels.all(), slack_name)
+    """The real names. ``slack_name`` is the one of the settings."""
+    name = await tables.configuration.slack_name(slack_name)
+    return Directory.of_rows(await tables.users.all(), await tables.channels.all(), name)
 
 
 def emoji_sign(name: str) -> str:

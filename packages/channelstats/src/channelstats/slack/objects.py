@@ -55,6 +55,20 @@ class SlackFile(msgspec.Struct, gc=False):
     filetype: str | None = None
     size: Loose = None
     user: str | None = None
+    permalink: str | None = None
+
+
+_ADDRESS: Final = re.compile(
+    r"https://([a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?(?:\.enterprise)?)\.slack\.com/"
+)
+
+
+def workspace_of(file: SlackFile) -> str:
+    """The workspace that the link to a file leads to: `xxx` of `https://xxx.slack.com/…`, "" for
+    every other address. Nothing else of the link is kept.
+    """
+    found = _ADDRESS.match(file.permalink or "")
+    return found[1] if found is not None else ""
 
 
 class Edited(msgspec.Struct, gc=False):

@@ -7,6 +7,7 @@ Rule: one row for each key, any columns; a report takes the counts of its own ti
     channel_names         names: all, joined by `#`
     active_channel_names  names: those not archived
     as_of                 directory: the time, in seconds, that users and channels are as of
+    workspace             name: what links in exports say; as_of: the newest of those, in seconds
     first_posts           counting: the way of counting that FirstPost was made by
     last_run              last_run: the time, in seconds, up to which everything was read;
                           unread: what a run after it could not read
@@ -111,6 +112,15 @@ class Configuration:
 
     async def put_directory_as_of(self, seconds: int) -> None:
         await self.put("as_of", {"directory": seconds})
+
+    async def slack_name(self, given: str = "") -> str:
+        """`xxx` of `https://xxx.slack.com`: the one given, else as exports say; "" for unknown."""
+        return given or text(await self.get("workspace"), "name")
+
+    async def put_workspace(self, name: str, as_of: int) -> None:
+        """Store what an export says; that of a more recent one stays."""
+        if as_of >= (number(await self.get("workspace"), "as_of") or 0):
+            await self.put("workspace", {"name": name, "as_of": as_of})
 
     async def first_posts_counting(self) -> str:
         """The name of the way of counting that the table FirstPost was made by; "" for none."""

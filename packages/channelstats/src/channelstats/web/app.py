@@ -171,7 +171,7 @@ class Dashboard:
             names=names,
             now=now,
             zone=service.tables.zone,
-            workspace="" if service.is_anonymous else service.settings.slack_name,
+            workspace=names.directory.slack_name,
             me=me if me in names.directory.people else "",
             logged_in=self._guard.asks,
             goals=service.settings.goal_bounds,

@@ -177,7 +177,8 @@ class DashboardService:
         excluded = self.settings
         out = resolve_people(excluded.excluded_users, users)
         out |= resolve_channels(excluded.excluded_channels, channels)
-        pseudonyms, slack_name = None, excluded.slack_name
+        pseudonyms = None
+        slack_name = await self.tables.configuration.slack_name(excluded.slack_name)
         if self._secret is not None:
             pseudonyms = await load_pseudonyms(self.tables, self._secret)
             users, channels = hidden_users(users, pseudonyms), hidden_channels(channels, pseudonyms)
