@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from channelstats.ingest.removal import Forgetting, Forgotten
+from channelstats.ingest.removal import Forgotten, forget_person
 from channelstats.stats import Options, Period
 from channelstats.tables import Tables
 from channelstats.tables.exclusion import digest
@@ -29,15 +29,15 @@ async def known(tmp_path: Path) -> AsyncIterator[House]:
         yield found
 
 
-async def forget(tables: Tables, uid: str) -> Forgotten:
+async def remove(tables: Tables, uid: str) -> Forgotten:
     async with tables.writing(ManualClock(0)):
-        return [done async for done in Forgetting(tables, uid).run()][-1]
+        return [done async for done in forget_person(tables, uid)][-1]
 
 
 async def test_nothing_of_them_stays(known: House) -> None:
     assert "UBOB" in str(await known.everything())
     assert "UBOB" in str(known.kept().rows())
-    done = await forget(known.tables, "UBOB")
+    done = await remove(known.tables, "UBOB")
     everything = str(await known.everything())
     assert not any(name in everything for name in BOB)
     assert "UBOB" not in str(known.kept().rows())
@@ -46,7 +46,7 @@ async def test_nothing_of_them_stays(known: House) -> None:
 
 async def test_the_others_keep_what_is_theirs(known: House) -> None:
     before = await known.items("Message")
-    await forget(known.tables, "UBOB")
+    await remove(known.tables, "UBOB")
     after = await known.items("Message")
     assert set(before) - set(after) == {
         key for key, item in before.items() if item.get("slack_uid") == "UBOB"
@@ -60,7 +60,7 @@ async def test_the_others_keep_what_is_theirs(known: House) -> None:
 
 
 async def test_no_import_brings_them_back(known: House) -> None:
-    await forget(known.tables, "UBOB")
+    await remove(known.tables, "UBOB")
     forgotten = await known.everything()
     await known.take_in(EXAMPLE)
     again = await known.everything()
@@ -70,14 +70,14 @@ async def test_no_import_brings_them_back(known: House) -> None:
 
 
 async def test_what_is_kept_is_a_digest_alone(known: House) -> None:
-    await forget(known.tables, "UBOB")
+    await remove(known.tables, "UBOB")
     configuration = await known.items("Configuration")
     assert configuration["forgotten"]["people"] == frozenset({digest("UBOB")})
     assert "UBOB" not in digest("UBOB")
 
 
 async def test_it_can_be_done_again(known: House) -> None:
-    await forget(known.tables, "UBOB")
+    await remove(known.tables, "UBOB")
     once = await known.everything()
-    assert (await forget(known.tables, "UBOB")).deleted == 0
+    assert (await remove(known.tables, "UBOB")).deleted == 0
     assert await known.everything() == once

@@ -9,8 +9,7 @@ from typing import Any
 import orjson
 import pytest
 
-from channelstats.ingest.exclusions import Exclusions
-from channelstats.ingest.removal import Forgetting, remove_before
+from channelstats.ingest.removal import Exclusions, forget_person, remove_before
 from channelstats.ingest.slack_analytics import (
     AnalyticsFile,
     MalformedAnalytics,
@@ -251,7 +250,7 @@ async def test_who_is_forgotten_leaves_the_counts(tmp_path: Path) -> None:
         found = read(tmp_path, lines(member("U1"), member("U12")))
         await store_analytics(opened.tables, found, Exclusions())
         version = await opened.tables.slack_analytics.version()
-        async for _ in Forgetting(opened.tables, "U1").run():
+        async for _ in forget_person(opened.tables, "U1"):
             pass
         assert set((await stored(opened)).values()) == {"U12,1,7,4\n"}
         assert await opened.tables.slack_analytics.version() != version

@@ -20,15 +20,16 @@ from channelstats.commands.context import (
     many,
 )
 from channelstats.ingest.events import StepProgress
-from channelstats.ingest.exclusions import Exclusions
 from channelstats.ingest.export_import import ExportImport, ImportOptions
-from channelstats.ingest.members_csv import MalformedMembers, add_members, read_members
 from channelstats.ingest.migration import Migration
 from channelstats.ingest.older_tables import NothingThere, OlderTables
+from channelstats.ingest.removal import Exclusions
 from channelstats.ingest.slack_analytics import (
     MalformedAnalytics,
     StoredAnalytics,
+    read_accounts,
     read_analytics,
+    store_accounts,
     store_analytics,
 )
 from channelstats.progress import Progress
@@ -99,11 +100,11 @@ async def import_archive(
 async def import_members(context: CommandContext) -> int:
     path = context.arguments.path
     try:
-        read = await asyncio.to_thread(read_members, path, context.zone, context.today)
-    except MalformedMembers as error:
+        read = await asyncio.to_thread(read_accounts, path, context.zone, context.today)
+    except MalformedAnalytics as error:
         raise Failure(str(error)) from None
     async with context.tables(create=True) as tables:
-        new = await add_members(tables, read.created, await _exclusions(context, tables))
+        new = await store_accounts(tables, read.created, await _exclusions(context, tables))
     for problem in read.problems:
         context.complain(problem)
     context.say(f"read: {many(len(read.created), 'account')}, {new:,} new or earlier than known")

@@ -9,7 +9,7 @@ from channelstats import lookup
 from channelstats.commands.context import CommandContext, Failure, argument, command, flag, many
 from channelstats.identifiers import is_user_id
 from channelstats.ingest.first_posts import rebuild
-from channelstats.ingest.removal import Forgetting, Forgotten
+from channelstats.ingest.removal import Forgotten, forget_person
 from channelstats.lookup import NotFound
 from channelstats.settings import OptionGroup
 from channelstats.tables import Tables
@@ -31,15 +31,15 @@ async def forget(context: CommandContext) -> int:
         user = (await tables.users.all()).get(uid)
         name = user and (user.real_name or user.display_name or user.user_name)
         who = f"{name} ({uid})" if name else uid
-        forgetting = Forgetting(tables, uid)
         if arguments.dry_run:
-            done = await _follow(context, forgetting.count(), "{:,} would be removed, {:,} changed")
+            counted = forget_person(tables, uid, dry_run=True)
+            done = await _follow(context, counted, "{:,} would be removed, {:,} changed")
             print(f"{who}: {_summary(done, 'would be ')}")
             return context.exit_code
         if not arguments.yes and not _is_confirmed(f"Remove everything about {who}?"):
             raise Failure("nothing was removed")
         async with context.writing(tables):
-            done = await _follow(context, forgetting.run(), "{:,} removed, {:,} changed")
+            done = await _follow(context, forget_person(tables, uid), "{:,} removed, {:,} changed")
     context.say(
         f"forgotten: {_summary(done)}; stored reports removed. "
         "Files written earlier are not touched."

@@ -13,14 +13,12 @@ order they come.
     channel_reading  what the Web API says now about the messages of one channel
     migration        another installation's tables, the original's above all → every table
     older_tables     those tables and their messages, opened to be read
-    slack_analytics  what Slack's own analytics count, from its files
-    members_csv      Slack's list of members → when accounts were made
+    slack_analytics  files of Slack's analytics → when accounts were made, and counts by days
 
     messages         a message as Slack writes it → a row; rows that came merged with stored ones
     scan_log         up to when stored rows are known to be as they are
     directory        users and channels as Slack writes them → rows
     first_posts      FirstPost, updated while messages come in
-    exclusions       whom an import leaves out
-    removal          what goes out of the tables: people, and messages that are too old
+    removal          who and what stays out of the tables, or leaves them
     events           what a run reports while it goes on
 """

@@ -25,10 +25,10 @@ from channelstats.ingest.directory import (
     user_of,
 )
 from channelstats.ingest.events import OnEvent, Problem, StepProgress, ignore_event
-from channelstats.ingest.exclusions import Exclusions, unknown_channels, unknown_people
 from channelstats.ingest.export_reader import ChannelContent, channel_reader
 from channelstats.ingest.first_posts import FirstPostUpdater
 from channelstats.ingest.messages import Change, Origin, earliest, merge_messages
+from channelstats.ingest.removal import Exclusions, unknown_channels, unknown_people
 from channelstats.ingest.scan_log import Scan, ScanLog
 from channelstats.slack.export import ChannelKind, Export, ExportChannel
 from channelstats.slack.objects import SlackUser

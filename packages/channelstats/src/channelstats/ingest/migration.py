@@ -16,10 +16,10 @@ from channelstats.days import date_at
 from channelstats.identifiers import is_channel_id, is_user_id
 from channelstats.ingest.directory import store_users
 from channelstats.ingest.events import OnEvent, Problem, StepProgress, ignore_event
-from channelstats.ingest.exclusions import Exclusions, unknown_channels, unknown_people
 from channelstats.ingest.first_posts import with_older
 from channelstats.ingest.messages import EARLIEST, merge_messages, recency
 from channelstats.ingest.older_tables import OlderTables, message_of
+from channelstats.ingest.removal import Exclusions, unknown_channels, unknown_people
 from channelstats.slack.export import left_out
 from channelstats.tables import Tables
 from channelstats.tables.configuration import Configuration, Counts

@@ -1,15 +1,13 @@
-"""Files of Slack's own analytics → counts of members and of channels, by days.
+"""Files of Slack's analytics → when accounts were made; counts of members and of channels, by days.
 
-Two forms, told apart by what is in them:
-
-    CSV      what the analytics dashboard exports of members and of channels. The days that it is of
+    CSV      what the analytics pages export of members and of channels. The days that counts are of
              are in its name, `… Prior 30 Days - Apr 17, 2024.csv` or `… Mar 1, 2024 - Mar 31,
              2024.csv`, or are given. Channels have names in it and no IDs.
     ND-JSON  a file of `admin.analytics.getFile`, as it comes (gzip) or unpacked: an object a line,
              with the day it is of.
 
-Rule: IDs and a few counts are read; names and addresses of people are never looked at. A line that
-cannot be understood costs itself.
+Rule: IDs, dates and a few counts are read; names and addresses of people are never looked at. A
+line that cannot be understood costs itself.
 """
 
 import csv
@@ -18,21 +16,24 @@ import io
 import re
 import zlib
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import date, datetime, timedelta
 from pathlib import Path
-from typing import BinaryIO, Final
+from typing import Final, TypeVar
+from zoneinfo import ZoneInfo
 
 import msgspec
 import orjson
 
+from channelstats.days import midnight
 from channelstats.identifiers import is_channel_id, is_user_id
-from channelstats.ingest.exclusions import Exclusions
-from channelstats.ingest.members_csv import lines_text
+from channelstats.ingest.removal import Exclusions
 from channelstats.slack.export import Problem
 from channelstats.tables import Tables
 from channelstats.tables.exclusion import resolve_channels
 from channelstats.tables.slack_analytics import Counts, DateSpan, Subject
+
+_Form = TypeVar("_Form")
 
 MAX_BYTES: Final = 1 << 30
 """Of a file, unpacked."""
@@ -45,23 +46,56 @@ _SEPARATORS: Final = ",;\t"
 _HEADINGS: Final = 5
 """Lines at the beginning among which the names of the columns are looked for."""
 
-_ID_COLUMNS: Final[Mapping[Subject, tuple[str, ...]]] = {
-    Subject.MEMBERS: ("User ID",),
-    Subject.CHANNELS: ("Channel ID", "Name"),
-}
-"""Either of these is necessary, as is the first count."""
+_SHOWN: Final = 10
+"""Lines named for each kind of problem."""
 
-_COLUMNS: Final[Mapping[Subject, tuple[str, ...]]] = {
-    Subject.MEMBERS: ("Days active", "Messages posted", "Messages posted in channels"),
-    Subject.CHANNELS: ("Members who viewed", "Messages posted"),
-}
-_FIELDS: Final[Mapping[Subject, tuple[str, ...]]] = {
-    Subject.MEMBERS: ("is_active", "messages_posted_count", "channel_messages_posted_count"),
-    Subject.CHANNELS: ("members_who_viewed_count", "messages_posted_count"),
-}
-"""Columns and fields in the order of `channelstats.tables.slack_analytics.COUNTS`."""
+_FIRST: Final = date(2000, 1, 1)
+_DATES: Final = (
+    *("%Y-%m-%d", "%Y/%m/%d", "%b %d, %Y", "%B %d, %Y", "%b %d %Y", "%B %d %Y"),
+    *("%d %b %Y", "%d %B %Y"),
+)
 
-_ID_FIELDS: Final = {"user_id": Subject.MEMBERS, "channel_id": Subject.CHANNELS}
+_ID: Final = ("User ID", "Member ID", "slackuserid", "slackuid", "uid")
+_CREATED: Final = (
+    "Account created",
+    "accountcreatedutc",
+    "accountcreatedon",
+    "datecreated",
+    "created",
+)
+_ACCOUNTS: Final = {"accounts": (_ID, _CREATED)}
+
+_COLUMNS: Final = {
+    Subject.MEMBERS: (
+        ("User ID",),
+        ("Days active",),
+        ("Messages posted",),
+        ("Messages posted in channels",),
+    ),
+    Subject.CHANNELS: (("Channel ID", "Name"), ("Members who viewed",), ("Messages posted",)),
+}
+"""Columns by their spellings; the first two are necessary. After the ID in the order of
+`channelstats.tables.slack_analytics.COUNTS`."""
+
+_FIELDS: Final = {
+    Subject.MEMBERS: (
+        "user_id",
+        "is_active",
+        "messages_posted_count",
+        "channel_messages_posted_count",
+    ),
+    Subject.CHANNELS: ("channel_id", "members_who_viewed_count", "messages_posted_count"),
+}
+"""The same of ND-JSON."""
+
+_EXPECTED_ACCOUNTS: Final = (
+    "expected the columns 'User ID' and 'Account created', as in the list of members that Slack's "
+    "analytics page exports"
+)
+_EXPECTED_COUNTS: Final = (
+    "not a file of Slack's analytics: expected the column 'Days active' (members) or 'Members who "
+    "viewed' (channels)"
+)
 
 _DATE: Final = r"([A-Z][a-z]{2,8} \d{1,2} \d{4})"
 _PRIOR: Final = re.compile(rf"\bPrior (\d{{1,3}}) Days {_DATE}", re.IGNORECASE)
@@ -70,6 +104,74 @@ _FROM_TO: Final = re.compile(rf"\b{_DATE} {_DATE}", re.IGNORECASE)
 
 class MalformedAnalytics(Exception):  # noqa: N818
     """The file cannot be used. The message is one line that says what was expected."""
+
+
+class _Lines:
+    """Which lines of a file cannot be understood."""
+
+    def __init__(self) -> None:
+        self._wrong: dict[str, list[int]] = defaultdict(list)
+
+    def refuse(self, line: int, why: str) -> None:
+        self._wrong[why].append(line)
+
+    def problems(self, name: str) -> list[Problem]:
+        return [Problem(f"{name} {_lines_text(at)}", why) for why, at in self._wrong.items()]
+
+    def first(self) -> str:
+        return next(iter(self._wrong), "there is nothing in it")
+
+
+def _lines_text(numbers: Sequence[int]) -> str:
+    shown, rest = ", ".join(map(str, numbers[:_SHOWN])), len(numbers) - _SHOWN
+    more = f" and {rest:,} more" if rest > 0 else ""
+    return f"line{'s' if len(numbers) > 1 else ''} {shown}{more}"
+
+
+# ── when accounts were made ──────────────────────────────────────────────────────────────────────
+
+
+class Accounts(msgspec.Struct, frozen=True):
+    """When accounts were made, in seconds by user; what is wrong with some lines."""
+
+    created: dict[str, int]
+    problems: list[Problem]
+
+
+def read_accounts(path: Path, zone: ZoneInfo, today: date) -> Accounts:
+    """Read a list of members. A date is its midnight in ``zone``; one after ``today`` is absurd;
+    of two the earlier one is right.
+
+    :raises MalformedAnalytics: the columns are not there
+    """
+    _, rows = _csv_rows(path.name, path.read_bytes(), _ACCOUNTS, _EXPECTED_ACCOUNTS)
+    created: dict[str, int] = {}
+    lines = _Lines()
+    for line, (uid, text) in rows:
+        day = _day(text)
+        if not is_user_id(uid):
+            lines.refuse(line, f"{_ID[0]}: expected an ID like U012ABCDEF")
+        elif day is None:
+            lines.refuse(line, f"{_CREATED[0]}: expected a date like Nov 3, 2017")
+        elif not _FIRST <= day <= today:
+            lines.refuse(line, f"{_CREATED[0]}: before the year 2000, or in the future")
+        else:
+            at = midnight(day, zone)
+            created[uid] = min(at, created.get(uid, at))
+    return Accounts(created, lines.problems(path.name))
+
+
+async def store_accounts(tables: Tables, created: Mapping[str, int], out: Exclusions) -> int:
+    """Store when accounts were made; return of how many nothing as early was known."""
+    known = await tables.users_created.all()
+    earlier = {
+        uid: ts for uid, ts in created.items() if ts < known.get(uid, ts + 1) and uid not in out
+    }
+    await tables.users_created.add(earlier.items())
+    return len(earlier)
+
+
+# ── counts ───────────────────────────────────────────────────────────────────────────────────────
 
 
 class AnalyticsFile(msgspec.Struct, frozen=True):
@@ -97,28 +199,35 @@ def read_analytics(path: Path, span: DateSpan | None = None) -> AnalyticsFile:
 
     :raises MalformedAnalytics: it is no such file
     """
-    with path.open("rb") as raw:
-        is_packed = raw.read(2) == _GZIP
-        raw.seek(0)
-        try:
-            data = _bounded(gzip.GzipFile(fileobj=raw) if is_packed else raw)
-            if data.lstrip()[:1] == b"{":
-                return _Lines(path.name).of_json(data)
-            days = span or _span_of(path.stem)
-            return _of_csv(path.name, data, days)
-        except (gzip.BadGzipFile, EOFError, zlib.error):
-            raise MalformedAnalytics(f"{path.name}: the file is not whole: get it again") from None
-        except csv.Error as error:
-            raise MalformedAnalytics(f"{path.name}: {error}") from None
-        except MalformedAnalytics as error:
-            raise MalformedAnalytics(f"{path.name}: {error}") from None
+    name, data = path.name, _unpacked(path)
+    lines = _Lines()
+    counts: dict[tuple[Subject, DateSpan], dict[str, Sequence[int | None]]] = defaultdict(dict)
+    if data.lstrip()[:1] == b"{":
+        _count_objects(data, counts, lines)
+    else:
+        subject, rows = _csv_rows(name, data, _COLUMNS, _EXPECTED_COUNTS)
+        if (days := span or _span_of(path.stem)) is None:
+            raise MalformedAnalytics(
+                f"{name}: the name of the file does not say which days it is of: give them by "
+                "--from and --to"
+            )
+        for line, (key, *texts) in rows:
+            found = [_csv_count(text) for text in texts]
+            if subject is Subject.MEMBERS and not is_user_id(key):
+                lines.refuse(line, f"{_ID[0]}: expected an ID like U012ABCDEF")
+            elif not key.removeprefix("#"):
+                lines.refuse(line, "expected the name of a channel")
+            elif found[0] is None:
+                lines.refuse(line, f"{_COLUMNS[subject][1][0]}: expected a count")
+            else:
+                counts[subject, days][key.removeprefix("#")] = tuple(found)
+    if not counts:
+        raise MalformedAnalytics(f"{name}: no line can be used: {lines.first()}")
+    return AnalyticsFile(dict(counts), lines.problems(name))
 
 
 async def store_analytics(
-    tables: Tables,
-    found: AnalyticsFile,
-    out: Exclusions,
-    excluded_channels: Iterable[str] = (),
+    tables: Tables, found: AnalyticsFile, out: Exclusions, excluded_channels: Iterable[str] = ()
 ) -> StoredAnalytics:
     """Store what a file counts, without those who are left out; the same again changes nothing."""
     channels = await tables.channels.all()
@@ -144,79 +253,63 @@ async def store_analytics(
     return StoredAnalytics(members, listed, changed, len(unknown))
 
 
-def _bounded(file: BinaryIO | gzip.GzipFile) -> bytes:
-    data = file.read(MAX_BYTES + 1)
+def _unpacked(path: Path) -> bytes:
+    try:
+        with path.open("rb") as raw:
+            is_packed = raw.read(2) == _GZIP
+            raw.seek(0)
+            data = (gzip.GzipFile(fileobj=raw) if is_packed else raw).read(MAX_BYTES + 1)
+    except (gzip.BadGzipFile, EOFError, zlib.error):
+        raise MalformedAnalytics(f"{path.name}: the file is not whole: get it again") from None
     if len(data) > MAX_BYTES:
-        raise MalformedAnalytics("it is larger than any file of Slack's analytics")
+        raise MalformedAnalytics(f"{path.name}: it is larger than any file of Slack's analytics")
     return data
 
 
-# ── what both forms have ─────────────────────────────────────────────────────────────────────────
-
-
-class _Lines:
-    """Collects what lines say, and which cannot be understood."""
-
-    def __init__(self, name: str) -> None:
-        self._name = name
-        self._counts: dict[tuple[Subject, DateSpan], dict[str, tuple[int | None, ...]]] = (
-            defaultdict(dict)
-        )
-        self._wrong: dict[str, list[int]] = defaultdict(list)
-
-    def add(
-        self, subject: Subject, span: DateSpan, name: str, counts: Iterable[int | None]
-    ) -> None:
-        self._counts[subject, span][name] = tuple(counts)
-
-    def refuse(self, line: int, why: str) -> None:
-        self._wrong[why].append(line)
-
-    def result(self) -> AnalyticsFile:
-        """:raises MalformedAnalytics: no line could be understood"""
-        problems = [
-            Problem(f"{self._name} {lines_text(at)}", why) for why, at in self._wrong.items()
-        ]
-        if not self._counts:
-            why = next(iter(self._wrong), "there is nothing in it")
-            raise MalformedAnalytics(f"no line can be used: {why}")
-        return AnalyticsFile(dict(self._counts), problems)
-
-    # ── ND-JSON ──────────────────────────────────────────────────────────────────────────────────
-
-    def of_json(self, data: bytes) -> AnalyticsFile:
-        for number, line in enumerate(io.BytesIO(data), 1):
-            if line.strip():
-                self._add_object(number, line)
-        return self.result()
-
-    def _add_object(self, number: int, line: bytes) -> None:
+def _count_objects(
+    data: bytes,
+    counts: Mapping[tuple[Subject, DateSpan], dict[str, Sequence[int | None]]],
+    lines: _Lines,
+) -> None:
+    """Add what the lines of ND-JSON count."""
+    for number, line in enumerate(io.BytesIO(data), 1):
         try:
-            row = orjson.loads(line)
+            row = orjson.loads(line) if line.strip() else {}
         except orjson.JSONDecodeError:
             row = None
         if not isinstance(row, dict):
-            self.refuse(number, "expected a JSON object")
-            return
-        field = next((field for field in _ID_FIELDS if field in row), None)
-        if field is None:
-            self.refuse(number, f"expected the field {' or '.join(_ID_FIELDS)}")
-            return
-        subject, name = _ID_FIELDS[field], row[field]
-        fields = _FIELDS[subject]
-        if missing := [field for field in ("date", fields[0]) if field not in row]:
-            self.refuse(number, f"expected the field {' and '.join(missing)}")
-            return
-        day = _iso_day(row["date"])
-        counts = [_json_count(row.get(field)) for field in fields]
-        if not (is_user_id(name) if subject is Subject.MEMBERS else is_channel_id(name)):
-            self.refuse(number, f"{field}: expected an ID")
-        elif day is None:
-            self.refuse(number, "date: expected a date like 2024-03-10")
-        elif counts[0] is None:
-            self.refuse(number, f"{fields[0]}: expected a count")
-        else:
-            self.add(subject, DateSpan(day, day), name, counts)
+            lines.refuse(number, "expected a JSON object")
+        elif line.strip():
+            try:
+                subject, day, key, found = _object_counts(row)
+            except ValueError as error:
+                lines.refuse(number, str(error))
+            else:
+                counts[subject, DateSpan(day, day)][key] = found
+
+
+def _object_counts(
+    row: Mapping[str, object],
+) -> tuple[Subject, date, str, Sequence[int | None]]:
+    """What an object counts: of whom, on which day.
+
+    :raises ValueError: it cannot be understood
+    """
+    subject = next((one for one in Subject if _FIELDS[one][0] in row), None)
+    if subject is None:
+        raise ValueError("expected the field user_id or channel_id")
+    id_field, *fields = _FIELDS[subject]
+    if missing := [field for field in ("date", fields[0]) if field not in row]:
+        raise ValueError(f"expected the field {' and '.join(missing)}")
+    key, text = row[id_field], row["date"]
+    counts = tuple(_json_count(row.get(field)) for field in fields)
+    if not (is_user_id(key) if subject is Subject.MEMBERS else is_channel_id(key)):
+        raise ValueError(f"{id_field}: expected an ID")
+    if not isinstance(text, str) or (day := _day(text)) is None:
+        raise ValueError("date: expected a date like 2024-03-10")
+    if counts[0] is None:
+        raise ValueError(f"{fields[0]}: expected a count")
+    return subject, day, key, counts
 
 
 def _json_count(value: object) -> int | None:
@@ -224,83 +317,56 @@ def _json_count(value: object) -> int | None:
     return int(value) if isinstance(value, int) and 0 <= value < 1 << 53 else None
 
 
-def _iso_day(text: object) -> date | None:
-    try:
-        return date.fromisoformat(text) if isinstance(text, str) else None
-    except ValueError:
-        return None
-
-
-# ── CSV ──────────────────────────────────────────────────────────────────────────────────────────
-
-
-def _of_csv(name: str, data: bytes, span: DateSpan | None) -> AnalyticsFile:
-    utf_16 = data.startswith((b"\xff\xfe", b"\xfe\xff"))
-    text = data.decode("utf-16" if utf_16 else "utf-8-sig", errors="replace")
-    lines = text.splitlines(keepends=True)
-    subject, separator, heading, columns = _columns_of(lines)
-    if span is None:
-        raise MalformedAnalytics(
-            "the name of the file does not say which days it is of: give them by --from and --to"
-        )
-    found = _Lines(name)
-    reader = csv.reader(lines[heading + 1 :], delimiter=separator)
-    for row in reader:
-        if not any(map(str.strip, row)):
-            continue
-        line = heading + 1 + reader.line_num
-        key, *texts = _cells(row, columns)
-        counts = [_csv_count(text) for text in texts]
-        key = (key or "").removeprefix("#")
-        if subject is Subject.MEMBERS and not is_user_id(key):
-            found.refuse(line, f"{_ID_COLUMNS[subject][0]}: expected an ID like U012ABCDEF")
-        elif not key:
-            found.refuse(line, "expected the name of a channel")
-        elif counts[0] is None:
-            found.refuse(line, f"{_COLUMNS[subject][0]}: expected a count")
-        else:
-            found.add(subject, span, key, counts)
-    return found.result()
-
-
-def _cells(row: list[str], columns: Iterable[int | None]) -> Iterator[str | None]:
-    for at in columns:
-        yield row[at].strip() if at is not None and at < len(row) else None
-
-
-def _csv_count(text: str | None) -> int | None:
-    plain = (text or "").replace(",", "")
+def _csv_count(text: str) -> int | None:
+    plain = text.replace(",", "")
     return int(plain) if plain.isascii() and plain.isdecimal() and len(plain) < 16 else None
 
 
-def _columns_of(lines: list[str]) -> tuple[Subject, str, int, list[int | None]]:
-    """What the counts are of, the separator, the number of the line that names the columns, and
-    where the ID and each count are.
+# ── CSV and dates ────────────────────────────────────────────────────────────────────────────────
+
+
+def _csv_rows(
+    name: str, data: bytes, forms: Mapping[_Form, Sequence[Sequence[str]]], expected: str
+) -> tuple[_Form, list[tuple[int, list[str]]]]:
+    """Which of the ``forms`` a CSV has (each is columns, by their spellings), and the number of
+    each line with the cells of those columns.
+
+    :raises MalformedAnalytics: it has none of them, and what was ``expected``
     """
+    utf_16 = data.startswith((b"\xff\xfe", b"\xfe\xff"))
+    text = data.decode("utf-16" if utf_16 else "utf-8-sig", errors="replace")
+    lines = text.splitlines(keepends=True)
     near = ""
-    for number, line in enumerate(lines[:_HEADINGS]):
-        for separator in _SEPARATORS:
-            names = [_plain(found) for found in next(csv.reader([line], delimiter=separator), [])]
-            for subject in Subject:
-                key, *counts = _places(names, subject)
-                if key is not None and counts[0] is not None:
-                    return subject, separator, number, [key, *counts]
-                if key is None and counts[0] is not None:
-                    near = " or ".join(map(repr, _ID_COLUMNS[subject]))
+    try:
+        for heading, line in enumerate(lines[:_HEADINGS], 1):
+            for separator in _SEPARATORS:
+                names = list(map(_plain, next(csv.reader([line], delimiter=separator), [])))
+                for form, columns in forms.items():
+                    at = [_place(names, spellings) for spellings in columns]
+                    if at[0] is not None and at[1] is not None:
+                        rows = csv.reader(lines[heading:], delimiter=separator)
+                        return form, [
+                            (heading + rows.line_num, [_cell(row, place) for place in at])
+                            for row in rows
+                            if any(map(str.strip, row))
+                        ]
+                    if at[1] is not None:
+                        near = " or ".join(map(repr, columns[0][:2]))
+    except csv.Error as error:
+        raise MalformedAnalytics(f"{name}: {error}") from None
     if near:
-        raise MalformedAnalytics(f"the column {near} is missing: add it in Slack and export again")
-    first = (f"{_COLUMNS[subject][0]!r} ({subject})" for subject in Subject)
-    raise MalformedAnalytics(
-        f"not a file of Slack's analytics: expected the column {' or '.join(first)}"
-    )
+        raise MalformedAnalytics(
+            f"{name}: the column {near} is missing: add it in Slack and export again"
+        )
+    raise MalformedAnalytics(f"{name}: {expected}")
 
 
-def _places(names: list[str], subject: Subject) -> Iterator[int | None]:
-    """Where the ID and each count are."""
-    at = {name: place for place, name in reversed(list(enumerate(names)))}
-    ids = [at.get(_plain(column)) for column in _ID_COLUMNS[subject]]
-    yield next((place for place in ids if place is not None), None)
-    yield from (at.get(_plain(column)) for column in _COLUMNS[subject])
+def _place(names: Sequence[str], spellings: Iterable[str]) -> int | None:
+    return next((names.index(one) for one in map(_plain, spellings) if one in names), None)
+
+
+def _cell(row: Sequence[str], place: int | None) -> str:
+    return row[place].strip() if place is not None and place < len(row) else ""
 
 
 def _plain(name: str) -> str:
@@ -310,22 +376,20 @@ def _plain(name: str) -> str:
 def _span_of(stem: str) -> DateSpan | None:
     """The days that the name of an export says; those before a day end with it."""
     words = re.sub(r"[^A-Za-z0-9]+", " ", stem)
+    first = last = None
     if found := _PRIOR.search(words):
-        last, days = _day(found[2]), int(found[1])
-        return _checked(last and last - timedelta(max(days, 1) - 1), last)
-    if found := _FROM_TO.search(words):
-        return _checked(_day(found[1]), _day(found[2]))
-    return None
-
-
-def _checked(first: date | None, last: date | None) -> DateSpan | None:
+        last = _day(found[2])
+        first = last and last - timedelta(max(int(found[1]), 1) - 1)
+    elif found := _FROM_TO.search(words):
+        first, last = _day(found[1]), _day(found[2])
     if first is None or last is None or not 0 <= (last - first).days < MAX_DAYS:
         return None
     return DateSpan(first, last)
 
 
 def _day(text: str) -> date | None:
-    for form in ("%b %d %Y", "%B %d %Y"):
+    """The date of a text; one that may be read in two ways is none."""
+    for form in _DATES:
         try:
             return datetime.strptime(text, form).date()  # noqa: DTZ007 - a date has no zone
         except ValueError:

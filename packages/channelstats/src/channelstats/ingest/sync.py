@@ -11,7 +11,7 @@ from typing import Final
 
 from channelstats.counting import Counting
 from channelstats.ingest.events import OnEvent, ignore_event
-from channelstats.ingest.exclusions import (
+from channelstats.ingest.removal import (
     PEOPLE_PLACE,
     Exclusions,
     unknown_channels,

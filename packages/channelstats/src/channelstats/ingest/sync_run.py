@@ -9,7 +9,7 @@ from typing import Final
 import msgspec
 
 from channelstats.ingest.events import OnEvent, Problem, StepProgress
-from channelstats.ingest.exclusions import Exclusions
+from channelstats.ingest.removal import Exclusions
 from channelstats.slack.objects import ListedChannel
 from channelstats.slack.web_api import WebApi
 from channelstats.tables import Tables

@@ -5,8 +5,13 @@ from pathlib import Path
 
 import pytest
 
-from channelstats.ingest.exclusions import Exclusions
-from channelstats.ingest.members_csv import MalformedMembers, Members, add_members, read_members
+from channelstats.ingest.removal import Exclusions
+from channelstats.ingest.slack_analytics import (
+    Accounts,
+    MalformedAnalytics,
+    read_accounts,
+    store_accounts,
+)
 from support.channelstats.house import UTC as ZONE
 from support.channelstats.house import House
 
@@ -19,19 +24,19 @@ def line(uid: str, created: str) -> str:
     return f'Ann,"Sales, mostly",Member,"{created}","Nov 4, 2017",{uid},ann@example.org\n'
 
 
-def read(folder: Path, text: str | bytes) -> Members:
+def read(folder: Path, text: str | bytes) -> Accounts:
     path = folder / "members.csv"
     path.write_bytes(text if isinstance(text, bytes) else text.encode())
-    return read_members(path, ZONE, TODAY)
+    return read_accounts(path, ZONE, TODAY)
 
 
-def problems(found: Members) -> list[str]:
+def problems(found: Accounts) -> list[str]:
     return [str(problem) for problem in found.problems]
 
 
 def test_the_id_and_the_date_are_read(tmp_path: Path) -> None:
     found = read(tmp_path, HEADING + line("U1", "Nov 3, 2017") + line("W2", "Nov 3, 2017"))
-    assert found == Members({"U1": NOV_3, "W2": NOV_3}, [])
+    assert found == Accounts({"U1": NOV_3, "W2": NOV_3}, [])
 
 
 @pytest.mark.parametrize(
@@ -58,7 +63,7 @@ def test_a_date_can_be_written_in_many_ways(tmp_path: Path, text: str) -> None:
 def test_spellings_and_encodings_of_spreadsheets_are_understood(
     tmp_path: Path, data: bytes
 ) -> None:
-    assert read(tmp_path, data) == Members({"U1": NOV_3}, [])
+    assert read(tmp_path, data) == Accounts({"U1": NOV_3}, [])
 
 
 def test_the_earlier_of_two_dates_is_right(tmp_path: Path) -> None:
@@ -98,7 +103,7 @@ def test_many_lines_of_a_kind_are_counted(tmp_path: Path) -> None:
     "text", ["", "Name,Email\nAnn,ann@example.org\n", "User ID\nU1\n", "\x00\x01", '"' * 200_000]
 )
 def test_without_the_columns_it_is_no_such_list(tmp_path: Path, text: str) -> None:
-    with pytest.raises(MalformedMembers, match=r"members\.csv: ") as error:
+    with pytest.raises(MalformedAnalytics, match=r"members\.csv: ") as error:
         read(tmp_path, text)
     assert "@" not in str(error.value)
 
@@ -107,6 +112,6 @@ async def test_what_is_known_stays_where_it_is_earlier(empty: House) -> None:
     created = empty.tables.users_created
     await created.add([("U1", 100), ("U2", 300)])
     given = {"U1": 200, "U2": 200, "U3": 200, "U4": 200}
-    assert await add_members(empty.tables, given, Exclusions(["U4"])) == 2
+    assert await store_accounts(empty.tables, given, Exclusions(["U4"])) == 2
     assert await created.all() == {"U1": 100, "U2": 200, "U3": 200}
-    assert await add_members(empty.tables, given, Exclusions(["U4"])) == 0
+    assert await store_accounts(empty.tables, given, Exclusions(["U4"])) == 0
