@@ -8,11 +8,11 @@ from typing import Any
 
 from channelstats.render.slack import Content, SlackBlock
 from channelstats.sending.sender import Sender, SendJob
-from channelstats.slack.channel_admin import ChannelAdmin
 from channelstats.slack.client import SlackClient
 from channelstats.slack.posting import Posting
 from channelstats.slack.rate_limits import AppKind
 from channelstats.slack.transport import SdkTransport
+from channelstats.slack.web_api import WebApi
 from channelstats.tables.sent_reports import HELD, SentKey, SentReports
 from keytables.lease import RENEWALS
 from support.channelstats.fake_slack import TOKEN
@@ -64,7 +64,7 @@ class Desk:
 
     slack: Slack
     posting: Posting
-    care: ChannelAdmin
+    care: WebApi
     said: list[str] = field(default_factory=list)
     meanwhile: Callable[[], Awaitable[None]] | None = None
 
@@ -92,7 +92,7 @@ async def desk(slack: Slack) -> AsyncIterator[Desk]:
         await opened.sleep(seconds)
 
     calls = SlackClient(transport, AppKind.INTERNAL, clock=slack.waits.clock, sleep=sleep)
-    opened = Desk(slack, Posting(calls), ChannelAdmin(calls))
+    opened = Desk(slack, Posting(calls), WebApi(calls))
     try:
         yield opened
     finally:

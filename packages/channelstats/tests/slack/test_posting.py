@@ -5,12 +5,12 @@ from typing import Any
 
 import pytest
 
-from channelstats.slack.channel_admin import ChannelAdmin
 from channelstats.slack.client import SlackClient
 from channelstats.slack.errors import NoAnswer
 from channelstats.slack.posting import PAGES, Mark, Posting
 from channelstats.slack.rate_limits import AppKind
 from channelstats.slack.transport import ApiResponse, Body, Params
+from channelstats.slack.web_api import WebApi
 from support.channelstats.desk import desk, office
 from support.channelstats.house import NOW
 from support.channelstats.slack_house import Slack, Waits
@@ -90,7 +90,13 @@ async def test_marks_of_others_are_none_of_ours(metadata: Any) -> None:
 
 
 async def test_looking_for_a_message_ends() -> None:
-    endless = Saying({"messages": [], "response_metadata": {"next_cursor": "more"}})
+    class Endless(Saying):
+        async def call(self, method: str, params: Params) -> ApiResponse:
+            await super().call(method, params)
+            more = {"next_cursor": f"page {len(self.asked)}"}
+            return ApiResponse(200, {"ok": True, "messages": [], "response_metadata": more})
+
+    endless = Endless({})
     with pytest.raises(NoAnswer, match="pages"):
         await Posting(calls(endless)).find("CGEN", "a", 1, since=0)
     assert len(endless.asked) == PAGES
@@ -112,7 +118,7 @@ async def test_looking_for_a_message_ends() -> None:
     ],
 )
 async def test_an_answer_that_does_not_say_what_was_asked_is_none(body: dict[str, Any]) -> None:
-    posting, care = Posting(calls(Saying(body))), ChannelAdmin(calls(Saying(body)))
+    posting, care = Posting(calls(Saying(body))), WebApi(calls(Saying(body)))
     for asking in (
         posting.post("CGEN", MESSAGE, Mark("a", 1, 1)),
         posting.find("CGEN", "a", 1, since=0),

@@ -17,8 +17,9 @@ from channelstats.commands.context import (
 from channelstats.lookup import NotFound
 from channelstats.sending.targets import stats_channel_name
 from channelstats.settings import OptionGroup
-from channelstats.slack.channel_admin import MOST_INVITED
 from channelstats.slack.errors import SlackError, TokenRefused
+from channelstats.slack.objects import whole
+from channelstats.slack.web_api import MOST_INVITED
 from channelstats.tables import Tables
 from channelstats.tables.directory import Channel
 from channelstats.tables.items import batches
@@ -79,10 +80,11 @@ async def _create_each(
         try:
             made = await client.channels.create(name)
             # Stored before anything else can fail: the next weekly run sends there.
-            stored = Channel(made.cid, made.name, members=1, created=made.created, is_channel=True)
+            created = whole(made.created) or 0
+            stored = Channel(made.id, made.name, members=1, created=created, is_channel=True)
             await tables.channels.put([stored])
             purpose = f"Weekly reports on the channel {channel.name}"
-            await client.channels.set_purpose(made.cid, purpose)
+            await client.channels.set_purpose(made.id, purpose)
         except SlackError as error:
             context.complain(f"#{name}: {error}")
             if isinstance(error, TokenRefused):

@@ -27,7 +27,6 @@ from channelstats.progress import Progress
 from channelstats.render.words import plural, printable
 from channelstats.sending.sender import Sender
 from channelstats.settings import OptionGroup, Settings
-from channelstats.slack.channel_admin import ChannelAdmin
 from channelstats.slack.client import SlackClient
 from channelstats.slack.posting import Posting
 from channelstats.slack.rate_limits import Sleep
@@ -60,7 +59,7 @@ class PostingClient(msgspec.Struct, frozen=True):
     """What the token that posts can do."""
 
     posting: Posting
-    channels: ChannelAdmin
+    channels: WebApi
     sender: Sender
 
 
@@ -231,7 +230,7 @@ class CommandContext(msgspec.Struct):
         posting = Posting(calls)
         sender = Sender(posting, tables.sent, sleep=self.sleep, clock=self.clock, say=self.say)
         try:
-            yield PostingClient(posting, ChannelAdmin(calls), sender)
+            yield PostingClient(posting, WebApi(calls), sender)
         finally:
             await calls.close()
 

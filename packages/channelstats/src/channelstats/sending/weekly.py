@@ -19,9 +19,9 @@ from channelstats.render.words import weekly_lines
 from channelstats.sending.sender import Sender, SendJob, SendResult, SendState
 from channelstats.sending.targets import Target, WeeklyPlan
 from channelstats.settings import Settings
-from channelstats.slack.channel_admin import ChannelAdmin
 from channelstats.slack.errors import MissingScope, NoAnswer, SlackError, TokenRefused
 from channelstats.slack.posting import Posting
+from channelstats.slack.web_api import WebApi
 from channelstats.stats import Period
 from channelstats.tables import Tables
 from channelstats.tables.sent_reports import SentKey
@@ -67,7 +67,7 @@ class WeeklyRun:
         self,
         sender: Sender,
         posting: Posting,
-        channels: ChannelAdmin,
+        channels: WebApi,
         data: ReportData,
         directory: Directory,
         settings: Settings,
@@ -163,7 +163,7 @@ class WeeklyRun:
         topic = f"Weekly reports on {self._directory.channel(target.subject)}"
         cid = target.destination
         about = await self._channels.about(cid)
-        if html.unescape(about.topic) == topic:
+        if html.unescape(about.topic.value) == topic:
             return
         if not about.is_member:
             await self._channels.join(cid)

@@ -10,7 +10,6 @@ and place, and the rest goes on.
     rate_limits    how often each method may be called
     transport      one request over HTTP, by slack_sdk
     errors         what the Web API refuses
-    web_api        what is read from it: users, channels, members, messages, threads
+    web_api        what is read from it, and channels that are changed
     posting        messages and files that are posted, and found again
-    channel_admin  channels that are created, joined, named, filled with people
 """

@@ -13,6 +13,7 @@ limit allows it, sleep where nobody else can watch the time, and repeat what mus
 import random
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from functools import partial
+from itertools import count
 from typing import Final, Generic, TypeVar
 
 import msgspec
@@ -26,7 +27,7 @@ from channelstats.slack.errors import (
     error_of,
 )
 from channelstats.slack.objects import Broken, object_of
-from channelstats.slack.rate_limits import AppKind, Limit, RateLimiter, Sleep, limits
+from channelstats.slack.rate_limits import AppKind, RateLimiter, Sleep, limits
 from channelstats.slack.transport import ApiResponse, Body, Params, Transport, TransportError
 from keytables import Clock
 
@@ -89,9 +90,6 @@ class SlackClient:
             for method, limit in self._limits.items()
         }
 
-    def limit(self, method: str) -> Limit:
-        return self._limits[method]
-
     async def close(self) -> None:
         await self._transport.close()
 
@@ -126,14 +124,14 @@ class SlackClient:
         await self._with_retries(method, partial(self._transport.upload, url, data))
 
     async def pages(
-        self, method: str, key: str, kind: type[_T], asked: Params
+        self, method: str, key: str, kind: type[_T], asked: Params, *, most: int | None = None
     ) -> AsyncIterator[Page[_T]]:
-        """Every page of a listing whose items are under ``key``.
+        """Every page of a listing whose items are under ``key``, ``most`` of them.
 
-        :raises SlackError: as in `call`
+        :raises SlackError: as in `call`, and where there are more
         """
-        limit, cursor, restarts = self.limit(method).items, "", 0
-        while True:
+        limit, cursor, restarts = self._limits[method].items, "", 0
+        for number in count(1):
             at: Params = {"cursor": cursor} if cursor else {}
             try:
                 body = await self.call(method, {**asked, "limit": limit, **at})
@@ -146,11 +144,13 @@ class SlackClient:
             if not isinstance(values, list):
                 raise NoAnswer(method, f"an answer without a list {key!r}")
             yield _page(values, kind, limited=body.get("is_limited") is True)
-            following = next_cursor(body)
+            following = _next_cursor(body)
             if not following:
                 return
             if following == cursor:
                 raise NoAnswer(method, "the listing does not get on")
+            if number == most:
+                raise NoAnswer(method, f"more than {most} pages")
             cursor = following
 
     async def _with_retries(
@@ -176,11 +176,17 @@ class SlackClient:
             else:
                 if answer.status == _TOO_MANY or code_of(answer.body) in RATE_LIMITED:
                     holds += 1
-                    self._hold(method, limiter, _hold_of(method, answer, holds))
+                    seconds = limiter.hold(_hold_of(method, answer, holds))
+                    if seconds > _LONG_HOLD:  # one of several that wait at once is reported
+                        self._say(f"Slack asks to wait {seconds:,.0f} s before the next {method}")
                     continue
                 if answer.body.get("ok") is True and answer.status < _SERVER_ERROR:
                     return answer
-                if not _passes(answer):
+                if (
+                    answer.status < _SERVER_ERROR
+                    and "error" in answer.body
+                    and code_of(answer.body) not in PASSING
+                ):
                     raise error_of(method, answer.body)
                 trouble = f"HTTP {answer.status}"
             failures += 1
@@ -188,25 +194,8 @@ class SlackClient:
                 raise NoAnswer(method, trouble)
             if failures == TRIES:
                 raise NoAnswer(method, f"{trouble}, {TRIES} times")
-            await self._sleep(self._pause(failures))
-
-    def _hold(self, method: str, limiter: RateLimiter, seconds: float) -> None:
-        """Wait with a method; one of several waits at once is reported."""
-        if limiter.hold(seconds) > _LONG_HOLD:
-            self._say(f"Slack asks to wait {seconds:,.0f} s before the next {method}")
-
-    def _pause(self, failures: int) -> float:
-        longest = min(_FIRST_PAUSE * (1 << (failures - 1)), _LONGEST_PAUSE)
-        return longest * (0.5 + self._jitter() / 2)
-
-
-def _passes(answer: ApiResponse) -> bool:
-    """Whether the trouble is on Slack's side, or on the way."""
-    return (
-        answer.status >= _SERVER_ERROR
-        or code_of(answer.body) in PASSING
-        or "error" not in answer.body
-    )
+            pause = min(_FIRST_PAUSE * (1 << (failures - 1)), _LONGEST_PAUSE)
+            await self._sleep(pause * (0.5 + self._jitter() / 2))
 
 
 def _hold_of(method: str, answer: ApiResponse, holds: int) -> float:
@@ -232,7 +221,7 @@ def _page(values: list[object], kind: type[_T], *, limited: bool) -> Page[_T]:
     return Page(items, broken, limited)
 
 
-def next_cursor(body: Mapping[str, object]) -> str:
+def _next_cursor(body: Mapping[str, object]) -> str:
     """Where a listing goes on; "" at its end."""
     metadata = body.get("response_metadata")
     cursor = metadata.get("next_cursor") if isinstance(metadata, dict) else None

@@ -5,13 +5,13 @@ mark that every message carries where people do not see it.
 """
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Final
 
 import msgspec
 
 from channelstats.identifiers import is_channel_id, is_timestamp, is_user_id, timestamp
-from channelstats.slack.client import Check, SlackClient, next_cursor
+from channelstats.slack.client import Check, SlackClient
 from channelstats.slack.errors import NoAnswer
 from channelstats.slack.objects import Broken, object_of
 from channelstats.slack.transport import Params
@@ -102,18 +102,12 @@ class Posting:
         method = "conversations.history"
         if thread_ts:
             method, asked = "conversations.replies", {**asked, "ts": thread_ts}
-        cursor = ""
-        for _ in range(PAGES):
-            at: Params = {"cursor": cursor} if cursor else {}
-            limit = self._client.limit(method).items
-            answer = await self._client.call(method, {**asked, **at, "limit": limit})
-            for message in _messages(method, answer.get("messages")):
+        async for page in self._client.pages(method, "messages", _Message, asked, most=PAGES):
+            for message in page.items:  # a broken one is somebody else's: ours are sound
                 mark = _mark(message)
                 if mark is not None and (mark.edition, mark.part) == (edition, part):
                     return Posted(channel, message.ts, mark)
-            if not (cursor := next_cursor(answer)):
-                return None
-        raise NoAnswer(method, f"more than {PAGES} pages of messages")
+        return None
 
     async def direct(self, uid: str) -> str:
         """The ID of the direct messages with somebody."""
@@ -147,25 +141,10 @@ class Posting:
         if not isinstance(file, str):
             raise NoAnswer(method, "an answer without a file")
         await self._client.upload(method, url, data)
-        body = {
-            "files": [{"id": file, "title": title}],
-            "channel_id": channel,
-            "thread_ts": thread_ts,
-        }
+        files = [{"id": file, "title": title}]
+        body = {"files": files, "channel_id": channel, "thread_ts": thread_ts}
         await self._client.write("files.completeUploadExternal", body, once=True, before=before)
         return file
-
-
-def _messages(method: str, values: object) -> Sequence[_Message]:
-    if not isinstance(values, list):
-        raise NoAnswer(method, "an answer without messages")
-    found = []
-    for value in values:
-        try:
-            found.append(object_of(value, _Message))
-        except Broken:
-            continue  # somebody else's: ours are sound
-    return found
 
 
 def _mark(message: _Message) -> Mark | None:

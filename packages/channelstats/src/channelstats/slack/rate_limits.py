@@ -2,14 +2,6 @@
 
 Rule: no more calls of a method than its tier allows in any minute; what Slack says about one method
 holds only that method. Messages are posted one a second, so that no channel gets more of them.
-
-    tier 2   users.list, conversations.list                     20 a minute
-    tier 3   conversations.history, conversations.replies       50 a minute
-             the same, for unlisted apps                         1 a minute, 15 items
-    tier 3   conversations.join                                 50 a minute
-    tier 4   conversations.members                             100 a minute
-    special  auth.test                                          hundreds a minute
-             chat.postMessage                                     1 a second
 """
 
 import asyncio
@@ -66,10 +58,7 @@ _LIMITS: Final = {
     "files.completeUploadExternal": Limit(100),
     "files.getUploadURLExternal": Limit(100),
 }
-_UNLISTED: Final = {
-    "conversations.history": Limit(1, 15),
-    "conversations.replies": Limit(1, 15),
-}
+_UNLISTED: Final = dict.fromkeys(("conversations.history", "conversations.replies"), Limit(1, 15))
 
 
 def limits(kind: AppKind) -> dict[str, Limit]:

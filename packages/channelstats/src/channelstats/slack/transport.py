@@ -48,29 +48,14 @@ class TransportError(Exception):
 
 
 class Transport(Protocol):
-    """Calls methods of the Web API, without judging what is answered."""
+    """Calls a method that reads or one that writes, or brings a file to an address that Slack
+    gave for it: once, and without judging what is answered. They raise `TransportError` where there
+    was no whole answer; what was to be written may have been all the same.
+    """
 
-    async def call(self, method: str, params: Params) -> ApiResponse:
-        """Call a method once.
-
-        :raises TransportError: there was no whole answer
-        """
-        ...
-
-    async def write(self, method: str, body: Body) -> ApiResponse:
-        """Call a method that changes something, once.
-
-        :raises TransportError: there was no whole answer; it may have been done all the same
-        """
-        ...
-
-    async def upload(self, url: str, data: bytes) -> ApiResponse:
-        """Bring a file to an address that Slack gave for it, once.
-
-        :raises TransportError: there was no whole answer
-        """
-        ...
-
+    async def call(self, method: str, params: Params) -> ApiResponse: ...
+    async def write(self, method: str, body: Body) -> ApiResponse: ...
+    async def upload(self, url: str, data: bytes) -> ApiResponse: ...
     async def close(self) -> None: ...
 
 
@@ -106,24 +91,25 @@ class SdkTransport:
         try:
             async with self._session.post(url, data=data, allow_redirects=False) as answer:
                 return ApiResponse(answer.status, {"ok": answer.status == _TAKEN})
-        except _TROUBLES as error:
+        except tuple(_TROUBLES) as error:
             raise _transport_error(error) from None
 
     async def close(self) -> None:
         await self._session.close()
 
 
-_TROUBLES: Final = (aiohttp.ClientError, TimeoutError, OSError, ValueError, AttributeError)
-"""The client trips over an answer of plain text."""
-
-_TEXTS: Final[dict[type[Exception], str]] = {
+_TROUBLES: Final[dict[type[Exception], str]] = {
     aiohttp.ClientConnectorError: "no connection",
     TimeoutError: "no answer in time",
     aiohttp.ServerDisconnectedError: "the connection was cut",
     aiohttp.ClientPayloadError: "the answer was cut",
     ConnectionError: "the connection was cut",
+    aiohttp.ClientError: "",
+    OSError: "",
+    ValueError: "",
+    AttributeError: "",  # the client trips over an answer of plain text
 }
-"""What to call the usual ones; the first that fits."""
+"""What is told of them: the first that fits; "" for the name of the error."""
 
 
 async def _answer(asked: Awaitable[AsyncSlackResponse]) -> ApiResponse:
@@ -132,7 +118,7 @@ async def _answer(asked: Awaitable[AsyncSlackResponse]) -> ApiResponse:
         answer: object = await asked
     except SlackClientError as error:
         answer = getattr(error, "response", None)
-    except _TROUBLES as error:
+    except tuple(_TROUBLES) as error:
         raise _transport_error(error) from None
     if not isinstance(answer, AsyncSlackResponse):
         raise TransportError("an answer that is no JSON")
@@ -143,8 +129,6 @@ async def _answer(asked: Awaitable[AsyncSlackResponse]) -> ApiResponse:
 
 
 def _transport_error(error: Exception) -> TransportError:
+    trouble = next(text for kind, text in _TROUBLES.items() if isinstance(error, kind))
     unsent = isinstance(error, aiohttp.ClientConnectorError)
-    kinds = (kind for kind in _TEXTS if isinstance(error, kind))
-    return TransportError(
-        _TEXTS[kind] if (kind := next(kinds, None)) else type(error).__name__, unsent=unsent
-    )
+    return TransportError(trouble or type(error).__name__, unsent=unsent)
