@@ -7,8 +7,12 @@ from pathlib import Path
 import pytest
 
 from channelstats.ingest.events import Event, OnEvent, Problem, ignore_event
-from channelstats.ingest.migration import Migration, MigrationResult
-from channelstats.ingest.older_tables import NothingThere, OlderTables
+from channelstats.ingest.migration import (
+    Migration,
+    MigrationResult,
+    NothingThere,
+    OlderTables,
+)
 from channelstats.stats import Options, Period
 from channelstats.tables import Tables
 from channelstats.tables.exclusion import add_forgotten

@@ -21,8 +21,7 @@ from channelstats.commands.context import (
 )
 from channelstats.ingest.events import StepProgress
 from channelstats.ingest.export_import import ExportImport, ImportOptions
-from channelstats.ingest.migration import Migration
-from channelstats.ingest.older_tables import NothingThere, OlderTables
+from channelstats.ingest.migration import Migration, NothingThere, OlderTables
 from channelstats.ingest.removal import Exclusions
 from channelstats.ingest.slack_analytics import (
     MalformedAnalytics,

@@ -12,7 +12,6 @@ order they come.
     sync_messages    its messages, many channels at once
     channel_reading  what the Web API says now about the messages of one channel
     migration        another installation's tables, the original's above all → every table
-    older_tables     those tables and their messages, opened to be read
     slack_analytics  files of Slack's analytics → when accounts were made, and counts by days
 
     messages         a message as Slack writes it → a row; rows that came merged with stored ones

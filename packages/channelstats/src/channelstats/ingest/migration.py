@@ -1,26 +1,29 @@
-"""Another installation's tables, the original's above all → these tables.
+"""Another installation's tables, of today's or of the original's form → these tables.
 
 Rule: people and channels first, then messages, then what follows from them. What is known here and
 as recent stays, so a migration can be interrupted, and done again at any time; of two dates of an
 account the earlier one is right.
+
+Rule: a row of the original's is taken as what comes from outside: what no code here would have
+written is left out of it. A row that was written by this code stays as it is.
 """
 
 from collections import defaultdict
-from collections.abc import Collection, Mapping
-from typing import Final
+from collections.abc import AsyncIterator, Callable, Collection, Mapping
+from typing import Final, Protocol, Self, TypeVar
 
 import msgspec
 
 from channelstats.counting import Counting
 from channelstats.days import date_at
-from channelstats.identifiers import is_channel_id, is_user_id
+from channelstats.identifiers import is_channel_id, is_timestamp, is_user_id
 from channelstats.ingest.directory import store_users
 from channelstats.ingest.events import OnEvent, Problem, StepProgress, ignore_event
 from channelstats.ingest.first_posts import with_older
-from channelstats.ingest.messages import EARLIEST, merge_messages, recency
-from channelstats.ingest.older_tables import OlderTables, message_of
+from channelstats.ingest.messages import EARLIEST, about_file, known_word, merge_messages, recency
 from channelstats.ingest.removal import Exclusions, unknown_channels, unknown_people
 from channelstats.slack.export import left_out
+from channelstats.slack.objects import SlackFile
 from channelstats.tables import Tables
 from channelstats.tables.configuration import Configuration, Counts
 from channelstats.tables.directory import (
@@ -32,17 +35,117 @@ from channelstats.tables.directory import (
     UsersCreated,
 )
 from channelstats.tables.exclusion import add_digests, forgotten, resolve_channels
-from channelstats.tables.first_posts import FirstPost, FirstPosts, derived
-from channelstats.tables.items import number, text
-from channelstats.tables.message_row import MessageRow
+from channelstats.tables.first_posts import FirstPosts, derived
+from channelstats.tables.items import HASH_KEYS, MESSAGE_INDEXES, everything, number, text
+from channelstats.tables.message_row import (
+    MessageRow,
+    Reaction,
+    decode_mentions,
+    decode_reactions,
+    decode_replies,
+    emoji_name,
+    encode_json,
+    encode_mentions,
+    encode_reactions,
+    encode_replies,
+    row_of,
+)
 from channelstats.tables.text_store import TextStore
-from keytables import Clock, Item
+from keytables import Clock, Engine, Index, Item, Key, SchemaError, Table, TableHandle
+
+_Row = TypeVar("_Row")
+_Row_co = TypeVar("_Row_co", covariant=True)
+
+NAMES: Final = (
+    *("User", "UserCreated", "UserHash", "Channel", "BulkStore", "ChannelMembersLog"),
+    *("Configuration", "Message", "FirstPost", "ChannelConfiguration"),
+)
+"""What is worth reading: not reports, which are made again, nor tables of invented names."""
+
+_OLDER_KEYS: Final = {"Configuration": "item_key"}
+_OLDER_INDEXES: Final = (
+    Index("Date", Key("date")),
+    Index("Slack_cid", Key("slack_cid")),
+    Index("User_id", Key("user_id")),
+)
+_OURS: Final = ("api", "export")
 
 _AHEAD: Final = 86_400
 """Seconds that a message may lie in the future."""
 
 _MESSAGES: Final = "messages"
 _SAMPLE: Final = "ts_"
+
+
+# ── the tables that are read ─────────────────────────────────────────────────────────────────────
+
+
+class NothingThere(Exception):  # noqa: N818
+    """There is no table of that prefix; the message says which there are."""
+
+
+class _Readable(Protocol[_Row_co]):
+    async def all(self) -> Mapping[str, _Row_co]: ...
+
+
+class OlderTables:
+    """The tables to read from, by name. Nothing writes to them; one that is not there counts as an
+    empty one.
+    """
+
+    def __init__(self, handles: Mapping[str, TableHandle]) -> None:
+        self._handles = handles
+
+    @classmethod
+    async def open(cls, engine: Engine, prefix: str) -> Self:
+        """:raises NothingThere: there is no table of that prefix"""
+        there = set(await engine.table_names())
+        names = [name for name in NAMES if f"{prefix}.{name}" in there]
+        if not names:
+            known = sorted({name.rpartition(".")[0] for name in there} - {""})
+            only = f"only {', '.join(map(repr, known))}" if known else "no table at all"
+            raise NothingThere(f"there are no tables that begin with {prefix!r}, {only}")
+        return cls({name: await _opened(engine, prefix, name) for name in names})
+
+    def get(self, name: str) -> TableHandle | None:
+        return self._handles.get(name)
+
+    async def all(
+        self, name: str, kind: Callable[[TableHandle], _Readable[_Row]]
+    ) -> Mapping[str, _Row]:
+        """The rows of a table of that kind."""
+        handle = self.get(name)
+        return {} if handle is None else await kind(handle).all()
+
+    async def items(self, name: str) -> AsyncIterator[Item]:
+        """Everything in a table."""
+        async for items in self.pages(name):
+            for item in items:
+                yield item
+
+    async def pages(self, name: str) -> AsyncIterator[list[Item]]:
+        """The same, as many at a time as come at once."""
+        if (handle := self.get(name)) is not None:
+            async for items in everything(handle):
+                yield items
+
+
+async def _opened(engine: Engine, prefix: str, name: str) -> TableHandle:
+    """A table as it was declared by whoever made it."""
+    keys = dict.fromkeys(key for key in (_OLDER_KEYS.get(name), HASH_KEYS[name]) if key)
+    indexes = ((), MESSAGE_INDEXES, _OLDER_INDEXES) if name == "Message" else ((),)
+    *others, last = (
+        Table(f"{prefix}.{name}", Key(key), indexes=some) for key in keys for some in indexes
+    )
+    for table in others:
+        try:
+            return await engine.open_table(table)
+        except SchemaError:
+            continue
+    return await engine.open_table(last)
+
+
+# ── what is taken over ───────────────────────────────────────────────────────────────────────────
 
 
 class MigrationResult(msgspec.Struct):
@@ -111,11 +214,9 @@ class Migration:
         known = source.get("Configuration")
         if known is not None and (digests := await forgotten(Configuration(known))):
             await add_digests(tables.configuration, digests)
-        users, channels = source.get("User"), source.get("Channel")
-        people = await Users(users).all() if users is not None else {}
+        people, found = await source.all("User", Users), await source.all("Channel", Channels)
         self._report(unknown_people(self._excluded_people, people))
         self._excluded = await Exclusions.load(tables, self._excluded_people, people)
-        found = await Channels(channels).all() if channels is not None else {}
         names = {channel.friendly_name for channel in found.values()}
         self._report(unknown_channels(self._excluded_channels, names))
         self._hidden = resolve_channels(self._excluded_channels, found)
@@ -129,40 +230,35 @@ class Migration:
         users = {uid: user for uid, user in people.items() if is_user_id(uid)}
         new = [user for uid, user in users.items() if uid not in known]
         await store_users(tables, self._excluded.users(new), self._now)
-        if (handle := source.get("UserCreated")) is not None:
-            created = await UsersCreated(handle).all()
-            await tables.users_created.add(
-                (uid, at) for uid, at in created.items() if self._is_kept(uid)
-            )
-        async for items in source.pages("UserHash"):
-            uids = {uid for item in items for uid in text(item, "uids").split()}
-            await tables.user_hash.add(filter(self._is_kept, uids))
+        created = await source.all("UserCreated", UsersCreated)
+        await tables.users_created.add(
+            (uid, at) for uid, at in created.items() if self._is_kept(uid)
+        )
+        uids = {
+            uid async for item in source.items("UserHash") for uid in text(item, "uids").split()
+        }
+        await tables.user_hash.add(filter(self._is_kept, uids))
         return len(users)
 
     async def _put_channels(self) -> int:
-        channels = self._tables.channels
-        if (handle := self._source.get("Channel")) is None:
-            return 0
-        found = {
-            cid: one for cid, one in (await Channels(handle).all()).items() if self._is_wanted(cid)
-        }
+        channels, every = self._tables.channels, await self._source.all("Channel", Channels)
+        found = {cid: one for cid, one in every.items() if self._is_wanted(cid)}
         known = await channels.all()
         new = [one for cid, one in found.items() if cid not in known]
         await channels.put(sorted(new, key=lambda one: not one.is_archived))
         await self._tables.configuration.put_names({**found, **known}.values())
-        async for items in self._source.pages("Channel"):
-            for item in items:
-                key, channel = text(item, "channel_key"), found.get(text(item, "slack_cid"))
-                if channel is not None and key != channel.name and not is_channel_id(key):
-                    await channels.put_alias(key, channel)
+        async for item in self._source.items("Channel"):
+            key, channel = text(item, "channel_key"), found.get(text(item, "slack_cid"))
+            if channel is not None and key != channel.name and not is_channel_id(key):
+                await channels.put_alias(key, channel)
         return len(found)
 
     async def _put_memberships(self) -> int:
         if (handle := self._source.get("BulkStore")) is None:
             return 0
         texts, bulk, done = TextStore(handle), self._tables.bulk, 0
-        async for items in self._source.pages("BulkStore"):
-            for cid in filter(self._is_wanted, (text(item, "item_id") for item in items)):
+        async for item in self._source.items("BulkStore"):
+            if self._is_wanted(cid := text(item, "item_id")):
                 uids = (await texts.get(cid) or "").split(",")
                 members = list(filter(self._is_kept, uids))
                 if members and await bulk.get(cid) is None:
@@ -173,18 +269,16 @@ class Migration:
     async def _put_samples(self) -> int:
         log, done = self._tables.members_log, 0
         new: dict[int, dict[str, int]] = defaultdict(dict)
-        async for items in self._source.pages("ChannelMembersLog"):
-            for item in items:
-                if not self._is_wanted(cid := text(item, "slack_cid")):
-                    continue
-                known = dict(await log.samples(cid))
-                for name in item:
-                    at = name.removeprefix(_SAMPLE)
-                    count = number(item, name)
-                    if name != at and at.isdecimal() and count is not None:
-                        done += 1
-                        if int(at) not in known:
-                            new[int(at)][cid] = count
+        async for item in self._source.items("ChannelMembersLog"):
+            if not self._is_wanted(cid := text(item, "slack_cid")):
+                continue
+            known = dict(await log.samples(cid))
+            for name in item:
+                at, count = name.removeprefix(_SAMPLE), number(item, name)
+                if name != at and at.isdecimal() and count is not None:
+                    done += 1
+                    if int(at) not in known:
+                        new[int(at)][cid] = count
         for second, members in sorted(new.items()):
             await log.add(second, members)
         return done
@@ -217,8 +311,12 @@ class Migration:
         read = 0
         broken: list[str] = []
         async for items in self._source.pages("Message"):
-            rows, wrong = _rows(items, latest)
-            broken += wrong
+            rows = []
+            for item in items:
+                try:
+                    rows.append(message_of(item, latest))
+                except ValueError as error:
+                    broken.append(str(error))
             wanted = (row for row in rows if row.slack_cid not in self._hidden)
             came = {row.cid_ts: row for row in self._excluded.rows(wanted)}
             known = await messages.known(came)
@@ -243,7 +341,11 @@ class Migration:
         users = await tables.users.all()
         bots = frozenset(user.slack_uid for user in users.values() if user.is_bot)
         posts = await derived(tables.messages, counting.counted(bots))
-        older = await self._older_first_posts()
+        older = {
+            uid: post
+            for uid, post in (await self._source.all("FirstPost", FirstPosts)).items()
+            if self._is_kept(uid) and self._is_wanted(post.slack_cid)
+        }
         if await tables.configuration.first_posts_counting() == counting.name:
             known = await tables.first_posts.all()
             older = {uid: min(post, known.get(uid, post)) for uid, post in older.items()}
@@ -253,21 +355,11 @@ class Migration:
         await tables.configuration.put_first_posts_counting(counting.name)
         return len(posts)
 
-    async def _older_first_posts(self) -> dict[str, FirstPost]:
-        if (handle := self._source.get("FirstPost")) is None:
-            return {}
-        return {
-            uid: post
-            for uid, post in (await FirstPosts(handle).all()).items()
-            if self._is_kept(uid) and self._is_wanted(post.slack_cid)
-        }
-
     async def _raise_watermarks(self) -> None:
-        async for items in self._source.pages("ChannelConfiguration"):
-            for item in items:
-                at = number(item, WATERMARK, OLDER_WATERMARK)
-                if at and at <= self._now and self._is_wanted(cid := text(item, "slack_cid")):
-                    await self._tables.watermarks.raise_to(cid, at)
+        async for item in self._source.items("ChannelConfiguration"):
+            at = number(item, WATERMARK, OLDER_WATERMARK)
+            if at and at <= self._now and self._is_wanted(cid := text(item, "slack_cid")):
+                await self._tables.watermarks.raise_to(cid, at)
 
     def _is_wanted(self, cid: str) -> bool:
         return is_channel_id(cid) and cid not in self._hidden
@@ -276,12 +368,56 @@ class Migration:
         return is_user_id(uid) and uid not in self._excluded
 
 
-def _rows(items: Collection[Item], latest: str) -> tuple[list[MessageRow], list[str]]:
-    """The rows of items, and what is wrong with others."""
-    rows, broken = [], []
-    for item in items:
-        try:
-            rows.append(message_of(item, latest))
-        except ValueError as error:
-            broken.append(str(error))
-    return rows, broken
+# ── messages of the original ─────────────────────────────────────────────────────────────────────
+
+
+def message_of(item: Item, latest: str) -> MessageRow:
+    """The row of an item.
+
+    :raises ValueError: it is none, or of an absurd time: after ``latest``
+    """
+    row = row_of(item)
+    if not is_channel_id(row.slack_cid) or not is_timestamp(row.ts):
+        raise ValueError("cid_ts: expected the ID of a channel, '_', and a timestamp")
+    if not EARLIEST <= row.ts <= latest:
+        raise ValueError("ts: before the year 2000, or in the future")
+    return row if row.source in _OURS else _cleaned(row)
+
+
+def _cleaned(row: MessageRow) -> MessageRow:
+    author = row.slack_uid if is_user_id(row.slack_uid) else ""
+    reactions = (
+        Reaction(emoji_name(name), tuple(filter(is_user_id, users)))
+        for name, users in decode_reactions(row.reactions)
+    )
+    replies = decode_replies(row.replies)
+    threaded = is_timestamp(row.thread_ts)
+    return msgspec.structs.replace(
+        row,
+        slack_uid=author,
+        is_bot=author.startswith("B"),
+        mentions=encode_mentions(
+            uid for uid in decode_mentions(row.mentions) if is_user_id(uid) and uid != author
+        ),
+        reactions=encode_reactions(one for one in reactions if one.emoji and one.users),
+        thread_ts=row.thread_ts if threaded else "",
+        parent_user_id=row.parent_user_id if threaded and is_user_id(row.parent_user_id) else "",
+        replies=encode_replies(replies),
+        reply_count=len(replies),
+        subtype=(known_word(row.subtype) or "unknown") if row.subtype else "",
+        files=_files(row.files),
+        room="",
+        edited_ts="",
+        source="",
+    )
+
+
+def _files(text: str) -> str:
+    """What kinds of files there are: the original kept titles and previews of what they say."""
+    if not text:
+        return ""
+    try:
+        files = msgspec.json.decode(text, type=list[SlackFile], strict=False)
+    except msgspec.MsgspecError:
+        return ""
+    return encode_json([about_file(file) for file in files])

@@ -303,7 +303,8 @@ def _object_counts(
         raise ValueError(f"expected the field {' and '.join(missing)}")
     key, text = row[id_field], row["date"]
     counts = tuple(_json_count(row.get(field)) for field in fields)
-    if not (is_user_id(key) if subject is Subject.MEMBERS else is_channel_id(key)):
+    is_id = is_user_id if subject is Subject.MEMBERS else is_channel_id
+    if not is_id(key):
         raise ValueError(f"{id_field}: expected an ID")
     if not isinstance(text, str) or (day := _day(text)) is None:
         raise ValueError("date: expected a date like 2024-03-10")
