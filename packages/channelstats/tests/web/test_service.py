@@ -106,7 +106,7 @@ async def test_names_are_read_again_when_people_changed_and_after_a_while(
 ) -> None:
     before = await service.names(await service.snapshot())
     assert await service.names(await service.snapshot()) is before
-    await example.tables.configuration.put_directory_as_of(int(NOW) + 5)
+    await example.tables.configuration.raise_directory_as_of(int(NOW) + 5)
     after = await service.names(await service.snapshot())
     assert after is not before
     clock.advance(600)

@@ -8,7 +8,6 @@ order they come.
     export_reader    its channels, read beside storing them
     sync             the Web API → every table: users, channels, messages
     sync_run         options, result and checkpoints of such a run
-    sync_directory   its users and channels
     sync_messages    its messages, many channels at once
     channel_reading  what the Web API says now about the messages of one channel
     migration        another installation's tables, the original's above all → every table

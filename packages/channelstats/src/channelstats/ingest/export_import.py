@@ -178,8 +178,7 @@ class ExportImport:
         await configuration.put_names(stored.values())
         for channel in channels:
             await self._put_members(channel, recent=recent and not channel.about.is_archived)
-        if recent:
-            await configuration.put_directory_as_of(self._fetched_at)
+        await configuration.raise_directory_as_of(self._fetched_at)
 
     async def _put_members(self, channel: ExportChannel, *, recent: bool) -> None:
         """Keep who is in a channel: never an empty list, which is what archiving leaves."""

@@ -208,7 +208,7 @@ class Migration:
         for problem in problems:
             self._on_event(problem)
 
-    async def _find_exclusions(self) -> dict[str, User]:
+    async def _find_exclusions(self) -> Mapping[str, User]:
         """Find out whom and what to leave out; return the users of the other installation."""
         source, tables = self._source, self._tables
         known = source.get("Configuration")

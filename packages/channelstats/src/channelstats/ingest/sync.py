@@ -1,15 +1,31 @@
-"""The Web API of a workspace → every table.
+"""The Web API of a workspace → every table: users, channels and who is in them here, messages by
+`sync_messages`.
 
 Rule: users, then channels, then messages; a part that fails does not keep the next from being read,
 unless nothing can be asked any more. Every run can be repeated, at once or a week later. Up to when
 everything was read is noted by a run that read every channel there was to read, and by no other.
+
+Rule: nothing is stored before a whole list is there; when somebody was first seen never changes. A
+membership is replaced by a later one, never by an empty one; a number of members that Slack does
+not give is not logged.
 """
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Mapping
 from enum import StrEnum
 from typing import Final
 
+import msgspec
+
 from channelstats.counting import Counting
+from channelstats.days import date_at
+from channelstats.identifiers import is_channel_id, is_user_id
+from channelstats.ingest.directory import (
+    channel_name,
+    counts_of,
+    listed_channel_of,
+    store_users,
+    user_of,
+)
 from channelstats.ingest.events import OnEvent, ignore_event
 from channelstats.ingest.removal import (
     PEOPLE_PLACE,
@@ -17,22 +33,20 @@ from channelstats.ingest.removal import (
     unknown_channels,
     unknown_people,
 )
-from channelstats.ingest.sync_directory import (
-    CHANNELS_PLACE,
-    MEMBERS_PLACE,
-    USERS_PLACE,
-    list_channels,
-    list_users,
-    put_channels,
-    put_users,
-)
 from channelstats.ingest.sync_messages import MessageSync
-from channelstats.ingest.sync_run import SyncOptions, SyncResult, SyncRun
-from channelstats.slack.errors import SlackError, TokenRefused
-from channelstats.slack.objects import ListedChannel
+from channelstats.ingest.sync_run import UNANSWERED, Checkpoint, SyncOptions, SyncResult, SyncRun
+from channelstats.slack.errors import MissingScope, NoAnswer, SlackError, TokenRefused
+from channelstats.slack.export import left_out
+from channelstats.slack.objects import ListedChannel, whole
 from channelstats.slack.web_api import WebApi
 from channelstats.tables import Tables
+from channelstats.tables.directory import Channel, User
 from keytables import Clock
+
+USERS_PLACE: Final = "users.list"
+CHANNELS_PLACE: Final = "conversations.list"
+MEMBERS_PLACE: Final = "conversations.members"
+MESSAGES_PLACE: Final = "messages"
 
 
 class Part(StrEnum):
@@ -42,7 +56,7 @@ class Part(StrEnum):
 
 
 ALL: Final = frozenset(Part)
-MESSAGES_PLACE: Final = "messages"
+_OF_CHANNELS: Final = frozenset({Part.CHANNELS, Part.MESSAGES})
 
 
 class Sync:
@@ -60,91 +74,182 @@ class Sync:
         on_event: OnEvent = ignore_event,
     ) -> None:
         self._run = SyncRun(api, tables, clock, options or SyncOptions(), on_event)
-        self._counting, self._parts = counting, parts
+        self._parts = parts
+        self._messages = MessageSync(self._run, counting)
         self._people_known = False
         self._listed: list[ListedChannel] = []
-        self._reading: MessageSync | None = None
-        self._whole: list[str] = []
-        """Why no messages can be read: steps without which they cannot be, and which failed."""
 
     async def run(self) -> SyncResult:
         """Take in what is wanted."""
-        begun = self._run.now
-        of_channels = {Part.CHANNELS, Part.MESSAGES}
-        await self._step({Part.USERS}, USERS_PLACE, self._users)
-        await self._step(of_channels, PEOPLE_PLACE, self._people)
-        if not self._whole:
-            await self._step(of_channels, CHANNELS_PLACE, self._list)
-        if not self._whole:
-            await self._step({Part.CHANNELS}, MEMBERS_PLACE, self._channels)
-        if not self._whole:
-            await self._step({Part.MESSAGES}, MESSAGES_PLACE, self._messages)
-        await self._run.tables.messages.close_days()
-        if Part.MESSAGES in self._parts and not self._run.options.only:
-            await self._note_end(begun)
-        return self._run.result
+        run, begun, blocked = self._run, self._run.now, ""
+        for parts, place, step, is_needed in (
+            ({Part.USERS}, USERS_PLACE, self._read_users, False),
+            (_OF_CHANNELS, PEOPLE_PLACE, self._find_people, True),
+            (_OF_CHANNELS, CHANNELS_PLACE, self._list_channels, True),
+            ({Part.CHANNELS}, MEMBERS_PLACE, self._read_channels, False),
+            ({Part.MESSAGES}, MESSAGES_PLACE, self._read_messages, True),
+        ):
+            if not parts & self._parts:
+                continue
+            try:
+                await step()
+            except TokenRefused as error:
+                run.stop(error)
+            except SlackError as error:
+                run.fail(place, error)
+                if is_needed:
+                    blocked = str(run.result.failed[-1])
+            if blocked or run.result.stopped:
+                break
+        await run.tables.messages.close_days()
+        if Part.MESSAGES in self._parts and not run.options.only:
+            configuration = run.tables.configuration
+            if unread := run.result.stopped or blocked or self._messages.unread:
+                await configuration.put_unread(unread)
+            else:
+                await configuration.raise_last_run(min(begun, self._messages.begun))
+        return run.result
 
-    async def _step(
-        self, parts: set[Part], place: str, step: Callable[[], Awaitable[None]]
-    ) -> None:
-        if not parts & self._parts or self._run.result.stopped:
-            return
-        try:
-            await step()
-        except TokenRefused as error:
-            self._run.stop(error)
-        except SlackError as error:
-            self._run.fail(place, error)
-            if place in (PEOPLE_PLACE, CHANNELS_PLACE, MESSAGES_PLACE):
-                self._whole.append(str(self._run.result.failed[-1]))
+    async def _read_messages(self) -> None:
+        await self._messages.run(self._listed)
 
-    async def _note_end(self, begun: int) -> None:
-        """Note up to when everything was read, or why it was not."""
-        configuration, reading = self._run.tables.configuration, self._reading
-        if self._run.result.stopped:
-            await configuration.put_unread(self._run.result.stopped)
-        elif self._whole:
-            await configuration.put_unread(self._whole[0])
-        elif reading is not None and reading.unread:
-            await configuration.put_unread(reading.unread)
-        elif reading is not None:
-            await configuration.raise_last_run(min(begun, reading.begun))
+    # ── users ────────────────────────────────────────────────────────────────────────────────────
 
-    async def _users(self) -> None:
-        users = await list_users(self._run)
+    async def _list_users(self) -> dict[str, User]:
+        users: dict[str, User] = {}
+        broken: list[str] = []
+        async for page in self._run.api.users():
+            broken += page.broken
+            for user in page.items:
+                if is_user_id(user.id):
+                    users[user.id] = user_of(user)
+                else:
+                    broken.append(f"{user.id[:20]!r} is not the ID of a user")
+        self._run.report(*left_out(USERS_PLACE, broken))
+        return users
+
+    async def _read_users(self) -> None:
+        """Store the users, but for those who are left out: they are only counted."""
+        run, tables, wanted = self._run, self._run.tables, self._run.options.exclude_people
+        users = await self._list_users()
         if not users:
-            self._run.fail(USERS_PLACE, "an empty list; the users stay as they are")
+            run.fail(USERS_PLACE, "an empty list; the users stay as they are")
             return
-        wanted = self._run.options.exclude_people
-        self._run.report(*unknown_people(wanted, users))
-        self._run.excluded = await Exclusions.load(self._run.tables, wanted, users)
+        run.report(*unknown_people(wanted, users))
+        run.excluded = await Exclusions.load(tables, wanted, users)
         self._people_known = True
-        await put_users(self._run, users)
+        now, created = run.now, await tables.users_created.all()
+        kept = run.excluded.users(users.values())
+        await tables.users_created.add(
+            (user.slack_uid, now) for user in kept if user.slack_uid not in created
+        )
+        rows = (
+            msgspec.structs.replace(
+                user, insert_timestamp=min(created.get(user.slack_uid, now), now)
+            )
+            for user in kept
+        )
+        known = await store_users(tables, rows, now)
+        counts = counts_of(users.values())
+        await tables.configuration.put_counts(counts)
+        await tables.configuration.add_to_history(date_at(now, tables.zone), counts)
+        await tables.configuration.raise_directory_as_of(now)
+        run.result.users, run.result.new_users = len(users), len(kept) - len(known)
 
-    async def _people(self) -> None:
+    async def _find_people(self) -> None:
         """Find out who is left out, unless that is known from the users that were just read."""
         if self._people_known:
             return
-        wanted = self._run.options.exclude_people
-        known = await self._run.tables.users.all()
+        run, wanted = self._run, self._run.options.exclude_people
+        known = await run.tables.users.all()
         if unknown_people(wanted, known):
-            known |= await list_users(self._run)
-            self._run.report(*unknown_people(wanted, known))
-        self._run.excluded = await Exclusions.load(self._run.tables, wanted, known)
+            known |= await self._list_users()
+            run.report(*unknown_people(wanted, known))
+        run.excluded = await Exclusions.load(run.tables, wanted, known)
 
-    async def _list(self) -> None:
+    # ── channels ─────────────────────────────────────────────────────────────────────────────────
+
+    async def _list_channels(self) -> None:
+        """Find the channels that are wanted."""
         run, options = self._run, self._run.options
-        self._listed, names = await list_channels(run)
-        names |= {channel.name for channel in (await run.tables.channels.all()).values()}
+        found: dict[str, ListedChannel] = {}
+        names = {channel.name for channel in (await run.tables.channels.all()).values()}
+        broken: list[str] = []
+        async for page in run.api.channels(private=options.include_private):
+            broken += page.broken
+            for channel in page.items:
+                names.add(channel.name or "")
+                if not is_channel_id(channel.id):
+                    broken.append(f"{channel.id[:20]!r} is not the ID of a channel")
+                elif options.wants(channel):
+                    found[channel.id] = channel
+        run.report(*left_out(CHANNELS_PLACE, broken))
         kind = "" if options.include_private else "public "
         run.report(*unknown_channels(options.exclude, names, kind))
-        found = {key for one in self._listed for key in (one.id, one.name)}
-        for name in sorted(options.only - found):
+        self._listed = [channel for _, channel in sorted(found.items())]
+        known = {key for one in self._listed for key in (one.id, one.name)}
+        for name in sorted(options.only - known):
             run.fail(name, "no channel is called so, or it is private, or hidden")
 
-    async def _channels(self) -> None:
-        await put_channels(self._run, self._listed)
+    async def _read_channels(self) -> None:
+        """Store everything about the channels but their messages. Of one name, a channel in use has
+        it.
+        """
+        run, tables, now = self._run, self._run.tables, self._run.now
+        stored = await tables.channels.all()
+        rows = {one.id: listed_channel_of(one, _members(one, stored)) for one in self._listed}
+        archived_first = sorted(self._listed, key=lambda one: not one.is_archived)
+        await tables.channels.put(rows[channel.id] for channel in archived_first)
+        await tables.configuration.put_names({**stored, **rows}.values())
+        for channel in archived_first:
+            for alias in map(channel_name, channel.previous_names or ()):
+                if alias and not is_channel_id(alias):
+                    await tables.channels.put_alias(alias, rows[channel.id])
+        numbers = ((one.id, whole(one.num_members)) for one in self._listed if not one.is_archived)
+        sample = {cid: number for cid, number in numbers if number is not None and number >= 0}
+        await tables.members_log.add(now, sample)
+        await tables.configuration.raise_directory_as_of(now)
+        await self._read_memberships(rows)
+        run.result.listed = len(self._listed)
 
-    async def _messages(self) -> None:
-        self._reading = MessageSync(self._run, self._counting)
-        await self._reading.run(self._listed)
+    async def _read_memberships(self, rows: Mapping[str, Channel]) -> None:
+        run, checkpoint = self._run, Checkpoint(self._run, "members")
+        done = await checkpoint.start()
+        unanswered = 0
+        for number, channel in enumerate(self._listed, 1):
+            if channel.is_archived or channel.id in done:
+                continue
+            name = rows[channel.id].name
+            try:
+                run.result.memberships += await self._read_members(channel)
+            except (TokenRefused, MissingScope):
+                raise
+            except SlackError as error:
+                unanswered = unanswered + 1 if isinstance(error, NoAnswer) else 0
+                if unanswered == UNANSWERED:
+                    raise
+                run.fail(f"members of {name}", error)
+                continue
+            unanswered = 0
+            await checkpoint.add(channel.id)
+            run.progress("members", number, len(self._listed), name)
+        await checkpoint.clear()
+
+    async def _read_members(self, channel: ListedChannel) -> bool:
+        """Store who is in a channel; return whether anybody is."""
+        run, members = self._run, dict[str, None]()
+        async for page in run.api.members(channel.id):
+            members |= dict.fromkeys(uid for uid in page.items if is_user_id(uid))
+        if kept := [uid for uid in members if uid not in run.excluded]:
+            await run.tables.bulk.put(channel.id, ",".join(kept))
+        if whole(channel.num_members) is None:
+            await run.tables.channels.put([listed_channel_of(channel, len(members))])
+        return bool(members)
+
+
+def _members(channel: ListedChannel, stored: Mapping[str, Channel]) -> int:
+    """How many members Slack says a channel has, else as many as it had."""
+    number = whole(channel.num_members)
+    if number is None:
+        return stored[channel.id].members if channel.id in stored else 0
+    return max(number, 0)

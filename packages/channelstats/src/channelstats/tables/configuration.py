@@ -110,8 +110,9 @@ class Configuration:
         """Seconds since the epoch that User and Channel are as of; 0 when they are empty."""
         return number(await self.get("as_of"), "directory") or 0
 
-    async def put_directory_as_of(self, seconds: int) -> None:
-        await self.put("as_of", {"directory": seconds})
+    async def raise_directory_as_of(self, seconds: int) -> None:
+        if seconds > await self.directory_as_of():
+            await self.put("as_of", {"directory": seconds})
 
     async def slack_name(self, given: str = "") -> str:
         """`xxx` of `https://xxx.slack.com`: the one given, else as exports say; "" for unknown."""
