@@ -118,7 +118,7 @@ def _measure(folder: Path, size: Size) -> None:
     begin = time.perf_counter()
     write_export(path, size, last_day=datetime.now(UTC).date() - timedelta(days=1), seed=1)
     made = time.perf_counter() - begin
-    with open_archive(path) as archive:
+    with closing(open_archive(path)) as archive:
         parsed = parse(archive)
     cpu = _cpu()
     took, result = asyncio.run(take_in(path, folder))

@@ -4,6 +4,7 @@ import os
 import stat
 import zipfile
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -34,7 +35,7 @@ def archive_path(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
 
 
 def test_a_folder_and_a_zip_hold_the_same(archive_path: Path) -> None:
-    with open_archive(archive_path) as archive:
+    with closing(open_archive(archive_path)) as archive:
         assert {name: archive.read(name) for name in archive.names} == FILES
         assert {name: archive.size(name) for name in archive.names} == {
             name: len(data) for name, data in FILES.items()
@@ -44,15 +45,15 @@ def test_a_folder_and_a_zip_hold_the_same(archive_path: Path) -> None:
 def test_the_fingerprint_is_the_same_each_time_and_another_for_other_content(
     archive_path: Path, tmp_path: Path
 ) -> None:
-    with open_archive(archive_path) as first, open_archive(archive_path) as again:
+    with closing(open_archive(archive_path)) as first, closing(open_archive(archive_path)) as again:
         assert first.fingerprint == again.fingerprint
         other = write_zip({**FILES, "users.json": b"[1]"}, tmp_path / "other.zip")
-        with open_archive(other) as changed:
+        with closing(open_archive(other)) as changed:
             assert changed.fingerprint != first.fingerprint
 
 
 def test_a_file_above_the_limit_is_not_read(archive_path: Path) -> None:
-    with open_archive(archive_path, Limits(file_bytes=5)) as archive:
+    with closing(open_archive(archive_path, Limits(file_bytes=5))) as archive:
         assert archive.read("users.json") == b"[]"
         with pytest.raises(Unreadable, match=r"larger than 5 bytes"):
             archive.read("general/2024-03-03.json")
@@ -103,7 +104,7 @@ def test_any_other_name_is_read(tmp_path: Path, path: str, name: str) -> None:
         archive.writestr(path.rpartition("2023")[0] or "empty\\", "")
         archive.writestr(path, "[]")
 
-    with open_archive(made(tmp_path, write)) as archive:
+    with closing(open_archive(made(tmp_path, write))) as archive:
         assert archive.names == [name]
         assert archive.read(name) == b"[]"
 
@@ -154,7 +155,7 @@ def test_a_name_without_the_flag_is_utf8_where_it_decodes_as_such_else_cp437(
     path = clear_utf8_flags(write_zip(files, tmp_path / "x.zip"))
     # of the same length, so that no offset changes; 0x81 is ü in cp437 and begins nothing in UTF-8
     path.write_bytes(path.read_bytes().replace("Zü".encode(), b"Z\x81\x81"))
-    with open_archive(path) as archive:
+    with closing(open_archive(path)) as archive:
         assert {name: archive.read(name) for name in archive.names} == {
             "café/1.json": b"[1]",
             "日本/1.json": b"[2]",
@@ -164,7 +165,7 @@ def test_a_name_without_the_flag_is_utf8_where_it_decodes_as_such_else_cp437(
 
 def test_a_name_with_the_flag_is_not_decoded_again(tmp_path: Path) -> None:
     name = "café".encode().decode("cp437") + "/1.json"
-    with open_archive(write_zip({name: b"[]"}, tmp_path / "x.zip")) as archive:
+    with closing(open_archive(write_zip({name: b"[]"}, tmp_path / "x.zip"))) as archive:
         assert archive.names == [name]
 
 
@@ -173,7 +174,7 @@ def test_a_name_that_says_in_its_file_to_be_utf8_and_is_not_is_damage(tmp_path: 
     data = bytearray(path.read_bytes().replace("ü".encode(), b"\x81\x81"))
     data[7] |= 8  # before the file, not in the directory
     path.write_bytes(data)
-    with open_archive(path) as archive, pytest.raises(Unreadable, match=r"damaged: "):
+    with closing(open_archive(path)) as archive, pytest.raises(Unreadable, match=r"damaged: "):
         archive.read("üü.json")
 
 
@@ -251,7 +252,7 @@ def test_a_damaged_zip_is_refused_or_its_damage_is_met_when_read(
         content[data.draw(st.integers(0, len(content) - 1))] = data.draw(st.integers(0, 255))
     path.write_bytes(bytes(content[: data.draw(st.integers(1, len(content)))]))
     try:
-        with open_archive(path) as archive:
+        with closing(open_archive(path)) as archive:
             for name in archive.names:
                 try:
                     archive.read(name)
@@ -266,14 +267,14 @@ def test_links_in_a_folder_are_not_followed(tmp_path: Path) -> None:
     folder = write_folder(FILES, tmp_path / "export")
     (folder / "channels.json").symlink_to("/etc/passwd")
     (folder / "dev").symlink_to(outside)
-    with open_archive(folder) as archive:
+    with closing(open_archive(folder)) as archive:
         assert archive.names == sorted(FILES)
         assert sorted(archive.ignored) == ["channels.json", "dev"]
 
 
 def test_a_file_that_became_a_link_is_not_followed(tmp_path: Path) -> None:
     folder = write_folder(FILES, tmp_path / "export")
-    with open_archive(folder) as archive:
+    with closing(open_archive(folder)) as archive:
         (folder / "users.json").unlink()
         (folder / "users.json").symlink_to("/etc/passwd")
         with pytest.raises(Unreadable):

@@ -13,12 +13,10 @@ import stat
 import struct
 import zipfile
 import zlib
-from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from types import TracebackType
-from typing import Final, Self
+from typing import Final
 from zipfile import ZipInfo
 
 import msgspec
@@ -69,42 +67,46 @@ class Unreadable(Exception):  # noqa: N818
     """One file of an archive cannot be read. The message says why."""
 
 
-class Archive(ABC):
-    """Files by name. Names use `/` and are relative to the top of the export."""
+class Archive:
+    """Files by name: relative to the top, with `/` between parts. ``files`` are their unpacked size
+    and what else tells them from others of that name and size; ``fetch`` reads a file, not much
+    beyond the size that is allowed. ``ignored`` are names of what is there and is no file.
+    """
 
-    names: list[str]
-    """Every file, sorted."""
+    def __init__(
+        self,
+        files: Mapping[str, tuple[int, int]],
+        fetch: Callable[[str], bytes],
+        limits: Limits,
+        *,
+        ignored: Sequence[str] = (),
+        close: Callable[[], None] = lambda: None,
+    ) -> None:
+        self._files, self._fetch, self._most = files, fetch, limits.file_bytes
+        self.names, self.ignored, self.close = sorted(files), ignored, close
+        digest = hashlib.sha256()
+        for name in self.names:
+            line = "\0".join(map(str, (name, *files[name], "")))
+            digest.update(line.encode(errors="surrogateescape"))
+        self.fingerprint = digest.hexdigest()[:32]
+        """Tells this archive from another one; the same each time it is opened."""
 
-    fingerprint: str
-    """Tells this archive from another one; the same each time it is opened."""
+    def size(self, name: str) -> int:
+        """How many bytes a file had, unpacked, when the archive was opened."""
+        return self._files[name][0]
 
-    ignored: list[str]
-    """Names of what is there and is no file."""
-
-    @abstractmethod
     def read(self, name: str) -> bytes:
         """Return the content of a file.
 
         :raises Unreadable: damaged, gone, or larger than the limit
         """
-
-    @abstractmethod
-    def size(self, name: str) -> int:
-        """How many bytes a file had, unpacked, when the archive was opened."""
-
-    def close(self) -> None:  # noqa: B027
-        """Let go of the files."""
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self.close()
+        try:
+            data = self._fetch(name) if self.size(name) <= self._most else None
+        except _BAD_FILE as error:
+            raise Unreadable(getattr(error, "strerror", None) or f"damaged: {error}") from None
+        if data is None or len(data) > self._most:
+            raise Unreadable(f"larger than {self._most} bytes")
+        return data
 
 
 def open_archive(path: str | os.PathLike[str], limits: Limits | None = None) -> Archive:
@@ -115,9 +117,9 @@ def open_archive(path: str | os.PathLike[str], limits: Limits | None = None) -> 
     limits = limits or Limits()
     place = Path(path)
     if place.is_dir():
-        return FolderArchive(place, limits)
+        return _open_folder(place, limits)
     try:
-        return ZipArchive(place, limits)
+        return _open_zip(place, limits)
     except ArchiveRefused as error:
         raise ArchiveRefused(f"{place}: {error}") from None
     except OSError as error:
@@ -134,85 +136,36 @@ def _what_it_is(path: Path) -> str:
     return "expected a folder or a zip"
 
 
-class FolderArchive(Archive):
+def _open_folder(folder: Path, limits: Limits) -> Archive:
     """The files below a folder. Links are not followed."""
+    files: dict[str, tuple[int, int]] = {}
+    ignored = []
+    for place, folders, names in os.walk(folder):
+        links = [name for name in folders if (Path(place) / name).is_symlink()]
+        folders[:] = sorted(set(folders) - set(links))
+        for path in (Path(place) / name for name in sorted([*names, *links])):
+            status, name = path.lstat(), path.relative_to(folder).as_posix()
+            if stat.S_ISREG(status.st_mode):
+                files[name] = (status.st_size, status.st_mtime_ns)
+            else:
+                ignored.append(name)
 
-    def __init__(self, folder: Path, limits: Limits) -> None:
-        self._folder = folder
-        self._limits = limits
-        self.names, self.ignored = [], []
-        self._sizes: dict[str, int] = {}
-        digest = hashlib.sha256()
-        for place, folders, files in os.walk(folder):
-            folders[:] = sorted(name for name in folders if not self._is_other(place, name))
-            for name in sorted(files):
-                status = (Path(place) / name).lstat()
-                relative = (Path(place) / name).relative_to(folder).as_posix()
-                if not stat.S_ISREG(status.st_mode):
-                    self.ignored.append(relative)
-                    continue
-                self.names.append(relative)
-                self._sizes[relative] = status.st_size
-                line = f"{relative}\0{status.st_size}\0{status.st_mtime_ns}\0"
-                digest.update(line.encode(errors="surrogateescape"))
-        self.names.sort()
-        self.fingerprint = digest.hexdigest()[:32]
+    def fetch(name: str) -> bytes:
+        with os.fdopen(os.open(folder / name, os.O_RDONLY | os.O_NOFOLLOW), "rb") as file:
+            return file.read(limits.file_bytes + 1)
 
-    def _is_other(self, place: str, name: str) -> bool:
-        inner = Path(place) / name
-        if inner.is_symlink():
-            self.ignored.append(inner.relative_to(self._folder).as_posix())
-            return True
-        return False
-
-    def read(self, name: str) -> bytes:
-        try:
-            descriptor = os.open(self._folder / name, os.O_RDONLY | os.O_NOFOLLOW)
-            with os.fdopen(descriptor, "rb") as file:
-                data = file.read(self._limits.file_bytes + 1)
-        except OSError as error:
-            raise Unreadable(error.strerror or str(error)) from None
-        if len(data) > self._limits.file_bytes:
-            raise Unreadable(f"larger than {self._limits.file_bytes} bytes")
-        return data
-
-    def size(self, name: str) -> int:
-        return self._sizes[name]
+    return Archive(files, fetch, limits, ignored=ignored)
 
 
-class ZipArchive(Archive):
-    """The files of a zip."""
-
-    def __init__(self, path: Path, limits: Limits) -> None:
-        self._zip = zipfile.ZipFile(path)
-        self._limits = limits
-        self.ignored = []
-        try:
-            self._entries = _files_of_zip(self._zip.infolist(), path.stat().st_size, limits)
-        except ArchiveRefused:
-            self._zip.close()
-            raise
-        self.names = sorted(self._entries)
-        digest = hashlib.sha256()
-        for name in self.names:
-            info = self._entries[name]
-            digest.update(f"{name}\0{info.file_size}\0{info.CRC}\0".encode())
-        self.fingerprint = digest.hexdigest()[:32]
-
-    def read(self, name: str) -> bytes:
-        info = self._entries[name]
-        if info.file_size > self._limits.file_bytes:
-            raise Unreadable(f"larger than {self._limits.file_bytes} bytes")
-        try:
-            return self._zip.read(info)
-        except _BAD_FILE as error:
-            raise Unreadable(f"damaged: {error}") from None
-
-    def size(self, name: str) -> int:
-        return self._entries[name].file_size
-
-    def close(self) -> None:
-        self._zip.close()
+def _open_zip(path: Path, limits: Limits) -> Archive:
+    opened = zipfile.ZipFile(path)
+    try:
+        entries = _files_of_zip(opened.infolist(), path.stat().st_size, limits)
+    except ArchiveRefused:
+        opened.close()
+        raise
+    files = {name: (entry.file_size, entry.CRC) for name, entry in entries.items()}
+    return Archive(files, lambda name: opened.read(entries[name]), limits, close=opened.close)
 
 
 # ── what a zip holds ─────────────────────────────────────────────────────────────────────────────
