@@ -10,7 +10,7 @@ import msgspec
 
 from channelstats.identifiers import SLACKBOT, is_user_id
 from channelstats.slack.export import ChannelKind, ExportChannel
-from channelstats.slack.objects import ListedChannel, Named, SlackUser, whole
+from channelstats.slack.objects import ListedChannel, Named, SlackChannel, SlackUser, whole
 from channelstats.tables.configuration import Counts
 from channelstats.tables.directory import Channel, User
 from channelstats.tables.store import Tables
@@ -25,10 +25,10 @@ def user_of(user: SlackUser) -> User:
     offset = whole(user.tz_offset)
     return User(
         slack_uid=user.id,
-        user_name=_name(user.name),
-        real_name=_name(user.real_name or profile.real_name),
-        display_name=_name(profile.display_name),
-        tz=_name(user.tz),
+        user_name=stored_name(user.name),
+        real_name=stored_name(user.real_name or profile.real_name),
+        display_name=stored_name(profile.display_name),
+        tz=stored_name(user.tz),
         tz_offset=offset if offset is not None and abs(offset) <= _DAY else None,
         deleted=bool(user.deleted),
         admin=bool(user.is_admin),
@@ -42,9 +42,9 @@ def user_of_profile(uid: str, profile: Named) -> User:
     """
     return User(
         slack_uid=uid,
-        user_name=_name(profile.name),
-        real_name=_name(profile.real_name),
-        display_name=_name(profile.display_name),
+        user_name=stored_name(profile.name),
+        real_name=stored_name(profile.real_name),
+        display_name=stored_name(profile.display_name),
     )
 
 
@@ -83,12 +83,22 @@ def members_of(channel: ExportChannel) -> list[str]:
 
 
 def channel_of(channel: ExportChannel) -> Channel:
-    """The row of a channel in a list of an export. An archived one has no members."""
-    kind, about = channel.kind, channel.about
+    """The row of a channel in a list of an export."""
+    return _channel(channel.about, channel.kind, len(members_of(channel)))
+
+
+def listed_channel_of(channel: ListedChannel, members: int) -> Channel:
+    """The row of a public or private channel in a list of the Web API."""
+    kind = ChannelKind.PRIVATE if channel.is_private else ChannelKind.PUBLIC
+    return _channel(channel, kind, members)
+
+
+def _channel(about: SlackChannel, kind: ChannelKind, members: int) -> Channel:
+    """An archived channel has no members."""
     return Channel(
         slack_cid=about.id,
-        friendly_name=_name(about.name),
-        members=0 if about.is_archived else len(members_of(channel)),
+        friendly_name=stored_name(about.name),
+        members=0 if about.is_archived else members,
         created=max(whole(about.created) or 0, 0),
         is_channel=kind is ChannelKind.PUBLIC,
         is_group=kind is ChannelKind.PRIVATE,
@@ -99,26 +109,6 @@ def channel_of(channel: ExportChannel) -> Channel:
     )
 
 
-def listed_channel_of(channel: ListedChannel, members: int) -> Channel:
-    """The row of a public or private channel in a list of the Web API."""
-    private, archived = bool(channel.is_private), bool(channel.is_archived)
-    return Channel(
-        slack_cid=channel.id,
-        friendly_name=_name(channel.name),
-        members=0 if archived else members,
-        created=max(whole(channel.created) or 0, 0),
-        is_channel=not private,
-        is_group=private,
-        is_private=private,
-        is_archived=archived,
-    )
-
-
-def channel_name(text: str | None) -> str:
-    """The name of a channel as it can be stored."""
-    return _name(text)
-
-
-def _name(text: str | None) -> str:
+def stored_name(text: str | None) -> str:
     """A name as it can be stored: of bounded length, and UTF-8."""
     return (text or "")[:_LONGEST_NAME].encode(errors="replace").decode().strip()

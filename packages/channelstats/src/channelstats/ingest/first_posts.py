@@ -5,7 +5,7 @@ another one, or may miss something, it is rebuilt from them; what is known of me
 removed because they are old stays.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 
 from channelstats.counting import Counting
 from channelstats.tables.first_posts import FirstPost, derived
@@ -75,26 +75,17 @@ class FirstPostUpdater:
         return not row.deleted and self._counting.counts(row.slack_uid, row.subtype, self._bots)
 
 
-async def with_older(
-    tables: Tables, posts: Mapping[str, FirstPost], older: Mapping[str, FirstPost]
-) -> dict[str, FirstPost]:
-    """First posts as stored messages say, and before them those ``older`` ones whose messages are
-    not stored any more.
-    """
-    stored = await tables.messages.known(_key(post) for post in older.values())
-    gone = {uid: post for uid, post in older.items() if _key(post) not in stored}
-    return {**posts, **{uid: min(post, posts.get(uid, post)) for uid, post in gone.items()}}
-
-
-def _key(post: FirstPost) -> str:
-    return f"{post.slack_cid}_{post.message_id}"
-
-
 async def rebuild(tables: Tables, counting: Counting, bots: Iterable[str]) -> None:
-    """Rebuild FirstPost from every stored message."""
+    """Rebuild FirstPost from every stored message. What is known of messages that are not stored
+    any more stays where it is earlier.
+    """
     known = await tables.first_posts.all()
-    derived_posts = await derived(tables.messages, counting.counted(frozenset(bots)))
-    posts = await with_older(tables, derived_posts, known)
+    posts = await derived(tables.messages, counting.counted(frozenset(bots)))
+    keys = {uid: f"{post.slack_cid}_{post.message_id}" for uid, post in known.items()}
+    stored = await tables.messages.known(keys.values())
+    for uid, post in known.items():
+        if keys[uid] not in stored:
+            posts[uid] = min(post, posts.get(uid, post))
     await tables.first_posts.put(
         (uid, post) for uid, post in posts.items() if known.get(uid) != post
     )

@@ -19,7 +19,7 @@ from channelstats.days import date_at
 from channelstats.identifiers import is_channel_id, is_timestamp, is_user_id
 from channelstats.ingest.directory import store_users
 from channelstats.ingest.events import OnEvent, Problem, StepProgress, ignore_event
-from channelstats.ingest.first_posts import with_older
+from channelstats.ingest.first_posts import rebuild
 from channelstats.ingest.messages import EARLIEST, about_file, known_word, merge_messages, recency
 from channelstats.ingest.removal import Exclusions, unknown_channels, unknown_people
 from channelstats.slack.export import left_out
@@ -35,7 +35,7 @@ from channelstats.tables.directory import (
     UsersCreated,
 )
 from channelstats.tables.exclusion import add_digests, forgotten, resolve_channels
-from channelstats.tables.first_posts import FirstPosts, derived
+from channelstats.tables.first_posts import FirstPosts
 from channelstats.tables.items import HASH_KEYS, MESSAGE_INDEXES, everything, number, text
 from channelstats.tables.message_row import (
     MessageRow,
@@ -337,23 +337,21 @@ class Migration:
         """Take the earlier of what messages say, and of what was known of messages that are not
         stored any more.
         """
-        tables, counting = self._tables, self._counting
-        users = await tables.users.all()
-        bots = frozenset(user.slack_uid for user in users.values() if user.is_bot)
-        posts = await derived(tables.messages, counting.counted(bots))
+        tables, configuration = self._tables, self._tables.configuration
+        is_continued = await configuration.first_posts_counting() == self._counting.name
+        known = await tables.first_posts.all() if is_continued else {}
         older = {
-            uid: post
+            uid: min(post, known.get(uid, post))
             for uid, post in (await self._source.all("FirstPost", FirstPosts)).items()
             if self._is_kept(uid) and self._is_wanted(post.slack_cid)
         }
-        if await tables.configuration.first_posts_counting() == counting.name:
-            known = await tables.first_posts.all()
-            older = {uid: min(post, known.get(uid, post)) for uid, post in older.items()}
-            older = {**known, **older}
-        posts = await with_older(tables, posts, older)
-        await tables.first_posts.put(sorted(posts.items()))
-        await tables.configuration.put_first_posts_counting(counting.name)
-        return len(posts)
+        await configuration.put_first_posts_counting("")  # until they are judged
+        await tables.first_posts.put(sorted(older.items()))
+        users = await tables.users.all()
+        await rebuild(
+            tables, self._counting, [user.slack_uid for user in users.values() if user.is_bot]
+        )
+        return len(await tables.first_posts.all())
 
     async def _raise_watermarks(self) -> None:
         async for item in self._source.items("ChannelConfiguration"):

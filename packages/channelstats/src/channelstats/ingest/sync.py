@@ -20,10 +20,10 @@ from channelstats.counting import Counting
 from channelstats.days import date_at
 from channelstats.identifiers import is_channel_id, is_user_id
 from channelstats.ingest.directory import (
-    channel_name,
     counts_of,
     listed_channel_of,
     store_users,
+    stored_name,
     user_of,
 )
 from channelstats.ingest.events import OnEvent, ignore_event
@@ -202,7 +202,7 @@ class Sync:
         await tables.channels.put(rows[channel.id] for channel in archived_first)
         await tables.configuration.put_names({**stored, **rows}.values())
         for channel in archived_first:
-            for alias in map(channel_name, channel.previous_names or ()):
+            for alias in map(stored_name, channel.previous_names or ()):
                 if alias and not is_channel_id(alias):
                     await tables.channels.put_alias(alias, rows[channel.id])
         numbers = ((one.id, whole(one.num_members)) for one in self._listed if not one.is_archived)

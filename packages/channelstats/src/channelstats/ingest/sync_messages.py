@@ -13,7 +13,7 @@ import msgspec
 from channelstats.counting import Counting
 from channelstats.identifiers import seconds
 from channelstats.ingest.channel_reading import ChannelReader, deleted_from
-from channelstats.ingest.directory import channel_name, store_users, user_of_profile
+from channelstats.ingest.directory import store_users, stored_name, user_of_profile
 from channelstats.ingest.events import Problem
 from channelstats.ingest.first_posts import FirstPostUpdater
 from channelstats.ingest.messages import Change, Origin, earliest, merge_messages
@@ -208,7 +208,7 @@ async def _all_of(workers: list[Coroutine[object, object, None]]) -> None:
 
 
 def _name(channel: ListedChannel) -> str:
-    return channel_name(channel.name) or channel.id
+    return stored_name(channel.name) or channel.id
 
 
 def _ts(second: int) -> str:

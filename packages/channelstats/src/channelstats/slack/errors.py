@@ -69,52 +69,44 @@ RATE_LIMITED: Final = frozenset({"ratelimited", "rate_limited"})
 
 
 class SlackError(Exception):
-    """A call that failed. ``method`` is the Web API's."""
+    """A call that failed. ``method`` is the Web API's; ``code`` is Slack's, where it gives one."""
 
-    def __init__(self, method: str, reason: str) -> None:
+    def __init__(self, method: str, reason: str, code: str = "") -> None:
         super().__init__(f"{method}: {reason}")
-        self.method, self.reason = method, reason
+        self.method, self.reason, self.code = method, reason, code
 
 
-class TokenRefused(SlackError):  # noqa: N818
-    pass
+class TokenRefused(SlackError): ...  # noqa: N818
 
 
 class MissingScope(SlackError):  # noqa: N818
     """``needed`` are the scopes, as Slack lists them."""
 
-    def __init__(self, method: str, needed: str, provided: str) -> None:
-        has = f"; it has {provided}" if provided else ""
-        super().__init__(method, f"the token lacks the scope {needed or '(not said which)'}{has}")
-        self.needed = needed
+    needed = ""
 
 
-class ChannelRefused(SlackError):  # noqa: N818
-    """``code`` is Slack's."""
-
-    def __init__(self, method: str, code: str) -> None:
-        super().__init__(method, f"{code}: {_OF_METHOD.get((method, code), _CHANNEL[code])}")
-        self.code = code
+class ChannelRefused(SlackError): ...  # noqa: N818
 
 
-class ThreadNotFound(SlackError):  # noqa: N818
-    pass
+class ThreadNotFound(SlackError): ...  # noqa: N818
 
 
-class InvalidCursor(SlackError):  # noqa: N818
-    pass
+class InvalidCursor(SlackError): ...  # noqa: N818
 
 
-class NoAnswer(SlackError):  # noqa: N818
-    pass
+class NoAnswer(SlackError): ...  # noqa: N818
 
 
-class CallRefused(SlackError):  # noqa: N818
-    """``code`` is Slack's."""
+class CallRefused(SlackError): ...  # noqa: N818
 
-    def __init__(self, method: str, code: str) -> None:
-        super().__init__(method, f"{code}: {_CALL[code]}" if code in _CALL else code)
-        self.code = code
+
+_KINDS: Final[dict[type[SlackError], Mapping[str, str]]] = {
+    TokenRefused: _TOKEN,
+    ChannelRefused: _CHANNEL,
+    ThreadNotFound: {"thread_not_found": ""},
+    InvalidCursor: {"invalid_cursor": ""},
+    CallRefused: _CALL,
+}
 
 
 def code_of(body: Mapping[str, object]) -> str:
@@ -126,17 +118,16 @@ def code_of(body: Mapping[str, object]) -> str:
 def error_of(method: str, body: Mapping[str, object]) -> SlackError:
     """The error that an answer with `ok: false` means."""
     code = code_of(body)
-    if code in _TOKEN:
-        return TokenRefused(method, f"{code}: {_TOKEN[code]}")
     if code == "missing_scope":
-        return MissingScope(method, _scopes(body.get("needed")), _scopes(body.get("provided")))
-    if code in _CHANNEL:
-        return ChannelRefused(method, code)
-    if code == "thread_not_found":
-        return ThreadNotFound(method, code)
-    if code == "invalid_cursor":
-        return InvalidCursor(method, code)
-    return CallRefused(method, code)
+        needed, provided = _scopes(body.get("needed")), _scopes(body.get("provided"))
+        has = f"; it has {provided}" if provided else ""
+        lacks = f"the token lacks the scope {needed or '(not said which)'}{has}"
+        error = MissingScope(method, lacks, code)
+        error.needed = needed
+        return error
+    kind = next((kind for kind, codes in _KINDS.items() if code in codes), CallRefused)
+    meaning = _OF_METHOD.get((method, code)) or _KINDS[kind].get(code)
+    return kind(method, f"{code}: {meaning}" if meaning else code, code)
 
 
 def _scopes(value: object) -> str:

@@ -137,13 +137,11 @@ class HistoryMessage(SlackMessage, gc=False):
     latest_reply: str | None = None
 
 
-class ListedChannel(msgspec.Struct, gc=False):
-    """A channel in `conversations.list`. A private one of today is no "group" to Slack."""
+class ListedChannel(SlackChannel, gc=False):
+    """A channel in `conversations.list`, which names no members. A private one of today is no
+    "group" to Slack.
+    """
 
-    id: str
-    name: str | None = None
-    created: Loose = None
-    is_archived: bool | None = None
     is_private: bool | None = None
     is_member: bool | None = None
     num_members: Loose = None
