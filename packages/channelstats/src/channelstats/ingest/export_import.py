@@ -17,13 +17,7 @@ import msgspec
 from channelstats.counting import Counting
 from channelstats.days import date_at
 from channelstats.identifiers import seconds
-from channelstats.ingest.directory import (
-    channel_of,
-    counts_of,
-    members_of,
-    store_users,
-    user_of,
-)
+from channelstats.ingest.directory import channel_of, counts_of, members_of, store_users, user_of
 from channelstats.ingest.events import OnEvent, Problem, StepProgress, ignore_event
 from channelstats.ingest.export_reader import ChannelContent, channel_reader
 from channelstats.ingest.first_posts import FirstPostUpdater

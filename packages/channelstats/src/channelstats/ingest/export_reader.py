@@ -21,7 +21,7 @@ from typing import Final, TypeAlias
 import msgspec
 
 from channelstats.ingest.directory import user_of_profile
-from channelstats.ingest.messages import Origin, merge_messages, row_of
+from channelstats.ingest.messages import Origin, merge_messages, take_rows
 from channelstats.slack.archive import Limits
 from channelstats.slack.export import Export, ExportChannel, Problem, left_out
 from channelstats.slack.objects import Named, workspace_of
@@ -105,21 +105,11 @@ def read_channel(
     problems: list[Problem] = []
     workspaces = Counter[str]()
     for place, messages in export.messages(channel):
-        reasons = []
+        problems += left_out(place, take_rows(messages, origin, rows, profiles))
         for message in messages:
-            if message.type != "message":
-                continue
-            try:
-                row = row_of(message, origin)
-            except ValueError as error:
-                reasons.append(str(error))
-                continue
-            rows.append(row)
-            files = (*(message.files or ()), message.file)
-            workspaces.update(name for one in files if one and (name := workspace_of(one)))
-            if message.user_profile is not None and row.slack_uid and not row.is_bot:
-                profiles[row.slack_uid] = message.user_profile
-        problems += left_out(place, reasons)
+            if message.files or message.file:
+                files = (*(message.files or ()), message.file)
+                workspaces.update(name for one in files if one and (name := workspace_of(one)))
     if is_new:
         rows = [row for row, _ in merge_messages({}, rows)]
     authors = [user_of_profile(uid, profile) for uid, profile in profiles.items()]

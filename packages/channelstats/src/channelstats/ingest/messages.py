@@ -23,6 +23,7 @@ from channelstats.identifiers import is_bot_id, is_timestamp, is_user_id
 from channelstats.ingest.scan_log import NO_SCANS, ScanLog
 from channelstats.slack.objects import (
     Loose,
+    Named,
     Room,
     SlackFile,
     SlackMessage,
@@ -100,6 +101,28 @@ def row_of(message: SlackMessage, origin: Origin) -> MessageRow:
     if message.edited is not None and is_timestamp(message.edited.ts):
         row.edited_ts = message.edited.ts
     return row
+
+
+def take_rows(
+    messages: Iterable[SlackMessage],
+    origin: Origin,
+    rows: list[MessageRow],
+    profiles: dict[str, Named],
+) -> list[str]:
+    """Add the rows of messages and the profiles of authors; return what is wrong with some."""
+    broken = []
+    for message in messages:
+        if message.type != "message":
+            continue
+        try:
+            row = row_of(message, origin)
+        except ValueError as error:
+            broken.append(str(error))
+            continue
+        rows.append(row)
+        if message.user_profile is not None and row.slack_uid and not row.is_bot:
+            profiles[row.slack_uid] = message.user_profile
+    return broken
 
 
 @lru_cache(maxsize=_USERS)

@@ -288,9 +288,7 @@ def _count_objects(
                 counts[subject, DateSpan(day, day)][key] = found
 
 
-def _object_counts(
-    row: Mapping[str, object],
-) -> tuple[Subject, date, str, Sequence[int | None]]:
+def _object_counts(row: Mapping[str, object]) -> tuple[Subject, date, str, Sequence[int | None]]:
     """What an object counts: of whom, on which day.
 
     :raises ValueError: it cannot be understood

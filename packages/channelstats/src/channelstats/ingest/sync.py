@@ -27,12 +27,7 @@ from channelstats.ingest.directory import (
     user_of,
 )
 from channelstats.ingest.events import OnEvent, ignore_event
-from channelstats.ingest.removal import (
-    PEOPLE_PLACE,
-    Exclusions,
-    unknown_channels,
-    unknown_people,
-)
+from channelstats.ingest.removal import PEOPLE_PLACE, Exclusions, unknown_channels, unknown_people
 from channelstats.ingest.sync_messages import MessageSync
 from channelstats.ingest.sync_run import UNANSWERED, Checkpoint, SyncOptions, SyncResult, SyncRun
 from channelstats.slack.errors import MissingScope, NoAnswer, SlackError, TokenRefused

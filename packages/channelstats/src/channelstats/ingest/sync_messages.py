@@ -12,7 +12,7 @@ import msgspec
 
 from channelstats.counting import Counting
 from channelstats.identifiers import seconds
-from channelstats.ingest.channel_reading import ChannelReader, deleted_from
+from channelstats.ingest.channel_reading import ChannelReader
 from channelstats.ingest.directory import store_users, stored_name, user_of_profile
 from channelstats.ingest.events import Problem
 from channelstats.ingest.first_posts import FirstPostUpdater
@@ -157,14 +157,14 @@ class MessageSync:
         oldest = _ts(min(options.threads(now), since))
         stored = await tables.messages.of_channel(cid, oldest)
         origin = Origin(cid, "api", now, _ts(now + DAY))
-        reader = ChannelReader(run.api, origin, oldest=oldest, window=_ts(since), stored=stored)
-        reading = await reader.read()
+        reading = ChannelReader(run.api, origin, oldest=oldest, window=_ts(since), stored=stored)
+        await reading.read()
 
         if (low := earliest(reading.rows)) and low < oldest:
             stored = await tables.messages.of_channel(cid, low)
         deleted = [
             msgspec.structs.replace(row, deleted=True, fetched_at=now)
-            for row in deleted_from(reading, stored)
+            for row in reading.deleted(stored)
         ]
         scans = await ScanLog.load(tables.configuration, cid)
         before = max([watermark, *(scan.at for scan in scans.scans)])
