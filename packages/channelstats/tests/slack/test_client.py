@@ -5,7 +5,14 @@ from collections.abc import Mapping
 
 import pytest
 
-from channelstats.slack.client import HOLDS, TRIES, SlackClient
+from channelstats.slack.client import (
+    HOLDS,
+    TRIES,
+    ApiResponse,
+    SlackCall,
+    SlackClient,
+    TransportError,
+)
 from channelstats.slack.errors import (
     CallRefused,
     ChannelRefused,
@@ -17,7 +24,6 @@ from channelstats.slack.errors import (
     TokenRefused,
 )
 from channelstats.slack.rate_limits import AppKind
-from channelstats.slack.transport import ApiResponse, Body, Params, TransportError
 from support.channelstats.slack_house import Waits
 
 METHOD = "conversations.history"
@@ -40,18 +46,12 @@ class Scripted:
         self.answers = list(answers)
         self.asked: list[str] = []
 
-    async def call(self, method: str, params: Params) -> ApiResponse:
-        self.asked.append(method)
+    async def send(self, call: SlackCall) -> ApiResponse:
+        self.asked.append(call.method)
         answer = self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
         if isinstance(answer, TransportError):
             raise answer
         return answer
-
-    async def write(self, method: str, body: Body) -> ApiResponse:
-        return await self.call(method, {})
-
-    async def upload(self, url: str, data: bytes) -> ApiResponse:
-        return await self.call(url, {})
 
     async def close(self) -> None:
         self.asked.append("closed")
@@ -143,8 +143,8 @@ async def test_a_hold_that_several_calls_meet_at_once_is_told_once() -> None:
     both = asyncio.Barrier(2)
 
     class Together(Scripted):
-        async def call(self, method: str, params: Params) -> ApiResponse:
-            answer = await super().call(method, params)
+        async def send(self, call: SlackCall) -> ApiResponse:
+            answer = await super().send(call)
             if answer.status != GOOD.status:
                 await both.wait()
             return answer

@@ -5,11 +5,10 @@ from typing import Any
 
 import pytest
 
-from channelstats.slack.client import SlackClient
+from channelstats.slack.client import ApiResponse, SlackCall, SlackClient
 from channelstats.slack.errors import NoAnswer
 from channelstats.slack.posting import PAGES, Mark, Posting
 from channelstats.slack.rate_limits import AppKind
-from channelstats.slack.transport import ApiResponse, Body, Params
 from channelstats.slack.web_api import WebApi
 from support.channelstats.desk import desk, office
 from support.channelstats.house import NOW
@@ -25,15 +24,9 @@ class Saying:
         self.answer = ApiResponse(200, {"ok": True, **body})
         self.asked: list[str] = []
 
-    async def call(self, method: str, params: Params) -> ApiResponse:
-        self.asked.append(method)
+    async def send(self, call: SlackCall) -> ApiResponse:
+        self.asked.append(call.method)
         return self.answer
-
-    async def write(self, method: str, body: Body) -> ApiResponse:
-        return await self.call(method, {})
-
-    async def upload(self, url: str, data: bytes) -> ApiResponse:
-        return await self.call("upload", {})
 
     async def close(self) -> None: ...
 
@@ -91,8 +84,8 @@ async def test_marks_of_others_are_none_of_ours(metadata: Any) -> None:
 
 async def test_looking_for_a_message_ends() -> None:
     class Endless(Saying):
-        async def call(self, method: str, params: Params) -> ApiResponse:
-            await super().call(method, params)
+        async def send(self, call: SlackCall) -> ApiResponse:
+            await super().send(call)
             more = {"next_cursor": f"page {len(self.asked)}"}
             return ApiResponse(200, {"ok": True, "messages": [], "response_metadata": more})
 

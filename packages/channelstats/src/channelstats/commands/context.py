@@ -27,10 +27,9 @@ from channelstats.progress import Progress
 from channelstats.render.words import plural, printable
 from channelstats.sending.sender import Sender
 from channelstats.settings import OptionGroup, Settings
-from channelstats.slack.client import SlackClient
+from channelstats.slack.client import SdkTransport, SlackClient, Transport
 from channelstats.slack.posting import Posting
 from channelstats.slack.rate_limits import Sleep
-from channelstats.slack.transport import SdkTransport, Transport
 from channelstats.slack.web_api import WebApi
 from channelstats.stats import Period
 from channelstats.stats.period import WEEK, week_of

@@ -6,9 +6,8 @@ and place, and the rest goes on.
     objects        messages, users and channels as Slack writes them; JSON decoded to them
     archive        a folder or a zip of files, opened safely
     export         an export archive: users, channels, messages
-    client         calls of the Web API: limits, retries, listings in pages
+    client         calls of the Web API by slack_sdk: limits, retries, listings in pages
     rate_limits    how often each method may be called
-    transport      one request over HTTP, by slack_sdk
     errors         what the Web API refuses
     web_api        what is read from it, and channels that are changed
     posting        messages and files that are posted, and found again

@@ -1,4 +1,5 @@
-"""Calls of the Web API and its listings: kept to the limits of each method, and retried.
+"""Calls of the Web API and its listings: kept to the limits of each method, and retried. A request
+over HTTP is made by the client of slack_sdk.
 
 Rule: a call is repeated when Slack asks for it or the network fails, never when Slack refuses; and
 never for ever. What must not be done twice is repeated only where Slack has surely not done it.
@@ -6,17 +7,23 @@ never for ever. What must not be done twice is repeated only where Slack has sur
 Rule: a listing goes on until Slack gives no further cursor; a short page is not its end. If a
 cursor has expired it begins from the start, so what it yields may come twice.
 
-slack_sdk's own retry handlers and its iteration over pages are not used: they call Slack before its
-limit allows it, sleep where nobody else can watch the time, and repeat what must not be done twice.
+Rule: what slack_sdk raises or would log goes no further than here: it may hold what people wrote.
+Its own retry handlers and its iteration over pages are not used: they call Slack before its limit
+allows it, sleep where nobody else can watch the time, and repeat what must not be done twice.
 """
 
+import logging
 import random
+import re
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from functools import partial
 from itertools import count
-from typing import Final, Generic, TypeVar
+from typing import Final, Generic, Protocol, Self, TypeAlias, TypeVar
 
+import aiohttp
 import msgspec
+from slack_sdk.errors import SlackClientError
+from slack_sdk.web.async_client import AsyncWebClient
+from slack_sdk.web.async_slack_response import AsyncSlackResponse
 
 from channelstats.slack.errors import (
     PASSING,
@@ -28,12 +35,135 @@ from channelstats.slack.errors import (
 )
 from channelstats.slack.objects import Broken, object_of
 from channelstats.slack.rate_limits import AppKind, RateLimiter, Sleep, limits
-from channelstats.slack.transport import ApiResponse, Body, Params, Transport, TransportError
 from keytables import Clock
 
 _T = TypeVar("_T")
 
-Check = Callable[[], Awaitable[None]]
+# ── one request ──────────────────────────────────────────────────────────────────────────────────
+
+Params = Mapping[str, str | int | bool]
+
+Body = Mapping[str, object]
+"""What a method that writes is given: whatever JSON holds."""
+
+BASE_URL: Final = "https://slack.com/api/"
+_TOKEN: Final = re.compile(r"[\x21-\x7e]{1,1000}")
+_TAKEN: Final = 200
+_TIMEOUT: Final = aiohttp.ClientTimeout(total=60, connect=20)
+
+
+class ApiResponse(msgspec.Struct, frozen=True):
+    """What was answered. ``body`` is empty where it was no JSON object; ``scopes`` are the token's,
+    where Slack says them.
+    """
+
+    status: int
+    body: Mapping[str, object]
+    retry_after: str = ""
+    scopes: str = ""
+
+
+class TransportError(Exception):
+    """There was no answer, or half of one. The message is the kind of trouble. ``unsent``: Slack
+    has not even been reached, so it has done nothing.
+    """
+
+    def __init__(self, trouble: str, *, unsent: bool = False) -> None:
+        super().__init__(trouble)
+        self.unsent = unsent
+
+
+class SlackCall(msgspec.Struct, frozen=True):
+    """A ``method`` that reads with ``params`` or writes with a ``body``; or ``data`` for a ``url``
+    that it gave.
+    """
+
+    method: str
+    params: Params = {}
+    body: Body | None = None
+    url: str = ""
+    data: bytes = b""
+
+
+class Transport(Protocol):
+    async def send(self, call: SlackCall) -> ApiResponse:
+        """Make a call once, without judging what is answered.
+
+        :raises TransportError: there was no whole answer; it may have been done all the same
+        """
+        ...
+
+    async def close(self) -> None: ...
+
+
+class SdkTransport:
+    """A `Transport` over `AsyncWebClient`, without repeating and waiting."""
+
+    def __init__(self, client: AsyncWebClient, session: aiohttp.ClientSession) -> None:
+        self._client, self._session = client, session
+
+    @classmethod
+    async def open(cls, token: str, *, base_url: str = BASE_URL) -> Self:
+        """Prepare connections; none is made yet.
+
+        :raises ValueError: the token is empty or holds what no token holds
+        """
+        if not _TOKEN.fullmatch(token := token.strip()):
+            raise ValueError("token: expected visible ASCII characters, as in xoxp-…")
+        session = aiohttp.ClientSession(timeout=_TIMEOUT)
+        quiet = logging.Logger("slack_sdk", logging.CRITICAL)  # its own, on no tree
+        client = AsyncWebClient(
+            token, base_url=base_url, session=session, logger=quiet, retry_handlers=[]
+        )
+        return cls(client, session)
+
+    async def send(self, call: SlackCall) -> ApiResponse:
+        try:
+            if call.url:
+                return await self._upload(call)
+            if call.body is None:
+                params = dict(call.params)
+                asked = self._client.api_call(call.method, http_verb="GET", params=params)
+            else:
+                asked = self._client.api_call(call.method, json=dict(call.body))
+            answer: object = await asked
+        except SlackClientError as error:
+            answer = getattr(error, "response", None)
+        except tuple(_TROUBLES) as error:
+            trouble = next(text for kind, text in _TROUBLES.items() if isinstance(error, kind))
+            unsent = isinstance(error, aiohttp.ClientConnectorError)
+            raise TransportError(trouble or type(error).__name__, unsent=unsent) from None
+        if not isinstance(answer, AsyncSlackResponse):
+            raise TransportError("an answer that is no JSON")
+        body = answer.data if isinstance(answer.data, dict) else {}
+        headers = {name.lower(): str(value) for name, value in answer.headers.items()}
+        retry_after, scopes = headers.get("retry-after", ""), headers.get("x-oauth-scopes", "")
+        return ApiResponse(answer.status_code, body, retry_after, scopes)
+
+    async def _upload(self, call: SlackCall) -> ApiResponse:
+        # The address is a secret of its own: no token goes there, and no redirection is followed.
+        async with self._session.post(call.url, data=call.data, allow_redirects=False) as answer:
+            return ApiResponse(answer.status, {"ok": answer.status == _TAKEN})
+
+    async def close(self) -> None:
+        await self._session.close()
+
+
+_TROUBLES: Final[dict[type[Exception], str]] = {
+    aiohttp.ClientConnectorError: "no connection",
+    TimeoutError: "no answer in time",
+    aiohttp.ServerDisconnectedError: "the connection was cut",
+    aiohttp.ClientPayloadError: "the answer was cut",
+    ConnectionError: "the connection was cut",
+    aiohttp.ClientError: "",
+    OSError: "",
+    ValueError: "",
+    AttributeError: "",  # the client trips over an answer of plain text
+}
+"""What is told of them: the first that fits; "" for the name of the error."""
+
+
+# ── calls and listings ───────────────────────────────────────────────────────────────────────────
 
 RESTARTS: Final = 5
 """Times that a listing begins from the start."""
@@ -65,6 +195,9 @@ class Page(msgspec.Struct, Generic[_T], frozen=True):
     items: list[_T]
     broken: list[str]
     limited: bool = False
+
+
+Check: TypeAlias = Callable[[], Awaitable[None]]
 
 
 class SlackClient:
@@ -102,7 +235,7 @@ class SlackClient:
 
     async def answer(self, method: str, params: Params) -> ApiResponse:
         """The same, with what is said beside the body."""
-        return await self._with_retries(method, partial(self._transport.call, method, params))
+        return await self._with_retries(SlackCall(method, params))
 
     async def write(
         self, method: str, body: Body, *, once: bool = False, before: Check | None = None
@@ -113,15 +246,15 @@ class SlackClient:
 
         :raises SlackError: as in `call`; after a `NoAnswer` it may have been done
         """
-        asked = partial(self._transport.write, method, body)
-        return (await self._with_retries(method, asked, once=once, before=before)).body
+        call = SlackCall(method, body=body)
+        return (await self._with_retries(call, once=once, before=before)).body
 
     async def upload(self, method: str, url: str, data: bytes) -> None:
         """Bring a file to an address that ``method`` gave for it.
 
         :raises SlackError: it is not there
         """
-        await self._with_retries(method, partial(self._transport.upload, url, data))
+        await self._with_retries(SlackCall(method, url=url, data=data))
 
     async def pages(
         self, method: str, key: str, kind: type[_T], asked: Params, *, most: int | None = None
@@ -154,15 +287,10 @@ class SlackClient:
             cursor = following
 
     async def _with_retries(
-        self,
-        method: str,
-        ask: Callable[[], Awaitable[ApiResponse]],
-        *,
-        once: bool = False,
-        before: Check | None = None,
+        self, call: SlackCall, *, once: bool = False, before: Check | None = None
     ) -> ApiResponse:
         """The answer to what is asked, as often as it takes."""
-        limiter = self._limiters[method]
+        method, limiter = call.method, self._limiters[call.method]
         failures = holds = 0
         while True:
             await limiter.acquire()
@@ -170,7 +298,7 @@ class SlackClient:
                 await before()
             unsent = False
             try:
-                answer = await ask()
+                answer = await self._transport.send(call)
             except TransportError as error:
                 trouble, unsent = str(error), error.unsent
             else:

@@ -11,10 +11,8 @@ from typing import Final
 import msgspec
 
 from channelstats.identifiers import is_channel_id, is_timestamp, is_user_id, timestamp
-from channelstats.slack.client import Check, SlackClient
+from channelstats.slack.client import Check, Params, SlackClient
 from channelstats.slack.errors import NoAnswer
-from channelstats.slack.objects import Broken, object_of
-from channelstats.slack.transport import Params
 
 MARK: Final = "channelstats_report"
 """The type of the metadata that messages carry."""
@@ -46,13 +44,22 @@ class Posted(msgspec.Struct, frozen=True):
 
 
 class _Metadata(msgspec.Struct):
-    event_type: str = ""
-    event_payload: dict[str, object] = {}
+    event_type: str
+    event_payload: Mark
 
 
 class _Message(msgspec.Struct):
+    """A message, if it has no mark or one like ours. Any other is broken, and nobody's loss."""
+
     ts: str = ""
     metadata: _Metadata | None = None
+
+    @property
+    def mark(self) -> Mark | None:
+        found = self.metadata
+        if found is None or found.event_type != MARK or not is_timestamp(self.ts):
+            return None
+        return found.event_payload
 
 
 class Posting:
@@ -103,8 +110,8 @@ class Posting:
         if thread_ts:
             method, asked = "conversations.replies", {**asked, "ts": thread_ts}
         async for page in self._client.pages(method, "messages", _Message, asked, most=PAGES):
-            for message in page.items:  # a broken one is somebody else's: ours are sound
-                mark = _mark(message)
+            for message in page.items:
+                mark = message.mark
                 if mark is not None and (mark.edition, mark.part) == (edition, part):
                     return Posted(channel, message.ts, mark)
         return None
@@ -145,16 +152,6 @@ class Posting:
         body = {"files": files, "channel_id": channel, "thread_ts": thread_ts}
         await self._client.write("files.completeUploadExternal", body, once=True, before=before)
         return file
-
-
-def _mark(message: _Message) -> Mark | None:
-    metadata = message.metadata
-    if metadata is None or metadata.event_type != MARK or not is_timestamp(message.ts):
-        return None
-    try:
-        return object_of(metadata.event_payload, Mark)
-    except Broken:
-        return None
 
 
 def _address(method: str, value: object) -> str:

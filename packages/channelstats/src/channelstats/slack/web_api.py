@@ -10,7 +10,7 @@ from typing import Final
 import msgspec
 
 from channelstats.identifiers import is_channel_id, is_user_id
-from channelstats.slack.client import Page, SlackClient
+from channelstats.slack.client import Page, Params, SlackClient
 from channelstats.slack.errors import CallRefused, NoAnswer
 from channelstats.slack.objects import (
     Broken,
@@ -21,7 +21,6 @@ from channelstats.slack.objects import (
     SlackUser,
     object_of,
 )
-from channelstats.slack.transport import Params
 
 MOST_INVITED: Final = 900
 """People invited in one call; Slack takes 1,000."""
