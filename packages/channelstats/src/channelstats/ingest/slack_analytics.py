@@ -16,10 +16,11 @@ import io
 import re
 import zlib
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import date, datetime, timedelta
+from functools import partial
 from pathlib import Path
-from typing import Final, TypeVar
+from typing import Final, NamedTuple, TypeVar
 from zoneinfo import ZoneInfo
 
 import msgspec
@@ -34,6 +35,8 @@ from channelstats.tables.exclusion import resolve_channels
 from channelstats.tables.slack_analytics import Counts, DateSpan, Subject
 
 _Form = TypeVar("_Form")
+_Row = TypeVar("_Row")
+_Meaning = TypeVar("_Meaning")
 
 MAX_BYTES: Final = 1 << 30
 """Of a file, unpacked."""
@@ -106,20 +109,17 @@ class MalformedAnalytics(Exception):  # noqa: N818
     """The file cannot be used. The message is one line that says what was expected."""
 
 
-class _Lines:
-    """Which lines of a file cannot be understood."""
-
-    def __init__(self) -> None:
-        self._wrong: dict[str, list[int]] = defaultdict(list)
-
-    def refuse(self, line: int, why: str) -> None:
-        self._wrong[why].append(line)
-
-    def problems(self, name: str) -> list[Problem]:
-        return [Problem(f"{name} {_lines_text(at)}", why) for why, at in self._wrong.items()]
-
-    def first(self) -> str:
-        return next(iter(self._wrong), "there is nothing in it")
+def _understood(
+    name: str, rows: Iterable[tuple[int, _Row]], understand: Callable[[_Row], _Meaning]
+) -> tuple[list[_Meaning], list[Problem]]:
+    """What the lines of a file mean, and which of them cannot be understood."""
+    found, wrong = [], defaultdict[str, list[int]](list)
+    for line, row in rows:
+        try:
+            found.append(understand(row))
+        except ValueError as error:
+            wrong[str(error)].append(line)
+    return found, [Problem(f"{name} {_lines_text(at)}", why) for why, at in wrong.items()]
 
 
 def _lines_text(numbers: Sequence[int]) -> str:
@@ -144,21 +144,24 @@ def read_accounts(path: Path, zone: ZoneInfo, today: date) -> Accounts:
 
     :raises MalformedAnalytics: the columns are not there
     """
-    _, rows = _csv_rows(path.name, path.read_bytes(), _ACCOUNTS, _EXPECTED_ACCOUNTS)
-    created: dict[str, int] = {}
-    lines = _Lines()
-    for line, (uid, text) in rows:
+
+    def understand(cells: Sequence[str]) -> tuple[str, int]:
+        uid, text = cells
         day = _day(text)
         if not is_user_id(uid):
-            lines.refuse(line, f"{_ID[0]}: expected an ID like U012ABCDEF")
-        elif day is None:
-            lines.refuse(line, f"{_CREATED[0]}: expected a date like Nov 3, 2017")
-        elif not _FIRST <= day <= today:
-            lines.refuse(line, f"{_CREATED[0]}: before the year 2000, or in the future")
-        else:
-            at = midnight(day, zone)
-            created[uid] = min(at, created.get(uid, at))
-    return Accounts(created, lines.problems(path.name))
+            raise ValueError(f"{_ID[0]}: expected an ID like U012ABCDEF")
+        if day is None:
+            raise ValueError(f"{_CREATED[0]}: expected a date like Nov 3, 2017")
+        if not _FIRST <= day <= today:
+            raise ValueError(f"{_CREATED[0]}: before the year 2000, or in the future")
+        return uid, midnight(day, zone)
+
+    _, rows = _csv_rows(path.name, path.read_bytes(), _ACCOUNTS, _EXPECTED_ACCOUNTS)
+    found, problems = _understood(path.name, rows, understand)
+    created: dict[str, int] = {}
+    for uid, at in found:
+        created[uid] = min(at, created.get(uid, at))
+    return Accounts(created, problems)
 
 
 async def store_accounts(tables: Tables, created: Mapping[str, int], out: Exclusions) -> int:
@@ -183,6 +186,15 @@ class AnalyticsFile(msgspec.Struct, frozen=True):
     problems: list[Problem]
 
 
+class _Line(NamedTuple):
+    """What a line counts, of a member or a channel."""
+
+    subject: Subject
+    span: DateSpan
+    name: str
+    counts: Sequence[int | None]
+
+
 class StoredAnalytics(msgspec.Struct, frozen=True):
     """How many members and channels of a file were stored, in how many spans of days that were not
     there or are different now; and how many channels nothing is known of.
@@ -200,10 +212,9 @@ def read_analytics(path: Path, span: DateSpan | None = None) -> AnalyticsFile:
     :raises MalformedAnalytics: it is no such file
     """
     name, data = path.name, _unpacked(path)
-    lines = _Lines()
-    counts: dict[tuple[Subject, DateSpan], dict[str, Sequence[int | None]]] = defaultdict(dict)
     if data.lstrip()[:1] == b"{":
-        _count_objects(data, counts, lines)
+        lines = ((at, line) for at, line in enumerate(io.BytesIO(data), 1) if line.strip())
+        found, problems = _understood(name, lines, _of_object)
     else:
         subject, rows = _csv_rows(name, data, _COLUMNS, _EXPECTED_COUNTS)
         if (days := span or _span_of(path.stem)) is None:
@@ -211,19 +222,14 @@ def read_analytics(path: Path, span: DateSpan | None = None) -> AnalyticsFile:
                 f"{name}: the name of the file does not say which days it is of: give them by "
                 "--from and --to"
             )
-        for line, (key, *texts) in rows:
-            found = [_csv_count(text) for text in texts]
-            if subject is Subject.MEMBERS and not is_user_id(key):
-                lines.refuse(line, f"{_ID[0]}: expected an ID like U012ABCDEF")
-            elif not key.removeprefix("#"):
-                lines.refuse(line, "expected the name of a channel")
-            elif found[0] is None:
-                lines.refuse(line, f"{_COLUMNS[subject][1][0]}: expected a count")
-            else:
-                counts[subject, days][key.removeprefix("#")] = tuple(found)
-    if not counts:
-        raise MalformedAnalytics(f"{name}: no line can be used: {lines.first()}")
-    return AnalyticsFile(dict(counts), lines.problems(name))
+        found, problems = _understood(name, rows, partial(_of_cells, subject, days))
+    if not found:
+        why = problems[0].reason if problems else "there is nothing in it"
+        raise MalformedAnalytics(f"{name}: no line can be used: {why}")
+    counts: dict[tuple[Subject, DateSpan], dict[str, Sequence[int | None]]] = defaultdict(dict)
+    for one in found:
+        counts[one.subject, one.span][one.name] = one.counts
+    return AnalyticsFile(dict(counts), problems)
 
 
 async def store_analytics(
@@ -266,33 +272,14 @@ def _unpacked(path: Path) -> bytes:
     return data
 
 
-def _count_objects(
-    data: bytes,
-    counts: Mapping[tuple[Subject, DateSpan], dict[str, Sequence[int | None]]],
-    lines: _Lines,
-) -> None:
-    """Add what the lines of ND-JSON count."""
-    for number, line in enumerate(io.BytesIO(data), 1):
-        try:
-            row = orjson.loads(line) if line.strip() else {}
-        except orjson.JSONDecodeError:
-            row = None
-        if not isinstance(row, dict):
-            lines.refuse(number, "expected a JSON object")
-        elif line.strip():
-            try:
-                subject, day, key, found = _object_counts(row)
-            except ValueError as error:
-                lines.refuse(number, str(error))
-            else:
-                counts[subject, DateSpan(day, day)][key] = found
-
-
-def _object_counts(row: Mapping[str, object]) -> tuple[Subject, date, str, Sequence[int | None]]:
-    """What an object counts: of whom, on which day.
-
-    :raises ValueError: it cannot be understood
-    """
+def _of_object(line: bytes) -> _Line:
+    """What a line of ND-JSON counts."""
+    try:
+        row = orjson.loads(line)
+    except orjson.JSONDecodeError:
+        row = None
+    if not isinstance(row, dict):
+        raise ValueError("expected a JSON object")  # noqa: TRY004 - the line is wrong, not the type
     subject = next((one for one in Subject if _FIELDS[one][0] in row), None)
     if subject is None:
         raise ValueError("expected the field user_id or channel_id")
@@ -308,7 +295,19 @@ def _object_counts(row: Mapping[str, object]) -> tuple[Subject, date, str, Seque
         raise ValueError("date: expected a date like 2024-03-10")
     if counts[0] is None:
         raise ValueError(f"{fields[0]}: expected a count")
-    return subject, day, key, counts
+    return _Line(subject, DateSpan(day, day), key, counts)
+
+
+def _of_cells(subject: Subject, span: DateSpan, cells: Sequence[str]) -> _Line:
+    """What a line of a CSV counts."""
+    key, counts = cells[0].removeprefix("#"), tuple(map(_csv_count, cells[1:]))
+    if subject is Subject.MEMBERS and not is_user_id(key):
+        raise ValueError(f"{_ID[0]}: expected an ID like U012ABCDEF")
+    if not key:
+        raise ValueError("expected the name of a channel")
+    if counts[0] is None:
+        raise ValueError(f"{_COLUMNS[subject][1][0]}: expected a count")
+    return _Line(subject, span, key, counts)
 
 
 def _json_count(value: object) -> int | None:
