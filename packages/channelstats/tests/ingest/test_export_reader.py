@@ -16,7 +16,7 @@ import pytest
 from channelstats.demo.workspace import Size, write_export
 from channelstats.ingest import export_reader
 from channelstats.ingest.events import Event, StepProgress
-from channelstats.ingest.export_reader import Piece, ReaderEnded, channel_reader, read_channel
+from channelstats.ingest.export_reader import ReaderEnded, channel_reader, read_channel
 from channelstats.ingest.messages import Origin
 from channelstats.slack.export import ChannelKind, Export, ExportChannel
 from keytables import Item
@@ -59,7 +59,7 @@ async def test_channels_are_read_in_a_thread_and_in_a_process_alike(
 
 
 @pytest.mark.parametrize("size", SIZES)
-async def test_what_is_wrong_and_in_no_utf8_comes_with_the_first_piece(
+async def test_what_is_wrong_and_in_no_utf8_comes_with_the_messages(
     size: int, tmp_path: Path
 ) -> None:
     files = workspace(one=[said(1), said(2)]).files()
@@ -71,9 +71,9 @@ async def test_what_is_wrong_and_in_no_utf8_comes_with_the_first_piece(
     export = Export.open(write_folder(files, tmp_path / "export"))
     (channel,) = listed(export)
     async with channel_reader(export, size) as read:
-        (piece,) = (await read(channel, origin(channel), True)).pieces()
-    assert [user.user_name for user in piece.authors] == ["half ?"]
-    assert [str(problem).partition(":")[0] for problem in piece.problems] == [
+        content = await read(channel, origin(channel), True)
+    assert [user.user_name for user in content.authors] == ["half ?"]
+    assert [str(problem).partition(":")[0] for problem in content.problems] == [
         "one/2024-01-02.json",
         "one/2024-01-03.json",
         "one/ü.json",
@@ -110,16 +110,16 @@ def test_pieces_are_small_and_in_the_order_of_time(monkeypatch: pytest.MonkeyPat
     for channel, sizes in zip(listed(export), ([4, 2], [4, 4, 1]), strict=True):
         content = read_channel(export, channel, origin(channel), True)
         found = list(content.pieces())
-        assert [len(piece.rows) for piece in found] == sizes
+        assert [len(piece) for piece in found] == sizes
         assert content.messages == sum(sizes)
-        times = [row.ts for piece in found for row in piece.rows]
+        times = [row.ts for piece in found for row in piece]
         assert times == sorted(times)
 
 
-def test_a_channel_without_messages_is_one_empty_piece(tmp_path: Path) -> None:
+def test_a_channel_without_messages_has_no_piece(tmp_path: Path) -> None:
     export = Export.open(write_folder(workspace(one=[]).files(), tmp_path))
     (channel,) = listed(export)
-    assert list(read_channel(export, channel, origin(channel), True).pieces()) == [Piece([])]
+    assert list(read_channel(export, channel, origin(channel), True).pieces()) == []
 
 
 async def test_a_process_that_dies_is_reported_in_a_line() -> None:

@@ -220,17 +220,16 @@ class ExportImport:
         """
         tables, cid, result = self._tables, channel.about.id, self._result
         self._workspaces.update(content.workspaces)
+        self._report(content.problems)
+        unknown = (user for user in content.authors if user.slack_uid not in self._known)
+        await store_users(tables, self._excluded.users(unknown), self._now, replace=False)
         rows: list[MessageRow] = []
-        stored_so_far = 0
+        before = result.messages
         for piece in content.pieces():
-            self._report(piece.problems)
-            unknown = (user for user in piece.authors if user.slack_uid not in self._known)
-            await store_users(tables, self._excluded.users(unknown), self._now, replace=False)
-            if stored_so_far:
-                self._progress(channel, stored_so_far / content.messages)
-            stored_so_far += len(piece.rows)
-            result.messages += len(piece.rows)
-            kept = list(self._excluded.rows(piece.rows))
+            if so_far := result.messages - before:
+                self._progress(channel, so_far / content.messages)
+            result.messages += len(piece)
+            kept = list(self._excluded.rows(piece))
             if is_new:
                 await self._write([(row, None) for row in kept], first_posts)
             else:

@@ -39,31 +39,23 @@ class ReaderEnded(OSError):  # noqa: N818 - named for what happened
     """The process that reads the export ended before its time."""
 
 
-class Piece(msgspec.Struct, array_like=True):
-    """Some of the rows of a channel. The first one brings, of all, the ``authors`` as profiles
-    beside messages have them, and what was wrong.
-    """
-
-    rows: list[MessageRow]
-    authors: list[User] = []
-    problems: list[Problem] = []
-
-
 class ChannelContent(msgspec.Struct, frozen=True):
-    """The messages of one channel, so many, as pieces that are encoded until their turn comes; and
-    their timestamps: the oldest, the newest, and the newest of those that are no replies.
-    ``workspaces``: to which ones how many of its files are linked.
+    """The messages of one channel, so many, with their ``authors`` as profiles beside them have
+    those, and what was wrong. Their rows are in pieces that are encoded until their turn comes.
+    Timestamps: the oldest, the newest, and the newest of those that are no replies. ``workspaces``:
+    to which ones how many of its files are linked.
     """
 
     messages: int
     encoded: list[bytes]
+    authors: list[User]
+    problems: list[Problem]
     oldest: str = ""
     newest: str = ""
     newest_top: str = "0"
     workspaces: Mapping[str, int] = {}
 
-    def pieces(self) -> Iterator[Piece]:
-        """At least one."""
+    def pieces(self) -> Iterator[list[MessageRow]]:
         return map(_decode, self.encoded)
 
 
@@ -112,13 +104,12 @@ def read_channel(
                 workspaces.update(name for one in files if one and (name := workspace_of(one)))
     if is_new:
         rows = [row for row, _ in merge_messages({}, rows)]
-    authors = [user_of_profile(uid, profile) for uid, profile in profiles.items()]
-    first = Piece(rows[:ROWS], authors, [*export.problems(), *problems])
-    others = (Piece(rows[begin : begin + ROWS]) for begin in range(ROWS, len(rows), ROWS))
     times = [row.ts for row in rows]
     return ChannelContent(
         len(rows),
-        [_encode(first), *map(_encode, others)],
+        [_encode(rows[begin : begin + ROWS]) for begin in range(0, len(rows), ROWS)],
+        [user_of_profile(uid, profile) for uid, profile in profiles.items()],
+        [*export.problems(), *problems],
         oldest=min(times, default=""),
         newest=max(times, default=""),
         newest_top=max((row.ts for row in rows if not row.is_reply), default="0"),
@@ -127,7 +118,7 @@ def read_channel(
 
 
 _encode: Final = msgspec.msgpack.Encoder().encode
-_decode: Final = msgspec.msgpack.Decoder(Piece).decode
+_decode: Final = msgspec.msgpack.Decoder(list[MessageRow]).decode
 
 
 # ── the process ──────────────────────────────────────────────────────────────────────────────────
