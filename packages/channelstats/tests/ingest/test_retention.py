@@ -56,7 +56,7 @@ async def test_first_posts_that_are_made_anew_keep_those_of_removed_messages(emp
     await removed(empty, date(2024, 3, 10))
     wrong = FirstPost("1710369900.001300", "CDEV")  # which is stored, and Alice's
     await empty.tables.first_posts.put([("UDAVE", wrong)])
-    await rebuild(empty.tables, COMPAT, [])
+    await rebuild(empty.tables, COMPAT)
     assert await empty.items("FirstPost") == before
 
 

@@ -3,7 +3,6 @@
 import asyncio
 from collections.abc import AsyncIterator, Callable, Coroutine
 
-import msgspec
 import pytest
 
 from channelstats.ingest.events import Event, OnEvent, StepProgress, ignore_event
@@ -130,9 +129,3 @@ async def test_whoever_cancels_the_run_ends_the_readers(empty: House) -> None:
     with pytest.raises(asyncio.CancelledError):
         await run
     assert cancelled.is_set()
-
-
-@pytest.mark.parametrize("wrong", ["refetch", "max_age", "thread_max_age", "concurrency"])
-def test_an_option_that_means_nothing_is_refused(wrong: str) -> None:
-    with pytest.raises(ValueError, match=wrong):
-        msgspec.convert({wrong: -1}, SyncOptions)

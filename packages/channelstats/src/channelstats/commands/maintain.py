@@ -94,9 +94,7 @@ def _is_confirmed(question: str) -> bool:
 )
 async def rebuild_firstposts(context: CommandContext) -> int:
     async with context.tables() as tables, context.writing(tables):
-        users = await tables.users.all()
-        bots = [user.slack_uid for user in users.values() if user.is_bot]
-        await rebuild(tables, context.settings.counting, bots)
+        await rebuild(tables, context.settings.counting)
         found = len(await tables.first_posts.all())
     context.say(f"first posts of {found:,} people")
     return context.exit_code

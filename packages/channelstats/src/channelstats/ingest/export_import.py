@@ -21,7 +21,7 @@ from channelstats.ingest.directory import channel_of, counts_of, members_of, sto
 from channelstats.ingest.events import OnEvent, Problem, StepProgress, ignore_event
 from channelstats.ingest.export_reader import ChannelContent, channel_reader
 from channelstats.ingest.first_posts import FirstPostUpdater
-from channelstats.ingest.messages import Change, Origin, earliest, merge_messages
+from channelstats.ingest.messages import Change, Origin, earliest, latest, merge_messages
 from channelstats.ingest.removal import Exclusions, unknown_channels, unknown_people
 from channelstats.ingest.scan_log import Scan, ScanLog
 from channelstats.slack.export import ChannelKind, Export, ExportChannel
@@ -29,9 +29,6 @@ from channelstats.slack.objects import SlackUser
 from channelstats.tables.message_row import MessageRow
 from channelstats.tables.store import Tables
 from keytables import Clock
-
-_AHEAD: Final = 86_400
-"""Seconds that a message may lie in the future: clocks differ, years do not."""
 
 _READ_AHEAD: Final = 3
 """Channels that are read, or to be read, while one is stored."""
@@ -93,7 +90,7 @@ class ExportImport:
         self._export, self._tables, self._counting = export, tables, counting
         self._options, self._on_event = options or ImportOptions(), on_event
         self._now = int(clock())
-        self._latest = f"{self._now + _AHEAD:010d}.000000"
+        self._latest = latest(self._now)
         self._fetched_at = 0
         self._excluded = Exclusions()
         self._known: set[str] = set()
@@ -116,8 +113,7 @@ class ExportImport:
 
         every = await tables.users.all()
         self._known = set(every)
-        bots = frozenset(user.slack_uid for user in every.values() if user.is_bot)
-        first_posts = FirstPostUpdater(tables, self._counting, bots)
+        first_posts = FirstPostUpdater(tables, self._counting, every)
         await first_posts.start()
         left = [channel for channel in channels if channel.about.id not in done]
         self._bytes = sum(map(export.size, channels))

@@ -5,19 +5,20 @@ another one, or may miss something, it is rebuilt from them; what is known of me
 removed because they are old stays.
 """
 
-from collections.abc import Iterable
+from collections.abc import Mapping
 
 from channelstats.counting import Counting
+from channelstats.tables.directory import User
 from channelstats.tables.first_posts import FirstPost, derived
 from channelstats.tables.message_row import MessageRow
 from channelstats.tables.store import Tables
 
 
 class FirstPostUpdater:
-    """Follows the changes of messages. ``bots`` are the users known as such."""
+    """Follows the changes of messages."""
 
-    def __init__(self, tables: Tables, counting: Counting, bots: frozenset[str]) -> None:
-        self._tables, self._counting, self._bots = tables, counting, bots
+    def __init__(self, tables: Tables, counting: Counting, users: Mapping[str, User]) -> None:
+        self._tables, self._counting, self._bots = tables, counting, _bots(users)
         self._known: dict[str, FirstPost] = {}
         self._earlier: dict[str, FirstPost] = {}
         self._uncertain: set[str] = set()
@@ -56,7 +57,7 @@ class FirstPostUpdater:
     async def finish(self) -> None:
         """Write what has changed, or rebuild the table if it could not be continued."""
         if self._rebuild:
-            await rebuild(self._tables, self._counting, self._bots)
+            await rebuild(self._tables, self._counting)
             return
         for uid in self._uncertain:
             await self._look_up(uid)
@@ -75,12 +76,17 @@ class FirstPostUpdater:
         return not row.deleted and self._counting.counts(row.slack_uid, row.subtype, self._bots)
 
 
-async def rebuild(tables: Tables, counting: Counting, bots: Iterable[str]) -> None:
+def _bots(users: Mapping[str, User]) -> frozenset[str]:
+    return frozenset(user.slack_uid for user in users.values() if user.is_bot)
+
+
+async def rebuild(tables: Tables, counting: Counting) -> None:
     """Rebuild FirstPost from every stored message. What is known of messages that are not stored
     any more stays where it is earlier.
     """
     known = await tables.first_posts.all()
-    posts = await derived(tables.messages, counting.counted(frozenset(bots)))
+    bots = _bots(await tables.users.all())
+    posts = await derived(tables.messages, counting.counted(bots))
     keys = {uid: f"{post.slack_cid}_{post.message_id}" for uid, post in known.items()}
     stored = await tables.messages.known(keys.values())
     for uid, post in known.items():

@@ -47,6 +47,9 @@ from channelstats.tables.message_row import (
 EARLIEST: Final = "0946684800.000000"
 """The year 2000. Nothing was said in Slack before; what claims to be is damaged."""
 
+_AHEAD: Final = 86_400
+"""Seconds that a message may lie in the future: clocks differ, years do not."""
+
 _MENTION: Final = re.compile(r"<@([UW][A-Z0-9]+)(?:\|[^>]*)?>")
 _WORD: Final = re.compile(r"[A-Za-z0-9_.+/-]{1,100}")
 _MOST_REACTIONS: Final = 10_000_000
@@ -62,6 +65,15 @@ class Origin(msgspec.Struct, frozen=True):
     source: str
     fetched_at: int
     latest: str
+
+
+def ts_of(second: int) -> str:
+    return f"{second:010d}.000000"
+
+
+def latest(now: int) -> str:
+    """The latest timestamp that is not absurd."""
+    return ts_of(now + _AHEAD)
 
 
 def row_of(message: SlackMessage, origin: Origin) -> MessageRow:

@@ -20,7 +20,14 @@ from channelstats.identifiers import is_channel_id, is_timestamp, is_user_id
 from channelstats.ingest.directory import store_users
 from channelstats.ingest.events import OnEvent, Problem, StepProgress, ignore_event
 from channelstats.ingest.first_posts import rebuild
-from channelstats.ingest.messages import EARLIEST, about_file, known_word, merge_messages, recency
+from channelstats.ingest.messages import (
+    EARLIEST,
+    about_file,
+    known_word,
+    latest,
+    merge_messages,
+    recency,
+)
 from channelstats.ingest.removal import Exclusions, unknown_channels, unknown_people
 from channelstats.slack.export import left_out
 from channelstats.slack.objects import SlackFile
@@ -69,9 +76,6 @@ _OLDER_INDEXES: Final = (
     Index("User_id", Key("user_id")),
 )
 _OURS: Final = ("api", "export")
-
-_AHEAD: Final = 86_400
-"""Seconds that a message may lie in the future."""
 
 _MESSAGES: Final = "messages"
 _SAMPLE: Final = "ts_"
@@ -306,7 +310,7 @@ class Migration:
 
     async def _copy_messages(self) -> set[str]:
         """Take in the messages; return the channels they are of."""
-        messages, latest = self._tables.messages, f"{self._now + _AHEAD:010d}.000000"
+        messages, newest = self._tables.messages, latest(self._now)
         channels: set[str] = set()
         read = 0
         broken: list[str] = []
@@ -314,7 +318,7 @@ class Migration:
             rows = []
             for item in items:
                 try:
-                    rows.append(message_of(item, latest))
+                    rows.append(message_of(item, newest))
                 except ValueError as error:
                     broken.append(str(error))
             wanted = (row for row in rows if row.slack_cid not in self._hidden)
@@ -347,10 +351,7 @@ class Migration:
         }
         await configuration.put_first_posts_counting("")  # until they are judged
         await tables.first_posts.put(sorted(older.items()))
-        users = await tables.users.all()
-        await rebuild(
-            tables, self._counting, [user.slack_uid for user in users.values() if user.is_bot]
-        )
+        await rebuild(tables, self._counting)
         return len(await tables.first_posts.all())
 
     async def _raise_watermarks(self) -> None:
@@ -369,15 +370,15 @@ class Migration:
 # ── messages of the original ─────────────────────────────────────────────────────────────────────
 
 
-def message_of(item: Item, latest: str) -> MessageRow:
+def message_of(item: Item, newest: str) -> MessageRow:
     """The row of an item.
 
-    :raises ValueError: it is none, or of an absurd time: after ``latest``
+    :raises ValueError: it is none, or of an absurd time: after ``newest``
     """
     row = row_of(item)
     if not is_channel_id(row.slack_cid) or not is_timestamp(row.ts):
         raise ValueError("cid_ts: expected the ID of a channel, '_', and a timestamp")
-    if not EARLIEST <= row.ts <= latest:
+    if not EARLIEST <= row.ts <= newest:
         raise ValueError("ts: before the year 2000, or in the future")
     return row if row.source in _OURS else _cleaned(row)
 

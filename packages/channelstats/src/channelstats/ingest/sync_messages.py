@@ -16,9 +16,9 @@ from channelstats.ingest.channel_reading import ChannelReader
 from channelstats.ingest.directory import store_users, stored_name, user_of_profile
 from channelstats.ingest.events import Problem
 from channelstats.ingest.first_posts import FirstPostUpdater
-from channelstats.ingest.messages import Change, Origin, earliest, merge_messages
+from channelstats.ingest.messages import Change, Origin, earliest, latest, merge_messages, ts_of
 from channelstats.ingest.scan_log import Scan, ScanLog
-from channelstats.ingest.sync_run import DAY, UNANSWERED, Checkpoint, Gap, SyncRun
+from channelstats.ingest.sync_run import UNANSWERED, Checkpoint, Gap, SyncRun
 from channelstats.slack.errors import (
     NOT_A_MEMBER,
     CallRefused,
@@ -56,8 +56,7 @@ class MessageSync:
         run = self._run
         users = await run.tables.users.all()
         self._users = set(users)
-        bots = frozenset(user.slack_uid for user in users.values() if user.is_bot)
-        first_posts = FirstPostUpdater(run.tables, self._counting, bots)
+        first_posts = FirstPostUpdater(run.tables, self._counting, users)
         checkpoint = Checkpoint(run, "messages")
         done = await checkpoint.start()
         read, channels = len(done & {channel.id for channel in listed}), len(listed)
@@ -154,10 +153,10 @@ class MessageSync:
         tables, options = run.tables, run.options
         watermark = await tables.watermarks.get(cid)
         since = options.window(watermark, now)
-        oldest = _ts(min(options.threads(now), since))
+        oldest = ts_of(min(options.threads(now), since))
         stored = await tables.messages.of_channel(cid, oldest)
-        origin = Origin(cid, "api", now, _ts(now + DAY))
-        reading = ChannelReader(run.api, origin, oldest=oldest, window=_ts(since), stored=stored)
+        origin = Origin(cid, "api", now, latest(now))
+        reading = ChannelReader(run.api, origin, oldest=oldest, window=ts_of(since), stored=stored)
         await reading.read()
 
         if (low := earliest(reading.rows)) and low < oldest:
@@ -172,7 +171,7 @@ class MessageSync:
         await tables.messages.write(row for row, _ in changes)
         seen = {row.ts for row in reading.rows}
         scan = Scan.of_run(
-            seen, stored, at=now, since=_ts(since), until=_ts(now), threads=reading.threads
+            seen, stored, at=now, since=ts_of(since), until=ts_of(now), threads=reading.threads
         )
         await scans.with_scan(scan).save(tables.configuration, cid)
         for row, replaced in changes:
@@ -209,10 +208,6 @@ async def _all_of(workers: list[Coroutine[object, object, None]]) -> None:
 
 def _name(channel: ListedChannel) -> str:
     return stored_name(channel.name) or channel.id
-
-
-def _ts(second: int) -> str:
-    return f"{second:010d}.000000"
 
 
 def _is_edited(change: Change) -> bool:

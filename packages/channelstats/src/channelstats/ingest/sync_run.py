@@ -48,12 +48,6 @@ class SyncOptions(msgspec.Struct, frozen=True):
     exclude_people: frozenset[str] = frozenset()
     kept: int | None = None
 
-    def __post_init__(self) -> None:
-        if min(self.refetch, self.max_age, self.thread_max_age) < 0:
-            raise ValueError("refetch, max_age, thread_max_age: expected days, none below 0")
-        if self.concurrency < 1:
-            raise ValueError("concurrency: expected at least 1")
-
     def wants(self, channel: ListedChannel) -> bool:
         keys = {channel.id, channel.name or channel.id}
         if channel.is_private and not self.include_private:

@@ -33,7 +33,7 @@ from channelstats.slack.errors import (
     code_of,
     error_of,
 )
-from channelstats.slack.objects import Broken, object_of
+from channelstats.slack.objects import objects_of
 from channelstats.slack.rate_limits import AppKind, RateLimiter, Sleep, limits
 from keytables import Clock
 
@@ -276,7 +276,7 @@ class SlackClient:
             values = body.get(key)
             if not isinstance(values, list):
                 raise NoAnswer(method, f"an answer without a list {key!r}")
-            yield _page(values, kind, limited=body.get("is_limited") is True)
+            yield Page(*objects_of(values, kind), limited=body.get("is_limited") is True)
             following = _next_cursor(body)
             if not following:
                 return
@@ -337,16 +337,6 @@ def _hold_of(method: str, answer: ApiResponse, holds: int) -> float:
     if holds > HOLDS:
         raise NoAnswer(method, f"rate limited {HOLDS} times in a row")
     return seconds
-
-
-def _page(values: list[object], kind: type[_T], *, limited: bool) -> Page[_T]:
-    items, broken = [], []
-    for value in values:
-        try:
-            items.append(object_of(value, kind))
-        except Broken as error:
-            broken.append(str(error))
-    return Page(items, broken, limited)
 
 
 def _next_cursor(body: Mapping[str, object]) -> str:

@@ -36,16 +36,9 @@ from channelstats.slack.objects import (
 _T = TypeVar("_T")
 
 _USER_LISTS: Final = ("users.json", "org_users.json")
-_NOT_DAYS: Final = frozenset(
-    {
-        "canvas_in_the_conversation.json",
-        "canvases.json",
-        "content_flags.json",
-        "file_conversations.json",
-        "huddle_transcripts.json",
-        "integration_logs.json",
-        "lists.json",
-    }
+_NOT_DAYS: Final = (
+    *("canvas_in_the_conversation.json", "canvases.json", "content_flags.json", "lists.json"),
+    *("file_conversations.json", "huddle_transcripts.json", "integration_logs.json"),
 )
 """Files that Slack may put beside those of days, and beside the lists of channels."""
 _FILE_CONVERSATION: Final = "FC:"

@@ -9,6 +9,7 @@ Numbers beside the point may be of any kind, or lists hold nulls, without costin
 
 import json
 import re
+from collections.abc import Iterable
 from typing import Final, Generic, TypeAlias, TypeVar
 
 import msgspec
@@ -193,6 +194,17 @@ def object_of(value: object, kind: type[_T]) -> _T:
         raise Broken("half of a surrogate pair in the name of a field") from None
 
 
+def objects_of(values: Iterable[object], kind: type[_T]) -> tuple[list[_T], list[str]]:
+    """The objects that values stand for, and for each that is broken what is wrong with it."""
+    found, broken = [], []
+    for value in values:
+        try:
+            found.append(object_of(value, kind))
+        except Broken as error:
+            broken.append(str(error))
+    return found, broken
+
+
 def _in_words(complaint: str) -> str:
     """What msgspec says of a wrong value, for people who know JSON."""
     parts = _WRONG_KIND.fullmatch(complaint)
@@ -212,7 +224,7 @@ class ArrayDecoder(Generic[_T]):
         self._many = msgspec.json.Decoder(list[kind], strict=False)  # type: ignore[valid-type]
 
     def decode(self, data: bytes) -> tuple[list[_T], list[str]]:
-        """Return the objects, in order, and for each that is broken what is wrong with it.
+        """Return what `objects_of` does.
 
         :raises MalformedJson: no JSON, or no array
         """
@@ -221,9 +233,7 @@ class ArrayDecoder(Generic[_T]):
         try:
             return self._many.decode(data), []
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-            return self._one_by_one(data)
-
-    def _one_by_one(self, data: bytes) -> tuple[list[_T], list[str]]:
+            pass
         # The standard library's decoder takes what msgspec refuses to: halves of surrogate pairs.
         try:
             values = json.loads(data)
@@ -231,13 +241,7 @@ class ArrayDecoder(Generic[_T]):
             raise MalformedJson(_reason(error)) from None
         if not isinstance(values, list):
             raise MalformedJson(f"expected an array, found {type(values).__name__}")
-        found, broken = [], []
-        for value in values:
-            try:
-                found.append(object_of(value, self._kind))
-            except Broken as error:
-                broken.append(str(error))
-        return found, broken
+        return objects_of(values, self._kind)
 
 
 def _reason(error: ValueError | RecursionError) -> str:
