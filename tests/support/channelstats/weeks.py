@@ -39,15 +39,15 @@ class Week:
         *,
         names: Pseudonyms | None = None,
         smallest_group: int = 1,
-        document: bytes = b"",
     ) -> tuple[str, dict[str, bytes]]:
-        """The name of a report and its files. ``document``: of the same names, where it is made."""
+        """The name of a report and its files."""
         wanted, data = Wanted(ReportKind(kind), subject), self.data
-        data = replace(data, smallest_group=smallest_group)
+        if smallest_group != data.smallest_group:
+            data = replace(data, smallest_group=smallest_group)
         if names is not None:
             data = hidden(data, names)
         shown = shown_subject(wanted, names)
-        return render(shown, data, self.directory, Form(form), document=document)
+        return shown.name, render(shown, data, self.directory, Form(form))
 
     def files(self, kind: str, form: str, subject: str = "", **options: Any) -> dict[str, bytes]:
         return self.rendered(kind, form, subject, **options)[1]

@@ -1,11 +1,13 @@
 """What `channelstats report` says where the store does not reach as far as the report."""
 
+import json
 from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
 from channelstats.commands.context import DONE
+from channelstats.tables.messages import Messages
 from support.channelstats.called import called
 from support.channelstats.house import EXAMPLE, NOW
 from support.channelstats.workspace import write_linked
@@ -89,3 +91,28 @@ def test_messages_are_linked_to_the_workspace_that_files_of_an_export_are_linked
     given = text("--slack-name", "given")
     assert "https://given.slack.com/archives/C" in given
     assert "acme" not in given
+
+
+def test_json_that_is_stored_is_written_again_without_a_message_being_read(
+    capfd: Capture,
+) -> None:
+    week = ("--format", "json", "--week", "2024-03-10")
+    assert called("report", "global", *week, now=LATER) == DONE
+    made = capfd.readouterr()
+
+    def read(*_: object) -> None:
+        raise AssertionError("messages are read")
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(Messages, "of_days", read)
+        assert called("report", "global", *week, now=LATER + 60) == DONE
+    assert capfd.readouterr() == made
+    assert called("report", "global", *week, "--regen", now=LATER + 60) == DONE
+    again = json.loads(capfd.readouterr().out)
+    assert again == {**json.loads(made.out), "generated_at": int(LATER) + 60}
+
+
+def test_json_of_a_silent_week_says_so(capfd: Capture) -> None:
+    silent = ("--format", "json", "--week", "2023-01-04")
+    assert called("report", "global", *silent, now=LATER) == DONE
+    assert capfd.readouterr().err.startswith("there were no messages from 2023-01-01")

@@ -56,7 +56,7 @@ def test_a_part_has_a_block_and_no_more_than_asked_for(blocks: list[SlackBlock],
 
 def report_for(name: str) -> tuple[Report, Directory]:
     title = ("Report for ", Span("UBOB", Kind.PERSON))
-    return Report("user-UBOB", title, "Sunday", (), ()), Directory(people={"UBOB": name})
+    return Report(title, "Sunday", (), ()), Directory(people={"UBOB": name})
 
 
 def test_a_name_alerts_nobody_in_what_notifications_show() -> None:

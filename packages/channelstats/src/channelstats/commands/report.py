@@ -5,7 +5,6 @@ Slack with --send.
 import argparse
 import html
 import sys
-from collections.abc import Collection
 from datetime import date, timedelta
 from pathlib import Path
 from typing import Final
@@ -26,7 +25,7 @@ from channelstats.credentials import pseudonym_secret
 from channelstats.days import DAY, date_at, minute_text
 from channelstats.identifiers import is_user_id
 from channelstats.privacy.pseudonyms import load_pseudonyms
-from channelstats.render.data import Files
+from channelstats.render.data import Files, json_of_report
 from channelstats.render.names import Directory, load
 from channelstats.render.reports import Form, render, shown_names, shown_subject
 from channelstats.render.slack import content_of, split_blocks
@@ -54,18 +53,26 @@ _LONGEST_PERIOD: Final = 3660
 
 class ReportInput(msgspec.Struct, frozen=True):
     """What a report is rendered from. ``wanted`` has the real ID of whom or what it is about,
-    ``shown`` the one that is shown; ``document`` is empty where none is stored, or it is not asked
-    for.
+    ``shown`` the one that is shown.
     """
 
     wanted: Wanted
     shown: Wanted
     data: ReportData
     directory: Directory
-    document: bytes = b""
 
-    def render(self, form: Form) -> tuple[str, Files]:
-        return render(self.shown, self.data, self.directory, form, document=self.document)
+    def render(self, form: Form) -> Files:
+        return render(self.shown, self.data, self.directory, form)
+
+
+class _Statistics(msgspec.Struct):
+    messages: int
+
+
+class _Document(msgspec.Struct):
+    """What is wanted of a document here."""
+
+    statistics: _Statistics
 
 
 def _parse_days(text: str) -> int:
@@ -129,16 +136,24 @@ async def report(context: CommandContext) -> int:
             destination = await destination_of(tables, given.destination)
         elif given.send:
             destination = await usual_destination(tables, context.settings, kind, subject)
-        made = await _input(context, tables, kind, subject, period, forms)
-        await _say_what_is_missing(context, tables, made.data)
+        if not (given.send or any(getattr(given, name) for name in _PERIOD_FLAGS)):
+            period = await _newest_period(context, tables, period)
+        settings = context.settings
+        wanted = Wanted(kind, subject, settings.optin_channel, settings.help_channel)
+        if set(forms) == {Form.JSON} and not (
+            given.send or given.anonymize or settings.min_group > 1
+        ):
+            document = await document_of(
+                tables, period, settings.options, clock=context.clock, refresh=given.regen
+            )
+            messages = msgspec.json.decode(document, type=_Document).statistics.messages
+            await _say_what_is_missing(context, tables, period, messages)
+            _write(context, out, f"{wanted.name}.json", {"": json_of_report(document, wanted)})
+            return context.exit_code
+        made = await _input(context, tables, wanted, period)
+        await _say_what_is_missing(context, tables, period, made.data.now.volume.messages)
         for form in forms:
-            name, files = made.render(form)
-            if out is None:
-                sys.stdout.buffer.write(files[""])
-                sys.stdout.flush()
-            else:
-                _write_files(out / f"{name}.{form}", files)
-                context.say(str(out / f"{name}.{form}"))
+            _write(context, out, f"{made.shown.name}.{form}", made.render(form))
         if given.send:
             await _send(context, tables, made, destination)
     return context.exit_code
@@ -186,37 +201,24 @@ async def _subject(context: CommandContext, tables: Tables, kind: ReportKind) ->
 
 
 async def _input(
-    context: CommandContext,
-    tables: Tables,
-    kind: ReportKind,
-    subject: str,
-    period: Period,
-    forms: Collection[Form],
+    context: CommandContext, tables: Tables, wanted: Wanted, period: Period
 ) -> ReportInput:
     settings, given = context.settings, context.arguments
     names = None
     if given.anonymize:
         names = await load_pseudonyms(tables, pseudonym_secret(settings))
-    if not (given.send or any(getattr(given, name) for name in _PERIOD_FLAGS)):
-        period = await _newest_period(context, tables, period)
-    wanted = Wanted(kind, subject, settings.optin_channel, settings.help_channel)
     shown = shown_subject(wanted, names)
     data = await load_report_data(
         tables,
         period,
         settings.options,
         now=int(context.clock()),
-        counted=[shown.subject] if kind is ReportKind.CHANNEL else [],
+        counted=[shown.subject] if wanted.kind is ReportKind.CHANNEL else [],
         smallest_group=settings.min_group,
         names=names,
         refresh=given.regen,
     )
-    document = b""
-    if Form.JSON in forms and names is None and settings.min_group == 1:
-        document = await document_of(
-            tables, period, settings.options, clock=context.clock, refresh=given.regen
-        )
-    return ReportInput(wanted, shown, data, await load(tables, settings.slack_name), document)
+    return ReportInput(wanted, shown, data, await load(tables, settings.slack_name))
 
 
 async def _newest_period(context: CommandContext, tables: Tables, usual: Period) -> Period:
@@ -232,10 +234,11 @@ async def _newest_period(context: CommandContext, tables: Tables, usual: Period)
     return Period(last - (WEEK - 1) * DAY, WEEK, context.zone)
 
 
-async def _say_what_is_missing(context: CommandContext, tables: Tables, data: ReportData) -> None:
+async def _say_what_is_missing(
+    context: CommandContext, tables: Tables, period: Period, messages: int
+) -> None:
     """Say where the report is empty, or the store does not cover all its days."""
-    period = data.period
-    if not data.now.volume.messages:
+    if not messages:
         newest = max(await tables.messages.days(), default="")
         hint = f"; the newest message is from {newest}: --week {newest}" if newest else ""
         context.say(f"there were no messages from {period.start} to {period.last}{hint}")
@@ -246,6 +249,16 @@ async def _say_what_is_missing(context: CommandContext, tables: Tables, data: Re
         context.say(f"{read_days}{period.last} is not over")
     elif until < period.last:
         context.say(f"the days up to {until} were read; what came later is not in this report")
+
+
+def _write(context: CommandContext, out: Path | None, name: str, files: Files) -> None:
+    """Write to `out/name` and say so; without ``out`` the only file to standard output."""
+    if out is None:
+        sys.stdout.buffer.write(files[""])
+        sys.stdout.flush()
+    else:
+        _write_files(out / name, files)
+        context.say(str(out / name))
 
 
 def _write_files(path: Path, files: Files) -> None:
@@ -283,8 +296,8 @@ async def _send(
     title = html.unescape(content.text)
     attachment = None
     if given.attach:
-        name, files = made.render(Form(given.attach))
-        attachment = Attachment(f"{name}.{given.attach}", title, files[""])
+        file = made.render(Form(given.attach))[""]
+        attachment = Attachment(f"{made.shown.name}.{given.attach}", title, file)
     key = SentKey(wanted.kind, wanted.subject, period.start, period.days, destination)
     where = _destination_name(made.directory, destination)
     if given.dry_run:

@@ -332,9 +332,8 @@ class Section(msgspec.Struct, frozen=True):
 
 
 class Report(msgspec.Struct, frozen=True):
-    """``name`` is what its file is called; ``period`` is said below the title, "" for nothing."""
+    """``period`` is said below the title, "" for nothing."""
 
-    name: str
     title: Line
     period: str
     lead: tuple[Part, ...]

@@ -15,6 +15,7 @@ import polars as pl
 from channelstats.privacy.inputs import HiddenInputs, hidden_inputs
 from channelstats.privacy.pseudonyms import Pseudonyms
 from channelstats.stats.activity import HOURS
+from channelstats.stats.document import report
 from channelstats.stats.inputs import Options, load_inputs
 from channelstats.stats.interactions import GROUPS
 from channelstats.stats.measures import Measures, SmallGroups
@@ -126,6 +127,14 @@ class ReportData:
     def zones(self) -> pl.DataFrame:
         """The time zones that may be listed, the most words first."""
         return self.now.activity.zones.filter(pl.col("posters") >= self.smallest_group)
+
+    @cached_property
+    def document(self) -> bytes:
+        """The document of the period as JSON, as far as it may be shown."""
+        of, smallest = self.data, self.smallest_group
+        return report(
+            of.inputs, of.period, of.options, generated_at=self.made_at, smallest_group=smallest
+        )
 
     def top(self, count: str) -> pl.DataFrame:
         """The messages with the most of something that may be listed."""

@@ -74,6 +74,11 @@ class Wanted(msgspec.Struct, frozen=True):
     optin_channel: str = ""
     help_channel: str = ""
 
+    @property
+    def name(self) -> str:
+        """What its files are called."""
+        return f"{self.kind}-{self.subject}" if self.subject else str(self.kind)
+
 
 def report_on(wanted: Wanted, of: ReportData) -> Report:
     """The report in no form yet; ``of`` serves for many."""
@@ -99,7 +104,6 @@ def _on_channel(of: ReportData, cid: str, help_channel: str) -> Report:
             nothing = f"Fewer than {smallest} people posted here, so no figures are shown."
         lead = (Text(((nothing,),)),)
     return Report(
-        name=f"channel-{cid}",
         title=("Report on ", Span(cid, Kind.CHANNEL)),
         period=period_text(of.period.start, of.period.last),
         lead=lead,
@@ -162,7 +166,6 @@ def _on_user(of: ReportData, wanted: Wanted) -> Report:
     received = Text(((Span(int(emoji["times"].sum()), Kind.COUNT, "reaction"), " received"),))
     rates = emoji_part(emoji, "The emoji you received most")
     return Report(
-        name=f"user-{uid}",
         title=("Report for ", Span(uid, Kind.PERSON)),
         period="",
         lead=_account(of, uid),

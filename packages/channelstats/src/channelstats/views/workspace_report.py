@@ -65,7 +65,6 @@ def workspace_report(of: ReportData, *, brief: bool = False) -> Report:
         *messages_sections(of.top, of),
     )
     return Report(
-        name="brief" if brief else "global",
         title=("Workspace report",),
         period=period_text(of.period.start, of.period.last),
         lead=(_posters(of), _volume(of), *coverage_note(of)),

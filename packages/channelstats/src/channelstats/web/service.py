@@ -204,8 +204,7 @@ class DashboardService:
             if wanted.kind is ReportKind.GLOBAL and 0 < posters < fewest:
                 small = f"fewer than {fewest} people posted in these days"
                 raise ChoiceError(f"{small}: they have no report")
-            _, files = render(wanted, data, names.directory, Form.HTML)
-            return files[""].decode()
+            return render(wanted, data, names.directory, Form.HTML)[""].decode()
 
         return await asyncio.to_thread(rendered)
 
