@@ -35,8 +35,9 @@ def lost() -> Lost:
 
 
 @pytest.fixture
-def start(lost: Lost) -> Iterator[Callable[..., DeliveryStream]]:
-    """Started streams, which are closed at the end."""
+def start(lost: Lost, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., DeliveryStream]]:
+    """Started streams, which are closed at the end, however long sending takes."""
+    monkeypatch.setattr("autopush.telemetry.firehose.CLOSE_TIMEOUT", 50)
     streams: list[DeliveryStream] = []
 
     def started(
