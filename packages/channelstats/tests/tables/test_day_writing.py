@@ -421,6 +421,18 @@ async def test_after_days_are_kept_the_first_reading_reads_no_rows(engine: Engin
     assert [call.split()[0] for call in gated.calls if "Message" in call] == ["query_index"]
 
 
+async def test_readers_at_the_same_time_read_the_rows_of_a_date_once(engine: Engine) -> None:
+    await written_and_closed(engine, ROW, NEXT_DAY)
+    gated = GatedEngine(engine)
+    tables = await opened(gated)
+    gated.start_counting()
+    last = date(2024, 3, 10)
+    both = asyncio.gather(read(tables, FIRST, last), read(tables, FIRST, last))
+    await asyncio.gather(both, tables.messages.keep_days())
+    assert [words(one) for one in both.result()] == [[1, 1], [1, 1]]
+    assert [call.split()[0] for call in gated.calls if "Message" in call] == ["query_index"] * 2
+
+
 async def test_all_messages_of_an_old_store_are_read_from_the_rows(engine: Engine) -> None:
     await old_store(engine)
     tables = await opened(engine)

@@ -11,11 +11,11 @@ have, and the file is not used.
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from datetime import date
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeVar
 from zoneinfo import ZoneInfo
 
 import polars as pl
@@ -39,6 +39,8 @@ columns are made seldom."""
 _FILES: Final = 16
 """Files of dates read at once: in memory before the first of them is used."""
 
+T = TypeVar("T")
+
 Progress = Callable[[int, int], None]
 """Called with how many dates are read, and how many there are."""
 
@@ -54,6 +56,7 @@ class Messages:
         self.versions, self._files = versions, files
         self._writer = DayWriter(versions, table, zone)
         self._has_swept = False
+        self._making = asyncio.Lock()
 
     # ── writing ──────────────────────────────────────────────────────────────────────────────────
 
@@ -180,22 +183,34 @@ class Messages:
         files = {} if refresh else await self._files.find(versions)
         done = 0
         for days in batches(versions, _FILES):
-            kept = {day: files[day] for day in days if day in files}
-            whole, messages = await self._files.read(kept, wanted)
+            whole, messages = await self._files.read(_only(days, files), wanted)
             yield messages
-            made: dict[str, pl.DataFrame] = {}
+            if missing := [day for day in days if day not in whole]:
+                for frame in await self._made(missing, versions, refresh=refresh):
+                    yield frame.select(wanted)
+            done += len(days)
+            if progress is not None:
+                progress(done, len(versions))
+
+    async def _made(
+        self, days: Sequence[str], versions: Versions, *, refresh: bool
+    ) -> list[pl.DataFrame]:
+        """The columns of dates without a file, from their rows. One reader at a time makes them;
+        whoever waited for it reads the files.
+        """
+        made: dict[str, pl.DataFrame] = {}
+        async with self._making:
+            files = {} if refresh else await self._files.find(_only(days, versions))
+            whole, messages = await self._files.read(files, MESSAGES.names())
             for day in days:
                 if day not in whole:
                     frames = [frame async for frame in _frames(self._index("Date", day))]
                     made[day] = pl.concat([MESSAGES.to_frame(), *frames])
-                    yield made[day].select(wanted)
-                done += 1
-                if progress is not None:
-                    progress(done, len(versions))
             if made:
                 # What a run is removing by now is not to be found in a file after it has ended.
                 still = dict((await self.versions.all()).items() & versions.items())
                 await self._files.put(made, still)
+        return [messages, *made.values()]
 
     async def keep_days(self) -> None:
         """Make the files that are missing of dates that are closed, the latest first."""
@@ -231,6 +246,11 @@ class Messages:
         while page.cursor is not None:
             page = await self._table.query_index(name, partition, sort=sort, after=page.cursor)
             yield page.items
+
+
+def _only(days: Iterable[str], of: Mapping[str, T]) -> dict[str, T]:
+    """What is known of these dates."""
+    return {day: of[day] for day in days if day in of}
 
 
 async def _frames(pages: AsyncIterator[Sequence[Item]]) -> AsyncIterator[pl.DataFrame]:
