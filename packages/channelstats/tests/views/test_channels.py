@@ -71,7 +71,10 @@ def test_those_of_the_workspace_are_compared_and_shown_over_time(data: Dashboard
         "joins": (2, 0),
         "leaves": (1, 2),
     }
-    assert channels.series("joins")["now"] == (1, 1, 0, 0, 0, 0, 0)
+    assert channels.series("moves") == {
+        "joins": (1, 1, 0, 0, 0, 0, 0),
+        "leaves": (0, 1, 0, 0, 0, 0, 0),
+    }
     assert [row["leaves"] for row in channels.rows("moves")] == [0, 1, 0, 0, 0, 0, 0]
 
 

@@ -51,7 +51,7 @@ def environment(package: str) -> Environment:
     )
     found.tests["kind"] = lambda value, name: type(value).__name__ == name
     found.filters["figure"] = figure_text
-    found.globals.update(delta=delta, NUMERIC=NUMERIC, Kind=Kind)
+    found.globals.update(delta=delta, unchanged=unchanged, NUMERIC=NUMERIC, Kind=Kind)
     return found
 
 
@@ -68,6 +68,12 @@ def delta(change: Change | None, kind: Kind, *, less_is_better: bool = False) ->
         text += f", {meaning}"
     shown = Markup('<span class="{}"><span aria-hidden="true">{}</span> {}</span>')
     return shown.format(f"delta {meaning}".rstrip(), arrow, text)
+
+
+def unchanged(change: Change) -> Markup:
+    """What is said of a number that changed by less than half a per cent."""
+    text = "no change" if change["cur"] == change["prev"] else "about the same"
+    return Markup('<span class="delta">{}</span>').format(text)
 
 
 def emoji(name: str) -> Markup:

@@ -13,7 +13,7 @@ from channelstats.stats.rankings import CHANNEL_FIGURES
 from channelstats.tables.slack_analytics import Subject
 from channelstats.views import figures
 from channelstats.views.comparison import Selection
-from channelstats.views.components import over_time, table, table_of, tiles
+from channelstats.views.components import over_time, table, table_of, tiles, together
 from channelstats.views.figures import Figure
 from channelstats.views.loading import ViewContent, ViewRequest
 from channelstats.views.model import Kind, Table
@@ -32,11 +32,11 @@ def view(request: ViewRequest) -> ViewContent:
     moved = (figures.FILES, figures.JOINS, figures.LEAVES)
     shown = (_CHANNELS, figures.MESSAGES, figures.WORDS, *private, _LARGEST, *moved)
     tables, slack = [channel_table(request)], request.slack
-    charts = {figure.name: over_time(scope, figure) for figure in (figures.JOINS, figures.LEAVES)}
+    charts = []
     if any(of.period_messages.moves.height for of in scope):
-        tables.append(table_of("moves", "Joins and leaves", charts, folded=True))
-    else:
-        charts.clear()
+        moves = {of.name: over_time(scope, of) for of in (figures.JOINS, figures.LEAVES)}
+        charts.append(together("moves", "Joins and leaves", moves))
+        tables.append(table_of("moves", "Joins and leaves", moves, below="moves"))
     notes = slack.nearest(Subject.CHANNELS)
     if slack.channels is not None:
         tables.append(_viewers(request, slack.channels, least=slack.is_least))
@@ -44,7 +44,7 @@ def view(request: ViewRequest) -> ViewContent:
     return ViewContent(
         lead="Where people write, most words first.",
         tiles=tiles(scope, *shown),
-        charts=tuple(charts.values()),
+        charts=tuple(charts),
         tables=tuple(tables),
         notes=notes,
     )

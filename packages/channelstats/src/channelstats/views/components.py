@@ -100,6 +100,13 @@ def compared_series(
     return tuple(found)
 
 
+def together(name: str, title: str, charts: Mapping[str, Lines]) -> Lines:
+    """One chart of the same days: of each only the period, by the names of their lines."""
+    first = next(iter(charts.values()))
+    series = tuple(Series(key, of.title, of.series[0].values) for key, of in charts.items())
+    return Lines(name, title, first.axis, first.labels, first.kind, series)
+
+
 def table(
     name: str,
     title: str,
@@ -126,10 +133,10 @@ def table(
 
 
 def table_of(
-    name: str, title: str, charts: Mapping[str, Lines | Bars], *, folded: bool = False
+    name: str, title: str, charts: Mapping[str, Lines | Bars], *, below: str = ""
 ) -> Table:
-    """The numbers of charts of the same labels, by the names of their columns; ``folded`` below the
-    first of them.
+    """The numbers of charts of the same labels, by the names of their columns; folded ``below`` a
+    chart.
     """
     first = next(iter(charts.values()))
     label = Kind.DATE if isinstance(first, Lines) else Kind.TEXT
@@ -140,7 +147,7 @@ def table_of(
             columns.append(_column(key, chart.kind, series))
             values.append(series.values)
     rows = tuple(zip(first.labels, *values, strict=True))
-    return Table(name, title, tuple(columns), rows, first.name if folded else "")
+    return Table(name, title, tuple(columns), rows, below)
 
 
 def _column(key: str, kind: Kind, series: Series) -> Column:

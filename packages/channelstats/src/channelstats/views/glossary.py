@@ -165,6 +165,9 @@ GLOSSARY: Final[Mapping[str, str]] = {
     "Messages answered": "Messages that somebody else replied or reacted to.",
     "Messages in the period before": "How much this person wrote before they stopped.",
     # charts
+    "Joins and leaves": (
+        "How often somebody joined or left a channel, where Slack says so in a message."
+    ),
     "Messages by weekday and hour": (
         "Each square is one hour of one weekday, by the authors' local time: the stronger its"
         " colour, the more messages."

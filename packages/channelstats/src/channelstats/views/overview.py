@@ -53,7 +53,7 @@ def view(request: ViewRequest) -> ViewContent:
         tables=(
             channel_table(request, _TOP).without("files", "joins", "leaves"),
             people_table(request, _TOP),
-            table_of("messages", "Messages", {"messages": lines}, folded=True),
+            table_of("messages", "Messages", {"messages": lines}, below=lines.name),
             heat_table,
         ),
         notes=zone_notes(request),

@@ -71,7 +71,7 @@ def view(request: ViewRequest) -> ViewContent:
             _emoji_table(request),
             message_table(request, "most_reacted", most_reacted, REACTED, "Reactions"),
             *people,
-            table_of("reactions", "Over time", {"reactions": lines}, folded=True),
+            table_of("reactions", "Over time", {"reactions": lines}, below=lines.name),
         ),
         notes=_notes(request),
     )

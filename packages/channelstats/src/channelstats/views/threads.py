@@ -52,7 +52,8 @@ _FIGURES: Final = (
 def view(request: ViewRequest) -> ViewContent:
     scope = request.scope
     waiting = _histogram(request)
-    responses = over_time(scope, figures.FIRST_REPLY, "response_time")
+    name = "response_time"
+    responses = over_time(scope, figures.FIRST_REPLY, name)
     most_replied = "Messages with the most replies"
     return ViewContent(
         lead="How many threads there are, how soon somebody replies, and what nobody answers.",
@@ -60,7 +61,9 @@ def view(request: ViewRequest) -> ViewContent:
         charts=(waiting, responses),
         tables=(
             table_of("first_replies", "Time to first reply", {"threads": waiting}),
-            table_of("response_time", "Response time", {"seconds": responses}, folded=True),
+            table_of(
+                "response_time", "Response time", {"seconds": responses}, below=responses.name
+            ),
             _by_channel(request),
             message_table(request, "most_replied", most_replied, REPLIED, "Number of replies"),
         ),

@@ -17,7 +17,7 @@ from markupsafe import Markup, escape
 from channelstats.days import minute_text
 from channelstats.identifiers import seconds
 from channelstats.render.charts import drawn
-from channelstats.render.html import delta, emoji, environment, number_of
+from channelstats.render.html import delta, emoji, environment, number_of, unchanged
 from channelstats.render.words import NOTHING, date_text, figure_text, goal_state
 from channelstats.stats.period import WEEK, Period
 from channelstats.views.goals import Bound, measured
@@ -229,7 +229,7 @@ class ViewContext:
         if isinstance(cell, Mapping):  # the number itself is in another column
             changed = delta(cell, Kind.NUMBER)
             if cell["state"] == "same":
-                return Markup('<span class="delta">no change</span>')
+                return unchanged(cell)
             if cell["state"] not in ("up", "down"):
                 return changed
             before = Markup(' <span class="from">from {}</span>')
