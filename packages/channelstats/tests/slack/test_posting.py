@@ -95,6 +95,20 @@ async def test_looking_for_a_message_ends() -> None:
     assert len(endless.asked) == PAGES
 
 
+async def test_looking_for_a_message_ends_where_the_last_page_is_lost() -> None:
+    class Lost(Saying):
+        async def send(self, call: SlackCall) -> ApiResponse:
+            await super().send(call)
+            if len(self.asked) == PAGES:
+                return ApiResponse(200, {"ok": False, "error": "invalid_cursor"})
+            more = {"next_cursor": f"page {len(self.asked)}" if len(self.asked) < 50 else ""}
+            return ApiResponse(200, {"ok": True, "messages": [], "response_metadata": more})
+
+    with pytest.raises(NoAnswer, match="pages"):
+        await Posting(calls(lost := Lost({}))).find("CGEN", "a", 1, since=0)
+    assert len(lost.asked) == PAGES + 1
+
+
 @pytest.mark.parametrize(
     "body",
     [

@@ -282,7 +282,7 @@ class SlackClient:
                 return
             if following == cursor:
                 raise NoAnswer(method, "the listing does not get on")
-            if number == most:
+            if most is not None and number >= most:  # a restart counts as a page
                 raise NoAnswer(method, f"more than {most} pages")
             cursor = following
 
@@ -304,8 +304,8 @@ class SlackClient:
             else:
                 if answer.status == _TOO_MANY or code_of(answer.body) in RATE_LIMITED:
                     holds += 1
-                    seconds = limiter.hold(_hold_of(method, answer, holds))
-                    if seconds > _LONG_HOLD:  # one of several that wait at once is reported
+                    seconds = _hold_of(method, answer, holds)
+                    if limiter.hold(seconds) > _LONG_HOLD:  # one of several that wait is reported
                         self._say(f"Slack asks to wait {seconds:,.0f} s before the next {method}")
                     continue
                 if answer.body.get("ok") is True and answer.status < _SERVER_ERROR:
