@@ -3,9 +3,11 @@
 import asyncio
 from dataclasses import dataclass, field, replace
 from datetime import date
+from typing import Any
 
 import pytest
 
+from channelstats.notifications import announcing
 from channelstats.notifications.announcing import (
     ATTEMPTS,
     GIVEN_UP,
@@ -19,6 +21,7 @@ from channelstats.notifications.announcing import (
 from channelstats.notifications.push_sender import vapid_key
 from channelstats.settings import Settings
 from channelstats.stats import Period
+from channelstats.stats.document import document_of
 from channelstats.tables.subscriptions import HELD, Subscription
 from support.channelstats.house import NOW, UTC, House
 from support.channelstats.push_service import Answer, Browser, PushService
@@ -265,6 +268,18 @@ async def test_a_run_ends_and_leaves_the_rest(desk: Desk) -> None:
     assert told == AnnounceResult(left=30)
     assert desk.clock.now - before < WHOLE_RUN + 8 * ATTEMPTS * LONGEST_WAIT
     assert desk.service.requests < 30 * ATTEMPTS
+
+
+async def test_what_making_the_report_takes_is_not_lost_for_sending(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def made(*given: Any, **how: Any) -> bytes:
+        desk.clock.advance(WHOLE_RUN)
+        return await document_of(*given, **how)
+
+    monkeypatch.setattr(announcing, "document_of", made)
+    await desk.subscribed()
+    assert await desk.announce() == AnnounceResult(notified=1)
 
 
 async def test_a_lease_lasts_longer_than_all_attempts() -> None:

@@ -219,7 +219,7 @@ async def announce(
     result.left += result.foreign
     hosts = settings.own_push_hosts
     async with PushSender.open(key, contact_of(settings), clock, hosts) as sender:
-        text, end = msgspec.json.encode(message), now + WHOLE_RUN
+        text, end = msgspec.json.encode(message), clock() + WHOLE_RUN
         run = _Run(tables.subscriptions, week.start, sender, text, result, clock, sleep, end)
         queue = iter(reachable)
 
