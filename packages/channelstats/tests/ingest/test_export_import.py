@@ -185,6 +185,24 @@ async def test_an_interrupted_import_goes_on(
         assert await empty.everything() == await whole.everything()
 
 
+async def test_an_import_that_goes_on_knows_the_files_of_the_channels_that_are_done(
+    empty: House, written: Any
+) -> None:
+    def linked(number: int, name: str) -> Raw:
+        return message(number, files=[{"permalink": f"https://{name}.slack.com/files/a"}])
+
+    path = written(workspace(one=[linked(1, "acme"), linked(2, "acme")], two=[linked(3, "other")]))
+
+    def interrupt(event: Event) -> None:
+        if isinstance(event, StepProgress) and event.channel == "two":
+            raise Interrupted
+
+    with pytest.raises(Interrupted):
+        await empty.take_in(path, on_event=interrupt)
+    await empty.take_in(path)
+    assert await empty.tables.configuration.slack_name() == "acme"
+
+
 async def test_an_interrupted_import_reads_done_channels_no_more(empty: House) -> None:
     def interrupt(event: Event) -> None:
         if isinstance(event, StepProgress) and event.channel == "general":

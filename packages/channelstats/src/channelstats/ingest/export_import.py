@@ -107,7 +107,8 @@ class ExportImport:
         channels = list(filter(self._options.wants, listed))
         as_of = await asyncio.to_thread(export.newest, channels, self._latest)
         self._fetched_at = seconds(as_of) if as_of else 0
-        done, result.newest = await configuration.import_done(export.fingerprint)
+        done, result.newest, workspaces = await configuration.import_done(export.fingerprint)
+        self._workspaces.update(workspaces)
         self._report(export.problems())
         await self._put_directory(users, channels, listed)
 
@@ -200,7 +201,10 @@ class ExportImport:
                 await self._store(channel, await content, first_posts, is_new=is_new)
                 self._bytes_done += self._export.size(channel)
                 await tables.configuration.add_import_done(
-                    self._export.fingerprint, channel.about.id, self._result.newest
+                    self._export.fingerprint,
+                    channel.about.id,
+                    self._result.newest,
+                    self._workspaces,
                 )
 
     async def _store(

@@ -13,7 +13,8 @@ Rule: one row for each key, any columns; a report takes the counts of its own ti
                           unread: what a run after it could not read
     days, days <yyyy-mm>  versions of dates, see `day_versions`
     writer                which run writes messages: a lease
-    import <fingerprint>  what an unfinished import has done: done (channel IDs), newest
+    import <fingerprint>  what an unfinished import has done: done (channel IDs), newest,
+                          workspaces (what links say, and how often)
     forgotten             people: digests of the IDs of those whom the store has forgotten
     sent …                what was sent where; see `channelstats.tables.sent_reports`
     slack_analytics       see `channelstats.tables.slack_analytics`
@@ -34,9 +35,6 @@ from keytables.lease import Lease
 WRITER_SECONDS: Final = 180
 """How long the lease of a writer lasts that is not renewed. In between there is time for a database
 that is away and a loop that is busy."""
-
-ADD_DONE: Final = Update(add_to=("done",))
-ADD_DONE_AND_NEWEST: Final = Update(add_to=("done",), set=("newest",))
 
 
 class Counts(msgspec.Struct, frozen=True):
@@ -147,17 +145,22 @@ class Configuration:
 
     # ── imports ──────────────────────────────────────────────────────────────────────────────────
 
-    async def import_done(self, fingerprint: str) -> tuple[frozenset[str], str]:
-        """The channels an unfinished import has done, and the newest timestamp it met in them."""
+    async def import_done(self, fingerprint: str) -> tuple[frozenset[str], str, dict[str, int]]:
+        """The channels an unfinished import has done; the newest timestamp it met in them, and to
+        which workspaces how many of their files are linked.
+        """
         row = await self.get(f"import {fingerprint}")
-        done = row.get("done")
-        return done if isinstance(done, frozenset) else frozenset(), text(row, "newest")
+        done, workspaces = row.get("done"), row.get("workspaces")
+        found = workspaces if isinstance(workspaces, dict) else {}
+        links = {name: number(found, name) or 0 for name in found}
+        return done if isinstance(done, frozenset) else frozenset(), text(row, "newest"), links
 
-    async def add_import_done(self, fingerprint: str, cid: str, newest: str) -> None:
-        done = frozenset((cid,))
-        update, values = ADD_DONE, dict[str, Value](done=done)
-        if newest:
-            update, values = ADD_DONE_AND_NEWEST, values | {"newest": newest}
+    async def add_import_done(
+        self, fingerprint: str, cid: str, newest: str, workspaces: Mapping[str, int]
+    ) -> None:
+        noted = without_empty({"newest": newest, "workspaces": dict(workspaces)})
+        update = Update(add_to=("done",), set=tuple(noted))
+        values = {"done": frozenset((cid,)), **noted}
         await self._table.update((f"import {fingerprint}",), update, values)
 
     async def forget_import(self, fingerprint: str) -> None:
