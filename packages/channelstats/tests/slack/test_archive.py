@@ -2,6 +2,7 @@
 
 import os
 import stat
+import tracemalloc
 import zipfile
 from collections.abc import Callable
 from contextlib import closing
@@ -184,6 +185,33 @@ def test_a_file_that_unpacks_to_far_more_than_it_is_packed_in_is_refused(tmp_pat
         ArchiveRefused, match=r"'users.json' unpacks .* more than 250 times as many"
     ):
         open_archive(path)
+
+
+def test_a_file_is_not_unpacked_beyond_the_size_it_declares(tmp_path: Path) -> None:
+    path = made(tmp_path, lambda archive: archive.writestr("users.json", b"0" * (64 * MEGABYTE)))
+    data = bytearray(path.read_bytes())
+    for at in (22, data.rindex(b"PK\x01\x02") + 24):  # in the header of the file, in the directory
+        data[at : at + 4] = (100).to_bytes(4, "little")
+    path.write_bytes(data)
+    tracemalloc.start()
+    try:
+        with closing(open_archive(path)) as archive, pytest.raises(Unreadable, match="damaged"):
+            archive.read("users.json")
+        assert tracemalloc.get_traced_memory()[1] < 4 * MEGABYTE
+    finally:
+        tracemalloc.stop()
+
+
+@pytest.mark.parametrize("method", [zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA])
+def test_what_is_packed_as_no_export_is_cannot_be_read(tmp_path: Path, method: int) -> None:
+    def write(archive: zipfile.ZipFile) -> None:
+        archive.writestr("users.json", b"[]")
+        archive.writestr("channels.json", b"[]", method)
+
+    with closing(open_archive(made(tmp_path, write))) as archive:
+        assert archive.read("users.json") == b"[]"
+        with pytest.raises(Unreadable, match="packed as no export is"):
+            archive.read("channels.json")
 
 
 def test_many_files_that_share_their_packed_bytes_are_refused(tmp_path: Path) -> None:

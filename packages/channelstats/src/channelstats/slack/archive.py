@@ -37,6 +37,9 @@ _BAD_FILE: Final = (
 _BEGIN: Final = b"PK"
 """How every zip begins."""
 
+_METHODS: Final = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
+"""What exports are packed by. Of other methods a few bytes may unpack to any size at once."""
+
 _SMALL: Final = 16 << 20
 """Below so many bytes no ratio is suspicious."""
 
@@ -165,7 +168,15 @@ def _open_zip(path: Path, limits: Limits) -> Archive:
         opened.close()
         raise
     files = {name: (entry.file_size, entry.CRC) for name, entry in entries.items()}
-    return Archive(files, lambda name: opened.read(entries[name]), limits, close=opened.close)
+
+    def fetch(name: str) -> bytes:
+        entry = entries[name]
+        if entry.compress_type not in _METHODS:
+            raise Unreadable("packed as no export is; unzip it and import the folder")
+        with opened.open(entry) as file:
+            return file.read(entry.file_size + 1)  # to its end; without a number all is unpacked
+
+    return Archive(files, fetch, limits, close=opened.close)
 
 
 # ── what a zip holds ─────────────────────────────────────────────────────────────────────────────
