@@ -10,7 +10,7 @@ import pytest
 from channelstats.sending.sender import Attachment, SendJob, SendResult, SendState
 from channelstats.slack.errors import ChannelRefused, MissingScope, NoAnswer, SlackError
 from channelstats.tables.sent_reports import HELD, Sent, SentKey, SentReports, columns_of
-from keytables import Clock, Condition, Values
+from keytables import Clock, Condition, Unavailable, Values
 from keytables.lease import Lease
 from support.channelstats.desk import (
     KEY,
@@ -295,6 +295,30 @@ async def test_a_run_that_was_taken_over_does_not_wait_for_slack_any_longer(
     assert (await at.sender(renewed).send(errand(120))).state is SendState.BUSY
     assert len(posted(slack)) == 1
     assert await other.renew()
+
+
+async def test_a_store_that_was_away_for_too_long_is_no_other_run(
+    slack: Slack, empty: House, at: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    slack.serve(office(), Fault("rate", "10", method=POST, after=1))
+    renewed = RenewedAtPauses(empty.tables.sent)
+
+    async def away(*_: object) -> bool:
+        raise Unavailable("away")
+
+    async def meanwhile() -> None:
+        slack.waits.now += HELD
+        with monkeypatch.context() as patched:
+            patched.setattr(Lease, "renew", away)
+            await renewed.pauses.end()
+            await asyncio.Event().wait()
+
+    at.meanwhile = meanwhile
+    with pytest.raises(Unavailable, match="for too long"):
+        await at.sender(renewed).send(errand(120))
+    at.meanwhile = None
+    assert (await at.sender(empty.tables.sent).send(errand(120))).state is SendState.SENT
+    whole(slack, errand(120))
 
 
 # ── what goes wrong ──────────────────────────────────────────────────────────────────────────────

@@ -24,7 +24,7 @@ from channelstats.slack.errors import CallRefused, NoAnswer, SlackError
 from channelstats.slack.posting import Mark, Posted, Posting
 from channelstats.slack.rate_limits import Sleep
 from channelstats.tables.sent_reports import HELD, NOT_DONE, Sent, SentKey, SentReports, columns_of
-from keytables import Clock
+from keytables import Clock, Unavailable
 from keytables.lease import Lease, LeaseLost
 
 TRIES: Final = 3
@@ -102,6 +102,7 @@ class Sender:
         """Send a report, unless it was sent already; ``again``: whether or not it was.
 
         :raises SlackError: not all of it could be posted; another call goes on with the rest
+        :raises Unavailable: the same, as the lease could not be renewed
         """
         lease, waited = self._sent.lease(job.key, self._clock), 0.0
         while not await lease.acquire(None if again else NOT_DONE):
@@ -121,6 +122,8 @@ class Sender:
                 run = _Run(job, row, lease, self._posting, self._sleep, self._clock)
                 await run.post()
         except LeaseLost:
+            if await lease.release():  # nobody else has it
+                raise Unavailable("the store could not be written for too long") from None
             return SendResult(SendState.BUSY)
         messages, row = len(run.row.posted) - len(row.posted), run.row
         return SendResult(SendState.SENT, row.channel, row.thread, messages, row.done)
