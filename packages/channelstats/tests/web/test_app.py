@@ -4,6 +4,7 @@ import asyncio
 import csv
 import io
 import json
+import os
 import re
 import shlex
 from datetime import date
@@ -21,6 +22,7 @@ from channelstats.tables.directory import Channel, User
 from channelstats.views.loading import load
 from channelstats.views.model import VIEWS, Choice, View
 from channelstats.views.registry import view_of
+from channelstats.web import app
 from channelstats.web.auth import POLICY
 from channelstats.web.service import DashboardService
 from channelstats.web.single_flight import Busy
@@ -433,6 +435,20 @@ async def test_pages_are_kept_by_nobody_and_files_as_long_as_they_are_the_same(
     assert await board.status("/static/dashboard.js", **{"If-None-Match": '"other"'}) == 200
 
 
+async def test_a_file_of_the_same_time_and_size_has_another_tag_when_it_differs(
+    board: Dashboard, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(app, "_STATIC", tmp_path)
+    file, known = tmp_path / "dashboard.css", ""
+    for style in ("a { color: red }", "a { color: tan }"):
+        file.write_text(style)
+        os.utime(file, (1, 1))
+        headers = {"If-None-Match": known} if known else {}
+        async with board.client.get("/static/dashboard.css", headers=headers) as answer:
+            assert await answer.text() == style
+            known = answer.headers["ETag"]
+
+
 @pytest.mark.parametrize(
     ("path", "kind"),
     [
@@ -567,6 +583,16 @@ async def test_who_hides_in_a_group_has_a_report(example: House, tmp_path: Path)
     async with dashboard(example, tmp_path, min_group="3") as opened:
         assert "Report for @Bob Berg" in await opened.text(f"/report?{WEEK}&person=bob")
         assert "Workspace report" in await opened.text(f"/report?{WEEK}")
+
+
+async def test_the_report_on_a_person_is_the_same_whatever_channel_is_chosen(
+    example: House, tmp_path: Path
+) -> None:
+    async with dashboard(example, tmp_path, min_group="3") as opened:
+        report = "/report?from=2024-03-03&to=2024-03-09&person=bob"
+        of_small_channel = await opened.text(f"{report}&channel=dev")
+        assert "Report for @Bob Berg" in of_small_channel
+        assert await opened.text(report) == of_small_channel
 
 
 async def test_whoever_is_excluded_is_neither_named_nor_found(

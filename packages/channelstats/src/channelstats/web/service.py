@@ -159,7 +159,8 @@ class DashboardService:
         """
         start = week_of(choice.last, self.settings.first_weekday)
         kind = ReportKind.CHANNEL if choice.channel else ReportKind.GLOBAL
-        kind = ReportKind.USER if choice.person else kind
+        if choice.person:  # it is about what the person wrote anywhere, whatever channel is chosen
+            kind, choice = ReportKind.USER, Choice(choice.first, choice.last, person=choice.person)
         optin_channel = "" if self.is_anonymous else self.settings.optin_channel
         wanted = Wanted(kind, choice.person or choice.channel, optin_channel)
         names = await self.names(snapshot)
