@@ -117,6 +117,10 @@ def test_parameters_of_others_are_left_to_them() -> None:
     assert of("table=x", also=("table",)) == of("")
 
 
+def test_a_number_means_all_of_its_digits() -> None:
+    assert days("weeks=" + "12".zfill(9)) == days("weeks=12")
+
+
 TEXTS = st.text(max_size=8) | st.dates().map(str) | st.integers(-9, 99).map(str)
 
 

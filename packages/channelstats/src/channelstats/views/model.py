@@ -187,9 +187,11 @@ class Table(msgspec.Struct, frozen=True):
         """The table without the columns of these names."""
         kept = [at for at, column in enumerate(self.columns) if column.name not in names]
         columns = tuple(self.columns[at] for at in kept)
-        rows: Sequence[Row] = [tuple(row[at] for at in kept) for row in self.rows]
+        rows: Sequence[Row]
         if isinstance(self.rows, FrameRows):
             rows = FrameRows(self.rows.frame[:, kept])
+        else:
+            rows = [tuple(row[at] for at in kept) for row in self.rows]
         return msgspec.structs.replace(self, columns=columns, rows=rows)
 
 

@@ -122,9 +122,10 @@ def asked(query: Sequence[tuple[str, str]], now: Now, also: Sequence[str] = ()) 
 
 def whole_number(name: str, text: str, most: int = 9_999_999) -> int:
     """:raises BadQuery: it is no number from 1 to ``most``"""
-    if not (text.isascii() and text.isdecimal() and 1 <= int(text[:8]) <= most):
+    number = int(text) if text.isascii() and text.isdecimal() else 0
+    if not 1 <= number <= most:
         raise BadQuery(f"{name}: expected a number from 1 to {most:,}")
-    return int(text[:8])
+    return number
 
 
 def _days(given: Mapping[str, str], now: Now) -> tuple[date, date, int]:
