@@ -1,6 +1,7 @@
 """The page of a report in a real browser."""
 
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -52,6 +53,15 @@ async def test_the_page_fits_every_window(
     for width in (WIDE, 1100, 900, 700, NARROW):
         await shown(page, width, "light")
         assert await page.evaluate("document.documentElement.scrollWidth") <= width
+
+
+async def test_a_long_name_is_seen_whole(browser: Chromium, w2: Week, tmp_path: Path) -> None:
+    long = replace(w2.directory, channels={"CGEN": "incident_response_" * 4, "CDEV": "dev"})
+    page = await opened(browser, w2.named(long), tmp_path, "global")
+    cut = "[...document.querySelectorAll('tbody th')].filter(of => of.scrollWidth > of.clientWidth)"
+    for width in (WIDE, NARROW):
+        await shown(page, width, "light")
+        assert await page.evaluate(f"{cut}.map(of => of.textContent)") == []
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
