@@ -344,6 +344,29 @@ def test_settings_stand_anywhere_among_the_words_of_a_command(
 
 
 @pytest.mark.parametrize(
+    "words",
+    ["-- user -dash", "user DATA -- -dash", "DATA user -- -dash", "DATA -- user -dash"],
+)
+def test_what_follows_two_dashes_is_no_flag(
+    words: str, data: list[str], capfd: pytest.CaptureFixture[str]
+) -> None:
+    if "DATA" not in words:  # nothing can be given any more
+        Path(data[1]).rename("channelstats-data")
+    arguments = [part for word in words.split() for part in (data if word == "DATA" else [word])]
+    assert error_of(["report", *arguments], capfd).startswith(
+        "channelstats: there is no user '-dash'"
+    )
+    with pytest.raises(SystemExit, match=str(USAGE)):
+        main(["report", "user", "-dash", *data])
+
+
+def test_without_a_command_one_is_asked_for(capfd: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit, match=str(USAGE)):
+        main([])
+    assert "the following arguments are required: COMMAND;" in capfd.readouterr().err
+
+
+@pytest.mark.parametrize(
     ("name", "meant"),
     [
         ("imprt-export", "import-export"),

@@ -61,17 +61,20 @@ def main(
     """Run a command; return its exit code. See `CommandContext` for the clocks."""
     _open_closed_streams()
     parsers = make_parsers()
-    begun = parsers[""].parse_args(arguments)
-    parser = parsers[begun.command]
-    # Intermixed, so that settings may stand between the words of `report user NAME`.
-    parsed = parser.parse_intermixed_args(begun.rest)
+    given = sys.argv[1:] if arguments is None else list(arguments)
+    name = parsers[""].parse_args(given).command
+    parser, rest = parsers[name], given[given.index(name) + 1 :]
+    # Intermixed, so that settings may stand between the words of `report user NAME`; but before
+    # the first word that forgets a `--`, after which nothing is a flag.
+    is_mixed = "--" not in rest or not rest[0].startswith("-")
+    parsed = (parser.parse_intermixed_args if is_mixed else parser.parse_args)(rest)
     try:
         settings = load(vars(parsed), os.environ)
     except SettingError as error:
         parser.error(str(error))
     context = CommandContext(settings, parsed, os.environ, clock, parser.error, monotonic, sleep)
     try:
-        return asyncio.run(_COMMANDS[begun.command].run(context))
+        return asyncio.run(_COMMANDS[name].run(context))
     except (Failure, NotFound, ArchiveRefused, SettingError, KeytablesError) as error:
         print(f"channelstats: {error}", file=sys.stderr)
     except BrokenPipeError:
@@ -114,7 +117,8 @@ def make_parsers() -> dict[str, Parser]:
     above.add_argument("--version", action="version", version=f"channelstats {program_version()}")
     above.add_argument("command", type=_command_name, metavar="COMMAND", help="one of those above")
     rest = "see channelstats COMMAND --help"
-    above.add_argument("rest", nargs=argparse.REMAINDER, metavar="...", help=rest)
+    more = above.add_argument("rest", nargs=argparse.REMAINDER, metavar="...", help=rest)
+    more.required = False  # or it would be named as missing where there is no command
     parsers = {"": above}
     for command in COMMANDS:
         parser = Parser(
