@@ -55,6 +55,18 @@ def test_with_nothing_there_it_says_what_is_missing_and_makes_nothing(
     assert list(tmp_path.iterdir()) == []
 
 
+def test_a_library_that_is_missing_is_a_problem_and_ends_no_other_check(
+    capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    names = ("jinja2", "not-installed-here", "msgspec", "nor-is-this")
+    monkeypatch.setattr("channelstats.commands.doctor._LIBRARIES", names)
+    found = Doctor(capfd)
+    assert found.code == WITH_PROBLEMS
+    assert found.of("problem") == ["versions: missing: not-installed-here, nor-is-this"]
+    assert "jinja2" in found.of("ok", "versions")[0]
+    assert found.of("warning", "store")
+
+
 def test_a_store_says_what_it_holds(capfd: pytest.CaptureFixture[str]) -> None:
     assert main(["import-export", str(EXAMPLE)]) == DONE
     before = sorted(path.name for path in DATA.iterdir())

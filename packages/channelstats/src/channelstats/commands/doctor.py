@@ -10,7 +10,7 @@ import os
 import platform
 from collections.abc import Collection
 from datetime import date, timedelta
-from importlib.metadata import version
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Final
 from urllib.parse import urlsplit
@@ -113,9 +113,16 @@ async def doctor(context: CommandContext) -> int:
 
 
 def _check_machine(context: CommandContext, findings: Findings) -> None:
-    libraries = ", ".join(f"{name} {version(name)}" for name in _LIBRARIES)
-    own = f"channelstats {program_version()}"
-    findings.ok("versions", f"{own}, Python {platform.python_version()}, {libraries}")
+    found, missing = [f"channelstats {program_version()}"], []
+    found.append(f"Python {platform.python_version()}")
+    for name in _LIBRARIES:
+        try:
+            found.append(f"{name} {version(name)}")
+        except PackageNotFoundError:
+            missing.append(name)
+    findings.ok("versions", ", ".join(found))
+    if missing:
+        findings.fail("versions", f"missing: {', '.join(missing)}")
     now = minute_text(int(context.clock()), context.zone)
     findings.ok("clock", f"{now} in {context.settings.report_timezone}")
 
