@@ -7,9 +7,11 @@ from pathlib import Path
 from typing import Any
 from zoneinfo import ZoneInfo
 
+import msgspec
 import pytest
 
 from channelstats.tables import Tables
+from channelstats.tables.columns import DayFiles
 from channelstats.tables.message_row import MessageRow
 from keytables import Engine, Page, Throttled
 from support import engines
@@ -197,6 +199,31 @@ async def test_after_a_write_that_failed_its_dates_stay_open_until_the_next_run(
     assert await open_days(tables) == []
 
 
+async def test_after_a_closing_that_failed_half_way_its_dates_are_opened_again(
+    engine: Engine,
+) -> None:
+    gated = GatedEngine(engine)
+    tables = await opened(gated)
+    earlier = row(-24 * 14)  # in the month before
+    await tables.messages.write([earlier, ROW])
+    updates: list[str] = []
+
+    async def hook(number: int, what: str) -> None:
+        if what.startswith("update"):
+            updates.append(what)
+            if len(updates) == 2:
+                raise Throttled
+
+    gated.before = hook
+    with pytest.raises(Throttled):
+        await tables.messages.close_days()
+    gated.release()
+    reader = await opened(engine)
+    await read(reader, date(2024, 2, 1))
+    await tables.messages.write([msgspec.structs.replace(earlier, word_count=5)])
+    assert words(await read(reader, date(2024, 2, 1))) == [1, 5]
+
+
 async def test_a_date_is_closed_only_when_the_index_shows_what_was_written(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -257,6 +284,23 @@ async def test_a_file_of_what_rows_were_before_is_gone_when_the_run_ends(engine:
     tables = await opened(engine)
     await read(tables)
     await written_and_closed(engine, row(0, 2))
+    assert kept(engine) == {"2024-03-10"}
+
+
+async def test_a_run_that_ends_while_files_are_made_leaves_none_of_what_it_deleted(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await written_and_closed(engine, ROW, NEXT_DAY)
+    put = DayFiles.put
+
+    async def put_late(files: DayFiles, *of: Any) -> None:
+        run = await opened(engine)
+        await run.messages.delete([ROW])
+        await run.messages.close_days()
+        await put(files, *of)
+
+    monkeypatch.setattr(DayFiles, "put", put_late)
+    await (await opened(engine)).messages.keep_days()
     assert kept(engine) == {"2024-03-10"}
 
 

@@ -209,8 +209,9 @@ class DayWriter:
                     break
             days -= behind
             own = frozenset((self._run,))
-            await self._versions.close({day: own | self._left.pop(day, own) for day in days})
+            # First: some dates may have a version by now also where this fails half-way.
             self._open -= days
+            await self._versions.close({day: own | self._left.pop(day, own) for day in days})
             for day in days:
                 self._last.pop(day, None)
 

@@ -207,9 +207,11 @@ class Messages:
                     frames = [frame async for frame in _frames(self._index("Date", day))]
                     made[day] = pl.concat([MESSAGES.to_frame(), *frames])
             if made:
-                # What a run is removing by now is not to be found in a file after it has ended.
-                still = dict((await self.versions.all()).items() & versions.items())
-                await self._files.put(made, still)
+                await self._files.put(made, versions)
+                # Only now: a run that ended a version meanwhile may have looked for files already,
+                # and any later one will see these.
+                still = await self.versions.all()
+                await self._files.drop({day for day in made if still.get(day) != versions[day]})
         return [messages, *made.values()]
 
     async def keep_days(self) -> None:
