@@ -93,12 +93,6 @@ class Formula(msgspec.Struct, frozen=True):
     times: int = 1
     tenths: bool = False
 
-    def __call__(self, entry: object) -> Quantity:
-        """Of an entry that has the parts as attributes."""
-        num = self.times * int(getattr(entry, self.num))
-        found = ratio(num, int(getattr(entry, self.den))) if self.den else num
-        return Fraction(round(10 * found), 10) if self.tenths else found
-
     def column(self, of: Callable[[str], pl.Expr] = pl.col) -> ColumnQuantity:
         """Of every row of a frame; ``of`` is the column of a part."""
         num = self.times * of(self.num) if self.times != 1 else of(self.num)
