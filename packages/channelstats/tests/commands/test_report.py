@@ -112,6 +112,18 @@ def test_json_that_is_stored_is_written_again_without_a_message_being_read(
     assert again == {**json.loads(made.out), "generated_at": int(LATER) + 60}
 
 
+def test_json_is_the_stored_document_beside_other_formats_too(
+    capfd: Capture, tmp_path: Path
+) -> None:
+    week = ("--format", "json", "--week", "2024-03-10")
+    assert called("report", "global", *week, now=LATER) == DONE
+    made = capfd.readouterr().out
+    out = ("--format", "csv", "--out", str(tmp_path))
+    assert called("report", "global", *week, *out, now=LATER + 60) == DONE
+    [file] = tmp_path.glob("*.json")
+    assert file.read_text() == made
+
+
 def test_json_of_a_silent_week_says_so(capfd: Capture) -> None:
     silent = ("--format", "json", "--week", "2023-01-04")
     assert called("report", "global", *silent, now=LATER) == DONE

@@ -140,12 +140,12 @@ async def report(context: CommandContext) -> int:
             period = await _newest_period(context, tables, period)
         settings = context.settings
         wanted = Wanted(kind, subject, settings.optin_channel, settings.help_channel)
-        if set(forms) == {Form.JSON} and not (
-            given.send or given.anonymize or settings.min_group > 1
-        ):
+        document = b""
+        if Form.JSON in forms and not given.anonymize and settings.min_group == 1:
             document = await document_of(
                 tables, period, settings.options, clock=context.clock, refresh=given.regen
             )
+        if document and set(forms) == {Form.JSON} and not given.send:
             messages = msgspec.json.decode(document, type=_Document).statistics.messages
             await _say_what_is_missing(context, tables, period, messages)
             _write(context, out, f"{wanted.name}.json", {"": json_of_report(document, wanted)})
@@ -153,7 +153,11 @@ async def report(context: CommandContext) -> int:
         made = await _input(context, tables, wanted, period)
         await _say_what_is_missing(context, tables, period, made.data.now.volume.messages)
         for form in forms:
-            _write(context, out, f"{made.shown.name}.{form}", made.render(form))
+            if form is Form.JSON and document:
+                files = {"": json_of_report(document, wanted)}
+            else:
+                files = made.render(form)
+            _write(context, out, f"{made.shown.name}.{form}", files)
         if given.send:
             await _send(context, tables, made, destination)
     return context.exit_code
