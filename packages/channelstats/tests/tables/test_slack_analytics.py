@@ -3,9 +3,11 @@
 from datetime import date, timedelta
 from pathlib import Path
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from channelstats.tables.configuration import Configuration
 from channelstats.tables.slack_analytics import COUNTS, DateSpan, Subject, tiling
 from support.channelstats.house import house
 
@@ -75,3 +77,22 @@ async def test_a_text_of_many_members_is_stored_in_pieces(tmp_path: Path) -> Non
         assert not await analytics.put(Subject.MEMBERS, days(0, 6), counts)
         [found] = await analytics.read(Subject.MEMBERS, [days(0, 6)])
         assert found["messages"].sum() == sum(range(30_000))
+
+
+async def test_who_is_removed_is_removed_from_what_a_killed_run_has_stored(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def killed(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    others, everybody = {"U1": (1, 2, 3)}, {"U1": (1, 2, 3), "U2": (4, 5, 6)}
+    async with house(tmp_path) as opened:
+        analytics = opened.tables.slack_analytics
+        await analytics.put(Subject.MEMBERS, days(0, 6), others)
+        with monkeypatch.context() as patched:  # after the text is stored
+            patched.setattr(Configuration, "update", killed)
+            with pytest.raises(KeyboardInterrupt):
+                await analytics.put(Subject.MEMBERS, days(0, 6), everybody)
+        await analytics.remove_member("U2")
+        [found] = await analytics.read(Subject.MEMBERS, [days(0, 6)])
+        assert found["id"].to_list() == ["U1"]

@@ -90,17 +90,16 @@ class SlackAnalytics:
 
     async def put(self, subject: Subject, span: DateSpan, counts: Counts) -> bool:
         """Store what is counted of a span; return whether anything changed."""
-        lines = [_line(name, counts[name]) for name in sorted(counts)]
-        return await self._put(subject, span, lines)
-
-    async def _put(self, subject: Subject, span: DateSpan, lines: Iterable[str]) -> bool:
-        value = "".join(f"{line}\n" for line in lines)
-        column, digest = f"{subject} {span}", _digest(value)
-        if text(await self._configuration.get(_KEY), column) == digest:
+        value = "".join(f"{_line(name, counts[name])}\n" for name in sorted(counts))
+        if text(await self._configuration.get(_KEY), f"{subject} {span}") == _digest(value):
             return False
-        await self._bulk.put(_name(subject, span), value)
-        await self._configuration.update(_KEY, Update(set=(column,)), {column: digest})
+        await self._store(subject, span, value)
         return True
+
+    async def _store(self, subject: Subject, span: DateSpan, value: str) -> None:
+        await self._bulk.put(_name(subject, span), value)
+        column = f"{subject} {span}"
+        await self._configuration.update(_KEY, Update(set=(column,)), {column: _digest(value)})
 
     async def read(self, subject: Subject, spans: Sequence[DateSpan]) -> list[pl.DataFrame]:
         """The counts of each span: `id` and the columns of `COUNTS`."""
@@ -115,7 +114,9 @@ class SlackAnalytics:
         for span in await self.spans(Subject.MEMBERS):
             lines = (await self._bulk.get(_name(Subject.MEMBERS, span)) or "").splitlines()
             left = [line for line in lines if line.partition(",")[0] != uid]
-            await self._put(Subject.MEMBERS, span, left)
+            if len(left) < len(lines):  # whatever the digest says, which a killed run left behind
+                value = "".join(f"{line}\n" for line in left)
+                await self._store(Subject.MEMBERS, span, value)
 
     async def remove_before(self, first: date) -> None:
         """Remove the spans that are over before a day."""
