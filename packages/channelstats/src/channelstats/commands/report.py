@@ -24,7 +24,7 @@ from channelstats.commands.context import (
 from channelstats.credentials import pseudonym_secret
 from channelstats.days import DAY, date_at, minute_text
 from channelstats.identifiers import is_user_id
-from channelstats.privacy.pseudonyms import load_pseudonyms
+from channelstats.privacy.pseudonyms import Pseudonyms, load_pseudonyms
 from channelstats.render.data import Files, json_of_report
 from channelstats.render.names import Directory, load
 from channelstats.render.reports import Form, render, shown_names, shown_subject
@@ -136,9 +136,11 @@ async def report(context: CommandContext) -> int:
             destination = await destination_of(tables, given.destination)
         elif given.send:
             destination = await usual_destination(tables, context.settings, kind, subject)
+        settings, names = context.settings, None
+        if given.anonymize:
+            names = await load_pseudonyms(tables, pseudonym_secret(settings))
         if not (given.send or any(getattr(given, name) for name in _PERIOD_FLAGS)):
             period = await _newest_period(context, tables, period)
-        settings = context.settings
         wanted = Wanted(kind, subject, settings.optin_channel, settings.help_channel)
         document = b""
         if Form.JSON in forms and not given.anonymize and settings.min_group == 1:
@@ -150,7 +152,7 @@ async def report(context: CommandContext) -> int:
             await _say_what_is_missing(context, tables, period, messages)
             _write(context, out, f"{wanted.name}.json", {"": json_of_report(document, wanted)})
             return context.exit_code
-        made = await _input(context, tables, wanted, period)
+        made = await _input(context, tables, wanted, period, names)
         await _say_what_is_missing(context, tables, period, made.data.now.volume.messages)
         for form in forms:
             if form is Form.JSON and document:
@@ -205,12 +207,13 @@ async def _subject(context: CommandContext, tables: Tables, kind: ReportKind) ->
 
 
 async def _input(
-    context: CommandContext, tables: Tables, wanted: Wanted, period: Period
+    context: CommandContext,
+    tables: Tables,
+    wanted: Wanted,
+    period: Period,
+    names: Pseudonyms | None,
 ) -> ReportInput:
     settings, given = context.settings, context.arguments
-    names = None
-    if given.anonymize:
-        names = await load_pseudonyms(tables, pseudonym_secret(settings))
     shown = shown_subject(wanted, names)
     data = await load_report_data(
         tables,
