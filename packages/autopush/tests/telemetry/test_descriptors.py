@@ -9,7 +9,12 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from autopush.service.worker import loop_error_handler
-from autopush.telemetry.descriptors import REPORT_INTERVAL, DescriptorShortage, is_shortage
+from autopush.telemetry.descriptors import (
+    REPORT_INTERVAL,
+    RESERVE,
+    DescriptorShortage,
+    is_shortage,
+)
 from autopush.telemetry.metric_table import PROCESS_OPEN_FILES
 from autopush.telemetry.process import INTERVAL, LAG_INTERVAL, ProcessMetrics
 from support.clocks import ManualClock
@@ -55,6 +60,19 @@ def test_a_shortage_is_one_line_a_minute_with_the_limit_and_what_was_not_reporte
     assert f'"limit":{LIMIT}}}' in lines[0]
     assert f'"limit":{LIMIT},"suppressed":239' in lines[1]
     assert "Too many open files" in lines[0]
+
+
+def test_a_look_that_finds_a_shortage_leaves_descriptors_for_the_loop(
+    all_used: Callable[[], None],
+) -> None:
+    shortage = DescriptorShortage()
+    shortage.look()
+    all_used()
+    assert shortage.look()
+    opened = [os.open(os.devnull, os.O_RDONLY) for _ in range(RESERVE)]
+    for descriptor in opened:
+        os.close(descriptor)
+    shortage.close()
 
 
 def test_metrics_of_a_process_without_descriptors_go_on_without_a_traceback(

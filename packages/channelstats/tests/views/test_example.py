@@ -143,9 +143,6 @@ def test_channels(w2: DashboardData) -> None:
         "new": "",
         "private": "",
         "members": 3,
-        "files": 0,
-        "joins": 0,
-        "leaves": 0,
     }
     assert (second["channel"], second["words"], second["share"]) == ("CDEV", 16, 40.0)
 

@@ -2,6 +2,10 @@
 
 libuv then accepts connections with a descriptor that it keeps for this, closes them at once and
 reports nothing. So it is found by a look, and by the errors of what else needs a descriptor.
+
+Should another thread take libuv's descriptor in the moment that it is free, libuv tries to accept
+without a pause, until it can open one for a new connection. So two are kept here, one for the
+connection and one for libuv, and are closed by the look that finds none left.
 """
 
 import errno
@@ -13,6 +17,9 @@ from typing import Final
 
 from autopush.telemetry import logs
 from autopush.telemetry.repeats import RepeatLimiter
+
+RESERVE: Final = 2
+"""Descriptors kept for libuv."""
 
 REPORT_INTERVAL: Final = 60.0
 """Seconds between two lines while it lasts."""
@@ -32,15 +39,25 @@ class DescriptorShortage:
 
     def __init__(self, *, monotonic: Callable[[], float] = time.monotonic) -> None:
         self._lines = RepeatLimiter(1, REPORT_INTERVAL, monotonic=monotonic)
+        self._reserve: list[int] = []
 
     def look(self) -> bool:
-        """Whether no descriptor is left; logs it."""
+        """Whether no descriptor is left; logs it and closes the reserve."""
         try:
+            while len(self._reserve) < RESERVE:
+                self._reserve.append(os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC))
             os.close(os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC))
         except OSError as error:
             self.note(error)
+            if is_shortage(error):
+                self.close()
             return is_shortage(error)
         return False
+
+    def close(self) -> None:
+        """Close the reserve."""
+        while self._reserve:
+            os.close(self._reserve.pop())
 
     def note(self, error: OSError) -> None:
         """Log that a call failed with that error, unless a line has said so."""

@@ -94,6 +94,7 @@ class ProcessMetrics:
         """Stop looking."""
         if self._timer is not None:
             self._timer.cancel()
+        self._shortage.close()
         self._metrics.publish()
 
     def _wait(self) -> None:

@@ -37,6 +37,7 @@ def view(request: ViewRequest) -> ViewContent:
         moves = {of.name: over_time(scope, of) for of in (figures.JOINS, figures.LEAVES)}
         charts.append(together("moves", "Joins and leaves", moves))
         tables.append(table_of("moves", "Joins and leaves", moves, below="moves"))
+    tables.append(_moves_table(request))
     notes = slack.nearest(Subject.CHANNELS)
     if slack.channels is not None:
         tables.append(_viewers(request, slack.channels, least=slack.is_least))
@@ -115,12 +116,18 @@ def channel_table(request: ViewRequest, most: int | None = None) -> Table:
         new=pl.when("new").then(pl.lit("new")).otherwise(pl.lit("")),
         private=pl.when("private").then(pl.lit("private")).otherwise(pl.lit("")),
         members="members",
-        files="files",
-        joins="joins",
-        leaves="leaves",
     )
     title = "Channels with the most words" if whole else "Channels"
     return table("channels", title, rows, {"posters": "People"}, bar="words", whole=whole)
+
+
+def _moves_table(request: ViewRequest) -> Table:
+    """Of the channels that have any."""
+    names = ("files", "joins", "leaves")
+    found = request.listable(request.scope.channels)
+    rows = found.filter(pl.sum_horizontal(names) > 0).rename({"slack_cid": "channel"})
+    title = "Files, joins and leaves by channel"
+    return table("moves_by_channel", title, rows.select("channel", *names))
 
 
 def _viewers(request: ViewRequest, counted: pl.DataFrame, *, least: bool) -> Table:
