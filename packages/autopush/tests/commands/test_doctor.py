@@ -16,7 +16,8 @@ from support.data_store import Run
 from support.service import STARTUP_FAILED
 
 KEY = "HJVPy4ZwF4Yz_JdvXTL8hRcwIhv742vC60Tg5Ycrvw8="
-FREE = ("--port", "0", "--endpoint-port", "0", "--router-port", "0")
+NODE = ("--port", "0", "--router-port", "0")
+FREE = (*NODE, "--endpoint-port", "0")
 
 
 async def well(_: Subject) -> Sequence[Finding]:
@@ -55,10 +56,16 @@ def test_it_leaves_nothing_behind(run: Run, tmp_path: Path) -> None:
     assert sorted(tmp_path.rglob("*")) == before
 
 
-@pytest.mark.parametrize("daemon", ["serve", "connection", "endpoint"])
-def test_json_has_the_same_findings(run: Run, daemon: str) -> None:
-    flags = ("--port", "0", *(("--router-port", "0") if daemon != "endpoint" else ()))
-    flags = FREE if daemon == "serve" else flags
+@pytest.mark.parametrize(
+    ("daemon", "flags"),
+    [
+        ("serve", FREE),
+        # Nobody listens there; on the usual port a service may.
+        ("connection", (*NODE, "--endpoint-url", "http://127.0.0.1:1")),
+        ("endpoint", ("--port", "0")),
+    ],
+)
+def test_json_has_the_same_findings(run: Run, daemon: str, flags: tuple[str, ...]) -> None:
     code, text, _ = run("doctor", "--for", daemon, *flags)
     json_code, output, errors = run("doctor", "--for", daemon, "--json", *flags)
     document = json.loads(output)
