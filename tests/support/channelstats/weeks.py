@@ -6,8 +6,7 @@ from datetime import date
 from pathlib import Path
 from typing import Any
 
-from channelstats.privacy.inputs import hidden_inputs
-from channelstats.privacy.pseudonyms import Pseudonyms
+from channelstats.privacy import Pseudonyms, hidden_inputs
 from channelstats.render.names import Directory, load
 from channelstats.render.reports import Form, render, shown_subject
 from channelstats.stats import Options, Period

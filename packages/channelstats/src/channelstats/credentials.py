@@ -16,7 +16,7 @@ from typing import Final
 
 import msgspec
 
-from channelstats.privacy.pseudonyms import SHORTEST_SECRET
+from channelstats.privacy import SHORTEST_SECRET
 from channelstats.settings import PREFIX, SettingError, Settings
 
 SECRET_FILE: Final = "anonymize.secret"  # noqa: S105 - the name of a file

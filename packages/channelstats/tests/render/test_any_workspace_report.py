@@ -9,7 +9,7 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from channelstats.counting import Counting, Profile
-from channelstats.privacy.pseudonyms import load_pseudonyms
+from channelstats.privacy import load_pseudonyms
 from channelstats.render.names import Directory, load
 from channelstats.render.reports import Form, render, shown_subject
 from channelstats.render.slack import MOST_BLOCKS, MOST_CHARACTERS, characters_of

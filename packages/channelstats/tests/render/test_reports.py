@@ -9,7 +9,7 @@ from html.parser import HTMLParser
 import polars as pl
 import pytest
 
-from channelstats.privacy.pseudonyms import Pseudonyms
+from channelstats.privacy import Pseudonyms
 from channelstats.render.html import html_of
 from channelstats.render.names import Directory
 from channelstats.render.reports import Form

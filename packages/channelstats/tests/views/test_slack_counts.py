@@ -8,7 +8,7 @@ from dataclasses import replace
 from datetime import date, timedelta
 from pathlib import Path
 
-from channelstats.privacy.pseudonyms import Pseudonyms
+from channelstats.privacy import Pseudonyms
 from channelstats.stats import Options
 from channelstats.tables.slack_analytics import DateSpan, Subject
 from channelstats.views.loading import DashboardData, load

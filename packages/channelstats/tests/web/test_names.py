@@ -3,8 +3,7 @@
 import pytest
 
 from channelstats.lookup import NotFound
-from channelstats.privacy.inputs import hidden_channels, hidden_users
-from channelstats.privacy.pseudonyms import Pseudonyms
+from channelstats.privacy import Pseudonyms, hidden_channels, hidden_users
 from channelstats.tables.directory import Channel, User
 from channelstats.web.names import MOST_FOUND, Names
 

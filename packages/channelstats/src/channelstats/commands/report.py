@@ -24,7 +24,7 @@ from channelstats.commands.context import (
 from channelstats.credentials import pseudonym_secret
 from channelstats.days import DAY, date_at, minute_text
 from channelstats.identifiers import is_user_id
-from channelstats.privacy.pseudonyms import Pseudonyms, load_pseudonyms
+from channelstats.privacy import Pseudonyms, load_pseudonyms
 from channelstats.render.data import Files, json_of_report
 from channelstats.render.names import Directory, load
 from channelstats.render.reports import Form, render, shown_names, shown_subject

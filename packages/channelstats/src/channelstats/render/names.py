@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final, Self
 
-from channelstats.privacy.inputs import HiddenInputs
+from channelstats.privacy import HiddenInputs
 from channelstats.render.words import printable
 from channelstats.tables import Tables
 from channelstats.tables.directory import Channel, User

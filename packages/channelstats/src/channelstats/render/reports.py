@@ -5,7 +5,7 @@ Rule: what is asked for and what is known go in, files come out; nothing else is
 
 from enum import StrEnum
 
-from channelstats.privacy.pseudonyms import Pseudonyms
+from channelstats.privacy import Pseudonyms
 from channelstats.render.data import Files, csv_files, indented, json_of_report, parquet_files
 from channelstats.render.html import html_of
 from channelstats.render.names import Directory

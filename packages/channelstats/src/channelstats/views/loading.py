@@ -18,8 +18,7 @@ from typing import Final
 import msgspec
 import polars as pl
 
-from channelstats.privacy.inputs import hidden_inputs
-from channelstats.privacy.pseudonyms import Pseudonyms
+from channelstats.privacy import Pseudonyms, hidden_inputs
 from channelstats.stats import Inputs, Options, Period
 from channelstats.stats.inputs import TooManyMessages, load_inputs
 from channelstats.stats.measures import MeasuredInputs, SmallGroups

@@ -12,8 +12,7 @@ from typing import Final
 
 import polars as pl
 
-from channelstats.privacy.inputs import HiddenInputs, hidden_inputs
-from channelstats.privacy.pseudonyms import Pseudonyms
+from channelstats.privacy import HiddenInputs, Pseudonyms, hidden_inputs
 from channelstats.stats.activity import HOURS
 from channelstats.stats.document import report
 from channelstats.stats.inputs import Options, load_inputs

@@ -14,7 +14,7 @@ import msgspec
 import polars as pl
 
 from channelstats.days import DAY
-from channelstats.privacy.pseudonyms import Pseudonyms
+from channelstats.privacy import Pseudonyms
 from channelstats.stats import Options, Period
 from channelstats.tables import Tables
 from channelstats.tables.exclusion import resolve_people

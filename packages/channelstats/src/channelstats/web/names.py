@@ -9,7 +9,7 @@ from collections.abc import Collection, Mapping
 from typing import Final
 
 from channelstats import lookup
-from channelstats.privacy.pseudonyms import Pseudonyms
+from channelstats.privacy import Pseudonyms
 from channelstats.render.names import Directory
 from channelstats.tables.directory import Channel, User
 

@@ -13,8 +13,7 @@ from typing import Final
 import msgspec
 
 from channelstats.days import date_at
-from channelstats.privacy.inputs import hidden_channels, hidden_users
-from channelstats.privacy.pseudonyms import load_pseudonyms
+from channelstats.privacy import hidden_channels, hidden_users, load_pseudonyms
 from channelstats.render.reports import Form, render
 from channelstats.settings import Settings
 from channelstats.stats import Period

@@ -1,9 +1,18 @@
-"""Pseudonyms."""
+"""Pseudonyms, and inputs under them: nothing real is left, and every figure stays."""
+
+import json
+import re
+from typing import Any
 
 import pytest
 
 from channelstats.identifiers import is_channel_id, is_user_id
-from channelstats.privacy.pseudonyms import SHORTEST_SECRET, Pseudonyms
+from channelstats.privacy import SHORTEST_SECRET, Pseudonyms, hidden_inputs
+from channelstats.stats import report
+from channelstats.tables.message_row import decode_mentions, decode_reactions
+from channelstats.views.loading import DashboardData
+from support.channelstats.house import decoded
+from support.channelstats.views import random_workspace
 
 GIVEN_NAMES = """
 aaliyah aaron abby abdul abel abigail abraham adam adan addison adele adrian adriana ahmed aidan
@@ -140,3 +149,89 @@ def test_an_emoji_with_a_name_in_it_is_replaced(emoji: str) -> None:
 @pytest.mark.parametrize("emoji", ["tada", "+1::skin-tone-2", "bobsled"])
 def test_other_emoji_stay(emoji: str) -> None:
     assert Pseudonyms(SECRET, ["Alice Ames", "bob"]).emoji(emoji) == emoji
+
+
+# ── inputs ───────────────────────────────────────────────────────────────────────────────────────
+
+PSEUDONYMS = Pseudonyms(b"a secret of the operator")
+SEEDS = range(6)
+
+
+BY_RANK = {"cum_percent_of_words", "cpercent"}
+"""What changes of those who are equal depends on their order."""
+
+
+def numbers(part: Any) -> list[float]:
+    if isinstance(part, dict):
+        kept = [
+            value
+            for name, value in part.items()
+            if name not in BY_RANK or not isinstance(value, dict)
+        ]
+        return [number for value in kept for number in numbers(value)]
+    if isinstance(part, list):
+        return [number for value in part for number in numbers(value)]
+    return [part] if isinstance(part, int | float) else []
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_every_figure_of_the_report_stays(seed: int) -> None:
+    of = random_workspace(seed, 60)
+    hidden = hidden_inputs(of.inputs, PSEUDONYMS).inputs
+    real, shown = (
+        decoded(report(inputs, of.period, of.options, generated_at=0))
+        for inputs in (of.inputs, hidden)
+    )
+    assert list(real) == list(shown)
+    for name, part in real.items():
+        # Equals are in the order of the IDs that are shown.
+        assert sorted(numbers(shown[name])) == sorted(numbers(part)), name
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_no_real_id_is_left(seed: int) -> None:
+    of = random_workspace(seed, 60)
+    messages = of.inputs.messages
+    real = {*messages["slack_uid"].drop_nulls(), *messages["slack_cid"], *of.inputs.users}
+    for text in messages["mentions"].drop_nulls():
+        real |= set(decode_mentions(text))
+    for text in messages["reactions"].drop_nulls():
+        real |= {uid for reaction in decode_reactions(text) for uid in reaction.users}
+    found = hidden_inputs(of.inputs, PSEUDONYMS)
+    shown = json.dumps(found.inputs.messages.rows(), default=str)
+    shown += repr((found.inputs.users, found.inputs.channels, found.inputs.first_posts))
+    shown += repr((found.people, found.channels))
+    real -= {"USLACKBOT", ""}
+    assert real
+    assert not real & set(re.findall(r"[A-Z][A-Z0-9]+", shown))
+
+
+def real(of: DashboardData) -> object:
+    return decoded(report(of.inputs, of.period, of.options, generated_at=0))["input_fingerprint"]
+
+
+def test_what_a_document_was_made_from_tells_nothing() -> None:
+    of = random_workspace(3, 60)
+    hidden = hidden_inputs(of.inputs, PSEUDONYMS).inputs
+    made = decoded(report(hidden, of.period, of.options, generated_at=0))["input_fingerprint"]
+    assert isinstance(made, str)
+    assert re.fullmatch("[0-9a-f]+", made)
+    assert made == PSEUDONYMS.mark_of(str(real(of)))
+
+
+def test_the_times_of_listed_messages_are_those_of_their_days() -> None:
+    of = random_workspace(3, 60)
+    hidden = hidden_inputs(of.inputs, PSEUDONYMS).inputs
+    document = decoded(report(hidden, of.period, of.options, generated_at=0))
+    entries = [*document["reaction_count"], *document["reply_count"]]
+    for each in document["enriched_user"].values():
+        entries += [*each["reactions"], *each["replies"]]
+    begins = {f"{day.begin:010d}.000000" for day in days_around(of.period)}
+    assert entries
+    for _, ts, _, _, thread_ts in entries:
+        assert ts in begins
+        assert thread_ts is None or thread_ts.endswith(".000000")
+
+
+def days_around(period: Any) -> list[Any]:
+    return [type(period)(day, 1, period.zone) for day in period.dates]
