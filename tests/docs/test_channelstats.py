@@ -32,10 +32,10 @@ from channelstats.settings.sources import OTHER_VARIABLES
 from channelstats.slack import client
 from channelstats.slack.rate_limits import AppKind, limits
 from channelstats.stats import Options, Period
+from channelstats.stats.period import MOST_SINGLE_DAYS
 from channelstats.tables import configuration, text_store
 from channelstats.tables.items import HASH_KEYS, MESSAGE_INDEXES
 from channelstats.tables.message_row import MessageRow, item_of
-from channelstats.views import time_buckets
 from channelstats.views.model import VIEWS, Choice, Kind, View
 from channelstats.views.reports import ReportKind
 from channelstats.web import auth, filters
@@ -228,7 +228,7 @@ UNLISTED = limits(AppKind.UNLISTED)["conversations.history"]
         ("dashboard", f"let in for {auth.COOKIE_SECONDS // 86_400} days"),
         ("dashboard", f"{IN_WORDS[auth.SHORTEST_TOKEN]} characters or more"),
         ("dashboard", f"after {IN_WORDS[auth.MAX_FAILURES]} wrong ones in a minute"),
-        ("dashboard", f"beyond {time_buckets.MOST_DAYS} days"),
+        ("dashboard", f"beyond {MOST_SINGLE_DAYS} days"),
         ("dashboard", f"{filters.USUAL} without it"),
         ("dashboard", f":{READ.port}/"),
         ("data", f"more than {text_store.LIMIT:,} bytes"),

@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from channelstats.stats import report
+from channelstats.stats.period import MOST_SINGLE_DAYS
 from channelstats.views.loading import DashboardData
-from channelstats.views.time_buckets import MOST_DAYS
 from support.channelstats.house import decoded
 from support.channelstats.views import look, random_workspace
 
@@ -67,7 +67,7 @@ def test_volume_over_time(data: DashboardData, document: Any) -> None:
     statistics = document["statistics"]
     assert sum(row["messages"] for row in volume.rows("volume")) == statistics["messages"]
     assert sum(row["words"] for row in volume.rows("volume")) == statistics["words"]
-    if data.period.days <= MOST_DAYS:
+    if data.period.days <= MOST_SINGLE_DAYS:
         daily = {row["day"]: row["posters"] for row in volume.rows("volume")}
         assert daily == document["new_statistics"]["daily_posters"]
 

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from channelstats.stats.period import History
-from channelstats.web.filters import NAMES, BadQuery, Now, Query, asked
+from channelstats.stats.period import History, Now
+from channelstats.web.filters import NAMES, BadQuery, Query, asked
 
 SUNDAY = 6
 NOW = Now(date(2024, 3, 21), History(last=date(2024, 3, 20)), SUNDAY)

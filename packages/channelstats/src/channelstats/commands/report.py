@@ -36,13 +36,12 @@ from channelstats.slack.errors import SlackError
 from channelstats.stats import Period
 from channelstats.stats.document import document_of
 from channelstats.stats.inputs import history_of
-from channelstats.stats.period import WEEK, last_complete_week
+from channelstats.stats.period import WEEK, Now, last_complete_week
 from channelstats.tables import Tables
 from channelstats.tables.exclusion import resolve_channels, resolve_people
 from channelstats.tables.sent_reports import SentKey
 from channelstats.views.report_data import ReportData, load_report_data
 from channelstats.views.reports import ReportKind, Wanted, report_on
-from channelstats.web.filters import Now
 
 _OF_MANY_FILES: Final = (Form.CSV, Form.PARQUET)
 _PERIOD_FLAGS: Final = ("week", "first", "last", "days")

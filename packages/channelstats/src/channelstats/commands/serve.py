@@ -21,11 +21,12 @@ from aiohttp import web
 from channelstats.commands.context import CommandContext, Failure, command, flag
 from channelstats.credentials import pseudonym_secret, read_or_create
 from channelstats.settings import PREFIX, OptionGroup, Settings
+from channelstats.stats.period import Now
 from channelstats.tables import Tables
 from channelstats.views.model import Choice, ChoiceError
 from channelstats.web.app import make_app
 from channelstats.web.auth import SHORTEST_TOKEN, Authenticator, is_this_machine
-from channelstats.web.filters import Now, asked
+from channelstats.web.filters import asked
 from channelstats.web.service import DashboardService, FirstImport
 from keytables import KeytablesError
 

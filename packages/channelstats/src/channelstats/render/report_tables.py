@@ -10,14 +10,13 @@ from typing import Final, TypeAlias
 import polars as pl
 
 from channelstats.render.names import Directory
-from channelstats.stats.activity import HOURS
+from channelstats.stats.activity import HOURS, WEEKDAYS
 from channelstats.stats.conversation import daily_posters
 from channelstats.stats.messages import REACTED, REPLIED, TOP_MESSAGES, with_shown_times
 from channelstats.stats.quantities import change, counts
 from channelstats.views.components import message_cells, timestamp_cells
 from channelstats.views.report_data import ReportData, emoji_rates
 from channelstats.views.reports import GROUPS, ReportKind, Wanted
-from channelstats.views.time_buckets import WEEKDAYS
 
 _INT: Final = pl.Int64()
 _FLOAT: Final = pl.Float64()

@@ -4,7 +4,7 @@ Rule: everything here but `inputs` and `document_of` is a pure function of its a
 figure follows from counted messages (`channelstats.counting`) by the definition beside it.
 
     inputs        what a report needs, from the tables
-    period        days of a report and of the one before; weeks
+    period        days of a report and of the one before; weeks; the points of a period
     messages      counted messages as columns: local times, reactions, mentions, answers
     measures      the frames and figures of one period       (statistics)
     quantities    exact numbers, one or as columns, and against those of the period before

@@ -15,6 +15,7 @@ from channelstats.stats.messages import PeriodMessages, hour, weekday
 from channelstats.stats.quantities import WORDS_THEN_MESSAGES, ranked, regrouped, volume_by
 
 HOURS: Final = range(24)
+WEEKDAYS: Final = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
 PERIODS: Final = {"0": range(8), "1": range(8, 16), "2": range(16, 24)}
 """Thirds of a day."""
 
@@ -102,6 +103,11 @@ class Activity:
 def _by(volumes: pl.DataFrame, name: str) -> Mapping[str, Pair]:
     rows = regrouped(volumes, name).sort(name).select(name, "m", "w").iter_rows()
     return {str(key): [m, w] for key, m, w in rows}
+
+
+def hour_text(hour: int) -> str:
+    """0900-0959."""
+    return f"{hour:02d}00-{hour:02d}59"
 
 
 def shares_of_periods(by_hour: Mapping[str, float]) -> dict[str, float]:

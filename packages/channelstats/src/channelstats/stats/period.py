@@ -1,9 +1,13 @@
-"""The days of a report.
+"""The days of a report or a view: which they are, and the points that figures are shown over.
 
 Rule: a period is what lies between two midnights of the report's time zone; a message belongs to
 the period its own time is in.
+
+Rule: weeks are counted back from the last day, so what is over is a shorter one at the beginning,
+and the newest is never cut short. A period and the one before have as many points.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import date, timedelta
 from typing import Final
@@ -19,6 +23,9 @@ SUNDAY: Final = 6
 WEEK: Final = 7
 MONTH: Final = 28
 """Days that monthly posters are counted over."""
+
+MOST_SINGLE_DAYS: Final = 92
+"""Longer periods are shown by week."""
 
 
 @dataclass(frozen=True)
@@ -92,3 +99,82 @@ def last_complete_week(today: date, first_weekday: int = SUNDAY) -> date:
 def week_of(day: date, first_weekday: int = SUNDAY) -> date:
     """The day on which the week of ``day`` began."""
     return day - (day.weekday() - first_weekday) % WEEK * DAY
+
+
+@dataclass(frozen=True)
+class Now:
+    """What periods are counted from; Monday is 0."""
+
+    today: date
+    history: History
+    first_weekday: int
+
+    @property
+    def last(self) -> date:
+        """The last day of the last week that was read whole; where none was, of the week that was
+        read last.
+        """
+        begin, newest = last_complete_week(self.today, self.first_weekday), self.history.last
+        if newest is not None and newest < begin + (WEEK - 1) * DAY:
+            begin = last_complete_week(newest + DAY, self.first_weekday)
+            begin = max(begin, self.oldest_week)
+        return begin + (WEEK - 1) * DAY
+
+    @property
+    def oldest_week(self) -> date:
+        """The first day of the week that history begins in."""
+        if self.history.first is None:
+            return date.min
+        return week_of(self.history.first, self.first_weekday)
+
+    @property
+    def is_behind(self) -> bool:
+        """Whether the newest message is from before the last whole week."""
+        return self.last < last_complete_week(self.today, self.first_weekday)
+
+
+# ── points ───────────────────────────────────────────────────────────────────────────────────────
+
+
+def points(period: Period) -> list[Period]:
+    """A point per day, or per week of a long period."""
+    if period.days > MOST_SINGLE_DAYS:
+        return weeks(period)
+    return [Period(day, 1, period.zone) for day in period.dates]
+
+
+def weeks(period: Period) -> list[Period]:
+    """The period by seven days; the first may have fewer."""
+    over = period.days % WEEK
+    begins = range(over, period.days, WEEK)
+    found = [Period(period.start + number * DAY, WEEK, period.zone) for number in begins]
+    return [Period(period.start, over, period.zone), *found] if over else found
+
+
+def axis(shown: Sequence[Period]) -> str:
+    """What a point is."""
+    return "Day" if all(point.days == 1 for point in shown) else "Week from"
+
+
+def labels(shown: Sequence[Period]) -> tuple[str, ...]:
+    return tuple(point.start.isoformat() for point in shown)
+
+
+def with_point(frame: pl.DataFrame, shown: Sequence[Period]) -> pl.DataFrame:
+    """The rows with `point`, the number of the one that `ts` is in; rows outside are left out.
+
+    The points follow one another without a gap.
+    """
+    begins = pl.Series([point.begin * 1_000_000 for point in shown], dtype=pl.Int64)
+    end = shown[-1].end * 1_000_000
+    inside = frame.filter(pl.col("ts").is_between(begins[0], end, closed="left"))
+    number = begins.search_sorted(inside["ts"], side="right").cast(pl.Int64) - 1
+    return inside.with_columns(number.alias("point"))
+
+
+def by_point(
+    frame: pl.DataFrame, shown: Sequence[Period], figure: pl.Expr, absent: float | None = 0
+) -> list[float | None]:
+    """A figure of each point; ``absent`` where there are no rows."""
+    found = dict(with_point(frame, shown).group_by("point").agg(figure.alias("n")).iter_rows())
+    return [found.get(number, absent) for number in range(len(shown))]

@@ -4,7 +4,6 @@ Rule: a view is a pure function of what was read for a choice of days; people, c
 are IDs in it until a page names them.
 
     model         a view before it has a form
-    time_buckets  the days or weeks that a number is shown over
     slack_counts  what Slack's own analytics say of a period
     comparison    what was chosen, in the period and in the one before
     loading       what the views of a choice of days are made of, and what must not be shown of it

@@ -12,6 +12,7 @@ import polars as pl
 
 from channelstats.days import Calendar
 from channelstats.stats.messages import top_messages
+from channelstats.stats.period import axis, labels, points
 from channelstats.stats.quantities import ratio, shown
 from channelstats.views.comparison import Comparison
 from channelstats.views.figures import Figure, Values
@@ -28,7 +29,6 @@ from channelstats.views.model import (
     Table,
     Tile,
 )
-from channelstats.views.time_buckets import axis, labels, points
 
 MOST_MESSAGES: Final = 100
 """Messages in a list."""

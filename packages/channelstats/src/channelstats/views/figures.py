@@ -11,12 +11,11 @@ import polars as pl
 
 from channelstats.counting import JOINED, LEFT
 from channelstats.stats import conversation
-from channelstats.stats.period import Period
+from channelstats.stats.period import Period, by_point
 from channelstats.stats.quantities import Quantity, percent, ratio
 from channelstats.views.comparison import Selection
 from channelstats.views.glossary import kind_of, title_of
 from channelstats.views.model import Kind
-from channelstats.views.time_buckets import by_point
 
 Measure: TypeAlias = Callable[[Selection], Quantity | None]
 Values: TypeAlias = Sequence[float | None]

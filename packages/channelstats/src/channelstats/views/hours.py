@@ -8,14 +8,13 @@ from typing import Final, Literal, NamedTuple
 
 import polars as pl
 
-from channelstats.stats.activity import HOURS
+from channelstats.stats.activity import HOURS, WEEKDAYS
 from channelstats.stats.period import WEEK
 from channelstats.stats.quantities import volume_by
 from channelstats.views.comparison import Selection
 from channelstats.views.components import compared_series, table, table_of
 from channelstats.views.loading import ViewContent, ViewRequest
 from channelstats.views.model import Bars, Heat, Kind, Table
-from channelstats.views.time_buckets import WEEKDAYS
 
 _HOUR_NAMES: Final = tuple(f"{hour:02d}:00" for hour in HOURS)
 

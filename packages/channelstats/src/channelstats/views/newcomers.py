@@ -11,7 +11,7 @@ from typing import Final, TypeAlias
 import polars as pl
 
 from channelstats.stats.conversation import comings, posters
-from channelstats.stats.period import MONTH, WEEK, Period
+from channelstats.stats.period import MONTH, WEEK, Period, labels, weeks, with_point
 from channelstats.stats.quantities import Quantity, percent, shown
 from channelstats.views import figures
 from channelstats.views.comparison import Selection
@@ -20,7 +20,6 @@ from channelstats.views.figures import Figure
 from channelstats.views.glossary import column
 from channelstats.views.loading import ViewContent, ViewRequest
 from channelstats.views.model import Heat, Kind, Lines, Series, Table
-from channelstats.views.time_buckets import labels, weeks, with_point
 
 _FOUR: Final = MONTH // WEEK
 

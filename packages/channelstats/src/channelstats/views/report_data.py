@@ -13,7 +13,7 @@ from typing import Final
 import polars as pl
 
 from channelstats.privacy import HiddenInputs, Pseudonyms, hidden_inputs
-from channelstats.stats.activity import HOURS
+from channelstats.stats.activity import HOURS, WEEKDAYS, hour_text
 from channelstats.stats.document import report
 from channelstats.stats.inputs import Options, load_inputs
 from channelstats.stats.interactions import GROUPS
@@ -33,7 +33,6 @@ from channelstats.stats.rankings import AUTHORS_COMPARED, CHANNELS_COMPARED, mem
 from channelstats.tables import Tables
 from channelstats.tables.messages import Progress
 from channelstats.views.loading import DashboardData
-from channelstats.views.time_buckets import WEEKDAYS, hour_text
 
 MOVED: Final = ("files", "joins", "leaves")
 """Figures of channels that the document has not."""

@@ -8,7 +8,7 @@ from typing import Final
 import polars as pl
 
 from channelstats.days import period_text
-from channelstats.stats.activity import HOURS
+from channelstats.stats.activity import HOURS, WEEKDAYS, hour_text
 from channelstats.stats.conversation import bot_share, conversation
 from channelstats.stats.measures import AUTHORS_OF_HALF
 from channelstats.stats.quantities import counts
@@ -38,7 +38,6 @@ from channelstats.views.sections import (
     present,
     text_tile,
 )
-from channelstats.views.time_buckets import WEEKDAYS, hour_text
 
 _FULL: Final = 20
 _BRIEF: Final = 10

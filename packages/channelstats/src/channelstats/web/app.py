@@ -30,6 +30,7 @@ from channelstats import lookup
 from channelstats.lookup import NotFound
 from channelstats.notifications import Announcer
 from channelstats.render.data import csv_of, json_of
+from channelstats.stats.period import Now
 from channelstats.views.model import VIEWS, ChoiceError, View
 from channelstats.web import notifications
 from channelstats.web.auth import (
@@ -42,7 +43,7 @@ from channelstats.web.auth import (
     see_other,
     set_cookie,
 )
-from channelstats.web.filters import BadQuery, Now, asked
+from channelstats.web.filters import BadQuery, asked
 from channelstats.web.names import Names
 from channelstats.web.pages import Visit, message_page, start_page, view_page
 from channelstats.web.service import DashboardService, FirstImport, StoreSnapshot

@@ -13,7 +13,7 @@ from urllib.parse import urlencode
 
 import msgspec
 
-from channelstats.stats.period import WEEK, History, last_complete_week, week_of
+from channelstats.stats.period import WEEK, Now
 from channelstats.views.loading import MOST_DAYS
 from channelstats.views.model import Choice
 
@@ -66,37 +66,6 @@ class Query(msgspec.Struct, frozen=True):
             del of["weeks"]
         shown = {name: text for name, text in of.items() if text}
         return f"?{urlencode(shown)}" if shown else ""
-
-
-class Now(msgspec.Struct, frozen=True):
-    """What periods are counted from; Monday is 0."""
-
-    today: date
-    history: History
-    first_weekday: int
-
-    @property
-    def last(self) -> date:
-        """The last day of the last week that was read whole; where none was, of the week that was
-        read last.
-        """
-        begin, newest = last_complete_week(self.today, self.first_weekday), self.history.last
-        if newest is not None and newest < begin + timedelta(WEEK - 1):
-            begin = last_complete_week(newest + timedelta(1), self.first_weekday)
-            begin = max(begin, self.oldest_week)
-        return begin + timedelta(WEEK - 1)
-
-    @property
-    def oldest_week(self) -> date:
-        """The first day of the week that history begins in."""
-        if self.history.first is None:
-            return date(_YEARS[0], 1, 1)
-        return week_of(self.history.first, self.first_weekday)
-
-    @property
-    def is_behind(self) -> bool:
-        """Whether the newest message is from before the last whole week."""
-        return self.last < last_complete_week(self.today, self.first_weekday)
 
 
 def asked(query: Sequence[tuple[str, str]], now: Now, also: Sequence[str] = ()) -> Query:

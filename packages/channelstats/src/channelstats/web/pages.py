@@ -19,7 +19,7 @@ from channelstats.identifiers import seconds
 from channelstats.render.charts import drawn
 from channelstats.render.html import delta, emoji, environment, number_of, unchanged
 from channelstats.render.words import NOTHING, date_text, figure_text, goal_state
-from channelstats.stats.period import WEEK, Period
+from channelstats.stats.period import WEEK, Now, Period
 from channelstats.views.goals import Bound, measured
 from channelstats.views.model import (
     NUMERIC,
@@ -37,7 +37,7 @@ from channelstats.views.model import (
     View,
     column_of,
 )
-from channelstats.web.filters import PRESETS, Now, Query
+from channelstats.web.filters import PRESETS, Query
 from channelstats.web.names import Names
 from channelstats.web.table_pages import TablePage, TableQuery, table_pages
 
