@@ -111,7 +111,7 @@ async def test_channels_have_their_viewers_the_most_first(tmp_path: Path) -> Non
     found = await loaded(tmp_path, (CHANNELS, days(0, 6), week))
     table = look("channels", found).tables["viewers"]
     assert table.columns[1].title == "Members who viewed"
-    frame = found.whole.now.chosen.channel_frame
+    frame = found.whole.now.channel_frame
     here = {
         cid: (posters, m)
         for cid, posters, m in frame.select("slack_cid", "posters", "m").iter_rows()

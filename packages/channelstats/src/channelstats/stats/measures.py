@@ -3,22 +3,27 @@ much was written, by how many, and how unevenly.
 
 Rule: made alike for a period and for the one before, each when it is first asked for; "half"
 is decided on whole numbers.
+
+Rule: a choice is a choice of messages, made before anything is counted: those of a channel, and of
+these those that a person wrote. What others did to the person is found among everybody's.
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from copy import copy
 from functools import cached_property
 from itertools import accumulate
-from typing import Final
+from typing import Final, Self
 
 import msgspec
 import polars as pl
 
 from channelstats.identifiers import microseconds
+from channelstats.stats import conversation
 from channelstats.stats.activity import Activity
 from channelstats.stats.inputs import Inputs, Options
 from channelstats.stats.interactions import GROUPS, Interactions
 from channelstats.stats.messages import CountedMessages, LocalTimes, PeriodMessages
-from channelstats.stats.period import Period
+from channelstats.stats.period import History, Period
 from channelstats.stats.quantities import MESSAGES_THEN_WORDS, Quantity, percent, ranked, ratio
 from channelstats.stats.rankings import all_authors, all_channels, channel_authors
 from channelstats.tables.configuration import Counts, counts_at
@@ -82,14 +87,38 @@ AUTHORS_OF_HALF: Final[Mapping[str, Callable[[Volume], list[str]]]] = {
 
 
 class Measures:
-    """See the module. ``first_posts`` has the columns `slack_uid` and `ts` (microseconds)."""
+    """See the module. ``first_posts`` has the columns `slack_uid` and `ts` (microseconds);
+    ``history`` is the time that messages are known of. Of the messages of a ``person``, ``whole``
+    are the measures without that choice.
+    """
 
     def __init__(
-        self, period_messages: PeriodMessages, counts: Counts, first_posts: pl.DataFrame
+        self,
+        period_messages: PeriodMessages,
+        counts: Counts,
+        first_posts: pl.DataFrame,
+        history: History,
+        person: str = "",
+        whole: "Measures | None" = None,
     ) -> None:
         self.period_messages = period_messages
         self._counts = counts
         self.first_posts = first_posts
+        self.history = history
+        self.person = person
+        self._whole = whole
+
+    @property
+    def whole(self) -> "Measures":
+        return self._whole or self
+
+    @property
+    def messages(self) -> pl.DataFrame:
+        return self.period_messages.messages
+
+    @property
+    def period(self) -> Period:
+        return self.period_messages.period
 
     @cached_property
     def author_frame(self) -> pl.DataFrame:
@@ -116,7 +145,36 @@ class Measures:
 
     @cached_property
     def interactions(self) -> Interactions:
-        return Interactions(self.period_messages)
+        """Of everybody."""
+        return self._whole.interactions if self._whole else Interactions(self.period_messages)
+
+    @cached_property
+    def edges(self) -> pl.DataFrame:
+        """Who interacts with whom of everybody, the most first: `one`, `other`, `n`."""
+        if self._whole:
+            return self._whole.edges
+        return ranked(self.interactions.edges(), ["n"], "one", "other")
+
+    @cached_property
+    def waits(self) -> pl.DataFrame:
+        return conversation.waits(self.period_messages)
+
+    @cached_property
+    def unanswered(self) -> pl.DataFrame:
+        return conversation.unanswered(self.period_messages)
+
+    @cached_property
+    def given(self) -> pl.DataFrame:
+        """Reactions given by the person, or all."""
+        return self._by_person(self.whole.period_messages.reactions, "reactor")
+
+    @cached_property
+    def answers(self) -> pl.DataFrame:
+        """Messages in threads of the person, or of anybody, by somebody else."""
+        return self._by_person(self.whole.period_messages.responses, "parent")
+
+    def _by_person(self, frame: pl.DataFrame, column: str) -> pl.DataFrame:
+        return frame.filter(pl.col(column) == self.person) if self.person else frame
 
     @cached_property
     def volume(self) -> Volume:
@@ -175,24 +233,23 @@ class MeasuredInputs:
         ]
         return pl.DataFrame(rows, _FIRST_POSTS, orient="row")
 
-    def measures(
-        self,
-        days: Period,
-        counted_messages: CountedMessages | None = None,
-        first_posts: pl.DataFrame | None = None,
-    ) -> Measures:
-        """Of these days; of some of the messages and first posts where these are given."""
+    def only(self, chosen: pl.Expr) -> Self:
+        """Of some of the messages and first posts."""
+        posts = self.first_posts.filter(chosen)
+        some = copy(self)
+        some.counted_messages, some.first_posts = self.counted_messages.only(chosen), posts
+        return some
+
+    def measures(self, days: Period, person: str = "", whole: Measures | None = None) -> Measures:
+        """Of these days; for ``person`` and ``whole`` see `Measures`."""
         period_messages = PeriodMessages(
-            self.counted_messages if counted_messages is None else counted_messages,
+            self.counted_messages,
             days,
             self.local_times,
             merge_skin_tones=self._options.merge_skin_tones,
         )
-        return Measures(
-            period_messages,
-            counts_at(self._inputs.counts, days.last),
-            self.first_posts if first_posts is None else first_posts,
-        )
+        counts, history = counts_at(self._inputs.counts, days.last), self._inputs.history
+        return Measures(period_messages, counts, self.first_posts, history, person, whole)
 
 
 class SmallGroups:

@@ -5,8 +5,8 @@ are IDs in it until a page names them.
 
     model         a view before it has a form
     slack_counts  what Slack's own analytics say of a period
-    comparison    what was chosen, in the period and in the one before
-    loading       what the views of a choice of days are made of, and what must not be shown of it
+    loading       what the views of a choice of days are made of, in it and in the days before, and
+                  what must not be shown of it
     glossary      what figures and columns are called, and what titles mean
     figures       the figures of several views: how each is measured
     components    tiles, lines and tables of them

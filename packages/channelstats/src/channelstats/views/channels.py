@@ -8,11 +8,11 @@ from typing import Final
 
 import polars as pl
 
+from channelstats.stats.measures import Measures
 from channelstats.stats.quantities import Formula, Quantity, percent, percent_of, ranked
 from channelstats.stats.rankings import CHANNEL_FIGURES
 from channelstats.tables.slack_analytics import Subject
 from channelstats.views import figures
-from channelstats.views.comparison import Selection
 from channelstats.views.components import over_time, table, table_of, tiles, together
 from channelstats.views.figures import Figure
 from channelstats.views.loading import ViewContent, ViewRequest
@@ -51,21 +51,21 @@ def view(request: ViewRequest) -> ViewContent:
     )
 
 
-def _largest(of: Selection) -> Quantity | None:
-    words = of.chosen.channel_frame["w"].to_list()
+def _largest(of: Measures) -> Quantity | None:
+    words = of.channel_frame["w"].to_list()
     return percent(words[0], sum(words)) if words else None
 
 
-_CHANNELS: Final = Figure("channels", lambda of: of.chosen.channel_frame.height)
+_CHANNELS: Final = Figure("channels", lambda of: of.channel_frame.height)
 # Of everybody the channels they write in, summed up: beside a person stands the mean of it.
-_PLACES: Final = Figure("channels", lambda of: of.chosen.channel_authors.height)
+_PLACES: Final = Figure("channels", lambda of: of.channel_authors.height)
 _LARGEST: Final = Figure("largest", _largest)
 
 
 def _private(request: ViewRequest) -> Figure:
     private = request.data.known_channels.filter("private")
 
-    def measure(of: Selection) -> Quantity | None:
+    def measure(of: Measures) -> Quantity | None:
         found = of.messages.join(private, on="slack_cid", how="semi").height
         return percent(found, of.messages.height) if of.messages.height else None
 
@@ -80,8 +80,8 @@ def channel_table(request: ViewRequest, most: int | None = None) -> Table:
     found = found.head(most) if most else found
     change = scope.changes(Formula("w"))
     if scope.person:
-        whole_of = scope.all_now.chosen.channel_frame.select("slack_cid", all_m="m", whole_w="w")
-        own = scope.all_now.chosen.channel_authors.filter(slack_uid=scope.person)
+        whole_of = scope.now.whole.channel_frame.select("slack_cid", all_m="m", whole_w="w")
+        own = scope.now.whole.channel_authors.filter(slack_uid=scope.person)
         ranks = own.select("slack_cid", own_rank="rank")
         rows = (
             found.join(whole_of, on="slack_cid", maintain_order="left")
@@ -133,7 +133,7 @@ def _moves_table(request: ViewRequest) -> Table:
 def _viewers(request: ViewRequest, counted: pl.DataFrame, *, least: bool) -> Table:
     """How many members viewed each channel that may be listed, as Slack counts them."""
     known = request.data.known_channels
-    here = request.scope.now.chosen.channel_frame
+    here = request.scope.now.channel_frame
     rows = (
         ranked(request.listable(counted), ["viewers"], "slack_cid")
         .join(known, on="slack_cid", how="semi", maintain_order="left")

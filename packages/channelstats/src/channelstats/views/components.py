@@ -14,10 +14,9 @@ from channelstats.days import Calendar
 from channelstats.stats.messages import top_messages
 from channelstats.stats.period import axis, labels, points
 from channelstats.stats.quantities import ratio, shown
-from channelstats.views.comparison import Comparison
 from channelstats.views.figures import Figure, Values
 from channelstats.views.glossary import GLOSSARY, column
-from channelstats.views.loading import ViewRequest
+from channelstats.views.loading import Comparison, ViewRequest
 from channelstats.views.model import (
     Bars,
     Column,
@@ -48,9 +47,9 @@ def tiles(scope: Comparison, *figures: Figure) -> tuple[Tile, ...]:
 def _tile(scope: Comparison, figure: Figure) -> Tile:
     now = figure.measure(scope.now)
     compared = None if now is None else scope.change(now, figure.measure(scope.before))
-    everyone = figure.measure(scope.all_now) if scope.person else None
+    everyone = figure.measure(scope.now.whole) if scope.person else None
     if everyone is not None and (figure.is_mean or figure.kind is Kind.COUNT):
-        heads = scope.all_now.posters
+        heads = scope.now.whole.volume.posters
         everyone = ratio(everyone.numerator, everyone.denominator * heads)
     title = figure.title(scope.person)
     return Tile(
@@ -70,7 +69,7 @@ def over_time(scope: Comparison, figure: Figure, name: str = "") -> Lines:
     values = (
         figure.points(scope.now, shown_points),
         figure.points(scope.before, points(scope.before.period)),
-        figure.points(scope.all_now, shown_points) if scope.person else None,
+        figure.points(scope.now.whole, shown_points) if scope.person else None,
     )
     return Lines(
         name or figure.name,
@@ -94,7 +93,7 @@ def compared_series(
     if everyone is not None:
         title = "Everyone"
         if kind is Kind.COUNT:
-            title, heads = "Average per poster", max(scope.all_now.posters, 1)
+            title, heads = "Average per poster", max(scope.now.whole.volume.posters, 1)
             everyone = [None if value is None else value / heads for value in everyone]
         found.append(Series(EVERYONE, title, tuple(everyone), faint=True))
     return tuple(found)

@@ -11,15 +11,15 @@ import polars as pl
 
 from channelstats.counting import JOINED, LEFT
 from channelstats.stats import conversation
+from channelstats.stats.measures import Measures
 from channelstats.stats.period import Period, by_point
 from channelstats.stats.quantities import Quantity, percent, ratio
-from channelstats.views.comparison import Selection
 from channelstats.views.glossary import kind_of, title_of
 from channelstats.views.model import Kind
 
-Measure: TypeAlias = Callable[[Selection], Quantity | None]
+Measure: TypeAlias = Callable[[Measures], Quantity | None]
 Values: TypeAlias = Sequence[float | None]
-Points: TypeAlias = Callable[[Selection, Sequence[Period]], Values]
+Points: TypeAlias = Callable[[Measures, Sequence[Period]], Values]
 """A number for each point of a period."""
 
 
@@ -56,15 +56,15 @@ def counted(figure: pl.Expr) -> Points:
     return lambda of, shown_points: by_point(of.messages, shown_points, figure)
 
 
-def messages(of: Selection) -> int:
-    return of.chosen.volume.messages
+def messages(of: Measures) -> int:
+    return of.volume.messages
 
 
-def words(of: Selection) -> int:
-    return of.chosen.volume.words
+def words(of: Measures) -> int:
+    return of.volume.words
 
 
-def reactions(of: Selection) -> int:
+def reactions(of: Measures) -> int:
     """Received, by the counts of messages."""
     return int(of.messages["reaction_count"].sum())
 
@@ -78,14 +78,14 @@ def _first_reply(percentile: int) -> Measure:
     return lambda of: conversation.nearest_rank(of.waits["seconds"].sort().to_list(), percentile)
 
 
-def _unanswered_share(of: Selection) -> Quantity | None:
+def _unanswered_share(of: Measures) -> Quantity | None:
     top_level = of.messages.filter(~pl.col("is_reply")).height
     return percent(of.unanswered.height, top_level) if top_level else None
 
 
-def _first_time_posters(of: Selection) -> int | None:
+def _first_time_posters(of: Measures) -> int | None:
     """Unknown at the beginning of history, where everybody posts for the first time."""
-    return of.chosen.volume.first_time_posters if of.history.knows_newcomers(of.period) else None
+    return of.volume.first_time_posters if of.history.knows_newcomers(of.period) else None
 
 
 def _moves(subtypes: frozenset[str]) -> tuple[Measure, Points]:
@@ -100,10 +100,10 @@ def _moves(subtypes: frozenset[str]) -> tuple[Measure, Points]:
 MESSAGES: Final = Figure("messages", messages, counted(pl.len()))
 WORDS: Final = Figure("words", words, counted(pl.col("word_count").sum()))
 WORDS_PER_MESSAGE: Final = Figure("words_per_message", lambda of: ratio(words(of), messages(of)))
-WORDS_PER_POSTER: Final = Figure("words_per_poster", lambda of: ratio(words(of), of.posters))
+WORDS_PER_POSTER: Final = Figure("words_per_poster", lambda of: ratio(words(of), of.volume.posters))
 POSTERS: Final = Figure(
     "posters",
-    lambda of: of.posters,
+    lambda of: of.volume.posters,
     counted(pl.col("slack_uid").n_unique()),
     called="People who posted",
 )
@@ -111,7 +111,7 @@ FIRST_TIME: Final = Figure("first_time", _first_time_posters)
 SHARE_OF_WORDS: Final = Figure(
     "share_of_words", lambda of: percent(words(of), words(of.whole)), is_mean=True
 )
-TOP_TEN: Final = Figure("top_ten", lambda of: of.chosen.statistics["topten words"])
+TOP_TEN: Final = Figure("top_ten", lambda of: of.statistics["topten words"])
 
 FILES: Final = Figure("files", lambda of: int(of.messages["file_count"].sum()))
 JOINS: Final = Figure("joins", *_moves(JOINED))

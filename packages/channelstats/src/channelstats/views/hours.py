@@ -9,9 +9,9 @@ from typing import Final, Literal, NamedTuple
 import polars as pl
 
 from channelstats.stats.activity import HOURS, WEEKDAYS
+from channelstats.stats.measures import Measures
 from channelstats.stats.period import WEEK
 from channelstats.stats.quantities import volume_by
-from channelstats.views.comparison import Selection
 from channelstats.views.components import compared_series, table, table_of
 from channelstats.views.loading import ViewContent, ViewRequest
 from channelstats.views.model import Bars, Heat, Kind, Table
@@ -57,13 +57,13 @@ def view(request: ViewRequest) -> ViewContent:
 def _bars(
     request: ViewRequest, steps: _Steps, size: Literal["m", "w"], name: str, title: str
 ) -> Bars:
-    def values(of: Selection) -> list[float | None]:
+    def values(of: Measures) -> list[float | None]:
         sizes = volume_by(of.messages, steps.column).select(steps.column, size)
         found = dict(sizes.iter_rows())
         return [found.get(number, 0) for number in steps.numbers]
 
     scope = request.scope
-    everyone = values(scope.all_now) if scope.person else None
+    everyone = values(scope.now.whole) if scope.person else None
     series = compared_series(scope, Kind.COUNT, values(scope.now), values(scope.before), everyone)
     return Bars(name, title, steps.axis, steps.names, Kind.COUNT, series)
 
@@ -98,8 +98,8 @@ def zone_notes(request: ViewRequest) -> tuple[str, ...]:
     without = now.messages.filter(now.messages["local_hour"].is_null())["slack_uid"].n_unique()
     if not without:
         return ()
-    if without == now.posters:
+    if without == now.volume.posters:
         return ("Nobody who posted has a known time zone, so there are no local times.",)
     have = "has" if without == 1 else "have"
-    who = f"{without:,} of {now.posters:,} people who posted {have} no known time zone"
+    who = f"{without:,} of {now.volume.posters:,} people who posted {have} no known time zone"
     return (f"{who}: their messages are not counted here.",)

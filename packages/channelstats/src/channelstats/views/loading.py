@@ -13,21 +13,21 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import date
 from functools import cached_property
-from typing import Final
+from typing import Final, NamedTuple
 
 import msgspec
 import polars as pl
 
 from channelstats.privacy import Pseudonyms, hidden_inputs
-from channelstats.stats import Inputs, Options, Period
+from channelstats.stats import Inputs, Options, Period, quantities
 from channelstats.stats.inputs import TooManyMessages, load_inputs
-from channelstats.stats.measures import MeasuredInputs, SmallGroups
+from channelstats.stats.measures import MeasuredInputs, Measures, SmallGroups
 from channelstats.stats.period import MONTH, SUNDAY, WEEK
+from channelstats.stats.quantities import Change, Formula, Quantity
 from channelstats.stats.rankings import is_new
 from channelstats.tables import Tables
 from channelstats.tables.directory import Channel
 from channelstats.tables.messages import Progress
-from channelstats.views.comparison import Comparison, Selection
 from channelstats.views.model import Chart, Choice, ChoiceError, Table, Tile
 from channelstats.views.slack_counts import SlackCounts, load_slack_counts
 
@@ -41,6 +41,48 @@ COHORTS: Final = 12
 _EARLIEST: Final = date(2000, 1, 1)
 _LATEST: Final = date(2200, 1, 1)
 """No message is from a time beyond."""
+
+
+class Comparison(NamedTuple):
+    """A choice in the period and in the one before."""
+
+    now: Measures
+    before: Measures
+
+    @property
+    def is_meaningful(self) -> bool:
+        """Whether messages of both are known whole."""
+        return all(of.history.covers(of.period) for of in self)
+
+    def change(self, now: Quantity, before: Quantity | None) -> Change:
+        """A number against the one before, where these can be compared."""
+        return (
+            quantities.change(now, before) if self.is_meaningful else quantities.not_compared(now)
+        )
+
+    def changes(self, of: Formula) -> pl.Expr:
+        """`change` of each row of `channels` or `authors`."""
+        now = of.column()
+        if self.is_meaningful:
+            return quantities.changes(now, of.column(quantities.before), pl.col("was"))
+        nothing, state = pl.lit(None, pl.Float64), pl.lit("not_compared")
+        return pl.struct(cur=now.shown(), prev=nothing, diff_pct=nothing, state=state)
+
+    @property
+    def channels(self) -> pl.DataFrame:
+        """The channels with messages, beside the period before: see `beside`."""
+        now, before = (of.channel_frame for of in self)
+        return quantities.beside(now, before, "slack_cid")
+
+    @property
+    def authors(self) -> pl.DataFrame:
+        """Everybody with an entry, whoever is chosen, beside the period before."""
+        now, before = (of.whole.author_frame for of in self)
+        return quantities.beside(now, before, "slack_uid")
+
+    @property
+    def person(self) -> str:
+        return self.now.person
 
 
 @dataclass(frozen=True)
@@ -80,38 +122,21 @@ class DashboardData:
     @cached_property
     def whole(self) -> Comparison:
         """Everything."""
-        return self._scope()
+        return self._compared(self.measured)
 
     def scope(self, choice: Choice) -> Comparison:
         """What was chosen."""
-        found = self.whole
+        measured, whole = self.measured, self.whole
         if choice.channel:
-            here = pl.col("slack_cid") == choice.channel
-            found = self._scope(here)
+            measured = measured.only(pl.col("slack_cid") == choice.channel)
+            whole = self._compared(measured)
         if not choice.person:
-            return found
-        theirs = pl.col("slack_uid") == choice.person
+            return whole
+        measured = measured.only(pl.col("slack_uid") == choice.person)
+        return Comparison(*(measured.measures(of.period, choice.person, of) for of in whole))
 
-        def of_person(whole: Selection) -> Selection:
-            counted_messages = whole.period_messages.source.only(theirs)
-            posts = whole.chosen.first_posts.filter(theirs)
-            measures = self.measured.measures(whole.period, counted_messages, posts)
-            return Selection(measures, whole.history, choice.person, whole)
-
-        return Comparison(of_person(found.now), of_person(found.before))
-
-    def _scope(self, here: pl.Expr | None = None) -> Comparison:
-        """Of all messages, or of those of a channel."""
-        measured, messages, posts = self.measured, None, None
-        if here is not None:
-            messages = measured.counted_messages.only(here)
-            posts = measured.first_posts.filter(here)
-        return Comparison(
-            *(
-                Selection(measured.measures(days, messages, posts), self.inputs.history)
-                for days in (self.period, self.period.previous)
-            )
-        )
+    def _compared(self, measured: MeasuredInputs) -> Comparison:
+        return Comparison(*map(measured.measures, (self.period, self.period.previous)))
 
 
 async def load(
@@ -196,8 +221,7 @@ class ViewRequest:
         self.data = data
         self.choice = choice
         self.smallest_group = smallest_group
-        whole = data.whole.now.chosen
-        groups = SmallGroups(whole, smallest_group)
+        groups = SmallGroups(data.whole.now, smallest_group)
         self.shows, self.listable = groups.shows, groups.listable
         self.names_people = groups.names_people
         refuse_small(choice, groups)
@@ -209,7 +233,7 @@ class ViewRequest:
         """What is left out, in words."""
         if not self.names_people:
             return (f"Fewer than {self.smallest_group} people posted, so nobody is named.",)
-        if not all(map(self.shows, self.data.whole.now.chosen.channel_frame["slack_cid"])):
+        if not all(map(self.shows, self.data.whole.now.channel_frame["slack_cid"])):
             return (
                 f"Channels where fewer than {self.smallest_group} people posted are not listed.",
             )

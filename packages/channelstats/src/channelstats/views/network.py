@@ -10,8 +10,8 @@ from typing import Final
 
 import polars as pl
 
+from channelstats.stats.measures import Measures
 from channelstats.stats.quantities import Quantity, percent, ranked
-from channelstats.views.comparison import Selection
 from channelstats.views.components import table, tiles
 from channelstats.views.figures import Figure
 from channelstats.views.loading import ViewContent, ViewRequest
@@ -96,11 +96,11 @@ def _edge_table(request: ViewRequest, edges: pl.DataFrame) -> Table:
 # ── tiles ────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _ends(of: Selection) -> int:
+def _ends(of: Measures) -> int:
     return pl.concat([of.edges["one"], of.edges["other"]]).n_unique()
 
 
-def _pairs(of: Selection) -> pl.DataFrame:
+def _pairs(of: Measures) -> pl.DataFrame:
     """`n`, the directions, of every two people who interact."""
     one, other = pl.col("one"), pl.col("other")
     return of.edges.group_by(
@@ -108,12 +108,12 @@ def _pairs(of: Selection) -> pl.DataFrame:
     ).agg(n=pl.len())
 
 
-def _mutual(of: Selection) -> Quantity | None:
+def _mutual(of: Measures) -> Quantity | None:
     pairs = _pairs(of)
     return percent(pairs.filter(pl.col("n") > 1).height, pairs.height) if pairs.height else None
 
 
-def _partners(of: Selection) -> int:
+def _partners(of: Measures) -> int:
     """With how many the person interacts; without one, of everybody summed up."""
     pairs = _pairs(of)
     if not of.person:
@@ -121,10 +121,10 @@ def _partners(of: Selection) -> int:
     return pairs.filter((pl.col("first") == of.person) | (pl.col("second") == of.person)).height
 
 
-def _side(end: str) -> Callable[[Selection], int]:
+def _side(end: str) -> Callable[[Measures], int]:
     """How often the person is at that end; without one, anybody."""
 
-    def measure(of: Selection) -> int:
+    def measure(of: Measures) -> int:
         edges = of.edges.filter(pl.col(end) == of.person) if of.person else of.edges
         return int(edges["n"].sum())
 

@@ -11,10 +11,10 @@ from typing import Final, TypeAlias
 import polars as pl
 
 from channelstats.stats.conversation import comings, posters
+from channelstats.stats.measures import Measures
 from channelstats.stats.period import MONTH, WEEK, Period, labels, weeks, with_point
 from channelstats.stats.quantities import Quantity, percent, shown
 from channelstats.views import figures
-from channelstats.views.comparison import Selection
 from channelstats.views.components import EVERYONE, table, tiles
 from channelstats.views.figures import Figure
 from channelstats.views.glossary import column
@@ -42,7 +42,7 @@ def view(request: ViewRequest) -> ViewContent:
 
     rates = [series("rate", "Weekly retention")]
     if scope.person:
-        of_all = tuple(week["rate"] for week in _weeks(scope.all_now, shown_weeks, first))
+        of_all = tuple(week["rate"] for week in _weeks(scope.now.whole, shown_weeks, first))
         rates.append(Series(EVERYONE, "Everyone", of_all, faint=True))
     charts = [
         lines(
@@ -89,7 +89,7 @@ def _members(request: ViewRequest, shown_weeks: list[Period]) -> tuple[float | N
     return tuple(counts[taken[end - 1]].active_humans if end else None for end in ends)
 
 
-def _weeks(of: Selection, shown_weeks: list[Period], first: Mapping[str, int]) -> list[Week]:
+def _weeks(of: Measures, shown_weeks: list[Period], first: Mapping[str, int]) -> list[Week]:
     """The posters of each week shown, those of the four that end with it, and who came and went;
     ``first`` are everybody's first posts in microseconds.
     """
@@ -108,7 +108,7 @@ def _weeks(of: Selection, shown_weeks: list[Period], first: Mapping[str, int]) -
     return found
 
 
-def _posted(of: Selection, shown_weeks: list[Period]) -> pl.DataFrame:
+def _posted(of: Measures, shown_weeks: list[Period]) -> pl.DataFrame:
     """Who posted in which of these weeks: `point`, `slack_uid`."""
     counted = with_point(of.period_messages.source.counted, shown_weeks)
     return counted.select("point", "slack_uid").unique()
@@ -129,7 +129,7 @@ def _cohorts(request: ViewRequest) -> tuple[Heat, Table]:
     now = request.scope.now
     number = request.data.cohorts
     shown_weeks = weeks(now.period.ending_with(number * WEEK))
-    began = with_point(now.chosen.first_posts, shown_weeks).select("slack_uid", began="point")
+    began = with_point(now.first_posts, shown_weeks).select("slack_uid", began="point")
     since = (pl.col("point") - pl.col("began")).alias("since")
     staying = began.join(_posted(now, shown_weeks), on="slack_uid")
     sizes = dict(began.group_by("began").agg(n=pl.len()).iter_rows())
@@ -160,12 +160,12 @@ def _cohorts(request: ViewRequest) -> tuple[Heat, Table]:
     return heat, table(name, title, frame, {"week": "First message in the week from"}, chart=name)
 
 
-def _active_weeks(of: Selection) -> int:
+def _active_weeks(of: Measures) -> int:
     """Weeks in which the person posted; without one, of everybody summed up."""
     return with_point(of.messages, weeks(of.period)).select("slack_uid", "point").n_unique()
 
 
-def _stayed(of: Selection) -> Quantity | None:
+def _stayed(of: Measures) -> Quantity | None:
     """Of the last week against the one before it, as in the table of weeks."""
     week = of.period.ending_with(WEEK)
     counted = of.period_messages.source.counted
@@ -173,15 +173,15 @@ def _stayed(of: Selection) -> Quantity | None:
     return percent(len(now & then), len(then)) if then else None
 
 
-def _weekly(of: Selection) -> int:
+def _weekly(of: Measures) -> int:
     return posters(of.period_messages.source, of.period.ending_with(WEEK))
 
 
-def _monthly(of: Selection) -> int:
+def _monthly(of: Measures) -> int:
     return posters(of.period_messages.source, of.period.ending_with(MONTH))
 
 
-def _stickiness(of: Selection) -> Quantity | None:
+def _stickiness(of: Measures) -> Quantity | None:
     monthly = _monthly(of)
     return percent(_weekly(of), monthly) if monthly else None
 

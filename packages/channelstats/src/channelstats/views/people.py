@@ -76,7 +76,7 @@ def _with_slack_counts(content: ViewContent, request: ViewRequest) -> ViewConten
     active = Tile("slack_active", title, Kind.COUNT, active_change, about=GLOSSARY[title])
     rows = [
         ("Active members, reading included", members.active, None),
-        ("Members who posted", members.posters, now.posters),
+        ("Members who posted", members.posters, now.volume.posters),
         ("Messages", members.messages, now.messages.height),
         ("Messages in channels", members.channel_messages, None),
     ]

@@ -81,15 +81,15 @@ class ReportData:
 
     @cached_property
     def groups(self) -> SmallGroups:
-        return SmallGroups(self.data.whole.now.chosen, self.smallest_group)
+        return SmallGroups(self.data.whole.now, self.smallest_group)
 
     @property
     def now(self) -> Measures:
-        return self.data.whole.now.chosen
+        return self.data.whole.now
 
     @property
     def before(self) -> Measures:
-        return self.data.whole.before.chosen
+        return self.data.whole.before
 
     @cached_property
     def channels(self) -> pl.DataFrame:

@@ -10,11 +10,11 @@ from typing import Final
 import polars as pl
 
 from channelstats.stats.conversation import STARTS_THREAD
+from channelstats.stats.measures import Measures
 from channelstats.stats.messages import REPLIED
 from channelstats.stats.quantities import percent_of, ranked
 from channelstats.tables.columns import IS_HEAD
 from channelstats.views import figures
-from channelstats.views.comparison import Selection
 from channelstats.views.components import (
     compared_series,
     message_table,
@@ -72,13 +72,13 @@ def view(request: ViewRequest) -> ViewContent:
 
 def _histogram(request: ViewRequest) -> Bars:
     scope = request.scope
-    everyone = _steps(scope.all_now) if scope.person else None
+    everyone = _steps(scope.now.whole) if scope.person else None
     series = compared_series(scope, Kind.COUNT, _steps(scope.now), _steps(scope.before), everyone)
     title = "Time to first reply"
     return Bars("first_replies", title, "First reply", _LABELS, Kind.COUNT, series)
 
 
-def _steps(of: Selection) -> Values:
+def _steps(of: Measures) -> Values:
     """How many heads waited how long; the last number is of those without a reply by others."""
     limits = list(_STEPS)
     found = Counter(bisect_right(limits, seconds) for seconds in of.waits["seconds"])

@@ -40,7 +40,7 @@ def _newcomers(request: ViewRequest) -> Table:
     those whom nobody did come first.
     """
     now = request.scope.now
-    first = now.chosen.first_posts.filter(now.period.covers()).filter(
+    first = now.first_posts.filter(now.period.covers()).filter(
         now.history.knows_newcomers(now.period)
     )
     top_level = now.messages.filter(~pl.col("is_reply"))
