@@ -8,8 +8,8 @@ import polars as pl
 
 from channelstats.days import Calendar
 from channelstats.demo.workspace import ExportFile, Size, export_files
-from channelstats.ingest.directory import channel_of, user_of
-from channelstats.ingest.messages import Origin, merge_messages, row_of
+from channelstats.ingest.merging import merge_messages
+from channelstats.ingest.rows import Origin, channel_of, row_of, user_of
 from channelstats.slack.export import ChannelKind, ExportChannel
 from channelstats.slack.objects import CHANNELS, MESSAGES, USERS
 from channelstats.tables.columns import frame_of

@@ -22,7 +22,7 @@ from channelstats.cli import make_parsers
 from channelstats.commands import COMMANDS, doctor, send
 from channelstats.commands.context import Command
 from channelstats.days import Calendar
-from channelstats.ingest import sync_run
+from channelstats.ingest import runs
 from channelstats.notifications import announcing
 from channelstats.render.data import json_of
 from channelstats.render.names import Directory
@@ -212,8 +212,8 @@ UNLISTED = limits(AppKind.UNLISTED)["conversations.history"]
 @pytest.mark.parametrize(
     ("page", "words"),
     [
-        ("slack", f"within {IN_WORDS[sync_run.BELIEVED // 3600]} hours"),
-        ("slack", f"after {IN_WORDS[sync_run.UNANSWERED]} channels in a row"),
+        ("slack", f"within {IN_WORDS[runs.BELIEVED // 3600]} hours"),
+        ("slack", f"after {IN_WORDS[runs.UNANSWERED]} channels in a row"),
         ("slack", f"does not answer {IN_WORDS[client.TRIES]} times"),
         ("slack", f"{limits(AppKind.INTERNAL)['conversations.replies'].per_minute} calls a minute"),
         ("slack", f"once a minute, {UNLISTED.items} at a time"),
@@ -221,7 +221,7 @@ UNLISTED = limits(AppKind.UNLISTED)["conversations.history"]
         ("slack", f"`refetch` days ({READ.refetch})"),
         ("slack", f"`thread_max_age` days ({READ.thread_max_age})"),
         ("troubleshooting", f"rate limited {client.HOLDS} times in a row"),
-        ("troubleshooting", f"no answer for {sync_run.UNANSWERED} channels in a row"),
+        ("troubleshooting", f"no answer for {runs.UNANSWERED} channels in a row"),
         ("troubleshooting", f"{IN_WORDS[configuration.WRITER_SECONDS // 60]} minutes"),
         ("architecture", f"silent for {IN_WORDS[configuration.WRITER_SECONDS // 60]} minutes"),
         ("dashboard", f"every {IN_WORDS[announcing.EVERY // 60]} minutes"),

@@ -9,7 +9,6 @@ from typing import Any
 from channelstats.render.slack import Content, SlackBlock
 from channelstats.sending.sender import Sender, SendJob
 from channelstats.slack.client import SdkTransport, SlackClient
-from channelstats.slack.posting import Posting
 from channelstats.slack.rate_limits import AppKind
 from channelstats.slack.web_api import WebApi
 from channelstats.tables.sent_reports import HELD, SentKey, SentReports
@@ -62,14 +61,13 @@ class Desk:
     """What posts, over one connection. ``meanwhile`` is what others do while it waits."""
 
     slack: Slack
-    posting: Posting
-    care: WebApi
+    api: WebApi
     said: list[str] = field(default_factory=list)
     meanwhile: Callable[[], Awaitable[None]] | None = None
 
     def sender(self, sent: SentReports) -> Sender:
         return Sender(
-            self.posting, sent, sleep=self.sleep, clock=Wall(self.slack), say=self.said.append
+            self.api, sent, sleep=self.sleep, clock=Wall(self.slack), say=self.said.append
         )
 
     async def sleep(self, seconds: float) -> None:
@@ -91,7 +89,7 @@ async def desk(slack: Slack) -> AsyncIterator[Desk]:
         await opened.sleep(seconds)
 
     calls = SlackClient(transport, AppKind.INTERNAL, clock=slack.waits.clock, sleep=sleep)
-    opened = Desk(slack, Posting(calls), WebApi(calls))
+    opened = Desk(slack, WebApi(calls))
     try:
         yield opened
     finally:

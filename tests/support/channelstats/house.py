@@ -11,8 +11,8 @@ import orjson
 import polars as pl
 
 from channelstats.counting import Counting, Profile
-from channelstats.ingest.events import OnEvent, ignore_event
 from channelstats.ingest.export_import import ExportImport, ImportOptions, ImportResult
+from channelstats.ingest.runs import OnEvent, ignore_event
 from channelstats.slack.export import Export
 from channelstats.stats import Options, Period, report
 from channelstats.stats.inputs import load_inputs

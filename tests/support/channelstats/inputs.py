@@ -7,8 +7,8 @@ import msgspec
 
 from channelstats.counting import Counting, Profile
 from channelstats.days import Calendar
-from channelstats.ingest.directory import channel_of, counts_of, user_of
-from channelstats.ingest.messages import Origin, merge_messages, row_of
+from channelstats.ingest.merging import merge_messages
+from channelstats.ingest.rows import Origin, channel_of, counts_of, row_of, user_of
 from channelstats.slack.export import ChannelKind, ExportChannel
 from channelstats.slack.objects import SlackChannel, SlackMessage, SlackUser
 from channelstats.stats import Inputs, Options, Period

@@ -11,9 +11,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from channelstats.counting import Counting
-from channelstats.ingest.events import OnEvent, ignore_event
+from channelstats.ingest.runs import OnEvent, SyncOptions, SyncResult, ignore_event
 from channelstats.ingest.sync import ALL, Part, Sync
-from channelstats.ingest.sync_run import SyncOptions, SyncResult
 from channelstats.slack.client import SdkTransport, SlackClient
 from channelstats.slack.rate_limits import AppKind
 from channelstats.slack.web_api import WebApi

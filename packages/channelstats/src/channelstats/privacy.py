@@ -22,8 +22,7 @@ import polars as pl
 from channelstats.identifiers import SLACKBOT
 from channelstats.stats.inputs import Inputs
 from channelstats.tables import Tables
-from channelstats.tables.directory import Channel, User
-from channelstats.tables.first_posts import FirstPost
+from channelstats.tables.directory import Channel, FirstPost, User
 from channelstats.tables.message_row import (
     Reaction,
     decode_mentions,

@@ -5,13 +5,13 @@ from pathlib import Path
 
 import pytest
 
-from channelstats.ingest.removal import Exclusions
 from channelstats.ingest.slack_analytics import (
     Accounts,
     MalformedAnalytics,
     read_accounts,
     store_accounts,
 )
+from channelstats.tables.exclusion import Exclusions
 from support.channelstats.house import UTC as ZONE
 from support.channelstats.house import House
 

@@ -13,11 +13,12 @@ import pytest
 from channelstats.counting import Counting
 from channelstats.demo.workspace import Size, write_export
 from channelstats.ingest import export_reader
-from channelstats.ingest.events import Event, Problem, StepProgress
 from channelstats.ingest.export_import import ImportOptions, ImportResult
+from channelstats.ingest.runs import Event, StepProgress
+from channelstats.slack.export import Problem
 from channelstats.tables.configuration import Counts
+from channelstats.tables.directory import FirstPost
 from channelstats.tables.exclusion import add_forgotten
-from channelstats.tables.first_posts import FirstPost
 from support.channelstats.house import COMPAT, EXAMPLE, MODERN, NOW, House, house
 from support.channelstats.random_workspace import Maker, settings
 from support.channelstats.workspace import Raw, Workspace, read_folder, write_linked, write_zip

@@ -6,7 +6,7 @@ from typing import Any
 import apsw
 import pytest
 
-from channelstats.ingest.events import Event
+from channelstats.ingest.runs import Event
 from keytables.sqlite.reader import Reader
 from support.channelstats.house import EXAMPLE, House
 

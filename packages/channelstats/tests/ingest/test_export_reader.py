@@ -15,9 +15,9 @@ import pytest
 
 from channelstats.demo.workspace import Size, write_export
 from channelstats.ingest import export_reader
-from channelstats.ingest.events import Event, StepProgress
 from channelstats.ingest.export_reader import ReaderEnded, channel_reader, read_channel
-from channelstats.ingest.messages import Origin
+from channelstats.ingest.rows import Origin
+from channelstats.ingest.runs import Event, StepProgress
 from channelstats.slack.export import ChannelKind, Export, ExportChannel
 from keytables import Item
 from support.channelstats.house import EXAMPLE, MODERN, House, house
@@ -143,7 +143,7 @@ def test_the_process_ends_with_an_import_that_was_killed(tmp_path: Path) -> None
     program.write_text(
         "import asyncio, multiprocessing, sys\n"
         "from channelstats.ingest.export_reader import LARGE, channel_reader\n"
-        "from channelstats.ingest.messages import Origin\n"
+        "from channelstats.ingest.rows import Origin\n"
         "from channelstats.slack.export import ChannelKind, Export\n"
         "async def main():\n"
         "    export = Export.open(sys.argv[1])\n"

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from channelstats.ingest.messages import earliest, merge_messages
+from channelstats.ingest.merging import earliest, merge_messages
 from channelstats.tables.message_row import MessageRow
 
 

@@ -6,17 +6,18 @@ from pathlib import Path
 
 import pytest
 
-from channelstats.ingest.events import Event, OnEvent, Problem, ignore_event
 from channelstats.ingest.migration import (
     Migration,
     MigrationResult,
     NothingThere,
     OlderTables,
 )
+from channelstats.ingest.runs import Event, OnEvent, ignore_event
+from channelstats.slack.export import Problem
 from channelstats.stats import Options, Period
 from channelstats.tables import Tables
+from channelstats.tables.directory import FirstPost
 from channelstats.tables.exclusion import add_forgotten
-from channelstats.tables.first_posts import FirstPost
 from keytables import Item
 from support import dynamo_servers
 from support.channelstats import original

@@ -8,9 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from channelstats.ingest.messages import merge_messages
-from channelstats.ingest.scan_log import NO_SCANS, Scan, ScanLog
-from channelstats.ingest.sync_run import SyncOptions, SyncResult
+from channelstats.ingest.merging import NO_SCANS, Scan, ScanLog, merge_messages
+from channelstats.ingest.runs import SyncOptions, SyncResult
 from channelstats.tables.message_row import MessageRow
 from support.channelstats.house import House, house
 from support.channelstats.slack_house import Slack

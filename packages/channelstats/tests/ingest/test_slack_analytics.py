@@ -9,7 +9,6 @@ from typing import Any
 import orjson
 import pytest
 
-from channelstats.ingest.removal import Exclusions, forget_person, remove_before
 from channelstats.ingest.slack_analytics import (
     AnalyticsFile,
     MalformedAnalytics,
@@ -17,6 +16,7 @@ from channelstats.ingest.slack_analytics import (
     read_analytics,
     store_analytics,
 )
+from channelstats.tables.exclusion import Exclusions, forget_person, remove_before
 from channelstats.tables.slack_analytics import DateSpan, Subject
 from support.channelstats.house import EXAMPLE, House, house
 

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
+from channelstats.ingest.runs import SyncOptions, SyncResult
 from channelstats.ingest.sync import Part
-from channelstats.ingest.sync_run import SyncOptions, SyncResult
 from support.channelstats.fake_slack import Fault
 from support.channelstats.house import House
 from support.channelstats.slack_house import Slack

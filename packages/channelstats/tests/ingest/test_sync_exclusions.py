@@ -3,9 +3,9 @@
 import msgspec
 import pytest
 
-from channelstats.ingest.events import Event, Problem
+from channelstats.ingest.runs import Event, SyncOptions
 from channelstats.ingest.sync import ALL, Part
-from channelstats.ingest.sync_run import SyncOptions
+from channelstats.slack.export import Problem
 from channelstats.tables.exclusion import add_forgotten
 from support.channelstats.fake_slack import Fault
 from support.channelstats.house import House

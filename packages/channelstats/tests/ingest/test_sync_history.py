@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from channelstats.ingest.events import Event, StepProgress
+from channelstats.ingest.runs import Event, StepProgress
 from support.channelstats.fake_slack import Fault
 from support.channelstats.house import MODERN, House, house
 from support.channelstats.random_workspace import Maker, settings

@@ -4,10 +4,9 @@ from typing import Any
 
 import pytest
 
-from channelstats.ingest.events import Event, StepProgress
+from channelstats.ingest.runs import Event, StepProgress, SyncOptions, SyncResult
 from channelstats.ingest.sync import Part
-from channelstats.ingest.sync_run import SyncOptions, SyncResult
-from channelstats.tables.first_posts import FirstPost
+from channelstats.tables.directory import FirstPost
 from channelstats.tables.message_row import MessageRow
 from support.channelstats.fake_slack import Fault
 from support.channelstats.house import House

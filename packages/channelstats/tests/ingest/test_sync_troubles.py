@@ -4,9 +4,9 @@ from collections.abc import Callable
 
 import pytest
 
-from channelstats.ingest.events import Event, Problem, StepProgress
+from channelstats.ingest.runs import Event, StepProgress, SyncOptions
 from channelstats.ingest.sync import Part
-from channelstats.ingest.sync_run import SyncOptions
+from channelstats.slack.export import Problem
 from channelstats.slack.rate_limits import AppKind
 from keytables import Item
 from support.channelstats.fake_slack import TOKEN, Fault

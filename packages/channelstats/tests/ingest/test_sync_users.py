@@ -3,9 +3,8 @@
 from datetime import date
 from pathlib import Path
 
-from channelstats.ingest.events import Event
+from channelstats.ingest.runs import Event, SyncResult
 from channelstats.ingest.sync import Part
-from channelstats.ingest.sync_run import SyncResult
 from channelstats.tables.configuration import Counts
 from support.channelstats.fake_slack import Fault
 from support.channelstats.house import House

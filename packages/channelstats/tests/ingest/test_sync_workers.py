@@ -5,9 +5,8 @@ from collections.abc import AsyncIterator, Callable, Coroutine
 
 import pytest
 
-from channelstats.ingest.events import Event, OnEvent, StepProgress, ignore_event
+from channelstats.ingest.runs import Event, OnEvent, StepProgress, SyncOptions, ignore_event
 from channelstats.ingest.sync import Part, Sync
-from channelstats.ingest.sync_run import SyncOptions
 from channelstats.slack.client import Page
 from channelstats.slack.objects import HistoryMessage, ListedChannel, SlackUser
 from channelstats.slack.web_api import WebApi

@@ -7,9 +7,8 @@ import pytest
 
 from channelstats.slack.client import ApiResponse, SlackCall, SlackClient
 from channelstats.slack.errors import NoAnswer
-from channelstats.slack.posting import PAGES, Mark, Posting
 from channelstats.slack.rate_limits import AppKind
-from channelstats.slack.web_api import WebApi
+from channelstats.slack.web_api import PAGES, Mark, WebApi
 from support.channelstats.desk import desk, office
 from support.channelstats.house import NOW
 from support.channelstats.slack_house import Slack, Waits
@@ -42,28 +41,28 @@ async def test_a_message_is_found_by_edition_and_part(slack: Slack) -> None:
         found = {}
         for edition, part in (("a", 1), ("a", 2), ("b", 1)):
             mark = Mark(edition, part, 10 * part)
-            found[edition, part] = await at.posting.post("CGEN", MESSAGE, mark)
+            found[edition, part] = await at.api.post("CGEN", MESSAGE, mark)
         for (edition, part), posted in found.items():
-            assert await at.posting.find("CGEN", edition, part, since=int(NOW) - 1) == posted
-        assert await at.posting.find("CGEN", "b", 2, since=int(NOW) - 1) is None
+            assert await at.api.find("CGEN", edition, part, since=int(NOW) - 1) == posted
+        assert await at.api.find("CGEN", "b", 2, since=int(NOW) - 1) is None
 
 
 async def test_an_answer_in_a_thread_is_found_there(slack: Slack) -> None:
     slack.serve(office())
     async with desk(slack) as at:
-        head = await at.posting.post("CGEN", MESSAGE, Mark("a", 1, 1))
-        reply = await at.posting.post("CGEN", MESSAGE, Mark("a", 2, 1), thread_ts=head.ts)
+        head = await at.api.post("CGEN", MESSAGE, Mark("a", 1, 1))
+        reply = await at.api.post("CGEN", MESSAGE, Mark("a", 2, 1), thread_ts=head.ts)
         since = int(NOW) - 1
-        assert await at.posting.find("CGEN", "a", 2, since=since) is None
-        assert await at.posting.find("CGEN", "a", 2, thread_ts=head.ts, since=since) == reply
+        assert await at.api.find("CGEN", "a", 2, since=since) is None
+        assert await at.api.find("CGEN", "a", 2, thread_ts=head.ts, since=since) == reply
 
 
 async def test_what_was_posted_to_a_person_is_found_in_their_direct_messages(slack: Slack) -> None:
     slack.serve(office())
     async with desk(slack) as at:
-        posted = await at.posting.post("UBOB", MESSAGE, Mark("a", 1, 1))
+        posted = await at.api.post("UBOB", MESSAGE, Mark("a", 1, 1))
         assert posted.channel == "DBOB"
-        assert await at.posting.find("UBOB", "a", 1, since=int(NOW) - 1) == posted
+        assert await at.api.find("UBOB", "a", 1, since=int(NOW) - 1) == posted
 
 
 @pytest.mark.parametrize(
@@ -78,8 +77,8 @@ async def test_what_was_posted_to_a_person_is_found_in_their_direct_messages(sla
 )
 async def test_marks_of_others_are_none_of_ours(metadata: Any) -> None:
     message = {"ts": "1710000000.000100", "metadata": metadata}
-    posting = Posting(calls(Saying({"messages": [message, {"ts": 5}, None]})))
-    assert await posting.find("CGEN", "a", 1, since=0) is None
+    api = WebApi(calls(Saying({"messages": [message, {"ts": 5}, None]})))
+    assert await api.find("CGEN", "a", 1, since=0) is None
 
 
 async def test_looking_for_a_message_ends() -> None:
@@ -91,7 +90,7 @@ async def test_looking_for_a_message_ends() -> None:
 
     endless = Endless({})
     with pytest.raises(NoAnswer, match="pages"):
-        await Posting(calls(endless)).find("CGEN", "a", 1, since=0)
+        await WebApi(calls(endless)).find("CGEN", "a", 1, since=0)
     assert len(endless.asked) == PAGES
 
 
@@ -105,7 +104,7 @@ async def test_looking_for_a_message_ends_where_the_last_page_is_lost() -> None:
             return ApiResponse(200, {"ok": True, "messages": [], "response_metadata": more})
 
     with pytest.raises(NoAnswer, match="pages"):
-        await Posting(calls(lost := Lost({}))).find("CGEN", "a", 1, since=0)
+        await WebApi(calls(lost := Lost({}))).find("CGEN", "a", 1, since=0)
     assert len(lost.asked) == PAGES + 1
 
 
@@ -125,16 +124,16 @@ async def test_looking_for_a_message_ends_where_the_last_page_is_lost() -> None:
     ],
 )
 async def test_an_answer_that_does_not_say_what_was_asked_is_none(body: dict[str, Any]) -> None:
-    posting, care = Posting(calls(Saying(body))), WebApi(calls(Saying(body)))
+    api = WebApi(calls(Saying(body)))
     for asking in (
-        posting.post("CGEN", MESSAGE, Mark("a", 1, 1)),
-        posting.find("CGEN", "a", 1, since=0),
-        posting.direct("UBOB"),
-        posting.permalink("CGEN", "1710000000.000100"),
-        posting.upload("CGEN", "a", "A", b"", thread_ts="1710000000.000100"),
-        care.own_id(),
-        care.about("CGEN"),
-        care.create("dev"),
+        api.post("CGEN", MESSAGE, Mark("a", 1, 1)),
+        api.find("CGEN", "a", 1, since=0),
+        api.direct("UBOB"),
+        api.permalink("CGEN", "1710000000.000100"),
+        api.upload("CGEN", "a", "A", b"", thread_ts="1710000000.000100"),
+        api.own_id(),
+        api.about("CGEN"),
+        api.create("dev"),
     ):
         with pytest.raises(NoAnswer):
             await asking

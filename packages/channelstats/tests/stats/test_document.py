@@ -12,8 +12,7 @@ from channelstats.counting import Counting, Profile
 from channelstats.stats import Inputs, Options, Period, report
 from channelstats.stats.inputs import load_inputs
 from channelstats.tables.columns import MESSAGES, frame_of
-from channelstats.tables.directory import User
-from channelstats.tables.first_posts import FirstPost
+from channelstats.tables.directory import FirstPost, User
 from support.channelstats.house import COMPAT, EXAMPLE, MODERN, UTC, House, decoded
 
 W1, W2 = (Period(start, 7, UTC) for start in (date(2024, 3, 3), date(2024, 3, 10)))

@@ -1,6 +1,6 @@
 """First posts as they are stored."""
 
-from channelstats.tables.first_posts import FirstPost
+from channelstats.tables.directory import FirstPost
 from support.channelstats.house import House
 
 

@@ -78,13 +78,13 @@ async def _create_each(
     for channel in wanted:
         name = stats_channel_name(channel.friendly_name)
         try:
-            made = await client.channels.create(name)
+            made = await client.api.create(name)
             # Stored before anything else can fail: the next weekly run sends there.
             created = whole(made.created) or 0
             stored = Channel(made.id, made.name, members=1, created=created, is_channel=True)
             await tables.channels.put([stored])
             purpose = f"Weekly reports on the channel {channel.name}"
-            await client.channels.set_purpose(made.id, purpose)
+            await client.api.set_purpose(made.id, purpose)
         except SlackError as error:
             context.complain(f"#{name}: {error}")
             if isinstance(error, TokenRefused):
@@ -142,21 +142,21 @@ async def _bring_back(
 
     async def note(text: str) -> None:
         try:
-            await client.posting.note(cid, text)
+            await client.api.note(cid, text)
         except SlackError as error:
             context.complain(f"#{name}: note: {error}")
 
-    own = await client.channels.own_id()
-    await client.channels.unarchive(cid)
+    own = await client.api.own_id()
+    await client.api.unarchive(cid)
     context.say(f"#{name}: unarchived")
-    await client.channels.join(cid)
+    await client.api.join(cid)
     missing = [uid for uid in people if uid != own]
     count = _people(len(missing))
     await note(f"This channel is back. Inviting {count} who were here.")
     for group in batches(missing, MOST_INVITED):
         why: object = "Slack refuses them"
         try:
-            left = await client.channels.invite(cid, group)
+            left = await client.api.invite(cid, group)
         except TokenRefused:
             raise
         except SlackError as error:

@@ -21,20 +21,20 @@ import msgspec
 
 from channelstats.credentials import Purpose, slack_token
 from channelstats.days import date_at
-from channelstats.ingest.events import Event, OnEvent, Problem, StepProgress
-from channelstats.ingest.removal import remove_before
+from channelstats.ingest.runs import Event, OnEvent, StepProgress
 from channelstats.progress import Progress
 from channelstats.render.words import plural, printable
 from channelstats.sending.sender import Sender
 from channelstats.settings import OptionGroup, Settings
 from channelstats.slack.client import SdkTransport, SlackClient, Transport
-from channelstats.slack.posting import Posting
+from channelstats.slack.export import Problem
 from channelstats.slack.rate_limits import Sleep
 from channelstats.slack.web_api import WebApi
 from channelstats.stats import Period
 from channelstats.stats.period import WEEK, week_of
 from channelstats.tables import Tables, Taken
 from channelstats.tables.columns import folder_of
+from channelstats.tables.exclusion import remove_before
 from keytables import Clock
 from keytables.stores import SqliteUrl, open_engine, parse_store
 
@@ -57,8 +57,7 @@ class Failure(Exception):  # noqa: N818 - an outcome, not a fault of the program
 class PostingClient(msgspec.Struct, frozen=True):
     """What the token that posts can do."""
 
-    posting: Posting
-    channels: WebApi
+    api: WebApi
     sender: Sender
 
 
@@ -211,11 +210,11 @@ class CommandContext(msgspec.Struct):
         """
         token = token or slack_token(Purpose.READ, self.settings, self.environment)
         transport = await SdkTransport.open(token, base_url=self.settings.slack_api)
-        calls = self._client(transport)
+        api = WebApi(self._client(transport))
         try:
-            yield WebApi(calls)
+            yield api
         finally:
-            await calls.close()
+            await api.close()
 
     @asynccontextmanager
     async def posting_client(self, tables: Tables) -> AsyncIterator[PostingClient]:
@@ -225,13 +224,12 @@ class CommandContext(msgspec.Struct):
         """
         token = slack_token(Purpose.POST, self.settings, self.environment)
         transport = await SdkTransport.open(token, base_url=self.settings.slack_api)
-        calls = self._client(transport)
-        posting = Posting(calls)
-        sender = Sender(posting, tables.sent, sleep=self.sleep, clock=self.clock, say=self.say)
+        api = WebApi(self._client(transport))
+        sender = Sender(api, tables.sent, sleep=self.sleep, clock=self.clock, say=self.say)
         try:
-            yield PostingClient(posting, WebApi(calls), sender)
+            yield PostingClient(api, sender)
         finally:
-            await calls.close()
+            await api.close()
 
     def _client(self, transport: Transport) -> SlackClient:
         kind, clock, sleep = self.settings.kind_of_app, self.monotonic, self.sleep

@@ -19,10 +19,9 @@ from channelstats.commands.context import (
     flag,
     many,
 )
-from channelstats.ingest.events import StepProgress
 from channelstats.ingest.export_import import ExportImport, ImportOptions
 from channelstats.ingest.migration import Migration, NothingThere, OlderTables
-from channelstats.ingest.removal import Exclusions
+from channelstats.ingest.runs import StepProgress
 from channelstats.ingest.slack_analytics import (
     MalformedAnalytics,
     StoredAnalytics,
@@ -36,6 +35,7 @@ from channelstats.render.words import printable
 from channelstats.settings import OptionGroup
 from channelstats.slack.export import Export
 from channelstats.tables import Tables
+from channelstats.tables.exclusion import Exclusions
 from channelstats.tables.slack_analytics import DateSpan
 from keytables.stores import SqliteUrl, open_engine, parse_store
 

@@ -8,11 +8,11 @@ from typing import Final
 from channelstats import lookup
 from channelstats.commands.context import CommandContext, Failure, argument, command, flag, many
 from channelstats.identifiers import is_user_id
-from channelstats.ingest.first_posts import rebuild
-from channelstats.ingest.removal import Forgotten, forget_person
 from channelstats.lookup import NotFound
 from channelstats.settings import OptionGroup
 from channelstats.tables import Tables
+from channelstats.tables.exclusion import Forgotten, forget_person
+from channelstats.tables.first_posts import rebuild
 
 _YES: Final = frozenset({"y", "yes"})
 

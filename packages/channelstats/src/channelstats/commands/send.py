@@ -122,7 +122,7 @@ async def _send(
         smallest_group=settings.min_group,
     )
     directory = await load(tables, settings.slack_name)
-    run = WeeklyRun(client.sender, client.posting, client.channels, data, directory, settings)
+    run = WeeklyRun(client.sender, client.api, data, directory, settings)
     number, lines, is_stopped = 0, 0, False
     async for step in run.run(plan, tables):
         lines += bool(step.text)

@@ -16,9 +16,8 @@ from channelstats.commands.context import (
     many,
 )
 from channelstats.days import date_at, midnight
-from channelstats.ingest.events import StepProgress
+from channelstats.ingest.runs import Gap, StepProgress, SyncOptions, SyncResult
 from channelstats.ingest.sync import ALL, Part, Sync
-from channelstats.ingest.sync_run import Gap, SyncOptions, SyncResult
 from channelstats.progress import Progress
 from channelstats.render.words import printable
 from channelstats.settings import OptionGroup

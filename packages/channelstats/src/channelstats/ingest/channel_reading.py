@@ -19,7 +19,7 @@ import msgspec
 
 from channelstats.counting import TOMBSTONE
 from channelstats.identifiers import is_timestamp
-from channelstats.ingest.messages import Origin, take_rows
+from channelstats.ingest.rows import Origin, take_rows
 from channelstats.slack.client import Page
 from channelstats.slack.errors import ThreadNotFound
 from channelstats.slack.objects import HistoryMessage, Named, whole

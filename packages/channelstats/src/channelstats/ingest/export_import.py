@@ -17,15 +17,13 @@ import msgspec
 from channelstats.counting import Counting
 from channelstats.days import date_at
 from channelstats.identifiers import seconds
-from channelstats.ingest.directory import channel_of, counts_of, members_of, store_users, user_of
-from channelstats.ingest.events import OnEvent, Problem, StepProgress, ignore_event
 from channelstats.ingest.export_reader import ChannelContent, channel_reader
-from channelstats.ingest.first_posts import FirstPostUpdater
-from channelstats.ingest.messages import Change, Origin, earliest, latest, merge_messages
-from channelstats.ingest.removal import Exclusions, unknown_channels, unknown_people
-from channelstats.ingest.scan_log import Scan, ScanLog
+from channelstats.ingest.merging import Change, Scan, ScanLog, earliest, merge_messages
+from channelstats.ingest.rows import Origin, channel_of, counts_of, latest, members_of, user_of
+from channelstats.ingest.runs import OnEvent, Run, StepProgress, ignore_event
 from channelstats.slack.export import ChannelKind, Export, ExportChannel
 from channelstats.slack.objects import SlackUser
+from channelstats.tables.first_posts import FirstPostUpdater
 from channelstats.tables.message_row import MessageRow
 from channelstats.tables.store import Tables
 from keytables import Clock
@@ -88,11 +86,10 @@ class ExportImport:
         on_event: OnEvent = ignore_event,
     ) -> None:
         self._export, self._tables, self._counting = export, tables, counting
-        self._options, self._on_event = options or ImportOptions(), on_event
-        self._now = int(clock())
-        self._latest = latest(self._now)
+        self._options = options or ImportOptions()
+        self._run = Run(tables, clock, on_event)
+        self._latest = latest(self._run.now)
         self._fetched_at = 0
-        self._excluded = Exclusions()
         self._known: set[str] = set()
         self._workspaces = Counter[str]()
         self._bytes = self._bytes_done = 0
@@ -109,7 +106,7 @@ class ExportImport:
         self._fetched_at = seconds(as_of) if as_of else 0
         done, result.newest, workspaces = await configuration.import_done(export.fingerprint)
         self._workspaces.update(workspaces)
-        self._report(export.problems())
+        self._run.report(export.problems())
         await self._put_directory(users, channels, listed)
 
         every = await tables.users.all()
@@ -129,13 +126,8 @@ class ExportImport:
         for name, _ in self._workspaces.most_common(1):
             await configuration.put_workspace(name, self._fetched_at)
         await configuration.forget_import(export.fingerprint)
-        result.channels = len(channels)
+        result.channels, result.problems = len(channels), self._run.problems
         return result
-
-    def _report(self, problems: list[Problem]) -> None:
-        self._result.problems += len(problems)
-        for problem in problems:
-            self._on_event(problem)
 
     # ── users and channels ───────────────────────────────────────────────────────────────────────
 
@@ -146,19 +138,18 @@ class ExportImport:
         every: list[ExportChannel],
     ) -> None:
         tables, configuration, options = self._tables, self._tables.configuration, self._options
-        users = [user_of(user) for user in listed or ()]
+        run, users = self._run, [user_of(user) for user in listed or ()]
         people = await tables.users.all() | {user.slack_uid: user for user in users}
         known = await tables.channels.all()
         names = {channel.name for channel in known.values()}
         names |= {channel.about.name or "" for channel in every}
-        self._report(unknown_people(options.exclude_people, people))
-        self._report(unknown_channels(options.exclude_channels, names, options.kind_of_channels))
-        self._excluded = await Exclusions.load(tables, options.exclude_people, people)
+        await run.exclude_people(options.exclude_people, people)
+        run.check_channels(options.exclude_channels, names, options.kind_of_channels)
 
         recent = self._fetched_at >= await configuration.directory_as_of()
         if listed is not None:
             counts = counts_of(users)
-            await store_users(tables, self._excluded.users(users), self._now, replace=recent)
+            await tables.put_users(run.excluded.users(users), run.now, replace=recent)
             if recent:
                 await configuration.put_counts(counts)
             if self._fetched_at:
@@ -173,7 +164,7 @@ class ExportImport:
 
     async def _put_members(self, channel: ExportChannel, *, recent: bool) -> None:
         """Keep who is in a channel: never an empty list, which is what archiving leaves."""
-        members = [uid for uid in members_of(channel) if uid not in self._excluded]
+        members = [uid for uid in members_of(channel) if uid not in self._run.excluded]
         bulk = self._tables.bulk
         if members and (recent or await bulk.get(channel.about.id) is None):
             await bulk.put(channel.about.id, ",".join(members))
@@ -218,18 +209,18 @@ class ExportImport:
         """Store the rows of a channel, then what follows from them. Where none ``is_new``, they are
         merged with what is there once all have come.
         """
-        tables, cid, result = self._tables, channel.about.id, self._result
+        run, tables, cid, result = self._run, self._tables, channel.about.id, self._result
         self._workspaces.update(content.workspaces)
-        self._report(content.problems)
+        run.report(content.problems)
         unknown = (user for user in content.authors if user.slack_uid not in self._known)
-        await store_users(tables, self._excluded.users(unknown), self._now, replace=False)
+        await tables.put_users(run.excluded.users(unknown), run.now, replace=False)
         rows: list[MessageRow] = []
         before = result.messages
         for piece in content.pieces():
             if so_far := result.messages - before:
                 self._progress(channel, so_far / content.messages)
             result.messages += len(piece)
-            kept = list(self._excluded.rows(piece))
+            kept = list(run.excluded.rows(piece))
             if is_new:
                 await self._write([(row, None) for row in kept], first_posts)
             else:
@@ -259,7 +250,7 @@ class ExportImport:
         """Report that so much of a channel is stored."""
         done = self._bytes_done + int(share * self._export.size(channel))
         name, messages = channel_of(channel).name, self._result.messages
-        self._on_event(StepProgress("messages", done, self._bytes, name, messages))
+        self._run.on_event(StepProgress("messages", done, self._bytes, name, messages))
 
 
 def _members(channels: list[ExportChannel]) -> dict[str, int]:

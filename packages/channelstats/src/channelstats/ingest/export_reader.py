@@ -20,8 +20,8 @@ from typing import Final, TypeAlias
 
 import msgspec
 
-from channelstats.ingest.directory import user_of_profile
-from channelstats.ingest.messages import Origin, merge_messages, take_rows
+from channelstats.ingest.merging import merge_messages
+from channelstats.ingest.rows import Origin, take_rows, user_of_profile
 from channelstats.slack.archive import Limits
 from channelstats.slack.export import Export, ExportChannel, Problem, left_out
 from channelstats.slack.objects import Named, workspace_of

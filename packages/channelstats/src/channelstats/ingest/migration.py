@@ -17,18 +17,9 @@ import msgspec
 from channelstats.counting import Counting
 from channelstats.days import date_at
 from channelstats.identifiers import is_channel_id, is_timestamp, is_user_id
-from channelstats.ingest.directory import store_users
-from channelstats.ingest.events import OnEvent, Problem, StepProgress, ignore_event
-from channelstats.ingest.first_posts import rebuild
-from channelstats.ingest.messages import (
-    EARLIEST,
-    about_file,
-    known_word,
-    latest,
-    merge_messages,
-    recency,
-)
-from channelstats.ingest.removal import Exclusions, unknown_channels, unknown_people
+from channelstats.ingest.merging import merge_messages, recency
+from channelstats.ingest.rows import EARLIEST, about_file, known_word, latest
+from channelstats.ingest.runs import OnEvent, Run, StepProgress, ignore_event
 from channelstats.slack.export import left_out
 from channelstats.slack.objects import SlackFile
 from channelstats.tables import Tables
@@ -37,12 +28,13 @@ from channelstats.tables.directory import (
     OLDER_WATERMARK,
     WATERMARK,
     Channels,
+    FirstPosts,
     User,
     Users,
     UsersCreated,
 )
 from channelstats.tables.exclusion import add_digests, forgotten, resolve_channels
-from channelstats.tables.first_posts import FirstPosts
+from channelstats.tables.first_posts import rebuild
 from channelstats.tables.items import HASH_KEYS, MESSAGE_INDEXES, everything, number, text
 from channelstats.tables.message_row import (
     MessageRow,
@@ -176,10 +168,9 @@ class Migration:
         excluded_channels: Collection[str] = (),
         on_event: OnEvent = ignore_event,
     ) -> None:
-        self._source, self._tables, self._on_event = source, tables, on_event
+        self._source, self._tables, self._counting = source, tables, counting
         self._excluded_people, self._excluded_channels = excluded, excluded_channels
-        self._now, self._counting = int(clock()), counting
-        self._excluded = Exclusions()
+        self._run = Run(tables, clock, on_event)
         self._hidden: frozenset[str] = frozenset()
         self._result = MigrationResult()
 
@@ -201,16 +192,12 @@ class Migration:
         self._done("first posts", await self._put_first_posts())
         await self._raise_watermarks()
         await tables.messages.close_days()
+        self._result.problems = self._run.problems
         return self._result
 
     def _done(self, what: str, read: int) -> None:
         self._result.read[what] = read
-        self._on_event(StepProgress(what, read))
-
-    def _report(self, problems: list[Problem]) -> None:
-        self._result.problems += len(problems)
-        for problem in problems:
-            self._on_event(problem)
+        self._run.on_event(StepProgress(what, read))
 
     async def _find_exclusions(self) -> Mapping[str, User]:
         """Find out whom and what to leave out; return the users of the other installation."""
@@ -219,10 +206,9 @@ class Migration:
         if known is not None and (digests := await forgotten(Configuration(known))):
             await add_digests(tables.configuration, digests)
         people, found = await source.all("User", Users), await source.all("Channel", Channels)
-        self._report(unknown_people(self._excluded_people, people))
-        self._excluded = await Exclusions.load(tables, self._excluded_people, people)
+        await self._run.exclude_people(self._excluded_people, people)
         names = {channel.friendly_name for channel in found.values()}
-        self._report(unknown_channels(self._excluded_channels, names))
+        self._run.check_channels(self._excluded_channels, names)
         self._hidden = resolve_channels(self._excluded_channels, found)
         return people
 
@@ -233,7 +219,7 @@ class Migration:
         known = await tables.users.all()
         users = {uid: user for uid, user in people.items() if is_user_id(uid)}
         new = [user for uid, user in users.items() if uid not in known]
-        await store_users(tables, self._excluded.users(new), self._now)
+        await tables.put_users(self._run.excluded.users(new), self._run.now)
         created = await source.all("UserCreated", UsersCreated)
         await tables.users_created.add(
             (uid, at) for uid, at in created.items() if self._is_kept(uid)
@@ -300,7 +286,7 @@ class Migration:
             humans = sum(not (user.deleted or user.is_bot) for user in people.values())
             counts = msgspec.structs.replace(counts, active_humans=humans)
         known = await configuration.history()
-        for day, taken in (history or {date_at(self._now, self._tables.zone): counts}).items():
+        for day, taken in (history or {date_at(self._run.now, self._tables.zone): counts}).items():
             if day not in known and (history or not known):
                 await configuration.add_to_history(day, taken)
         if await configuration.counts() == Counts():
@@ -310,7 +296,7 @@ class Migration:
 
     async def _copy_messages(self) -> set[str]:
         """Take in the messages; return the channels they are of."""
-        messages, newest = self._tables.messages, latest(self._now)
+        messages, newest = self._tables.messages, latest(self._run.now)
         channels: set[str] = set()
         read = 0
         broken: list[str] = []
@@ -322,7 +308,7 @@ class Migration:
                 except ValueError as error:
                     broken.append(str(error))
             wanted = (row for row in rows if row.slack_cid not in self._hidden)
-            came = {row.cid_ts: row for row in self._excluded.rows(wanted)}
+            came = {row.cid_ts: row for row in self._run.excluded.rows(wanted)}
             known = await messages.known(came)
             new = [
                 row
@@ -334,7 +320,7 @@ class Migration:
             read += len(rows)
             self._result.changed += len(new)
             self._done(_MESSAGES, read)
-        self._report(left_out(_MESSAGES, broken))
+        self._run.report(left_out(_MESSAGES, broken))
         return channels
 
     async def _put_first_posts(self) -> int:
@@ -357,14 +343,14 @@ class Migration:
     async def _raise_watermarks(self) -> None:
         async for item in self._source.items("ChannelConfiguration"):
             at = number(item, WATERMARK, OLDER_WATERMARK)
-            if at and at <= self._now and self._is_wanted(cid := text(item, "slack_cid")):
+            if at and at <= self._run.now and self._is_wanted(cid := text(item, "slack_cid")):
                 await self._tables.watermarks.raise_to(cid, at)
 
     def _is_wanted(self, cid: str) -> bool:
         return is_channel_id(cid) and cid not in self._hidden
 
     def _is_kept(self, uid: str) -> bool:
-        return is_user_id(uid) and uid not in self._excluded
+        return is_user_id(uid) and uid not in self._run.excluded
 
 
 # ── messages of the original ─────────────────────────────────────────────────────────────────────

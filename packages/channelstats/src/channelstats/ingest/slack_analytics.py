@@ -28,13 +28,11 @@ import orjson
 
 from channelstats.days import midnight
 from channelstats.identifiers import is_channel_id, is_user_id
-from channelstats.ingest.removal import Exclusions
 from channelstats.slack.export import Problem
 from channelstats.tables import Tables
-from channelstats.tables.exclusion import resolve_channels
+from channelstats.tables.exclusion import Exclusions, resolve_channels
 from channelstats.tables.slack_analytics import Counts, DateSpan, Subject
 
-_Form = TypeVar("_Form")
 _Row = TypeVar("_Row")
 _Meaning = TypeVar("_Meaning")
 
@@ -58,38 +56,34 @@ _DATES: Final = (
     *("%d %b %Y", "%d %B %Y"),
 )
 
+
+class _Form(NamedTuple):
+    """Columns of a CSV by their spellings, and fields of an object that say the same. The first two
+    are necessary. Of counts: an ID, then the order of `channelstats.tables.slack_analytics.COUNTS`.
+    """
+
+    subject: Subject
+    columns: tuple[tuple[str, ...], ...]
+    fields: tuple[str, ...] = ()
+
+
 _ID: Final = ("User ID", "Member ID", "slackuserid", "slackuid", "uid")
 _CREATED: Final = (
-    "Account created",
-    "accountcreatedutc",
-    "accountcreatedon",
-    "datecreated",
-    "created",
+    *("Account created", "accountcreatedutc", "accountcreatedon", "datecreated", "created"),
 )
-_ACCOUNTS: Final = {"accounts": (_ID, _CREATED)}
-
-_COLUMNS: Final = {
-    Subject.MEMBERS: (
-        ("User ID",),
-        ("Days active",),
-        ("Messages posted",),
-        ("Messages posted in channels",),
+_ACCOUNTS: Final = _Form(Subject.MEMBERS, (_ID, _CREATED))
+_COUNTS: Final = (
+    _Form(
+        Subject.MEMBERS,
+        (_ID[:1], ("Days active",), ("Messages posted",), ("Messages posted in channels",)),
+        ("user_id", "is_active", "messages_posted_count", "channel_messages_posted_count"),
     ),
-    Subject.CHANNELS: (("Channel ID", "Name"), ("Members who viewed",), ("Messages posted",)),
-}
-"""Columns by their spellings; the first two are necessary. After the ID in the order of
-`channelstats.tables.slack_analytics.COUNTS`."""
-
-_FIELDS: Final = {
-    Subject.MEMBERS: (
-        "user_id",
-        "is_active",
-        "messages_posted_count",
-        "channel_messages_posted_count",
+    _Form(
+        Subject.CHANNELS,
+        (("Channel ID", "Name"), ("Members who viewed",), ("Messages posted",)),
+        ("channel_id", "members_who_viewed_count", "messages_posted_count"),
     ),
-    Subject.CHANNELS: ("channel_id", "members_who_viewed_count", "messages_posted_count"),
-}
-"""The same of ND-JSON."""
+)
 
 _EXPECTED_ACCOUNTS: Final = (
     "expected the columns 'User ID' and 'Account created', as in the list of members that Slack's "
@@ -156,7 +150,7 @@ def read_accounts(path: Path, zone: ZoneInfo, today: date) -> Accounts:
             raise ValueError(f"{_CREATED[0]}: before the year 2000, or in the future")
         return uid, midnight(day, zone)
 
-    _, rows = _csv_rows(path.name, path.read_bytes(), _ACCOUNTS, _EXPECTED_ACCOUNTS)
+    _, rows = _csv_rows(path.name, path.read_bytes(), (_ACCOUNTS,), _EXPECTED_ACCOUNTS)
     found, problems = _understood(path.name, rows, understand)
     created: dict[str, int] = {}
     for uid, at in found:
@@ -216,13 +210,13 @@ def read_analytics(path: Path, span: DateSpan | None = None) -> AnalyticsFile:
         lines = ((at, line) for at, line in enumerate(io.BytesIO(data), 1) if line.strip())
         found, problems = _understood(name, lines, _of_object)
     else:
-        subject, rows = _csv_rows(name, data, _COLUMNS, _EXPECTED_COUNTS)
+        form, rows = _csv_rows(name, data, _COUNTS, _EXPECTED_COUNTS)
         if (days := span or _span_of(path.stem)) is None:
             raise MalformedAnalytics(
                 f"{name}: the name of the file does not say which days it is of: give them by "
                 "--from and --to"
             )
-        found, problems = _understood(name, rows, partial(_of_cells, subject, days))
+        found, problems = _understood(name, rows, partial(_of_cells, form, days))
     if not found:
         why = problems[0].reason if problems else "there is nothing in it"
         raise MalformedAnalytics(f"{name}: no line can be used: {why}")
@@ -242,17 +236,12 @@ async def store_analytics(
     seen: dict[Subject, set[str]] = {subject: set() for subject in Subject}
     changed, unknown = 0, set[str]()
     for (subject, span), counts in found.counts.items():
-        kept: dict[str, Sequence[int | None]] = {}
-        for name, of in counts.items():
-            if subject is Subject.MEMBERS:
-                if name not in out and any(of):  # nothing is to be said of the others
-                    kept[name] = of
-                continue
-            cid = name if is_channel_id(name) else ids.get(name)
-            if cid is None:
-                unknown.add(name)
-            elif cid not in hidden:
-                kept[cid] = of
+        if subject is Subject.MEMBERS:  # nothing is to be said of those who did nothing
+            kept = {uid: of for uid, of in counts.items() if uid not in out and any(of)}
+        else:
+            cids = {name: name if is_channel_id(name) else ids.get(name, "") for name in counts}
+            unknown |= {name for name, cid in cids.items() if not cid}
+            kept = {cid: counts[name] for name, cid in cids.items() if cid and cid not in hidden}
         seen[subject] |= kept.keys()
         changed += await tables.slack_analytics.put(subject, span, kept)
     members, listed = (len(seen[subject]) for subject in (Subject.MEMBERS, Subject.CHANNELS))
@@ -280,54 +269,54 @@ def _of_object(line: bytes) -> _Line:
         row = None
     if not isinstance(row, dict):
         raise ValueError("expected a JSON object")  # noqa: TRY004 - the line is wrong, not the type
-    subject = next((one for one in Subject if _FIELDS[one][0] in row), None)
-    if subject is None:
+    form = next((form for form in _COUNTS if form.fields[0] in row), None)
+    if form is None:
         raise ValueError("expected the field user_id or channel_id")
-    id_field, *fields = _FIELDS[subject]
-    if missing := [field for field in ("date", fields[0]) if field not in row]:
-        raise ValueError(f"expected the field {' and '.join(missing)}")
-    key, text = row[id_field], row["date"]
-    counts = tuple(_json_count(row.get(field)) for field in fields)
-    is_id = is_user_id if subject is Subject.MEMBERS else is_channel_id
+    key, *values = (row.get(field) for field in form.fields)
+    is_id = is_user_id if form.subject is Subject.MEMBERS else is_channel_id
     if not is_id(key):
-        raise ValueError(f"{id_field}: expected an ID")
-    if not isinstance(text, str) or (day := _day(text)) is None:
+        raise ValueError(f"{form.fields[0]}: expected an ID")
+    day = _day(str(row.get("date")))
+    if day is None:
         raise ValueError("date: expected a date like 2024-03-10")
-    if counts[0] is None:
-        raise ValueError(f"{fields[0]}: expected a count")
-    return _Line(subject, DateSpan(day, day), key, counts)
+    return _line(form.subject, DateSpan(day, day), key, values, form.fields[1])
 
 
-def _of_cells(subject: Subject, span: DateSpan, cells: Sequence[str]) -> _Line:
+def _of_cells(form: _Form, span: DateSpan, cells: Sequence[str]) -> _Line:
     """What a line of a CSV counts."""
-    key, counts = cells[0].removeprefix("#"), tuple(map(_csv_count, cells[1:]))
-    if subject is Subject.MEMBERS and not is_user_id(key):
+    key, *values = cells
+    if form.subject is Subject.MEMBERS and not is_user_id(key):
         raise ValueError(f"{_ID[0]}: expected an ID like U012ABCDEF")
-    if not key:
+    if not (name := key.removeprefix("#")):
         raise ValueError("expected the name of a channel")
+    return _line(form.subject, span, name, values, form.columns[1][0])
+
+
+def _line(
+    subject: Subject, span: DateSpan, name: str, values: Iterable[object], necessary: str
+) -> _Line:
+    """:raises ValueError: the first of the values, which is ``necessary``, is no count"""
+    counts = tuple(map(_count, values))
     if counts[0] is None:
-        raise ValueError(f"{_COLUMNS[subject][1][0]}: expected a count")
-    return _Line(subject, span, key, counts)
+        raise ValueError(f"{necessary}: expected a count")
+    return _Line(subject, span, name, counts)
 
 
-def _json_count(value: object) -> int | None:
-    """A count; true is one."""
+def _count(value: object) -> int | None:
+    """A count, as a number or in digits; true is one."""
+    if isinstance(value, str):
+        plain = value.replace(",", "")
+        value = int(plain) if plain.isascii() and plain.isdecimal() and len(plain) < 16 else None
     return int(value) if isinstance(value, int) and 0 <= value < 1 << 53 else None
-
-
-def _csv_count(text: str) -> int | None:
-    plain = text.replace(",", "")
-    return int(plain) if plain.isascii() and plain.isdecimal() and len(plain) < 16 else None
 
 
 # ── CSV and dates ────────────────────────────────────────────────────────────────────────────────
 
 
 def _csv_rows(
-    name: str, data: bytes, forms: Mapping[_Form, Sequence[Sequence[str]]], expected: str
+    name: str, data: bytes, forms: Sequence[_Form], expected: str
 ) -> tuple[_Form, list[tuple[int, list[str]]]]:
-    """Which of the ``forms`` a CSV has (each is columns, by their spellings), and the number of
-    each line with the cells of those columns.
+    """Which of the ``forms`` a CSV has, and the number of each line with the cells of its columns.
 
     :raises MalformedAnalytics: it has none of them, and what was ``expected``
     """
@@ -339,8 +328,8 @@ def _csv_rows(
         for heading, line in enumerate(lines[:_HEADINGS], 1):
             for separator in _SEPARATORS:
                 names = list(map(_plain, next(csv.reader([line], delimiter=separator), [])))
-                for form, columns in forms.items():
-                    at = [_place(names, spellings) for spellings in columns]
+                for form in forms:
+                    at = [_place(names, spellings) for spellings in form.columns]
                     if at[0] is not None and at[1] is not None:
                         rows = csv.reader(lines[heading:], delimiter=separator)
                         return form, [
@@ -349,7 +338,7 @@ def _csv_rows(
                             if any(map(str.strip, row))
                         ]
                     if at[1] is not None:
-                        near = " or ".join(map(repr, columns[0][:2]))
+                        near = " or ".join(map(repr, form.columns[0][:2]))
     except csv.Error as error:
         raise MalformedAnalytics(f"{name}: {error}") from None
     if near:

@@ -19,17 +19,19 @@ import msgspec
 from channelstats.counting import Counting
 from channelstats.days import date_at
 from channelstats.identifiers import is_channel_id, is_user_id
-from channelstats.ingest.directory import (
-    counts_of,
-    listed_channel_of,
-    store_users,
-    stored_name,
-    user_of,
+from channelstats.ingest.rows import counts_of, listed_channel_of, stored_name, user_of
+from channelstats.ingest.runs import (
+    PEOPLE_PLACE,
+    UNANSWERED,
+    Checkpoint,
+    OnEvent,
+    SyncOptions,
+    SyncResult,
+    SyncRun,
+    ignore_event,
+    unknown_people,
 )
-from channelstats.ingest.events import OnEvent, ignore_event
-from channelstats.ingest.removal import PEOPLE_PLACE, Exclusions, unknown_channels, unknown_people
 from channelstats.ingest.sync_messages import MessageSync
-from channelstats.ingest.sync_run import UNANSWERED, Checkpoint, SyncOptions, SyncResult, SyncRun
 from channelstats.slack.errors import MissingScope, NoAnswer, SlackError, TokenRefused
 from channelstats.slack.export import left_out
 from channelstats.slack.objects import ListedChannel, whole
@@ -91,9 +93,8 @@ class Sync:
             except TokenRefused as error:
                 run.stop(error)
             except SlackError as error:
-                run.fail(place, error)
-                if is_needed:
-                    blocked = str(run.result.failed[-1])
+                failure = run.fail(place, error)
+                blocked = str(failure) if is_needed else ""
             if blocked or run.result.stopped:
                 break
         await run.tables.messages.close_days()
@@ -103,6 +104,7 @@ class Sync:
                 await configuration.put_unread(unread)
             else:
                 await configuration.raise_last_run(min(begun, self._messages.begun))
+        run.result.problems = run.problems
         return run.result
 
     async def _read_messages(self) -> None:
@@ -120,7 +122,7 @@ class Sync:
                     users[user.id] = user_of(user)
                 else:
                     broken.append(f"{user.id[:20]!r} is not the ID of a user")
-        self._run.report(*left_out(USERS_PLACE, broken))
+        self._run.report(left_out(USERS_PLACE, broken))
         return users
 
     async def _read_users(self) -> None:
@@ -130,8 +132,7 @@ class Sync:
         if not users:
             run.fail(USERS_PLACE, "an empty list; the users stay as they are")
             return
-        run.report(*unknown_people(wanted, users))
-        run.excluded = await Exclusions.load(tables, wanted, users)
+        await run.exclude_people(wanted, users)
         self._people_known = True
         now, created = run.now, await tables.users_created.all()
         kept = run.excluded.users(users.values())
@@ -144,7 +145,7 @@ class Sync:
             )
             for user in kept
         )
-        known = await store_users(tables, rows, now)
+        known = await tables.put_users(rows, now)
         counts = counts_of(users.values())
         await tables.configuration.put_counts(counts)
         await tables.configuration.add_to_history(date_at(now, tables.zone), counts)
@@ -159,8 +160,7 @@ class Sync:
         known = await run.tables.users.all()
         if unknown_people(wanted, known):
             known |= await self._list_users()
-            run.report(*unknown_people(wanted, known))
-        run.excluded = await Exclusions.load(run.tables, wanted, known)
+        await run.exclude_people(wanted, known)
 
     # ── channels ─────────────────────────────────────────────────────────────────────────────────
 
@@ -178,9 +178,8 @@ class Sync:
                     broken.append(f"{channel.id[:20]!r} is not the ID of a channel")
                 elif options.wants(channel):
                     found[channel.id] = channel
-        run.report(*left_out(CHANNELS_PLACE, broken))
-        kind = "" if options.include_private else "public "
-        run.report(*unknown_channels(options.exclude, names, kind))
+        run.report(left_out(CHANNELS_PLACE, broken))
+        run.check_channels(options.exclude, names, "" if options.include_private else "public ")
         self._listed = [channel for _, channel in sorted(found.items())]
         known = {key for one in self._listed for key in (one.id, one.name)}
         for name in sorted(options.only - known):

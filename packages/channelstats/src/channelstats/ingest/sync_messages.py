@@ -13,12 +13,9 @@ import msgspec
 from channelstats.counting import Counting
 from channelstats.identifiers import seconds
 from channelstats.ingest.channel_reading import ChannelReader
-from channelstats.ingest.directory import store_users, stored_name, user_of_profile
-from channelstats.ingest.events import Problem
-from channelstats.ingest.first_posts import FirstPostUpdater
-from channelstats.ingest.messages import Change, Origin, earliest, latest, merge_messages, ts_of
-from channelstats.ingest.scan_log import Scan, ScanLog
-from channelstats.ingest.sync_run import UNANSWERED, Checkpoint, Gap, SyncRun
+from channelstats.ingest.merging import Change, Scan, ScanLog, earliest, merge_messages
+from channelstats.ingest.rows import Origin, latest, stored_name, ts_of, user_of_profile
+from channelstats.ingest.runs import UNANSWERED, Checkpoint, Gap, SyncRun
 from channelstats.slack.errors import (
     NOT_A_MEMBER,
     CallRefused,
@@ -28,8 +25,9 @@ from channelstats.slack.errors import (
     SlackError,
     TokenRefused,
 )
-from channelstats.slack.export import left_out
+from channelstats.slack.export import Problem, left_out
 from channelstats.slack.objects import ListedChannel
+from channelstats.tables.first_posts import FirstPostUpdater
 
 
 class MessageSync:
@@ -115,20 +113,18 @@ class MessageSync:
         return False
 
     def _fail(self, place: str, error: SlackError) -> None:
-        self._run.fail(place, error)
-        self._failed.append(self._run.result.failed[-1])
+        self._failed.append(self._run.fail(place, error))
 
     def _refuse(self, channel: ListedChannel, error: ChannelRefused) -> None:
         result, name = self._run.result, _name(channel)
         if error.code != NOT_A_MEMBER:
-            self._run.fail(name, error)
+            self._refused.append(self._run.fail(name, error))
         elif channel.is_archived:  # nobody can let the bot in any more
             result.left_out += 1
-            return
         else:
-            result.failed.append(Problem(name, str(error)))
+            self._refused.append(Problem(name, str(error)))
+            result.failed.append(self._refused[-1])
             result.outside.append(name)
-        self._refused.append(result.failed[-1])
 
     # ── one channel ──────────────────────────────────────────────────────────────────────────────
 
@@ -178,15 +174,15 @@ class MessageSync:
             first_posts.on_change(row, replaced)
         new = {uid: profile for uid, profile in reading.profiles.items() if uid not in self._users}
         profiles = [user_of_profile(*one) for one in new.items() if one[0] not in run.excluded]
-        await store_users(tables, profiles, now, replace=False)
+        await tables.put_users(profiles, now, replace=False)
         self._users |= new.keys()
         if top := max((row.ts for row in reading.rows if not row.is_reply), default=""):
             await tables.watermarks.raise_to(cid, seconds(top))
 
-        run.report(*left_out(_name(channel), reading.broken))
+        run.report(left_out(_name(channel), reading.broken))
         result = run.result
         if options.leaves_a_gap(before, now):
-            result.problems += 1
+            run.problems += 1
             result.gaps.append(Gap(_name(channel), before, since))
         result.channels += 1
         result.messages += len(seen)

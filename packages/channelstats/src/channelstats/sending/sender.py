@@ -21,8 +21,8 @@ from channelstats.days import minute_text
 from channelstats.render.slack import MOST_BLOCKS, Content, first_part
 from channelstats.render.words import plural
 from channelstats.slack.errors import CallRefused, NoAnswer, SlackError
-from channelstats.slack.posting import Mark, Posted, Posting
 from channelstats.slack.rate_limits import Sleep
+from channelstats.slack.web_api import Mark, Posted, WebApi
 from channelstats.tables.sent_reports import HELD, NOT_DONE, Sent, SentKey, SentReports, columns_of
 from keytables import Clock, Unavailable
 from keytables.lease import Lease, LeaseLost
@@ -87,7 +87,7 @@ class Sender:
 
     def __init__(
         self,
-        posting: Posting,
+        api: WebApi,
         sent: SentReports,
         *,
         sleep: Sleep,
@@ -95,7 +95,7 @@ class Sender:
         say: Callable[[str], None],
         new_id: Callable[[], str] = lambda: secrets.token_hex(8),
     ) -> None:
-        self._posting, self._sent, self._sleep = posting, sent, sleep
+        self._api, self._sent, self._sleep = api, sent, sleep
         self._clock, self._say, self._new_id = clock, say, new_id
 
     async def send(self, job: SendJob, *, again: bool = False) -> SendResult:
@@ -119,7 +119,7 @@ class Sender:
         try:
             async with lease:
                 row = self._begun(await self._sent.get(job.key), job.content, in_new_thread=again)
-                run = _Run(job, row, lease, self._posting, self._sleep, self._clock)
+                run = _Run(job, row, lease, self._api, self._sleep, self._clock)
                 await run.post()
         except LeaseLost:
             if await lease.release():  # nobody else has it
@@ -144,10 +144,10 @@ class _Run:
     """Posts the parts of one report. ``row`` is what is stored, or will be at first."""
 
     def __init__(
-        self, job: SendJob, row: Sent, lease: Lease, posting: Posting, sleep: Sleep, clock: Clock
+        self, job: SendJob, row: Sent, lease: Lease, api: WebApi, sleep: Sleep, clock: Clock
     ) -> None:
         self._job, self.row, self._lease = job, row, lease
-        self._posting, self._sleep, self._clock = posting, sleep, clock
+        self._api, self._sleep, self._clock = api, sleep, clock
 
     async def post(self) -> None:
         """Post what is not there yet.
@@ -174,7 +174,7 @@ class _Run:
                 trying=0,
             )
         if (attached := self._job.attachment) is not None and not self.row.file:
-            file = await self._posting.upload(
+            file = await self._api.upload(
                 self.row.channel,
                 attached.name,
                 attached.title,
@@ -204,7 +204,7 @@ class _Run:
         to, left = self.row.channel or self._job.key.destination, TRIES
         while True:
             try:
-                return await self._posting.post(
+                return await self._api.post(
                     to, message, mark, thread_ts=self.row.thread, before=self._lease.confirm
                 )
             except NoAnswer as error:
@@ -235,6 +235,4 @@ class _Run:
     async def _found(self, mark: Mark) -> Posted | None:
         row = self.row
         to, since = row.channel or self._job.key.destination, max(row.tried_at - _SKEW, 0)
-        return await self._posting.find(
-            to, mark.edition, mark.part, thread_ts=row.thread, since=since
-        )
+        return await self._api.find(to, mark.edition, mark.part, thread_ts=row.thread, since=since)

@@ -20,7 +20,6 @@ from channelstats.sending.sender import Sender, SendJob, SendResult, SendState
 from channelstats.sending.targets import Target, WeeklyPlan
 from channelstats.settings import Settings
 from channelstats.slack.errors import MissingScope, NoAnswer, SlackError, TokenRefused
-from channelstats.slack.posting import Posting
 from channelstats.slack.web_api import WebApi
 from channelstats.stats import Period
 from channelstats.tables import Tables
@@ -66,13 +65,12 @@ class WeeklyRun:
     def __init__(
         self,
         sender: Sender,
-        posting: Posting,
-        channels: WebApi,
+        api: WebApi,
         data: ReportData,
         directory: Directory,
         settings: Settings,
     ) -> None:
-        self._sender, self._posting, self._channels = sender, posting, channels
+        self._sender, self._api = sender, api
         self._data, self._directory, self._settings = data, directory, settings
         self._week = data.period
         self._given_up: set[str] = set()
@@ -150,7 +148,7 @@ class WeeklyRun:
 
     async def _post_link(self, target: Target, result: SendResult, links: str) -> None:
         """Post where the report is to the channel for links."""
-        permalink = await self._posting.permalink(result.channel, result.thread)
+        permalink = await self._api.permalink(result.channel, result.thread)
         week, name = self._week, self._directory.channel(target.subject)
         period = period_text(week.start, week.last)
         text = f"<{permalink}|The report> on <#{target.subject}>, {period}"
@@ -162,16 +160,16 @@ class WeeklyRun:
         """Say in the topic of the stats channel what it is for."""
         topic = f"Weekly reports on {self._directory.channel(target.subject)}"
         cid = target.destination
-        about = await self._channels.about(cid)
+        about = await self._api.about(cid)
         if html.unescape(about.topic.value) == topic:
             return
         if not about.is_member:
-            await self._channels.join(cid)
+            await self._api.join(cid)
         try:
-            await self._channels.set_topic(cid, topic)
+            await self._api.set_topic(cid, topic)
         finally:
             if not about.is_member:
-                await self._channels.leave(cid)
+                await self._api.leave(cid)
 
     # ── goals and alerts ─────────────────────────────────────────────────────────────────────────
 

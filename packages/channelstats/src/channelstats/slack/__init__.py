@@ -9,6 +9,5 @@ and place, and the rest goes on.
     client         calls of the Web API by slack_sdk: limits, retries, listings in pages
     rate_limits    how often each method may be called
     errors         what the Web API refuses
-    web_api        what is read from it, and channels that are changed
-    posting        messages and files that are posted, and found again
+    web_api        its methods: what is read, channels that are changed, what is posted
 """

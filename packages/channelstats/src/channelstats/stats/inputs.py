@@ -24,9 +24,9 @@ from channelstats.days import DAY, date_at
 from channelstats.stats.period import MONTH, History, Period
 from channelstats.tables.columns import IS_HEAD, joined, micros
 from channelstats.tables.configuration import Counts
-from channelstats.tables.directory import Channel, User
+from channelstats.tables.directory import Channel, FirstPost, User
 from channelstats.tables.exclusion import frame_without, resolve_channels, resolve_people
-from channelstats.tables.first_posts import FirstPost, derived
+from channelstats.tables.first_posts import derived
 from channelstats.tables.messages import Progress
 from channelstats.tables.store import Tables
 

@@ -9,8 +9,8 @@ one is written.
     columns        messages as columns, and those of a date in a file
     messages       reading and writing messages, as rows and as columns
     day_versions   which state of a date's messages is the present one; dates being written to
-    first_posts    where and when each person first said something
-    exclusion      messages without those who are excluded or forgotten
+    first_posts    each person's first message, updated while messages come in
+    exclusion      messages without those who are excluded; people and dates that are removed
     directory      users and channels, and what is counted of them
     configuration  counts and their history, names, markers of running work
     text_store     texts of any length: members of channels, stored reports

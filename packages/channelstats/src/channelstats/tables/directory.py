@@ -1,5 +1,5 @@
-"""Users and channels: the tables User, UserCreated, UserHash; Channel, ChannelConfiguration and
-ChannelMembersLog.
+"""Users and channels: the tables User, UserCreated, UserHash, FirstPost; Channel,
+ChannelConfiguration and ChannelMembersLog.
 
 Rule: replacing a row keeps what only the row knew: when a user was first inserted, and a channel's
 two keys.
@@ -12,12 +12,20 @@ import asyncio
 from collections import defaultdict
 from collections.abc import Container, Iterable, Mapping
 from contextlib import suppress
-from typing import Final
+from typing import Final, NamedTuple
 
 import msgspec
 
-from channelstats.identifiers import is_channel_id
-from channelstats.tables.items import batches, everything, number, struct_of, text, without_empty
+from channelstats.identifiers import is_channel_id, is_timestamp, is_user_id, seconds
+from channelstats.tables.items import (
+    batches,
+    every_item,
+    number,
+    struct_of,
+    text,
+    without_empty,
+    write_all,
+)
 from keytables import Attr, ConditionFailed, Item, Param, TableHandle, Update
 
 
@@ -68,12 +76,8 @@ class Users:
         self._table = table
 
     async def all(self) -> dict[str, User]:
-        found = {}
-        async for items in everything(self._table):
-            for item in items:
-                user = struct_of(User, item)
-                found[user.slack_uid] = user
-        return found
+        users = [struct_of(User, item) async for item in every_item(self._table)]
+        return {user.slack_uid: user for user in users}
 
     async def put(self, users: Iterable[User], known: Container[str] | None = None) -> None:
         """Store users in place of what is stored; an insert_timestamp that is stored stays.
@@ -111,11 +115,10 @@ class Channels:
     async def all(self) -> dict[str, Channel]:
         """The channels by ID."""
         found = {}
-        async for items in everything(self._table):
-            for item in items:
-                channel = struct_of(Channel, item)
-                if item["channel_key"] == channel.slack_cid:
-                    found[channel.slack_cid] = channel
+        async for item in every_item(self._table):
+            channel = struct_of(Channel, item)
+            if item["channel_key"] == channel.slack_cid:
+                found[channel.slack_cid] = channel
         return found
 
     async def put(self, channels: Iterable[Channel]) -> None:
@@ -123,8 +126,7 @@ class Channels:
         rows: dict[str, Item] = {}
         for channel in channels:
             rows |= {key: _channel_item(key, channel) for key in _keys(channel)}
-        for batch in batches(rows.values()):
-            await self._table.batch_write(puts=batch)
+        await write_all(self._table, puts=rows.values())
 
     async def put_alias(self, alias: str, channel: Channel) -> None:
         """Store a channel under a previous name, unless a channel of today has it."""
@@ -148,12 +150,11 @@ class UsersCreated:
 
     async def all(self) -> dict[str, int]:
         """Seconds since the epoch by user."""
-        found = {}
-        async for items in everything(self._table):
-            for item in items:
-                if since := number(item, "ts"):
-                    found[text(item, "slack_uid")] = since
-        return found
+        return {
+            text(item, "slack_uid"): since
+            async for item in every_item(self._table)
+            if (since := number(item, "ts"))
+        }
 
     async def delete(self, uid: str) -> None:
         await self._table.delete((uid,))
@@ -163,8 +164,45 @@ class UsersCreated:
         earlier = {
             uid: ts for uid, ts in sorted(created, reverse=True) if ts < known.get(uid, ts + 1)
         }
-        for batch in batches(earlier.items()):
-            await self._table.batch_write(puts=[{"slack_uid": uid, "ts": ts} for uid, ts in batch])
+        rows: list[Item] = [{"slack_uid": uid, "ts": ts} for uid, ts in earlier.items()]
+        await write_all(self._table, puts=rows)
+
+
+class FirstPost(NamedTuple):
+    """Compares as earlier or later: by time, then by channel."""
+
+    message_id: str
+    slack_cid: str
+
+    @property
+    def ts(self) -> int:
+        return seconds(self.message_id)
+
+
+class FirstPosts:
+    """The table FirstPost: where and when each person first said something. Rows whose key is no
+    user, or whose time is 0, are strays of the past and are left out.
+    """
+
+    def __init__(self, table: TableHandle) -> None:
+        self._table = table
+
+    async def all(self) -> dict[str, FirstPost]:
+        """First posts by author."""
+        found = {}
+        async for item in every_item(self._table):
+            uid, post = text(item, "slack_uid"), text(item, "message_id")
+            if is_user_id(uid) and number(item, "ts") and is_timestamp(post):
+                found[uid] = FirstPost(post, text(item, "slack_cid"))
+        return found
+
+    async def put(self, posts: Iterable[tuple[str, FirstPost]]) -> None:
+        """Store first posts in place of what is stored."""
+        rows = ({"slack_uid": uid, **post._asdict(), "ts": post.ts} for uid, post in posts)
+        await write_all(self._table, puts=rows)
+
+    async def delete(self, users: Iterable[str]) -> None:
+        await write_all(self._table, deletes=users)
 
 
 def _user_item(user: User) -> Item:

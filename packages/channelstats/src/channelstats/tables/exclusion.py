@@ -1,16 +1,24 @@
-"""Messages without those who are excluded, by a list or because the store has forgotten them.
+"""Who and what stays out of the tables, leaves them, or is not shown: people and channels that a
+list excludes, people whom the store has forgotten, messages that are too old.
 
-Rule: nothing of theirs stays: no message, no reaction, no mention, no reply in somebody's list; and
-what was counted of them is subtracted. Rows and columns lose the same.
+Rule: nothing of those who are excluded stays: no message, no reaction, no mention, no reply in
+somebody's list; and what was counted of them is subtracted. Rows and columns lose the same.
 
-Rule: the list of those forgotten holds digests of their IDs, never the IDs: it can tell somebody
-who comes again, and nobody else.
+Rule: a person is noted as forgotten first, so that no import that runs meanwhile brings them back;
+then everything of theirs is removed, and all reports that were made before, since they may hold
+them. A run that was interrupted is done again from its beginning. What is noted is a digest of the
+ID, never the ID: it can tell somebody who comes again, and nobody else.
+
+Rule: messages go by the date that they are stored under; a whole date goes at a time, with what was
+made of it. First posts stay, or everybody would look new.
 """
 
 import hashlib
 import re
-from collections.abc import Callable, Collection, Iterable, Mapping
-from typing import Final
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Collection, Iterable, Mapping
+from datetime import date
+from pathlib import Path
+from typing import Final, Self
 
 import msgspec
 import orjson
@@ -30,6 +38,7 @@ from channelstats.tables.message_row import (
     encode_reactions,
     encode_replies,
 )
+from channelstats.tables.store import Tables
 from keytables import Update
 
 IsExcluded = Callable[[str], bool]
@@ -163,3 +172,101 @@ async def forgotten(configuration: Configuration) -> frozenset[str]:
     """Digests of the people."""
     found = (await configuration.get(_KEY)).get("people")
     return frozenset(map(str, found)) if isinstance(found, frozenset) else frozenset()
+
+
+class Exclusions:
+    """Who is left out of what comes: ``people`` are IDs, ``forgotten_people`` digests of IDs."""
+
+    def __init__(
+        self, people: Collection[str] = (), forgotten_people: Collection[str] = ()
+    ) -> None:
+        self._known = dict.fromkeys(people, True)
+        self._forgotten = frozenset(forgotten_people)
+        self._nobody = not people and not forgotten_people
+
+    @classmethod
+    async def load(cls, tables: Tables, listed: Collection[str], users: Mapping[str, User]) -> Self:
+        """Those whom a list of names and IDs means among ``users``, and the forgotten."""
+        return cls(resolve_people(listed, users), await forgotten(tables.configuration))
+
+    def __contains__(self, uid: str) -> bool:
+        if self._nobody:
+            return False
+        if uid not in self._known:  # as many as a workspace has
+            self._known[uid] = digest(uid) in self._forgotten
+        return self._known[uid]
+
+    def users(self, users: Iterable[User]) -> list[User]:
+        """Those who are not left out."""
+        return [user for user in users if user.slack_uid not in self]
+
+    def rows(self, rows: Iterable[MessageRow]) -> Iterable[MessageRow]:
+        """The rows without those who are left out."""
+        if self._nobody:
+            return rows
+        found = (row_without(row, self.__contains__) for row in rows)
+        return (row for row in found if row is not None)
+
+
+# ── what is removed ──────────────────────────────────────────────────────────────────────────────
+
+
+class Forgotten(msgspec.Struct, frozen=True):
+    """What has been removed so far: messages of theirs, and messages of others that named them;
+    ``read`` rows were looked at. ``files`` still hold their messages: columns of dates that could
+    neither be overwritten nor removed.
+    """
+
+    deleted: int = 0
+    changed: int = 0
+    read: int = 0
+    files: tuple[Path, ...] = ()
+
+
+async def forget_person(
+    tables: Tables, uid: str, *, dry_run: bool = False
+) -> AsyncGenerator[Forgotten, None]:
+    """Remove everything of a person, and report as it goes on. In a ``dry_run`` messages are
+    counted, and nothing is touched.
+    """
+    if not dry_run:
+        await add_forgotten(tables.configuration, uid)
+    done = Forgotten()
+    async for rows in tables.messages.pages():
+        kept = [(row, row_without(row, uid.__eq__)) for row in rows]
+        gone = [row for row, left in kept if left is None]
+        changed = [left for row, left in kept if left is not None and left is not row]
+        if not dry_run:
+            await tables.messages.delete(gone)
+            await tables.messages.write(changed)
+        done = Forgotten(
+            done.deleted + len(gone), done.changed + len(changed), done.read + len(rows)
+        )
+        yield done
+    if dry_run:
+        return
+    files = await tables.messages.close_days()
+    for cid in await tables.channels.all():
+        members = (await tables.bulk.get(cid) or "").split(",")
+        if uid in members:
+            text = ",".join(member for member in members if member != uid)
+            await (tables.bulk.put(cid, text) if text else tables.bulk.delete(cid))
+    await tables.users.delete(uid)
+    await tables.users_created.delete(uid)
+    await tables.user_hash.remove(uid)
+    await tables.first_posts.delete([uid])
+    await tables.sent.forget(uid)
+    await tables.slack_analytics.remove_member(uid)
+    await tables.reports.clear()
+    yield msgspec.structs.replace(done, files=tuple(files))
+
+
+async def remove_before(tables: Tables, first: date) -> AsyncIterator[tuple[str, int]]:
+    """Remove the messages of the dates before ``first``; yield each date and how many it had.
+
+    Days are open afterwards, as after every writing. Slack's own counts of these dates go too.
+    """
+    await tables.slack_analytics.remove_before(first)
+    for day in sorted(await tables.messages.days()):
+        if day < first.isoformat() and (removed := await tables.messages.empty_day(day)):
+            yield day, removed

@@ -1,32 +1,22 @@
-"""The table FirstPost: where and when each person first said something.
+"""The table FirstPost, as the stored messages have it, and updated while messages come in.
 
-Rule: only an earlier post replaces one, except where a post turned out not to count.
-
-Rows whose key is no user, or whose time is 0, are strays of the past and are left out.
+Rule: the table is what the stored messages say under one way of counting. Where it was made under
+another one, or may miss something, it is rebuilt from them; what is known of messages that were
+removed because they are old stays.
 """
 
 import asyncio
-from collections.abc import Iterable
-from typing import Final, NamedTuple
+from collections.abc import Mapping
+from typing import Final
 
 import polars as pl
 
-from channelstats.identifiers import is_timestamp, is_user_id, seconds, timestamp
-from channelstats.tables.items import batches, everything, number, text
+from channelstats.counting import Counting
+from channelstats.identifiers import timestamp
+from channelstats.tables.directory import FirstPost, User
+from channelstats.tables.message_row import MessageRow
 from channelstats.tables.messages import Messages
-from keytables import TableHandle
-
-
-class FirstPost(NamedTuple):
-    """Compares as earlier or later: by time, then by channel."""
-
-    message_id: str
-    slack_cid: str
-
-    @property
-    def ts(self) -> int:
-        return seconds(self.message_id)
-
+from channelstats.tables.store import Tables
 
 _NEEDED: Final = ("slack_uid", "ts", "slack_cid", "subtype", "deleted")
 """Columns that tell whether a message counts, and whose it is."""
@@ -53,28 +43,86 @@ async def derived(messages: Messages, counted: pl.Expr) -> dict[str, FirstPost]:
     return await asyncio.to_thread(lambda: posts_of(earliest(pl.concat(found)))) if found else {}
 
 
-class FirstPosts:
-    """See the module."""
+async def rebuild(tables: Tables, counting: Counting) -> None:
+    """Rebuild FirstPost from every stored message. What is known of messages that are not stored
+    any more stays where it is earlier.
+    """
+    known = await tables.first_posts.all()
+    bots = _bots(await tables.users.all())
+    posts = await derived(tables.messages, counting.counted(bots))
+    keys = {uid: f"{post.slack_cid}_{post.message_id}" for uid, post in known.items()}
+    stored = await tables.messages.known(keys.values())
+    for uid, post in known.items():
+        if keys[uid] not in stored:
+            posts[uid] = min(post, posts.get(uid, post))
+    await tables.first_posts.put(
+        (uid, post) for uid, post in posts.items() if known.get(uid) != post
+    )
+    await tables.first_posts.delete(uid for uid in known if uid not in posts)
+    await tables.configuration.put_first_posts_counting(counting.name)
 
-    def __init__(self, table: TableHandle) -> None:
-        self._table = table
 
-    async def all(self) -> dict[str, FirstPost]:
-        """First posts by author."""
-        found = {}
-        async for items in everything(self._table):
-            for item in items:
-                uid, post = text(item, "slack_uid"), text(item, "message_id")
-                if is_user_id(uid) and number(item, "ts") and is_timestamp(post):
-                    found[uid] = FirstPost(post, text(item, "slack_cid"))
-        return found
+class FirstPostUpdater:
+    """Follows the changes of messages."""
 
-    async def put(self, posts: Iterable[tuple[str, FirstPost]]) -> None:
-        """Store first posts in place of what is stored."""
-        for batch in batches(posts):
-            puts = [{"slack_uid": uid, **post._asdict(), "ts": post.ts} for uid, post in batch]
-            await self._table.batch_write(puts=puts)
+    def __init__(self, tables: Tables, counting: Counting, users: Mapping[str, User]) -> None:
+        self._tables, self._counting, self._bots = tables, counting, _bots(users)
+        self._known: dict[str, FirstPost] = {}
+        self._earlier: dict[str, FirstPost] = {}
+        self._uncertain: set[str] = set()
+        self._rebuild = False
 
-    async def delete(self, users: Iterable[str]) -> None:
-        for batch in batches(users):
-            await self._table.batch_write(deletes=[(uid,) for uid in batch])
+    async def start(self) -> None:
+        """Read the table, and find out whether it can be continued.
+
+        Until the end it counts as made by no way of counting: should this be interrupted, messages
+        are stored that it knows nothing of.
+        """
+        configuration = self._tables.configuration
+        self._known = await self._tables.first_posts.all()
+        made_by = await configuration.first_posts_counting()
+        self._rebuild = (
+            made_by != self._counting.name and not await self._tables.messages.is_empty()
+        )
+        await configuration.put_first_posts_counting("")
+
+    def on_change(self, row: MessageRow, replaced: MessageRow | None) -> None:
+        """Take a change of a message into account."""
+        if self._rebuild:
+            return
+        known = self._known.get(row.slack_uid)
+        if replaced is None and known is not None and known.message_id < row.ts:
+            return  # as nearly always: asked before what takes longer
+        if self._counts(row):
+            post = FirstPost(row.ts, row.slack_cid)
+            if known is None or post < known:
+                self._known[row.slack_uid] = self._earlier[row.slack_uid] = post
+        elif replaced is not None and self._counts(replaced):
+            author = replaced.slack_uid
+            if self._known.get(author) == (replaced.ts, replaced.slack_cid):
+                self._uncertain.add(author)
+
+    async def finish(self) -> None:
+        """Write what has changed, or rebuild the table if it could not be continued."""
+        if self._rebuild:
+            await rebuild(self._tables, self._counting)
+            return
+        for uid in self._uncertain:
+            await self._look_up(uid)
+        await self._tables.first_posts.put(sorted(self._earlier.items()))
+        await self._tables.configuration.put_first_posts_counting(self._counting.name)
+
+    async def _look_up(self, uid: str) -> None:
+        self._earlier.pop(uid, None)
+        async for row in self._tables.messages.of_author(uid):
+            if self._counts(row):
+                self._earlier[uid] = FirstPost(row.ts, row.slack_cid)
+                return
+        await self._tables.first_posts.delete((uid,))
+
+    def _counts(self, row: MessageRow) -> bool:
+        return not row.deleted and self._counting.counts(row.slack_uid, row.subtype, self._bots)
+
+
+def _bots(users: Mapping[str, User]) -> frozenset[str]:
+    return frozenset(user.slack_uid for user in users.values() if user.is_bot)

@@ -123,6 +123,16 @@ def batches(things: Iterable[_T], size: int = BATCH) -> Iterator[list[_T]]:
         yield batch
 
 
+async def write_all(
+    table: TableHandle, *, puts: Iterable[Item] = (), deletes: Iterable[str] = ()
+) -> None:
+    """Put items and delete keys, a batch at a time: of too many at once some would be refused."""
+    for batch in batches(puts):
+        await table.batch_write(puts=batch)
+    for keys in batches(deletes):
+        await table.batch_write(deletes=[(key,) for key in keys])
+
+
 async def everything(table: TableHandle, most: int | None = None) -> AsyncIterator[list[Item]]:
     """All items of a table, a page at a time, of at most so many items."""
     page = await table.scan(limit=most)
@@ -130,3 +140,10 @@ async def everything(table: TableHandle, most: int | None = None) -> AsyncIterat
     while page.cursor is not None:
         page = await table.scan(limit=most, after=page.cursor)
         yield page.items
+
+
+async def every_item(table: TableHandle) -> AsyncIterator[Item]:
+    """The same, one by one."""
+    async for items in everything(table):
+        for item in items:
+            yield item

@@ -23,7 +23,7 @@ import polars as pl
 from channelstats.days import Calendar
 from channelstats.tables.columns import MESSAGES, DayFiles, Versions, frame_of
 from channelstats.tables.day_versions import DayVersions, DayWriter
-from channelstats.tables.items import batches, everything
+from channelstats.tables.items import batches, everything, write_all
 from channelstats.tables.message_row import MessageRow, item_of, row_of
 from keytables import Item, Range, TableHandle
 
@@ -87,8 +87,7 @@ class Messages:
             await self._files.drop(days)
             for row in rows:
                 self._writer.deletes(row.cid_ts, row.ts)
-            for batch in batches(rows):
-                await self._table.batch_write(deletes=[(row.cid_ts,) for row in batch])
+            await write_all(self._table, deletes=(row.cid_ts for row in rows))
 
     async def empty_day(self, day: str) -> int:
         """Delete every row that is stored under a date; return how many there were."""

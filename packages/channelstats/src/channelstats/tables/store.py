@@ -3,7 +3,7 @@
 Rule: a table is made the first time its prefix is opened.
 """
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -11,18 +11,21 @@ from pathlib import Path
 from typing import Self
 from zoneinfo import ZoneInfo
 
+from msgspec.structs import replace as replaced
+
 from channelstats.tables.columns import DayFiles
 from channelstats.tables.configuration import Configuration
 from channelstats.tables.day_versions import DayVersions
 from channelstats.tables.directory import (
     Channels,
+    FirstPosts,
     MembersLog,
+    User,
     UserHash,
     Users,
     UsersCreated,
     Watermarks,
 )
-from channelstats.tables.first_posts import FirstPosts
 from channelstats.tables.items import table
 from channelstats.tables.messages import Messages
 from channelstats.tables.sent_reports import SentReports
@@ -79,6 +82,24 @@ class Tables:
             raise Taken(
                 "another import or sync took over; run this again when it is over"
             ) from None
+
+    async def put_users(self, users: Iterable[User], now: int, *, replace: bool = True) -> set[str]:
+        """Store users, as inserted now unless they say when; return the IDs of those known before.
+
+        UserHash says who is known, so that of a new user nothing is read. ``replace``: whether what
+        is stored of a known user is replaced, apart from when it was inserted.
+        """
+        rows = {
+            user.slack_uid: replaced(user, insert_timestamp=user.insert_timestamp or now)
+            for user in users
+        }
+        known = await self.user_hash.known(rows)
+        await self.user_hash.add(rows)  # first: a row of somebody not there would not be read
+        if replace:
+            await self.users.put(rows.values(), known)
+        else:
+            await self.users.add(rows.values())
+        return known
 
     async def first_run_is_on(self, clock: Clock) -> bool:
         """Whether the first run writes messages: there is nothing whole yet, all dates are open."""

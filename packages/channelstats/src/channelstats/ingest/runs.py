@@ -1,20 +1,102 @@
-"""What the parts of a run over the Web API share: what it takes in, what it has done so far, and
-which channels an interrupted run before it had done.
+"""What runs that take data in share: whom they leave out, and what they report. Of those over the
+Web API: what they take in, what they have done, and which channels an interrupted one had done.
+
+Rule: an event names channels, files, methods and numbers; never what somebody wrote, never a token.
 
 Rule: days are counted back from now; what is left out by name is left out everywhere.
 """
 
-from typing import Final
+from collections.abc import Callable, Collection, Iterable, Mapping
+from typing import Final, TypeAlias
 
 import msgspec
 
-from channelstats.ingest.events import OnEvent, Problem, StepProgress
-from channelstats.ingest.removal import Exclusions
+from channelstats.identifiers import is_channel_id, is_user_id
+from channelstats.slack.export import Problem
 from channelstats.slack.objects import ListedChannel
 from channelstats.slack.web_api import WebApi
 from channelstats.tables import Tables
+from channelstats.tables.directory import User
+from channelstats.tables.exclusion import Exclusions
 from channelstats.tables.items import number, text
 from keytables import Clock, Item
+
+PEOPLE_PLACE: Final = "exclude_users"
+CHANNELS_PLACE: Final = "exclude_channels"
+
+
+class StepProgress(msgspec.Struct, frozen=True):
+    """``done`` of ``total`` are done of a ``step`` (0: not known of how many). The import of an
+    export counts bytes, all else counts what the step is named after. ``channel``: the one at hand,
+    "" at the beginning of a step; ``messages`` of this run so far.
+    """
+
+    step: str
+    done: int
+    total: int = 0
+    channel: str = ""
+    messages: int = 0
+
+
+Event: TypeAlias = StepProgress | Problem
+OnEvent: TypeAlias = Callable[[Event], object]
+"""Is given every event at once; it may raise to end the run."""
+
+
+def ignore_event(_: Event) -> None:
+    """For whoever wants the result alone."""
+
+
+class Run:
+    """A run into ``tables``: who is ``excluded`` from it, and how many ``problems`` cost single
+    objects.
+    """
+
+    def __init__(self, tables: Tables, clock: Clock, on_event: OnEvent) -> None:
+        self.tables, self.clock, self.on_event = tables, clock, on_event
+        self.excluded = Exclusions()
+        self.problems = 0
+
+    @property
+    def now(self) -> int:
+        return int(self.clock())
+
+    def report(self, problems: Iterable[Problem]) -> None:
+        for problem in problems:
+            self.problems += 1
+            self.on_event(problem)
+
+    async def exclude_people(self, listed: Collection[str], users: Mapping[str, User]) -> None:
+        """Leave out those whom a list of names and IDs means among ``users``, and the forgotten."""
+        self.report(
+            Problem(PEOPLE_PLACE, f"nobody is called {name!r}, so nobody is left out by it")
+            for name in unknown_people(listed, users)
+        )
+        self.excluded = await Exclusions.load(self.tables, listed, users)
+
+    def check_channels(
+        self, listed: Collection[str], names: Collection[str], kind: str = ""
+    ) -> None:
+        """Report what on a list leaves no channel out: neither an ID nor one of these names, which
+        are all of the ``kind`` ("public ", say) that is known.
+        """
+        self.report(
+            Problem(
+                CHANNELS_PLACE, f"no {kind}channel is called {name!r}, so none is left out by it"
+            )
+            for name in sorted(entry.removeprefix("#") for entry in listed)
+            if not is_channel_id(name) and name not in names
+        )
+
+
+def unknown_people(listed: Collection[str], users: Mapping[str, User]) -> list[str]:
+    """Who on a list cannot be left out: neither an ID nor the name of one of these users."""
+    names = {name for user in users.values() for name in (user.user_name, user.display_name)}
+    wanted = sorted(entry.removeprefix("@") for entry in listed)
+    return [name for name in wanted if not is_user_id(name) and name not in names]
+
+
+# ── over the Web API ─────────────────────────────────────────────────────────────────────────────
 
 DAY: Final = 86_400
 
@@ -117,41 +199,31 @@ class SyncResult(msgspec.Struct):
         return not self.failed and not self.stopped
 
 
-class SyncRun:
-    """One run: where from, where to, and what it has done."""
+class SyncRun(Run):
+    """A run over the Web API: where from, where to, and what it has done."""
 
     def __init__(
         self, api: WebApi, tables: Tables, clock: Clock, options: SyncOptions, on_event: OnEvent
     ) -> None:
-        self.api, self.tables, self.clock = api, tables, clock
-        self.options, self._on_event = options, on_event
-        self.excluded = Exclusions()
+        super().__init__(tables, clock, on_event)
+        self.api, self.options = api, options
         self.result = SyncResult()
 
-    @property
-    def now(self) -> int:
-        return int(self.clock())
-
     def progress(self, step: str, done: int, total: int, channel: str = "") -> None:
-        self._on_event(StepProgress(step, done, total, channel, self.result.messages))
+        self.on_event(StepProgress(step, done, total, channel, self.result.messages))
 
-    def report(self, *problems: Problem) -> None:
-        """Problems that cost single objects."""
-        self.result.problems += len(problems)
-        for problem in problems:
-            self._on_event(problem)
-
-    def fail(self, place: str, error: object) -> None:
+    def fail(self, place: str, error: object) -> Problem:
         """A part or a channel could not be read. What was stored of it stays."""
         failure = Problem(place, str(error).removeprefix(f"{place}: "))
         self.result.failed.append(failure)
-        self._on_event(failure)
+        self.on_event(failure)
+        return failure
 
     def stop(self, error: object) -> None:
         """Nothing more can be asked of Slack. What was taken in until then is stored."""
         if not self.result.stopped:
             self.result.stopped = str(error)
-            self._on_event(Problem("stopped", str(error)))
+            self.on_event(Problem("stopped", str(error)))
 
 
 class Checkpoint:

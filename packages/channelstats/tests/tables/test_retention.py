@@ -2,9 +2,9 @@
 
 from datetime import date
 
-from channelstats.ingest.first_posts import rebuild
-from channelstats.ingest.removal import remove_before
-from channelstats.tables.first_posts import FirstPost
+from channelstats.tables.directory import FirstPost
+from channelstats.tables.exclusion import remove_before
+from channelstats.tables.first_posts import rebuild
 from support.channelstats.house import COMPAT, EXAMPLE, House
 
 

@@ -1,41 +1,38 @@
-"""Messages as Slack writes them → rows; and rows that came, merged with those that are stored.
+"""Users, channels and messages as Slack writes them → rows.
 
-Rule: the text is counted and forgotten; of files only what they are is kept, not what they say.
-
-Rule: of one message the more recent row stays: the later fetched_at, then more replies, then more
-reactions. What a thread is follows from all of its messages, whichever import brought them.
-
-A row that says nothing else than the stored one is not written for its time alone; the stored one
-is as recent as the last time it was found unchanged, see `channelstats.ingest.scan_log`.
+Rule: of a user only names, zone and standing are kept. The text of a message is counted and
+forgotten; of files only what they are is kept, not what they say. What is absurd is left out, not
+guessed.
 """
 
-import copy
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from functools import lru_cache
-from operator import attrgetter
 from typing import Final
 
 import msgspec
 
-from channelstats.counting import TOMBSTONE
-from channelstats.identifiers import is_bot_id, is_timestamp, is_user_id
-from channelstats.ingest.scan_log import NO_SCANS, ScanLog
+from channelstats.identifiers import SLACKBOT, is_bot_id, is_timestamp, is_user_id
+from channelstats.slack.export import ChannelKind, ExportChannel
 from channelstats.slack.objects import (
+    ListedChannel,
     Loose,
     Named,
     Room,
+    SlackChannel,
     SlackFile,
     SlackMessage,
     SlackReaction,
     SlackReply,
+    SlackUser,
     whole,
 )
+from channelstats.tables.configuration import Counts
+from channelstats.tables.directory import Channel, User
 from channelstats.tables.message_row import (
     MessageRow,
     Reaction,
     Reply,
-    decode_replies,
     emoji_name,
     encode_json,
     encode_mentions,
@@ -43,6 +40,88 @@ from channelstats.tables.message_row import (
     encode_replies,
     extension,
 )
+
+# ── users and channels ───────────────────────────────────────────────────────────────────────────
+
+_LONGEST_NAME: Final = 200
+_DAY: Final = 86_400
+
+
+def user_of(user: SlackUser) -> User:
+    """The row of a user in a list."""
+    profile = user.profile or Named()
+    offset = whole(user.tz_offset)
+    return User(
+        slack_uid=user.id,
+        user_name=stored_name(user.name),
+        real_name=stored_name(user.real_name or profile.real_name),
+        display_name=stored_name(profile.display_name),
+        tz=stored_name(user.tz),
+        tz_offset=offset if offset is not None and abs(offset) <= _DAY else None,
+        deleted=bool(user.deleted),
+        admin=bool(user.is_admin),
+        is_bot=bool(user.is_bot),
+    )
+
+
+def user_of_profile(uid: str, profile: Named) -> User:
+    """The row of a user that is known by the profile beside a message alone: without a zone, and
+    no bot.
+    """
+    return User(
+        slack_uid=uid,
+        user_name=stored_name(profile.name),
+        real_name=stored_name(profile.real_name),
+        display_name=stored_name(profile.display_name),
+    )
+
+
+def counts_of(users: Iterable[User]) -> Counts:
+    """How many a list of users holds."""
+    every = list(users)
+    active = [user for user in every if not user.deleted]
+    humans = [user for user in active if not user.is_bot and user.slack_uid != SLACKBOT]
+    return Counts(len(active), len(every), len(humans))
+
+
+def members_of(channel: ExportChannel) -> list[str]:
+    """The members of a channel as its list names them, in that order."""
+    return list(dict.fromkeys(uid for uid in channel.about.members or () if is_user_id(uid)))
+
+
+def channel_of(channel: ExportChannel) -> Channel:
+    """The row of a channel in a list of an export."""
+    return _channel(channel.about, channel.kind, len(members_of(channel)))
+
+
+def listed_channel_of(channel: ListedChannel, members: int) -> Channel:
+    """The row of a public or private channel in a list of the Web API."""
+    kind = ChannelKind.PRIVATE if channel.is_private else ChannelKind.PUBLIC
+    return _channel(channel, kind, members)
+
+
+def _channel(about: SlackChannel, kind: ChannelKind, members: int) -> Channel:
+    """An archived channel has no members."""
+    return Channel(
+        slack_cid=about.id,
+        friendly_name=stored_name(about.name),
+        members=0 if about.is_archived else members,
+        created=max(whole(about.created) or 0, 0),
+        is_channel=kind is ChannelKind.PUBLIC,
+        is_group=kind is ChannelKind.PRIVATE,
+        is_im=kind is ChannelKind.DIRECT,
+        is_mpim=kind is ChannelKind.GROUP_DIRECT,
+        is_private=kind is not ChannelKind.PUBLIC,
+        is_archived=bool(about.is_archived),
+    )
+
+
+def stored_name(text: str | None) -> str:
+    """A name as it can be stored: of bounded length, and UTF-8."""
+    return (text or "")[:_LONGEST_NAME].encode(errors="replace").decode().strip()
+
+
+# ── messages ─────────────────────────────────────────────────────────────────────────────────────
 
 EARLIEST: Final = "0946684800.000000"
 """The year 2000. Nothing was said in Slack before; what claims to be is damaged."""
@@ -208,120 +287,3 @@ def known_word(text: str | None) -> str | None:
 def _number(value: Loose, most: int | None = None) -> int | None:
     number = whole(value)
     return number if number is not None and 0 <= number <= (most or number) else None
-
-
-# ── merging ──────────────────────────────────────────────────────────────────────────────────────
-
-Change = tuple[MessageRow, MessageRow | None]
-"""A row to store, and the one it replaces."""
-
-
-def merge_messages(
-    stored: Mapping[str, MessageRow], came: Iterable[MessageRow], scans: ScanLog = NO_SCANS
-) -> list[Change]:
-    """Return the changes, in the order of time, that take ``came`` into one channel.
-
-    ``stored`` are its rows, by timestamp, from `earliest` on; they are left as they are. The rows
-    of ``came`` may be changed. ``scans`` are those of the channel.
-    """
-    channel = _ChannelRows(stored, scans)
-    for row in came:
-        channel.add(row)
-    channel.rebuild_threads()
-    return channel.changes()
-
-
-def earliest(rows: Iterable[MessageRow]) -> str:
-    """The earliest timestamp that has to do with these rows: of a message, or of its thread."""
-    return min((min(row.ts, row.thread_ts or row.ts) for row in rows), default="")
-
-
-def recency(row: MessageRow) -> tuple[int, int, int, str]:
-    """How recent a row says it is: compares as earlier or later."""
-    return (row.fetched_at, row.reply_count, row.reaction_count, row.edited_ts)
-
-
-class _ChannelRows:
-    """The rows of a channel by timestamp; what was stored is copied before it is changed."""
-
-    def __init__(self, stored: Mapping[str, MessageRow], scans: ScanLog) -> None:
-        self._stored, self._scans = stored, scans
-        self._rows = dict(stored)
-
-    def add(self, row: MessageRow) -> None:
-        """Add a row; of two of one message the more recent stays, or else the first."""
-        known = self._rows.get(row.ts)
-        if known is None:
-            self._rows[row.ts] = row
-            return
-        came, there = self._recency(row), self._recency(known)
-        best, other = (row, known) if came > there else (known, row)
-        self._rows[row.ts] = best
-        if came[0] == there[0]:
-            # A broadcast comes twice, once without the fields of a reply.
-            self._set(best, "thread_ts", best.thread_ts or other.thread_ts)
-            self._set(best, "parent_user_id", best.parent_user_id or other.parent_user_id)
-
-    def _recency(self, row: MessageRow) -> tuple[int, int, int, str]:
-        if row is self._stored.get(row.ts):
-            return (self._scans.recency(row), *recency(row)[1:])
-        return recency(row)
-
-    def rebuild_threads(self) -> None:
-        threads: dict[str, list[MessageRow]] = {}
-        for row in self._rows.values():
-            ts = row.thread_ts
-            if not ts or row.deleted:
-                continue
-            replies = threads.setdefault(ts, [])
-            if row.ts != ts:
-                replies.append(row)
-        for ts, replies in threads.items():
-            head = self._rows.get(ts)
-            if head is not None and not head.is_reply:
-                self._rebuild_head(head, replies)
-            parent = None if head is None else _head_author(head)
-            if parent is not None:
-                for reply in replies:
-                    self._set(reply, "parent_user_id", parent)
-
-    def _rebuild_head(self, head: MessageRow, replies: Iterable[MessageRow]) -> None:
-        people = {reply.ts: reply for reply in decode_replies(head.replies)}
-        bots = {reply.ts: reply for reply in decode_replies(head.bot_replies)}
-        for row in replies:
-            if row.slack_uid:
-                (bots if row.is_bot else people)[row.ts] = Reply(row.slack_uid, row.ts)
-        bots_only = (reply for ts, reply in bots.items() if ts not in people)
-        head = self._set(head, "replies", encode_replies(people.values()))
-        head = self._set(head, "bot_replies", encode_replies(bots_only))
-        head = self._set(head, "reply_count", len(people))
-        head = self._set(head, "thread_ts", head.ts)
-        self._set(head, "parent_user_id", _head_author(head) or "")
-
-    def _set(self, row: MessageRow, name: str, value: str | int) -> MessageRow:
-        if getattr(row, name) == value:
-            return row
-        if row is self._stored.get(row.ts):
-            row = self._rows[row.ts] = copy.copy(row)
-        setattr(row, name, value)
-        return row
-
-    def changes(self) -> list[Change]:
-        known, changed = self._stored, list(self._rows.values())
-        if known:
-            changed = [row for row in changed if _differs(row, known.get(row.ts))]
-        return [(row, known.get(row.ts)) for row in sorted(changed, key=attrgetter("ts"))]
-
-
-def _differs(row: MessageRow, known: MessageRow | None) -> bool:
-    """Whether a row says something else than the stored one, beside where and when it came from."""
-    if known is None:
-        return True
-    if row is known or row == known:
-        return False
-    return msgspec.structs.replace(row, fetched_at=known.fetched_at, source=known.source) != known
-
-
-def _head_author(head: MessageRow) -> str | None:
-    """Who a reply to this head is to: "" is nobody, None is not known from it."""
-    return "" if head.subtype == TOMBSTONE else head.slack_uid or None

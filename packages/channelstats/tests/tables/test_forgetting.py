@@ -6,10 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from channelstats.ingest.removal import Forgotten, forget_person
 from channelstats.stats import Options, Period
 from channelstats.tables import Tables
-from channelstats.tables.exclusion import digest
+from channelstats.tables.exclusion import Forgotten, digest, forget_person
 from support.channelstats.house import COMPAT, EXAMPLE, UTC, House, house
 from support.clocks import ManualClock
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from channelstats.days import Calendar
-from channelstats.ingest.messages import Origin, row_of
+from channelstats.ingest.rows import Origin, row_of
 from channelstats.slack.objects import MESSAGES, SlackMessage
 from channelstats.tables.message_row import MessageRow, item_of
 from support.channelstats.house import UTC
