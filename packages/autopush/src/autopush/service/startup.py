@@ -5,11 +5,10 @@ Rule: whatever is wrong with a start is found before a worker serves, and report
 
 import asyncio
 import os
-import signal
 import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
+from collections.abc import Mapping, Sequence
+from contextlib import closing
 from pathlib import Path
 
 from autopush.bridges.discovery import load_routers, load_waker
@@ -19,6 +18,7 @@ from autopush.routing.router import Router
 from autopush.service.certificates import Certificates
 from autopush.service.context import ServiceContext
 from autopush.service.listeners import Sockets, bind, close
+from autopush.service.stop_signal import StartStopped, StopSignal
 from autopush.service.storage import check_keys, check_store
 from autopush.service.store_opening import report_damage, report_empty_file
 from autopush.service.supervisor import STARTUP_FAILED, WorkerSlot, supervise
@@ -36,38 +36,21 @@ from keytables.clock_guard import read_clocks
 _log = logs.get(__name__)
 
 
-class StartStopped(SystemExit):
-    """SIGTERM came before there was something to finish. An event loop lets a SystemExit pass."""
-
-
 def run(settings: Settings) -> int:
     """Serve until SIGTERM or SIGINT; returns the exit code.
 
     :raises StartupError: the start failed
     """
+    stop = StopSignal()
     try:
-        with _stopped_by_sigterm():
-            return _run(settings)
+        with stop.handled():
+            return _run(settings, stop)
     except StartStopped:
         _log.info("Stopped during the start")
         return 0
 
 
-@contextmanager
-def _stopped_by_sigterm() -> Iterator[None]:
-    """Have SIGTERM end the start, whatever it waits for, until the service handles it itself."""
-
-    def stop(*_: object) -> None:
-        raise StartStopped
-
-    previous = signal.signal(signal.SIGTERM, stop)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, previous)
-
-
-def _run(settings: Settings) -> int:
+def _run(settings: Settings, stop: StopSignal) -> int:
     first_reading = read_clocks(time.time)
     certificates = Certificates(settings)
     if settings.no_aws:
@@ -89,19 +72,19 @@ def _run(settings: Settings) -> int:
         load_waker(settings)
     report_empty_file(settings)
     report_damage(settings)
-    asyncio.run(check_store(settings, time.time))
+    stop.run(check_store(settings, time.time))
     metrics = SharedMetrics(METRICS, settings.workers)
-    broadcasts = read_broadcasts(settings)
-    keys = _saved(settings, keys)
+    broadcasts = read_broadcasts(settings, stop)
+    keys = _saved(settings, keys, stop)
     announce_keys(settings, keys)
     service = ServiceContext(
         settings, keys, certificates, sockets, metrics, broadcasts, first_reading
     )
     with closing(ServiceManager()) as manager:
-        return _serve(service, manager)
+        return _serve(service, manager, stop)
 
 
-def _saved(settings: Settings, keys: ServiceKeys) -> ServiceKeys:
+def _saved(settings: Settings, keys: ServiceKeys, stop: StopSignal) -> ServiceKeys:
     """The keys in their files, noted in the store.
 
     Of processes that start at the same time on a new store, the first to create the files decides.
@@ -110,16 +93,16 @@ def _saved(settings: Settings, keys: ServiceKeys) -> ServiceKeys:
     """
     if keys.made:
         try:
-            asyncio.run(check_keys(settings, keys, time.time, note=False))
+            stop.run(check_keys(settings, keys, time.time, note=False))
         except StartupError:
             if not any(path.exists() for path in keys.made):
                 raise
     keys = save_keys(keys)
-    asyncio.run(check_keys(settings, keys, time.time))
+    stop.run(check_keys(settings, keys, time.time))
     return keys
 
 
-def _serve(service: ServiceContext, manager: ServiceManager) -> int:
+def _serve(service: ServiceContext, manager: ServiceManager, stop: StopSignal) -> int:
     settings = service.settings
     if settings.workers == 1:
 
@@ -128,7 +111,7 @@ def _serve(service: ServiceContext, manager: ServiceManager) -> int:
             manager.report_from(asyncio.get_running_loop())
 
         logs.start_background()
-        return run_worker(service, 0, on_ready=on_ready)
+        return run_worker(service, 0, stop, on_ready=on_ready)
 
     def start(slot: WorkerSlot) -> int:
         _close_all_but(service.sockets, slot.index)
@@ -136,6 +119,7 @@ def _serve(service: ServiceContext, manager: ServiceManager) -> int:
             return run_worker(
                 service,
                 slot.index,
+                stop,
                 on_ready=slot.report_ready,
                 parent_pipe=slot.parent_pipe,
                 reload=slot.reload,
@@ -145,6 +129,7 @@ def _serve(service: ServiceContext, manager: ServiceManager) -> int:
             return STARTUP_FAILED
 
     metrics = service.metrics
+    stop.check()
     return supervise(
         start,
         settings.workers,
@@ -155,7 +140,7 @@ def _serve(service: ServiceContext, manager: ServiceManager) -> int:
     )
 
 
-def read_broadcasts(settings: Settings) -> dict[str, str]:
+def read_broadcasts(settings: Settings, stop: StopSignal) -> dict[str, str]:
     """The broadcasts and their versions, none where the settings name no source.
 
     :raises StartupError: the source does not say them
@@ -169,7 +154,7 @@ def read_broadcasts(settings: Settings) -> dict[str, str]:
             "they are connected"
         )
     try:
-        return asyncio.run(Megaphone(url, settings.megaphone_api_token).fetch())
+        return stop.run(Megaphone(url, settings.megaphone_api_token).fetch())
     except PollError as error:
         raise StartupError(f"megaphone_api_url: {url}: {error}") from None
 

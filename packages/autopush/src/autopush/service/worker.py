@@ -22,6 +22,7 @@ from autopush.service.listeners import BACKLOG
 from autopush.service.maintenance import Maintenance
 from autopush.service.nodes import ConnectionService, EndpointService, PagesService
 from autopush.service.open_files import raise_limit
+from autopush.service.stop_signal import StopSignal
 from autopush.service.storage import open_store, rotate_monthly
 from autopush.service.store_watch import StoreWatch
 from autopush.store.failures import StoreFailures
@@ -48,20 +49,21 @@ _log = logs.get(__name__)
 def run_worker(
     service: ServiceContext,
     index: int,
+    start: StopSignal,
     *,
     on_ready: Callable[[], None],
     parent_pipe: int | None = None,
     reload: bool = False,
 ) -> int:
     """Serve as the worker of that index until SIGTERM, SIGINT or the end of `parent_pipe`; returns
-    the exit code.
+    the exit code. `start`: what SIGTERM does until the store is open.
 
     SIGHUP has the files read again that can be replaced while it serves; `reload` has it done
     before anything is served.
     """
     raise_limit()
-    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        return runner.run(_serve(service, index, on_ready, parent_pipe, reload))
+    serving = _serve(service, index, on_ready, parent_pipe, reload)
+    return start.run(serving, uvloop.new_event_loop)
 
 
 async def _serve(
