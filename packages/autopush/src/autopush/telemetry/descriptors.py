@@ -1,4 +1,4 @@
-"""What is logged when a process has no file descriptor left.
+"""What a process does that has no file descriptor left: it logs that, and frees a reserve.
 
 libuv then accepts connections with a descriptor that it keeps for this, closes them at once and
 reports nothing. So it is found by a look, and by the errors of what else needs a descriptor.
@@ -35,7 +35,9 @@ def is_shortage(error: BaseException | None) -> bool:
 
 
 class DescriptorShortage:
-    """Logs one line at the first sign of a shortage and one a minute while it lasts."""
+    """Logs one line at the first sign of a shortage and one a minute while it lasts; keeps two
+    descriptors for libuv, which a look that finds none left closes.
+    """
 
     def __init__(self, *, monotonic: Callable[[], float] = time.monotonic) -> None:
         self._lines = RepeatLimiter(1, REPORT_INTERVAL, monotonic=monotonic)
