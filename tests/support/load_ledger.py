@@ -4,10 +4,11 @@ A message is *lost* if it was answered 201 and never delivered, though its subsc
 TTL is longer than the run, and no newer message of its topic may have replaced it.
 
 An ack has no reply. It is *confirmed* by the pong to a ping that was sent behind it on the same
-connection, and *settled* when the store was seen without the message after that. A message is
-*acked again* if it is sent on the connection on which its ack was confirmed, or on one that began
-when it was settled. A process that is killed, stopped or cut off from the store between an ack and
-the commit of its delete may send it once more; that is counted apart.
+connection, and *settled* when the store was seen without the message after that, and after its
+sender was answered: a user agent may ack a message before the store has it. A message is *acked
+again* if it is sent on the connection on which its ack was confirmed, or on one that began when it
+was settled. A process that is killed, stopped or cut off from the store between an ack and the
+commit of its delete may send it once more; that is counted apart.
 """
 
 import asyncio
@@ -111,24 +112,26 @@ class LoadLedger:
             self.acks.setdefault(version, ConfirmedAck(connection))
 
     async def watch_store(self, read: Callable[[], bytes | None], pause: float) -> None:
-        """Look for ever which acked messages are gone. `read`: all that is stored, in any form that
-        has the ids of the messages; None if that cannot be read now.
-        """
-        settled = 0
+        """Look for ever which acked messages are gone."""
         while True:
-            candidates = list(self.acks)[settled:]
-            open_acks = [v for v in candidates if self.acks[v].settled_at is None]
-            if open_acks:
-                content = await asyncio.to_thread(read)
-                now = time.monotonic()
-                for version in open_acks:
-                    if content is not None and version.encode() not in content:
-                        self.acks[version].settled_at = now
-            for version in candidates:
-                if self.acks[version].settled_at is None:
-                    break
-                settled += 1
+            await self.look(read)
             await asyncio.sleep(pause)
+
+    async def look(self, read: Callable[[], bytes | None]) -> None:
+        """Look which acked messages are gone. `read`: all that is stored, in any form that has the
+        ids of the messages; None if that cannot be read now.
+        """
+        open_acks = [
+            version
+            for version, ack in self.acks.items()
+            if ack.settled_at is None and version in self.accepted
+        ]
+        content = await asyncio.to_thread(read) if open_acks else None
+        if content is not None:
+            now = time.monotonic()
+            for version in open_acks:
+                if version.encode() not in content:
+                    self.acks[version].settled_at = now
 
     # ── the end ──────────────────────────────────────────────────────────────────────────────────
 

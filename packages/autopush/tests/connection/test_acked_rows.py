@@ -1,5 +1,7 @@
 """What was acked on a node a short time ago is known without asking the store."""
 
+import asyncio
+
 import pytest
 
 from autopush.connection.acked_rows import KEPT, AckedRows
@@ -8,6 +10,8 @@ from autopush.store.messages import row_of
 from support.clocks import ManualClock
 from support.connection_harness import Harness
 
+DAY = 86_400
+TOPICS = pytest.mark.parametrize("topic", [None, "news"], ids=["plain", "topic"])
 ONE, TWO, THREE = Row("02:1:c", None), Row("02:2:c", None), Row("02:3:c", None)
 
 
@@ -42,6 +46,19 @@ def test_of_too_many_the_oldest_are_forgotten_and_that_is_known() -> None:
     assert rows.undeleted("a") == {ONE, TWO, THREE}
 
 
+def test_what_may_recur_is_known_until_it_is_deleted() -> None:
+    rows = AckedRows(ManualClock(1000))
+    rows.add("a", [ONE], may_recur=True)
+    assert rows.undeleted("a") == {ONE}
+    assert not rows.has("a", ONE)
+
+
+def test_another_version_of_a_topic_is_another_row() -> None:
+    rows = AckedRows(ManualClock(1000))
+    rows.add("a", [Row("01:c:news", "first")])
+    assert not rows.has("a", Row("01:c:news", "second"))
+
+
 async def test_a_message_handed_over_to_an_old_connection_is_not_looked_up(
     harness: Harness,
 ) -> None:
@@ -71,7 +88,7 @@ async def test_one_that_was_read_from_the_store_and_acked_meanwhile_is_not_sent_
     assert agent.versions() == []
 
 
-@pytest.mark.parametrize("topic", [None, "news"])
+@TOPICS
 async def test_a_young_connection_and_a_topic_are_looked_up(
     harness: Harness, topic: str | None
 ) -> None:
@@ -82,6 +99,71 @@ async def test_a_young_connection_and_a_topic_are_looked_up(
     await harness.store.current.delete(agent.uaid, row_of(message))  # acked on another node
     assert await agent.connection.deliver_from_peer(message, row_of(message))
     assert agent.versions() == []
+
+
+@TOPICS
+async def test_one_that_is_acked_and_deleted_while_the_store_is_asked_is_not_sent_again(
+    harness: Harness, monkeypatch: pytest.MonkeyPatch, topic: str | None
+) -> None:
+    has, was_read, is_open = harness.store.current.has, asyncio.Event(), asyncio.Event()
+
+    async def late(uaid: str, row: Row) -> bool:
+        is_stored = await has(uaid, row)
+        was_read.set()
+        await is_open.wait()
+        return is_stored
+
+    agent = await harness.subscribed()
+    monkeypatch.setattr(harness.store.current, "has", late)
+    message = await harness.store_message(agent.uaid, topic=topic)
+    handed_over = agent.connection.deliver_from_peer(message, row_of(message))
+    delivering = asyncio.create_task(handed_over)
+    await was_read.wait()
+    agent.connection.check_storage()
+    await harness.run_until_idle()
+    agent.ack(agent.reply())
+    await harness.run_until_idle()
+    assert harness.rows() == []
+    is_open.set()
+    assert await delivering
+    assert agent.received() == []
+
+
+@TOPICS
+@pytest.mark.parametrize("again", ["same connection", "next connection"])
+async def test_a_row_that_is_there_again_after_its_ack_is_not_sent_but_deleted(
+    harness: Harness, topic: str | None, again: str
+) -> None:
+    agent = await harness.subscribed()
+    message, received = await harness.read_from_storage(agent, topic=topic)
+    agent.ack(received)
+    await harness.run_until_idle()
+    assert harness.rows() == []
+    await harness.store.current.store(message)
+    if again == "same connection":
+        agent.connection.check_storage()
+        await harness.run_until_idle()
+        assert agent.received() == []
+    else:
+        agent.disconnect()
+        await harness.identified(agent.uaid)  # no notification follows the hello reply
+    assert harness.rows() == []
+
+
+@TOPICS
+async def test_one_that_is_acked_while_the_clock_is_ahead_of_its_expiry_is_not_sent_again(
+    harness: Harness, topic: str | None
+) -> None:
+    agent = await harness.subscribed()
+    _, received = await harness.read_from_storage(agent, topic=topic)
+    harness.clock.advance(DAY)
+    agent.ack(received)
+    await harness.run_until_idle()
+    harness.clock.advance(-DAY)
+    agent.connection.check_storage()
+    await harness.run_until_idle()
+    assert agent.received() == []
+    assert harness.rows() == []
 
 
 async def test_what_is_known_to_be_unsettled_at_the_other_node_is_buried_here(

@@ -363,6 +363,26 @@ async def test_a_stored_version_that_was_acked_meanwhile_is_not_sent(harness: Ha
     assert agent.received() == []
 
 
+@pytest.mark.parametrize("handed_over", [True, False], ids=["handed over", "read"])
+async def test_a_version_that_is_stored_once_more_after_its_ack_is_sent_once_more(
+    harness: Harness, handed_over: bool
+) -> None:
+    agent = await harness.subscribed(**OLD)
+    message = update(3, agent.uaid)
+    message.stored = "storage"
+    for _ in range(2):
+        await harness.store.versions.store(message)
+        if handed_over:
+            assert (await push(harness, message)).status == 200
+        else:
+            agent.connection.check_storage()
+            await harness.run_until_idle()
+        assert versions(agent) == [3]
+        ack(agent, 3)
+        await harness.run_until_idle()
+        assert harness.stored_updates() == {}
+
+
 async def test_a_notification_of_the_other_protocol_is_400_and_not_sent(harness: Harness) -> None:
     old, modern = await harness.subscribed(**OLD), await harness.subscribed()
     assert (await push(harness, harness.message(old.uaid))).status == 400

@@ -3,7 +3,7 @@ minute.
 
 A node that hands over a stored message cannot know whether the user agent has received and acked it
 from the store meanwhile. What was acked here since the message was taken answers that without
-reading the store.
+reading the store. And a row that the store still returns, after it was acked, is known by it.
 """
 
 from collections.abc import Iterable
@@ -24,19 +24,23 @@ class AckedRows:
         self._clock = clock
         self._max_kept = max_kept
         self._undeleted: dict[str, set[Row]] = {}
-        self._times: dict[tuple[str, str], float] = {}
+        self._times: dict[tuple[str, Row], float] = {}
         self._forgotten = float("-inf")
 
-    def add(self, uaid: str, rows: Iterable[Row]) -> None:
-        """These were acked now, and are to be deleted."""
+    def add(self, uaid: str, rows: Iterable[Row], *, may_recur: bool = False) -> None:
+        """These were acked now, and are to be deleted. `may_recur`: what is stored later may have
+        the same rows; then they are not known for longer than until they are deleted.
+        """
         undeleted = self._undeleted.get(uaid)
         if undeleted is None:
             self._undeleted[uaid] = set(rows)
         else:
             undeleted.update(rows)
+        if may_recur:
+            return
         now, times = self._clock(), self._times
         for row in rows:
-            times[uaid, row.sort_key] = now
+            times[uaid, row] = now
         while times:
             oldest = next(iter(times))
             if len(times) <= self._max_kept and times[oldest] > now - KEPT:
@@ -60,7 +64,7 @@ class AckedRows:
 
     def has(self, uaid: str, row: Row) -> bool:
         """Whether that row was acked, as far as `remembers_since` goes."""
-        return (uaid, row.sort_key) in self._times
+        return (uaid, row) in self._times
 
     def remembers_since(self, then: float) -> bool:
         """Whether everything that was acked after that time (epoch seconds) is known."""

@@ -20,6 +20,7 @@ from autopush.routing.nodes import Nodes
 from autopush.store import PushStore, UserRecord
 from autopush.store.messages import UserMessages, row_of
 from autopush.store.rotation import follow
+from autopush.store.users import SIMPLEPUSH
 from autopush.telemetry import logs
 from keytables import TableNotFound, Throttled, Unavailable
 
@@ -52,7 +53,7 @@ class BackgroundWrites:
 
     def delete_acked(self, messages: UserMessages, uaid: str, rows: Sequence[Row]) -> None:
         """Delete rows that were acked, or need not be delivered any more."""
-        self._acked.add(uaid, rows)
+        self._acked.add(uaid, rows, may_recur=messages.router_type == SIMPLEPUSH)
         self._start(
             partial(messages.delete_all, uaid, rows), on_end=partial(self._on_deleted, uaid, rows)
         )
@@ -63,13 +64,15 @@ class BackgroundWrites:
         """
         return self._acked.undeleted(uaid)
 
-    def was_acked(self, uaid: str, row: Row, *, since: float) -> bool | None:
-        """Whether that row was acked after that time (epoch seconds); None if that is not known any
-        more.
+    def was_acked(self, uaid: str, row: Row) -> bool:
+        """Whether that row was acked in the last minute, or is not deleted since. False of a
+        version, which may be stored once more, as soon as it is deleted.
         """
-        if self._acked.has(uaid, row):
-            return True
-        return False if self._acked.remembers_since(since) else None
+        return self._acked.has(uaid, row) or row in self._acked.undeleted(uaid)
+
+    def knows_acks_since(self, then: float) -> bool:
+        """Whether `was_acked` knows everything that was acked after that time (epoch seconds)."""
+        return self._acked.remembers_since(then)
 
     def has_undeleted_acks(self, uaid: str) -> bool:
         """Whether `acked` has any."""

@@ -195,12 +195,17 @@ class StoreRequests:
     # --- afterwards -------------------------------------------------------------------------------
 
     async def _read(self, user: ConnectedUser, after: str | None) -> StoredPage:
-        uaid = user.uaid or ""
-        acked = self._background.acked(uaid)
+        uaid, background = user.uaid or "", self._background
+        acked = background.acked(uaid)
         page = await user.messages.read(uaid, after)
-        messages, channels = page.messages, page.channels
-        if acked:
-            messages = [stored for stored in messages if stored.row not in acked]
+        channels = page.channels
+        messages = [stored for stored in page.messages if stored.row not in acked]
+        left = [stored.row for stored in messages if background.was_acked(uaid, stored.row)]
+        if left:
+            # Acked meanwhile. Or its delete did nothing: by a clock that was ahead it had expired,
+            # or a put of it took effect afterwards.
+            background.delete_acked(user.messages, uaid, left)
+            messages = [stored for stored in messages if stored.row not in left]
         listed = user.is_subscribed if channels is None else channels.__contains__
         if not all(listed(stored.notification.channel_id) for stored in messages):
             # The known list is from before the page: a register may have completed in between.

@@ -207,13 +207,15 @@ class UserAgentConnection(WebSocketProtocol):
 
     async def _is_acked(self, notification: Notification, row: Row) -> bool:
         uaid, background = notification.uaid, self._node.background
+        if background.was_acked(uaid, row):
+            return True
         taken = notification.timestamp - CLOCKS_DIFFER
-        if row.update_id is None and taken > self.connected_at / 1000:
-            acked = background.was_acked(uaid, row, since=taken)
-            if acked is not None:
-                return acked
+        is_of_connection = row.update_id is None and taken > self.connected_at / 1000
+        if is_of_connection and background.knows_acks_since(taken):
+            return False
         is_stored = await self.messages.has(uaid, row)
-        return not is_stored or row in background.acked(uaid)
+        # It may have been acked and deleted since the store has read it.
+        return not is_stored or background.was_acked(uaid, row)
 
     def check_storage(self) -> bool:
         """Read the stored messages, now (True) or when that is possible (False)."""
