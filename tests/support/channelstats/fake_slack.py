@@ -126,10 +126,13 @@ class FakeSlack:
             }
         )
 
-    async def upload(self, request: web.Request) -> web.Response:
+    async def upload(self, request: web.Request) -> web.StreamResponse:
         file, data = request.match_info["file"], await request.read()
         secret = "Authorization" in request.headers
         self.calls.append(("upload", {"file": file, "length": len(data), "token": secret}))
+        for fault in self.faults:
+            if fault.takes("upload", {}):
+                return await self.fail(fault, request, "upload", {})
         return web.Response(status=200 if self.posting.uploaded(file, data) else 400)
 
     async def api(self, request: web.Request) -> web.StreamResponse:

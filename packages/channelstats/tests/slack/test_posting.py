@@ -10,6 +10,7 @@ from channelstats.slack.errors import NoAnswer
 from channelstats.slack.rate_limits import AppKind
 from channelstats.slack.web_api import PAGES, Mark, WebApi
 from support.channelstats.desk import desk, office
+from support.channelstats.fake_slack import Fault
 from support.channelstats.house import NOW
 from support.channelstats.slack_house import Slack, Waits
 
@@ -63,6 +64,14 @@ async def test_what_was_posted_to_a_person_is_found_in_their_direct_messages(sla
         posted = await at.api.post("UBOB", MESSAGE, Mark("a", 1, 1))
         assert posted.channel == "DBOB"
         assert await at.api.find("UBOB", "a", 1, since=int(NOW) - 1) == posted
+
+
+async def test_a_file_waits_as_long_as_slack_asks(slack: Slack) -> None:
+    slack.serve(office(), Fault("rate", "7", method="upload"))
+    async with desk(slack) as at:
+        await at.api.upload("CGEN", "a", "A", b"it", thread_ts="1710000000.000100")
+    assert slack.waits.slept == [7.0]
+    assert slack.told()["files"]["F1"]["text"] == "it"
 
 
 @pytest.mark.parametrize(

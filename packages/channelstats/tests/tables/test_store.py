@@ -7,6 +7,7 @@ import pytest
 
 from channelstats.tables import Tables, Taken
 from channelstats.tables.configuration import WRITER_SECONDS, Configuration
+from keytables import Unavailable
 from keytables.lease import Lease
 from support import engines
 from support.channelstats.dated import opened, row
@@ -62,6 +63,36 @@ async def test_a_run_that_was_taken_over_says_so(
 
     with pytest.raises(Taken, match="took over"):
         await run()
+
+
+async def test_a_run_whose_store_was_away_for_too_long_blames_no_other_run(
+    clock: ManualClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tables = await opened(MemoryEngine(clock))
+    away = asyncio.Event()
+    lease = Lease(
+        tables.configuration._table,
+        KEY,
+        clock,
+        seconds=WRITER_SECONDS,
+        pause=lambda _: away.wait(),
+    )
+    monkeypatch.setattr(Configuration, "writer_lease", lambda *_: lease)
+
+    async def unavailable(_: Lease) -> bool:
+        raise Unavailable("away")
+
+    async def run() -> None:
+        async with tables.writing(clock):
+            monkeypatch.setattr(Lease, "renew", unavailable)
+            clock.advance(WRITER_SECONDS)
+            away.set()
+            await asyncio.Event().wait()
+
+    with pytest.raises(Unavailable, match="for too long"):
+        await run()
+    monkeypatch.undo()
+    await begun(tables, clock)
 
 
 async def test_what_a_run_of_the_version_before_left_is_in_nobodys_way(clock: ManualClock) -> None:

@@ -143,7 +143,8 @@ class SdkTransport:
     async def _upload(self, call: SlackCall) -> ApiResponse:
         # The address is a secret of its own: no token goes there, and no redirection is followed.
         async with self._session.post(call.url, data=call.data, allow_redirects=False) as answer:
-            return ApiResponse(answer.status, {"ok": answer.status == _TAKEN})
+            retry_after = answer.headers.get("Retry-After", "")
+            return ApiResponse(answer.status, {"ok": answer.status == _TAKEN}, retry_after)
 
     async def close(self) -> None:
         await self._session.close()

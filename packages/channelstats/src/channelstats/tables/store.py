@@ -32,7 +32,7 @@ from channelstats.tables.sent_reports import SentReports
 from channelstats.tables.slack_analytics import SlackAnalytics
 from channelstats.tables.subscriptions import Subscriptions
 from channelstats.tables.text_store import TextStore
-from keytables import Clock, Engine, TableHandle
+from keytables import Clock, Engine, TableHandle, Unavailable
 from keytables.lease import LeaseLost
 
 
@@ -65,6 +65,7 @@ class Tables:
         """Be the only run that writes messages.
 
         :raises Taken: there is another one, or there is by the end
+        :raises Unavailable: the store could not be written for as long as the right to it lasts
         """
         lease = self.configuration.writer_lease(clock)
         while not await lease.acquire():
@@ -79,6 +80,8 @@ class Tables:
                 await self.messages.take_over_days()
                 yield
         except LeaseLost:
+            if await lease.release():  # nobody else has it
+                raise Unavailable("the store could not be written for too long") from None
             raise Taken(
                 "another import or sync took over; run this again when it is over"
             ) from None
