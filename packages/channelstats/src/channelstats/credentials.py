@@ -5,7 +5,6 @@ setting, no error and no `repr`.
 """
 
 import os
-import re
 import stat
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -16,13 +15,13 @@ from typing import Final
 
 import msgspec
 
+from channelstats.identifiers import is_token
 from channelstats.privacy import SHORTEST_SECRET
 from channelstats.settings import PREFIX, SettingError, Settings
 
 SECRET_FILE: Final = "anonymize.secret"  # noqa: S105 - the name of a file
 SECRET_BYTES: Final = 32
 
-_TOKEN: Final = re.compile(r"[\x21-\x7e]{1,1000}")
 _LONGEST_TOKEN_FILE: Final = 4096
 _LONGEST_FILE: Final = 10_000
 
@@ -84,7 +83,7 @@ def find_token(
             if not place:
                 continue
             text = _read_token_file(Path(place).expanduser())
-        if not _TOKEN.fullmatch(text):
+        if not is_token(text):
             raise SettingError(f"{place}: expected a token alone, as in xoxb-… or xoxp-…")
         return Token(text, given_for, place)
     return None

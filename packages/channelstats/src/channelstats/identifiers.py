@@ -14,6 +14,7 @@ USER_ID: Final = r"[UWB][A-Z0-9]+"
 _USER: Final = re.compile(rf"{USER_ID}")
 _CHANNEL: Final = re.compile(r"[A-Z][A-Z0-9]+")
 _TIMESTAMP: Final = re.compile(r"[0-9]{10}\.[0-9]{6}")
+_TOKEN: Final = re.compile(r"[\x21-\x7e]{1,1000}")
 _LONGEST: Final = 64
 
 
@@ -32,6 +33,11 @@ def is_channel_id(text: object) -> TypeGuard[str]:
 def is_timestamp(text: object) -> TypeGuard[str]:
     """Ten digits of seconds, a point, six digits. As text they sort by time."""
     return isinstance(text, str) and _TIMESTAMP.fullmatch(text) is not None
+
+
+def is_token(text: str) -> bool:
+    """Whether it may be a token of Slack: visible ASCII characters."""
+    return _TOKEN.fullmatch(text) is not None
 
 
 def seconds(ts: str) -> int:

@@ -103,16 +103,12 @@ async def import_members(context: CommandContext) -> int:
     except MalformedAnalytics as error:
         raise Failure(str(error)) from None
     async with context.tables(create=True) as tables:
-        new = await store_accounts(tables, read.created, await _exclusions(context, tables))
+        out = await Exclusions.load(tables, context.settings.excluded_users)
+        new = await store_accounts(tables, read.created, out)
     for problem in read.problems:
         context.complain(problem)
     context.say(f"read: {many(len(read.created), 'account')}, {new:,} new or earlier than known")
     return context.exit_code
-
-
-async def _exclusions(context: CommandContext, tables: Tables) -> Exclusions:
-    users = await tables.users.all()
-    return await Exclusions.load(tables, context.settings.excluded_users, users)
 
 
 @command(
@@ -136,7 +132,7 @@ async def import_analytics(context: CommandContext) -> int:
     span = DateSpan(first, last) if first else None
     found: list[StoredAnalytics] = []
     async with context.taking_in() as tables:
-        exclusions = await _exclusions(context, tables)
+        exclusions = await Exclusions.load(tables, context.settings.excluded_users)
         for path in context.arguments.paths:
             try:
                 found.append(await _import_file(context, tables, path, span, exclusions))

@@ -10,6 +10,7 @@ about users and channels, and changes nothing.
 
 import asyncio
 from collections import Counter, deque
+from collections.abc import Mapping
 from typing import Final
 
 import msgspec
@@ -20,10 +21,11 @@ from channelstats.identifiers import seconds
 from channelstats.ingest.export_reader import ChannelContent, channel_reader
 from channelstats.ingest.merging import Change, Scan, ScanLog, earliest, merge_messages
 from channelstats.ingest.rows import Origin, channel_of, counts_of, latest, members_of, user_of
-from channelstats.ingest.runs import OnEvent, Run, StepProgress, ignore_event
+from channelstats.ingest.runs import Checkpoint, OnEvent, Run, StepProgress, ignore_event
 from channelstats.slack.export import ChannelKind, Export, ExportChannel
 from channelstats.slack.objects import SlackUser
 from channelstats.tables.first_posts import FirstPostUpdater
+from channelstats.tables.items import number, text
 from channelstats.tables.message_row import MessageRow
 from channelstats.tables.store import Tables
 from keytables import Clock
@@ -88,6 +90,8 @@ class ExportImport:
         self._export, self._tables, self._counting = export, tables, counting
         self._options = options or ImportOptions()
         self._run = Run(tables, clock, on_event)
+        key = f"import {export.fingerprint}"
+        self._checkpoint = Checkpoint(tables.configuration, key, clock)
         self._latest = latest(self._run.now)
         self._fetched_at = 0
         self._known: set[str] = set()
@@ -104,8 +108,10 @@ class ExportImport:
         channels = list(filter(self._options.wants, listed))
         as_of = await asyncio.to_thread(export.newest, channels, self._latest)
         self._fetched_at = seconds(as_of) if as_of else 0
-        done, result.newest, workspaces = await configuration.import_done(export.fingerprint)
-        self._workspaces.update(workspaces)
+        done = await self._checkpoint.start()
+        result.newest = text(self._checkpoint.noted, "newest")
+        if isinstance(links := self._checkpoint.noted.get("workspaces"), Mapping):
+            self._workspaces.update({name: number(links, name) or 0 for name in links})
         self._run.report(export.problems())
         await self._put_directory(users, channels, listed)
 
@@ -125,7 +131,7 @@ class ExportImport:
         # Files of shared channels are linked to where they come from: most are from here.
         for name, _ in self._workspaces.most_common(1):
             await configuration.put_workspace(name, self._fetched_at)
-        await configuration.forget_import(export.fingerprint)
+        await self._checkpoint.clear()
         result.channels, result.problems = len(channels), self._run.problems
         return result
 
@@ -191,11 +197,9 @@ class ExportImport:
                 self._progress(channel, 0)
                 await self._store(channel, await content, first_posts, is_new=is_new)
                 self._bytes_done += self._export.size(channel)
-                await tables.configuration.add_import_done(
-                    self._export.fingerprint,
+                await self._checkpoint.add(
                     channel.about.id,
-                    self._result.newest,
-                    self._workspaces,
+                    {"newest": self._result.newest, "workspaces": dict(self._workspaces)},
                 )
 
     async def _store(

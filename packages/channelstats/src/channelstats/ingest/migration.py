@@ -32,10 +32,18 @@ from channelstats.tables.directory import (
     User,
     Users,
     UsersCreated,
+    samples_of,
 )
 from channelstats.tables.exclusion import add_digests, forgotten, resolve_channels
 from channelstats.tables.first_posts import rebuild
-from channelstats.tables.items import HASH_KEYS, MESSAGE_INDEXES, everything, number, text
+from channelstats.tables.items import (
+    HASH_KEYS,
+    MESSAGE_INDEXES,
+    every_item,
+    everything,
+    number,
+    text,
+)
 from channelstats.tables.message_row import (
     MessageRow,
     Reaction,
@@ -68,9 +76,7 @@ _OLDER_INDEXES: Final = (
     Index("User_id", Key("user_id")),
 )
 _OURS: Final = ("api", "export")
-
 _MESSAGES: Final = "messages"
-_SAMPLE: Final = "ts_"
 
 
 # ── the tables that are read ─────────────────────────────────────────────────────────────────────
@@ -115,15 +121,9 @@ class OlderTables:
 
     async def items(self, name: str) -> AsyncIterator[Item]:
         """Everything in a table."""
-        async for items in self.pages(name):
-            for item in items:
-                yield item
-
-    async def pages(self, name: str) -> AsyncIterator[list[Item]]:
-        """The same, as many at a time as come at once."""
         if (handle := self.get(name)) is not None:
-            async for items in everything(handle):
-                yield items
+            async for item in every_item(handle):
+                yield item
 
 
 async def _opened(engine: Engine, prefix: str, name: str) -> TableHandle:
@@ -260,15 +260,12 @@ class Migration:
         log, done = self._tables.members_log, 0
         new: dict[int, dict[str, int]] = defaultdict(dict)
         async for item in self._source.items("ChannelMembersLog"):
-            if not self._is_wanted(cid := text(item, "slack_cid")):
-                continue
-            known = dict(await log.samples(cid))
-            for name in item:
-                at, count = name.removeprefix(_SAMPLE), number(item, name)
-                if name != at and at.isdecimal() and count is not None:
-                    done += 1
-                    if int(at) not in known:
-                        new[int(at)][cid] = count
+            if self._is_wanted(cid := text(item, "slack_cid")):
+                known, samples = dict(await log.samples(cid)), samples_of(item)
+                done += len(samples)
+                for at, count in samples:
+                    if at not in known:
+                        new[at][cid] = count
         for second, members in sorted(new.items()):
             await log.add(second, members)
         return done
@@ -298,9 +295,11 @@ class Migration:
         """Take in the messages; return the channels they are of."""
         messages, newest = self._tables.messages, latest(self._run.now)
         channels: set[str] = set()
+        if (handle := self._source.get("Message")) is None:
+            return channels
         read = 0
         broken: list[str] = []
-        async for items in self._source.pages("Message"):
+        async for items in everything(handle):
             rows = []
             for item in items:
                 try:

@@ -1,5 +1,5 @@
-"""What runs that take data in share: whom they leave out, and what they report. Of those over the
-Web API: what they take in, what they have done, and which channels an interrupted one had done.
+"""What runs that take data in share: whom they leave out, what they report, and which channels an
+interrupted one had done. Of those over the Web API: what they take in, and what they have done.
 
 Rule: an event names channels, files, methods and numbers; never what somebody wrote, never a token.
 
@@ -16,10 +16,11 @@ from channelstats.slack.export import Problem
 from channelstats.slack.objects import ListedChannel
 from channelstats.slack.web_api import WebApi
 from channelstats.tables import Tables
+from channelstats.tables.configuration import Configuration
 from channelstats.tables.directory import User
 from channelstats.tables.exclusion import Exclusions
-from channelstats.tables.items import number, text
-from keytables import Clock, Item
+from channelstats.tables.items import number, text, without_empty
+from keytables import Clock, Item, Update, Value
 
 PEOPLE_PLACE: Final = "exclude_users"
 CHANNELS_PLACE: Final = "exclude_channels"
@@ -94,6 +95,52 @@ def unknown_people(listed: Collection[str], users: Mapping[str, User]) -> list[s
     names = {name for user in users.values() for name in (user.user_name, user.display_name)}
     wanted = sorted(entry.removeprefix("@") for entry in listed)
     return [name for name in wanted if not is_user_id(name) and name not in names]
+
+
+class Checkpoint:
+    """Which channels an interrupted run has done, in a row of Configuration, and what else it has
+    ``noted`` there. ``begun``: when the first of the runs began that have left it.
+
+    Rule: a channel is noted after all of it is stored. Notes are not believed that are older than
+    so many ``seconds`` (the channels have gone on meanwhile), nor those that were made by other
+    options, which have another ``mark``.
+    """
+
+    def __init__(
+        self,
+        configuration: Configuration,
+        key: str,
+        clock: Clock,
+        *,
+        mark: str = "",
+        seconds: int | None = None,
+    ) -> None:
+        self._configuration, self._key, self._clock = configuration, key, clock
+        self._mark, self._seconds = mark, seconds
+        self.noted: Item = {}
+        self.begun = 0
+
+    async def start(self) -> frozenset[str]:
+        """Return the IDs of the channels that are done."""
+        row, now = await self._configuration.get(self._key), int(self._clock())
+        age, lasts = now - (number(row, "at") or 0), self._seconds
+        if text(row, "of") != self._mark or not (lasts is None or 0 <= age < lasts):
+            await self.clear()
+            row = {}
+        done, self.noted = row.get("done"), row
+        self.begun = number(row, "begun") or now
+        return frozenset(map(str, done)) if isinstance(done, frozenset) else frozenset()
+
+    async def add(self, cid: str, noted: Mapping[str, Value] | None = None) -> None:
+        """Note that a channel is done."""
+        about: Item = {"at": int(self._clock()), "begun": self.begun, "of": self._mark}
+        columns = without_empty({**about, **(noted or {})})
+        update = Update(add_to=("done",), set=tuple(columns))
+        await self._configuration.update(self._key, update, {**columns, "done": frozenset((cid,))})
+
+    async def clear(self) -> None:
+        """The run has come to its end: the next one reads every channel."""
+        await self._configuration.delete(self._key)
 
 
 # ── over the Web API ─────────────────────────────────────────────────────────────────────────────
@@ -209,6 +256,10 @@ class SyncRun(Run):
         self.api, self.options = api, options
         self.result = SyncResult()
 
+    def checkpoint(self, part: str) -> Checkpoint:
+        configuration, mark = self.tables.configuration, self.options.mark
+        return Checkpoint(configuration, f"sync {part}", self.clock, mark=mark, seconds=BELIEVED)
+
     def progress(self, step: str, done: int, total: int, channel: str = "") -> None:
         self.on_event(StepProgress(step, done, total, channel, self.result.messages))
 
@@ -224,39 +275,3 @@ class SyncRun(Run):
         if not self.result.stopped:
             self.result.stopped = str(error)
             self.on_event(Problem("stopped", str(error)))
-
-
-class Checkpoint:
-    """Which channels one ``part`` of a run has done, in the row `sync <part>` of Configuration.
-    ``begun``: when the first of the runs began that have left it.
-
-    Rule: a channel is noted after all of it is stored. Notes are not believed where they have grown
-    old (the channels have gone on meanwhile), and where other options made them.
-    """
-
-    def __init__(self, run: SyncRun, part: str) -> None:
-        self._configuration, self._key = run.tables.configuration, f"sync {part}"
-        self._clock, self._mark = run.clock, run.options.mark
-        self._done: frozenset[str] = frozenset()
-        self.begun = 0
-
-    async def start(self) -> frozenset[str]:
-        """Return the IDs of the channels that are done."""
-        row = await self._configuration.get(self._key)
-        done, at = row.get("done"), number(row, "at")
-        recent = at is not None and 0 <= self._clock() - at < BELIEVED
-        begun, self.begun = number(row, "begun"), int(self._clock())
-        believed = recent and text(row, "of") == self._mark
-        if believed and isinstance(done, frozenset) and begun is not None:
-            self._done, self.begun = frozenset(str(cid) for cid in done), begun
-        return self._done
-
-    async def add(self, cid: str) -> None:
-        """Note that a channel is done."""
-        self._done |= {cid}
-        columns: Item = {"done": self._done, "at": int(self._clock()), "of": self._mark}
-        await self._configuration.put(self._key, {**columns, "begun": self.begun})
-
-    async def clear(self) -> None:
-        """The run has come to its end: the next one reads every channel."""
-        await self._configuration.delete(self._key)

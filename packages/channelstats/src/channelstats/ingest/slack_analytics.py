@@ -160,12 +160,8 @@ def read_accounts(path: Path, zone: ZoneInfo, today: date) -> Accounts:
 
 async def store_accounts(tables: Tables, created: Mapping[str, int], out: Exclusions) -> int:
     """Store when accounts were made; return of how many nothing as early was known."""
-    known = await tables.users_created.all()
-    earlier = {
-        uid: ts for uid, ts in created.items() if ts < known.get(uid, ts + 1) and uid not in out
-    }
-    await tables.users_created.add(earlier.items())
-    return len(earlier)
+    kept = ((uid, ts) for uid, ts in created.items() if uid not in out)
+    return await tables.users_created.add(kept)
 
 
 # ── counts ───────────────────────────────────────────────────────────────────────────────────────

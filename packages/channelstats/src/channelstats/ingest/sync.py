@@ -23,7 +23,6 @@ from channelstats.ingest.rows import counts_of, listed_channel_of, stored_name, 
 from channelstats.ingest.runs import (
     PEOPLE_PLACE,
     UNANSWERED,
-    Checkpoint,
     OnEvent,
     SyncOptions,
     SyncResult,
@@ -207,7 +206,7 @@ class Sync:
         run.result.listed = len(self._listed)
 
     async def _read_memberships(self, rows: Mapping[str, Channel]) -> None:
-        run, checkpoint = self._run, Checkpoint(self._run, "members")
+        run, checkpoint = self._run, self._run.checkpoint("members")
         done = await checkpoint.start()
         unanswered = 0
         for number, channel in enumerate(self._listed, 1):

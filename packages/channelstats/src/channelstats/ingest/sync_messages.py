@@ -15,7 +15,7 @@ from channelstats.identifiers import seconds
 from channelstats.ingest.channel_reading import ChannelReader
 from channelstats.ingest.merging import Change, Scan, ScanLog, earliest, merge_messages
 from channelstats.ingest.rows import Origin, latest, stored_name, ts_of, user_of_profile
-from channelstats.ingest.runs import UNANSWERED, Checkpoint, Gap, SyncRun
+from channelstats.ingest.runs import UNANSWERED, Gap, SyncRun
 from channelstats.slack.errors import (
     NOT_A_MEMBER,
     CallRefused,
@@ -55,7 +55,7 @@ class MessageSync:
         users = await run.tables.users.all()
         self._users = set(users)
         first_posts = FirstPostUpdater(run.tables, self._counting, users)
-        checkpoint = Checkpoint(run, "messages")
+        checkpoint = run.checkpoint("messages")
         done = await checkpoint.start()
         read, channels = len(done & {channel.id for channel in listed}), len(listed)
         run.progress("messages", read, channels)

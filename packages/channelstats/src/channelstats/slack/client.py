@@ -14,7 +14,6 @@ allows it, sleep where nobody else can watch the time, and repeat what must not 
 
 import logging
 import random
-import re
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from itertools import count
 from typing import Final, Generic, Protocol, Self, TypeAlias, TypeVar
@@ -25,6 +24,7 @@ from slack_sdk.errors import SlackClientError
 from slack_sdk.web.async_client import AsyncWebClient
 from slack_sdk.web.async_slack_response import AsyncSlackResponse
 
+from channelstats.identifiers import is_token
 from channelstats.slack.errors import (
     PASSING,
     RATE_LIMITED,
@@ -47,7 +47,6 @@ Body = Mapping[str, object]
 """What a method that writes is given: whatever JSON holds."""
 
 BASE_URL: Final = "https://slack.com/api/"
-_TOKEN: Final = re.compile(r"[\x21-\x7e]{1,1000}")
 _TAKEN: Final = 200
 _TIMEOUT: Final = aiohttp.ClientTimeout(total=60, connect=20)
 
@@ -108,7 +107,7 @@ class SdkTransport:
 
         :raises ValueError: the token is empty or holds what no token holds
         """
-        if not _TOKEN.fullmatch(token := token.strip()):
+        if not is_token(token := token.strip()):
             raise ValueError("token: expected visible ASCII characters, as in xoxp-…")
         session = aiohttp.ClientSession(timeout=_TIMEOUT)
         quiet = logging.Logger("slack_sdk", logging.CRITICAL)  # its own, on no tree

@@ -13,12 +13,12 @@ Rule: one row for each key, any columns; a report takes the counts of its own ti
                           unread: what a run after it could not read
     days, days <yyyy-mm>  versions of dates, see `day_versions`
     writer                which run writes messages: a lease
-    import <fingerprint>  what an unfinished import has done: done (channel IDs), newest,
-                          workspaces (what links say, and how often)
+    sync <part>           what an unfinished run over the Web API has done: done (channel IDs);
+                          at, begun (seconds); of (its options)
+    import <fingerprint>  the same of an import; newest; workspaces (what links say, how often)
     forgotten             people: digests of the IDs of those whom the store has forgotten
     sent …                what was sent where; see `channelstats.tables.sent_reports`
     slack_analytics       see `channelstats.tables.slack_analytics`
-    sync <part>           the same of a run over the Web API: done (channel IDs), at (seconds)
 """
 
 from collections.abc import Iterable, Mapping
@@ -142,29 +142,6 @@ class Configuration:
     async def raise_last_run(self, seconds: int) -> None:
         if seconds > await self.last_run():
             await self.put("last_run", {"last_run": seconds})
-
-    # ── imports ──────────────────────────────────────────────────────────────────────────────────
-
-    async def import_done(self, fingerprint: str) -> tuple[frozenset[str], str, dict[str, int]]:
-        """The channels an unfinished import has done; the newest timestamp it met in them, and to
-        which workspaces how many of their files are linked.
-        """
-        row = await self.get(f"import {fingerprint}")
-        done, workspaces = row.get("done"), row.get("workspaces")
-        found = workspaces if isinstance(workspaces, dict) else {}
-        links = {name: number(found, name) or 0 for name in found}
-        return done if isinstance(done, frozenset) else frozenset(), text(row, "newest"), links
-
-    async def add_import_done(
-        self, fingerprint: str, cid: str, newest: str, workspaces: Mapping[str, int]
-    ) -> None:
-        noted = without_empty({"newest": newest, "workspaces": dict(workspaces)})
-        update = Update(add_to=("done",), set=tuple(noted))
-        values = {"done": frozenset((cid,)), **noted}
-        await self._table.update((f"import {fingerprint}",), update, values)
-
-    async def forget_import(self, fingerprint: str) -> None:
-        await self.delete(f"import {fingerprint}")
 
 
 def _day(text: str) -> date | None:

@@ -159,13 +159,15 @@ class UsersCreated:
     async def delete(self, uid: str) -> None:
         await self._table.delete((uid,))
 
-    async def add(self, created: Iterable[tuple[str, int]]) -> None:
+    async def add(self, created: Iterable[tuple[str, int]]) -> int:
+        """Store them; return of how many users nothing as early was known."""
         known = await self.all()
         earlier = {
             uid: ts for uid, ts in sorted(created, reverse=True) if ts < known.get(uid, ts + 1)
         }
         rows: list[Item] = [{"slack_uid": uid, "ts": ts} for uid, ts in earlier.items()]
         await write_all(self._table, puts=rows)
+        return len(rows)
 
 
 class FirstPost(NamedTuple):
@@ -291,9 +293,13 @@ class MembersLog:
 
     async def samples(self, cid: str) -> list[tuple[int, int]]:
         """Times and numbers of members of a channel, in the order of time."""
-        item = await self._table.get((cid,)) or {}
-        times = (name for name in item if name.startswith("ts_") and name[3:].isdecimal())
-        return sorted((int(name[3:]), number(item, name) or 0) for name in times)
+        return samples_of(await self._table.get((cid,)) or {})
+
+
+def samples_of(item: Item) -> list[tuple[int, int]]:
+    times = (name for name in item if name.startswith("ts_") and name[3:].isdecimal())
+    samples = ((int(name[3:]), number(item, name)) for name in times)
+    return sorted((at, count) for at, count in samples if count is not None)
 
 
 WATERMARK: Final = "last_message_timestamp"

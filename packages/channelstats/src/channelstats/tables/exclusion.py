@@ -185,9 +185,14 @@ class Exclusions:
         self._nobody = not people and not forgotten_people
 
     @classmethod
-    async def load(cls, tables: Tables, listed: Collection[str], users: Mapping[str, User]) -> Self:
-        """Those whom a list of names and IDs means among ``users``, and the forgotten."""
-        return cls(resolve_people(listed, users), await forgotten(tables.configuration))
+    async def load(
+        cls, tables: Tables, listed: Collection[str], users: Mapping[str, User] | None = None
+    ) -> Self:
+        """Those whom a list of names and IDs means among ``users``, or all that are stored, and the
+        forgotten.
+        """
+        people = resolve_people(listed, await tables.users.all() if users is None else users)
+        return cls(people, await forgotten(tables.configuration))
 
     def __contains__(self, uid: str) -> bool:
         if self._nobody:

@@ -3,9 +3,8 @@
 Rule: a table is made the first time its prefix is opened.
 """
 
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Iterable, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Self
@@ -26,7 +25,7 @@ from channelstats.tables.directory import (
     UsersCreated,
     Watermarks,
 )
-from channelstats.tables.items import table
+from channelstats.tables.items import HASH_KEYS, table
 from channelstats.tables.messages import Messages
 from channelstats.tables.sent_reports import SentReports
 from channelstats.tables.slack_analytics import SlackAnalytics
@@ -40,25 +39,40 @@ class Taken(Exception):  # noqa: N818 - named for what happened
     """Another run writes, or has taken over from this one; the text is one line."""
 
 
-@dataclass(frozen=True)
 class Tables:
-    """The tables of one workspace. ``zone`` is the time zone messages are dated in."""
+    """The tables of one workspace, of a handle each. ``zone`` is the time zone that messages are
+    dated in.
+    """
 
-    zone: ZoneInfo
-    messages: Messages
-    channels: Channels
-    users: Users
-    users_created: UsersCreated
-    user_hash: UserHash
-    first_posts: FirstPosts
-    members_log: MembersLog
-    watermarks: Watermarks
-    configuration: Configuration
-    sent: SentReports
-    subscriptions: Subscriptions
-    bulk: TextStore
-    reports: TextStore
-    slack_analytics: SlackAnalytics
+    def __init__(self, handles: Mapping[str, TableHandle], zone: ZoneInfo, files: DayFiles) -> None:
+        self.zone = zone
+        self.configuration = Configuration(handles["Configuration"])
+        versions = DayVersions(handles["Configuration"])
+        self.messages = Messages(handles["Message"], zone, versions, files)
+        self.channels = Channels(handles["Channel"])
+        self.users = Users(handles["User"])
+        self.users_created = UsersCreated(handles["UserCreated"])
+        self.user_hash = UserHash(handles["UserHash"])
+        self.first_posts = FirstPosts(handles["FirstPost"])
+        self.members_log = MembersLog(handles["ChannelMembersLog"])
+        self.watermarks = Watermarks(handles["ChannelConfiguration"])
+        self.sent = SentReports(handles["Configuration"])
+        self.subscriptions = Subscriptions(handles["Subscription"])
+        self.bulk = TextStore(handles["BulkStore"])
+        self.reports = TextStore(handles["ReportStore"])
+        self.slack_analytics = SlackAnalytics(self.configuration, self.bulk)
+
+    @classmethod
+    async def open(
+        cls, engine: Engine, prefix: str, zone: ZoneInfo, files: Path | None = None
+    ) -> Self:
+        """Open the tables `<prefix>.<Table>`, making those that are missing. ``files`` is the
+        folder for columns of dates, see `channelstats.tables.columns`; None keeps none.
+
+        :raises SchemaError: the prefix is unfit, or a table exists with other keys
+        """
+        handles = {name: await engine.ensure_table(table(prefix, name)) for name in HASH_KEYS}
+        return cls(handles, zone, DayFiles(files))
 
     @asynccontextmanager
     async def writing(self, clock: Clock) -> AsyncIterator[None]:
@@ -111,37 +125,3 @@ class Tables:
         if await self.configuration.writer_lease(clock).held_since() is None:
             return False
         return all((await self.messages.days()).values())
-
-    @classmethod
-    async def open(
-        cls, engine: Engine, prefix: str, zone: ZoneInfo, files: Path | None = None
-    ) -> Self:
-        """Open the tables `<prefix>.<Table>`, making those that are missing. ``files`` is the
-        folder for columns of dates, see `channelstats.tables.columns`; None keeps none.
-
-        :raises SchemaError: the prefix is unfit, or a table exists with other keys
-        """
-
-        async def opened(name: str) -> TableHandle:
-            return await engine.ensure_table(table(prefix, name))
-
-        known = await opened("Configuration")
-        configuration, bulk = Configuration(known), TextStore(await opened("BulkStore"))
-        versions = DayVersions(known)
-        return cls(
-            zone=zone,
-            messages=Messages(await opened("Message"), zone, versions, DayFiles(files)),
-            channels=Channels(await opened("Channel")),
-            users=Users(await opened("User")),
-            users_created=UsersCreated(await opened("UserCreated")),
-            user_hash=UserHash(await opened("UserHash")),
-            first_posts=FirstPosts(await opened("FirstPost")),
-            members_log=MembersLog(await opened("ChannelMembersLog")),
-            watermarks=Watermarks(await opened("ChannelConfiguration")),
-            configuration=configuration,
-            sent=SentReports(await opened("Configuration")),
-            subscriptions=Subscriptions(await opened("Subscription")),
-            bulk=bulk,
-            reports=TextStore(await opened("ReportStore")),
-            slack_analytics=SlackAnalytics(configuration, bulk),
-        )
