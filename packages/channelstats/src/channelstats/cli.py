@@ -108,7 +108,7 @@ def make_parsers() -> dict[str, Parser]:
     listed = "\n".join(f"  {of.name:<{_WIDTH}}{of.summary}" for of in COMMANDS)
     above = Parser(
         prog="channelstats",
-        description="Who talks where and when in a Slack workspace. No text is kept.\n\n"
+        description="Who writes where and when in a Slack workspace. No message text is stored.\n\n"
         f"commands:\n{listed}",
         epilog=fill(CODES, 80),
         formatter_class=argparse.RawDescriptionHelpFormatter,

@@ -163,7 +163,7 @@ def test_what_is_there_is_not_replaced(tmp_path: Path, capsys: pytest.CaptureFix
     path = tmp_path / "made"
     path.mkdir()
     assert run("--export", str(path)) == 3
-    assert "there is something already" in capsys.readouterr().err
+    assert "exists already" in capsys.readouterr().err
     assert list(path.iterdir()) == []
 
 

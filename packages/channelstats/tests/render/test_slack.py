@@ -44,9 +44,9 @@ def test_the_lead_compares_with_the_week_before(w2: Week) -> None:
     assert who.split("\n") == [
         "Posters: *3* of *3*",
         "Members who posted: *100.0%*",
-        "Median messages of a poster: *3*",
-        "Top ten's share of messages: *100.0%*",
-        f"People who make half of all words: *1* (-50%){DOWN}",
+        "Median messages per poster: *3*",
+        "Top 10's share of messages: *100.0%*",
+        f"People who wrote half of all words: *1* (-50%){DOWN}",
         f"First-time posters: *0* (-100%){DOWN}",
     ]
     assert what.split("\n") == [
@@ -87,7 +87,7 @@ def test_the_brief_report_has_no_detail_tails_no_zones_and_no_hours(w2: Week) ->
 
 def test_the_lines_of_people_are_those_who_make_half(w2: Week) -> None:
     lines = texts(w2, "global")
-    assert lines[8] == "*Top 20 people* (2 of 2 people who make half of all words)"
+    assert lines[8] == "*Top 20 people* (2 of 2 people who wrote half of all words)"
     assert lines[9] == (
         f"1. <@UALICE> *20* (+150%){UP}w, *3* (+200%){UP}m, *10* (-73%){DOWN} reactions/100 words, "
         f"*3* (+50%){UP} replies to their threads, *50.0%* (+62%){UP} of traffic, "
@@ -132,7 +132,7 @@ def test_emoji_and_message_lists_end_the_global_report(w2: Week) -> None:
             "*1* :rocket: — 25.00/1000"
         ),
         "---",
-        "*Most reacted messages*",
+        "*Messages with the most reactions*",
         (
             "<https://example.slack.com/archives/CDEV/p1710630900001500|3 reactions> in "
             "<#CDEV|dev> by <@UBOB>, 2024-03-16 23:15"
@@ -148,7 +148,7 @@ def test_emoji_and_message_lists_end_the_global_report(w2: Week) -> None:
             "2024-03-11 16:20"
         ),
         "---",
-        "*Most replied messages*",
+        "*Messages with the most replies*",
         (
             "<https://example.slack.com/archives/CGEN/p1710172800000900"
             "?thread_ts=1710172800.000900&cid=CGEN|3 replies> in <#CGEN|general> by <@UALICE>, "
@@ -165,7 +165,7 @@ def test_the_channel_report(w2: Week) -> None:
         "Members: *3*",
         (
             f"Messages: *3* (+50%){UP}\nWords: *16* (+60%){UP}\nPeople who posted: *3* (+50%){UP}\n"
-            f"Share of all traffic: *40.0%* (+4%){UP}"
+            f"Share of all words: *40.0%* (+4%){UP}"
         ),
         "---",
         (
@@ -175,7 +175,7 @@ def test_the_channel_report(w2: Week) -> None:
         "---",
         "*3* reactions sent",
         "*2* :tada: — 125.00/1000\n*1* :rocket: — 62.50/1000",
-        "*Most reacted messages*",
+        "*Messages with the most reactions*",
         (
             "<https://example.slack.com/archives/CDEV/p1710630900001500|3 reactions> by <@UBOB>, "
             "2024-03-16 23:15"
@@ -217,7 +217,7 @@ def test_the_user_report_in_its_order(w2: Week) -> None:
         "Sunday 10 March 2024 to Saturday 16 March 2024",
         (
             f"Words: *20* (+150%){UP}\nMessages: *3* (+200%){UP}\nRank by words: 1st of 3\n"
-            f"Of all words: *50.0%* (+62%){UP}\nReplies to your threads: *3* (+50%){UP}"
+            f"Share of all words: *50.0%* (+62%){UP}\nReplies to your threads: *3* (+50%){UP}"
         ),
     ]
     bar = f"`{'*' * 33}` 33.3% (1 msgs)"
@@ -230,11 +230,11 @@ def test_the_user_report_in_its_order(w2: Week) -> None:
     titles = [text for text in found if text.startswith(("*Who", "*Rea", "*Thr", "*Men"))]
     assert titles == [
         "*Who reacts to you*",
-        "*Whom you react to*",
+        "*Who you react to*",
         "*Reactions, both ways*",
-        "*Who answers in your threads*",
+        "*Who replies in your threads*",
         "*Threads, both ways*",
-        "*Whom you mention*",
+        "*Who you mention*",
         "*Mentions, both ways*",
     ]
     assert found[-1].startswith("You get this because")
@@ -250,7 +250,7 @@ def test_a_user_who_did_nothing_gets_a_report(w2: Week) -> None:
 def test_a_silent_week_is_a_report_of_zeros(weeks: dict[str, Week], kind: str) -> None:
     found = texts(weeks["silent"], kind)
     assert "Messages: *0*" in found[2]
-    assert "*Most reacted messages*" not in found
+    assert "*Messages with the most reactions*" not in found
 
 
 @pytest.mark.parametrize(("kind", "subject"), [("global", ""), ("brief", ""), ("user", A)])

@@ -25,6 +25,14 @@ PEOPLE: tuple[Row, ...] = (
     ("U3", 7, not_compared(7), "C3/1710000002.000000/"),
 )
 
+EMPTY_OR_NOT = {
+    "channel": Kind.CHANNEL,
+    "words": Kind.COUNT,
+    "members": Kind.COUNT,
+    "new": Kind.TEXT,
+    "change": Kind.CHANGE,
+}
+
 
 def shown(of: str, _: Kind) -> str:
     return NAMES.get(of, of)
@@ -106,6 +114,21 @@ def test_rows_of_a_frame_are_those_of_a_tuple(rows: list[tuple[str, int]]) -> No
             for of in (tuple(rows), FrameRows(frame))
         )
         assert (list(one.rows), one.found) == (list(other.rows), other.found)
+
+
+@pytest.mark.parametrize("of", [tuple, FrameRows])
+def test_a_column_without_anything_in_any_row_is_not_on_the_page(of: type) -> None:
+    columns = tuple(Column(name, name, kind) for name, kind in EMPTY_OR_NOT.items())
+    cells = ("C1", 0, None, "", not_compared(1)), ("C2", None, None, "", not_compared(2))
+    rows = (
+        cells if of is tuple else FrameRows(pl.DataFrame(cells, list(EMPTY_OR_NOT), orient="row"))
+    )
+    table = Table("channels", "Channels", columns, rows)
+    found = table_pages([table], table_query({"table": "channels", "sort": "new"}), shown)
+    assert [(at, column.name) for at, column in found["channels"].columns] == [
+        (0, "channel"),
+        (1, "words"),
+    ]
 
 
 def test_a_heading_sorts_the_most_or_the_first_name_first_and_then_turns_round() -> None:

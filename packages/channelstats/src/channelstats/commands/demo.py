@@ -54,8 +54,8 @@ class DemoPlan(msgspec.Struct, frozen=True):
         )
         for name, usual in _USUAL.items()
     ),
-    argument("--seed", type=int, default=1, metavar="N", help="makes another one; 1"),
-    argument("--export", type=Path, metavar="PATH", help="write it as a Slack export, and no more"),
+    argument("--seed", type=int, default=1, metavar="N", help="another seed makes another one; 1"),
+    argument("--export", type=Path, metavar="PATH", help="only write it as a Slack export"),
     flag("--no-browser", "open no browser"),
     flag("--anonymize", "pseudonyms for people and channels, no links"),
     groups=(OptionGroup.COUNTING, OptionGroup.DASHBOARD),
@@ -153,7 +153,7 @@ def _write(context: CommandContext, plan: DemoPlan, path: Path) -> None:
     :raises Failure: there is something
     """
     if path.exists():
-        raise Failure(f"{path}: there is something already")
+        raise Failure(f"{path}: exists already")
     part = path.with_name(f"{path.stem}.part{path.suffix}")
     progress, task = context.progress(), asyncio.current_task()
 

@@ -205,7 +205,7 @@ async def _check_messages(context: CommandContext, findings: Findings, tables: T
     until = f"; read up to {minute_text(read, context.zone)}" if read else ""
     newest = date.fromisoformat(max(days))
     if newest < context.today - _OUTDATED:
-        text = f"the newest are of {newest}{until}: the last week is not there"
+        text = f"the newest are of {newest}{until}: the last week is missing"
         findings.warn("messages", text)
     else:
         findings.ok("messages", f"of {many(len(days), 'day')}, the newest of {newest}{until}")

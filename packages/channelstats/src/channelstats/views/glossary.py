@@ -56,7 +56,7 @@ TITLES: Final[Mapping[str, str]] = {
     "weekly": "Weekly posters",
     "monthly": "Monthly posters",
     "weekly_of_monthly": "Stickiness (weekly / monthly posters)",
-    "percent": "Of traffic",
+    "percent": "Share of words",
     "cpercent": "Cumulative",
     "rphw": "Reactions per 100 words",
     "thread_messages": "Replies to their threads",

@@ -156,6 +156,17 @@ def column_of(rows: Sequence[Row], place: int) -> list[Cell]:
     return [row[place] for row in rows]
 
 
+def is_blank(rows: Sequence[Row], place: int) -> bool:
+    """Whether no row has anything in a column: no number, no text, no comparison."""
+    if isinstance(rows, FrameRows):
+        found = rows.frame.to_series(place).drop_nulls()
+    else:
+        found = pl.Series([row[place] for row in rows], strict=False).drop_nulls()
+    if found.dtype == pl.Struct:
+        return bool((found.struct.field("state") == "not_compared").all())
+    return found.is_empty() or (found.dtype == pl.String and bool((found == "").all()))
+
+
 class Layout(StrEnum):
     """How a table looks where there are no tables."""
 

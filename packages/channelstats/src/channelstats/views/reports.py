@@ -45,12 +45,12 @@ from channelstats.views.workspace_report import workspace_report
 
 GROUPS: Final[Mapping[str, str]] = {
     "reactions_from": "Who reacts to you",
-    "reacted_to": "Whom you react to",
+    "reacted_to": "Who you react to",
     "reactions_combined": "Reactions, both ways",
-    "author_thread_responded": "Whose threads you answer in",
-    "thread_responders": "Who answers in your threads",
+    "author_thread_responded": "Whose threads you reply in",
+    "thread_responders": "Who replies in your threads",
     "threads_combined": "Threads, both ways",
-    "you_mentioned": "Whom you mention",
+    "you_mentioned": "Who you mention",
     "mentioned_you": "Who mentions you",
     "mentions_combined": "Mentions, both ways",
 }
@@ -114,7 +114,7 @@ def _on_channel(of: ReportData, cid: str, help_channel: str) -> Report:
 def _channel_sections(
     of: ReportData, cid: str, figures: dict[str, Any], help_channel: str
 ) -> tuple[Section, ...]:
-    used = emoji_part(of.of_channel("emoji", cid)[:, 1:], "The emoji used most")
+    used = emoji_part(of.of_channel("emoji", cid)[:, 1:], "Most used emoji")
     sent = Text(((Span(figures["reaction_count"], Kind.COUNT, "reaction"), " sent"),))
     glance: list[Part] = []
     if cid in of.members:
@@ -126,7 +126,7 @@ def _channel_sections(
                 Tile("messages", "Messages", Kind.COUNT, figures["messages"]),
                 Tile("words", "Words", Kind.COUNT, figures["words"]),
                 Tile("posters", "People who posted", Kind.COUNT, figures["posters"]),
-                Tile("share", "Share of all traffic", Kind.PERCENT, figures["share_rounded"]),
+                Tile("share", "Share of all words", Kind.PERCENT, figures["share_rounded"]),
             )
         )
     )
@@ -164,7 +164,7 @@ def _on_user(of: ReportData, wanted: Wanted) -> Report:
     period = Text(((period_text(of.period.start, of.period.last),),))
     emoji = of.of_person("emoji", uid)[:, 1:]
     received = Text(((Span(int(emoji["times"].sum()), Kind.COUNT, "reaction"), " received"),))
-    rates = emoji_part(emoji, "The emoji you received most")
+    rates = emoji_part(emoji, "The emoji you received most often")
     return Report(
         title=("Report for ", Span(uid, Kind.PERSON)),
         period="",
@@ -192,7 +192,7 @@ def _why(optin_channel: str, of: ReportData) -> Line:
     joined: str | Span = "the channel for personal reports"
     if optin_channel:
         joined = channel_called(optin_channel, of)
-    return ("You get this because you are in ", joined, ". Leave it to get no more of them.")
+    return ("You get this because you are in ", joined, ". Leave it to stop getting them.")
 
 
 def _account(of: ReportData, uid: str) -> tuple[Part, ...]:
@@ -220,7 +220,7 @@ def _user_tiles(of: ReportData, figures: dict[str, Any] | None) -> Tiles:
             Tile("words", "Words", Kind.COUNT, figures["words"]),
             Tile("messages", "Messages", Kind.COUNT, figures["messages"]),
             rank,
-            Tile("share", "Of all words", Kind.PERCENT, figures["percent_of_words"]),
+            Tile("share", "Share of all words", Kind.PERCENT, figures["percent_of_words"]),
             Tile("thread_messages", "Replies to your threads", Kind.COUNT, threads),
         )
     )

@@ -80,8 +80,8 @@ def emoji_part(rows: pl.DataFrame, title: str) -> Part:
 
 
 _MOST: Final = {
-    REACTED: ("most_reacted", "most reacted messages", "reaction", "reactions"),
-    REPLIED: ("most_replied", "most replied messages", "reply", "replies"),
+    REACTED: ("most_reacted", "messages with the most reactions", "reaction", "reactions"),
+    REPLIED: ("most_replied", "messages with the most replies", "reply", "replies"),
 }
 
 

@@ -60,7 +60,7 @@ def view(request: ViewRequest) -> ViewContent:
         tiles=tiles(scope, *_FIGURES),
         charts=(waiting, responses),
         tables=(
-            table_of("first_replies", "Time to first reply", {"threads": waiting}),
+            table_of("first_replies", waiting.title, {"threads": waiting}, below=waiting.name),
             table_of(
                 "response_time", "Response time", {"seconds": responses}, below=responses.name
             ),

@@ -52,7 +52,7 @@ def workspace_report(of: ReportData, *, brief: bool = False) -> Report:
     """The global report; ``brief`` is its headline only."""
     emoji = counts(of.now.period_messages.reactions, "emoji")
     emoji = emoji_rates(emoji.with_columns(w=pl.lit(of.now.volume.words, pl.Int64)))
-    used = emoji_part(emoji, "The emoji used most")
+    used = emoji_part(emoji, "Most used emoji")
     sections = present(
         _channels(of, brief=brief),
         _people(of, brief=brief),
@@ -85,9 +85,9 @@ def _posters(of: ReportData) -> Tiles:
         (
             Tile("posters", "Posters", Kind.COUNT, compared, after=(" of ", active)),
             number_tile("posting", "Members who posted", now["% posting"], Kind.PERCENT),
-            number_tile("median", "Median messages of a poster", now["median messages"]),
-            _compared(of, "topten messages", "Top ten's share of messages", Kind.PERCENT),
-            _compared(of, "50percent of words", "People who make half of all words"),
+            number_tile("median", "Median messages per poster", now["median messages"]),
+            _compared(of, "topten messages", "Top 10's share of messages", Kind.PERCENT),
+            _compared(of, "50percent of words", "People who wrote half of all words"),
             _compared(of, "first-time posters", "First-time posters"),
             *_history(of),
         )
@@ -157,7 +157,7 @@ def _people(of: ReportData, *, brief: bool) -> Section:
         line="{}.| {}| {}w|, {}m|, {} reactions/100 words"
         "|, {} replies to their threads|, {} of traffic|, {} cumulative",
     )
-    known = f"{half:,} people who make half of all words"
+    known = f"{half:,} people who wrote half of all words"
     return _ranking(f"Top {most} people", listed, known, brief=brief)
 
 
@@ -183,7 +183,7 @@ def _days(of: ReportData) -> Section:
     series = [Series("now", "This period", tuple(now[0] for now, _ in pairs))]
     if not of.not_compared:
         earlier = tuple(before[0] for _, before in pairs)
-        series.append(Series("before", "The period before", earlier, faint=True))
+        series.append(Series("before", "Period before", earlier, faint=True))
     labels = tuple(name[:3] for name in WEEKDAYS)
     title = "Messages by day, local time"
     chart = Bars("weekdays", title, "Day", labels, Kind.COUNT, tuple(series))
@@ -247,7 +247,7 @@ def _conversation(of: ReportData) -> Section:
     tiles = (
         number("threads_started", "Threads started", new["threads_started"], Kind.COUNT),
         number("thread_share", "Messages in threads", 100 * new["thread_share"], Kind.PERCENT),
-        number("median", "Median time to a first reply", first_reply["median"], Kind.SECONDS),
+        number("median", "Median time to first reply", first_reply["median"], Kind.SECONDS),
         number("p90", "90% answered within", first_reply["p90"], Kind.SECONDS),
         number(
             "unanswered", "Unanswered", new["unanswered"], Kind.COUNT, f" of {new['top_level']:,}"
@@ -256,8 +256,8 @@ def _conversation(of: ReportData) -> Section:
         number("returning", "Returning", retention["returning"], Kind.COUNT),
         number("lapsed", "Lapsed", retention["lapsed"], Kind.COUNT),
         number("daily", "Posters on an average day", new["daily_posters_mean"], Kind.NUMBER),
-        number("wau", "Posters of 7 / 28 days", new["wau"], Kind.COUNT, f" / {new['mau']:,}"),
+        number("wau", "Posters in 7 / 28 days", new["wau"], Kind.COUNT, f" / {new['mau']:,}"),
         number("gini", "Unevenness of words (Gini)", new["gini_of_words"], Kind.RATE),
-        number("bots", "Share of bots", bots, Kind.PERCENT),
+        number("bots", "Messages by bots", bots, Kind.PERCENT),
     )
     return Section("Conversation", (Tiles(tiles),), beyond=True)

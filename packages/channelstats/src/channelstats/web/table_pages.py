@@ -14,7 +14,7 @@ from typing import Final, TypeAlias
 
 import msgspec
 
-from channelstats.views.model import Cell, Column, Kind, Link, Row, Table, column_of
+from channelstats.views.model import Cell, Column, Kind, Link, Row, Table, column_of, is_blank
 from channelstats.web.filters import BadQuery, whole_number
 
 PARAMETERS: Final = ("table", "sort", "find", "page")
@@ -64,6 +64,14 @@ class TablePage(msgspec.Struct, frozen=True):
     @property
     def pages(self) -> int:
         return _pages(self.found)
+
+    @property
+    def columns(self) -> list[tuple[int, Column]]:
+        """The columns that some row of the table has something in, with their places; CSV and JSON
+        have the others too.
+        """
+        columns = enumerate(self.table.columns)
+        return [(at, column) for at, column in columns if not is_blank(self.table.rows, at)]
 
     @property
     def is_searchable(self) -> bool:
