@@ -5,8 +5,8 @@ from datetime import date
 from typing import Final
 from zoneinfo import ZoneInfo
 
-from channelstats.cli import make_parsers
 from channelstats.commands import COMMANDS
+from channelstats.commands.context import make_parser
 from channelstats.render.names import Directory
 from channelstats.render.report_tables import frames_of
 from channelstats.settings import OPTIONS, Option, show_value
@@ -39,10 +39,11 @@ EXPLAINED: Final = {
 def commands() -> str:
     """Every command, with its own flags."""
     rows = ["| command | what it does |", "|---|---|"]
-    names = [(of.name, of.summary) for of in COMMANDS]
-    rows += [f"| [`channelstats {name}`](#command-{name}) | {summary} |" for name, summary in names]
-    parsers = make_parsers()
-    return "\n".join([*rows, *(line for of in names for line in _command(*of, parsers[of[0]]))])
+    rows += [
+        f"| [`channelstats {of.name}`](#command-{of.name}) | {of.summary} |" for of in COMMANDS
+    ]
+    sections = (_command(of.name, of.summary, make_parser(of)) for of in COMMANDS)
+    return "\n".join([*rows, *(line for section in sections for line in section)])
 
 
 def _command(name: str, text: str, parser: ArgumentParser) -> list[str]:

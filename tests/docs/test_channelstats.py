@@ -18,9 +18,8 @@ import msgspec
 import pytest
 from docs._ext import pages
 
-from channelstats.cli import make_parsers
-from channelstats.commands import COMMANDS, doctor, send
-from channelstats.commands.context import Command
+from channelstats.commands import COMMANDS, ListedCommand, doctor, send
+from channelstats.commands.context import make_parser
 from channelstats.days import Calendar
 from channelstats.ingest import runs
 from channelstats.notifications import announcing
@@ -57,6 +56,9 @@ BLOCK = re.compile(r"^ *```(?P<kind>\w+)\n(?P<text>.*?)^ *```$", re.MULTILINE | 
 SPAN = re.compile(r"(?<!`)`([^`\n]+)`(?!`)")
 
 
+PARSERS = {command.name: make_parser(command) for command in COMMANDS}
+
+
 def blocks(page: str, *kinds: str) -> list[str]:
     return [found["text"] for found in BLOCK.finditer(EVERYTHING[page]) if found["kind"] in kinds]
 
@@ -74,19 +76,19 @@ def rows(page: str) -> list[str]:
 
 
 @pytest.mark.parametrize("command", COMMANDS, ids=lambda command: command.name)
-def test_every_command_has_a_row_and_a_section_with_its_flags(command: Command) -> None:
+def test_every_command_has_a_row_and_a_section_with_its_flags(command: ListedCommand) -> None:
     page = PAGES["commands"]
     anchor = f"command-{command.name}"
     assert f"| [`channelstats {command.name}`](#{anchor}) | {command.summary} |" in page
     section = page.partition(f"({anchor})=\n")[2].partition("\n(")[0]
     common = {"--help", "--config", "--quiet", *(setting.flag for setting in OPTIONS)}
-    for action in make_parsers()[command.name]._actions:
+    for action in PARSERS[command.name]._actions:
         for flag in set(action.option_strings) - common - {"-h"}:
             assert f"`{flag}`" in section
 
 
 @pytest.mark.parametrize("command", COMMANDS, ids=lambda command: command.name)
-def test_every_command_is_explained_outside_the_list_of_commands(command: Command) -> None:
+def test_every_command_is_explained_outside_the_list_of_commands(command: ListedCommand) -> None:
     told = "\n".join(text for page, text in PAGES.items() if page != "commands")
     assert re.search(rf"(channelstats |`){command.name}\b", told)
 
@@ -267,7 +269,7 @@ def test_command_lines_that_pages_show_are_valid(page: str, line: str) -> None:
     name, *words = shlex.split(line)
     if name == "COMMAND":
         return
-    parser = make_parsers()[name]
+    parser = PARSERS[name]
     given = parser.parse_args(words)  # leaves with an error where it does not understand
     load({**vars(given), "data": "/nonexistent"}, {})
 
@@ -275,16 +277,15 @@ def test_command_lines_that_pages_show_are_valid(page: str, line: str) -> None:
 @pytest.mark.parametrize("page", PAGES)
 def test_commands_and_flags_named_in_the_text_exist(page: str) -> None:
     """In `channelstats forget`, `sync --join`, `--quiet`."""
-    parsers = make_parsers()
     flags = {
         name: {flag for action in parser._actions for flag in action.option_strings}
-        for name, parser in parsers.items()
+        for name, parser in PARSERS.items()
     }
     every = set().union(*flags.values())
     for span in spans(page):
         words = span.removeprefix("channelstats ").split()
         if span.startswith("channelstats "):
-            assert words[0] in {*parsers, "COMMAND"}, span
+            assert words[0] in {*PARSERS, "COMMAND"}, span
         named = {word for word in words if re.fullmatch(r"--[a-z-]+", word)}
         assert named <= flags.get(words[0], every), span
 

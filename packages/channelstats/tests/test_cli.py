@@ -11,8 +11,8 @@ from typing import Final
 
 import pytest
 
-from channelstats.cli import NOT_DONE, USAGE, main
-from channelstats.commands import COMMANDS
+from channelstats.cli import main
+from channelstats.commands import COMMANDS, NOT_DONE, USAGE
 from support.channelstats.called import called, stored
 from support.channelstats.house import EXAMPLE, NOW
 
@@ -396,6 +396,21 @@ def test_help_lists_every_command(capfd: pytest.CaptureFixture[str]) -> None:
     shown = capfd.readouterr().out
     for command in COMMANDS:
         assert re.search(rf"^  {command.name} +{re.escape(command.summary)}$", shown, re.MULTILINE)
+
+
+@pytest.mark.parametrize("words", ["--help", "--version", "reprot", ""])
+def test_what_names_no_command_imports_no_large_library(words: str) -> None:
+    code = (
+        "import sys\nfrom channelstats.__main__ import main\n"
+        "try:\n    main()\nfinally:\n    print(*sys.modules)"
+    )
+    ended = subprocess.run(
+        [sys.executable, "-c", code, *words.split()], capture_output=True, text=True, check=False
+    )
+    assert ended.returncode == (0 if words.startswith("--") else USAGE)
+    loaded = set(ended.stdout.splitlines()[-1].split())
+    assert "argparse" in loaded
+    assert loaded.isdisjoint({"polars", "aiohttp", "slack_sdk", "jinja2", "cryptography"})
 
 
 # ── where reports are written ────────────────────────────────────────────────────────────────────

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from channelstats.cli import NOT_DONE, main
+from channelstats.cli import main
+from channelstats.commands import NOT_DONE
 from channelstats.credentials import Purpose, find_token, read_or_create, slack_token
 from channelstats.settings import SettingError, load
 

@@ -10,8 +10,7 @@ from types import ModuleType
 import pytest
 
 import channelstats
-from channelstats.__main__ import main
-from channelstats.cli import INTERRUPTED
+from channelstats.__main__ import INTERRUPTED, main
 
 
 class Interrupted(MetaPathFinder):

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Self
 
 from channelstats.cli import main
-from channelstats.commands.context import DONE
+from channelstats.commands import DONE
 
 PATIENCE = 120
 READY = "channelstats ready: "

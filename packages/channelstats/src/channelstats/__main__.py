@@ -6,19 +6,19 @@ Rule: Ctrl-C is one line from the first moment on, so nothing of ours is importe
 import sys
 from typing import Final
 
-_INTERRUPTED: Final = 130
-"""As `channelstats.cli` has it, which may not be there yet."""
+INTERRUPTED: Final = 130
+"""The exit code."""
 
 
 def main() -> int:
     """The command line; see `channelstats.cli`."""
     try:
-        from channelstats import cli  # noqa: PLC0415 - it takes half a second
+        from channelstats import cli  # noqa: PLC0415 - see above
 
         return cli.main()
     except KeyboardInterrupt:
         print("channelstats: interrupted; run it again to go on", file=sys.stderr)
-        return _INTERRUPTED
+        return INTERRUPTED
 
 
 if __name__ == "__main__":

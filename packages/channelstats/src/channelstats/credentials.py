@@ -82,14 +82,18 @@ def find_token(
             place = getattr(settings, f"{given_for}_token_file")
             if not place:
                 continue
-            text = _read_token_file(Path(place).expanduser())
+            text = read_token_file(Path(place).expanduser())
         if not is_token(text):
             raise SettingError(f"{place}: expected a token alone, as in xoxb-… or xoxp-…")
         return Token(text, given_for, place)
     return None
 
 
-def _read_token_file(path: Path) -> str:
+def read_token_file(path: Path) -> str:
+    """What a file holds that is its owner's alone.
+
+    :raises SettingError: it cannot be read, or others can read it
+    """
     try:
         with path.open("rb") as file:
             if not stat.S_ISREG(mode := os.fstat(file.fileno()).st_mode):

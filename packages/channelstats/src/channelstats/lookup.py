@@ -1,13 +1,20 @@
-"""Finding a person or a channel by what somebody calls them.
+"""Finding a person or a channel by what somebody calls them: in the tables, or among the names that
+the dashboard shows.
 
 Rule: an ID is taken as it is, in any case; a name must mean exactly one.
 """
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Collection, Mapping
+from typing import Final
 
 from channelstats.identifiers import is_channel_id, is_user_id
+from channelstats.privacy import Pseudonyms
+from channelstats.render.names import Directory
 from channelstats.tables import Tables
-from channelstats.tables.directory import User
+from channelstats.tables.directory import Channel, User
+
+MOST_FOUND: Final = 20
 
 
 class NotFound(Exception):  # noqa: N818 - named for what happened
@@ -44,3 +51,69 @@ def user_of(users: Mapping[str, User], name: str) -> str:
     if len(found) > 1:
         raise NotFound(f"{name!r} may be any of {', '.join(found)}: give the ID")
     return found[0]
+
+
+class Names:
+    """What people and channels are called on the pages, and whom an address means. Whoever is
+    ``out`` is neither named nor found; without ``slack_name`` nothing is linked. Takes a moment to
+    make for many people.
+
+    Rule: ``pseudonyms`` are those that all the IDs here are, None where they are real; so pages and
+    addresses of the anonymous dashboard know nothing real, and nothing real is understood.
+    """
+
+    def __init__(
+        self,
+        users: Mapping[str, User],
+        channels: Mapping[str, Channel],
+        *,
+        slack_name: str = "",
+        out: Collection[str] = (),
+        pseudonyms: Pseudonyms | None = None,
+    ) -> None:
+        self.pseudonyms = pseudonyms
+        self.users = {uid: user for uid, user in users.items() if uid not in out}
+        self.channels = {cid: channel for cid, channel in channels.items() if cid not in out}
+        self.directory = Directory.of_rows(self.users, self.channels, slack_name)
+        self._people = [
+            (self.directory.person(uid), uid) for uid, user in self.users.items() if not user.is_bot
+        ]
+        self._bearers = Counter(
+            name
+            for user in self.users.values()
+            for name in {user.user_name, user.display_name, user.real_name}
+        )
+
+    def find_person(self, called: str) -> str:
+        """The ID of whoever is called so.
+
+        :raises NotFound: nobody, or several
+        """
+        return user_of(self.users, called)
+
+    def find_channel(self, called: str) -> str | None:
+        """The ID of the channel of that ID or name; None if there is none today."""
+        name = called.removeprefix("#")
+        if name.upper() in self.channels:
+            return name.upper()
+        return next((cid for cid, of in self.channels.items() if of.name == name), None)
+
+    def like(self, part: str) -> list[tuple[str, str]]:
+        """Some people whose name has that in it: what finds each, and their name."""
+        part = part.removeprefix("@").casefold().strip()
+        found = [(name, uid) for name, uid in self._people if part in name.casefold()]
+        found.sort(key=lambda one: (not one[0].casefold().startswith(part), one[0].casefold()))
+        return [self.finder(uid, name) for name, uid in found[:MOST_FOUND]]
+
+    def finder(self, uid: str, name: str) -> tuple[str, str]:
+        """What means exactly this person, the name where it is nobody else's; and the name."""
+        return (name if self._bearers[name] == 1 else uid), name
+
+    def listed_channels(self, hidden: Collection[str] = ()) -> list[tuple[str, str]]:
+        """Every channel but ``hidden`` ones, by name: its ID and the name; archived ones last."""
+        of = sorted(
+            (channel.is_archived, self.directory.channel(cid).casefold(), cid)
+            for cid, channel in self.channels.items()
+            if cid not in hidden
+        )
+        return [(cid, self.directory.channel(cid)) for _, _, cid in of]

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from channelstats.commands.context import DONE, NOT_DONE, WITH_PROBLEMS
+from channelstats.commands import DONE, NOT_DONE, WITH_PROBLEMS
 from support.channelstats.called import called
 from support.channelstats.fake_slack import TOKEN, Fault
 from support.channelstats.house import NOW

@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from channelstats.cli import NOT_DONE, main
+from channelstats.cli import main
+from channelstats.commands import NOT_DONE
 from keytables.sqlite import SqliteEngine
 from support.channelstats.dated import opened
 from support.channelstats.house import EXAMPLE

@@ -99,7 +99,8 @@ def test_one_that_was_interrupted_is_completed(
     folder = tmp_path / "kept"
     with monkeypatch.context() as patch:
         patch.setattr(demo, "import_archive", interrupted)
-        assert run("--data", str(folder)) == 130
+        with pytest.raises(KeyboardInterrupt):
+            run("--data", str(folder))
     assert dashboard.settings == []
     assert called("demo", *SMALL, "--data", str(folder), now=NOW + 86_400 * 30) == 0
     dates = [str(item["date"]) for item in stored(folder=folder).values()]

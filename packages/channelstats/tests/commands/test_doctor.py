@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from channelstats.cli import main
-from channelstats.commands.context import DONE, NOT_DONE, WITH_PROBLEMS
+from channelstats.commands import DONE, NOT_DONE, WITH_PROBLEMS
 from channelstats.credentials import Purpose
 from channelstats.settings import OPTIONS
 from channelstats.tables.items import HASH_KEYS
@@ -18,6 +18,7 @@ from support.channelstats.fake_slack import TOKEN, Fault
 from support.channelstats.house import EXAMPLE, NOW
 from support.channelstats.slack_house import Slack
 from support.channelstats.small_workspace import workspace
+from support.channelstats.workspace import write_linked
 
 EVERY_SCOPE = (
     "users:read,channels:read,channels:history,channels:join,groups:read,groups:history,"
@@ -252,6 +253,22 @@ def test_links_need_the_name_of_the_workspace(
     assert Doctor(capfd, "--slack-name", "other").of("warning", "links") == [
         "slack_name is other, but the token is of example"
     ]
+
+
+def test_links_lead_where_an_export_says(
+    connected: Slack, capfd: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    connected.serve(workspace(one=[]), scopes=EVERY_SCOPE)
+    for name, warnings in (
+        ("example", []),
+        ("acme", ["slack_name is acme, but the token is of example"]),
+    ):
+        link = f"https://{name}.slack.com/files/UALICE/F1/a"
+        export = write_linked(EXAMPLE, tmp_path / name, link)
+        assert main(["import-export", str(export), "--prefix", name]) == DONE
+        assert Doctor(capfd, "--prefix", name).of("warning", "links") == warnings
+        given = Doctor(capfd, "--prefix", name, "--slack-name", "other")
+        assert given.of("warning", "links") == ["slack_name is other, but the token is of example"]
 
 
 def test_it_says_how_long_a_first_sync_takes(

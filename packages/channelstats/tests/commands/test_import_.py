@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from channelstats import progress
-from channelstats.cli import NOT_DONE, USAGE, main
-from channelstats.commands.context import DONE, WITH_PROBLEMS
+from channelstats.cli import main
+from channelstats.commands import DONE, NOT_DONE, USAGE, WITH_PROBLEMS
 from channelstats.ingest import export_reader
 from support.channelstats import original
 from support.channelstats.called import called, die, stored

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from channelstats.commands.context import DONE, NOT_DONE, WITH_PROBLEMS
+from channelstats.commands import DONE, NOT_DONE, WITH_PROBLEMS
 from support.channelstats.called import called, stored
 from support.channelstats.house import EXAMPLE, NOW
 

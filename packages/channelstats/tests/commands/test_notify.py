@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from channelstats.commands.context import DONE, NOT_DONE, WITH_PROBLEMS
+from channelstats.commands import DONE, NOT_DONE, WITH_PROBLEMS
 from channelstats.notifications.push_sender import vapid_key
 from channelstats.tables import Tables
 from keytables.sqlite import SqliteEngine

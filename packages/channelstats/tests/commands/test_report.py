@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from channelstats.commands.context import DONE
+from channelstats.commands import DONE
 from channelstats.tables.messages import Messages
 from support.channelstats.called import called
 from support.channelstats.house import EXAMPLE, NOW

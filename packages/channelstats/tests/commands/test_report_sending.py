@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from channelstats.commands.context import DONE, NOT_DONE
+from channelstats.commands import DONE, NOT_DONE
 from support.channelstats.called import called
 from support.channelstats.desk import blocks_in
 from support.channelstats.fake_slack import TOKEN, Fault

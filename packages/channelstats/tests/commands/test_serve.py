@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from urllib.error import HTTPError
+from urllib.parse import urlsplit
 
 import pytest
 
@@ -77,6 +78,37 @@ def test_it_says_where_it_is_and_ends_when_told_to(folder: Folder, number: signa
         process.send_signal(number)
         assert process.wait(PATIENCE) == 0
         assert told(process) == ""
+
+
+def connected(host: str) -> socket.socket:
+    name, _, port = host.partition(":")
+    return socket.create_connection((name, int(port)), PATIENCE)
+
+
+def is_listening(host: str) -> bool:
+    try:
+        connected(host).close()
+    except ConnectionError:  # refused, or closed before it was accepted
+        return False
+    return True
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_the_second_signal_ends_it_at_once(folder: Folder, number: signal.Signals) -> None:
+    with serving(folder) as (url, process):
+        host = urlsplit(url).netloc
+        with connected(host) as waiting:
+            waiting.sendall(
+                f"POST /me HTTP/1.1\r\nHost: {host}\r\nContent-Length: 9\r\n"
+                "Content-Type: application/x-www-form-urlencoded\r\n"
+                "Expect: 100-continue\r\n\r\n".encode()
+            )
+            assert waiting.recv(100).startswith(b"HTTP/1.1 100")  # its form is waited for
+            process.send_signal(number)
+            while is_listening(host):
+                pass
+            process.send_signal(number)
+            assert process.wait(PATIENCE) == -number
 
 
 def test_a_port_in_use_is_one_line(folder: Folder) -> None:

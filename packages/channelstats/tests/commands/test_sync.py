@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from channelstats.cli import INTERRUPTED, NOT_DONE
-from channelstats.commands.context import DONE, WITH_PROBLEMS
+from channelstats.__main__ import INTERRUPTED
+from channelstats.commands import DONE, NOT_DONE, WITH_PROBLEMS
 from channelstats.tables import Tables
 from keytables.sqlite import SqliteEngine
 from support.channelstats.called import DATA, called, stored

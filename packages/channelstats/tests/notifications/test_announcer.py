@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+from datetime import date
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ from channelstats.notifications import Announcer, AnnounceResult
 from channelstats.notifications.announcing import ATTEMPTS, EVERY
 from channelstats.notifications.push_sender import vapid_key
 from channelstats.settings import Settings
+from channelstats.tables.subscriptions import HELD
 from support.channelstats.house import NOW, House
 from support.channelstats.push_service import Answer, Browser, PushService
 from support.channelstats.small_workspace import workspace
@@ -17,6 +19,7 @@ from support.channelstats.workspace import write_zip
 from support.clocks import ManualClock
 
 WEEK_1 = "2024-03-03"
+WEEK_2 = date(2024, 3, 10)
 AFTER = {"type": "message", "user": "UBOB", "ts": "1710720000.000100", "text": "a new week"}
 """2024-03-18: with it the second week of the worked example is read to its end."""
 
@@ -82,6 +85,19 @@ async def test_what_was_left_is_sent_at_a_later_look(
     assert await looks.check() == AnnounceResult(left=1)
     assert await looks.check() == AnnounceResult(notified=1)
     assert len(browser.got) == 1
+
+
+async def test_what_another_run_holds_is_looked_at_again(
+    example: House, service: PushService, settings: Settings, tmp_path: Path
+) -> None:
+    await take_in_more(example, tmp_path)
+    browser, clock = await subscribed(example, service, settings), ManualClock(NOW)
+    subscriptions = example.tables.subscriptions
+    assert await subscriptions.lease_if_due(browser.endpoint, WEEK_2, clock)
+    looks = Announcer(example.tables, settings, clock=clock)
+    assert await looks.check() == AnnounceResult(held=1)
+    clock.advance(HELD)
+    assert await looks.check() == AnnounceResult(notified=1)
 
 
 async def test_an_empty_store_is_nothing_to_look_at(empty: House, settings: Settings) -> None:

@@ -1,6 +1,8 @@
 """Everybody who waits for a week is told of it once."""
 
 import asyncio
+import base64
+import json
 from dataclasses import dataclass, field, replace
 from datetime import date
 from typing import Any
@@ -15,10 +17,10 @@ from channelstats.notifications.announcing import (
     LONGEST_WAIT,
     SHORTEST_PAUSE,
     WHOLE_RUN,
+    Announcer,
     AnnounceResult,
-    announce,
 )
-from channelstats.notifications.push_sender import vapid_key
+from channelstats.notifications.push_sender import DEFAULT_CONTACT, vapid_key
 from channelstats.settings import Settings
 from channelstats.stats import Period
 from channelstats.stats.document import document_of
@@ -59,14 +61,9 @@ class Desk:
         await self.house.tables.subscriptions.add(subscription)
 
     async def announce(self, week: Period = WEEK_2, *, dry_run: bool = False) -> AnnounceResult:
-        return await announce(
-            self.house.tables,
-            week,
-            self.settings,
-            clock=self.clock,
-            sleep=self.sleep,
-            dry_run=dry_run,
-        )
+        tables, clock, sleep = self.house.tables, self.clock, self.sleep
+        announcer = Announcer(tables, self.settings, clock=clock, sleep=sleep)
+        return await announcer.announce(week, dry_run=dry_run)
 
     async def stored(self, browser: Browser) -> Subscription:
         every = await self.house.tables.subscriptions.all()
@@ -243,7 +240,9 @@ async def test_what_a_run_that_died_had_leased_is_told_by_a_later_one(desk: Desk
     browser = await desk.subscribed()
     subscriptions = desk.house.tables.subscriptions
     assert await subscriptions.lease_if_due(browser.endpoint, WEEK_2.start, desk.clock)
-    assert await desk.announce() == AnnounceResult(left=1)
+    told = await desk.announce()
+    assert told == AnnounceResult(held=1)
+    assert str(told) == "0 browsers notified, 1 being notified by another run"
     assert browser.got == []
     desk.clock.advance(HELD)
     assert await desk.announce() == AnnounceResult(notified=1)
@@ -258,6 +257,19 @@ async def test_whoever_unsubscribes_meanwhile_is_not_written_back(desk: Desk) ->
     desk.service.gate.set()
     await run
     assert await desk.count() == 0
+
+
+@pytest.mark.parametrize("contact", ["https://stats.example/contact", ""])
+async def test_the_contact_is_the_operators_else_one_that_push_services_take(
+    desk: Desk, contact: str
+) -> None:
+    desk.settings = replace(desk.settings, push_contact=contact)
+    browser = await desk.subscribed()
+    await desk.announce()
+    claims = browser.headers[0]["Authorization"].split("t=")[1].split(".")[1]
+    told = json.loads(base64.urlsafe_b64decode(f"{claims}=="))["sub"]
+    assert told == (contact or DEFAULT_CONTACT)
+    assert "localhost" not in told
 
 
 async def test_a_run_ends_and_leaves_the_rest(desk: Desk) -> None:

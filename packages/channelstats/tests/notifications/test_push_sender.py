@@ -20,7 +20,6 @@ from cryptography.hazmat.primitives.serialization import (
 from py_vapid import Vapid02
 
 from channelstats.notifications.push_sender import (
-    DEFAULT_CONTACT,
     HEADERS,
     KEY_FILE,
     LIFETIME,
@@ -28,10 +27,9 @@ from channelstats.notifications.push_sender import (
     PushOutcome,
     PushSender,
     answer_of,
-    contact_of,
     vapid_key,
 )
-from channelstats.settings import SettingError, load
+from channelstats.settings import SettingError
 from support.channelstats.push_service import Browser, PushService
 from support.clocks import ManualClock
 
@@ -86,13 +84,6 @@ def test_a_signature_holds_for_the_origin_of_the_endpoint(tmp_path: Path) -> Non
     }
     assert header.endswith(f",k={key.public}")
     assert Vapid02.verify(header)
-
-
-def test_the_contact_is_the_operators_else_one_that_push_services_take() -> None:
-    page = "https://stats.example/contact"
-    assert contact_of(load({"push_contact": page}, {})) == page
-    assert contact_of(load({}, {})) == DEFAULT_CONTACT
-    assert "localhost" not in DEFAULT_CONTACT
 
 
 def test_a_page_can_be_the_contact(tmp_path: Path) -> None:

@@ -1,14 +1,16 @@
 """Settings and where they come from."""
 
+from argparse import ArgumentParser
 from pathlib import Path
 
 import pytest
 
-from channelstats.cli import make_parsers
+from channelstats.cli import make_parser as make_main_parser
 from channelstats.commands import COMMANDS
+from channelstats.commands.context import load_command, make_parser
 from channelstats.counting import Profile
 from channelstats.settings import OPTIONS, OptionGroup, SettingError, load
-from channelstats.settings.declaration import Source
+from channelstats.settings.declaration import Source, is_loopback
 from channelstats.slack.rate_limits import AppKind
 from channelstats.views.goals import Bound
 
@@ -192,6 +194,13 @@ def test_where_a_setting_came_from_is_known(tmp_path: Path) -> None:
     }
 
 
+def test_addresses_of_this_machine_are_known() -> None:
+    assert is_loopback("::1")
+    assert is_loopback("localhost.")
+    assert not is_loopback("0.0.0.0")
+    assert not is_loopback("192.168.0.1")
+
+
 # ── as flags ─────────────────────────────────────────────────────────────────────────────────────
 
 
@@ -203,10 +212,14 @@ def test_every_setting_has_a_help_and_a_default_that_it_understands() -> None:
             assert option.value_type.parse(str(option.default)) == option.default, option.name
 
 
+def parsers() -> dict[str, ArgumentParser]:
+    return {command.name: make_parser(command) for command in COMMANDS}
+
+
 def test_every_flag_of_every_command_has_a_help() -> None:
     silent = [
         (name, action.dest)
-        for name, parser in make_parsers().items()
+        for name, parser in {"": make_main_parser(), **parsers()}.items()
         for action in parser._actions
         if not action.help and action.dest != "command"
     ]
@@ -214,20 +227,19 @@ def test_every_flag_of_every_command_has_a_help() -> None:
 
 
 def test_every_command_that_posts_shows_the_token_for_it() -> None:
-    parsers = make_parsers()
+    every = parsers()
     for name in ("report", "send-weekly", "create-stats-channel", "unarchive"):
-        assert "--post-token-file FILE" in parsers[name].format_help()
+        assert "--post-token-file FILE" in every[name].format_help()
 
 
 def test_every_command_takes_every_setting_and_shows_those_that_matter() -> None:
-    parsers = make_parsers()
     for command in COMMANDS:
-        parser = parsers[command.name]
+        parser, groups = make_parser(command), load_command(command).groups
         shown = parser.format_help()
         taken = {flag for action in parser._actions for flag in action.option_strings}
         for option in OPTIONS:
             assert option.flag in taken
-            if option.group is OptionGroup.GENERAL or option.group in command.groups:
+            if option.group is OptionGroup.GENERAL or option.group in groups:
                 assert option.flag in shown
             else:
                 assert f"  {option.flag} {option.value_type.metavar}" not in shown

@@ -14,7 +14,8 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from channelstats.cli import make_parsers
+from channelstats.commands import COMMANDS
+from channelstats.commands.context import make_parser
 from channelstats.render.data import csv_of, json_of
 from channelstats.render.names import Directory
 from channelstats.stats import Options
@@ -24,8 +25,7 @@ from channelstats.views.model import VIEWS, Choice, View
 from channelstats.views.registry import view_of
 from channelstats.web import app
 from channelstats.web.auth import POLICY
-from channelstats.web.service import DashboardService
-from channelstats.web.single_flight import Busy
+from channelstats.web.service import Busy, DashboardService
 from keytables import Unavailable
 from support.channelstats.dashboard import SECRET, Dashboard, dashboard
 from support.channelstats.dated import row
@@ -668,7 +668,7 @@ async def test_beside_a_later_import_everything_is_shown(board: Dashboard) -> No
 async def test_the_start_shows_commands_that_are_understood(empty: House, tmp_path: Path) -> None:
     async with dashboard(empty, tmp_path) as opened:
         shown = re.findall(r"<pre>channelstats (.+)</pre>", await opened.text("/"))
-    parsers = make_parsers()
+    parsers = {command.name: make_parser(command) for command in COMMANDS}
     assert len(shown) == 3
     for line in shown:
         name, *words = shlex.split(line)

@@ -14,7 +14,6 @@ from channelstats.web.auth import (
     Verdict,
     host_name,
     is_own,
-    is_this_machine,
     local,
 )
 from support.channelstats.dashboard import TOKEN, Client, Dashboard
@@ -326,10 +325,3 @@ def test_a_host_is_found_without_its_port() -> None:
     assert host_name("[::1]:8090") == "::1"
     assert host_name("example.com:80") == "example.com"
     assert host_name("[nonsense") == ""
-
-
-def test_addresses_of_this_machine_are_known() -> None:
-    assert is_this_machine("::1")
-    assert is_this_machine("localhost.")
-    assert not is_this_machine("0.0.0.0")
-    assert not is_this_machine("192.168.0.1")

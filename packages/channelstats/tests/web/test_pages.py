@@ -5,13 +5,13 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
+from channelstats.lookup import Names
 from channelstats.render.html import delta
 from channelstats.stats.period import History, Now
 from channelstats.stats.quantities import change, not_compared
 from channelstats.views.goals import Bound
 from channelstats.views.model import Choice, Kind, Tile, View
 from channelstats.web.filters import Query
-from channelstats.web.names import Names
 from channelstats.web.pages import ViewContext, Visit
 
 FIRST, LAST = date(2024, 3, 10), date(2024, 3, 16)

@@ -1,6 +1,6 @@
 """The commands: a module for each idea, with its arguments and what it does.
 
-    context        what a command is, and what it is given
+    context        what a command is, what it is given, and how it is run
     import_        import-export, import-members, import-analytics, migrate
     sync           sync
     report         report
@@ -10,40 +10,72 @@
     maintain       forget, rebuild-firstposts
     doctor         doctor
 
+They are listed here; the module of a command is imported when it runs, so that `--help` is fast.
+
 Rule: a command opens the store, does one thing and closes it; what it cannot do is a `Failure` of
 one line.
 """
 
-from typing import Final
+import argparse
+from importlib.metadata import PackageNotFoundError, version
+from typing import Final, NamedTuple, NoReturn
 
-from channelstats.commands import (
-    channels,
-    demo,
-    doctor,
-    import_,
-    maintain,
-    report,
-    send,
-    serve,
-    sync,
-)
-from channelstats.commands.context import Command
+DONE: Final = 0
+WITH_PROBLEMS: Final = 1
+USAGE: Final = 2
+NOT_DONE: Final = 3
+"""Exit codes."""
 
-COMMANDS: Final[tuple[Command, ...]] = (
-    import_.import_export,
-    sync.sync,
-    report.report,
-    serve.serve,
-    send.send_weekly,
-    send.notify,
-    maintain.rebuild_firstposts,
-    import_.import_members,
-    import_.import_analytics,
-    import_.migrate,
-    maintain.forget,
-    doctor.doctor,
-    demo.demo,
-    channels.create_stats_channel,
-    channels.unarchive,
+
+class Parser(argparse.ArgumentParser):
+    """Reports wrong usage in one line that names the help, instead of printing all options."""
+
+    def error(self, message: str) -> NoReturn:
+        self.exit(USAGE, f"{self.prog}: error: {message}; see {self.prog} --help\n")
+
+
+class ListedCommand(NamedTuple):
+    """A command, and the module whose function of that name is a `Command`."""
+
+    name: str
+    summary: str
+    module: str
+
+
+COMMANDS: Final = (
+    ListedCommand("import-export", "import a Slack export: a zip or a folder", "import_"),
+    ListedCommand("sync", "read users, channels and messages from Slack", "sync"),
+    ListedCommand("report", "make a report, and send it if asked to", "report"),
+    ListedCommand("serve", "serve the dashboard", "serve"),
+    ListedCommand("send-weekly", "send every report of a week to where it belongs", "send"),
+    ListedCommand("notify", "notify subscribers of the dashboard about a weekly report", "send"),
+    ListedCommand(
+        "rebuild-firstposts", "find everybody's first post again in all stored messages", "maintain"
+    ),
+    ListedCommand(
+        "import-members",
+        "import when accounts were created, from Slack's list of members",
+        "import_",
+    ),
+    ListedCommand(
+        "import-analytics", "import what Slack's own analytics count: CSV or ND-JSON", "import_"
+    ),
+    ListedCommand(
+        "migrate", "import the tables of the original program, or of another store", "import_"
+    ),
+    ListedCommand("forget", "remove a person from the store for good", "maintain"),
+    ListedCommand("doctor", "check the store, the settings and the tokens", "doctor"),
+    ListedCommand("demo", "show the dashboard of a workspace that is made up", "demo"),
+    ListedCommand(
+        "create-stats-channel", "create channels for the reports on channels", "channels"
+    ),
+    ListedCommand("unarchive", "unarchive a channel and invite who was in it", "channels"),
 )
 """In the order in which `channelstats --help` lists them."""
+
+
+def program_version() -> str:
+    try:
+        return version("channelstats")
+    except PackageNotFoundError:  # run from a source tree that was never installed
+        return "0+unknown"

@@ -6,20 +6,14 @@ Rule: what is so already is left alone, so that each can be run again.
 from typing import Final
 
 from channelstats import lookup
-from channelstats.commands.context import (
-    CommandContext,
-    Failure,
-    PostingClient,
-    argument,
-    command,
-    flag,
-)
+from channelstats.commands.context import CommandContext, Failure, argument, command, flag
+from channelstats.credentials import Purpose
 from channelstats.lookup import NotFound
 from channelstats.sending.targets import stats_channel_name
 from channelstats.settings import OptionGroup
 from channelstats.slack.errors import SlackError, TokenRefused
 from channelstats.slack.objects import whole
-from channelstats.slack.web_api import MOST_INVITED
+from channelstats.slack.web_api import MOST_INVITED, WebApi
 from channelstats.tables import Tables
 from channelstats.tables.directory import Channel
 from channelstats.tables.items import batches
@@ -31,8 +25,6 @@ LONGEST_NAME: Final = 80
 
 
 @command(
-    "create-stats-channel",
-    "create channels for the reports on channels",
     argument(
         "names", nargs="+", metavar="NAME", help="channels to make NAME-stats for: names or IDs"
     ),
@@ -46,8 +38,8 @@ async def create_stats_channel(context: CommandContext) -> int:
             for channel in wanted:
                 print(f"#{stats_channel_name(channel.name)} would be made")
         elif wanted:
-            async with context.posting_client(tables) as client:
-                await _create_each(context, tables, client, wanted)
+            async with context.web_api(Purpose.POST) as api:
+                await _create_each(context, tables, api, wanted)
     return context.exit_code
 
 
@@ -73,18 +65,18 @@ async def _without_stats_channel(context: CommandContext, tables: Tables) -> lis
 
 
 async def _create_each(
-    context: CommandContext, tables: Tables, client: PostingClient, wanted: list[Channel]
+    context: CommandContext, tables: Tables, api: WebApi, wanted: list[Channel]
 ) -> None:
     for channel in wanted:
         name = stats_channel_name(channel.friendly_name)
         try:
-            made = await client.api.create(name)
+            made = await api.create(name)
             # Stored before anything else can fail: the next weekly run sends there.
             created = whole(made.created) or 0
             stored = Channel(made.id, made.name, members=1, created=created, is_channel=True)
             await tables.channels.put([stored])
             purpose = f"Weekly reports on the channel {channel.name}"
-            await client.api.set_purpose(made.id, purpose)
+            await api.set_purpose(made.id, purpose)
         except SlackError as error:
             context.complain(f"#{name}: {error}")
             if isinstance(error, TokenRefused):
@@ -97,8 +89,6 @@ async def _create_each(
 
 
 @command(
-    "unarchive",
-    "unarchive a channel and invite who was in it",
     argument("name", metavar="NAME", help="the channel: a name or an ID"),
     flag("--dry-run", "say how many would be invited; change nothing"),
     groups=(OptionGroup.REPORTS,),
@@ -113,9 +103,9 @@ async def unarchive(context: CommandContext) -> int:
                 raise Failure(f"#{name} is not archived, or was not when channels were last read")
             print(f"#{name} would be unarchived and {_people(len(people))} invited")
             return context.exit_code
-        async with context.posting_client(tables) as client:
+        async with context.web_api(Purpose.POST) as api:
             try:
-                await _bring_back(context, client, cid, name, people)
+                await _bring_back(context, api, cid, name, people)
             except SlackError as error:
                 raise Failure(f"#{name}: {error}") from None
     return context.exit_code
@@ -132,7 +122,7 @@ async def _last_members(tables: Tables, cid: str) -> list[str]:
 
 
 async def _bring_back(
-    context: CommandContext, client: PostingClient, cid: str, name: str, people: list[str]
+    context: CommandContext, api: WebApi, cid: str, name: str, people: list[str]
 ) -> None:
     """Unarchive a channel and invite people. Who cannot be invited does not keep the others out.
 
@@ -142,21 +132,21 @@ async def _bring_back(
 
     async def note(text: str) -> None:
         try:
-            await client.api.note(cid, text)
+            await api.note(cid, text)
         except SlackError as error:
             context.complain(f"#{name}: note: {error}")
 
-    own = await client.api.own_id()
-    await client.api.unarchive(cid)
+    own = await api.own_id()
+    await api.unarchive(cid)
     context.say(f"#{name}: unarchived")
-    await client.api.join(cid)
+    await api.join(cid)
     missing = [uid for uid in people if uid != own]
     count = _people(len(missing))
     await note(f"This channel is back. Inviting {count} who were here.")
     for group in batches(missing, MOST_INVITED):
         why: object = "Slack refuses them"
         try:
-            left = await client.api.invite(cid, group)
+            left = await api.invite(cid, group)
         except TokenRefused:
             raise
         except SlackError as error:

@@ -1,17 +1,26 @@
-"""What a command is, and what it is given: its arguments, settings, clocks, the store, Slack.
+"""What a command is, what it is given (arguments, settings, clocks, the store, Slack), and how it
+is run.
 
 Rule: a command reads the clock and the environment here and nowhere else.
 """
 
 import argparse
 import asyncio
+import os
 import sys
-import time
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Iterator, Mapping
+from collections.abc import (
+    AsyncIterator,
+    Callable,
+    Coroutine,
+    Iterable,
+    Iterator,
+    Mapping,
+    Sequence,
+)
 from contextlib import asynccontextmanager, contextmanager
 from datetime import date
 from functools import partial
-from importlib.metadata import PackageNotFoundError, version
+from importlib import import_module
 from operator import methodcaller
 from pathlib import Path
 from typing import Final, NoReturn, TypeAlias
@@ -19,29 +28,34 @@ from zoneinfo import ZoneInfo
 
 import msgspec
 
+from channelstats.commands import DONE, NOT_DONE, WITH_PROBLEMS, ListedCommand, Parser
 from channelstats.credentials import Purpose, slack_token
 from channelstats.days import date_at
 from channelstats.ingest.runs import Event, OnEvent, StepProgress
+from channelstats.lookup import NotFound
 from channelstats.progress import Progress
 from channelstats.render.words import plural, printable
 from channelstats.sending.sender import Sender
-from channelstats.settings import OptionGroup, Settings
-from channelstats.slack.client import SdkTransport, SlackClient, Transport
+from channelstats.settings import OptionGroup, SettingError, Settings, add_flags, load
+from channelstats.slack.archive import ArchiveRefused
+from channelstats.slack.client import SdkTransport, SlackClient
 from channelstats.slack.export import Problem
 from channelstats.slack.rate_limits import Sleep
 from channelstats.slack.web_api import WebApi
 from channelstats.stats import Period
-from channelstats.stats.period import WEEK, week_of
+from channelstats.stats.period import WEEK, last_complete_week, week_of
 from channelstats.tables import Tables, Taken
 from channelstats.tables.columns import folder_of
 from channelstats.tables.exclusion import remove_before
-from keytables import Clock
+from keytables import Clock, KeytablesError
 from keytables.stores import SqliteUrl, open_engine, parse_store
 
-DONE: Final = 0
-WITH_PROBLEMS: Final = 1
-NOT_DONE: Final = 3
-"""Exit codes; 2 is wrong usage."""
+EPILOG: Final = (
+    "A setting is a flag (--slack-name), an environment variable (CHANNELSTATS_SLACK_NAME) or a "
+    'line of channelstats.toml in the data folder (slack_name = "…"); the first of them counts. '
+    "Every command takes all settings; `channelstats doctor` shows their values and where they "
+    "come from."
+)
 
 NOTHING_IMPORTED: Final = "nothing has been imported yet"
 """What is wrong with a store that is missing."""
@@ -54,13 +68,6 @@ class Failure(Exception):  # noqa: N818 - an outcome, not a fault of the program
     """The command cannot be done; the text is one line for the operator."""
 
 
-class PostingClient(msgspec.Struct, frozen=True):
-    """What the token that posts can do."""
-
-    api: WebApi
-    sender: Sender
-
-
 class CommandContext(msgspec.Struct):
     """One run of a command. ``wrong_usage`` ends it with that exit code. ``monotonic`` counts
     seconds and never goes back; ``sleep`` waits so many of them.
@@ -71,8 +78,8 @@ class CommandContext(msgspec.Struct):
     environment: Mapping[str, str]
     clock: Clock
     wrong_usage: Callable[[str], NoReturn]
-    monotonic: Clock = time.monotonic
-    sleep: Sleep = asyncio.sleep
+    monotonic: Clock
+    sleep: Sleep
     problems: int = 0
 
     @property
@@ -89,6 +96,12 @@ class CommandContext(msgspec.Struct):
         if given is None:
             return None
         return Period(week_of(given, self.settings.first_weekday), WEEK, self.zone)
+
+    @property
+    def last_week(self) -> Period:
+        """The last week that is over."""
+        first = last_complete_week(self.today, self.settings.first_weekday)
+        return Period(first, WEEK, self.zone)
 
     # ── messages for the operator ────────────────────────────────────────────────────────────────
 
@@ -203,37 +216,24 @@ class CommandContext(msgspec.Struct):
     # ── Slack ────────────────────────────────────────────────────────────────────────────────────
 
     @asynccontextmanager
-    async def web_api(self, token: str | None = None) -> AsyncIterator[WebApi]:
-        """The Web API with the token that reads, or with this one.
+    async def web_api(
+        self, purpose: Purpose = Purpose.READ, token: str | None = None
+    ) -> AsyncIterator[WebApi]:
+        """The Web API with the token for a purpose, or with this one.
 
         :raises SettingError: there is no token, or it cannot be used
         """
-        token = token or slack_token(Purpose.READ, self.settings, self.environment)
+        token = token or slack_token(purpose, self.settings, self.environment)
+        kind, clock, sleep = self.settings.kind_of_app, self.monotonic, self.sleep
         transport = await SdkTransport.open(token, base_url=self.settings.slack_api)
-        api = WebApi(self._client(transport))
+        api = WebApi(SlackClient(transport, kind, clock=clock, sleep=sleep, say=self.say))
         try:
             yield api
         finally:
             await api.close()
 
-    @asynccontextmanager
-    async def posting_client(self, tables: Tables) -> AsyncIterator[PostingClient]:
-        """The Web API with the token that posts.
-
-        :raises SettingError: there is no token, or it cannot be used
-        """
-        token = slack_token(Purpose.POST, self.settings, self.environment)
-        transport = await SdkTransport.open(token, base_url=self.settings.slack_api)
-        api = WebApi(self._client(transport))
-        sender = Sender(api, tables.sent, sleep=self.sleep, clock=self.clock, say=self.say)
-        try:
-            yield PostingClient(api, sender)
-        finally:
-            await api.close()
-
-    def _client(self, transport: Transport) -> SlackClient:
-        kind, clock, sleep = self.settings.kind_of_app, self.monotonic, self.sleep
-        return SlackClient(transport, kind, clock=clock, sleep=sleep, say=self.say)
+    def sender(self, api: WebApi, tables: Tables) -> Sender:
+        return Sender(api, tables.sent, sleep=self.sleep, clock=self.clock, say=self.say)
 
 
 # ── commands ─────────────────────────────────────────────────────────────────────────────────────
@@ -266,22 +266,73 @@ def _parse_date(text: str) -> date:
 
 
 class Command(msgspec.Struct, frozen=True):
-    """A subcommand. ``run`` returns the exit code. ``groups`` are the settings that matter to it
-    beside the general ones: its help shows them, though it takes all.
+    """What a command of the list takes and does. ``run`` returns the exit code. ``groups`` are the
+    settings that matter to it beside the general ones: its help shows them, though it takes all.
     """
 
-    name: str
-    summary: str
     arguments: tuple[Callable[[argparse.ArgumentParser], object], ...]
     groups: tuple[OptionGroup, ...]
     run: Run
 
 
 def command(
-    name: str, summary: str, *arguments: methodcaller, groups: tuple[OptionGroup, ...] = ()
+    *arguments: methodcaller, groups: tuple[OptionGroup, ...] = ()
 ) -> Callable[[Run], Command]:
-    """Make a function the command of that name."""
-    return lambda run: Command(name, summary, arguments, groups, run)
+    """Make a function a command."""
+    return lambda run: Command(arguments, groups, run)
+
+
+def load_command(listed: ListedCommand) -> Command:
+    module = import_module(f"channelstats.commands.{listed.module}")
+    found: Command = getattr(module, listed.name.replace("-", "_"))
+    return found
+
+
+def make_parser(listed: ListedCommand) -> Parser:
+    """The parser of what comes after a command's name."""
+    command = load_command(listed)
+    parser = Parser(
+        prog=f"channelstats {listed.name}",
+        description=f"{listed.summary[:1].upper()}{listed.summary[1:]}.",
+        epilog=EPILOG,
+        allow_abbrev=False,
+    )
+    for add in command.arguments:
+        add(parser)
+    parser.add_argument("--quiet", action="store_true", help="print nothing but errors")
+    parser.usage = f"{parser.format_usage().removeprefix('usage: ').rstrip()} [settings]"
+    add_flags(parser, {OptionGroup.GENERAL, *command.groups})
+    return parser
+
+
+def run(
+    listed: ListedCommand, words: Sequence[str], *, clock: Clock, monotonic: Clock, sleep: Sleep
+) -> int:
+    """Run a command; return its exit code."""
+    parser = make_parser(listed)
+    # Intermixed, so that settings may stand between the words of `report user NAME`; but before
+    # the first word that forgets a `--`, after which nothing is a flag.
+    is_mixed = "--" not in words or not words[0].startswith("-")
+    arguments = (parser.parse_intermixed_args if is_mixed else parser.parse_args)(words)
+    try:
+        settings = load(vars(arguments), os.environ)
+    except SettingError as error:
+        parser.error(str(error))
+    context = CommandContext(settings, arguments, os.environ, clock, parser.error, monotonic, sleep)
+    try:
+        return asyncio.run(load_command(listed).run(context))
+    except (Failure, NotFound, ArchiveRefused, SettingError, KeytablesError) as error:
+        print(f"channelstats: {error}", file=sys.stderr)
+    except BrokenPipeError:
+        sys.stderr.close()  # the reader of the output, such as `head`, has ended
+        return DONE
+    except OSError as error:
+        where = f"{error.filename}: " if error.filename else ""
+        print(f"channelstats: {where}{error.strerror or error}", file=sys.stderr)
+    return NOT_DONE
+
+
+# ── for several commands ─────────────────────────────────────────────────────────────────────────
 
 
 def data_folder_problem(settings: Settings) -> str:
@@ -301,10 +352,3 @@ def store_is_missing(settings: Settings) -> bool:
 def many(number: int, word: str) -> str:
     """1 message, 2,000 messages."""
     return f"{number:,} {plural(number, word)}"
-
-
-def program_version() -> str:
-    try:
-        return version("channelstats")
-    except PackageNotFoundError:  # run from a source tree that was never installed
-        return "0+unknown"

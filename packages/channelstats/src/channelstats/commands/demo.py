@@ -46,8 +46,6 @@ class DemoPlan(msgspec.Struct, frozen=True):
 
 
 @command(
-    "demo",
-    "show the dashboard of a workspace that is made up",
     *(
         argument(
             f"--{name}", type=int, default=usual, metavar="N", help=f"how many {name}; {usual:,}"

@@ -17,13 +17,13 @@ from urllib.parse import urlsplit
 
 import msgspec
 
+from channelstats.commands import program_version
 from channelstats.commands.context import (
     NOTHING_IMPORTED,
     CommandContext,
     command,
     data_folder_problem,
     many,
-    program_version,
     store_is_missing,
 )
 from channelstats.commands.send import DESTINATIONS
@@ -99,13 +99,13 @@ def _print(level: str, about: str, text: str) -> None:
     print(printable(f"{level:<8} {about}: {text}"), flush=True)
 
 
-@command("doctor", "check the store, the settings and the tokens", groups=tuple(OptionGroup))
+@command(groups=tuple(OptionGroup))
 async def doctor(context: CommandContext) -> int:
     findings = Findings(context)
     _check_machine(context, findings)
     _check_settings(context, findings)
-    await _check_store(context, findings)
-    await _check_tokens(context, findings)
+    slack_name = await _check_store(context, findings) or context.settings.slack_name
+    await _check_tokens(context, findings, slack_name)
     return context.exit_code
 
 
@@ -146,7 +146,8 @@ def _check_settings(context: CommandContext, findings: Findings) -> None:
 # ── the store ────────────────────────────────────────────────────────────────────────────────────
 
 
-async def _check_store(context: CommandContext, findings: Findings) -> None:
+async def _check_store(context: CommandContext, findings: Findings) -> str:
+    """Whether it can be used and what is in it; what it says links lead to, "" for nothing."""
     settings, folder, place = context.settings, context.settings.folder, _place(context)
     if wrong := data_folder_problem(settings):
         findings.fail("store", wrong)
@@ -161,28 +162,29 @@ async def _check_store(context: CommandContext, findings: Findings) -> None:
         try:
             engine = await open_engine(settings.store_url, clock=context.clock)
             try:
-                await _check_tables(context, findings, engine)
+                return await _check_tables(context, findings, engine)
             finally:
                 await engine.close()
         except (KeytablesError, OSError, ValueError) as error:
             text = str(error)  # some say themselves where it is
             findings.fail("store", text if place in text else f"{place}: {text}")
+    return ""
 
 
-async def _check_tables(context: CommandContext, findings: Findings, engine: Engine) -> None:
+async def _check_tables(context: CommandContext, findings: Findings, engine: Engine) -> str:
     prefix, place = context.settings.prefix, _place(context)
     expected = {f"{prefix}.{name}" for name in HASH_KEYS}
     missing = expected - set(await engine.table_names())
     if missing == expected:
         findings.warn("store", f"{place}: no tables that begin with {prefix!r} yet")
-        return
+        return ""
     size = ""
     if not context.settings.store:
         size = f", {megabytes(await asyncio.to_thread(_size, context.settings.folder))}"
     findings.ok("store", f"{place}: {many(len(expected - missing), 'table')}{size}")
     if missing:
         findings.ok("store", f"the next run makes {', '.join(sorted(missing))}")
-        return
+        return ""
     tables = await Tables.open(engine, prefix, context.zone)
     users, channels = await tables.configuration.counts(), await tables.channels.all()
     archived = sum(channel.is_archived for channel in channels.values())
@@ -193,6 +195,7 @@ async def _check_tables(context: CommandContext, findings: Findings, engine: Eng
         "archived",
     )
     await _check_messages(context, findings, tables)
+    return await tables.configuration.slack_name(context.settings.slack_name)
 
 
 async def _check_messages(context: CommandContext, findings: Findings, tables: Tables) -> None:
@@ -235,7 +238,7 @@ def _size(folder: Path) -> int:
 # ── Slack ────────────────────────────────────────────────────────────────────────────────────────
 
 
-async def _check_tokens(context: CommandContext, findings: Findings) -> None:
+async def _check_tokens(context: CommandContext, findings: Findings, slack_name: str) -> None:
     first: Token | None = None
     for purpose in Purpose:
         about, token = f"token that {purpose}s", None
@@ -245,7 +248,7 @@ async def _check_tokens(context: CommandContext, findings: Findings) -> None:
                 place = f"put it into {purpose.variable}, or name its file with {purpose.flag}"
                 findings.warn(about, f"none; {place}. Exports are imported without one.")
                 continue
-            async with context.web_api(token.text) as api:
+            async with context.web_api(token=token.text) as api:
                 identity = await api.identity()
                 kind = "bot" if identity.bot_id else "user"
                 is_same = first is not None and first.text == token.text
@@ -253,7 +256,7 @@ async def _check_tokens(context: CommandContext, findings: Findings) -> None:
                 findings.ok(about, whose + (", the same as the one that reads" if is_same else ""))
                 _check_scopes(findings, about, purpose, identity.scopes, token)
                 if purpose is Purpose.READ:
-                    _check_links(context, findings, identity)
+                    _check_links(findings, identity, slack_name)
                     await _check_channels(context, findings, api, identity)
         except SettingError as error:
             findings.fail(about, str(error))
@@ -287,14 +290,13 @@ def _check_scopes(
         findings.ok(about, f"it could do more with {more}")
 
 
-def _check_links(context: CommandContext, findings: Findings, identity: Identity) -> None:
+def _check_links(findings: Findings, identity: Identity, slack_name: str) -> None:
     """Whether links of reports lead to the workspace of the token."""
     own = (urlsplit(identity.url).hostname or "").partition(".")[0]
-    given = context.settings.slack_name
-    if own and not given:
+    if own and not slack_name:
         findings.warn("links", f"slack_name is not set: set slack_name = {own}")
-    elif own and given != own:
-        findings.warn("links", f"slack_name is {given}, but the token is of {own}")
+    elif own and slack_name != own:
+        findings.warn("links", f"slack_name is {slack_name}, but the token is of {own}")
 
 
 async def _check_channels(

@@ -9,8 +9,8 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, closing
 from pathlib import Path
 
+from channelstats.commands import NOT_DONE
 from channelstats.commands.context import (
-    NOT_DONE,
     CommandContext,
     Failure,
     argument,
@@ -41,8 +41,6 @@ from keytables.stores import SqliteUrl, open_engine, parse_store
 
 
 @command(
-    "import-export",
-    "import a Slack export: a zip or a folder",
     argument("path", type=Path, metavar="PATH", help="the export: a zip or a folder"),
     flag("--include-private", "private channels too"),
     flag("--include-dms", "direct messages too"),
@@ -92,8 +90,6 @@ async def import_archive(
 
 
 @command(
-    "import-members",
-    "import when accounts were created, from Slack's list of members",
     argument("path", type=Path, metavar="CSV", help="the list, as Slack exports it"),
 )
 async def import_members(context: CommandContext) -> int:
@@ -112,8 +108,6 @@ async def import_members(context: CommandContext) -> int:
 
 
 @command(
-    "import-analytics",
-    "import what Slack's own analytics count: CSV or ND-JSON",
     argument(
         "paths",
         type=Path,
@@ -169,8 +163,6 @@ async def _import_file(
 
 
 @command(
-    "migrate",
-    "import the tables of the original program, or of another store",
     argument(
         "--from",
         dest="source",

@@ -18,8 +18,6 @@ _YES: Final = frozenset({"y", "yes"})
 
 
 @command(
-    "forget",
-    "remove a person from the store for good",
     argument("user", metavar="USER", help="the person: a name or an ID"),
     flag("--dry-run", "say how much would be removed; change nothing"),
     flag("--yes", "do not ask for confirmation"),
@@ -88,8 +86,6 @@ def _is_confirmed(question: str) -> bool:
 
 
 @command(
-    "rebuild-firstposts",
-    "find everybody's first post again in all stored messages",
     groups=(OptionGroup.COUNTING,),
 )
 async def rebuild_firstposts(context: CommandContext) -> int:

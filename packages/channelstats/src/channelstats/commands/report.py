@@ -7,7 +7,7 @@ import html
 import sys
 from datetime import date, timedelta
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 
@@ -21,7 +21,7 @@ from channelstats.commands.context import (
     flag,
     many,
 )
-from channelstats.credentials import pseudonym_secret
+from channelstats.credentials import Purpose, pseudonym_secret
 from channelstats.days import DAY, date_at, minute_text
 from channelstats.identifiers import is_user_id
 from channelstats.privacy import Pseudonyms, load_pseudonyms
@@ -36,7 +36,7 @@ from channelstats.slack.errors import SlackError
 from channelstats.stats import Period
 from channelstats.stats.document import document_of
 from channelstats.stats.inputs import history_of
-from channelstats.stats.period import WEEK, Now, last_complete_week
+from channelstats.stats.period import WEEK, Now
 from channelstats.tables import Tables
 from channelstats.tables.exclusion import resolve_channels, resolve_people
 from channelstats.tables.sent_reports import SentKey
@@ -64,14 +64,10 @@ class ReportInput(msgspec.Struct, frozen=True):
         return render(self.shown, self.data, self.directory, form)
 
 
-class _Statistics(msgspec.Struct):
-    messages: int
-
-
 class _Document(msgspec.Struct):
     """What is wanted of a document here."""
 
-    statistics: _Statistics
+    statistics: dict[str, Any]
 
 
 def _parse_days(text: str) -> int:
@@ -81,8 +77,6 @@ def _parse_days(text: str) -> int:
 
 
 @command(
-    "report",
-    "make a report, and send it if asked to",
     argument(
         "kind",
         choices=[*map(str, ReportKind)],
@@ -141,25 +135,22 @@ async def report(context: CommandContext) -> int:
         if not (given.send or any(getattr(given, name) for name in _PERIOD_FLAGS)):
             period = await _newest_period(context, tables, period)
         wanted = Wanted(kind, subject, settings.optin_channel, settings.help_channel)
-        document = b""
-        if Form.JSON in forms and not given.anonymize and settings.min_group == 1:
+        files, messages, made = dict[Form, Files](), 0, None
+        if Form.JSON in forms and names is None and settings.min_group == 1:
+            # It is stored, and then no message is read for it.
             document = await document_of(
                 tables, period, settings.options, clock=context.clock, refresh=given.regen
             )
-        if document and set(forms) == {Form.JSON} and not given.send:
-            messages = msgspec.json.decode(document, type=_Document).statistics.messages
-            await _say_what_is_missing(context, tables, period, messages)
-            _write(context, out, f"{wanted.name}.json", {"": json_of_report(document, wanted)})
-            return context.exit_code
-        made = await _input(context, tables, wanted, period, names)
-        await _say_what_is_missing(context, tables, period, made.data.now.volume.messages)
+            messages = msgspec.json.decode(document, type=_Document).statistics["messages"]
+            files[Form.JSON] = {"": json_of_report(document, wanted)}
+        if given.send or not files.keys() >= set(forms):
+            made = await _input(context, tables, wanted, period, names)
+            messages = made.data.now.volume.messages
+            files |= {form: made.render(form) for form in forms if form not in files}
+        await _say_what_is_missing(context, tables, period, messages)
         for form in forms:
-            if form is Form.JSON and document:
-                files = {"": json_of_report(document, wanted)}
-            else:
-                files = made.render(form)
-            _write(context, out, f"{made.shown.name}.{form}", files)
-        if given.send:
+            _write(context, out, f"{shown_subject(wanted, names).name}.{form}", files[form])
+        if given.send and made is not None:
             await _send(context, tables, made, destination)
     return context.exit_code
 
@@ -178,14 +169,11 @@ def _period(context: CommandContext) -> Period:
         context.wrong_usage(f"--to {last} is before --from {first}")
     if week := context.week():
         return week
+    if not (first or last or days):
+        return context.last_week
     length = (last - first).days + 1 if first and last else days or WEEK
     if first is None:
-        if last is not None:
-            first = last - timedelta(length - 1)
-        elif days is not None:
-            first = context.today - timedelta(days)
-        else:
-            first = last_complete_week(context.today, context.settings.first_weekday)
+        first = (last + DAY if last else context.today) - timedelta(length)
     return Period(first, length, context.zone)
 
 
@@ -316,10 +304,10 @@ async def _send(
             before = f"; sent already on {minute_text(row.done, context.zone)}"
         print(f"{title}: {what} to {where}{before}")
         return
-    async with context.posting_client(tables) as client:
+    async with context.web_api(Purpose.POST) as api:
         job = SendJob(key, content, attachment)
         try:
-            result = await client.sender.send(job, again=given.again)
+            result = await context.sender(api, tables).send(job, again=given.again)
         except SlackError as error:
             raise Failure(f"not all of it was sent to {where}: {error}") from None
     hint = "; --again sends it once more" if result.state is SendState.ALREADY else ""

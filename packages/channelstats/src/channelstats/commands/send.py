@@ -8,26 +8,26 @@ again.
 from datetime import timedelta
 from typing import Final
 
+from channelstats.commands import NOT_DONE
 from channelstats.commands.context import (
-    NOT_DONE,
     CommandContext,
     Failure,
-    PostingClient,
     command,
     date_argument,
     flag,
 )
+from channelstats.credentials import Purpose
 from channelstats.days import minute_text
 from channelstats.lookup import NotFound, channel_id
-from channelstats.notifications import announce, newest_week
+from channelstats.notifications import Announcer, newest_week
 from channelstats.render.names import load
 from channelstats.render.words import printable
 from channelstats.sending.targets import WeeklyPlan, weekly_plan
-from channelstats.sending.weekly import StepState, WeeklyRun, weekly_key
+from channelstats.sending.weekly import WeeklyRun, weekly_key
 from channelstats.settings import OptionGroup, SettingError
 from channelstats.slack.errors import SlackError
+from channelstats.slack.web_api import WebApi
 from channelstats.stats import Period
-from channelstats.stats.period import WEEK, last_complete_week
 from channelstats.tables import Tables
 from channelstats.views.report_data import load_report_data
 from channelstats.views.reports import ReportKind
@@ -41,16 +41,13 @@ DESTINATIONS: Final = ("report_channel", "brief_channel", "optin_channel")
 
 
 @command(
-    "send-weekly",
-    "send every report of a week to where it belongs",
     date_argument("--week", "the week of a date; else the last one"),
     flag("--dry-run", "list what would go where; send nothing"),
     flag("--anyway", "send even if not all of the week was read"),
     groups=(OptionGroup.COUNTING, OptionGroup.REPORTS, OptionGroup.PRIVACY),
 )
 async def send_weekly(context: CommandContext) -> int:
-    last = last_complete_week(context.today, context.settings.first_weekday)
-    week = context.week() or Period(last, WEEK, context.zone)
+    week = context.week() or context.last_week
     async with context.tables(need_messages=True) as tables:
         unread = await _unread(context, tables, week)
         if context.arguments.dry_run:
@@ -60,8 +57,8 @@ async def send_weekly(context: CommandContext) -> int:
             return context.exit_code
         if unread and not context.arguments.anyway:
             raise Failure(f"{unread}; --anyway sends all the same")
-        async with context.posting_client(tables) as client:
-            is_stopped = await _send(context, tables, week, client)
+        async with context.web_api(Purpose.POST) as api:
+            is_stopped = await _send(context, tables, week, api)
         await tables.sent.expire(min(context.today, week.start) - SENT_KEPT)
         await _announce(context, tables, week)
     return NOT_DONE if is_stopped else context.exit_code
@@ -103,9 +100,7 @@ def _complain_of(context: CommandContext, plan: WeeklyPlan) -> None:
         context.complain(f"there is nowhere to send to: set {names}, or create X-stats channels")
 
 
-async def _send(
-    context: CommandContext, tables: Tables, week: Period, client: PostingClient
-) -> bool:
+async def _send(context: CommandContext, tables: Tables, week: Period, api: WebApi) -> bool:
     """Send everything; return whether it ended before all was tried."""
     settings, progress = context.settings, context.progress()
     plan = await weekly_plan(tables, settings, await _opted_in(context, tables))
@@ -121,22 +116,18 @@ async def _send(
         counted=counted,
         smallest_group=settings.min_group,
     )
-    directory = await load(tables, settings.slack_name)
-    run = WeeklyRun(client.sender, client.api, data, directory, settings)
-    number, lines, is_stopped = 0, 0, False
-    async for step in run.run(plan, tables):
-        lines += bool(step.text)
-        if step.state is not StepState.DONE:
-            is_stopped = step.state is StepState.STOPPED
-            context.complain(step.text)
-        else:
-            number += 1
-            if step.text:
-                context.say(step.text)
-        progress.show(number, len(plan.targets) + bool(plan.goals), "sending")
+    run = WeeklyRun(
+        context.sender(api, tables),
+        api,
+        data,
+        await load(tables, settings.slack_name),
+        settings,
+        say=context.say,
+        complain=context.complain,
+        show=lambda done, total: progress.show(done, total, "sending"),
+    )
+    is_stopped = await run.run(plan, tables)
     progress.end()
-    if not lines:
-        context.say(f"nothing left to send for the week of {week.start}")
     return is_stopped
 
 
@@ -158,9 +149,9 @@ async def _opted_in(context: CommandContext, tables: Tables) -> list[str]:
 
 async def _announce(context: CommandContext, tables: Tables, week: Period) -> None:
     """Notify the subscribers of the dashboard."""
-    settings, clock, sleep = context.settings, context.clock, context.sleep
+    announcer = Announcer(tables, context.settings, clock=context.clock, sleep=context.sleep)
     try:
-        result = await announce(tables, week, settings, clock=clock, sleep=sleep)
+        result = await announcer.announce(week)
     except SettingError as error:
         context.complain(f"nobody is notified: {error}")
         return
@@ -174,24 +165,22 @@ async def _announce(context: CommandContext, tables: Tables, week: Period) -> No
 
 
 @command(
-    "notify",
-    "notify subscribers of the dashboard about a weekly report",
     date_argument("--week", "the week of a date; else the newest read"),
     flag("--dry-run", "say how many; send nothing"),
     groups=(OptionGroup.DASHBOARD,),
 )
 async def notify(context: CommandContext) -> int:
-    settings, clock, sleep = context.settings, context.clock, context.sleep
+    settings, clock = context.settings, context.clock
     async with context.tables() as tables:
         week = context.week()
         if week is None:
             week = await newest_week(tables, settings, clock)
-        elif week.start > last_complete_week(context.today, settings.first_weekday):
+        elif week.start > context.last_week.start:
             raise Failure(f"the week of {week.start} is not over")
         if week is None:
             commands = "channelstats import-export and channelstats sync"
             raise Failure(f"no whole week was read yet; see {commands}")
-        dry_run = context.arguments.dry_run
-        result = await announce(tables, week, settings, clock=clock, sleep=sleep, dry_run=dry_run)
+        announcer = Announcer(tables, settings, clock=clock, sleep=context.sleep)
+        result = await announcer.announce(week, dry_run=context.arguments.dry_run)
     (context.complain if result.left else context.say)(f"week of {week.start}: {result}")
     return context.exit_code

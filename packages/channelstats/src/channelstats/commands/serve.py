@@ -7,7 +7,6 @@ is shown on a terminal only, and in no log.
 import asyncio
 import errno
 import signal
-import stat
 import sys
 from collections.abc import Callable
 from contextlib import suppress
@@ -19,13 +18,14 @@ from urllib.parse import urlencode
 from aiohttp import web
 
 from channelstats.commands.context import CommandContext, Failure, command, flag
-from channelstats.credentials import pseudonym_secret, read_or_create
+from channelstats.credentials import pseudonym_secret, read_or_create, read_token_file
 from channelstats.settings import PREFIX, OptionGroup, Settings
+from channelstats.settings.declaration import is_loopback
 from channelstats.stats.period import Now
 from channelstats.tables import Tables
 from channelstats.views.model import Choice, ChoiceError
 from channelstats.web.app import make_app
-from channelstats.web.auth import SHORTEST_TOKEN, Authenticator, is_this_machine
+from channelstats.web.auth import SHORTEST_TOKEN, Authenticator
 from channelstats.web.filters import asked
 from channelstats.web.service import DashboardService, FirstImport
 from keytables import KeytablesError
@@ -45,8 +45,6 @@ _SHUTDOWN_TIMEOUT: Final = 3.0
 
 
 @command(
-    "serve",
-    "serve the dashboard",
     flag("--anonymize", "pseudonyms for people and channels, no links"),
     groups=(OptionGroup.COUNTING, OptionGroup.DASHBOARD, OptionGroup.PRIVACY),
 )
@@ -78,8 +76,7 @@ async def serve_dashboard(
             url = f"http://{_url_host(settings.host)}:{runner.addresses[0][1]}/"
             if token is not None:
                 _show_login(context, url, token)
-            for number in (signal.SIGTERM, signal.SIGINT):
-                asyncio.get_running_loop().add_signal_handler(number, stop.set)
+            _on_signal(stop)
             print(f"channelstats ready: {url}", flush=True)
             on_ready(url)
             await stop.wait()
@@ -88,6 +85,20 @@ async def serve_dashboard(
             await runner.cleanup()
             with suppress(asyncio.CancelledError):
                 await keeping
+
+
+def _on_signal(stop: asyncio.Event) -> None:
+    """Have SIGTERM and Ctrl-C set ``stop``; the second of them ends the process at once."""
+    loop, signals = asyncio.get_running_loop(), (signal.SIGTERM, signal.SIGINT)
+
+    def first() -> None:
+        stop.set()
+        for number in signals:
+            loop.remove_signal_handler(number)
+            signal.signal(number, signal.SIG_DFL)
+
+    for number in signals:
+        loop.add_signal_handler(number, first)
 
 
 async def _warm(context: CommandContext, service: DashboardService) -> None:
@@ -151,20 +162,18 @@ def _token(context: CommandContext) -> str | None:
         if len(given) < SHORTEST_TOKEN or not (given.isascii() and given.isprintable()):
             raise Failure(f"{VARIABLE}: expected {SHORTEST_TOKEN} or more characters of ASCII")
         return given
-    if is_this_machine(context.settings.host):
+    if is_loopback(context.settings.host):
         return None
     return _stored_token(context.settings.folder / TOKEN_FILE)
 
 
 def _stored_token(path: Path) -> str:
     """The token in the data folder, which is made when there is none."""
-    token = read_or_create(path, f"{token_urlsafe(_TOKEN_BYTES)}\n".encode)
-    if stat.S_IMODE(path.stat().st_mode) & 0o077:
-        raise Failure(f"{path}: others can read this token; chmod 600 ends that")
-    text = token.decode("ascii", "replace").strip()
-    if len(text) < SHORTEST_TOKEN:
+    read_or_create(path, f"{token_urlsafe(_TOKEN_BYTES)}\n".encode)
+    token = read_token_file(path)
+    if len(token) < SHORTEST_TOKEN:
         raise Failure(f"{path}: expected a token; remove the file to get a new one")
-    return text
+    return token
 
 
 def _show_login(context: CommandContext, url: str, token: str) -> None:

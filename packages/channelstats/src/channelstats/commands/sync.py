@@ -6,8 +6,8 @@ this one could not.
 
 from typing import Final
 
+from channelstats.commands import NOT_DONE
 from channelstats.commands.context import (
-    NOT_DONE,
     CommandContext,
     argument,
     command,
@@ -29,8 +29,6 @@ _SHOWN: Final = 10
 
 
 @command(
-    "sync",
-    "read users, channels and messages from Slack",
     argument("what", choices=[*map(str, Part), EVERYTHING], help="what to read"),
     date_argument("--since", "read back to a date, once"),
     argument(

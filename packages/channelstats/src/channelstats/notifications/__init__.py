@@ -5,11 +5,6 @@ push_sender   one message to one push service, signed and encrypted
 endpoints     what a browser gives, and where messages may be sent to
 """
 
-from channelstats.notifications.announcing import (
-    Announcer,
-    AnnounceResult,
-    announce,
-    newest_week,
-)
+from channelstats.notifications.announcing import Announcer, AnnounceResult, newest_week
 
-__all__ = ["AnnounceResult", "Announcer", "announce", "newest_week"]
+__all__ = ["AnnounceResult", "Announcer", "newest_week"]

@@ -11,11 +11,10 @@ run, and subscriptions that nothing has come through to for a month are removed.
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass
 from datetime import date
-from typing import Final, TypeAlias
+from typing import Final
 from zoneinfo import ZoneInfo
 
 import msgspec
@@ -23,25 +22,24 @@ import msgspec
 from channelstats.days import date_at
 from channelstats.notifications.push_sender import (
     AT_ONCE,
+    DEFAULT_CONTACT,
     PushAnswer,
     PushOutcome,
     PushSender,
-    contact_of,
     vapid_key,
 )
 from channelstats.render.words import change_text, number_text, plural, shortened, unmet_lines
 from channelstats.settings import Settings
+from channelstats.slack.rate_limits import Sleep
 from channelstats.stats import Period
 from channelstats.stats.document import document_of
 from channelstats.stats.period import WEEK, last_complete_week
 from channelstats.stats.quantities import Change
 from channelstats.tables import Tables
-from channelstats.tables.subscriptions import Subscription, Subscriptions, announced, failed
+from channelstats.tables.subscriptions import Subscription, announced, failed
 from channelstats.views.goals import measure_week
 from channelstats.views.model import ChoiceError
 from keytables import Clock
-
-Sleep: TypeAlias = Callable[[float], Awaitable[object]]
 
 ATTEMPTS: Final = 3
 FIRST_WAIT: Final = 2
@@ -155,11 +153,14 @@ def _days(first: date, last: date) -> str:
 
 
 class AnnounceResult(msgspec.Struct):
-    """How many subscriptions were notified, left for later, removed; or knew of the week before."""
+    """How many subscriptions were notified, left for later, removed; are being notified by another
+    run; or knew of the week before.
+    """
 
     notified: int = 0
     left: int = 0
     removed: int = 0
+    held: int = 0
     knew: int = 0
     foreign: int = 0
     """Of those left, how many subscribed with another key than that of this data folder."""
@@ -174,120 +175,15 @@ class AnnounceResult(msgspec.Struct):
         parts = [f"{self.notified:,} {plural(self.notified, 'browser')} {how}"]
         parts += [f"{self.left:,} left for later"] if self.left else []
         parts += [f"{self.removed:,} unsubscribed"] if self.removed else []
+        parts += [f"{self.held:,} being notified by another run"] if self.held else []
         parts += [f"{self.knew:,} knew already"] if self.knew else []
         if self.foreign:
             parts += [f"{self.foreign:,} with another key: is this the dashboard's data folder?"]
         return ", ".join(parts)
 
 
-async def announce(
-    tables: Tables,
-    week: Period,
-    settings: Settings,
-    *,
-    clock: Clock,
-    sleep: Sleep = asyncio.sleep,
-    dry_run: bool = False,
-) -> AnnounceResult:
-    """Notify everybody who waits for that week; where nobody does, the report is not computed. With
-    ``dry_run``, only count them.
-
-    :raises SettingError: the key cannot be used
-    """
-    result, now = AnnounceResult(is_dry_run=dry_run), clock()
-    waiting = []
-    for one in await tables.subscriptions.all():
-        if one.waits_for(week.start, now):
-            waiting.append(one)
-        elif one.waits_for(week.start, one.not_before):
-            result.left += 1
-        else:
-            result.knew += 1
-    if not waiting:
-        return result
-    document = await document_of(tables, week, settings.options, clock=clock)
-    message = await asyncio.to_thread(message_of, document, week)
-    if message is None:
-        return AnnounceResult(is_empty_week=True)
-    if dry_run:
-        result.notified = len(waiting)
-        return result
-    message = await _with_goals(message, tables, week, settings)
-    key = await asyncio.to_thread(vapid_key, settings.folder)
-    reachable = [one for one in waiting if one.vapid == key.public]
-    result.foreign = len(waiting) - len(reachable)
-    result.left += result.foreign
-    hosts = settings.own_push_hosts
-    async with PushSender.open(key, contact_of(settings), clock, hosts) as sender:
-        text, end = msgspec.json.encode(message), clock() + WHOLE_RUN
-        run = _Run(tables.subscriptions, week.start, sender, text, result, clock, sleep, end)
-        queue = iter(reachable)
-
-        async def work() -> None:
-            for one in queue:
-                await run.notify(one)
-
-        async with asyncio.TaskGroup() as group:
-            for _ in range(min(AT_ONCE, len(reachable))):
-                group.create_task(work())
-    return result
-
-
-@dataclass(frozen=True, slots=True)
-class _Run:
-    subscriptions: Subscriptions
-    week: date
-    sender: PushSender
-    text: bytes
-    result: AnnounceResult
-    clock: Clock
-    sleep: Sleep
-    end: float
-
-    async def notify(self, one: Subscription) -> None:
-        """Send to a subscription, and note what came of it."""
-        result = self.result
-        if self.clock() >= self.end:
-            result.left += 1
-            return
-        lease = await self.subscriptions.lease_if_due(one.endpoint, self.week, self.clock)
-        if lease is None:
-            result.left += 1  # what came of the one who is at it, a later run sees
-            return
-        answer = await self._attempts(one)
-        now = int(self.clock())
-        since = one.failing_since or now
-        if answer.outcome is PushOutcome.TAKEN:
-            await lease.release(announced(self.week))
-            result.notified += 1
-        elif answer.outcome is PushOutcome.GONE or now - since >= GIVEN_UP:
-            await self.subscriptions.remove(one.endpoint)
-            result.removed += 1
-        else:
-            wait = answer.wait
-            if answer.outcome is PushOutcome.FAILED:
-                wait = max(SHORTEST_PAUSE, min(now - since, LONGEST_PAUSE))
-            await lease.release(failed(now + wait, since))
-            result.left += 1
-
-    async def _attempts(self, to: Subscription) -> PushAnswer:
-        """What the push service answered last."""
-        wait, left = FIRST_WAIT, ATTEMPTS
-        while True:
-            answer = await self.sender.send(to, self.text)
-            left -= 1
-            pause = max(answer.wait, wait)
-            if answer.outcome is not PushOutcome.BUSY or not left or pause > LONGEST_WAIT:
-                return answer
-            await self.sleep(pause)
-            wait *= 2
-
-
-# ── As long as the dashboard runs ────────────────────────────────────────────────────────────────
-
-
 class Announcer:
-    """Looks for a new week from time to time. What goes wrong is logged, and it goes on."""
+    """Announces a week to everybody who waits for it; `run` looks for new weeks."""
 
     def __init__(
         self, tables: Tables, settings: Settings, *, clock: Clock, sleep: Sleep = asyncio.sleep
@@ -296,20 +192,104 @@ class Announcer:
         self._clock, self._sleep = clock, sleep
         self._done: Period | None = None
 
+    async def announce(self, week: Period, *, dry_run: bool = False) -> AnnounceResult:
+        """Notify everybody who waits for that week; where nobody does, the report is not computed.
+        With ``dry_run``, only count them.
+
+        :raises SettingError: the key cannot be used
+        """
+        tables, settings = self._tables, self._settings
+        result, now = AnnounceResult(is_dry_run=dry_run), self._clock()
+        waiting = []
+        for one in await tables.subscriptions.all():
+            if one.waits_for(week.start, now):
+                waiting.append(one)
+            elif one.waits_for(week.start, one.not_before):
+                result.left += 1
+            else:
+                result.knew += 1
+        if not waiting:
+            return result
+        document = await document_of(tables, week, settings.options, clock=self._clock)
+        message = await asyncio.to_thread(message_of, document, week)
+        if message is None:
+            return AnnounceResult(is_empty_week=True)
+        if dry_run:
+            result.notified = len(waiting)
+            return result
+        message = await _with_goals(message, tables, week, settings)
+        key = await asyncio.to_thread(vapid_key, settings.folder)
+        reachable = [one for one in waiting if one.vapid == key.public]
+        result.foreign = len(waiting) - len(reachable)
+        result.left += result.foreign
+        contact, hosts = settings.push_contact or DEFAULT_CONTACT, settings.own_push_hosts
+        async with PushSender.open(key, contact, self._clock, hosts) as sender:
+            text, end = msgspec.json.encode(message), self._clock() + WHOLE_RUN
+            queue = iter(reachable)
+
+            async def work() -> None:
+                for one in queue:
+                    if self._clock() < end:
+                        await self._notify(one, week.start, sender, text, result)
+                    else:
+                        result.left += 1
+
+            async with asyncio.TaskGroup() as group:
+                for _ in range(min(AT_ONCE, len(reachable))):
+                    group.create_task(work())
+        return result
+
+    async def _notify(
+        self, one: Subscription, week: date, sender: PushSender, text: bytes, result: AnnounceResult
+    ) -> None:
+        """Send to a subscription, and note what came of it."""
+        subscriptions = self._tables.subscriptions
+        lease = await subscriptions.lease_if_due(one.endpoint, week, self._clock)
+        if lease is None:
+            result.held += 1
+            return
+        answer = await self._attempts(one, sender, text)
+        now = int(self._clock())
+        since = one.failing_since or now
+        if answer.outcome is PushOutcome.TAKEN:
+            await lease.release(announced(week))
+            result.notified += 1
+        elif answer.outcome is PushOutcome.GONE or now - since >= GIVEN_UP:
+            await subscriptions.remove(one.endpoint)
+            result.removed += 1
+        else:
+            wait = answer.wait
+            if answer.outcome is PushOutcome.FAILED:
+                wait = max(SHORTEST_PAUSE, min(now - since, LONGEST_PAUSE))
+            await lease.release(failed(now + wait, since))
+            result.left += 1
+
+    async def _attempts(self, to: Subscription, sender: PushSender, text: bytes) -> PushAnswer:
+        """What the push service answered last."""
+        wait, left = FIRST_WAIT, ATTEMPTS
+        while True:
+            answer = await sender.send(to, text)
+            left -= 1
+            pause = max(answer.wait, wait)
+            if answer.outcome is not PushOutcome.BUSY or not left or pause > LONGEST_WAIT:
+                return answer
+            await self._sleep(pause)
+            wait *= 2
+
+    # ── as long as the dashboard runs ────────────────────────────────────────────────────────────
+
     async def check(self) -> AnnounceResult | None:
         """Announce the newest week; None where there is nothing to do."""
         week = await newest_week(self._tables, self._settings, self._clock)
         if week is None or week == self._done:
             return None
-        result = await announce(
-            self._tables, week, self._settings, clock=self._clock, sleep=self._sleep
-        )
-        if not result.left:
+        result = await self.announce(week)
+        if not (result.left or result.held):
             self._done = week
         return result
 
     async def run(self) -> None:
-        """Check now, and again and again."""
+        """Check now, and again and again. What goes wrong is logged, and it goes on."""
         while True:
             try:
                 result = await self.check()

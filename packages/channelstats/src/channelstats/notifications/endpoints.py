@@ -25,6 +25,7 @@ from aiohttp.abc import AbstractResolver, ResolveResult
 from aiohttp.resolver import ThreadedResolver
 from cryptography.hazmat.primitives.asymmetric import ec
 
+from channelstats.settings.declaration import is_loopback
 from channelstats.tables.subscriptions import Subscription
 
 MAX_SUBSCRIPTIONS: Final = 5000
@@ -36,7 +37,6 @@ LONGEST: Final = 2048
 _CHARACTERS: Final = re.compile(r"[!-~]+")
 _NAME: Final = re.compile(r"[a-z0-9_-]+(\.[a-z0-9_-]+)*")
 _BASE64URL: Final = re.compile(r"([A-Za-z0-9_-]{4})*([A-Za-z0-9_-]{2,4})={0,2}")
-_LOOPBACK_NAME: Final = "localhost"
 _TRANSLATED: Final = IPv6Network("64:ff9b::/96")
 """IPv4 addresses for hosts that only have IPv6 (RFC 6052)."""
 _TUNNELS: Final = (IPv6Network("2002::/16"), IPv6Network("2001::/32"))
@@ -116,12 +116,6 @@ def check_endpoint(endpoint: str, *, from_here: bool, own_hosts: Collection[str]
         raise ValueError("endpoint: expected an address that is open to the Internet")
 
 
-def is_loopback(host: str) -> bool:
-    """Whether this name or address is this machine by itself."""
-    address = _address(host)
-    return host == _LOOPBACK_NAME if address is None else address.is_loopback
-
-
 def is_public(address: IPv4Address | IPv6Address) -> bool:
     """Whether it can be reached from the whole Internet: it belongs to no private network."""
     judged = address
@@ -156,7 +150,7 @@ class GuardedResolver(AbstractResolver):
         await self._behind.close()
 
     def _may_send(self, host: str, address: IPv4Address | IPv6Address) -> bool:
-        if host == _LOOPBACK_NAME:
+        if host == "localhost":
             return address.is_loopback
         return host in self._own_hosts or is_public(address)
 

@@ -35,13 +35,14 @@ from pywebpush import WebPusher
 
 from channelstats.credentials import read_or_create
 from channelstats.notifications.endpoints import GuardedResolver
-from channelstats.settings import SettingError, Settings
+from channelstats.settings import SettingError
 from channelstats.tables.subscriptions import Subscription
 from keytables import Clock
 
 KEY_FILE: Final = "vapid.pem"
 DEFAULT_CONTACT: Final = "mailto:channelstats@example.com"
-"""Some push services refuse a contact whose host cannot exist, `localhost` among them."""
+"""Where `push_contact` is not set. Some push services refuse a contact whose host cannot exist,
+`localhost` among them."""
 
 LIFETIME: Final = 12 * 3600
 """Seconds that a signature is good for; 24 hours are the most."""
@@ -106,11 +107,6 @@ def vapid_key(folder: Path) -> VapidKey:
             "without the file a new one is made, and everybody has to subscribe again"
         )
     return VapidKey(private)
-
-
-def contact_of(settings: Settings) -> str:
-    """Whom push services may ask about the messages."""
-    return settings.push_contact or DEFAULT_CONTACT
 
 
 def _new_key() -> bytes:

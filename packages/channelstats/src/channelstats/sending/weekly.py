@@ -5,12 +5,8 @@ could be sent either. It can be done again, and sends what is not there yet.
 """
 
 import html
-from collections.abc import AsyncGenerator, Awaitable, Callable
-from enum import Enum, auto
-from functools import partial
+from collections.abc import Awaitable, Callable
 from typing import Final
-
-import msgspec
 
 from channelstats.days import period_text
 from channelstats.render.names import Directory
@@ -39,28 +35,14 @@ _LINK, _TOPIC = "link to", "topic for"
 """Steps after a report, as messages name them."""
 
 
-class StepState(Enum):
-    DONE = auto()
-    """The report is there, is being sent by another run, or is left out on purpose."""
-    FAILED = auto()
-    """Something was not done; run again, it may be."""
-    STOPPED = auto()
-    """Nothing after this was tried."""
-
-
-class Step(msgspec.Struct, frozen=True):
-    """What became of a report, or of a step after it; ``text`` is "" where nothing is new."""
-
-    text: str
-    state: StepState = StepState.DONE
-
-
 def weekly_key(target: Target, week: Period) -> SentKey:
     return SentKey(target.kind, target.subject, week.start, week.days, target.destination)
 
 
 class WeeklyRun:
-    """Sends every report of a period, made one after the other of the same frames."""
+    """Sends every report of a period, made one after the other of the same frames. ``say`` is given
+    a line for what was sent, ``complain`` for what was not; ``show`` how many are done, of all.
+    """
 
     def __init__(
         self,
@@ -69,39 +51,60 @@ class WeeklyRun:
         data: ReportData,
         directory: Directory,
         settings: Settings,
+        *,
+        say: Callable[[str], None],
+        complain: Callable[[str], None],
+        show: Callable[[int, int], None],
     ) -> None:
         self._sender, self._api = sender, api
         self._data, self._directory, self._settings = data, directory, settings
+        self._say, self._complain, self._show = say, complain, show
         self._week = data.period
+        self._is_news = False
         self._given_up: set[str] = set()
 
-    async def run(self, plan: WeeklyPlan, tables: Tables) -> AsyncGenerator[Step, None]:
-        """Send, and report as it goes on: a step that is done for each target, then for the message
-        on goals.
-        """
+    async def run(self, plan: WeeklyPlan, tables: Tables) -> bool:
+        """Send everything; return whether it ended before all was tried."""
         unanswered = 0
-        for target in plan.targets:
+        for number, target in enumerate(plan.targets, 1):
             if self._is_hidden(target):
-                yield Step(f"{target.words}: not sent, too few people posted there")
+                self._tell(target.words, "not sent, too few people posted there")
                 continue
             try:
-                async for step in self._send(target, plan.links):
-                    yield step
+                await self._send(target, plan.links)
                 unanswered = 0
             except TokenRefused as error:
-                yield _stopped(str(error))
-                return
+                return self._stop(str(error))
             except SlackError as error:
-                yield _failed(target.words, error)
+                self._fail(target.words, error)
                 unanswered = unanswered + 1 if isinstance(error, NoAnswer) else 0
                 if isinstance(error, MissingScope):
-                    yield _stopped(f"nothing can be sent without the scope {error.needed}")
-                    return
+                    return self._stop(f"nothing can be sent without the scope {error.needed}")
                 if unanswered == MAX_UNANSWERED:
-                    yield _stopped(f"no answer for {MAX_UNANSWERED} reports in a row")
-                    return
+                    return self._stop(f"no answer for {MAX_UNANSWERED} reports in a row")
+            self._show(number, len(plan.targets) + bool(plan.goals))
         if plan.goals:
-            yield await self._send_goals(tables, plan.goals)
+            await self._send_goals(tables, plan.goals)
+        if not self._is_news:
+            self._say(f"nothing left to send for the week of {self._week.start}")
+        return False
+
+    def _stop(self, reason: str) -> bool:
+        self._complain(f"stopped: {reason}")
+        return True
+
+    def _fail(self, what: str, error: Exception) -> None:
+        """Something was not sent; run again, it may be."""
+        self._complain(f"{what}: {error}")
+        self._is_news = True
+
+    def _tell(self, what: str, became: str) -> None:
+        self._say(f"{what}: {became}")
+        self._is_news = True
+
+    def _tell_of(self, what: str, result: SendResult) -> None:
+        if result.state is not SendState.ALREADY:
+            self._tell(what, result.text(self._week.zone))
 
     def _is_hidden(self, target: Target) -> bool:
         """Whether a channel has too few posters to be reported on."""
@@ -109,33 +112,25 @@ class WeeklyRun:
         is_channel = target.kind is ReportKind.CHANNEL and subject in groups.posters
         return is_channel and not groups.shows(subject)
 
-    async def _send(self, target: Target, links: str) -> AsyncGenerator[Step, None]:
+    async def _send(self, target: Target, links: str) -> None:
         settings = self._settings
         wanted = Wanted(target.kind, target.subject, settings.optin_channel, settings.help_channel)
         content = content_of(report_on(wanted, self._data), self._directory)
         result = await self._sender.send(SendJob(weekly_key(target, self._week), content))
-        yield self._sent(target.words, result)
+        self._tell_of(target.words, result)
         if target.kind is not ReportKind.CHANNEL or result.state is SendState.BUSY:
             return
-        steps: list[tuple[str, Callable[[], Awaitable[None]]]] = []
         if links:
-            steps.append((_LINK, partial(self._post_link, target, result, links)))
+            await self._after(_LINK, target, lambda: self._post_link(target, result, links))
         if result.state is SendState.SENT:
-            steps.append((_TOPIC, partial(self._set_topic, target)))
-        for what, step in steps:
-            if what not in self._given_up and (failed := await self._after(what, step, target)):
-                yield failed
-
-    def _sent(self, what: str, result: SendResult) -> Step:
-        is_old = result.state is SendState.ALREADY
-        return Step("" if is_old else f"{what}: {result.text(self._week.zone)}")
+            await self._after(_TOPIC, target, lambda: self._set_topic(target))
 
     # ── after the report on a channel ────────────────────────────────────────────────────────────
 
-    async def _after(
-        self, what: str, step: Callable[[], Awaitable[None]], target: Target
-    ) -> Step | None:
+    async def _after(self, what: str, target: Target, step: Callable[[], Awaitable[None]]) -> None:
         """Do what the report does not depend on; where it lacks a scope, once."""
+        if what in self._given_up:
+            return
         try:
             await step()
         except TokenRefused:
@@ -143,8 +138,7 @@ class WeeklyRun:
         except SlackError as error:
             if isinstance(error, MissingScope):
                 self._given_up.add(what)
-            return _failed(f"{what} the {target.words}", error)
-        return None
+            self._fail(f"{what} the {target.words}", error)
 
     async def _post_link(self, target: Target, result: SendResult, links: str) -> None:
         """Post where the report is to the channel for links."""
@@ -173,7 +167,7 @@ class WeeklyRun:
 
     # ── goals and alerts ─────────────────────────────────────────────────────────────────────────
 
-    async def _send_goals(self, tables: Tables, destination: str) -> Step:
+    async def _send_goals(self, tables: Tables, destination: str) -> None:
         """Post how goals and alerts came out; nothing where there is nothing to say."""
         settings, what = self._settings, "goals and alerts"
         try:
@@ -186,12 +180,11 @@ class WeeklyRun:
                 first_weekday=settings.first_weekday,
             )
             content = goals_content(goals, alerts, self._week)
-            if content is None:
-                return Step("")
-            key = SentKey(GOALS, "", self._week.start, self._week.days, destination)
-            return self._sent(what, await self._sender.send(SendJob(key, content)))
+            if content is not None:
+                key = SentKey(GOALS, "", self._week.start, self._week.days, destination)
+                self._tell_of(what, await self._sender.send(SendJob(key, content)))
         except (SlackError, ChoiceError) as error:
-            return _failed(what, error)
+            self._fail(what, error)
 
 
 def goals_content(goals: list[Measured], alerts: list[Measured], week: Period) -> Content | None:
@@ -206,11 +199,3 @@ def goals_content(goals: list[Measured], alerts: list[Measured], week: Period) -
 
 def _block(text: str) -> SlackBlock:
     return {"type": "section", "text": {"type": "mrkdwn", "text": text}}
-
-
-def _failed(what: str, error: Exception) -> Step:
-    return Step(f"{what}: {error}", StepState.FAILED)
-
-
-def _stopped(reason: str) -> Step:
-    return Step(f"stopped: {reason}", StepState.STOPPED)

@@ -1,8 +1,7 @@
 """The settings, in the same shape as those of autopush.
 
 options       the table: every option is one row of the dataclass `Settings`
-declaration   what a row says of an option
-value_types   how the text of a value is parsed
+declaration   what a row says of an option, and how its value is parsed
 sources       reads the file, environment variables and flags, and merges them
 """
 

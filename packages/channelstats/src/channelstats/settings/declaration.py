@@ -1,12 +1,26 @@
-"""What a row of the table of settings says."""
+"""What a row of the table of settings says of an option, and how the text of its value is parsed.
 
+Rule: a parser depends on nothing but its text; it returns the value or raises ValueError. The text
+is in no error: it may be a secret in the wrong place.
+"""
+
+import re
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from enum import StrEnum
+from ipaddress import ip_address
 from typing import Final, NamedTuple, TypeVar
+from urllib.parse import urlsplit
 
-from channelstats.settings.value_types import Value, ValueType
+from channelstats.counting import Profile
+from channelstats.days import zone_of
+from channelstats.slack.rate_limits import AppKind
+from channelstats.views.goals import parse_bound
+from keytables.stores import parse_store
 
 T = TypeVar("T")
+
+Value = str | int | bool
 
 PREFIX: Final = "CHANNELSTATS_"
 
@@ -26,6 +40,19 @@ class Source(NamedTuple):
     def of(self, option: str) -> str:
         """The option's place as messages name it."""
         return f"{self.place}: {option}" if self.kind == "file" else self.place
+
+
+@dataclass(frozen=True, slots=True)
+class ValueType:
+    """`parse` raises ValueError, whose text is not shown to the user; `expected` is."""
+
+    metavar: str
+    expected: str
+    parse: Callable[[str], Value]
+    is_list: bool = False
+    """Members are separated by commas; in the file it may be an array."""
+    explains: bool = False
+    """The text of the ValueError says what is wrong and repeats no secret: it is shown instead."""
 
 
 class OptionGroup(StrEnum):
@@ -66,3 +93,113 @@ class Option:
 def show_value(value: Value) -> str:
     """A value as an operator would write it."""
     return ("no", "yes")[value] if isinstance(value, bool) else str(value)
+
+
+# ── types of values ──────────────────────────────────────────────────────────────────────────────
+
+WEEKDAYS: Final = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
+
+_WORDS: Final = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
+_SUBDOMAIN: Final = re.compile(r"[a-z0-9]+(-+[a-z0-9]+)*", re.IGNORECASE)
+_SUBTYPE: Final = re.compile(r"[a-z][a-z0-9_]{0,79}")
+_PREFIX: Final = re.compile(r"[A-Za-z0-9_.-]{1,200}")
+_CONTACT: Final = re.compile(r"mailto:[^@\s]+@[^@\s]+|https://\S+")
+_HOST: Final = re.compile(r"[a-z0-9_-]+(\.[a-z0-9_-]+)*", re.IGNORECASE)
+_TOKEN: Final = ("xoxp-", "xoxb-", "xoxe", "xapp-", "xoxa-", "xoxc-", "xoxs-")
+
+IsValid = Callable[[str], object]
+
+
+def members(text: str) -> list[str]:
+    """The members of a list, without the signs of channels and people before them."""
+    found = (member.strip().lstrip("#@") for member in text.split(","))
+    return [member for member in found if member]
+
+
+def _valid(text: str, is_valid: object) -> str:
+    if not is_valid:
+        raise ValueError
+    return text
+
+
+def _text(metavar: str, expected: str, is_valid: IsValid) -> ValueType:
+    return ValueType(metavar, expected, lambda text: _valid(text, is_valid(text)))
+
+
+def _word(metavar: str, expected: str, words: Collection[str]) -> ValueType:
+    return ValueType(metavar, expected, lambda text: _valid(text.lower(), text.lower() in words))
+
+
+def _number(metavar: str, expected: str, lowest: int, highest: int) -> ValueType:
+    def parse(text: str) -> int:
+        value = int(_valid(text, text.isascii() and text.isdecimal() and len(text) < 19))
+        _valid(text, lowest <= value <= highest)
+        return value
+
+    return ValueType(metavar, expected, parse)
+
+
+def _list(expected: str, is_valid: IsValid, *, explains: bool = False) -> ValueType:
+    def parse(text: str) -> str:
+        return ",".join(_valid(member, is_valid(member)) for member in members(text))
+
+    return ValueType("LIST", expected, parse, is_list=True, explains=explains)
+
+
+def _parse_boolean(text: str) -> bool:
+    return _WORDS[_valid(text.lower(), text.lower() in _WORDS)]
+
+
+def _parse_channel(text: str) -> str:
+    name = text.strip().removeprefix("#")
+    return _valid(name, name and "," not in name)
+
+
+def _parse_api(text: str) -> str:
+    """Where a token may be sent: over TLS, or to this machine."""
+    parts = urlsplit(text)
+    host = parts.hostname or ""
+    is_safe = parts.scheme == "https" or (parts.scheme == "http" and is_loopback(host))
+    return _valid(text, host and is_safe).rstrip("/") + "/"
+
+
+def is_loopback(host: str) -> bool:
+    """Whether a name or an address means the machine that it is used on."""
+    if host.rstrip(".").lower() == "localhost":
+        return True
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def _is_no_token(text: str) -> bool:
+    return not text.strip().startswith(_TOKEN)
+
+
+FLAG: Final = ValueType("yes|no", "yes or no", _parse_boolean)
+DIR: Final = ValueType("DIR", "a folder", str)
+FILE: Final = ValueType("FILE", "a file", str)
+TOKEN_FILE: Final = _text("FILE", "the name of a file, not the token itself", _is_no_token)
+STORE: Final = ValueType(
+    "URL", "a store", lambda text: _valid(text, parse_store(text)), explains=True
+)
+TABLE_PREFIX: Final = _text("TEXT", "letters, digits, '_', '-', '.'", _PREFIX.fullmatch)
+TIME_ZONE: Final = _text("ZONE", "the name of a time zone, like Europe/Berlin", zone_of)
+WEEKDAY: Final = _word("WEEKDAY", "a weekday, like sunday or monday", WEEKDAYS)
+PROFILE: Final = _word("|".join(Profile), " or ".join(Profile), set(Profile))
+APP_KIND: Final = _word("KIND", ", ".join(AppKind), set(AppKind))
+SUBTYPE: Final = _list("subtypes of messages, like channel_join,reminder_add", _SUBTYPE.fullmatch)
+DAYS: Final = _number("DAYS", "a number of days", 0, 36_600)
+COUNT: Final = _number("NUMBER", "a whole number from 1 on", 1, 1_000_000)
+PORT: Final = _number("PORT", "a port, from 0 (any free one) to 65535", 0, 65_535)
+API: Final = ValueType("URL", "https://…, or http:// and an address of this machine", _parse_api)
+SUBDOMAIN: Final = _text(
+    "TEXT", "the part before .slack.com of the workspace's address", _SUBDOMAIN.fullmatch
+)
+CHANNEL: Final = ValueType("NAME", "the name of a channel, or its ID", _parse_channel)
+ADDRESS: Final = ValueType("ADDRESS", "an address", str)
+CONTACT: Final = _text("URL", "mailto:name@example.org or https://…", _CONTACT.fullmatch)
+HOSTS: Final = _list("hosts without port, like push.example.lan", _HOST.fullmatch)
+BOUNDS: Final = _list("figures and their bounds", parse_bound, explains=True)
+NAMES: Final = _list("names or IDs", bool)

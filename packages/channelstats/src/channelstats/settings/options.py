@@ -8,7 +8,7 @@ from typing import Final
 from urllib.parse import quote
 
 from channelstats.counting import Counting, Profile
-from channelstats.settings import value_types as types
+from channelstats.settings import declaration as types
 from channelstats.settings.declaration import Option, OptionGroup, Source
 from channelstats.slack.rate_limits import AppKind
 from channelstats.stats import Options
@@ -25,7 +25,9 @@ class Settings:
 
     data: str = _GENERAL.option(types.DIR, "channelstats-data", "folder that everything is kept in")
     store: str = _GENERAL.option(types.STORE, "", "store to use instead of a file in the folder")
-    prefix: str = _GENERAL.option(types.PREFIX, "channelstats", "prefix of the names of tables")
+    prefix: str = _GENERAL.option(
+        types.TABLE_PREFIX, "channelstats", "prefix of the names of tables"
+    )
     report_timezone: str = _GENERAL.option(types.TIME_ZONE, "UTC", "time zone of days and weeks")
     week_start: str = _GENERAL.option(types.WEEKDAY, "sunday", "first day of the week")
 

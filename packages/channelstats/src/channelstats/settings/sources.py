@@ -12,9 +12,15 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, Final, cast
 
-from channelstats.settings.declaration import PREFIX, Option, OptionGroup, SettingError, Source
+from channelstats.settings.declaration import (
+    PREFIX,
+    Option,
+    OptionGroup,
+    SettingError,
+    Source,
+    Value,
+)
 from channelstats.settings.options import OPTIONS, Settings
-from channelstats.settings.value_types import Value
 
 TOML_FILE: Final = "channelstats.toml"
 """Read from the data folder when no other file is named."""

@@ -5,9 +5,7 @@ The one rule: a page shows what a view says, and adds names, form and nothing el
     app            addresses, and what each answers
     auth           who may look: the middleware before every page, the login, forms
     filters        the query of an address
-    names          what people and channels are called, and whom a name means
     service        what is read and worked out, and kept as long as it is right
-    single_flight  what was made for one request and may serve the next
     pages          pages from templates, and what the templates ask for
     table_pages    which rows of a table a page shows
     notifications  subscribing to new reports

@@ -27,7 +27,7 @@ import msgspec
 from aiohttp import hdrs, web
 
 from channelstats import lookup
-from channelstats.lookup import NotFound
+from channelstats.lookup import Names, NotFound
 from channelstats.notifications import Announcer
 from channelstats.render.data import csv_of, json_of
 from channelstats.stats.period import Now
@@ -44,10 +44,8 @@ from channelstats.web.auth import (
     set_cookie,
 )
 from channelstats.web.filters import BadQuery, asked
-from channelstats.web.names import Names
 from channelstats.web.pages import Visit, message_page, start_page, view_page
-from channelstats.web.service import DashboardService, FirstImport, StoreSnapshot
-from channelstats.web.single_flight import Busy
+from channelstats.web.service import Busy, DashboardService, FirstImport, StoreSnapshot
 from channelstats.web.table_pages import PARAMETERS, table_query
 from keytables import KeytablesError
 

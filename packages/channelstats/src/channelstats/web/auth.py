@@ -21,6 +21,7 @@ from urllib.parse import parse_qsl, urlencode, urlsplit
 
 from aiohttp import hdrs, web
 
+from channelstats.settings.declaration import is_loopback
 from channelstats.web.pages import login_page, message_page
 from keytables import Clock
 
@@ -95,7 +96,7 @@ class Authenticator:
         if self._token is not None:
             known = hmac.compare_digest(cookie.encode(errors="replace"), self.cookie.encode())
             return Verdict.LET_IN if known else Verdict.LOG_IN
-        if not is_this_machine(host_name(headers.get("Host", ""))):
+        if not is_loopback(host_name(headers.get("Host", ""))):
             return Verdict.OTHER_NAME
         if any(name in headers for name in _FORWARDED):
             return Verdict.THROUGH_PROXY
@@ -135,16 +136,6 @@ def host_name(header: str) -> str:
         return urlsplit(f"//{header}").hostname or ""
     except ValueError:
         return ""
-
-
-def is_this_machine(host: str) -> bool:
-    """Whether a name or an address means the machine it is used on."""
-    if host.rstrip(".").lower() == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
 
 
 def _group(address: str) -> str:

@@ -18,8 +18,9 @@ from channelstats.notifications import newest_week
 from channelstats.notifications.endpoints import MAX_SUBSCRIPTIONS, endpoint_of, subscription_of
 from channelstats.notifications.push_sender import VapidKey, vapid_key
 from channelstats.settings import Settings
+from channelstats.settings.declaration import is_loopback
 from channelstats.tables import Tables
-from channelstats.web.auth import body_of, host_name, is_own, is_this_machine
+from channelstats.web.auth import body_of, host_name, is_own
 from channelstats.web.filters import BadQuery
 from keytables import Clock
 
@@ -89,5 +90,5 @@ async def _body(request: web.Request) -> bytes:
 def is_here(request: web.Request) -> bool:
     """Whether the page was opened on the machine that this program runs on."""
     peer = request.transport.get_extra_info("peername") if request.transport else None
-    here = isinstance(peer, tuple) and is_this_machine(str(peer[0]))
-    return here and is_this_machine(host_name(request.headers.get(hdrs.HOST, "")))
+    here = isinstance(peer, tuple) and is_loopback(str(peer[0]))
+    return here and is_loopback(host_name(request.headers.get(hdrs.HOST, "")))

@@ -16,6 +16,7 @@ from markupsafe import Markup, escape
 
 from channelstats.days import minute_text
 from channelstats.identifiers import seconds
+from channelstats.lookup import Names
 from channelstats.render.charts import drawn
 from channelstats.render.html import delta, emoji, environment, number_of, unchanged
 from channelstats.render.words import NOTHING, date_text, figure_text, goal_state
@@ -38,7 +39,6 @@ from channelstats.views.model import (
     column_of,
 )
 from channelstats.web.filters import PRESETS, Query
-from channelstats.web.names import Names
 from channelstats.web.table_pages import TablePage, TableQuery, table_pages
 
 _OFFERED: Final = 60

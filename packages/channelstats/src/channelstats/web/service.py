@@ -6,13 +6,16 @@ of a kind at a time.
 """
 
 import asyncio
+from collections import OrderedDict
+from collections.abc import Callable, Coroutine, Hashable
 from datetime import date
 from functools import partial
-from typing import Final
+from typing import Final, Generic, TypeVar
 
 import msgspec
 
 from channelstats.days import date_at
+from channelstats.lookup import Names
 from channelstats.privacy import hidden_channels, hidden_users, load_pseudonyms
 from channelstats.render.reports import Form, render
 from channelstats.settings import Settings
@@ -27,9 +30,10 @@ from channelstats.views.model import Choice, ChoiceError, View
 from channelstats.views.registry import view_of
 from channelstats.views.report_data import load_report_data
 from channelstats.views.reports import ReportKind, Wanted
-from channelstats.web.names import Names
-from channelstats.web.single_flight import SingleFlightCache
 from keytables import Clock
+
+K = TypeVar("K", bound=Hashable)
+V = TypeVar("V")
 
 _MESSAGES: Final = 600_000
 """Messages that are kept in memory, of one choice of days or of several."""
@@ -49,9 +53,79 @@ _NAMES: Final = 300
 
 _STORE_PATIENCE: Final = 15.0
 
+_WAITING: Final = 16
+"""Keys of a cache that are being made or wait for it."""
+
 
 class FirstImport(Exception):  # noqa: N818 - named for what happens
     """The first import is going on: nothing can be worked out in a time that anybody would wait."""
+
+
+class Busy(Exception):  # noqa: N818 - named for what happened
+    """It is not ready yet; asking again in a while helps."""
+
+
+class SingleFlightCache(Generic[K, V]):
+    """What was made for one request and may serve the next. Results are kept that weigh ``most``
+    together, and the newest whatever it weighs. ``at_once`` are made at a time; nobody waits longer
+    than ``patience`` seconds.
+
+    Rule: of one key there is never more than one making at a time; what was kept is bounded, and so
+    is what waits. Whoever waits too long gets `Busy`; the making goes on and serves whoever asks
+    again.
+    """
+
+    def __init__(
+        self,
+        most: int,
+        *,
+        weigh: Callable[[V], int] = lambda _: 1,
+        at_once: int = 1,
+        patience: float = 20.0,
+    ) -> None:
+        self._most, self._weigh, self._patience = most, weigh, patience
+        self._weight = 0
+        self._places = asyncio.Semaphore(at_once)
+        self._made: OrderedDict[K, V] = OrderedDict()
+        self._making: dict[K, asyncio.Task[V]] = {}
+
+    async def get(self, key: K, make: Callable[[], Coroutine[None, None, V]]) -> V:
+        """What was made for a key, or will be.
+
+        :raises Busy: it takes too long, or too much is being made
+        """
+        if key in self._made:
+            self._made.move_to_end(key)
+            return self._made[key]
+        if key not in self._making:
+            if len(self._making) >= _WAITING:
+                raise Busy
+            self._making[key] = asyncio.create_task(self._make(key, make))
+        try:
+            # Whoever goes away takes nothing from the others.
+            return await asyncio.wait_for(asyncio.shield(self._making[key]), self._patience)
+        except TimeoutError:
+            raise Busy from None
+
+    async def close(self) -> None:
+        """Give up what is being made."""
+        making = list(self._making.values())
+        for task in making:
+            task.cancel()
+        await asyncio.gather(*making, return_exceptions=True)
+
+    async def _make(self, key: K, make: Callable[[], Coroutine[None, None, V]]) -> V:
+        try:
+            async with self._places:
+                made = await make()
+            self._made[key] = made
+            self._weight += self._weigh(made)
+            while self._weight > self._most and len(self._made) > 1:
+                _, oldest = self._made.popitem(last=False)
+                self._weight -= self._weigh(oldest)
+            return made
+        finally:
+            del self._making[key]
 
 
 class StoreSnapshot(msgspec.Struct, frozen=True):

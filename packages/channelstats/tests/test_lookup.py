@@ -2,10 +2,9 @@
 
 import pytest
 
-from channelstats.lookup import NotFound
+from channelstats.lookup import MOST_FOUND, Names, NotFound
 from channelstats.privacy import Pseudonyms, hidden_channels, hidden_users
 from channelstats.tables.directory import Channel, User
-from channelstats.web.names import MOST_FOUND, Names
 
 PSEUDONYMS = Pseudonyms(b"a secret that is long enough")
 USERS = {
