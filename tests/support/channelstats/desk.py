@@ -83,17 +83,13 @@ class Desk:
 
 @asynccontextmanager
 async def desk(slack: Slack) -> AsyncIterator[Desk]:
-    transport = await SdkTransport.open(TOKEN, base_url=f"{slack.url}/api/")
-
     async def sleep(seconds: float) -> None:
         await opened.sleep(seconds)
 
-    calls = SlackClient(transport, AppKind.INTERNAL, clock=slack.waits.clock, sleep=sleep)
-    opened = Desk(slack, WebApi(calls))
-    try:
+    async with SdkTransport.open(TOKEN, base_url=f"{slack.url}/api/") as transport:
+        calls = SlackClient(transport, AppKind.INTERNAL, clock=slack.waits.clock, sleep=sleep)
+        opened = Desk(slack, WebApi(calls))
         yield opened
-    finally:
-        await calls.close()
 
 
 def posted(slack: Slack, cid: str = "CGEN") -> list[Raw]:

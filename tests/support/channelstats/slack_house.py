@@ -85,13 +85,9 @@ class Slack:
     async def api(
         self, token: str = TOKEN, kind: AppKind = AppKind.INTERNAL
     ) -> AsyncIterator[WebApi]:
-        transport = await SdkTransport.open(token, base_url=f"{self.url}/api/")
-        calls = SlackClient(transport, kind, clock=self.waits.clock, sleep=self.waits.sleep)
-        api = WebApi(calls)
-        try:
-            yield api
-        finally:
-            await api.close()
+        waits = self.waits
+        async with SdkTransport.open(token, base_url=f"{self.url}/api/") as transport:
+            yield WebApi(SlackClient(transport, kind, clock=waits.clock, sleep=waits.sleep))
 
     async def sync(
         self,

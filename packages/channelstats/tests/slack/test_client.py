@@ -53,9 +53,6 @@ class Scripted:
             raise answer
         return answer
 
-    async def close(self) -> None:
-        self.asked.append("closed")
-
 
 def calls(script: Scripted, waits: Waits, jitter: float = 1.0) -> SlackClient:
     return SlackClient(

@@ -28,8 +28,6 @@ class Saying:
         self.asked.append(call.method)
         return self.answer
 
-    async def close(self) -> None: ...
-
 
 def calls(saying: Saying) -> SlackClient:
     waits = Waits()

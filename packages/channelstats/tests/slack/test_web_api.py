@@ -107,7 +107,8 @@ async def test_an_answer_without_the_list_is_an_error(slack: Slack) -> None:
 @pytest.mark.parametrize("token", ["", " ", "xoxp 1", "xoxp\n-1", "xöxp"])
 async def test_what_is_no_token_is_not_sent_and_not_repeated(token: str) -> None:
     with pytest.raises(ValueError, match="token: expected visible ASCII") as caught:
-        await SdkTransport.open(token)
+        async with SdkTransport.open(token):
+            pass
     assert not token.strip() or token not in str(caught.value)
 
 

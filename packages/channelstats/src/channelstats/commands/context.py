@@ -225,12 +225,8 @@ class CommandContext(msgspec.Struct):
         """
         token = token or slack_token(purpose, self.settings, self.environment)
         kind, clock, sleep = self.settings.kind_of_app, self.monotonic, self.sleep
-        transport = await SdkTransport.open(token, base_url=self.settings.slack_api)
-        api = WebApi(SlackClient(transport, kind, clock=clock, sleep=sleep, say=self.say))
-        try:
-            yield api
-        finally:
-            await api.close()
+        async with SdkTransport.open(token, base_url=self.settings.slack_api) as transport:
+            yield WebApi(SlackClient(transport, kind, clock=clock, sleep=sleep, say=self.say))
 
     def sender(self, api: WebApi, tables: Tables) -> Sender:
         return Sender(api, tables.sent, sleep=self.sleep, clock=self.clock, say=self.say)

@@ -15,6 +15,7 @@ allows it, sleep where nobody else can watch the time, and repeat what must not 
 import logging
 import random
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager
 from itertools import count
 from typing import Final, Generic, Protocol, Self, TypeAlias, TypeVar
 
@@ -92,8 +93,6 @@ class Transport(Protocol):
         """
         ...
 
-    async def close(self) -> None: ...
-
 
 class SdkTransport:
     """A `Transport` over `AsyncWebClient`, without repeating and waiting."""
@@ -102,19 +101,20 @@ class SdkTransport:
         self._client, self._session = client, session
 
     @classmethod
-    async def open(cls, token: str, *, base_url: str = BASE_URL) -> Self:
-        """Prepare connections; none is made yet.
+    @asynccontextmanager
+    async def open(cls, token: str, *, base_url: str = BASE_URL) -> AsyncIterator[Self]:
+        """Prepare connections, which are closed in the end; none is made yet.
 
         :raises ValueError: the token is empty or holds what no token holds
         """
         if not is_token(token := token.strip()):
             raise ValueError("token: expected visible ASCII characters, as in xoxp-…")
-        session = aiohttp.ClientSession(timeout=_TIMEOUT)
         quiet = logging.Logger("slack_sdk", logging.CRITICAL)  # its own, on no tree
-        client = AsyncWebClient(
-            token, base_url=base_url, session=session, logger=quiet, retry_handlers=[]
-        )
-        return cls(client, session)
+        async with aiohttp.ClientSession(timeout=_TIMEOUT) as session:
+            client = AsyncWebClient(
+                token, base_url=base_url, session=session, logger=quiet, retry_handlers=[]
+            )
+            yield cls(client, session)
 
     async def send(self, call: SlackCall) -> ApiResponse:
         try:
@@ -144,9 +144,6 @@ class SdkTransport:
         async with self._session.post(call.url, data=call.data, allow_redirects=False) as answer:
             retry_after = answer.headers.get("Retry-After", "")
             return ApiResponse(answer.status, {"ok": answer.status == _TAKEN}, retry_after)
-
-    async def close(self) -> None:
-        await self._session.close()
 
 
 _TROUBLES: Final[dict[type[Exception], str]] = {
@@ -222,9 +219,6 @@ class SlackClient:
             method: RateLimiter(limit.per_minute, clock=clock, sleep=sleep, seconds=limit.seconds)
             for method, limit in self._limits.items()
         }
-
-    async def close(self) -> None:
-        await self._transport.close()
 
     async def call(self, method: str, params: Params) -> Mapping[str, object]:
         """Call a method; return the body of the answer.

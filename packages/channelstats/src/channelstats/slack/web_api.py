@@ -97,9 +97,6 @@ class WebApi:
     def __init__(self, client: SlackClient) -> None:
         self._client = client
 
-    async def close(self) -> None:
-        await self._client.close()
-
     # ── reading ──────────────────────────────────────────────────────────────────────────────────
 
     def users(self) -> AsyncIterator[Page[SlackUser]]:
