@@ -17,7 +17,7 @@ from channelstats.slack.export import Problem
 from channelstats.stats import Options, Period
 from channelstats.tables import Tables
 from channelstats.tables.directory import FirstPost
-from channelstats.tables.exclusion import add_forgotten
+from channelstats.tables.exclusion import add_forgotten, digest
 from keytables import Item
 from support import dynamo_servers
 from support.channelstats import original
@@ -265,7 +265,7 @@ async def test_dates_of_accounts_counts_and_previous_names_come_over(
 
 
 async def test_the_forgotten_and_the_excluded_do_not_come_over(source: House, empty: House) -> None:
-    await add_forgotten(empty.tables.configuration, "UBOB")
+    await add_forgotten(empty.tables.configuration, frozenset([digest("UBOB")]))
     await migrate(source, empty, excluded=("ali",))
     found = repr(await empty.everything())
     assert "UBOB" not in found
@@ -294,7 +294,7 @@ async def test_a_name_that_leaves_no_channel_out_is_told(source: House, empty: H
 
 
 async def test_our_own_tables_come_over_as_they_are(source: House, empty: House) -> None:
-    await add_forgotten(source.tables.configuration, "UNOBODY")
+    await add_forgotten(source.tables.configuration, frozenset([digest("UNOBODY")]))
     await migrate(source, empty, prefix="channelstats")
     assert await empty.items("Message") == await source.items("Message")
     for name in KEPT:

@@ -45,11 +45,6 @@ class ImportOptions(msgspec.Struct, frozen=True):
     exclude_people: frozenset[str] = frozenset()
 
     @property
-    def kind_of_channels(self) -> str:
-        """What is said of a channel that is none of those."""
-        return "" if self.include_private else "public "
-
-    @property
     def kinds(self) -> frozenset[ChannelKind]:
         found = {ChannelKind.PUBLIC}
         if self.include_private:
@@ -87,11 +82,12 @@ class ExportImport:
         options: ImportOptions | None = None,
         on_event: OnEvent = ignore_event,
     ) -> None:
-        self._export, self._tables, self._counting = export, tables, counting
+        self._export, self._tables = export, tables
         self._options = options or ImportOptions()
         self._run = Run(tables, clock, on_event)
         key = f"import {export.fingerprint}"
         self._checkpoint = Checkpoint(tables.configuration, key, clock)
+        self._first_posts = FirstPostUpdater(tables, counting)
         self._latest = latest(self._run.now)
         self._fetched_at = 0
         self._known: set[str] = set()
@@ -117,13 +113,12 @@ class ExportImport:
 
         every = await tables.users.all()
         self._known = set(every)
-        first_posts = FirstPostUpdater(tables, self._counting, every)
-        await first_posts.start()
+        await self._first_posts.start(every)
         left = [channel for channel in channels if channel.about.id not in done]
         self._bytes = sum(map(export.size, channels))
         self._bytes_done = self._bytes - sum(map(export.size, left))
-        await self._import_channels(left, first_posts)
-        await first_posts.finish()
+        await self._import_channels(left)
+        await self._first_posts.finish()
         await tables.messages.close_days()
         if result.newest:
             await tables.members_log.add(seconds(result.newest), _members(channels))
@@ -150,7 +145,7 @@ class ExportImport:
         names = {channel.name for channel in known.values()}
         names |= {channel.about.name or "" for channel in every}
         await run.exclude_people(options.exclude_people, people)
-        run.check_channels(options.exclude_channels, names, options.kind_of_channels)
+        run.check_channels(options.exclude_channels, names, private=options.include_private)
 
         recent = self._fetched_at >= await configuration.directory_as_of()
         if listed is not None:
@@ -177,9 +172,7 @@ class ExportImport:
 
     # ── messages ─────────────────────────────────────────────────────────────────────────────────
 
-    async def _import_channels(
-        self, channels: list[ExportChannel], first_posts: FirstPostUpdater
-    ) -> None:
+    async def _import_channels(self, channels: list[ExportChannel]) -> None:
         """Store one channel after the other; the next ones are read meanwhile."""
         tables, left = self._tables, deque(channels)
         is_empty = await tables.messages.is_empty()
@@ -195,7 +188,7 @@ class ExportImport:
                     reading.append((channel, is_new, read(channel, origin, is_new)))
                 channel, is_new, content = reading.popleft()
                 self._progress(channel, 0)
-                await self._store(channel, await content, first_posts, is_new=is_new)
+                await self._store(channel, await content, is_new=is_new)
                 self._bytes_done += self._export.size(channel)
                 await self._checkpoint.add(
                     channel.about.id,
@@ -203,12 +196,7 @@ class ExportImport:
                 )
 
     async def _store(
-        self,
-        channel: ExportChannel,
-        content: ChannelContent,
-        first_posts: FirstPostUpdater,
-        *,
-        is_new: bool,
+        self, channel: ExportChannel, content: ChannelContent, *, is_new: bool
     ) -> None:
         """Store the rows of a channel, then what follows from them. Where none ``is_new``, they are
         merged with what is there once all have come.
@@ -226,14 +214,14 @@ class ExportImport:
             result.messages += len(piece)
             kept = list(run.excluded.rows(piece))
             if is_new:
-                await self._write([(row, None) for row in kept], first_posts)
+                await self._write([(row, None) for row in kept])
             else:
                 rows += kept
         if not content.messages:
             return
         stored = {} if is_new else await tables.messages.of_channel(cid, earliest(rows))
         scans = await ScanLog.load(tables.configuration, cid)
-        await self._write(merge_messages(stored, rows, scans), first_posts)
+        await self._write(merge_messages(stored, rows, scans))
         result.newest = max(result.newest, content.newest)
         seen = {row.ts for row in rows}
         scan = Scan.of_run(
@@ -244,11 +232,11 @@ class ExportImport:
             tables.watermarks.raise_to(cid, seconds(content.newest_top)),
         )
 
-    async def _write(self, changes: list[Change], first_posts: FirstPostUpdater) -> None:
+    async def _write(self, changes: list[Change]) -> None:
         await self._tables.messages.write(row for row, _ in changes)
         self._result.changed += len(changes)
         for row, replaced in changes:
-            first_posts.on_change(row, replaced)
+            self._first_posts.on_change(row, replaced)
 
     def _progress(self, channel: ExportChannel, share: float) -> None:
         """Report that so much of a channel is stored."""

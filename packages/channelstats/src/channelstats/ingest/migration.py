@@ -34,7 +34,7 @@ from channelstats.tables.directory import (
     UsersCreated,
     samples_of,
 )
-from channelstats.tables.exclusion import add_digests, forgotten, resolve_channels
+from channelstats.tables.exclusion import add_forgotten, forgotten, resolve_channels
 from channelstats.tables.first_posts import rebuild
 from channelstats.tables.items import (
     HASH_KEYS,
@@ -204,7 +204,7 @@ class Migration:
         source, tables = self._source, self._tables
         known = source.get("Configuration")
         if known is not None and (digests := await forgotten(Configuration(known))):
-            await add_digests(tables.configuration, digests)
+            await add_forgotten(tables.configuration, digests)
         people, found = await source.all("User", Users), await source.all("Channel", Channels)
         await self._run.exclude_people(self._excluded_people, people)
         names = {channel.friendly_name for channel in found.values()}

@@ -76,11 +76,12 @@ class Run:
         self.excluded = await Exclusions.load(self.tables, listed, users)
 
     def check_channels(
-        self, listed: Collection[str], names: Collection[str], kind: str = ""
+        self, listed: Collection[str], names: Collection[str], *, private: bool = True
     ) -> None:
         """Report what on a list leaves no channel out: neither an ID nor one of these names, which
-        are all of the ``kind`` ("public ", say) that is known.
+        are all that are known, of ``private`` channels too.
         """
+        kind = "" if private else "public "
         self.report(
             Problem(
                 CHANNELS_PLACE, f"no {kind}channel is called {name!r}, so none is left out by it"

@@ -83,7 +83,7 @@ class Sync:
             (_OF_CHANNELS, PEOPLE_PLACE, self._find_people, True),
             (_OF_CHANNELS, CHANNELS_PLACE, self._list_channels, True),
             ({Part.CHANNELS}, MEMBERS_PLACE, self._read_channels, False),
-            ({Part.MESSAGES}, MESSAGES_PLACE, self._read_messages, True),
+            ({Part.MESSAGES}, MESSAGES_PLACE, lambda: self._messages.run(self._listed), True),
         ):
             if not parts & self._parts:
                 continue
@@ -105,9 +105,6 @@ class Sync:
                 await configuration.raise_last_run(min(begun, self._messages.begun))
         run.result.problems = run.problems
         return run.result
-
-    async def _read_messages(self) -> None:
-        await self._messages.run(self._listed)
 
     # ── users ────────────────────────────────────────────────────────────────────────────────────
 
@@ -178,7 +175,7 @@ class Sync:
                 elif options.wants(channel):
                     found[channel.id] = channel
         run.report(left_out(CHANNELS_PLACE, broken))
-        run.check_channels(options.exclude, names, "" if options.include_private else "public ")
+        run.check_channels(options.exclude, names, private=options.include_private)
         self._listed = [channel for _, channel in sorted(found.items())]
         known = {key for one in self._listed for key in (one.id, one.name)}
         for name in sorted(options.only - known):

@@ -37,7 +37,8 @@ class MessageSync:
     """
 
     def __init__(self, run: SyncRun, counting: Counting) -> None:
-        self._run, self._counting = run, counting
+        self._run = run
+        self._first_posts = FirstPostUpdater(run.tables, counting)
         self._lacking: set[bool] = set()
         """Whether channels are private for which the token lacks a scope."""
         self._unanswered = 0
@@ -54,19 +55,18 @@ class MessageSync:
         run = self._run
         users = await run.tables.users.all()
         self._users = set(users)
-        first_posts = FirstPostUpdater(run.tables, self._counting, users)
         checkpoint = run.checkpoint("messages")
         done = await checkpoint.start()
         read, channels = len(done & {channel.id for channel in listed}), len(listed)
         run.progress("messages", read, channels)
-        await first_posts.start()
+        await self._first_posts.start(users)
         self.begun = checkpoint.begun
         left = iter([channel for channel in listed if channel.id not in done])
 
         async def work() -> None:
             nonlocal read
             for channel in left:
-                if await self._attempt(channel, first_posts):
+                if await self._attempt(channel):
                     await checkpoint.add(channel.id)
                     read += 1
                     run.progress("messages", read, channels, _name(channel))
@@ -74,7 +74,7 @@ class MessageSync:
                     return
 
         await _all_of([work() for _ in range(run.options.concurrency)])
-        await first_posts.finish()
+        await self._first_posts.finish()
         self.unread = self._what_is_unread(read)
         if not run.result.stopped:
             await checkpoint.clear()
@@ -86,24 +86,25 @@ class MessageSync:
         more = f" and {len(missed) - 1:,} more" if len(missed) > 1 else ""
         return f"{missed[0]}{more}"
 
-    async def _attempt(self, channel: ListedChannel, first_posts: FirstPostUpdater) -> bool:
+    async def _attempt(self, channel: ListedChannel) -> bool:
         """Read a channel; return whether that was done."""
         run, private, name = self._run, bool(channel.is_private), _name(channel)
         if private in self._lacking:
             return False
         try:
-            await self._read_or_join(channel, first_posts)
+            await self._read_or_join(channel)
         except TokenRefused as error:
             run.stop(error)
         except MissingScope as error:
             if private not in self._lacking:
                 self._lacking.add(private)
-                self._fail("every private channel" if private else "every public channel", error)
+                place = "every private channel" if private else "every public channel"
+                self._failed.append(run.fail(place, error))
         except ChannelRefused as error:
             self._unanswered = 0
             self._refuse(channel, error)
         except SlackError as error:
-            self._fail(name, error)
+            self._failed.append(run.fail(name, error))
             self._unanswered = self._unanswered + 1 if isinstance(error, NoAnswer) else 0
             if self._unanswered == UNANSWERED:
                 run.stop(f"no answer for {UNANSWERED} channels in a row")
@@ -111,9 +112,6 @@ class MessageSync:
             self._unanswered = 0
             return True
         return False
-
-    def _fail(self, place: str, error: SlackError) -> None:
-        self._failed.append(self._run.fail(place, error))
 
     def _refuse(self, channel: ListedChannel, error: ChannelRefused) -> None:
         result, name = self._run.result, _name(channel)
@@ -128,10 +126,10 @@ class MessageSync:
 
     # ── one channel ──────────────────────────────────────────────────────────────────────────────
 
-    async def _read_or_join(self, channel: ListedChannel, first_posts: FirstPostUpdater) -> None:
+    async def _read_or_join(self, channel: ListedChannel) -> None:
         """Read a channel; where its bot has to be a member first, and that is wanted, join it."""
         try:
-            return await self._read(channel, first_posts)
+            return await self._read(channel)
         except ChannelRefused as error:
             may_join = self._joins and not channel.is_private and not channel.is_archived
             if error.code != NOT_A_MEMBER or not may_join:
@@ -141,9 +139,9 @@ class MessageSync:
         except MissingScope as error:  # for joining, not for reading
             self._joins = False
             raise CallRefused(error.method, error.reason) from None
-        return await self._read(channel, first_posts)
+        return await self._read(channel)
 
-    async def _read(self, channel: ListedChannel, first_posts: FirstPostUpdater) -> None:
+    async def _read(self, channel: ListedChannel) -> None:
         """Read a channel and store it."""
         run, cid, now = self._run, channel.id, self._run.now
         tables, options = run.tables, run.options
@@ -171,7 +169,7 @@ class MessageSync:
         )
         await scans.with_scan(scan).save(tables.configuration, cid)
         for row, replaced in changes:
-            first_posts.on_change(row, replaced)
+            self._first_posts.on_change(row, replaced)
         new = {uid: profile for uid, profile in reading.profiles.items() if uid not in self._users}
         profiles = [user_of_profile(*one) for one in new.items() if one[0] not in run.excluded]
         await tables.put_users(profiles, now, replace=False)

@@ -82,10 +82,13 @@ class ExportChannel(msgspec.Struct, frozen=True):
 
 
 class Export:
-    """An export archive, open. ``path`` is where it is, ``limits`` what was allowed."""
+    """An export archive, open. ``path`` is where it is, ``limits`` what was allowed; the
+    ``fingerprint`` tells it from another one.
+    """
 
     def __init__(self, archive: Archive, path: str, limits: Limits) -> None:
         self._archive, self.path, self.limits = archive, path, limits
+        self.fingerprint, self.close = archive.fingerprint, archive.close
         self._names = frozenset(archive.names)
         self._root = _root(self._names)
         self._problems = [
@@ -105,14 +108,6 @@ class Export:
         except ArchiveRefused as error:
             archive.close()
             raise ArchiveRefused(f"{os.fspath(path)}: {error}") from None
-
-    @property
-    def fingerprint(self) -> str:
-        """Tells this export from another one."""
-        return self._archive.fingerprint
-
-    def close(self) -> None:
-        self._archive.close()
 
     def problems(self) -> list[Problem]:
         """What was met since this was called last."""

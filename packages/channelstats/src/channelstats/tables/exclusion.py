@@ -41,9 +41,6 @@ from channelstats.tables.message_row import (
 from channelstats.tables.store import Tables
 from keytables import Update
 
-IsExcluded = Callable[[str], bool]
-"""Whether somebody of this ID is excluded."""
-
 _ID: Final = re.compile(r"[UWB][A-Z0-9]+")
 
 
@@ -66,7 +63,7 @@ def resolve_channels(listed: Collection[str], channels: Mapping[str, Channel]) -
 # ── rows ─────────────────────────────────────────────────────────────────────────────────────────
 
 
-def row_without(row: MessageRow, is_excluded: IsExcluded) -> MessageRow | None:
+def row_without(row: MessageRow, is_excluded: Callable[[str], bool]) -> MessageRow | None:
     """The row without those who are excluded, or the same one; None when it is theirs."""
     if row.slack_uid and is_excluded(row.slack_uid):
         return None
@@ -159,12 +156,7 @@ def digest(uid: str) -> str:
     return hashlib.sha256(f"channelstats {uid}".encode()).hexdigest()[:_DIGITS]
 
 
-async def add_forgotten(configuration: Configuration, uid: str) -> None:
-    await add_digests(configuration, frozenset((digest(uid),)))
-
-
-async def add_digests(configuration: Configuration, digests: frozenset[str]) -> None:
-    """The same for people that another store has forgotten."""
+async def add_forgotten(configuration: Configuration, digests: frozenset[str]) -> None:
     await configuration.update(_KEY, _ADD, {"people": digests})
 
 
@@ -235,7 +227,7 @@ async def forget_person(
     counted, and nothing is touched.
     """
     if not dry_run:
-        await add_forgotten(tables.configuration, uid)
+        await add_forgotten(tables.configuration, frozenset((digest(uid),)))
     done = Forgotten()
     async for rows in tables.messages.pages():
         kept = [(row, row_without(row, uid.__eq__)) for row in rows]

@@ -65,20 +65,21 @@ async def rebuild(tables: Tables, counting: Counting) -> None:
 class FirstPostUpdater:
     """Follows the changes of messages."""
 
-    def __init__(self, tables: Tables, counting: Counting, users: Mapping[str, User]) -> None:
-        self._tables, self._counting, self._bots = tables, counting, _bots(users)
+    def __init__(self, tables: Tables, counting: Counting) -> None:
+        self._tables, self._counting = tables, counting
+        self._bots: frozenset[str] = frozenset()
         self._known: dict[str, FirstPost] = {}
         self._earlier: dict[str, FirstPost] = {}
         self._uncertain: set[str] = set()
         self._rebuild = False
 
-    async def start(self) -> None:
+    async def start(self, users: Mapping[str, User]) -> None:
         """Read the table, and find out whether it can be continued.
 
         Until the end it counts as made by no way of counting: should this be interrupted, messages
         are stored that it knows nothing of.
         """
-        configuration = self._tables.configuration
+        configuration, self._bots = self._tables.configuration, _bots(users)
         self._known = await self._tables.first_posts.all()
         made_by = await configuration.first_posts_counting()
         self._rebuild = (
