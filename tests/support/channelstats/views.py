@@ -3,6 +3,8 @@
 import random
 from typing import Any
 
+import msgspec
+
 from channelstats.views.loading import DashboardData
 from channelstats.views.model import Choice, View
 from channelstats.views.registry import view_of
@@ -53,9 +55,7 @@ class Looked:
 
     def rows(self, table: str) -> list[Row]:
         """The rows of a table by the names of its columns."""
-        found = self.tables[table]
-        names = [column.name for column in found.columns]
-        return [dict(zip(names, row, strict=True)) for row in found.rows]
+        return self.tables[table].rows.to_dicts()
 
     def by(self, table: str, key: str) -> dict[str, Row]:
         """The rows of a table by what is in a column."""
@@ -63,6 +63,12 @@ class Looked:
 
     def series(self, chart: str) -> dict[str, tuple[float | None, ...]]:
         return {series.name: series.values for series in self.charts[chart].series}
+
+
+def comparable(view: View) -> View:
+    """The view with its tables as rows, which frames are not equal to."""
+    tables = [msgspec.structs.replace(of, rows=of.rows.to_dicts()) for of in view.tables]
+    return msgspec.structs.replace(view, tables=tables)
 
 
 def look(

@@ -12,7 +12,7 @@ made from them. Whoever lists messages shows the day alone (`Inputs.hides_times`
 import base64
 import hmac
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -21,6 +21,7 @@ import polars as pl
 
 from channelstats.identifiers import SLACKBOT
 from channelstats.stats.inputs import Inputs
+from channelstats.stats.quantities import replaced
 from channelstats.tables import Tables
 from channelstats.tables.directory import Channel, FirstPost, User
 from channelstats.tables.message_row import (
@@ -271,14 +272,7 @@ def _hidden_messages(
         "reactions": reactions,
         "room": room,
     }
-    changed = [_replaced(messages[name], change) for name, change in changes.items()]
+    changed = [replaced(messages[name], change) for name, change in changes.items()]
     return messages.with_columns(
         *changed, *(pl.lit(None, pl.String).alias(name) for name in _UNREAD)
     )
-
-
-def _replaced(column: pl.Series, change: Callable[[str], str]) -> pl.Series:
-    """The column with each of its texts changed."""
-    texts = column.drop_nulls().unique()
-    changed = pl.Series([change(text) for text in texts], dtype=pl.String)
-    return column.replace_strict(texts, changed, default=None, return_dtype=pl.String)

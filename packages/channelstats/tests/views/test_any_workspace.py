@@ -37,8 +37,8 @@ def check(view: View) -> None:
     for table in view.tables:
         assert len({column.name for column in table.columns}) == len(table.columns)
         assert table.chart in {"", *(chart.name for chart in view.charts)}
-        for row in table.rows:
-            assert len(row) == len(table.columns)
+        assert table.rows.columns == [column.name for column in table.columns]
+        for row in table.rows.iter_rows():
             for column, cell in zip(table.columns, row, strict=True):
                 check_cell(column.kind, cell)
     for chart in view.charts:
@@ -50,8 +50,8 @@ def check(view: View) -> None:
             assert [len(row) for row in chart.values] == [len(chart.columns)] * len(chart.rows)
             (table,) = (table for table in view.tables if table.chart == chart.name)
             numbers = list(chain(*chart.values))
-            by_cell = [row[2] for row in table.rows]
-            assert numbers in (by_cell, list(chain(*(row[2:] for row in table.rows))))
+            by_cell = [row[2] for row in table.rows.iter_rows()]
+            assert numbers in (by_cell, list(chain(*(row[2:] for row in table.rows.iter_rows()))))
         else:
             check_network(view, chart)
 
@@ -74,7 +74,7 @@ def check_cell(kind: Kind, cell: Cell) -> None:
 def pairs_of(view: View) -> set[Any]:
     """Every column of every table beside the first of its table."""
     return {
-        tuple((row[0], row[place]) for row in table.rows)
+        tuple((row[0], row[place]) for row in table.rows.iter_rows())
         for table in view.tables
         for place in range(1, len(table.columns))
         if table.columns[place].kind is not Kind.CHANGE
@@ -82,7 +82,7 @@ def pairs_of(view: View) -> set[Any]:
 
 
 def check_network(view: View, chart: Network) -> None:
-    tables = {table.name: {row[:3] for row in table.rows} for table in view.tables}
+    tables = {table.name: {row[:3] for row in table.rows.iter_rows()} for table in view.tables}
     assert len(chart.nodes) <= 60
     assert len(chart.edges) <= 200
     assert {(edge.one, edge.other, edge.weight) for edge in chart.edges} <= tables["edges"]

@@ -19,7 +19,7 @@ from channelstats.views.registry import view_of
 from support.channelstats.house import EXAMPLE, MODERN, House, house
 from support.channelstats.inputs import inputs_of, wanted
 from support.channelstats.random_workspace import Maker, settings
-from support.channelstats.views import everything, look
+from support.channelstats.views import comparable, everything, look
 from support.channelstats.workspace import write_zip
 from support.soak import slow_after
 
@@ -50,7 +50,8 @@ async def test_views_of_what_was_read_are_those_of_everything(seed: int, tmp_pat
     read = replace(read, inputs=inputs)
     for name in VIEWS:
         choice = everything(of_all)
-        assert view_of(name, read, choice) == view_of(name, of_all, choice)
+        one, other = (comparable(view_of(name, of, choice)) for of in (read, of_all))
+        assert one == other
 
 
 @pytest.mark.parametrize(
@@ -115,9 +116,10 @@ async def test_where_there_is_too_much_newcomers_are_followed_over_fewer_weeks(
     assert (whole.cohorts, data.cohorts) == (12, 5)
     assert data.inputs.messages.height == whole.inputs.messages.height - 1
     cohorts = view_of("newcomers", data, choice).tables[-1]
-    assert len(cohorts.rows) == 5
+    assert cohorts.rows.height == 5
     for name in set(VIEWS) - {"newcomers"}:
-        assert view_of(name, data, choice) == view_of(name, whole, choice)
+        one, other = (comparable(view_of(name, of, choice)) for of in (data, whole))
+        assert one == other
 
 
 @pytest.mark.parametrize(

@@ -46,7 +46,7 @@ def rows(made: Report, name: str) -> list[tuple[Any, ...]]:
     """The rows of a table; none where it is not there."""
     parts = [part for section in made.sections for part in section.parts]
     tables = [part for part in parts if isinstance(part, Table) and part.name == name]
-    return list(tables[0].rows) if tables else []
+    return tables[0].rows.rows() if tables else []
 
 
 def test_the_workspace(of: ReportData, document: Any) -> None:

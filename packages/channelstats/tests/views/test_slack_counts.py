@@ -52,12 +52,12 @@ async def test_people_have_the_active_members_and_what_slack_counts(tmp_path: Pa
     tile = people.tiles["slack_active"]
     assert tile.title == "Active members (Slack)"
     assert tile.change == {"cur": 2, "prev": 1, "diff_pct": 100.0, "state": "up"}
-    assert people.tables["slack_members"].rows == (
+    assert people.tables["slack_members"].rows.rows() == [
         ("Active members, reading included", 2, None),
         ("Members who posted", 2, 3),
         ("Messages", 34, 8),
         ("Messages in channels", 24, None),
-    )
+    ]
     assert any("UTC" in note for note in people.view.notes)
 
 
@@ -72,7 +72,7 @@ async def test_a_member_of_several_spans_is_one_member(tmp_path: Path) -> None:
 async def test_counts_that_no_file_had_are_not_shown_as_zero(tmp_path: Path) -> None:
     week: Counts = {"UALICE": (3, None, None)}
     people = look("people", await loaded(tmp_path, (MEMBERS, days(0, 6), week)))
-    assert [row[1] for row in people.tables["slack_members"].rows] == [1, None, None, None]
+    assert people.tables["slack_members"].rows["slack"].to_list() == [1, None, None, None]
 
 
 async def test_a_period_that_is_not_covered_whole_has_no_counts_and_says_which_has(
@@ -116,17 +116,17 @@ async def test_channels_have_their_viewers_the_most_first(tmp_path: Path) -> Non
         cid: (posters, m)
         for cid, posters, m in frame.select("slack_cid", "posters", "m").iter_rows()
     }
-    assert table.rows == (
+    assert table.rows.rows() == [
         ("CGEN", 11, here["CGEN"][0], 30, here["CGEN"][1]),
         ("CDEV", 4, here["CDEV"][0], 9, here["CDEV"][1]),
-    )
+    ]
 
 
 async def test_viewers_of_several_spans_are_at_least_the_most_of_one(tmp_path: Path) -> None:
     spans = [(CHANNELS, days(n, n), {"CDEV": (n + 1, 2)}) for n in range(7)]
     table = look("channels", await loaded(tmp_path, *spans)).tables["viewers"]
     assert table.columns[1].title == "Members who viewed (at least)"
-    assert [(row[1], row[3]) for row in table.rows] == [(7, 14)]
+    assert table.rows.select("viewers", "slack_messages").rows() == [(7, 14)]
 
 
 async def test_those_excluded_and_small_channels_are_in_no_count(tmp_path: Path) -> None:
@@ -140,8 +140,8 @@ async def test_those_excluded_and_small_channels_are_in_no_count(tmp_path: Path)
         tmp_path, (MEMBERS, days(0, 6), WEEK), (CHANNELS, days(0, 6), week), options=hidden
     )
     assert look("people", found).number("slack_active") == 1
-    assert [row[0] for row in look("channels", found).tables["viewers"].rows] == ["CGEN"]
-    assert look("channels", found, smallest_group=9).tables["viewers"].rows == ()
+    assert look("channels", found).by("viewers", "channel").keys() == {"CGEN"}
+    assert not look("channels", found, smallest_group=9).rows("viewers")
 
 
 async def test_with_a_channel_or_a_person_chosen_there_are_no_counts_of_all(
@@ -157,8 +157,8 @@ async def test_under_pseudonyms_channels_have_theirs(tmp_path: Path) -> None:
     names = Pseudonyms(b"0123456789abcdef")
     week = (CHANNELS, days(0, 6), {"CDEV": (4, 9)})
     found = await loaded(tmp_path, week, names=names)
-    [row] = look("channels", found).tables["viewers"].rows
-    assert row[0] == names.identifier("CDEV")
+    [row] = look("channels", found).rows("viewers")
+    assert row["channel"] == names.identifier("CDEV")
 
 
 async def test_titles_are_explained(tmp_path: Path) -> None:

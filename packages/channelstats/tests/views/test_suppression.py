@@ -41,7 +41,7 @@ def cells(view: Looked, *kinds: Kind) -> set[str]:
         for table in view.tables.values()
         for place, column in enumerate(table.columns)
         if column.kind in kinds
-        for row in table.rows
+        for row in table.rows.iter_rows()
     }
 
 

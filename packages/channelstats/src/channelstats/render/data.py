@@ -26,14 +26,15 @@ The JSON of a view, whose keys stay as they are within a `schema_version`:
 
 import csv
 import io
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Final, TypeAlias
 
 import msgspec
 import polars as pl
 
 from channelstats.render.names import Directory
-from channelstats.views.model import Cell, Column, Kind, Network, Table, Tile, View
+from channelstats.stats.quantities import replaced
+from channelstats.views.model import Kind, Network, Table, Tile, View
 from channelstats.views.reports import ReportKind, Wanted
 
 SCHEMA_VERSION: Final = 1
@@ -84,14 +85,13 @@ def _tile(tile: Tile) -> dict[str, Json]:
 
 
 def _table(table: Table) -> dict[str, Json]:
-    keys = [column.name for column in table.columns]
     return {
         "title": table.title,
         "columns": [
             {"name": of.name, "title": of.title, "about": of.about, "kind": of.kind}
             for of in table.columns
         ],
-        "rows": [dict(zip(keys, row, strict=True)) for row in table.rows],
+        "rows": table.rows.to_dicts(),
     }
 
 
@@ -99,9 +99,9 @@ def _ids(view: View, kind: Kind, chosen: str) -> list[str]:
     """Every ID of a kind in a view."""
     found = {chosen} - {""}
     for table in view.tables:
-        for place, column in enumerate(table.columns):
+        for column in table.columns:
             if column.kind is kind:
-                found |= {str(row[place]) for row in table.rows}
+                found |= set(table.rows[column.name])
     for chart in view.charts:
         if isinstance(chart, Network) and kind is Kind.PERSON:
             found |= {node.id for node in chart.nodes}
@@ -165,15 +165,17 @@ def csv_of(table: Table, names: Directory) -> bytes:
     """A table with a heading. A person or a channel has a column more, `…_name`; of a change there
     are the three columns `…_prev`, `…_diff_pct` and `…_state`, as the number itself is there.
     """
-    rows = (
-        [
-            value
-            for column, cell in zip(table.columns, row, strict=True)
-            for value in _values(column.kind, cell, names)
-        ]
-        for row in table.rows
-    )
-    return _csv([heading for column in table.columns for heading in _headings(column)], rows)
+    called = {Kind.PERSON: names.person, Kind.CHANNEL: names.channel}
+    found: list[pl.Series] = []
+    for column in table.columns:
+        cells = table.rows[column.name]
+        if column.kind is Kind.CHANGE:
+            found += [cells.struct.field(part).alias(f"{column.name}_{part}") for part in _COMPARED]
+            continue
+        found.append(cells)
+        if column.kind in called:
+            found.append(replaced(cells, called[column.kind]).alias(f"{column.name}_name"))
+    return _csv([cells.name for cells in found], zip(*found, strict=True))
 
 
 def csv_files(frames: Mapping[str, pl.DataFrame]) -> Files:
@@ -198,25 +200,6 @@ def _csv(headings: Iterable[str], rows: Iterable[Iterable[object]]) -> bytes:
     writer.writerow(headings)
     writer.writerows([_harmless(value) for value in row] for row in rows)
     return file.getvalue().encode()
-
-
-def _headings(column: Column) -> list[str]:
-    if column.kind is Kind.CHANGE:
-        return [f"{column.name}_{part}" for part in _COMPARED]
-    if column.kind in (Kind.PERSON, Kind.CHANNEL):
-        return [column.name, f"{column.name}_name"]
-    return [column.name]
-
-
-def _values(kind: Kind, cell: Cell, names: Directory) -> Iterator[object]:
-    if isinstance(cell, dict):
-        yield from (cell[part] for part in _COMPARED)
-        return
-    yield cell
-    if kind is Kind.PERSON:
-        yield names.person(str(cell))
-    elif kind is Kind.CHANNEL:
-        yield names.channel(str(cell))
 
 
 def _harmless(value: object) -> object:

@@ -7,9 +7,10 @@ came from outside is text, never markup.
 
 from collections.abc import Mapping
 from functools import cache
-from typing import Final
+from typing import Final, cast
 
 import msgspec
+import polars as pl
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
 
@@ -51,7 +52,8 @@ def environment(package: str) -> Environment:
     )
     found.tests["kind"] = lambda value, name: type(value).__name__ == name
     found.filters["figure"] = figure_text
-    found.globals.update(delta=delta, unchanged=unchanged, NUMERIC=NUMERIC, Kind=Kind)
+    found.globals.update(delta=delta, unchanged=unchanged, largest=largest, bar=bar)
+    found.globals.update(NUMERIC=NUMERIC, Kind=Kind)
     return found
 
 
@@ -83,11 +85,21 @@ def emoji(name: str) -> Markup:
     return sign + shown if emoji_sign(name) else shown
 
 
-def number_of(cell: Cell) -> float:
-    """The length of a bar for a cell."""
-    if isinstance(cell, int | float):
-        return cell
-    return cell["cur"] if isinstance(cell, dict) else 0
+def largest(table: Table) -> dict[str, float]:
+    """The largest number of each column that is also drawn as bars."""
+    found = {}
+    for column in table.columns:
+        if column.bar:
+            cells = table.rows[column.name]
+            numbers = cells.struct.field("cur") if isinstance(cells.dtype, pl.Struct) else cells
+            found[column.name] = cast(float | None, numbers.max()) or 0
+    return found
+
+
+def bar(cell: Change | float | None, most: float) -> str:
+    """The length of the bar of a cell, per cent."""
+    number = cell["cur"] if isinstance(cell, dict) else cell or 0
+    return f"{100 * number / most if most > 0 else 0:.1f}"
 
 
 def html_of(report: Report, names: Directory) -> str:
@@ -122,20 +134,20 @@ class _ReportContext:
             self.value(tile.change["cur"], tile.kind) + after + " " + delta(tile.change, tile.kind)
         )
 
-    def value(self, value: Cell, kind: Kind, label: str = "") -> Markup:
+    def value(self, value: Cell | Link, kind: Kind, label: str = "") -> Markup:
         """A value of a kind; ``label`` is what is counted, for one of it."""
         if value is None:
             return escape(NOTHING)
-        if isinstance(value, Link):
-            url = self._names.permalink(value.message)
-            shown = Markup('<a href="{}" rel="noreferrer">{}</a>').format(url, value.text)
-            return shown if url else escape(value.text)
         if isinstance(value, str):
             return self._named(value, kind)
         if isinstance(value, int | float):
             counted = f" {plural(value, label)}" if label else ""
             number = Markup('<span class="number">{}</span>').format(figure_text(value, kind))
             return number + counted
+        if "message" in value:
+            url = self._names.permalink(value["message"])
+            shown = Markup('<a href="{}" rel="noreferrer">{}</a>').format(url, value["text"])
+            return shown if url else escape(value["text"])
         return self.value(value["cur"], kind, label) + " " + delta(value, kind)
 
     def _named(self, of: str, kind: Kind) -> Markup:
@@ -153,15 +165,6 @@ class _ReportContext:
         short = all(len(of.columns) < 3 and of.layout is not Layout.BARS for of in tables)
         return not pictures and bool(tables) and short
 
-    def parts(self, table: Table) -> list[list[str]]:
-        """The lengths of the bars of each row, per cent of the largest number of the column."""
-        columns = [[number_of(cell) for cell in column] for column in zip(*table.rows, strict=True)]
-        most = [max(column) or 1 for column in columns]
-        return [
-            [f"{100 * number_of(cell) / of:.1f}" for cell, of in zip(row, most, strict=True)]
-            for row in table.rows
-        ]
-
     def draw(self, chart: Bars | Heat) -> Markup:
         if isinstance(chart, Heat):
             rows = tuple(value_text(row, chart.row_kind, self._names) for row in chart.rows)
@@ -174,5 +177,6 @@ class _ReportContext:
             Column("row", "", chart.row_kind),
             *(Column(name, name, chart.kind) for name in chart.columns),
         )
-        rows = ((row, *values) for row, values in zip(chart.rows, chart.values, strict=True))
-        return Table(chart.name, chart.title, columns, tuple(rows))
+        rows = [(row, *values) for row, values in zip(chart.rows, chart.values, strict=True)]
+        frame = pl.DataFrame(rows, [column.name for column in columns], orient="row")
+        return Table(chart.name, chart.title, columns, frame)

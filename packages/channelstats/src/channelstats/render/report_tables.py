@@ -13,7 +13,7 @@ from channelstats.render.names import Directory
 from channelstats.stats.activity import HOURS, WEEKDAYS
 from channelstats.stats.conversation import daily_posters
 from channelstats.stats.messages import REACTED, REPLIED, TOP_MESSAGES, with_shown_times
-from channelstats.stats.quantities import change, counts
+from channelstats.stats.quantities import change, counts, replaced
 from channelstats.views.components import message_cells, timestamp_cells
 from channelstats.views.report_data import ReportData, emoji_rates
 from channelstats.views.reports import GROUPS, ReportKind, Wanted
@@ -39,18 +39,12 @@ def _with_names(frame: pl.DataFrame, names: Directory) -> pl.DataFrame:
     for column in frame.columns:
         called = names.channel if column == "channel_id" else names.person
         if column == "link":
-            columns.append(_replaced(frame[column], names.permalink))
+            columns.append(replaced(frame[column], names.permalink))
             continue
         columns.append(frame[column])
         if column.endswith("_id"):
-            columns.append(_replaced(frame[column], called).alias(column.removesuffix("_id")))
+            columns.append(replaced(frame[column], called).alias(column.removesuffix("_id")))
     return pl.DataFrame(columns)
-
-
-def _replaced(texts: pl.Series, change: Callable[[str], str]) -> pl.Series:
-    each = texts.unique()
-    changed = pl.Series([change(text) for text in each], dtype=_TEXT)
-    return texts.replace_strict(each, changed, return_dtype=_TEXT)
 
 
 def _statistics(of: ReportData) -> pl.DataFrame:

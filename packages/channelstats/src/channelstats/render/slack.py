@@ -87,7 +87,7 @@ class _Slack:
         return f"{tile.title}: {number}{after}"
 
     def table(self, table: Table) -> Iterator[SlackBlock]:
-        rows = [self.cells(table, row) for row in table.rows]
+        rows = [self.cells(table, row) for row in table.rows.iter_rows()]
         if table.layout is Layout.LINES:
             for row in rows:
                 yield from _texts("".join(row))
@@ -114,15 +114,15 @@ class _Slack:
             for of in line
         )
 
-    def value(self, value: Cell, kind: Kind, label: str = "") -> str:
+    def value(self, value: Cell | Link, kind: Kind, label: str = "") -> str:
         """A value of a kind; ``label`` is what is counted, for one of it."""
         if value is None:
             return "?"
-        if isinstance(value, Link):
-            url = self._names.permalink(value.message)
-            return f"<{url}|{escaped(value.text)}>" if url else escaped(value.text)
         if isinstance(value, str):
             return self.named(value, kind)
+        if isinstance(value, dict) and "message" in value:
+            url, text = self._names.permalink(value["message"]), escaped(value["text"])
+            return f"<{url}|{text}>" if url else text
         change = unchanged(value) if isinstance(value, int | float) else value
         if kind in _BOLD:
             return slack_text(change, label, percentage=kind is Kind.PERCENT)

@@ -83,13 +83,15 @@ def _tile(tile: Tile, names: Directory) -> str:
 
 def _table(table: Table, names: Directory) -> Iterator[str]:
     columns: list[_TextColumn] = []
-    for at, column in enumerate(table.columns):
-        cells = [column.shown(row[at]) for row in table.rows]
+    links: list[str] = []
+    for column in table.columns:
+        cells = [column.shown(cell) for cell in table.rows[column.name]]
         texts = [value_text(cell, column.kind, names) for cell in cells]
         columns.append((column.title, column.kind in NUMERIC, texts))
         if table.layout is Layout.BARS and column.bar:
             columns.append(("", False, _bars(cells)))
-    links = [_url(row, names) for row in table.rows]
+        if column.kind is Kind.MESSAGE:
+            links = [names.permalink(cell["message"]) for cell in table.rows[column.name]]
     if any(links):
         columns.append(("Link", False, links))
     yield from _aligned(columns)
@@ -132,21 +134,17 @@ def line_text(line: Line, names: Directory) -> str:
     )
 
 
-def value_text(value: Cell, kind: Kind, names: Directory, label: str = "") -> str:
+def value_text(value: Cell | Link, kind: Kind, names: Directory, label: str = "") -> str:
     """A value of a kind; ``label`` is what is counted, for one of it."""
     if value is None:
         return NOTHING
-    if isinstance(value, Link):
-        return value.text
     if isinstance(value, str):
         return f"@{names.person(value)}" if kind is Kind.PERSON else names.called(value, kind)
     if isinstance(value, int | float):
         number, changed = value, ""
+    elif "text" in value:
+        return value["text"]
     else:
         number, changed = value["cur"], change_text(value, kind)
     counted = f" {plural(number, label)}" if label else ""
     return f"{figure_text(number, kind)}{f' ({changed})' if changed else ''}{counted}"
-
-
-def _url(row: Sequence[Cell], names: Directory) -> str:
-    return next((names.permalink(cell.message) for cell in row if isinstance(cell, Link)), "")

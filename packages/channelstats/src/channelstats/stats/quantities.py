@@ -8,7 +8,7 @@ are taken in 128 bits. What changed by less than half a per cent is the same.
 
 from collections.abc import Callable, Iterable
 from fractions import Fraction
-from typing import Final, Literal, NamedTuple, TypeAlias, TypedDict
+from typing import Final, Literal, NamedTuple, TypeAlias, TypedDict, final
 
 import msgspec
 import polars as pl
@@ -110,6 +110,7 @@ State: TypeAlias = Literal["up", "down", "same", "new", "from_zero", "not_compar
 """`not_compared` is a state of views alone: of the time before, messages are not known whole."""
 
 
+@final
 class Change(TypedDict):
     """A number and the one before; ``diff_pct`` is a percentage, unrounded."""
 
@@ -213,3 +214,10 @@ def counts(frame: pl.DataFrame, *keys: str) -> pl.DataFrame:
     found = frame.group_by(keys).agg(n=pl.len().cast(pl.Int64))
     falling = [False] * len(outer) + [True, False]
     return found.sort([*outer, "n", inner], descending=falling)
+
+
+def replaced(texts: pl.Series, change: Callable[[str], str]) -> pl.Series:
+    """The column with each of its texts changed."""
+    each = texts.drop_nulls().unique()
+    changed = pl.Series([change(text) for text in each], dtype=pl.String)
+    return texts.replace_strict(each, changed, default=None, return_dtype=pl.String)

@@ -20,7 +20,6 @@ from channelstats.views.loading import Comparison, ViewRequest
 from channelstats.views.model import (
     Bars,
     Column,
-    FrameRows,
     Kind,
     Layout,
     Lines,
@@ -128,7 +127,7 @@ def table(
         column(of, titles.get(of, ""), kinds.get(of), bar=of == bar, phrase=phrase)
         for of, phrase in zip(rows.columns, phrases, strict=True)
     )
-    return Table(name, title, columns, FrameRows(rows), chart, layout, whole)
+    return Table(name, title, columns, rows, chart, layout, whole)
 
 
 def table_of(
@@ -137,16 +136,22 @@ def table_of(
     """The numbers of charts of the same labels, by the names of their columns; folded ``below`` a
     chart.
     """
-    first = next(iter(charts.values()))
-    label = Kind.DATE if isinstance(first, Lines) else Kind.TEXT
-    columns = [column(first.axis.split()[0].lower(), first.axis, label)]
-    values = []
-    for key, chart in charts.items():
-        for series in chart.series:
-            columns.append(_column(key, chart.kind, series))
-            values.append(series.values)
-    rows = tuple(zip(first.labels, *values, strict=True))
-    return Table(name, title, tuple(columns), rows, below)
+    columns = {
+        _column(key, chart.kind, series): series
+        for key, chart in charts.items()
+        for series in chart.series
+    }
+    return series_table(name, title, next(iter(charts.values())), columns, below)
+
+
+def series_table(
+    name: str, title: str, chart: Lines | Bars, series: Mapping[Column, Series], below: str = ""
+) -> Table:
+    """The numbers of series with the labels of a chart, each in its column."""
+    kind = Kind.DATE if isinstance(chart, Lines) else Kind.TEXT
+    label = column(chart.axis.split()[0].lower(), chart.axis, kind)
+    values = {label.name: chart.labels, **{key.name: of.values for key, of in series.items()}}
+    return Table(name, title, (label, *series), pl.DataFrame(values, strict=False), below)
 
 
 def _column(key: str, kind: Kind, series: Series) -> Column:

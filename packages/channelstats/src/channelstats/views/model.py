@@ -5,10 +5,10 @@ value has a kind, which says how it is written; people, channels and emoji are I
 a chart is also in a table that stands with it.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from datetime import date
 from enum import StrEnum
-from typing import Final, TypeAlias, overload
+from typing import Final, TypeAlias, TypedDict, final
 
 import msgspec
 import polars as pl
@@ -60,24 +60,25 @@ class Kind(StrEnum):
 NUMERIC: Final = frozenset({Kind.COUNT, Kind.NUMBER, Kind.PERCENT, Kind.SECONDS, Kind.RATE})
 
 
-class Link(msgspec.Struct, frozen=True):
-    """A text that leads to a message where its address is known: `CID/ts/thread_ts`."""
+@final
+class Link(TypedDict):
+    """A text that leads to a message where its address is known: `CID/ts/thread_ts`. In a report
+    it takes the place of a cell of kind MESSAGE.
+    """
 
     message: str
     text: str
 
 
-Cell: TypeAlias = int | float | str | Change | Link | None
+Cell: TypeAlias = int | float | str | Change | None
 """A `Change` of a numeric kind is the number with how it changed. None is shown as nothing: there
 is no such figure."""
-
-Row: TypeAlias = tuple[Cell, ...]
 
 
 class Span(msgspec.Struct, frozen=True):
     """A value in a text. ``label`` is what is counted, for one of it."""
 
-    value: Cell
+    value: Cell | Link
     kind: Kind
     label: str = ""
 
@@ -112,61 +113,6 @@ class Column(msgspec.Struct, frozen=True):
         return cell["cur"] if self.cumulative and isinstance(cell, dict) else cell
 
 
-_AT_ONCE: Final = 4_096
-
-
-class FrameRows(Sequence[Row]):
-    """A frame as the rows of a table; its columns are those of the table.
-
-    A page shows fifty of 150,000 rows, so tuples are made of those alone; whoever writes all of
-    them goes through a few thousand at a time.
-    """
-
-    def __init__(self, frame: pl.DataFrame) -> None:
-        self.frame = frame
-
-    def __len__(self) -> int:
-        return self.frame.height
-
-    def __iter__(self) -> Iterator[Row]:
-        return self.frame.iter_rows(buffer_size=_AT_ONCE)
-
-    @overload
-    def __getitem__(self, place: int) -> Row: ...
-    @overload
-    def __getitem__(self, place: slice) -> list[Row]: ...
-    def __getitem__(self, place: int | slice) -> Row | list[Row]:
-        return self.frame.row(place) if isinstance(place, int) else self.frame[place].rows()
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Sequence) and list(self) == list(other)
-
-    __hash__ = None  # type: ignore[assignment]
-
-    def most(self, place: int) -> float:
-        """The largest number of a column; 0 without any."""
-        found = self.frame.to_series(place).max()
-        return found if isinstance(found, int | float) else 0
-
-
-def column_of(rows: Sequence[Row], place: int) -> list[Cell]:
-    """The cells of one column of a table's rows."""
-    if isinstance(rows, FrameRows):
-        return rows.frame.to_series(place).to_list()
-    return [row[place] for row in rows]
-
-
-def is_blank(rows: Sequence[Row], place: int) -> bool:
-    """Whether no row has anything in a column: no number, no text, no comparison."""
-    if isinstance(rows, FrameRows):
-        found = rows.frame.to_series(place).drop_nulls()
-    else:
-        found = pl.Series([row[place] for row in rows], strict=False).drop_nulls()
-    if found.dtype == pl.Struct:
-        return bool((found.struct.field("state") == "not_compared").all())
-    return found.is_empty() or (found.dtype == pl.String and bool((found == "").all()))
-
-
 class Layout(StrEnum):
     """How a table looks where there are no tables."""
 
@@ -181,28 +127,23 @@ class Layout(StrEnum):
 
 
 class Table(msgspec.Struct, frozen=True):
-    """All rows, ranked. ``chart`` names the chart whose numbers these are, and nothing else: such a
-    table can be folded away below it. ``whole`` names the view that has every row, where these are
-    the first ones.
+    """All rows, ranked; what is in a column has its name. ``chart`` names the chart whose numbers
+    these are, and nothing else: such a table can be folded away below it. ``whole`` names the view
+    that has every row, where these are the first ones.
     """
 
     name: str
     title: str
     columns: tuple[Column, ...]
-    rows: Sequence[Row]
+    rows: pl.DataFrame
     chart: str = ""
     layout: Layout = Layout.LINES
     whole: str = ""
 
     def without(self, *names: str) -> "Table":
         """The table without the columns of these names."""
-        kept = [at for at, column in enumerate(self.columns) if column.name not in names]
-        columns = tuple(self.columns[at] for at in kept)
-        rows: Sequence[Row]
-        if isinstance(self.rows, FrameRows):
-            rows = FrameRows(self.rows.frame[:, kept])
-        else:
-            rows = [tuple(row[at] for at in kept) for row in self.rows]
+        columns = tuple(column for column in self.columns if column.name not in names)
+        rows = self.rows.select(column.name for column in columns)
         return msgspec.structs.replace(self, columns=columns, rows=rows)
 
 

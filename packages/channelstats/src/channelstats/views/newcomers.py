@@ -5,7 +5,7 @@ back from the last day; fewer than seven days are seen as the week that ends wit
 """
 
 from bisect import bisect_right
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Final, TypeAlias
 
 import polars as pl
@@ -15,7 +15,7 @@ from channelstats.stats.measures import Measures
 from channelstats.stats.period import MONTH, WEEK, Period, labels, weeks, with_point
 from channelstats.stats.quantities import Quantity, percent, shown
 from channelstats.views import figures
-from channelstats.views.components import EVERYONE, table, tiles
+from channelstats.views.components import EVERYONE, series_table, table, tiles
 from channelstats.views.figures import Figure
 from channelstats.views.glossary import column
 from channelstats.views.loading import ViewContent, ViewRequest
@@ -67,12 +67,17 @@ def view(request: ViewRequest) -> ViewContent:
     if members:
         title = "Members of the workspace"
         charts.append(lines("members", title, Kind.COUNT, Series("members", title, members)))
+    columns = {
+        column(series.name, series.title, chart.kind): series
+        for chart in charts
+        for series in chart.series
+    }
     heat, cohorts = _cohorts(request)
     return ViewContent(
         lead="How many people post for the first time, how many keep posting, and how many stop.",
         tiles=tiles(scope, *(_OF_PERSON if scope.person else _OF_ALL)),
         charts=(*charts, heat),
-        tables=(_table(charts), cohorts),
+        tables=(series_table("weeks", "By week", charts[0], columns), cohorts),
         notes=_notes(now.period),
     )
 
@@ -112,16 +117,6 @@ def _posted(of: Measures, shown_weeks: list[Period]) -> pl.DataFrame:
     """Who posted in which of these weeks: `point`, `slack_uid`."""
     counted = with_point(of.period_messages.source.counted, shown_weeks)
     return counted.select("point", "slack_uid").unique()
-
-
-def _table(charts: Sequence[Lines]) -> Table:
-    """Every series of the charts, a row per week."""
-    every = [(chart.kind, series) for chart in charts for series in chart.series]
-    columns = [column("week", "Week from")]
-    columns += [column(series.name, series.title, kind) for kind, series in every]
-    values = zip(*(series.values for _, series in every), strict=True)
-    rows = tuple((week, *row) for week, row in zip(charts[0].labels, values, strict=True))
-    return Table("weeks", "By week", tuple(columns), rows)
 
 
 def _cohorts(request: ViewRequest) -> tuple[Heat, Table]:

@@ -74,7 +74,7 @@ def _shown(table: Table, request: ViewRequest) -> Table:
     """
     kinds = {column.name: column.kind for column in table.columns}
     if Kind.PERSON in kinds.values() and not request.names_people:
-        table = msgspec.structs.replace(table, rows=(), whole="")
+        table = msgspec.structs.replace(table, rows=table.rows.clear(), whole="")
     if request.data.inputs.hides_times:
         table = table.without(*(name for name, kind in kinds.items() if kind is Kind.MESSAGE))
     return table

@@ -202,7 +202,9 @@ def _account(of: ReportData, uid: str) -> tuple[Part, ...]:
     first: Line = ("First message: not known",)
     for ts, cid in of.of_person("first_posts", uid)[["ts", "slack_cid"]].iter_rows():
         message = "" if of.data.inputs.hides_times else f"{cid}/{timestamp(ts)}/"
-        link = Span(Link(message, ago_text(ts // 1_000_000, made_at, zone)), Kind.MESSAGE)
+        link = Span(
+            Link(message=message, text=ago_text(ts // 1_000_000, made_at, zone)), Kind.MESSAGE
+        )
         first = ("First message: ", link, " in ", Span(cid, Kind.CHANNEL))
     return Text(((f"Account created: {made}",),)), Text((first,))
 

@@ -5,19 +5,15 @@ from typing import Final
 
 import polars as pl
 
-from channelstats.days import date_at, minute_text
-from channelstats.identifiers import timestamp
+from channelstats.days import minute_text
 from channelstats.stats.messages import REACTED, REPLIED
 from channelstats.stats.quantities import Quantity
-from channelstats.views.components import table
-from channelstats.views.glossary import column
+from channelstats.views.components import date_cells, message_cells, table
 from channelstats.views.model import (
     Kind,
     Layout,
     Line,
-    Link,
     Part,
-    Row,
     Section,
     Span,
     Table,
@@ -104,21 +100,22 @@ def _messages(
 ) -> Section:
     name, title, one, many = _MOST[counted]
     title = f"{whose} {title}" if whose else title.capitalize()
-    hidden, zone = of.data.inputs.hides_times, of.period.zone
-    rows: list[Row] = []
-    for count, ts, cid, uid, thread_ts in listed.head(TOP).iter_rows():
-        thread = "" if thread_ts is None else timestamp(thread_ts)
-        message = "" if hidden else f"{cid}/{timestamp(ts)}/{thread}"
-        at = ts // 1_000_000
-        when = date_at(at, zone).isoformat() if hidden else minute_text(at, zone)
-        rows.append((Link(message, f"{count:,} {one if count == 1 else many}"), cid, uid, when))
-    columns = (
-        column("message", phrase="{}"),
-        column("channel", phrase=" in {}"),
-        column("author", phrase=" by {}"),
-        column("date", kind=Kind.TEXT, phrase=", {}"),
+    listed, zone = listed.head(TOP), of.period.zone
+    if of.data.inputs.hides_times:
+        message, when = pl.lit(""), date_cells(listed, zone)
+    else:
+        message = message_cells("slack_cid", "ts", "thread_ts")
+        minutes = [minute_text(ts // 1_000_000, zone) for ts in listed["ts"]]
+        when = pl.Series(minutes, dtype=pl.String)
+    texts = [f"{count:,} {one if count == 1 else many}" for count in listed["count"]]
+    rows = listed.select(
+        message=pl.struct(message=message, text=pl.Series(texts, dtype=pl.String)),
+        channel="slack_cid",
+        author="slack_uid",
+        date=when,
     )
-    found = Table(name, title, columns, tuple(rows)).without(without)
+    line = "{}| in {}| by {}|, {}"
+    found = table(name, title, rows, kinds={"date": Kind.TEXT}, line=line).without(without)
     return Section(title, (found,), rule_after=True)
 
 

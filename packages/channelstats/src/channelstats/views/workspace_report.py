@@ -176,10 +176,9 @@ def _days(of: ReportData) -> Section:
         Column("words", "Words", Kind.COUNT, bar=True, label="word"),
         Column("messages", "Messages", Kind.COUNT, phrase=" in {}", label="message"),
     )
-    rows = tuple(
-        (name, of.change(now[1], before[1]), of.change(now[0], before[0]))
-        for name, (now, before) in zip(WEEKDAYS, pairs, strict=True)
-    )
+    words = [of.change(now[1], before[1]) for now, before in pairs]
+    messages = [of.change(now[0], before[0]) for now, before in pairs]
+    rows = pl.DataFrame({"day": WEEKDAYS, "words": words, "messages": messages})
     series = [Series("now", "This period", tuple(now[0] for now, _ in pairs))]
     if not of.not_compared:
         earlier = tuple(before[0] for _, before in pairs)

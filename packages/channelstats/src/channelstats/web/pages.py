@@ -18,7 +18,7 @@ from channelstats.days import minute_text
 from channelstats.identifiers import seconds
 from channelstats.lookup import Names
 from channelstats.render.charts import drawn
-from channelstats.render.html import delta, emoji, environment, number_of, unchanged
+from channelstats.render.html import delta, emoji, environment, unchanged
 from channelstats.render.words import NOTHING, date_text, figure_text, goal_state
 from channelstats.stats.period import WEEK, Now, Period
 from channelstats.views.goals import Bound, measured
@@ -28,7 +28,6 @@ from channelstats.views.model import (
     Bars,
     Cell,
     Chart,
-    FrameRows,
     Heat,
     Kind,
     Lines,
@@ -36,7 +35,6 @@ from channelstats.views.model import (
     Table,
     Tile,
     View,
-    column_of,
 )
 from channelstats.web.filters import PRESETS, Query
 from channelstats.web.table_pages import TablePage, TableQuery, table_pages
@@ -125,11 +123,11 @@ class ViewContext:
     def people(self) -> list[tuple[str, str]]:
         """People of the view to choose from: what means each, and their names."""
         found = dict.fromkeys(
-            str(row[at])
+            uid
             for table in self.view.tables
-            for at, column in enumerate(table.columns)
+            for column in table.columns
             if column.kind is Kind.PERSON
-            for row in table.rows[:_OFFERED]
+            for uid in table.rows[column.name][:_OFFERED]
         )
         return [self._visit.names.finder(uid, self.person(uid)) for uid in list(found)[:_OFFERED]]
 
@@ -142,16 +140,13 @@ class ViewContext:
     @cached_property
     def is_silent(self) -> bool:
         """Whether there is nothing at all to see."""
-        return all(map(self.is_empty, self.view.charts)) and not any(
-            any(self.most(table).values()) or (table.rows and not self.most(table))
-            for table in self.view.tables
-        )
+        return all(map(self.is_empty, self.view.charts)) and all(map(_is_empty, self.view.tables))
 
     @property
     def lacks_links(self) -> bool:
         """Whether there are messages that nothing leads to, as the workspace is not known."""
         return not self._directory.slack_name and any(
-            table.rows and any(column.kind is Kind.MESSAGE for column in table.columns)
+            table.rows.height and any(column.kind is Kind.MESSAGE for column in table.columns)
             for table in self.view.tables
         )
 
@@ -205,22 +200,9 @@ class ViewContext:
 
     # ── tables ───────────────────────────────────────────────────────────────────────────────────
 
-    def heading(self, table: Table) -> int:
-        """The column whose cells name the rows; -1 when none does."""
-        kinds = [column.kind for column in table.columns]
-        return next((at for at, kind in enumerate(kinds) if kind in _HEADING), -1)
-
-    def most(self, table: Table) -> dict[int, float]:
-        """The largest number of each column of numbers."""
-        numeric = [at for at, column in enumerate(table.columns) if column.kind in NUMERIC]
-        if isinstance(table.rows, FrameRows):
-            return {at: table.rows.most(at) for at in numeric}
-        columns = {at: map(number_of, column_of(table.rows, at)) for at in numeric}
-        return {at: max(cells, default=0) for at, cells in columns.items()}
-
-    def part(self, cell: Cell, most: float) -> str:
-        """The length of a bar, per cent."""
-        return f"{100 * number_of(cell) / most if most > 0 else 0:.1f}"
+    def heading(self, table: Table) -> str:
+        """The column whose cells name the rows; "" when none does."""
+        return next((column.name for column in table.columns if column.kind in _HEADING), "")
 
     def cell(self, cell: Cell, kind: Kind) -> Markup:
         """A cell as it is shown."""
@@ -299,10 +281,16 @@ def _is_small(chart: Chart) -> bool:
     return isinstance(chart, Bars) and len(chart.labels) <= _FEW_BARS
 
 
+def _is_empty(table: Table) -> bool:
+    """Whether there is no row, or where there are numbers, none but 0."""
+    numbers = [table.rows[of.name] for of in table.columns if of.kind in NUMERIC]
+    return not any(cells.max() for cells in numbers) if numbers else table.rows.is_empty()
+
+
 def _is_series(table: Table) -> bool:
     """Whether it is a long row of numbers, as there is one behind a chart, and no ranking."""
     kinds = {column.kind for column in table.columns}
-    return not kinds & _RANKED and len(table.rows) > _SHORT_TABLE
+    return not kinds & _RANKED and table.rows.height > _SHORT_TABLE
 
 
 def _paired(cards: Sequence[Card]) -> list[Card]:

@@ -285,4 +285,4 @@ class DashboardService:
 
 def _cells(view: View) -> int:
     """How large a view is."""
-    return 100 + sum(len(table.rows) * len(table.columns) for table in view.tables)
+    return 100 + sum(table.rows.height * table.rows.width for table in view.tables)

@@ -10,11 +10,13 @@ once. What an address asks for and the table does not have is refused by the par
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Final, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import msgspec
+import polars as pl
 
-from channelstats.views.model import Cell, Column, Kind, Link, Row, Table, column_of, is_blank
+from channelstats.stats.quantities import replaced
+from channelstats.views.model import NUMERIC, Column, Kind, Table
 from channelstats.web.filters import BadQuery, whole_number
 
 PARAMETERS: Final = ("table", "sort", "find", "page")
@@ -22,6 +24,7 @@ ROWS: Final = 50
 """Rows of a page."""
 
 SEARCHED: Final = frozenset({Kind.PERSON, Kind.CHANNEL, Kind.EMOJI, Kind.TEXT})
+_KEY: Final = "sorted by"
 _WORTH_SEARCHING: Final = 10
 """A table with fewer rows is seen at a glance."""
 
@@ -47,13 +50,15 @@ class TableQuery(msgspec.Struct, frozen=True):
 
 
 class TablePage(msgspec.Struct, frozen=True):
-    """Some rows of a table. ``first`` is the place of the first of them among the ``found``, from
+    """Some rows of a table, in those of its columns that have something in some row; CSV and JSON
+    have the others too. ``first`` is the place of the first of them among the ``found``, from
     1, and ``last`` that of the last; ``query`` is what led here.
     """
 
     table: Table
     query: TableQuery
-    rows: Sequence[Row]
+    columns: Sequence[Column]
+    rows: Sequence[tuple[Any, ...]]
     first: int
     found: int
 
@@ -64,14 +69,6 @@ class TablePage(msgspec.Struct, frozen=True):
     @property
     def pages(self) -> int:
         return _pages(self.found)
-
-    @property
-    def columns(self) -> list[tuple[int, Column]]:
-        """The columns that some row of the table has something in, with their places; CSV and JSON
-        have the others too.
-        """
-        columns = enumerate(self.table.columns)
-        return [(at, column) for at, column in columns if not is_blank(self.table.rows, at)]
 
     @property
     def is_searchable(self) -> bool:
@@ -119,68 +116,64 @@ def table_pages(
 
 
 def _page(table: Table, asked: TableQuery, shown: ShownText) -> TablePage:
-    places: Sequence[int] = range(len(table.rows))
-    if asked.find:
-        places = _found(table, asked.find, shown)
+    rows = _found(table, asked.find, shown) if asked.find else table.rows
     if asked.sort:
-        places = _sorted(table, places, asked, shown)
-    if asked.page > _pages(len(places)):
-        raise BadQuery(f"page: expected a number from 1 to {_pages(len(places)):,}")
+        rows = _sorted(table, rows, asked, shown)
+    if asked.page > _pages(rows.height):
+        raise BadQuery(f"page: expected a number from 1 to {_pages(rows.height):,}")
     begin = (asked.page - 1) * ROWS
-    rows = [table.rows[place] for place in places[begin : begin + ROWS]]
-    return TablePage(table, asked, rows, begin + 1, len(places))
+    columns = [column for column in table.columns if not _is_blank(table.rows[column.name])]
+    cells = rows[begin : begin + ROWS].select(column.name for column in columns)
+    return TablePage(table, asked, columns, cells.rows(), begin + 1, rows.height)
+
+
+def _is_blank(cells: pl.Series) -> bool:
+    """Whether there is nothing: no number, no text, no comparison."""
+    found = cells.drop_nulls()
+    if found.dtype == pl.Struct:
+        return bool((found.struct.field("state") == "not_compared").all())
+    return found.is_empty() or (found.dtype == pl.String and bool((found == "").all()))
 
 
 def _pages(rows: int) -> int:
     return max(1, -(-rows // ROWS))
 
 
-def _found(table: Table, find: str, shown: ShownText) -> list[int]:
-    """The places of rows that have that in a text."""
+def _found(table: Table, find: str, shown: ShownText) -> pl.DataFrame:
+    """The rows that have that in a text."""
     wanted = find.removeprefix("@").casefold()
-    found: set[int] = set()
-    for at, column in enumerate(table.columns):
+    fits = [pl.lit(value=False)]
+    for column in table.columns:
         if column.kind in SEARCHED:
-            cells = column_of(table.rows, at)
-            texts = {cell for cell in cells if isinstance(cell, str)}
-            fits = {text for text in texts if wanted in shown(text, column.kind).casefold()}
-            found |= {place for place, cell in enumerate(cells) if cell in fits}
-    return sorted(found)
+            texts = table.rows[column.name].unique().drop_nulls()
+            found = [text for text in texts if wanted in shown(text, column.kind).casefold()]
+            fits.append(pl.col(column.name).is_in(found))
+    return table.rows.filter(pl.any_horizontal(fits))
 
 
-def _sorted(
-    table: Table, places: Sequence[int], asked: TableQuery, shown: ShownText
-) -> Sequence[int]:
+def _sorted(table: Table, rows: pl.DataFrame, asked: TableQuery, shown: ShownText) -> pl.DataFrame:
     """Rows that are alike keep their order; those without a value are last, whatever the order."""
-    columns = {column.name: (at, column.kind) for at, column in enumerate(table.columns)}
-    if asked.column not in columns:
-        raise BadQuery(f"sort: expected one of {', '.join(columns)}, or one with a - before it")
-    at, kind = columns[asked.column]
-    is_descending = asked.order == "descending"
-    if at == 0 and kind is Kind.TEXT:  # names of steps, which have an order of their own
-        return places[::-1] if is_descending else places
-    cells = column_of(table.rows, at)
-    texts = {cell for cell in cells if isinstance(cell, str)}
-    words = {text: _word(text, kind, shown) for text in texts}
-    keys = {place: _key(cells[place], words) for place in places}
-    known = [place for place in places if keys[place] is not None]
-    known.sort(key=keys.__getitem__, reverse=is_descending)  # type: ignore[arg-type]
-    return known + [place for place in places if keys[place] is None]
+    kinds = {column.name: column.kind for column in table.columns}
+    name, is_descending = asked.column, asked.order == "descending"
+    if name not in kinds:
+        raise BadQuery(f"sort: expected one of {', '.join(kinds)}, or one with a - before it")
+    if kinds[name] is Kind.TEXT and name == table.columns[0].name:
+        return rows.reverse() if is_descending else rows  # steps, which have an order of their own
+    keys = _keys(rows[name], kinds[name], shown).alias(_KEY)
+    found = rows.with_columns(keys).sort(
+        _KEY, descending=is_descending, nulls_last=True, maintain_order=True
+    )
+    return found.drop(_KEY)
 
 
-def _word(text: str, kind: Kind, shown: ShownText) -> str:
-    """What a text is sorted by: of a message, which is `channel/ts/thread_ts`, its time."""
-    return text.split("/")[1] if kind is Kind.MESSAGE else shown(text, kind).casefold()
-
-
-def _key(cell: Cell, words: Mapping[str, str]) -> float | str | None:
-    """What a cell is sorted by; None where there is nothing."""
-    if isinstance(cell, str):
-        return words[cell] or None
-    if isinstance(cell, Link):
-        return cell.text.casefold() or None
-    if cell is None or isinstance(cell, int | float):
-        return cell
-    if cell["state"] in ("new", "from_zero"):
-        return float("inf")
-    return None if cell["state"] == "not_compared" else cell["diff_pct"]
+def _keys(cells: pl.Series, kind: Kind, shown: ShownText) -> pl.Series:
+    """What cells are sorted by; null where there is nothing."""
+    if kind is Kind.MESSAGE:  # `channel/ts/thread_ts`
+        return cells.str.split("/").list.get(1)
+    if kind is Kind.CHANGE:
+        state, growth = cells.struct.field("state"), cells.struct.field("diff_pct")
+        is_new = state.is_in(["new", "from_zero"])
+        return pl.select(pl.when(is_new).then(float("inf")).otherwise(growth)).to_series()
+    if kind in NUMERIC:
+        return cells
+    return replaced(cells, lambda text: shown(text, kind).casefold()).replace("", None)
