@@ -10,12 +10,12 @@ from typing import Final, TypeAlias
 import polars as pl
 
 from channelstats.render.names import Directory
-from channelstats.stats.activity import HOURS, WEEKDAYS
+from channelstats.stats.activity import WEEKDAYS
 from channelstats.stats.conversation import daily_posters
-from channelstats.stats.messages import REACTED, REPLIED, TOP_MESSAGES, with_shown_times
-from channelstats.stats.quantities import change, counts, replaced
-from channelstats.views.components import message_cells, timestamp_cells
-from channelstats.views.report_data import ReportData, emoji_rates
+from channelstats.stats.messages import REACTED, REPLIED, TOP_MESSAGES, timestamps, with_shown_times
+from channelstats.stats.quantities import beside, change, replaced
+from channelstats.views.components import message_cells
+from channelstats.views.report_data import ReportData
 from channelstats.views.reports import GROUPS, ReportKind, Wanted
 
 _INT: Final = pl.Int64()
@@ -108,34 +108,30 @@ def _channel_people(of: ReportData) -> pl.DataFrame:
 
 
 def _days(of: ReportData) -> pl.DataFrame:
-    now, before = (side.activity.local_days() for side in (of.now, of.before))
-    rows = [
-        (day, name, *now.get(str(day), (0, 0)), *before.get(str(day), (0, 0)))
-        for day, name in enumerate(WEEKDAYS)
-    ]
-    columns = ("weekday", "day", "messages", "words", "messages_before", "words_before")
-    schema = {name: _TEXT if name == "day" else _INT for name in columns}
-    return pl.DataFrame(rows, schema, orient="row")
+    found = beside(of.now.activity.weekdays, of.before.activity.weekdays, "weekday")
+    return found.select(
+        "weekday",
+        day=pl.Series(WEEKDAYS),
+        messages="m",
+        words="w",
+        messages_before="m_before",
+        words_before="w_before",
+    )
 
 
 def _hours(of: ReportData) -> pl.DataFrame:
-    activity = of.now.activity
-    volumes, shares = activity.local_hours(), activity.shares()
-    rows = [(hour, shares[str(hour)], *volumes.get(str(hour), (0, 0))) for hour in HOURS]
-    schema = {"hour": _INT, "mean_share_percent": _FLOAT, "messages": _INT, "words": _INT}
-    return pl.DataFrame(rows, schema, orient="row")
+    found = of.now.activity.workday_hours
+    return found.select("hour", mean_share_percent="share", messages="m", words="w")
 
 
 def _time_zones(of: ReportData) -> pl.DataFrame:
-    return of.zones.select(
+    return of.groups.zones.select(
         time_zone="tz", posters=pl.col("posters").cast(_INT), messages="m", words="w"
     )
 
 
 def _emoji(of: ReportData) -> pl.DataFrame:
-    found = counts(of.now.period_messages.reactions, "emoji")
-    rates = emoji_rates(found.with_columns(w=pl.lit(of.now.volume.words, _INT)))
-    return rates.select("emoji", "times", per_1000_words="per_thousand_words")
+    return of.emoji.select("emoji", "times", per_1000_words="per_thousand_words")
 
 
 def _top_messages(of: ReportData) -> pl.DataFrame:
@@ -146,7 +142,7 @@ def _top_messages(of: ReportData) -> pl.DataFrame:
         with_shown_times(of.top(count).head(TOP_MESSAGES), of.now.period_messages).select(
             pl.lit(by).alias("by"),
             "count",
-            ts=timestamp_cells("ts"),
+            ts=timestamps("ts"),
             channel_id="slack_cid",
             person_id="slack_uid",
             link=message,

@@ -13,7 +13,7 @@ import msgspec
 from channelstats.render.names import Directory
 from channelstats.render.text import line_text
 from channelstats.render.words import figure_text, number_text
-from channelstats.stats.quantities import Change
+from channelstats.stats.quantities import Change, alone
 from channelstats.views.model import (
     NUMERIC,
     Cell,
@@ -29,7 +29,6 @@ from channelstats.views.model import (
     Tile,
     Tiles,
 )
-from channelstats.views.report_data import unchanged
 
 SlackBlock: TypeAlias = dict[str, object]
 
@@ -123,7 +122,7 @@ class _Slack:
         if isinstance(value, dict) and "message" in value:
             url, text = self._names.permalink(value["message"]), escaped(value["text"])
             return f"<{url}|{text}>" if url else text
-        change = unchanged(value) if isinstance(value, int | float) else value
+        change = alone(value) if isinstance(value, int | float) else value
         if kind in _BOLD:
             return slack_text(change, label, percentage=kind is Kind.PERCENT)
         return figure_text(change["cur"], kind)

@@ -87,6 +87,17 @@ class Activity:
         authors = each["slack_uid"].n_unique()
         return {str(at): 100 * fsum(by_hour.get(at, ())) / max(authors, 1) for at in HOURS}
 
+    @property
+    def weekdays(self) -> pl.DataFrame:
+        """Messages `m` and words `w` of every `weekday`, Monday is 0."""
+        return _of_all(range(7), regrouped(self._days, "local_weekday"))
+
+    @property
+    def workday_hours(self) -> pl.DataFrame:
+        """The same of every `hour` of their Monday to Friday, and its `share`."""
+        shares = pl.Series(self.shares().values(), dtype=pl.Float64)
+        return _of_all(HOURS, regrouped(self._hours, "local_hour")).with_columns(share=shares)
+
     @cached_property
     def zones(self) -> pl.DataFrame:
         """Messages `m`, words `w` and `posters` by time zone `tz`, the largest first."""
@@ -98,6 +109,14 @@ class Activity:
     def zone_posters(self) -> pl.DataFrame:
         """Everybody who posted and has a time zone: `tz`, `slack_uid`, by ID."""
         return self._days.select("tz", "slack_uid").unique().sort("slack_uid")
+
+
+def _of_all(steps: range, volumes: pl.DataFrame) -> pl.DataFrame:
+    """The volumes of all steps, by their first column less its `local_`."""
+    step = volumes.columns[0]
+    every = pl.DataFrame({step: steps}, {step: pl.Int64})
+    found = every.join(volumes, on=step, how="left", maintain_order="left").fill_null(0)
+    return found.rename({step: step.removeprefix("local_")})
 
 
 def _by(volumes: pl.DataFrame, name: str) -> Mapping[str, Pair]:

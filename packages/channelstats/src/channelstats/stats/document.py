@@ -112,8 +112,7 @@ def _times(now: Measures, groups: SmallGroups) -> dict[str, Json]:
     activity = now.activity
     shares = activity.shares()
     periods = shares_of_periods(shares)
-    shows = groups.shows_zone
-    zones = activity.zones.filter([shows(number) for number in activity.zones["posters"]])
+    zones = groups.zones
     posters: dict[str, dict[str, int]] = {tz: {} for tz in zones["tz"]}
     for tz, uid in activity.zone_posters.iter_rows():
         if tz in posters:

@@ -29,6 +29,7 @@ from channelstats.stats.messages import (
     REACTED,
     REPLIED,
     TOP_MESSAGES,
+    timestamps,
     top_messages,
     with_shown_times,
 )
@@ -47,6 +48,8 @@ from channelstats.stats.rankings import (
     AUTHORS_COMPARED,
     CHANNEL_FIGURES,
     CHANNELS_COMPARED,
+    VOLUME_COMPARED,
+    known_channels,
 )
 from channelstats.tables.directory import Channel
 
@@ -64,12 +67,7 @@ class Entries:
         self._top = {
             count: groups.listable(top_messages(self._messages, count)) for count in _TOP_LISTS
         }
-        begin = self._messages.period.begin
-        self._known = pl.DataFrame(
-            [(cid, of.name, of.created > begin, of.members) for cid, of in known.items()],
-            {"slack_cid": pl.String, "name": pl.String, "new": pl.Boolean, "members": pl.Int64},
-            orient="row",
-        )
+        self._known = known_channels(known, self._messages.period)
 
     # ── users ────────────────────────────────────────────────────────────────────────────────────
 
@@ -208,16 +206,9 @@ def _columns(*names: str) -> dict[str, pl.Expr]:
 
 
 def _top_entry() -> pl.Expr:
-    ts, thread = quoted(_timestamp("ts")), quoted(_timestamp("thread_ts"))
+    ts, thread = quoted(timestamps("ts")), quoted(timestamps("thread_ts"))
     written = quoted(pl.col("slack_cid")), quoted(pl.col("slack_uid"))
     return lists(pl.col("count"), ts, *written, pl.coalesce(thread, pl.lit("null")))
-
-
-def _timestamp(column: str) -> pl.Expr:
-    """`identifiers.timestamp` of a column of microseconds."""
-    whole, part = pl.col(column) // 1_000_000, pl.col(column) % 1_000_000
-    texts = whole.cast(pl.String).str.zfill(10), part.cast(pl.String).str.zfill(6)
-    return pl.concat_str(*texts, separator=".")
 
 
 # ── against the period before ────────────────────────────────────────────────────────────────────
@@ -227,8 +218,7 @@ def compared_channels(now: Measures, then: Measures, groups: SmallGroups) -> msg
     """`channels` of `compared`, each with its authors."""
     key = ["slack_cid", "slack_uid"]
     people = beside(now.channel_authors, then.channel_authors, *key)
-    volume = {"messages": Formula("m"), "words": Formula("w")}
-    users = mappings(people, *key, users=objects(**_changes(volume)))
+    users = mappings(people, *key, users=objects(**_changes(VOLUME_COMPARED)))
     found = beside(groups.listable(now.channel_frame), then.channel_frame, "slack_cid")
     text = joined(objects(**_changes(CHANNELS_COMPARED)), users=pl.col("users"))
     return mapping(with_texts(found, "slack_cid", users), "slack_cid", *text)

@@ -288,9 +288,10 @@ class SmallGroups:
         """Whether a channel may be listed."""
         return not self.hides or cid in self._shown
 
-    def shows_zone(self, posters: int) -> bool:
-        """Whether a time zone of so many posters may be listed."""
-        return posters >= self.smallest
+    @property
+    def zones(self) -> pl.DataFrame:
+        """The time zones that may be listed, the most words first: see `Activity.zones`."""
+        return self._now.activity.zones.filter(pl.col("posters") >= self.smallest)
 
     def listable(self, frame: pl.DataFrame) -> pl.DataFrame:
         """The rows whose `slack_cid` may be listed."""

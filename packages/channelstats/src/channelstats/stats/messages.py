@@ -261,6 +261,13 @@ def top_messages(period_messages: PeriodMessages, count: str) -> pl.DataFrame:
     return messages.filter(pl.col("count") > 0).sort(-pl.col("count"), "ts", "slack_cid")
 
 
+def timestamps(column: str) -> pl.Expr:
+    """Slack's timestamps of microseconds."""
+    seconds = (pl.col(column) // 1_000_000).cast(pl.String).str.zfill(10)
+    micros = (pl.col(column) % 1_000_000).cast(pl.String).str.zfill(6)
+    return pl.concat_str(seconds, micros, separator=".")
+
+
 def with_shown_times(listed: pl.DataFrame, period_messages: PeriodMessages) -> pl.DataFrame:
     """The same; where times are hidden, with the midnights that their days began with."""
     if not period_messages.source.hides_times:

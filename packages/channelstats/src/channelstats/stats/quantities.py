@@ -28,7 +28,7 @@ def percent(part: int, whole: int) -> Fraction:
     return ratio(100 * part, whole)
 
 
-def shown(quantity: Quantity) -> int | float:
+def shown(quantity: Quantity | float) -> int | float:
     """The nearest number: a count stays whole."""
     return float(quantity) if isinstance(quantity, Fraction) else quantity
 
@@ -137,6 +137,11 @@ def change(cur: Quantity, prev: Quantity | None) -> Change:
 def not_compared(cur: Quantity) -> Change:
     """A number without one before: of that time, messages are not known whole."""
     return {"cur": shown(cur), "prev": None, "diff_pct": None, "state": "not_compared"}
+
+
+def alone(cur: Quantity | float) -> Change:
+    """A number that is compared with nothing, as there is nothing to compare it with."""
+    return {"cur": shown(cur), "prev": shown(cur), "diff_pct": None, "state": "same"}
 
 
 BEFORE: Final = "_before"

@@ -45,15 +45,15 @@ CHANNEL_FIGURES: Final[Mapping[str, Formula]] = {
 }
 """Names as `channel_stats` has them; beside them `new` and `members`."""
 
-_VOLUME: Final = {"messages": Formula("m"), "words": Formula("w")}
+VOLUME_COMPARED: Final = {"messages": Formula("m"), "words": Formula("w")}
 _COMPARED: Final = ("rphw", "thread_messages", "percent_of_words", "cum_percent_of_words")
 
 AUTHORS_COMPARED: Final[Mapping[str, Formula]] = {
-    **_VOLUME,
+    **VOLUME_COMPARED,
     **{name: AUTHOR_FIGURES[name] for name in _COMPARED},
 }
 CHANNELS_COMPARED: Final[Mapping[str, Formula]] = {
-    **_VOLUME,
+    **VOLUME_COMPARED,
     **CHANNEL_FIGURES,
     "share_rounded": Formula("w", "all_w", 100, tenths=True),
 }
@@ -120,9 +120,17 @@ def _sizes(frame: pl.DataFrame, key: str, name: str) -> pl.DataFrame:
     return frame.group_by(slack_uid=key).agg(pl.len().cast(pl.Int64).alias(name))
 
 
-def is_new(channel: Channel | None, period: Period) -> bool:
-    """Whether a channel is known to have been made after the period began."""
-    return channel is not None and channel.created > period.begin
+def known_channels(channels: Mapping[str, Channel], period: Period) -> pl.DataFrame:
+    """What is known of channels beside their messages: `slack_cid`, `name`, `members`, and whether
+    each is `new`, made after the period began, `private` or `archived`.
+    """
+    rows = [
+        (cid, of.name, of.members, of.created > period.begin, of.is_private, of.is_archived)
+        for cid, of in channels.items()
+    ]
+    flags = dict.fromkeys(("new", "private", "archived"), pl.Boolean)
+    schema = {"slack_cid": pl.String, "name": pl.String, "members": pl.Int64, **flags}
+    return pl.DataFrame(rows, schema, orient="row")
 
 
 def members_at_ends(samples: Sequence[tuple[int, int]], period: Period) -> tuple[int, int] | None:

@@ -11,7 +11,7 @@ from zoneinfo import ZoneInfo
 import polars as pl
 
 from channelstats.days import Calendar
-from channelstats.stats.messages import top_messages
+from channelstats.stats.messages import timestamps, top_messages
 from channelstats.stats.period import axis, labels, points
 from channelstats.stats.quantities import ratio, shown
 from channelstats.views.figures import Figure, Values
@@ -167,17 +167,8 @@ def message_cells(cid: str, ts: str, thread_ts: str = "") -> pl.Expr:
     """Cells of kind MESSAGE, of columns with times in microseconds."""
     thread = pl.lit("")
     if thread_ts:
-        thread = (
-            pl.when(pl.col(thread_ts).is_null()).then(thread).otherwise(timestamp_cells(thread_ts))
-        )
-    return pl.format("{}/{}/{}", pl.col(cid), timestamp_cells(ts), thread)
-
-
-def timestamp_cells(column: str) -> pl.Expr:
-    """Slack's timestamps of microseconds."""
-    seconds = (pl.col(column) // 1_000_000).cast(pl.String).str.zfill(10)
-    micros = (pl.col(column) % 1_000_000).cast(pl.String).str.zfill(6)
-    return pl.concat_str(seconds, micros, separator=".")
+        thread = pl.when(pl.col(thread_ts).is_null()).then(thread).otherwise(timestamps(thread_ts))
+    return pl.format("{}/{}/{}", pl.col(cid), timestamps(ts), thread)
 
 
 def date_cells(messages: pl.DataFrame, zone: ZoneInfo) -> pl.Series:

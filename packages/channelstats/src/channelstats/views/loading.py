@@ -24,7 +24,7 @@ from channelstats.stats.inputs import TooManyMessages, load_inputs
 from channelstats.stats.measures import MeasuredInputs, Measures, SmallGroups
 from channelstats.stats.period import MONTH, SUNDAY, WEEK
 from channelstats.stats.quantities import Change, Formula, Quantity
-from channelstats.stats.rankings import is_new
+from channelstats.stats.rankings import known_channels
 from channelstats.tables import Tables
 from channelstats.tables.directory import Channel
 from channelstats.tables.messages import Progress
@@ -104,16 +104,8 @@ class DashboardData:
 
     @cached_property
     def known_channels(self) -> pl.DataFrame:
-        """What is known of channels beside their messages: `slack_cid`, `members`, and whether each
-        is `new` in the period, `private` or `archived`.
-        """
-        rows = [
-            (cid, of.members, is_new(of, self.period), of.is_private, of.is_archived)
-            for cid, of in self.channels.items()
-        ]
-        flags = dict.fromkeys(("new", "private", "archived"), pl.Boolean)
-        schema = {"slack_cid": pl.String, "members": pl.Int64, **flags}
-        return pl.DataFrame(rows, schema, orient="row")
+        """See `rankings.known_channels`."""
+        return known_channels(self.channels, self.period)
 
     @cached_property
     def measured(self) -> MeasuredInputs:

@@ -27,9 +27,13 @@ from channelstats.stats.quantities import (
     beside,
     counts,
     percent_of,
-    shown,
 )
-from channelstats.stats.rankings import AUTHORS_COMPARED, CHANNELS_COMPARED, members_at_ends
+from channelstats.stats.rankings import (
+    AUTHORS_COMPARED,
+    CHANNELS_COMPARED,
+    VOLUME_COMPARED,
+    members_at_ends,
+)
 from channelstats.tables import Tables
 from channelstats.tables.messages import Progress
 from channelstats.views.loading import DashboardData
@@ -101,13 +105,13 @@ class ReportData:
         return (
             self.groups.listable(self.data.whole.channels)
             .join(known, on="slack_cid", how="left", maintain_order="left")
-            .with_columns(rank=pl.int_range(1, pl.len() + 1), **self._changes(compared))
+            .with_columns(rank=pl.int_range(1, pl.len() + 1), **self.changes(compared))
         )
 
     @cached_property
     def people(self) -> pl.DataFrame:
         """The same of everybody with an entry, by rank."""
-        return self.data.whole.authors.with_columns(**self._changes(AUTHORS_COMPARED))
+        return self.data.whole.authors.with_columns(**self.changes(AUTHORS_COMPARED))
 
     @cached_property
     def channel_people(self) -> pl.DataFrame:
@@ -115,16 +119,17 @@ class ReportData:
         found = beside(
             self.now.channel_authors, self.before.channel_authors, "slack_cid", "slack_uid"
         )
-        volume = {"messages": Formula("m"), "words": Formula("w")}
-        return found.with_columns(**self._changes(volume))
+        return found.with_columns(**self.changes(VOLUME_COMPARED))
 
-    def _changes(self, compared: Mapping[str, Formula]) -> dict[str, pl.Expr]:
+    def changes(self, compared: Mapping[str, Formula]) -> dict[str, pl.Expr]:
+        """The changes of the rows of a frame that is `beside` the period before."""
         return {name: self.data.whole.changes(of) for name, of in compared.items()}
 
     @property
-    def zones(self) -> pl.DataFrame:
-        """The time zones that may be listed, the most words first."""
-        return self.now.activity.zones.filter(pl.col("posters") >= self.smallest_group)
+    def emoji(self) -> pl.DataFrame:
+        """See `emoji_rates`: of everything."""
+        found = counts(self.now.period_messages.reactions, "emoji")
+        return emoji_rates(found.with_columns(w=pl.lit(self.now.volume.words, pl.Int64)))
 
     @cached_property
     def document(self) -> bytes:
@@ -200,7 +205,7 @@ class ReportData:
         sizes = {f"{name}_{size}": Formula(f"{name}_{size}") for name in GROUPS for size in SIZES}
         found = beside(self.now.with_people, self.before.with_people, "slack_uid")
         found = found.fill_null(0).with_columns(was=pl.lit(value=True))
-        return found.select("slack_uid", **self._changes(sizes))
+        return found.select("slack_uid", **self.changes(sizes))
 
     @property
     def not_compared(self) -> str:
@@ -236,16 +241,6 @@ def _shares(volumes: pl.DataFrame, key: str, table: str) -> pl.DataFrame:
         share=percent_of("m", "all").column().shown(),
         messages="m",
     )
-
-
-def plain(number: Quantity) -> Change:
-    """A number that is compared with nothing."""
-    return unchanged(shown(number))
-
-
-def unchanged(number: float) -> Change:
-    """The same of a number as it is shown."""
-    return {"cur": number, "prev": number, "diff_pct": None, "state": "same"}
 
 
 async def load_report_data(

@@ -14,7 +14,6 @@ from channelstats.days import ago_text, period_text
 from channelstats.identifiers import timestamp
 from channelstats.stats.quantities import change
 from channelstats.views.components import table
-from channelstats.views.glossary import kind_of, title_of
 from channelstats.views.model import (
     Kind,
     Layout,
@@ -25,10 +24,9 @@ from channelstats.views.model import (
     Section,
     Span,
     Text,
-    Tile,
     Tiles,
 )
-from channelstats.views.report_data import MOVED, SIZES, ReportData, plain
+from channelstats.views.report_data import MOVED, SIZES, ReportData
 from channelstats.views.sections import (
     TOP,
     channel_called,
@@ -36,9 +34,8 @@ from channelstats.views.sections import (
     emoji_part,
     help_section,
     messages_sections,
-    number_tile,
     present,
-    text_tile,
+    tile,
     times_sections,
 )
 from channelstats.views.workspace_report import workspace_report
@@ -119,17 +116,14 @@ def _channel_sections(
     glance: list[Part] = []
     if cid in of.members:
         before, after = of.members[cid]
-        glance.append(Tiles((Tile("members", "Members", Kind.COUNT, change(after, before)),)))
-    glance.append(
-        Tiles(
-            (
-                Tile("messages", "Messages", Kind.COUNT, figures["messages"]),
-                Tile("words", "Words", Kind.COUNT, figures["words"]),
-                Tile("posters", "People who posted", Kind.COUNT, figures["posters"]),
-                Tile("share", "Share of all words", Kind.PERCENT, figures["share_rounded"]),
-            )
-        )
+        glance.append(Tiles((tile("members", change(after, before)),)))
+    numbers = (
+        tile("messages", figures["messages"]),
+        tile("words", figures["words"]),
+        tile("posters", figures["posters"], "People who posted"),
+        tile("share", figures["share_rounded"], "Share of all words"),
     )
+    glance.append(Tiles(numbers))
     posted = (
         of.of_channel("people", cid)
         .select("rank", "slack_uid", "messages", "words")
@@ -143,7 +137,7 @@ def _channel_sections(
         line="{}.| {}|{}m|, {}w",
         layout=Layout.FIELDS,
     )
-    moved = tuple(Tile(name, title_of(name), kind_of(name), figures[name]) for name in MOVED)
+    moved = tuple(tile(name, figures[name]) for name in MOVED)
     return present(
         Section("At a glance", tuple(glance), silent=True, rule_before=True),
         Section("Files, joins and leaves", (Tiles(moved),), beyond=True),
@@ -211,19 +205,19 @@ def _account(of: ReportData, uid: str) -> tuple[Part, ...]:
 
 def _user_tiles(of: ReportData, figures: dict[str, Any] | None) -> Tiles:
     if figures is None:
-        return Tiles((number_tile("words", "Words", 0), number_tile("messages", "Messages", 0)))
+        return Tiles((tile("words", 0), tile("messages", 0)))
     posters = f" of {of.now.volume.posters:,}"
-    rank = text_tile("rank", "Rank by words", f"none{posters}")
+    title = "Rank by words"
+    rank = tile("rank", None, title, Kind.TEXT, (f"none{posters}",))
     if figures["rank"]:
-        rank = number_tile("rank", "Rank by words", figures["rank"], Kind.ORDINAL, (posters,))
-    threads = figures["thread_messages"]
+        rank = tile("rank", figures["rank"], title, Kind.ORDINAL, (posters,))
     return Tiles(
         (
-            Tile("words", "Words", Kind.COUNT, figures["words"]),
-            Tile("messages", "Messages", Kind.COUNT, figures["messages"]),
+            tile("words", figures["words"]),
+            tile("messages", figures["messages"]),
             rank,
-            Tile("share", "Share of all words", Kind.PERCENT, figures["percent_of_words"]),
-            Tile("thread_messages", "Replies to your threads", Kind.COUNT, threads),
+            tile("share", figures["percent_of_words"], "Share of all words"),
+            tile("thread_messages", figures["thread_messages"], "Replies to your threads"),
         )
     )
 
@@ -255,15 +249,10 @@ def _groups(of: ReportData, uid: str) -> tuple[Section, ...]:
         people = of.of_person(name, uid)[:, 1:]
         if people.is_empty():
             continue
-        total, distinct = plain(int(people["times"].sum())), plain(people.height)
+        total, distinct = int(people["times"].sum()), people.height
         if changes is not None:
             total, distinct = (changes[f"{name}_{size}"] for size in SIZES)
-        facts = Tiles(
-            (
-                Tile("total", "Times", Kind.COUNT, total),
-                Tile("people", "Different people", Kind.COUNT, distinct),
-            )
-        )
+        facts = Tiles((tile("total", total, "Times"), tile("people", distinct, "Different people")))
         most = people.head(TOP)
         listed = table(name, title, most, bar="times", line="{}|{}", layout=Layout.FIELDS)
         found.append(Section(title, (facts, listed)))

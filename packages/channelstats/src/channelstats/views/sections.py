@@ -7,8 +7,9 @@ import polars as pl
 
 from channelstats.days import minute_text
 from channelstats.stats.messages import REACTED, REPLIED
-from channelstats.stats.quantities import Quantity
+from channelstats.stats.quantities import Change, Quantity, alone
 from channelstats.views.components import date_cells, message_cells, table
+from channelstats.views.glossary import kind_of, title_of
 from channelstats.views.model import (
     Kind,
     Layout,
@@ -20,20 +21,22 @@ from channelstats.views.model import (
     Text,
     Tile,
 )
-from channelstats.views.report_data import ReportData, plain
+from channelstats.views.report_data import ReportData
 
 TOP: Final = 10
 
 
-def number_tile(
-    name: str, title: str, number: Quantity, kind: Kind = Kind.COUNT, after: Line = ()
+def tile(
+    name: str,
+    number: Change | Quantity | float | None,
+    title: str = "",
+    kind: Kind | None = None,
+    after: Line = (),
 ) -> Tile:
-    """A number that is compared with nothing."""
-    return Tile(name, title, kind, plain(number), after=after)
-
-
-def text_tile(name: str, title: str, text: str) -> Tile:
-    return Tile(name, title, Kind.TEXT, None, after=(text,))
+    """A tile with its usual title and kind, or with these; without a number it says ``after``."""
+    if number is not None and not isinstance(number, dict):
+        number = alone(number)
+    return Tile(name, title or title_of(name), kind or kind_of(name), number, after=after)
 
 
 def channel_called(name: str, of: ReportData) -> str | Span:

@@ -11,7 +11,8 @@ from channelstats.days import period_text
 from channelstats.stats.activity import HOURS, WEEKDAYS, hour_text
 from channelstats.stats.conversation import bot_share, conversation
 from channelstats.stats.measures import AUTHORS_OF_HALF
-from channelstats.stats.quantities import counts
+from channelstats.stats.quantities import beside
+from channelstats.stats.rankings import VOLUME_COMPARED
 from channelstats.views.components import table
 from channelstats.views.model import (
     Bars,
@@ -28,15 +29,14 @@ from channelstats.views.model import (
     Tile,
     Tiles,
 )
-from channelstats.views.report_data import ReportData, emoji_rates, unchanged
+from channelstats.views.report_data import ReportData
 from channelstats.views.sections import (
     coverage_note,
     emoji_part,
     histogram,
     messages_sections,
-    number_tile,
     present,
-    text_tile,
+    tile,
 )
 
 _FULL: Final = 20
@@ -50,9 +50,7 @@ _DETAILS: Final = ("words_per_poster", "thread_messages", "percent", "cpercent")
 
 def workspace_report(of: ReportData, *, brief: bool = False) -> Report:
     """The global report; ``brief`` is its headline only."""
-    emoji = counts(of.now.period_messages.reactions, "emoji")
-    emoji = emoji_rates(emoji.with_columns(w=pl.lit(of.now.volume.words, pl.Int64)))
-    used = emoji_part(emoji, "Most used emoji")
+    used = emoji_part(of.emoji, "Most used emoji")
     sections = present(
         _channels(of, brief=brief),
         _people(of, brief=brief),
@@ -74,7 +72,7 @@ def workspace_report(of: ReportData, *, brief: bool = False) -> Report:
 def _compared(of: ReportData, name: str, title: str, kind: Kind = Kind.COUNT) -> Tile:
     """A figure of `statistics` against the one before."""
     compared = of.change(of.now.statistics[name], of.before.statistics[name])
-    return Tile(name.replace(" ", "_"), title, kind, compared)
+    return tile(name.replace(" ", "_"), compared, title, kind)
 
 
 def _posters(of: ReportData) -> Tiles:
@@ -83,9 +81,9 @@ def _posters(of: ReportData) -> Tiles:
     compared = of.change(now["posters"], before["posters"])
     return Tiles(
         (
-            Tile("posters", "Posters", Kind.COUNT, compared, after=(" of ", active)),
-            number_tile("posting", "Members who posted", now["% posting"], Kind.PERCENT),
-            number_tile("median", "Median messages per poster", now["median messages"]),
+            tile("posters", compared, after=(" of ", active)),
+            tile("posting", now["% posting"], "Members who posted", Kind.PERCENT),
+            tile("median", now["median messages"], "Median messages per poster"),
             _compared(of, "topten messages", "Top 10's share of messages", Kind.PERCENT),
             _compared(of, "50percent of words", "People who wrote half of all words"),
             _compared(of, "first-time posters", "First-time posters"),
@@ -99,7 +97,7 @@ def _history(of: ReportData) -> tuple[Tile, ...]:
     day = of.data.inputs.history.first
     if day is None or not of.period.start <= day <= of.period.last:
         return ()
-    return (text_tile("history", "History known since", day.isoformat()),)
+    return (tile("history", None, "History known since", Kind.TEXT, (day.isoformat(),)),)
 
 
 def _volume(of: ReportData) -> Tiles:
@@ -169,29 +167,26 @@ def _ranking(title: str, listed: Table, known: str, *, brief: bool) -> Section:
 
 
 def _days(of: ReportData) -> Section:
-    now, before = (side.activity.local_days() for side in (of.now, of.before))
-    pairs = [(now.get(str(day), [0, 0]), before.get(str(day), [0, 0])) for day in range(7)]
+    found = beside(of.now.activity.weekdays, of.before.activity.weekdays, "weekday")
+    rows = found.select(day=pl.Series(WEEKDAYS), **of.changes(VOLUME_COMPARED))
     columns = (
         Column("day", "Day", Kind.TEXT, phrase="{}"),
         Column("words", "Words", Kind.COUNT, bar=True, label="word"),
         Column("messages", "Messages", Kind.COUNT, phrase=" in {}", label="message"),
     )
-    words = [of.change(now[1], before[1]) for now, before in pairs]
-    messages = [of.change(now[0], before[0]) for now, before in pairs]
-    rows = pl.DataFrame({"day": WEEKDAYS, "words": words, "messages": messages})
-    series = [Series("now", "This period", tuple(now[0] for now, _ in pairs))]
+    series = [Series("now", "This period", tuple(found["m"]))]
     if not of.not_compared:
-        earlier = tuple(before[0] for _, before in pairs)
-        series.append(Series("before", "Period before", earlier, faint=True))
+        series.append(Series("before", "Period before", tuple(found["m_before"]), faint=True))
     labels = tuple(name[:3] for name in WEEKDAYS)
     title = "Messages by day, local time"
     chart = Bars("weekdays", title, "Day", labels, Kind.COUNT, tuple(series))
+    rows = rows.select("day", "words", "messages")
     listed = Table("days", "Days, local time", columns, rows, layout=Layout.LIST)
     return Section("Days of the week", (chart, listed), rule_before=True)
 
 
 def _zones(of: ReportData) -> Section:
-    rows = of.zones.select(
+    rows = of.groups.zones.select(
         rank=pl.int_range(1, pl.len() + 1),
         time_zone="tz",
         posters="posters",
@@ -206,13 +201,11 @@ def _zones(of: ReportData) -> Section:
 
 def _hours(of: ReportData) -> Section:
     """The mean share of each hour, and beside it what was really said in it."""
-    activity = of.now.activity
-    said, shares = activity.local_hours(), activity.shares()
-    rows = [(hour_text(hour), shares[str(hour)], *said.get(str(hour), (0, 0))) for hour in HOURS]
-    frame = pl.DataFrame(rows, ["hour", "share", "messages", "words"], orient="row")
+    hours = pl.Series(map(hour_text, HOURS))
+    rows = of.now.activity.workday_hours.select(hour=hours, share="share", messages="m", words="w")
     title = "Mean share of a person's messages in each hour, Monday to Friday, local time"
     largest = of.channels["slack_cid"].head(_AWAKE).to_list()
-    parts: tuple[Part, ...] = (histogram(title, frame),)
+    parts: tuple[Part, ...] = (histogram(title, rows),)
     if largest:
         parts = (_channel_hours(of, largest), *parts)
     return Section("Hours of the day, Monday to Friday", parts, rule_before=True)
@@ -237,26 +230,19 @@ def _conversation(of: ReportData) -> Section:
     now, before = of.now.period_messages, of.before.period_messages
     new = conversation(now, before, of.data.measured.first_posts)
     first_reply, retention = new["first_reply"], new["retention"]
-
-    def number(name: str, title: str, value: float | None, kind: Kind, after: str = "") -> Tile:
-        change = None if value is None else unchanged(value)
-        return Tile(name, title, kind, change, after=(after,) if after else ())
-
-    bots = 100 * bot_share(now.source, of.period)
+    bots, top_level = bot_share(now.source, of.period), (f" of {new['top_level']:,}",)
     tiles = (
-        number("threads_started", "Threads started", new["threads_started"], Kind.COUNT),
-        number("thread_share", "Messages in threads", 100 * new["thread_share"], Kind.PERCENT),
-        number("median", "Median time to first reply", first_reply["median"], Kind.SECONDS),
-        number("p90", "90% answered within", first_reply["p90"], Kind.SECONDS),
-        number(
-            "unanswered", "Unanswered", new["unanswered"], Kind.COUNT, f" of {new['top_level']:,}"
-        ),
-        number("retention", "Retention", retention["rate"], Kind.PERCENT),
-        number("returning", "Returning", retention["returning"], Kind.COUNT),
-        number("lapsed", "Lapsed", retention["lapsed"], Kind.COUNT),
-        number("daily", "Posters on an average day", new["daily_posters_mean"], Kind.NUMBER),
-        number("wau", "Posters in 7 / 28 days", new["wau"], Kind.COUNT, f" / {new['mau']:,}"),
-        number("gini", "Unevenness of words (Gini)", new["gini_of_words"], Kind.RATE),
-        number("bots", "Messages by bots", bots, Kind.PERCENT),
+        tile("threads_started", new["threads_started"]),
+        tile("thread_share", 100 * new["thread_share"], "Messages in threads", Kind.PERCENT),
+        tile("median", first_reply["median"], "Median time to first reply", Kind.SECONDS),
+        tile("p90", first_reply["p90"], "90% answered within", Kind.SECONDS),
+        tile("unanswered", new["unanswered"], after=top_level),
+        tile("retention", retention["rate"], "Retention", Kind.PERCENT),
+        tile("returning", retention["returning"]),
+        tile("lapsed", retention["lapsed"]),
+        tile("daily", new["daily_posters_mean"], "Posters on an average day", Kind.NUMBER),
+        tile("wau", new["wau"], "Posters in 7 / 28 days", after=(f" / {new['mau']:,}",)),
+        tile("gini", new["gini_of_words"], "Unevenness of words (Gini)", Kind.RATE),
+        tile("bots", 100 * bots, "Messages by bots", Kind.PERCENT),
     )
     return Section("Conversation", (Tiles(tiles),), beyond=True)
