@@ -8,7 +8,7 @@ from zoneinfo import ZoneInfo
 from channelstats.commands import COMMANDS
 from channelstats.commands.context import make_parser
 from channelstats.render.names import Directory
-from channelstats.render.report_tables import frames_of
+from channelstats.render.reports import frames_of
 from channelstats.settings import OPTIONS, Option, show_value
 from channelstats.stats import Inputs, Options, Period
 from channelstats.tables.columns import MESSAGES

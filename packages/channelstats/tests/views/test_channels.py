@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from channelstats.render.names import Directory
-from channelstats.render.report_tables import frames_of
+from channelstats.render.reports import frames_of
 from channelstats.stats import Options, Period
 from channelstats.views.loading import DashboardData
 from channelstats.views.model import Tiles

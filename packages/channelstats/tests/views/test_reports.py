@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from channelstats.render.names import Directory
-from channelstats.render.report_tables import frames_of
+from channelstats.render.reports import frames_of
 from channelstats.stats import report
 from channelstats.views.loading import DashboardData
 from channelstats.views.model import Report, Table, Text, Tiles

@@ -25,9 +25,15 @@ from channelstats.credentials import Purpose, pseudonym_secret
 from channelstats.days import DAY, date_at, minute_text
 from channelstats.identifiers import is_user_id
 from channelstats.privacy import Pseudonyms, load_pseudonyms
-from channelstats.render.data import Files, json_of_report
 from channelstats.render.names import Directory, load
-from channelstats.render.reports import Form, render, shown_names, shown_subject
+from channelstats.render.reports import (
+    Files,
+    Form,
+    json_of_report,
+    render,
+    shown_names,
+    shown_subject,
+)
 from channelstats.render.slack import content_of, split_blocks
 from channelstats.sending.sender import Attachment, SendJob, SendState
 from channelstats.sending.targets import destination_of, usual_destination

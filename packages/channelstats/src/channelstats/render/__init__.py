@@ -3,11 +3,10 @@
 Rule: every form is a pure function of a view or a report and of names; rendering twice gives the
 same twice.
 
-    reports        every report in every form, by their names
+    reports   every report in every form, by their names; JSON, CSV and Parquet
     text, html, slack: the forms that people read
-    data           views and reports for programs: JSON, CSV, Parquet
-    report_tables  the tables of a report as frames
-    names          what people, channels and emoji are called, where messages are
-    words          numbers, dates, changes and goals as words
-    charts         charts as SVG
+    data      views for programs: JSON and CSV
+    names     what people, channels and emoji are called, where messages are
+    words     numbers, dates, changes and goals as words
+    charts    charts as SVG
 """

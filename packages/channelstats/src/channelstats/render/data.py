@@ -1,10 +1,7 @@
-"""Views and reports for programs: JSON, CSV, Parquet.
+"""Views for programs: JSON and CSV.
 
 Rule: all that is shown is in it, unrounded and whole, with IDs beside names. A text that a
 spreadsheet would run as a formula gets a quote before it in CSV.
-
-The JSON of a report is the document of `channelstats.stats.document`, or the part of it that is
-about one channel or one person, with nothing of others but what they did with this one.
 
 The JSON of a view, whose keys stay as they are within a `schema_version`:
 
@@ -26,7 +23,7 @@ The JSON of a view, whose keys stay as they are within a `schema_version`:
 
 import csv
 import io
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import Final, TypeAlias
 
 import msgspec
@@ -35,7 +32,6 @@ import polars as pl
 from channelstats.render.names import Directory
 from channelstats.stats.quantities import replaced
 from channelstats.views.model import Kind, Network, Table, Tile, View
-from channelstats.views.reports import ReportKind, Wanted
 
 SCHEMA_VERSION: Final = 1
 
@@ -45,10 +41,6 @@ _COMPARED: Final = ("prev", "diff_pct", "state")
 
 Json: TypeAlias = object
 """What is only encoded, never looked into again."""
-
-
-Files: TypeAlias = dict[str, bytes]
-"""Contents by name. A form of one file has one name, ""; of several, the names in their folder."""
 
 
 def json_of(view: View, names: Directory) -> bytes:
@@ -108,59 +100,6 @@ def _ids(view: View, kind: Kind, chosen: str) -> list[str]:
     return sorted(found)
 
 
-# ── JSON of reports ──────────────────────────────────────────────────────────────────────────────
-
-_ABOUT: Final = (
-    "schema_version",
-    "profile",
-    "report_timezone",
-    "generated_at",
-    "input_fingerprint",
-    "start_date",
-    "end_date",
-    "days",
-)
-_PARTS: Final[Mapping[ReportKind, tuple[str, ...]]] = {
-    ReportKind.CHANNEL: ("channels", "channel_stats", "channel_user", "enriched_channel"),
-    ReportKind.USER: ("users", "user_stats", "enriched_user"),
-}
-_COMPARED_PART: Final = {ReportKind.CHANNEL: "channels", ReportKind.USER: "users"}
-
-_Parts: TypeAlias = dict[str, msgspec.Raw]
-
-
-def json_of_report(document: bytes, wanted: Wanted) -> bytes:
-    """The document of a period, or the part of it that a report is about."""
-    found: object = msgspec.Raw(document)
-    if wanted.kind in _PARTS:
-        whole, subject = _parts(document), wanted.subject
-        compared, name = _parts(whole["compared"]), _COMPARED_PART[wanted.kind]
-        found = {
-            **{key: whole[key] for key in _ABOUT},
-            **{key: _only(whole[key], subject) for key in _PARTS[wanted.kind]},
-            "compared": {name: _only(compared[name], subject)},
-        }
-    return indented(found)
-
-
-def indented(value: object) -> bytes:
-    """JSON that people can read."""
-    return msgspec.json.format(msgspec.json.encode(value), indent=2) + b"\n"
-
-
-def _parts(json: bytes | msgspec.Raw) -> _Parts:
-    """The parts of a document; none of them is decoded."""
-    return msgspec.json.decode(json, type=_Parts)
-
-
-def _only(part: msgspec.Raw, subject: str) -> _Parts:
-    found = _parts(part)
-    return {subject: found[subject]} if subject in found else {}
-
-
-# ── CSV and Parquet ──────────────────────────────────────────────────────────────────────────────
-
-
 def csv_of(table: Table, names: Directory) -> bytes:
     """A table with a heading. A person or a channel has a column more, `…_name`; of a change there
     are the three columns `…_prev`, `…_diff_pct` and `…_state`, as the number itself is there.
@@ -175,26 +114,10 @@ def csv_of(table: Table, names: Directory) -> bytes:
         found.append(cells)
         if column.kind in called:
             found.append(replaced(cells, called[column.kind]).alias(f"{column.name}_name"))
-    return _csv([cells.name for cells in found], zip(*found, strict=True))
+    return csv_bytes([cells.name for cells in found], zip(*found, strict=True))
 
 
-def csv_files(frames: Mapping[str, pl.DataFrame]) -> Files:
-    """A file for each table."""
-    return {f"{name}.csv": _csv(of.columns, of.iter_rows()) for name, of in frames.items()}
-
-
-def parquet_files(frames: Mapping[str, pl.DataFrame]) -> Files:
-    """A file for each table."""
-    return {f"{name}.parquet": _parquet(frame) for name, frame in frames.items()}
-
-
-def _parquet(frame: pl.DataFrame) -> bytes:
-    file = io.BytesIO()
-    frame.write_parquet(file)
-    return file.getvalue()
-
-
-def _csv(headings: Iterable[str], rows: Iterable[Iterable[object]]) -> bytes:
+def csv_bytes(headings: Iterable[str], rows: Iterable[Iterable[object]]) -> bytes:
     file = io.StringIO()
     writer = csv.writer(file)
     writer.writerow(headings)
