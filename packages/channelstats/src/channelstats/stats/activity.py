@@ -7,7 +7,7 @@ same in the mean of shares.
 from collections.abc import Mapping
 from functools import cached_property
 from math import fsum
-from typing import Final, TypeAlias
+from typing import Final, Literal, TypeAlias
 
 import polars as pl
 
@@ -18,6 +18,9 @@ HOURS: Final = range(24)
 WEEKDAYS: Final = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
 PERIODS: Final = {"0": range(8), "1": range(8, 16), "2": range(16, 24)}
 """Thirds of a day."""
+
+Key: TypeAlias = Literal["slack_uid", "slack_cid"]
+Step: TypeAlias = Literal["local_weekday", "local_hour"]
 
 Pair: TypeAlias = list[int]
 """Messages and words, in that order."""
@@ -59,25 +62,16 @@ class Activity:
         """`user_weekday_hour` of their Monday to Friday."""
         return _by(self._hours, "local_hour")
 
-    @cached_property
-    def author_days(self) -> pl.DataFrame:
-        """Messages `m` and words `w` by `slack_uid` and `local_weekday`."""
-        return self._days.sort("local_weekday")
-
-    @cached_property
-    def author_hours(self) -> pl.DataFrame:
-        """The same by `slack_uid` and `local_hour` of their Monday to Friday."""
-        return self._hours.sort("local_hour")
-
-    @cached_property
-    def channel_days(self) -> pl.DataFrame:
-        """The same by `slack_cid` and `local_weekday`."""
-        return volume_by(self._period_messages, "slack_cid", "local_weekday").sort("local_weekday")
-
-    @cached_property
-    def channel_hours(self) -> pl.DataFrame:
-        """The same by `slack_cid` and `local_hour` of the authors' Monday to Friday."""
-        return volume_by(self._workdays, "slack_cid", "local_hour").sort("local_hour")
+    def of_each(self, key: Key, step: Step) -> pl.DataFrame:
+        """Messages `m` and words `w` of each author or channel by local step, the steps in their
+        order; of hours those of the authors' own Monday to Friday.
+        """
+        if key == "slack_uid":
+            found = self._days if step == "local_weekday" else self._hours
+        else:
+            messages = self._period_messages if step == "local_weekday" else self._workdays
+            found = volume_by(messages, key, step)
+        return found.sort(step)
 
     def shares(self) -> dict[str, float]:
         """Percentages of authors' workday messages in each hour, as the mean over the authors."""

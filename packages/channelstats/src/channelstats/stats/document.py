@@ -215,7 +215,7 @@ def _made_from(context: ReportContext, state: str | None, period: Period, option
         "versions": [SCHEMA_VERSION, CODE_VERSION],
         "period": [period.start, period.days, period.zone.key],
         "options": [options.counting, options.default_timezone, options.merge_skin_tones],
-        "left_out": [sorted(context.excluded.people), sorted(context.excluded.channels)],
+        "left_out": [sorted(context.excluded_people), sorted(context.excluded_channels)],
         "messages": state,
         "users": sorted(context.users.items()),
         "channels": sorted(context.channels.items()),

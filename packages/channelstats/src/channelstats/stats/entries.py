@@ -5,11 +5,12 @@ Python objects. What had no entry in the period before is new; what had one and 
 as 0.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 import msgspec
 import polars as pl
 
+from channelstats.stats.activity import Key, Step
 from channelstats.stats.interactions import GROUPS
 from channelstats.stats.json_text import (
     floats,
@@ -75,13 +76,11 @@ class Entries:
         return mapping(self._now.poster_frame, "slack_uid", pairs())
 
     def user_stats(self) -> msgspec.Raw:
-        activity = self._now.activity
         figures = {name: of.column().shown() for name, of in AUTHOR_FIGURES.items()}
         found = with_texts(
             self._now.author_frame,
             "slack_uid",
-            mappings(activity.author_days, "slack_uid", "local_weekday", posting_days=pairs()),
-            mappings(activity.author_hours, "slack_uid", "local_hour", posting_hours=pairs()),
+            *self._posting("slack_uid"),
         )
         fixed = objects(count=pl.concat_list("m", "w"), rank=pl.col("rank"), **figures)
         return mapping(found, "slack_uid", *joined(fixed, **_columns(*_POSTING)))
@@ -158,13 +157,11 @@ class Entries:
         return mapping(found, "slack_cid", pl.col("people"))
 
     def enriched_channels(self) -> msgspec.Raw:
-        activity = self._now.activity
         found = with_texts(
             self._channel_frame,
             "slack_cid",
             self._emoji_of_each("slack_cid", self._channel_frame),
-            mappings(activity.channel_days, "slack_cid", "local_weekday", posting_days=pairs()),
-            mappings(activity.channel_hours, "slack_cid", "local_hour", posting_hours=pairs()),
+            *self._posting("slack_cid"),
         )
         text = joined(
             objects(reaction_count=pl.col("reaction_count")),
@@ -173,7 +170,7 @@ class Entries:
         )
         return mapping(self._with_top_lists(found, "slack_cid"), "slack_cid", *text)
 
-    # ── messages and emoji ───────────────────────────────────────────────────────────────────────
+    # ── of people as of channels ─────────────────────────────────────────────────────────────────
 
     def top(self, count: str) -> msgspec.Raw:
         """The most reacted or replied messages: `[count, ts, channel, author, thread or null]`."""
@@ -188,6 +185,13 @@ class Entries:
             texts = each.select(whose, lists(pl.col("text").list.join(",")).alias(name))
             found = with_texts(found, whose, texts, empty="[]")
         return found
+
+    def _posting(self, whose: Key) -> Iterator[pl.DataFrame]:
+        """When each posts: `posting_days` and `posting_hours`."""
+        steps: dict[str, Step] = {"posting_days": "local_weekday", "posting_hours": "local_hour"}
+        for name, step in steps.items():
+            volumes = self._now.activity.of_each(whose, step)
+            yield mappings(volumes, whose, step, **{name: pairs()})
 
     def _emoji_of_each(self, whose: str, words: pl.DataFrame) -> pl.DataFrame:
         """How often, `emoji`, and per 1000 words, `emoji_rate`; ``words`` has the `w` of each."""

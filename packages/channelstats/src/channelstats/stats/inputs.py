@@ -75,22 +75,13 @@ class TooManyMessages(Exception):  # noqa: N818 - named for what happened
 
 
 @dataclass(frozen=True)
-class ExcludedIds:
-    """IDs of those who are in no figure."""
-
-    people: frozenset[str] = frozenset()
-    channels: frozenset[str] = frozenset()
-
-    def removed_from(self, frame: pl.DataFrame) -> pl.DataFrame:
-        """The columns of messages without them."""
-        return frame_without(frame, self.people, self.channels)
-
-
-@dataclass(frozen=True)
 class ReportContext:
-    """What is known beside messages, of everybody but those excluded."""
+    """What is known beside messages, of everybody but the people and channels excluded, which are
+    in no figure.
+    """
 
-    excluded: ExcludedIds
+    excluded_people: frozenset[str]
+    excluded_channels: frozenset[str]
     users: Mapping[str, User]
     channels: Mapping[str, Channel]
     counts: Mapping[date, Counts]
@@ -103,20 +94,18 @@ async def load_context(tables: Tables, options: Options) -> ReportContext:
     """Read everything but messages."""
     configuration = tables.configuration
     users, channels = await tables.users.all(), await tables.channels.all()
-    excluded = ExcludedIds(
-        resolve_people(options.excluded_users, users),
-        resolve_channels(options.excluded_channels, channels),
-    )
+    excluded_people = resolve_people(options.excluded_users, users)
+    excluded_channels = resolve_channels(options.excluded_channels, channels)
     first_posts = None
     # Who first posted in a channel that is excluded has another first post.
-    if await configuration.first_posts_counting() == options.counting.name and not (
-        excluded.channels
-    ):
-        first_posts = _without(await tables.first_posts.all(), excluded.people)
+    counting = await configuration.first_posts_counting()
+    if counting == options.counting.name and not excluded_channels:
+        first_posts = _without(await tables.first_posts.all(), excluded_people)
     return ReportContext(
-        excluded=excluded,
-        users=_without(users, excluded.people),
-        channels=_without(channels, excluded.channels),
+        excluded_people=excluded_people,
+        excluded_channels=excluded_channels,
+        users=_without(users, excluded_people),
+        channels=_without(channels, excluded_channels),
         counts=await configuration.history(),
         first_posts=first_posts,
         read_up_to=await configuration.last_run(),
@@ -174,7 +163,8 @@ async def load_inputs(
     """
     if context is None:
         context = await load_context(tables, options)
-    messages, excluded = tables.messages, context.excluded
+    messages, people = tables.messages, context.excluded_people
+    channels = context.excluded_channels
     days = messages.of_days(*dates_of(period, reach), progress=progress, refresh=refresh)
     read = await asyncio.to_thread(joined, await _bounded(days, most))
     late = await asyncio.to_thread(_later_replies, read, reach or period)
@@ -182,12 +172,12 @@ async def load_inputs(
     first_posts = context.first_posts
     if first_posts is None:
         bots = frozenset(user.slack_uid for user in context.users.values() if user.is_bot)
-        listed = ~pl.col("slack_cid").is_in(sorted(excluded.channels))
+        listed = ~pl.col("slack_cid").is_in(sorted(channels))
         counted = options.counting.counted(bots) & listed
-        first_posts = _without(await derived(messages, counted), excluded.people)
+        first_posts = _without(await derived(messages, counted), people)
     whole = await asyncio.to_thread(joined, [read, *later]) if later else read
     return Inputs(
-        messages=await asyncio.to_thread(excluded.removed_from, whole),
+        messages=await asyncio.to_thread(frame_without, whole, people, channels),
         users=context.users,
         channels=context.channels,
         counts=context.counts,

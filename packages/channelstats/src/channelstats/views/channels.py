@@ -74,38 +74,29 @@ def _private(request: ViewRequest) -> Figure:
 
 def channel_table(request: ViewRequest, most: int | None = None) -> Table:
     """Every channel, or the first so many; with a person, the person's."""
-    scope, data = request.scope, request.data
+    scope, known = request.scope, request.data.known_channels
     found = request.listable(scope.channels)
     whole = "channels" if found.height > len(found[:most]) else ""
     found = found.head(most) if most else found
     change = scope.changes(Formula("w"))
     if scope.person:
-        whole_of = scope.now.whole.channel_frame.select("slack_cid", all_m="m", whole_w="w")
-        own = scope.now.whole.channel_authors.filter(slack_uid=scope.person)
-        ranks = own.select("slack_cid", own_rank="rank")
-        rows = (
-            found.join(whole_of, on="slack_cid", maintain_order="left")
-            .join(
-                ranks,
-                on="slack_cid",
-                maintain_order="left",
-            )
-            .select(
-                channel="slack_cid",
-                rank="own_rank",
-                messages="m",
-                words="w",
-                share=percent_of("w", "whole_w").column().shown(),
-                change=change,
-                channel_messages="all_m",
-                channel_words="whole_w",
-            )
+        everybody = scope.now.whole
+        own = everybody.channel_authors.filter(slack_uid=scope.person)
+        sizes = everybody.channel_frame.select("slack_cid", all_m="m", all_words="w")
+        beside_them = own.select("slack_cid", own_rank="rank").join(sizes, on="slack_cid")
+        rows = found.join(beside_them, on="slack_cid", maintain_order="left").select(
+            channel="slack_cid",
+            rank="own_rank",
+            messages="m",
+            words="w",
+            share=percent_of("w", "all_words").column().shown(),
+            change=change,
+            channel_messages="all_m",
+            channel_words="all_words",
         )
         titles = {"share": "Share of the channel's words"}
         return table("channels", "This person's channels", rows, titles, bar="words", whole=whole)
-    rows = found.join(
-        data.known_channels, on="slack_cid", how="left", maintain_order="left"
-    ).select(
+    rows = found.join(known, on="slack_cid", how="left", maintain_order="left").select(
         channel="slack_cid",
         messages="m",
         words="w",

@@ -13,7 +13,7 @@ from typing import Final
 import polars as pl
 
 from channelstats.privacy import HiddenInputs, Pseudonyms, hidden_inputs
-from channelstats.stats.activity import HOURS, WEEKDAYS, hour_text
+from channelstats.stats.activity import HOURS, WEEKDAYS, Key, Step, hour_text
 from channelstats.stats.document import report
 from channelstats.stats.inputs import Options, load_inputs
 from channelstats.stats.interactions import GROUPS
@@ -44,7 +44,7 @@ MOVED: Final = ("files", "joins", "leaves")
 SIZES: Final = ("total", "people")
 """Of a people group: how often in all, and how many people."""
 
-_STEPS: Final[Mapping[str, tuple[str, str, Mapping[int, str]]]] = {
+_STEPS: Final[Mapping[str, tuple[str, Step, Mapping[int, str]]]] = {
     "hours": ("hour", "local_hour", {hour: hour_text(hour) for hour in HOURS}),
     "days": ("day", "local_weekday", dict(enumerate(WEEKDAYS))),
 }
@@ -154,21 +154,21 @@ class ReportData:
         """The same of a person: `figures`, `groups` and `first_posts` (one row each), `channels`,
         `emoji` received, `days`, `hours`, a count of messages or a people group.
         """
-        return self._divided(table, "uid" if table in GROUPS else "slack_uid").of(uid)
+        return self._divided(table, "slack_uid").of(uid)
 
     @cached_property
     def _partitions(self) -> dict[tuple[str, str], Partition]:
         return {}
 
-    def _divided(self, table: str, key: str) -> Partition:
+    def _divided(self, table: str, key: Key) -> Partition:
         if (table, key) not in self._partitions:
             self._partitions[table, key] = Partition(self._frame(table, key), key)
         return self._partitions[table, key]
 
-    def _frame(self, table: str, key: str) -> pl.DataFrame:
+    def _frame(self, table: str, key: Key) -> pl.DataFrame:
         if table in GROUPS:
             found = self.now.interactions.group(table)
-            return found.select("uid", person="other", times="n")
+            return found.select(slack_uid="uid", person="other", times="n")
         if table in (REACTED, REPLIED):
             return self.top(table)
         if table == "emoji":
@@ -177,20 +177,29 @@ class ReportData:
             return emoji_rates(
                 found.join(words.select(key, "w"), on=key, how="left", maintain_order="left")
             )
-        activity = self.now.activity
+        if table in _STEPS:
+            return self._shares(table, key)
         frames: dict[tuple[str, str], Callable[[], pl.DataFrame]] = {
             ("figures", "slack_cid"): lambda: self.channels,
             ("figures", "slack_uid"): lambda: self.people,
             ("groups", "slack_uid"): self._groups,
             ("people", "slack_cid"): lambda: self.channel_people,
             ("channels", "slack_uid"): self._homes,
-            ("days", "slack_cid"): lambda: _shares(activity.channel_days, key, table),
-            ("hours", "slack_cid"): lambda: _shares(activity.channel_hours, key, table),
-            ("days", "slack_uid"): lambda: _shares(activity.author_days, key, table),
-            ("hours", "slack_uid"): lambda: _shares(activity.author_hours, key, table),
             ("first_posts", "slack_uid"): lambda: self.data.measured.first_posts,
         }
         return frames[table, key]()
+
+    def _shares(self, table: str, key: Key) -> pl.DataFrame:
+        """The `share` of each hour or day in the `messages` of one channel or person."""
+        step, number, labels = _STEPS[table]
+        shown_step = pl.col(number).cast(pl.Int64).replace_strict(labels, return_dtype=pl.String)
+        volumes = self.now.activity.of_each(key, number)
+        return volumes.with_columns(all=pl.col("m").sum().over(key)).select(
+            key,
+            shown_step.alias(step),
+            share=percent_of("m", "all").column().shown(),
+            messages="m",
+        )
 
     def _homes(self) -> pl.DataFrame:
         """The channels that people have words in, the most words first."""
@@ -228,18 +237,6 @@ def emoji_rates(found: pl.DataFrame) -> pl.DataFrame:
     rate = Formula("n", "w", 1000).column().shown()
     return found.select(
         pl.exclude("n", "w", "emoji"), times="n", emoji="emoji", per_thousand_words=rate
-    )
-
-
-def _shares(volumes: pl.DataFrame, key: str, table: str) -> pl.DataFrame:
-    """The `share` of each hour or day in the `messages` of one channel or person."""
-    step, number, labels = _STEPS[table]
-    shown_step = pl.col(number).cast(pl.Int64).replace_strict(labels, return_dtype=pl.String)
-    return volumes.with_columns(all=pl.col("m").sum().over(key)).select(
-        key,
-        shown_step.alias(step),
-        share=percent_of("m", "all").column().shown(),
-        messages="m",
     )
 
 
