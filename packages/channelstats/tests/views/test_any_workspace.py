@@ -12,7 +12,7 @@ from channelstats.stats import Inputs, Options, Period
 from channelstats.tables.configuration import Counts
 from channelstats.tables.directory import User
 from channelstats.views.loading import DashboardData
-from channelstats.views.model import VIEWS, Bars, Cell, Heat, Kind, Lines, Network, View
+from channelstats.views.model import VIEWS, Cell, Heat, Kind, Network, SeriesChart, View
 from support.channelstats.house import UTC
 from support.channelstats.inputs import inputs_of
 from support.channelstats.views import channels_of, look, people_of, random_workspace
@@ -42,7 +42,7 @@ def check(view: View) -> None:
             for column, cell in zip(table.columns, row, strict=True):
                 check_cell(column.kind, cell)
     for chart in view.charts:
-        if isinstance(chart, Lines | Bars):
+        if isinstance(chart, SeriesChart):
             for series in chart.series:
                 assert len(series.values) == len(chart.labels)
                 assert tuple(zip(chart.labels, series.values, strict=True)) in pairs_of(view)

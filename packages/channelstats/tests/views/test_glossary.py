@@ -6,7 +6,7 @@ import pytest
 
 from channelstats.views.glossary import GLOSSARY
 from channelstats.views.loading import DashboardData
-from channelstats.views.model import VIEWS, Bars, Heat, Kind, Network, View
+from channelstats.views.model import VIEWS, Heat, Kind, Network, SeriesChart, View
 from support.channelstats.views import look, people_of, random_workspace
 
 NUMERIC = {Kind.COUNT, Kind.NUMBER, Kind.PERCENT, Kind.SECONDS, Kind.CHANGE}
@@ -57,7 +57,7 @@ def test_every_picture_whose_colours_or_steps_mean_something_is_explained(
     for view in views:
         for chart in view.charts:
             if isinstance(chart, Heat | Network) or (
-                isinstance(chart, Bars) and chart.name == "first_replies"
+                isinstance(chart, SeriesChart) and chart.name == "first_replies"
             ):
                 assert chart.about, chart.title
 

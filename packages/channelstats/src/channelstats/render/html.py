@@ -21,7 +21,6 @@ from channelstats.render.words import NOTHING, change_text, figure_text, plural
 from channelstats.stats.quantities import Change
 from channelstats.views.model import (
     NUMERIC,
-    Bars,
     Cell,
     Column,
     Heat,
@@ -31,6 +30,7 @@ from channelstats.views.model import (
     Link,
     Report,
     Section,
+    SeriesChart,
     Table,
     Tile,
 )
@@ -41,7 +41,7 @@ _ARROWS: Final[Mapping[str, str]] = {"up": "▲", "down": "▼", "new": "★", "
 @cache
 def environment(package: str) -> Environment:
     """What pages of the templates of a package are made in. Values are escaped; in a template
-    `x is kind("Bars")` asks for a class.
+    `x is kind("Heat")` asks for a class.
     """
     found = Environment(
         loader=PackageLoader(package),
@@ -161,11 +161,11 @@ class _ReportContext:
     def is_narrow(self, section: Section) -> bool:
         """Whether two of them fit side by side."""
         tables = [part for part in section.parts if isinstance(part, Table)]
-        pictures = any(isinstance(part, Bars | Heat) for part in section.parts)
+        pictures = any(isinstance(part, SeriesChart | Heat) for part in section.parts)
         short = all(len(of.columns) < 3 and of.layout is not Layout.BARS for of in tables)
         return not pictures and bool(tables) and short
 
-    def draw(self, chart: Bars | Heat) -> Markup:
+    def draw(self, chart: SeriesChart | Heat) -> Markup:
         if isinstance(chart, Heat):
             rows = tuple(value_text(row, chart.row_kind, self._names) for row in chart.rows)
             chart = msgspec.structs.replace(chart, rows=rows)

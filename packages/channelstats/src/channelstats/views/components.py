@@ -18,12 +18,11 @@ from channelstats.views.figures import Figure, Values
 from channelstats.views.glossary import GLOSSARY, column
 from channelstats.views.loading import Comparison, ViewRequest
 from channelstats.views.model import (
-    Bars,
     Column,
     Kind,
     Layout,
-    Lines,
     Series,
+    SeriesChart,
     Table,
     Tile,
 )
@@ -62,7 +61,7 @@ def _tile(scope: Comparison, figure: Figure) -> Tile:
     )
 
 
-def over_time(scope: Comparison, figure: Figure, name: str = "") -> Lines:
+def over_time(scope: Comparison, figure: Figure, name: str = "") -> SeriesChart:
     """A figure over the period, with the period before behind it, point by point."""
     shown_points = points(scope.now.period)
     values = (
@@ -70,7 +69,8 @@ def over_time(scope: Comparison, figure: Figure, name: str = "") -> Lines:
         figure.points(scope.before, points(scope.before.period)),
         figure.points(scope.now.whole, shown_points) if scope.person else None,
     )
-    return Lines(
+    return SeriesChart(
+        "lines",
         name or figure.name,
         figure.title(scope.person),
         axis=axis(shown_points),
@@ -98,11 +98,11 @@ def compared_series(
     return tuple(found)
 
 
-def together(name: str, title: str, charts: Mapping[str, Lines]) -> Lines:
+def together(name: str, title: str, charts: Mapping[str, SeriesChart]) -> SeriesChart:
     """One chart of the same days: of each only the period, by the names of their lines."""
     first = next(iter(charts.values()))
     series = tuple(Series(key, of.title, of.series[0].values) for key, of in charts.items())
-    return Lines(name, title, first.axis, first.labels, first.kind, series)
+    return SeriesChart("lines", name, title, first.axis, first.labels, first.kind, series)
 
 
 def table(
@@ -130,9 +130,7 @@ def table(
     return Table(name, title, columns, rows, chart, layout, whole)
 
 
-def table_of(
-    name: str, title: str, charts: Mapping[str, Lines | Bars], *, below: str = ""
-) -> Table:
+def table_of(name: str, title: str, charts: Mapping[str, SeriesChart], *, below: str = "") -> Table:
     """The numbers of charts of the same labels, by the names of their columns; folded ``below`` a
     chart.
     """
@@ -145,10 +143,10 @@ def table_of(
 
 
 def series_table(
-    name: str, title: str, chart: Lines | Bars, series: Mapping[Column, Series], below: str = ""
+    name: str, title: str, chart: SeriesChart, series: Mapping[Column, Series], below: str = ""
 ) -> Table:
     """The numbers of series with the labels of a chart, each in its column."""
-    kind = Kind.DATE if isinstance(chart, Lines) else Kind.TEXT
+    kind = Kind.DATE if chart.is_over_time else Kind.TEXT
     label = column(chart.axis.split()[0].lower(), chart.axis, kind)
     values = {label.name: chart.labels, **{key.name: of.values for key, of in series.items()}}
     return Table(name, title, (label, *series), pl.DataFrame(values, strict=False), below)

@@ -14,7 +14,7 @@ from channelstats.stats.period import WEEK
 from channelstats.stats.quantities import volume_by
 from channelstats.views.components import compared_series, table, table_of
 from channelstats.views.loading import ViewContent, ViewRequest
-from channelstats.views.model import Bars, Heat, Kind, Table
+from channelstats.views.model import Heat, Kind, SeriesChart, Table
 
 _HOUR_NAMES: Final = tuple(f"{hour:02d}:00" for hour in HOURS)
 
@@ -56,7 +56,7 @@ def view(request: ViewRequest) -> ViewContent:
 
 def _bars(
     request: ViewRequest, steps: _Steps, size: Literal["m", "w"], name: str, title: str
-) -> Bars:
+) -> SeriesChart:
     def values(of: Measures) -> list[float | None]:
         sizes = volume_by(of.messages, steps.column).select(steps.column, size)
         found = dict(sizes.iter_rows())
@@ -65,7 +65,7 @@ def _bars(
     scope = request.scope
     everyone = values(scope.now.whole) if scope.person else None
     series = compared_series(scope, Kind.COUNT, values(scope.now), values(scope.before), everyone)
-    return Bars(name, title, steps.axis, steps.names, Kind.COUNT, series)
+    return SeriesChart("bars", name, title, steps.axis, steps.names, Kind.COUNT, series)
 
 
 def heat_map(request: ViewRequest) -> tuple[Heat, Table]:

@@ -8,7 +8,7 @@ a chart is also in a table that stands with it.
 from collections.abc import Mapping
 from datetime import date
 from enum import StrEnum
-from typing import Final, TypeAlias, TypedDict, final
+from typing import Final, Literal, TypeAlias, TypedDict, final
 
 import msgspec
 import polars as pl
@@ -181,11 +181,13 @@ class Series(msgspec.Struct, frozen=True):
     faint: bool = False
 
 
-class Lines(msgspec.Struct, frozen=True, tag="lines", tag_field="chart"):
-    """Numbers over time. ``labels`` are dates, the first of what a point stands for; ``axis`` says
-    what a point is.
+class SeriesChart(msgspec.Struct, frozen=True):
+    """Numbers over time as lines, or as bars by something in order that is no time: hours,
+    weekdays, steps. ``axis`` says what a point is; the ``labels`` of lines are dates, the first of
+    what a point stands for.
     """
 
+    drawn_as: Literal["lines", "bars"] = msgspec.field(name="chart")
     name: str
     title: str
     axis: str
@@ -194,17 +196,9 @@ class Lines(msgspec.Struct, frozen=True, tag="lines", tag_field="chart"):
     series: tuple[Series, ...]
     about: str = ""
 
-
-class Bars(msgspec.Struct, frozen=True, tag="bars", tag_field="chart"):
-    """Numbers by something in order that is no time: hours, weekdays, steps."""
-
-    name: str
-    title: str
-    axis: str
-    labels: tuple[str, ...]
-    kind: Kind
-    series: tuple[Series, ...]
-    about: str = ""
+    @property
+    def is_over_time(self) -> bool:
+        return self.drawn_as == "lines"
 
 
 class Heat(msgspec.Struct, frozen=True, tag="heat", tag_field="chart", omit_defaults=True):
@@ -247,7 +241,7 @@ class Network(msgspec.Struct, frozen=True, tag="network", tag_field="chart"):
     about: str = ""
 
 
-Chart: TypeAlias = Lines | Bars | Heat | Network
+Chart: TypeAlias = SeriesChart | Heat | Network
 
 
 class View(msgspec.Struct, frozen=True):
@@ -267,7 +261,7 @@ class View(msgspec.Struct, frozen=True):
     small_channels: frozenset[str] = frozenset()
 
 
-Part: TypeAlias = Text | Tiles | Table | Bars | Heat
+Part: TypeAlias = Text | Tiles | Table | SeriesChart | Heat
 
 
 class Section(msgspec.Struct, frozen=True):

@@ -19,7 +19,7 @@ from channelstats.views.components import EVERYONE, series_table, table, tiles
 from channelstats.views.figures import Figure
 from channelstats.views.glossary import column
 from channelstats.views.loading import ViewContent, ViewRequest
-from channelstats.views.model import Heat, Kind, Lines, Series, Table
+from channelstats.views.model import Heat, Kind, Series, SeriesChart, Table
 
 _FOUR: Final = MONTH // WEEK
 
@@ -37,8 +37,8 @@ def view(request: ViewRequest) -> ViewContent:
     def series(name: str, title: str) -> Series:
         return Series(name, title, tuple(week[name] for week in found))
 
-    def lines(name: str, title: str, kind: Kind, *drawn: Series) -> Lines:
-        return Lines(name, title, "Week from", labels(shown_weeks), kind, drawn)
+    def lines(name: str, title: str, kind: Kind, *drawn: Series) -> SeriesChart:
+        return SeriesChart("lines", name, title, "Week from", labels(shown_weeks), kind, drawn)
 
     rates = [series("rate", "Weekly retention")]
     if scope.person:

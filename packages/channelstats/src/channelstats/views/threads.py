@@ -25,7 +25,7 @@ from channelstats.views.components import (
 )
 from channelstats.views.figures import Values, nearest_rank
 from channelstats.views.loading import ViewContent, ViewRequest
-from channelstats.views.model import Bars, Kind, Table
+from channelstats.views.model import Kind, SeriesChart, Table
 
 _STEPS: Final = {
     60: "under 1 min",
@@ -70,12 +70,12 @@ def view(request: ViewRequest) -> ViewContent:
     )
 
 
-def _histogram(request: ViewRequest) -> Bars:
+def _histogram(request: ViewRequest) -> SeriesChart:
     scope = request.scope
     everyone = _steps(scope.now.whole) if scope.person else None
     series = compared_series(scope, Kind.COUNT, _steps(scope.now), _steps(scope.before), everyone)
     title = "Time to first reply"
-    return Bars("first_replies", title, "First reply", _LABELS, Kind.COUNT, series)
+    return SeriesChart("bars", "first_replies", title, "First reply", _LABELS, Kind.COUNT, series)
 
 
 def _steps(of: Measures) -> Values:

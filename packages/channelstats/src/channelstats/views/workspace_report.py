@@ -15,7 +15,6 @@ from channelstats.stats.quantities import beside
 from channelstats.stats.rankings import VOLUME_COMPARED
 from channelstats.views.components import table
 from channelstats.views.model import (
-    Bars,
     Column,
     Heat,
     Kind,
@@ -24,6 +23,7 @@ from channelstats.views.model import (
     Report,
     Section,
     Series,
+    SeriesChart,
     Span,
     Table,
     Tile,
@@ -179,7 +179,7 @@ def _days(of: ReportData) -> Section:
         series.append(Series("before", "Period before", tuple(found["m_before"]), faint=True))
     labels = tuple(name[:3] for name in WEEKDAYS)
     title = "Messages by day, local time"
-    chart = Bars("weekdays", title, "Day", labels, Kind.COUNT, tuple(series))
+    chart = SeriesChart("bars", "weekdays", title, "Day", labels, Kind.COUNT, tuple(series))
     rows = rows.select("day", "words", "messages")
     listed = Table("days", "Days, local time", columns, rows, layout=Layout.LIST)
     return Section("Days of the week", (chart, listed), rule_before=True)

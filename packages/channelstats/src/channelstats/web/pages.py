@@ -25,13 +25,12 @@ from channelstats.views.goals import Bound, measured
 from channelstats.views.model import (
     NUMERIC,
     VIEWS,
-    Bars,
     Cell,
     Chart,
     Heat,
     Kind,
-    Lines,
     Network,
+    SeriesChart,
     Table,
     Tile,
     View,
@@ -276,9 +275,9 @@ def _span(first: date, last: date) -> str:
 
 def _is_small(chart: Chart) -> bool:
     """Whether it needs no more than half the width."""
-    if isinstance(chart, Lines):
-        return len(chart.labels) <= _FEW_POINTS
-    return isinstance(chart, Bars) and len(chart.labels) <= _FEW_BARS
+    if not isinstance(chart, SeriesChart):
+        return False
+    return len(chart.labels) <= (_FEW_POINTS if chart.is_over_time else _FEW_BARS)
 
 
 def _is_empty(table: Table) -> bool:

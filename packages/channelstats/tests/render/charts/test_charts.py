@@ -9,14 +9,15 @@ from markupsafe import Markup
 from channelstats.render.charts.drawing import HALF, LETTER, NARROW, WIDE
 from channelstats.render.charts.heat import STEPS, heat, step
 from channelstats.render.charts.network import network, places
-from channelstats.render.charts.series import bars, lines
-from channelstats.views.model import Bars, Edge, Heat, Kind, Lines, Network, Node, Series
+from channelstats.render.charts.series import series
+from channelstats.views.model import Edge, Heat, Kind, Network, Node, Series, SeriesChart
 
 EVIL = '"><script>alert(1)</script>'
 DAYS = tuple(f"2024-03-{day:02d}" for day in range(3, 10))
 WIDTHS = (WIDE, HALF, NARROW)
 
-LINES = Lines(
+LINES = SeriesChart(
+    "lines",
     "messages",
     "Messages",
     "Day",
@@ -27,7 +28,9 @@ LINES = Lines(
         Series("before", "The period before", (1, 1, 1, 1, 1, 1, 1), faint=True),
     ),
 )
-BARS = Bars("hours", "By hour", "Hour", ("00:00", "01:00"), Kind.COUNT, LINES.series[1:])
+BARS = SeriesChart(
+    "bars", "hours", "By hour", "Hour", ("00:00", "01:00"), Kind.COUNT, LINES.series[1:]
+)
 HEAT = Heat("heat", "Heat", ("Mon", "Tue"), ("a", "b", "c"), ((0, 1, 9), (None, 5, 2)), Kind.COUNT)
 NETWORK = Network(
     "network",
@@ -52,8 +55,8 @@ def numbers(picture: Markup) -> list[float]:
 @pytest.mark.parametrize("width", WIDTHS)
 def test_a_picture_is_an_image_that_says_what_it_shows(width: float) -> None:
     for picture, said in (
-        (lines(LINES, width), "This period: between 1 and 7, the most on 9 Mar."),
-        (bars(BARS, width), "The period before: the most at 00:00, 1."),
+        (series(LINES, width), "This period: between 1 and 7, the most on 9 Mar."),
+        (series(BARS, width), "The period before: the most at 00:00, 1."),
         (heat(HEAT, width), "The most: 9 at Mon, c."),
         (network(NETWORK, width, str.lower), "12 people. The strongest: u1 and u0 (8)"),
     ):
@@ -65,8 +68,8 @@ def test_a_picture_is_an_image_that_says_what_it_shows(width: float) -> None:
 @pytest.mark.parametrize("width", WIDTHS)
 def test_everything_is_within_the_picture(width: float) -> None:
     for picture in (
-        lines(LINES, width),
-        bars(BARS, width),
+        series(LINES, width),
+        series(BARS, width),
         heat(HEAT, width),
         network(NETWORK, width, str),
     ):
@@ -76,28 +79,31 @@ def test_everything_is_within_the_picture(width: float) -> None:
 
 
 def test_a_gap_in_the_numbers_is_a_gap_in_the_line() -> None:
-    picture = lines(LINES, WIDE)
+    picture = series(LINES, WIDE)
     assert kinds(picture, "polyline") == ["line f1", "line s0"]
     assert kinds(picture, "circle") == ["dot s0"] * 4
     assert len([kind for kind in kinds(picture, "polygon") if kind == "area"]) == 3
 
 
 def test_each_place_shows_its_numbers_when_pointed_at() -> None:
-    tips = [of.get("data-tip") for of in drawn(lines(LINES, WIDE)).iter("rect")]
+    tips = [of.get("data-tip") for of in drawn(series(LINES, WIDE)).iter("rect")]
     assert len(tips) == 7
     assert tips[2] == "Tue 5 Mar 2024\nThis period: \N{EN DASH}\nThe period before: 1"
     assert "Tue, b\n5" in [of.get("data-tip") for of in drawn(heat(HEAT, WIDE)).iter("rect")]
 
 
 def test_one_number_alone_is_seen() -> None:
-    alone = Lines("x", "X", "Day", ("2024-03-03",), Kind.COUNT, (Series("now", "Now", (3,)),))
-    assert kinds(lines(alone, WIDE), "circle") == ["dot s0"]
+    alone = SeriesChart(
+        "lines", "x", "X", "Day", ("2024-03-03",), Kind.COUNT, (Series("now", "Now", (3,)),)
+    )
+    assert kinds(series(alone, WIDE), "circle") == ["dot s0"]
 
 
 def test_pictures_of_nothing_can_be_drawn() -> None:
-    nothing = Lines("x", "X", "Day", (), Kind.COUNT, ())
-    assert "nothing in this period" in lines(nothing, WIDE)
-    assert drawn(bars(Bars("x", "X", "Hour", (), Kind.COUNT, ()), WIDE)) is not None
+    nothing = SeriesChart("lines", "x", "X", "Day", (), Kind.COUNT, ())
+    assert "nothing in this period" in series(nothing, WIDE)
+    no_bars = SeriesChart("bars", "x", "X", "Hour", (), Kind.COUNT, ())
+    assert drawn(series(no_bars, WIDE)) is not None
     assert "nothing in this period" in heat(Heat("x", "X", (), (), (), Kind.COUNT), WIDE)
     assert "nobody interacted" in network(Network("x", "X", (), ()), WIDE, str)
 
@@ -157,8 +163,8 @@ def test_names_do_not_lie_upon_each_other_and_nobody_is_nameless_to_the_pointer(
 def test_names_are_text() -> None:
     evil = Series("now", EVIL, (1,) * 7)
     for picture in (
-        lines(Lines("x", EVIL, EVIL, DAYS, Kind.COUNT, (evil,)), WIDE),
-        bars(Bars("x", EVIL, EVIL, (EVIL,) * 7, Kind.COUNT, (evil,)), WIDE),
+        series(SeriesChart("lines", "x", EVIL, EVIL, DAYS, Kind.COUNT, (evil,)), WIDE),
+        series(SeriesChart("bars", "x", EVIL, EVIL, (EVIL,) * 7, Kind.COUNT, (evil,)), WIDE),
         heat(Heat("x", EVIL, (EVIL,), (EVIL,), ((1,),), Kind.COUNT), WIDE),
         network(NETWORK, WIDE, lambda _: EVIL),
     ):

@@ -16,8 +16,8 @@ from markupsafe import Markup
 from channelstats.render.charts.drawing import HALF, NARROW, WIDE, colour, shape
 from channelstats.render.charts.heat import heat, ranges
 from channelstats.render.charts.network import network
-from channelstats.render.charts.series import bars, lines
-from channelstats.views.model import Bars, Chart, Heat, Lines, Network
+from channelstats.render.charts.series import series
+from channelstats.views.model import Chart, Heat, Network, SeriesChart
 
 
 def drawn(
@@ -32,7 +32,7 @@ def drawn(
             return network(chart, width, named, chosen)
         if isinstance(chart, Heat):
             return heat(chart, width)
-        return lines(chart, width) if isinstance(chart, Lines) else bars(chart, width)
+        return series(chart, width)
 
     return picture(HALF if half else WIDE) + picture(NARROW) + _legend(chart)
 
@@ -60,7 +60,7 @@ def _legend(chart: Chart) -> Markup:
     return Markup('<ul class="key" aria-label="Legend">{}</ul>').format(Markup("").join(entries))
 
 
-def _sample(chart: Lines | Bars, kind: str) -> Markup:
-    if isinstance(chart, Lines):
+def _sample(chart: SeriesChart, kind: str) -> Markup:
+    if chart.is_over_time:
         return shape("line", f"line {kind}", x1=0, y1=8, x2=22, y2=8)
     return shape("rect", f"bar {kind}", x=4, y=1, width=14, height=14, rx=3)

@@ -10,7 +10,7 @@ from typing import Final
 from markupsafe import Markup, escape
 
 from channelstats.render.words import mark_texts
-from channelstats.views.model import Bars, Kind, Lines
+from channelstats.views.model import Kind, SeriesChart
 
 WIDE: Final = 940
 HALF: Final = 460
@@ -73,7 +73,7 @@ def colour(number: int, *, faint: bool) -> str:
 class Plot:
     """Where values are drawn: from ``left`` to ``right``, and up from ``floor``."""
 
-    def __init__(self, chart: Lines | Bars, width: float) -> None:
+    def __init__(self, chart: SeriesChart, width: float) -> None:
         values = [value for of in chart.series for value in of.values if value is not None]
         self._marks = marks_of(values, chart.kind)
         self._texts = mark_texts(self._marks, chart.kind)

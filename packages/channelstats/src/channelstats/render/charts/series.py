@@ -20,7 +20,7 @@ from channelstats.render.charts.drawing import (
     target,
 )
 from channelstats.render.words import date_text, figure_text, mark_texts
-from channelstats.views.model import Bars, Lines
+from channelstats.views.model import SeriesChart
 
 _DOTS: Final = 32
 """Up to so many points each is marked."""
@@ -33,17 +33,13 @@ _FAINT: Final = 0.45
 """How wide a faint bar is, against another."""
 
 
-def lines(chart: Lines, width: float) -> Markup:
+def series(chart: SeriesChart, width: float) -> Markup:
     plot = Plot(chart, width)
-    return picture("lines", width, plot.height, _says(chart), _lines(chart, plot))
+    parts = _lines(chart, plot) if chart.is_over_time else _bars(chart, plot)
+    return picture(chart.drawn_as, width, plot.height, _says(chart), parts)
 
 
-def bars(chart: Bars, width: float) -> Markup:
-    plot = Plot(chart, width)
-    return picture("bars", width, plot.height, _says(chart), _bars(chart, plot))
-
-
-def _lines(chart: Lines, plot: Plot) -> Iterator[Markup]:
+def _lines(chart: SeriesChart, plot: Plot) -> Iterator[Markup]:
     count = len(chart.labels)
     step = plot.width / max(count - 1, 1)
     begin = plot.left if count > 1 else plot.left + plot.width / 2
@@ -70,7 +66,7 @@ def _lines(chart: Lines, plot: Plot) -> Iterator[Markup]:
         yield target(left, plot.top, step, plot.floor - plot.top, _tip(chart, at))
 
 
-def _bars(chart: Bars, plot: Plot) -> Iterator[Markup]:
+def _bars(chart: SeriesChart, plot: Plot) -> Iterator[Markup]:
     yield from plot.grid()
     if not chart.labels:
         return
@@ -109,18 +105,18 @@ def _runs(values: Sequence[float | None]) -> list[list[tuple[int, float]]]:
     return [run for run in found if run]
 
 
-def _tip(chart: Lines | Bars, at: int) -> str:
+def _tip(chart: SeriesChart, at: int) -> str:
     """What is shown of a place: a line for each series."""
     of = (f"{s.title}: {figure_text(s.values[at], chart.kind)}" for s in chart.series)
     return "\n".join((date_text(chart.labels[at], long=True), *of))
 
 
-def _says(chart: Lines | Bars) -> str:
+def _says(chart: SeriesChart) -> str:
     """The chart in words: from where to where, and the most of each series."""
     if not chart.labels:
         return f"{chart.title}: nothing in this period."
     said = [f"{chart.title}, {chart.axis}."]
-    if isinstance(chart, Lines):
+    if chart.is_over_time:
         first, last = (date_text(chart.labels[at], long=True) for at in (0, -1))
         said = [f"{chart.title}, {chart.axis}, {first} to {last}."]
     for of in chart.series:
@@ -130,7 +126,7 @@ def _says(chart: Lines | Bars) -> str:
             continue
         where = date_text(chart.labels[of.values.index(max(known))])
         least, most = (figure_text(value, chart.kind) for value in (min(known), max(known)))
-        if isinstance(chart, Lines):
+        if chart.is_over_time:
             said.append(f"{of.title}: between {least} and {most}, the most on {where}.")
         else:
             said.append(f"{of.title}: the most at {where}, {most}.")
