@@ -4,6 +4,7 @@ import pytest
 
 from channelstats.render.words import (
     change_text,
+    date_text,
     duration_text,
     goal_state,
     number_text,
@@ -41,6 +42,12 @@ def test_plurals() -> None:
 def test_numbers() -> None:
     assert [number_text(12345), number_text(2.25), number_text(5.0)] == ["12,345", "2.2", "5"]
     assert number_text(50, percentage=True) == "50.0%"
+
+
+def test_dates_and_weekdays_are_short_on_an_axis_and_long_elsewhere() -> None:
+    labels = ("2024-03-09", "Monday", "09:00")
+    assert [date_text(of) for of in labels] == ["9 Mar", "Mon", "09:00"]
+    assert [date_text(of, long=True) for of in labels] == ["Sat 9 Mar 2024", "Monday", "09:00"]
 
 
 def test_a_whole_increase_is_shown_without_decimals() -> None:

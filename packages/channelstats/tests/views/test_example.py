@@ -219,7 +219,7 @@ def test_threads(w2: DashboardData) -> None:
         "under 1 h": 1,
         "under 4 h": 0,
         "under 1 day": 0,
-        "later": 0,
+        "over 1 day": 0,
         "never": 0,
     }
     assert threads.series("response_time")["now"] == (None, 1200, *[None] * 5)

@@ -103,6 +103,25 @@ async def test_nothing_is_scrolled_sideways_where_there_is_room(
     assert await page.evaluate("document.documentElement.scrollWidth") == 305
 
 
+@pytest.mark.slow
+async def test_names_and_titles_are_whole_however_long_they_are(
+    board: Dashboard, page: Page
+) -> None:
+    for width in (WIDE, NARROW):
+        await page.emulate(width=width)
+        await page.goto(f"{board.url}/channels?{WEEK}")
+        whole = await page.evaluate(
+            """(() => {
+              const name = document.querySelector('#table-channels tbody bdi');
+              name.textContent = `#${'x'.repeat(79)}`;
+              const { left, right } = name.getBoundingClientRect();
+              const cell = name.closest('th');
+              return cell.scrollWidth <= cell.clientWidth && right - left <= innerWidth / 2;
+            })()"""
+        )
+        assert whole, width
+
+
 async def test_dark_and_light_are_the_choice_of_the_visitor(board: Dashboard, page: Page) -> None:
     await page.goto(board.url)
     found = []

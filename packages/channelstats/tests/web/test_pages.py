@@ -84,3 +84,21 @@ def test_goals_stand_at_the_tiles_of_everybody_and_of_counts_at_those_of_a_week(
     query = Query(first, LAST, days // 7)
     context = ViewContext(view, Visit(query, Names({}, {}), now, ZoneInfo("UTC"), goals=goals))
     assert [context.goals(tile) for tile in tiles] == shown
+
+
+@pytest.mark.parametrize(
+    ("weeks", "newest", "newer"),
+    [
+        (1, LAST + timedelta(3), (LAST + timedelta(1), LAST + timedelta(3))),
+        (1, LAST, None),
+        (1, None, None),
+        (0, LAST + timedelta(3), None),  # days that were chosen
+    ],
+)
+def test_days_after_the_last_whole_week_can_be_shown(
+    weeks: int, newest: date | None, newer: tuple[date, date] | None
+) -> None:
+    view = View("todo", "", "", Choice(FIRST, LAST), (FIRST, LAST), (), (), (), ())
+    now = Now(LAST + timedelta(4), History(FIRST, newest), 6)
+    visit = Visit(Query(FIRST, LAST, weeks), Names({}, {}), now, ZoneInfo("UTC"))
+    assert ViewContext(view, visit).newer_days == newer

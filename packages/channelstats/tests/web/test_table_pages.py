@@ -136,6 +136,15 @@ def test_a_column_without_anything_in_any_row_is_not_on_the_page() -> None:
     assert page.rows == [("C1", 0), ("C2", None)]
 
 
+@pytest.mark.parametrize("has_message", [True, False])
+def test_a_date_is_not_beside_the_message_that_is_of_that_date(has_message: bool) -> None:
+    message, date = Column("message", "Message", Kind.MESSAGE), Column("date", "Date", Kind.DATE)
+    columns = (message, date) if has_message else (date,)
+    cells = ("C1/1710000003.000000/", "2024-03-09")[-len(columns) :]
+    found = table_pages([Table("silent", "", columns, (cells,))], TableQuery(), shown)["silent"]
+    assert [column for _, column in found.columns] == [message if has_message else date]
+
+
 def test_a_heading_sorts_the_most_or_the_first_name_first_and_then_turns_round() -> None:
     person, words = COLUMNS[:2]
     start = page({})

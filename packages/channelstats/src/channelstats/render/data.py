@@ -15,7 +15,7 @@ The JSON of a view, whose keys stay as they are within a `schema_version`:
             lines, bars: axis, labels, kind, series [{name, title, values, faint}]
             heat: rows, columns, values, kind
             network: nodes [{id, weight}], edges [{one, other, weight}]
-    tables  {name: {title, columns [{name, title, about, kind}], rows [{column: cell}]}}
+    tables  {name: {title, about, columns [{name, title, about, kind}], rows [{column: cell}]}}
             a cell of kind `change` is {cur, prev, diff_pct, state}, another a number, a text or
             null; a message is `channel/ts/thread_ts`
     names   {people {ID: name}, channels {ID: name}} of all IDs in it
@@ -79,6 +79,7 @@ def _tile(tile: Tile) -> dict[str, Json]:
 def _table(table: Table) -> dict[str, Json]:
     return {
         "title": table.title,
+        "about": table.about,
         "columns": [
             {"name": of.name, "title": of.title, "about": of.about, "kind": of.kind}
             for of in table.columns

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Sequence
 from datetime import date
 from typing import Final
 
+from channelstats.stats.activity import WEEKDAYS
 from channelstats.stats.quantities import Change
 from channelstats.views.goals import Measured
 from channelstats.views.model import Kind
@@ -84,7 +85,9 @@ def mark_texts(values: Sequence[float], kind: Kind) -> list[str]:
 
 
 def date_text(label: str, *, long: bool = False) -> str:
-    """A date of an axis: 3 Mar; a label that is none stays."""
+    """A date or a weekday of an axis: 3 Mar, Mon; any other label stays."""
+    if label in WEEKDAYS and not long:
+        return label[:3]
     try:
         day = date.fromisoformat(label)
     except ValueError:

@@ -117,6 +117,7 @@ def table(
     chart: str = "",
     layout: Layout = Layout.LINES,
     whole: str = "",
+    about: str = "",
 ) -> Table:
     """A frame as a table: its columns are those of the frame, with their usual titles and kinds or
     with these. ``bar`` is the one that is drawn; ``line`` is how a row is written as a line of
@@ -127,7 +128,7 @@ def table(
         column(of, titles.get(of, ""), kinds.get(of), bar=of == bar, phrase=phrase)
         for of, phrase in zip(rows.columns, phrases, strict=True)
     )
-    return Table(name, title, columns, rows, chart, layout, whole)
+    return Table(name, title, columns, rows, chart, layout, whole, about)
 
 
 def table_of(name: str, title: str, charts: Mapping[str, SeriesChart], *, below: str = "") -> Table:

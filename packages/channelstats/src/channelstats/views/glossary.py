@@ -71,24 +71,24 @@ GLOSSARY: Final[Mapping[str, str]] = {
     "People": "People who wrote at least one message there.",
     "Words per message": "Words divided by messages.",
     "Words per person": "Words divided by the people who posted.",
-    "Top 10's share of words": "The part of all words that the ten people who wrote most wrote.",
-    "Share of words": "The part of all words in this selection.",
+    "Top 10's share of words": "The share of all words that the ten most active people wrote.",
+    "Share of words": "The share of all words in this selection.",
     "First-time posters": "People whose first known message is in this period.",
     "Rank": "Place by number of words; 1 is the most.",
     "Change in words": "Words compared with the period before.",
     "Change": "Compared with the period before.",
     # channels
     "Active channels": "Channels with at least one message.",
-    "Largest channel's share of words": "The part of all words in the channel with the most.",
-    "In private channels": "The part of all messages in private channels that were read.",
-    "Share of the channel's words": "The part of the channel's words that this person wrote.",
+    "Largest channel's share of words": "The share of all words in the channel with the most.",
+    "In private channels": "The share of all messages that are in private channels.",
+    "Share of the channel's words": "The share of the channel's words that this person wrote.",
     "Channel's messages": "Messages that everybody wrote in the channel.",
     "Channel's words": "Words that everybody wrote in the channel.",
     "New": "Created in this period.",
     "Private": "Only its members can read it.",
     "Files": "Files posted with these messages.",
-    "Joins": "How often somebody joined a channel, where Slack says so in a message.",
-    "Leaves": "How often somebody left a channel, where Slack says so in a message.",
+    "Joins": "How often people joined a channel, as far as Slack posted a message about it.",
+    "Leaves": "How often people left a channel, as far as Slack posted a message about it.",
     "Members": "Members when the list of channels was last read.",
     # Slack's own counts
     "Active members (Slack)": (
@@ -106,7 +106,7 @@ GLOSSARY: Final[Mapping[str, str]] = {
     "Messages counted here": "Messages that people wrote in the channel.",
     # threads
     "Threads started": "Messages of this period that have replies.",
-    "% replies": "The part of messages that are replies in a thread.",
+    "% replies": "The share of messages that are replies in a thread.",
     "Replies": "Replies in threads that the other person started.",
     "Median time to first reply": (
         "Half of the threads that were answered had a reply by somebody else within this time."
@@ -117,7 +117,7 @@ GLOSSARY: Final[Mapping[str, str]] = {
     ),
     "Unanswered": "Messages, not replies, that nobody else replied or reacted to.",
     "% unanswered": (
-        "The part of messages, not counting replies, that nobody else replied or reacted to."
+        "The share of messages, not counting replies, that nobody else replied or reacted to."
     ),
     "Replies to others": "Replies in threads that somebody else started.",
     "Replies to their threads": "Replies by others in threads that this person started.",
@@ -126,29 +126,29 @@ GLOSSARY: Final[Mapping[str, str]] = {
     "Reactions": "Reactions to messages of this period.",
     "Reactions received": "Reactions to this person's messages.",
     "Reactions given": "Reactions by this person to messages of this period.",
-    "Reactions per 1,000 words": "Reactions to messages, for every 1,000 words in them.",
-    "Messages with reactions": "The part of messages with at least one reaction.",
+    "Reactions per 1,000 words": "Reactions to messages, for every 1,000 words written.",
+    "Messages with reactions": "The share of messages with at least one reaction.",
     "Different emoji": "How many different emoji were used as reactions.",
     "Times": "How often this emoji was used as a reaction.",
-    "Share": "The part of all reactions.",
+    "Share": "The share of all reactions.",
     "Per 1,000 words": "Uses for every 1,000 words written.",
     # interactions
     "Interactions": "Mentions, replies in threads and reactions, from one person to another.",
     "People who interacted": "People with at least one mention, reply or reaction, either way.",
     "People they interact with": "People with an interaction with this person, in any direction.",
     "Pairs": "Pairs of people with at least one interaction.",
-    "Mutual pairs": "The part of pairs in which each interacted with the other.",
+    "Mutual pairs": "The share of pairs in which each interacted with the other.",
     "To others": "Mentions, replies and reactions by this person.",
     "From others": "Mentions of this person, and replies and reactions to them.",
     "Total": "Mentions, replies and reactions together.",
     "Replies from": "Replies by them in threads that this person started.",
     "Replies to": "Replies by this person in threads that they started.",
     # newcomers
-    "Retention": "The part of the posters of the week before who posted again in the last week.",
+    "Retention": "The share of the previous week's posters who posted again in the last week.",
     "Weekly posters": "People who posted in the last 7 days of the period.",
     "Monthly posters": "People who posted in the last 28 days of the period.",
     "Stickiness (weekly / monthly posters)": (
-        "The part of the monthly posters who posted in the last week. The higher, the more often"
+        "The share of the monthly posters who posted in the last week. The higher, the more often"
         " people post."
     ),
     "Active weeks": "Weeks in which this person posted.",
@@ -156,7 +156,7 @@ GLOSSARY: Final[Mapping[str, str]] = {
     "First-time": "Posted for the first time ever known.",
     "Returning": "Posted in this week, not in the week before, but earlier.",
     "Lapsed": "Posted in the week before, but not in this week.",
-    "Weekly retention": "The part of the posters of the week before who posted again.",
+    "Weekly retention": "The share of the previous week's posters who posted again.",
     "In the week": "People who posted in these 7 days.",
     "In four weeks": "People who posted in the 28 days that end with this week.",
     "Newcomers": "People whose first known message is in that week.",
@@ -166,19 +166,20 @@ GLOSSARY: Final[Mapping[str, str]] = {
     "Messages in the period before": "How much this person wrote before they stopped.",
     # charts
     "Joins and leaves": (
-        "How often somebody joined or left a channel, where Slack says so in a message."
+        "How often people joined or left a channel, as far as Slack posted a message about it."
     ),
     "Messages by weekday and hour": (
         "Each square is one hour of one weekday, by the authors' local time: the stronger its"
         " colour, the more messages."
     ),
     "Newcomers still posting": (
-        "Each row is everybody whose first message is in one week; week 1 is that week. The"
-        " stronger the colour, the larger the part of them who posted in that week."
+        "Each row is the people whose first message was in one week, which is their week 1. The"
+        " stronger the colour, the larger the share of them who posted in a week."
     ),
     "Who interacts with whom": (
-        "Each dot is a person, each line mentions, replies and reactions: the more, the larger the"
-        " dot and the thicker the line. Only the strongest are drawn; the tables have all."
+        "Each dot is a person, each line stands for mentions, replies and reactions: the more, the"
+        " larger the dot and the thicker the line. Only the strongest are drawn; the tables have"
+        " all."
     ),
     "Time to first reply": "Threads by how long the first reply by somebody else took.",
 }

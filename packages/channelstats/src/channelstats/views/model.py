@@ -130,6 +130,7 @@ class Table(msgspec.Struct, frozen=True):
     """All rows, ranked; what is in a column has its name. ``chart`` names the chart whose numbers
     these are, and nothing else: such a table can be folded away below it. ``whole`` names the view
     that has every row, where these are the first ones.
+    ``about`` says which rows they are, "" where the title says so.
     """
 
     name: str
@@ -139,6 +140,7 @@ class Table(msgspec.Struct, frozen=True):
     chart: str = ""
     layout: Layout = Layout.LINES
     whole: str = ""
+    about: str = ""
 
     def without(self, *names: str) -> "Table":
         """The table without the columns of these names."""

@@ -37,7 +37,7 @@ _STEPS: Final = {
 }
 """Waiting times in seconds that the steps end before."""
 
-_LABELS: Final = (*_STEPS.values(), "later", "never")
+_LABELS: Final = (*_STEPS.values(), "over 1 day", "never")
 
 _FIGURES: Final = (
     figures.THREADS_STARTED,

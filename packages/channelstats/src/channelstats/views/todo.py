@@ -32,7 +32,8 @@ def _unanswered(request: ViewRequest) -> Table:
         person="slack_uid",
         date=date_cells(found, now.period.zone),
     )
-    return table("unanswered", "Unanswered messages", rows)
+    about = "Messages, not replies, that nobody else replied or reacted to; the newest first."
+    return table("unanswered", "Unanswered messages", rows, about=about)
 
 
 def _newcomers(request: ViewRequest) -> Table:
@@ -59,7 +60,9 @@ def _newcomers(request: ViewRequest) -> Table:
             answered="answered",
         )
     )
-    return table("newcomers", "Newcomers to welcome", rows, {"message": "First message"})
+    about = "Their first message is in this period. Those whom nobody answered yet come first."
+    titles = {"message": "First message"}
+    return table("newcomers", "Newcomers to welcome", rows, titles, about=about)
 
 
 def _counted(messages: pl.DataFrame, name: str) -> pl.DataFrame:
@@ -81,7 +84,9 @@ def _lapsed(request: ViewRequest) -> Table:
             channel="slack_cid",
         )
     )
-    return table("lapsed", "People who stopped posting", rows, {"message": "Last message"})
+    about = "They wrote in the period before, and nothing in this one; the most messages first."
+    titles = {"message": "Last message"}
+    return table("lapsed", "People who stopped posting", rows, titles, about=about)
 
 
 def _silent(request: ViewRequest) -> Table:
@@ -107,7 +112,8 @@ def _silent(request: ViewRequest) -> Table:
         members="members",
     )
     titles = {"message": "Last message", "person": "By"}
-    return table("silent", "Channels gone silent", rows, titles)
+    about = "Channels with messages before this period and none in it, unless they are archived."
+    return table("silent", "Channels gone silent", rows, titles, about=about)
 
 
 def _last_of_each(messages: pl.DataFrame, key: str) -> pl.DataFrame:
@@ -117,11 +123,7 @@ def _last_of_each(messages: pl.DataFrame, key: str) -> pl.DataFrame:
 
 
 def _notes(request: ViewRequest) -> tuple[str, ...]:
-    notes = [
-        "Unanswered messages: those, not counting replies, that nobody else replied or reacted to.",
-        "Newcomers posted for the first time in this period.",
-        "People who stopped posting wrote in the period before, and nothing in this one.",
-    ]
+    notes = []
     now = request.scope.now
     if not now.history.knows_newcomers(now.period):
         notes.append(

@@ -14,7 +14,7 @@ from zoneinfo import ZoneInfo
 import msgspec
 from markupsafe import Markup, escape
 
-from channelstats.days import minute_text
+from channelstats.days import DAY, minute_text
 from channelstats.identifiers import seconds
 from channelstats.lookup import Names
 from channelstats.render.charts import drawn
@@ -135,6 +135,14 @@ class ViewContext:
         """Whether all messages of the period and of the one before are known."""
         period = Period(self.asked.first, self.asked.days, self._visit.zone)
         return all(self._visit.now.history.covers(of) for of in (period, period.previous))
+
+    @property
+    def newer_days(self) -> tuple[date, date] | None:
+        """The days after a period of whole weeks, up to the last message; None where there are
+        none.
+        """
+        first, newest = self.asked.last + DAY, self._visit.now.history.last
+        return (first, newest) if self.asked.weeks and newest and newest >= first else None
 
     @cached_property
     def is_silent(self) -> bool:

@@ -50,7 +50,8 @@ class TableQuery(msgspec.Struct, frozen=True):
 
 
 class TablePage(msgspec.Struct, frozen=True):
-    """Some rows of a table, in those of its columns that have something in some row; CSV and JSON
+    """Some rows of a table, in those of its columns that have something in some row, and without a
+    date beside the message that is of that date; CSV and JSON
     have the others too. ``first`` is the place of the first of them among the ``found``, from
     1, and ``last`` that of the last; ``query`` is what led here.
     """
@@ -122,7 +123,12 @@ def _page(table: Table, asked: TableQuery, shown: ShownText) -> TablePage:
     if asked.page > _pages(rows.height):
         raise BadQuery(f"page: expected a number from 1 to {_pages(rows.height):,}")
     begin = (asked.page - 1) * ROWS
-    columns = [column for column in table.columns if not _is_blank(table.rows[column.name])]
+    is_dated = any(column.kind is Kind.MESSAGE for column in table.columns)
+    columns = [
+        column
+        for column in table.columns
+        if not (_is_blank(table.rows[column.name]) or (is_dated and column.kind is Kind.DATE))
+    ]
     cells = rows[begin : begin + ROWS].select(column.name for column in columns)
     return TablePage(table, asked, columns, cells.rows(), begin + 1, rows.height)
 

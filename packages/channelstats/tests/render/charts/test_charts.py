@@ -173,14 +173,14 @@ def test_names_are_text() -> None:
 
 
 def test_the_label_of_the_last_column_is_within_the_picture() -> None:
-    days = ("Sunday", "Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday")
-    chart = Heat("heat", "Heat", days, tuple(map(str, range(24))), ((1,) * 24,) * 7, Kind.COUNT)
+    parts = tuple(f"Part {number:03}" for number in range(7))
+    chart = Heat("heat", "Heat", parts, tuple(map(str, range(24))), ((1,) * 24,) * 7, Kind.COUNT)
     labels = [
         (float(of.get("x", "")) + LETTER * len(of.text) / 2, of.text)
         for of in drawn(heat(chart, NARROW)).iter("text")
         if of.text and of.get("text-anchor") == "middle"
     ]
-    assert labels[-1][1] == "Saturday"
+    assert labels[-1][1] == "Part 006"
     assert max(right for right, _ in labels) <= NARROW + 0.1
 
 

@@ -73,10 +73,11 @@ def _bars(chart: SeriesChart, plot: Plot) -> Iterator[Markup]:
     room = plot.width / len(chart.labels)
     shares = [_FAINT if of.faint else 1 for of in chart.series]
     unit = room * _FILLED / sum(shares)
-    longest = max(map(len, chart.labels)) * LETTER + 8
-    named = spread(len(chart.labels), int(plot.width / longest))
+    labels = [date_text(text) for text in chart.labels]
+    longest = max(map(len, labels)) * LETTER + 8
+    named = spread(len(labels), int(plot.width / longest))
     has_values = len(chart.series) == 1 and room >= 30
-    for at, text in enumerate(chart.labels):
+    for at, text in enumerate(labels):
         across = plot.left + room * at
         if at in named:
             yield label(text, across + room / 2, plot.floor + 20)
