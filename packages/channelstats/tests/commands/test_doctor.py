@@ -81,7 +81,7 @@ def test_a_store_says_what_it_holds(capfd: pytest.CaptureFixture[str]) -> None:
     assert found.of("ok", "directory") == [
         "4 users, 3 of them active; 2 channels, 0 of them archived"
     ]
-    assert found.of("ok", "messages")[0].startswith("of 10 days, the newest of 2024-03-16")
+    assert found.of("ok", "messages")[0].startswith("10 days, the newest is 2024-03-16")
     assert sorted(path.name for path in DATA.iterdir()) == before
     later = Doctor(capfd, now=NOW + 30 * 86_400)
     assert later.of("warning", "messages")[0].startswith("the newest are of 2024-03-16")

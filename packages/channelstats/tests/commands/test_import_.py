@@ -2,6 +2,7 @@
 
 import asyncio
 import io
+import json
 from pathlib import Path
 
 import pytest
@@ -49,6 +50,27 @@ def test_a_terminal_sees_share_size_messages_and_channel(
 
 def test_for_cron_nothing_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     assert on_terminal(monkeypatch, "--quiet") == ""
+
+
+def test_how_many_channels_wait_for_a_flag_is_said(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    lists = {
+        "users": [],
+        "channels": [{"id": "C1", "name": "one"}],
+        "groups": [{"id": "G1", "name": "secret"}],
+        "dms": [{"id": "D1", "members": ["UA", "UB"]}],
+        "mpims": [{"id": "G2", "name": "mpdm"}],
+    }
+    for name, listed in lists.items():
+        (tmp_path / f"{name}.json").write_text(json.dumps(listed))
+    assert called("import-export", str(tmp_path), now=NOW) == 0
+    assert capfd.readouterr().err.splitlines()[1:] == [
+        "left out: 1 private channel; --include-private imports them too",
+        "left out: 2 direct conversations; --include-dms imports them too",
+    ]
+    assert called("import-export", str(tmp_path), "--include-private", now=NOW) == 0
+    assert "private" not in capfd.readouterr().err
 
 
 def test_whoever_is_excluded_is_not_taken_in() -> None:

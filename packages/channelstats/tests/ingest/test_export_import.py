@@ -310,7 +310,8 @@ async def test_private_channels_and_messages_are_taken_in_on_demand(
     ):
         files[f"{name}.json"] = json.dumps([about]).encode()
         files[f"{about.get('name', 'D1')}/2024-01-01.json"] = json.dumps([message(1)]).encode()
-    await empty.take_in(write_zip(files, tmp_path / "x.zip"), options=options)
+    result = await empty.take_in(write_zip(files, tmp_path / "x.zip"), options=options)
+    assert sum(result.left_out.values()) == 4 - len(expected)
     assert {item["slack_cid"] for item in (await empty.items("Message")).values()} == expected
     channels = await empty.tables.channels.all()
     assert set(channels) == expected

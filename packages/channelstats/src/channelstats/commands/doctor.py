@@ -208,10 +208,10 @@ async def _check_messages(context: CommandContext, findings: Findings, tables: T
     until = f"; read up to {minute_text(read, context.zone)}" if read else ""
     newest = date.fromisoformat(max(days))
     if newest < context.today - _OUTDATED:
-        text = f"the newest are of {newest}{until}: the last week is missing"
+        text = f"the newest are of {newest}{until}; the last week is missing"
         findings.warn("messages", text)
     else:
-        findings.ok("messages", f"of {many(len(days), 'day')}, the newest of {newest}{until}")
+        findings.ok("messages", f"{many(len(days), 'day')}, the newest is {newest}{until}")
     if left := sum(days.values()):
         findings.warn(
             "messages",

@@ -8,6 +8,7 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, closing
 from pathlib import Path
+from typing import Final
 
 from channelstats.commands import NOT_DONE
 from channelstats.commands.context import (
@@ -33,11 +34,17 @@ from channelstats.ingest.slack_analytics import (
 from channelstats.progress import Progress
 from channelstats.render.words import printable
 from channelstats.settings import OptionGroup
-from channelstats.slack.export import Export
+from channelstats.slack.export import ChannelKind, Export
 from channelstats.tables import Tables
 from channelstats.tables.exclusion import Exclusions
 from channelstats.tables.slack_analytics import DateSpan
 from keytables.stores import SqliteUrl, open_engine, parse_store
+
+_OPTIONAL: Final = {
+    ("private channel", "--include-private"): (ChannelKind.PRIVATE,),
+    ("direct conversation", "--include-dms"): (ChannelKind.DIRECT, ChannelKind.GROUP_DIRECT),
+}
+"""What is imported only where it is asked for, and what asks for it."""
 
 
 @command(
@@ -87,6 +94,9 @@ async def import_archive(
             problems = f", {many(result.problems, 'problem')}" if result.problems else ""
             new = f"{result.changed:,} new or changed{problems}"
             context.say(f"imported: {channels}, {messages}, {new}")
+            for (what, wanted), kinds in _OPTIONAL.items():
+                if number := sum(result.left_out.get(kind, 0) for kind in kinds):
+                    context.say(f"left out: {many(number, what)}; {wanted} imports them too")
 
 
 @command(

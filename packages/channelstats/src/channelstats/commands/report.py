@@ -230,7 +230,7 @@ async def _newest_period(context: CommandContext, tables: Tables, usual: Period)
     last = Now(context.today, history, context.settings.first_weekday).last
     if last >= usual.last:
         return usual
-    context.say(f"messages are known up to {history.last}: this is the last whole week of them")
+    context.say(f"messages are known up to {history.last}, so this is the last whole week")
     return Period(last - (WEEK - 1) * DAY, WEEK, context.zone)
 
 

@@ -59,7 +59,8 @@ class ImportOptions(msgspec.Struct, frozen=True):
 
 class ImportResult(msgspec.Struct):
     """What is stored: channels of this run and of interrupted ones before it, messages and changed
-    rows of this run, problems met in it, and the newest timestamp, "" without messages.
+    rows of this run, problems met in it, and the newest timestamp, "" without messages;
+    ``left_out`` is how many channels there were of each kind that was not asked for.
     """
 
     channels: int = 0
@@ -67,6 +68,7 @@ class ImportResult(msgspec.Struct):
     changed: int = 0
     problems: int = 0
     newest: str = ""
+    left_out: dict[ChannelKind, int] = {}
 
 
 class ExportImport:
@@ -100,7 +102,10 @@ class ExportImport:
         export, tables, result = self._export, self._tables, self._result
         configuration = tables.configuration
         users = await asyncio.to_thread(export.users)
-        listed = await asyncio.to_thread(export.channels, self._options.kinds)
+        every_kind = await asyncio.to_thread(export.channels, frozenset(ChannelKind))
+        listed = [channel for channel in every_kind if channel.kind in self._options.kinds]
+        kinds = Counter(channel.kind for channel in every_kind)
+        result.left_out = {kind: n for kind, n in kinds.items() if kind not in self._options.kinds}
         channels = list(filter(self._options.wants, listed))
         as_of = await asyncio.to_thread(export.newest, channels, self._latest)
         self._fetched_at = seconds(as_of) if as_of else 0
