@@ -140,9 +140,10 @@ def test_a_column_without_anything_in_any_row_is_not_on_the_page() -> None:
 def test_a_date_is_not_beside_the_message_that_is_of_that_date(has_message: bool) -> None:
     message, date = Column("message", "Message", Kind.MESSAGE), Column("date", "Date", Kind.DATE)
     columns = (message, date) if has_message else (date,)
-    cells = ("C1/1710000003.000000/", "2024-03-09")[-len(columns) :]
-    found = table_pages([Table("silent", "", columns, (cells,))], TableQuery(), shown)["silent"]
-    assert [column for _, column in found.columns] == [message if has_message else date]
+    cells = {"message": ["C1/1710000003.000000/"], "date": ["2024-03-09"]}
+    rows = pl.DataFrame(cells).select(column.name for column in columns)
+    found = table_pages([Table("silent", "", columns, rows)], TableQuery(), shown)["silent"]
+    assert list(found.columns) == [message if has_message else date]
 
 
 def test_a_heading_sorts_the_most_or_the_first_name_first_and_then_turns_round() -> None:

@@ -51,9 +51,9 @@ class TableQuery(msgspec.Struct, frozen=True):
 
 class TablePage(msgspec.Struct, frozen=True):
     """Some rows of a table, in those of its columns that have something in some row, and without a
-    date beside the message that is of that date; CSV and JSON
-    have the others too. ``first`` is the place of the first of them among the ``found``, from
-    1, and ``last`` that of the last; ``query`` is what led here.
+    date beside the message that is of that date; CSV and JSON have the others too. ``first`` is the
+    place of the first of them among the ``found``, from 1, and ``last`` that of the last; ``query``
+    is what led here.
     """
 
     table: Table
