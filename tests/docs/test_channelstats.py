@@ -22,10 +22,10 @@ from channelstats.commands import COMMANDS, ListedCommand, doctor, send
 from channelstats.commands.context import make_parser
 from channelstats.days import Calendar
 from channelstats.ingest import runs
-from channelstats.notifications import announcing
 from channelstats.render.data import json_of
 from channelstats.render.names import Directory
 from channelstats.render.reports import Form
+from channelstats.sending import announcing
 from channelstats.settings import OPTIONS, PREFIX, Option, OptionGroup, load
 from channelstats.settings.sources import OTHER_VARIABLES
 from channelstats.slack import client

@@ -5,7 +5,7 @@ reaches a table.
 
     cli            the command line; commands: what each of them does
     web            the dashboard, over HTTP
-    sending        reports on their way to Slack; notifications: by Web Push
+    sending        what is sent of a week: reports to Slack, notifications by Web Push
     settings       the settings; credentials, progress, lookup: what commands share
     render         views and reports as pages, text, Slack blocks, JSON, CSV, Parquet
     views          the numbers that the dashboard and the reports show

@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Collection, Mapping
 from typing import Final
 
-from channelstats.identifiers import is_channel_id, is_user_id
+from channelstats.identifiers import is_user_id
 from channelstats.privacy import Pseudonyms
 from channelstats.render.names import Directory
 from channelstats.tables import Tables
@@ -23,12 +23,10 @@ class NotFound(Exception):  # noqa: N818 - named for what happened
 
 async def channel_id(tables: Tables, name: str) -> str:
     """The ID of a channel: of `C0123`, `#general` or `general`."""
-    if is_channel_id(name.upper()) and name.upper() in await tables.channels.all():
-        return name.upper()
-    found = await tables.channels.named(name.removeprefix("#"))
-    if found is None:
-        raise NotFound(f"there is no channel {name!r}")
-    return found.slack_cid
+    for key in (name.upper(), name.removeprefix("#")):
+        if (found := await tables.channels.named(key)) is not None:
+            return found.slack_cid
+    raise NotFound(f"there is no channel {name!r}")
 
 
 async def user_id(tables: Tables, name: str) -> str:

@@ -177,23 +177,13 @@ class CommandContext(msgspec.Struct):
             await engine.close()
 
     @asynccontextmanager
-    async def writing(self, tables: Tables) -> AsyncIterator[None]:
-        """A context in which no other command writes messages.
-
-        :raises Failure: another one does; the text says since when
-        """
-        try:
-            async with tables.writing(self.clock):
-                yield
-        except Taken as error:
-            raise Failure(str(error)) from None
-
-    @asynccontextmanager
     async def taking_in(self) -> AsyncIterator[Tables]:
         """The tables, created if need be, for one writer of messages. In the end the messages that
         are older than `retention_days` are removed.
+
+        :raises Taken: another command writes messages
         """
-        async with self.tables(create=True) as tables, self.writing(tables):
+        async with self.tables(create=True) as tables, tables.writing(self.clock):
             yield tables
             retention, removed, progress = self.settings.retention, 0, self.progress()
             if retention is None:
@@ -317,7 +307,7 @@ def run(
     context = CommandContext(settings, arguments, os.environ, clock, parser.error, monotonic, sleep)
     try:
         return asyncio.run(load_command(listed).run(context))
-    except (Failure, NotFound, ArchiveRefused, SettingError, KeytablesError) as error:
+    except (Failure, NotFound, Taken, ArchiveRefused, SettingError, KeytablesError) as error:
         print(f"channelstats: {error}", file=sys.stderr)
     except BrokenPipeError:
         sys.stderr.close()  # the reader of the output, such as `head`, has ended

@@ -36,7 +36,7 @@ async def forget(context: CommandContext) -> int:
             return context.exit_code
         if not arguments.yes and not _is_confirmed(f"Remove everything about {who}?"):
             raise Failure("nothing was removed")
-        async with context.writing(tables):
+        async with tables.writing(context.clock):
             done = await _follow(context, forget_person(tables, uid), "{:,} removed, {:,} changed")
     context.say(
         f"forgotten: {_summary(done)}; stored reports removed. "
@@ -89,7 +89,7 @@ def _is_confirmed(question: str) -> bool:
     groups=(OptionGroup.COUNTING,),
 )
 async def rebuild_firstposts(context: CommandContext) -> int:
-    async with context.tables() as tables, context.writing(tables):
+    async with context.tables() as tables, tables.writing(context.clock):
         await rebuild(tables, context.settings.counting)
         found = len(await tables.first_posts.all())
     context.say(f"first posts of {found:,} people")

@@ -19,9 +19,9 @@ from channelstats.commands.context import (
 from channelstats.credentials import Purpose
 from channelstats.days import minute_text
 from channelstats.lookup import NotFound, channel_id
-from channelstats.notifications import Announcer, newest_week
 from channelstats.render.names import load
 from channelstats.render.words import printable
+from channelstats.sending.announcing import Announcer, newest_week
 from channelstats.sending.targets import WeeklyPlan, weekly_plan
 from channelstats.sending.weekly import WeeklyRun, weekly_key
 from channelstats.settings import OptionGroup, SettingError

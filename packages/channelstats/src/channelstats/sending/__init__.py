@@ -1,9 +1,13 @@
-"""Reports on their way to Slack.
+"""What is sent of a week: reports to Slack, and notifications to subscribers of the dashboard.
 
-Rule: a report is sent once, whole, in one thread, whatever happens on the way. What was sent is
-recorded in the store, so that another run, on another machine, knows.
+Rule: a report is sent once, whole, in one thread, and nobody is notified of a week twice, whatever
+happens on the way. What was sent is recorded in the store, so that another run, on another machine,
+knows.
 
-    targets  which report goes where
-    sender   one report: its lease, its parts, what went wrong
-    weekly   every report of a week, and the message on goals and alerts
+    targets      which report goes where
+    sender       one report: its lease, its parts, what went wrong
+    weekly       every report of a week, and the message on goals and alerts
+    announcing   the notification of a week, to everybody who waits for it
+    push_sender  one message to one push service, signed and encrypted
+    endpoints    what a browser gives, and where messages may be sent to
 """

@@ -28,8 +28,8 @@ from aiohttp import hdrs, web
 
 from channelstats import lookup
 from channelstats.lookup import Names, NotFound
-from channelstats.notifications import Announcer
 from channelstats.render.data import csv_of, json_of
+from channelstats.sending.announcing import Announcer
 from channelstats.stats.period import Now
 from channelstats.views.model import VIEWS, ChoiceError, View
 from channelstats.web import notifications

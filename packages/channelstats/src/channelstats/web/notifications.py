@@ -14,9 +14,9 @@ from http import HTTPStatus
 import msgspec
 from aiohttp import hdrs, web
 
-from channelstats.notifications import newest_week
-from channelstats.notifications.endpoints import MAX_SUBSCRIPTIONS, endpoint_of, subscription_of
-from channelstats.notifications.push_sender import VapidKey, vapid_key
+from channelstats.sending.announcing import newest_week
+from channelstats.sending.endpoints import MAX_SUBSCRIPTIONS, endpoint_of, subscription_of
+from channelstats.sending.push_sender import VapidKey, vapid_key
 from channelstats.settings import Settings
 from channelstats.settings.declaration import is_loopback
 from channelstats.tables import Tables

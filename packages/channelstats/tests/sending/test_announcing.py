@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from channelstats.notifications import announcing
-from channelstats.notifications.announcing import (
+from channelstats.sending import announcing
+from channelstats.sending.announcing import (
     ATTEMPTS,
     GIVEN_UP,
     LONGEST_PAUSE,
@@ -20,7 +20,7 @@ from channelstats.notifications.announcing import (
     Announcer,
     AnnounceResult,
 )
-from channelstats.notifications.push_sender import DEFAULT_CONTACT, vapid_key
+from channelstats.sending.push_sender import DEFAULT_CONTACT, vapid_key
 from channelstats.settings import Settings
 from channelstats.stats import Period
 from channelstats.stats.document import document_of

@@ -20,7 +20,8 @@ from zoneinfo import ZoneInfo
 import msgspec
 
 from channelstats.days import date_at
-from channelstats.notifications.push_sender import (
+from channelstats.render.words import change_text, number_text, plural, shortened, unmet_lines
+from channelstats.sending.push_sender import (
     AT_ONCE,
     DEFAULT_CONTACT,
     PushAnswer,
@@ -28,7 +29,6 @@ from channelstats.notifications.push_sender import (
     PushSender,
     vapid_key,
 )
-from channelstats.render.words import change_text, number_text, plural, shortened, unmet_lines
 from channelstats.settings import Settings
 from channelstats.slack.rate_limits import Sleep
 from channelstats.stats import Period

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pywebpush import WebPusher
 
-from channelstats.notifications.endpoints import (
+from channelstats.sending.endpoints import (
     LONGEST,
     GuardedResolver,
     check_endpoint,

@@ -7,7 +7,7 @@ from zoneinfo import ZoneInfo
 import msgspec
 import pytest
 
-from channelstats.notifications.announcing import (
+from channelstats.sending.announcing import (
     TITLE,
     WeekMessage,
     complete_week,

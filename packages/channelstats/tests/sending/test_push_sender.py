@@ -19,7 +19,7 @@ from cryptography.hazmat.primitives.serialization import (
 )
 from py_vapid import Vapid02
 
-from channelstats.notifications.push_sender import (
+from channelstats.sending.push_sender import (
     HEADERS,
     KEY_FILE,
     LIFETIME,

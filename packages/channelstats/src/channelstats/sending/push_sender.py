@@ -34,7 +34,7 @@ from py_vapid import Vapid02
 from pywebpush import WebPusher
 
 from channelstats.credentials import read_or_create
-from channelstats.notifications.endpoints import GuardedResolver
+from channelstats.sending.endpoints import GuardedResolver
 from channelstats.settings import SettingError
 from channelstats.tables.subscriptions import Subscription
 from keytables import Clock
@@ -148,7 +148,7 @@ class PushSender:
     async def open(
         cls, key: VapidKey, contact: str, clock: Clock, own_hosts: Collection[str] = ()
     ) -> AsyncIterator[Self]:
-        """A sender that goes only where `channelstats.notifications.endpoints` lets it."""
+        """A sender that goes only where `channelstats.sending.endpoints` lets it."""
         connector = aiohttp.TCPConnector(limit=AT_ONCE, resolver=GuardedResolver(own_hosts))
         jar = aiohttp.DummyCookieJar()
         async with aiohttp.ClientSession(

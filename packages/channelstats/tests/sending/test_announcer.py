@@ -7,9 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from channelstats.notifications import Announcer, AnnounceResult
-from channelstats.notifications.announcing import ATTEMPTS, EVERY
-from channelstats.notifications.push_sender import vapid_key
+from channelstats.sending.announcing import ATTEMPTS, EVERY, Announcer, AnnounceResult
+from channelstats.sending.push_sender import vapid_key
 from channelstats.settings import Settings
 from channelstats.tables.subscriptions import HELD
 from support.channelstats.house import NOW, House
