@@ -15,9 +15,11 @@ from aiohttp.test_utils import TestClient, TestServer, make_mocked_request
 from channelstats.sending.push_sender import vapid_key
 from channelstats.settings import Settings, load
 from channelstats.tables.subscriptions import Subscription
-from channelstats.web import auth, notifications
-from channelstats.web.app import LARGEST, what_went_wrong
-from channelstats.web.notifications import is_here, routes
+from channelstats.web import app as dashboard
+from channelstats.web import auth
+from channelstats.web.app import LARGEST, Dashboard, is_here, what_went_wrong
+from channelstats.web.auth import Authenticator
+from channelstats.web.service import DashboardService
 from support.channelstats.house import EXAMPLE, NOW, House
 from support.channelstats.push_service import Browser
 from support.clocks import ManualClock
@@ -35,7 +37,9 @@ def settings(tmp_path: Path) -> Settings:
 @pytest.fixture
 async def client(empty: House, settings: Settings) -> AsyncIterator[Client]:
     app = web.Application(middlewares=[what_went_wrong], client_max_size=LARGEST)
-    app.add_routes(routes(empty.tables, settings, clock=ManualClock(NOW)))
+    clock = ManualClock(NOW)
+    service = DashboardService(empty.tables, settings, clock=clock)
+    app.add_routes(Dashboard(service, Authenticator(None, clock)).routes())
     async with TestClient(TestServer(app)) as opened:
         yield opened
 
@@ -190,7 +194,7 @@ async def test_a_private_address_is_refused_unless_the_operator_named_it(client:
 async def test_there_are_only_so_many(
     client: Client, empty: House, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(notifications, "MAX_SUBSCRIPTIONS", 1)
+    monkeypatch.setattr(dashboard, "MAX_SUBSCRIPTIONS", 1)
     assert (await sent(client, "POST", BROWSER.json))[0] == 201
     status, told = await sent(client, "POST", Browser("https://push.example.com/2").json)
     assert (status, told) == (503, {"error": "there are 1 subscriptions already"})

@@ -8,5 +8,4 @@ The one rule: a page shows what a view says, and adds names, form and nothing el
     service        what is read and worked out, and kept as long as it is right
     pages          pages from templates, and what the templates ask for
     table_pages    which rows of a table a page shows
-    notifications  subscribing to new reports
 """

@@ -13,7 +13,12 @@ page of the same numbers.
     /health               whether the dashboard and its store answer
     /login /logout        where a token is asked for
     /static/...           style, scripts, icons
-    /notifications/...    see `channelstats.web.notifications`
+    /notifications/key            {"key": …}: what a page subscribes to new reports with
+    /notifications/subscriptions  POST a PushSubscription as JSON: 201, or 200 when it was known;
+                                  DELETE {"endpoint": …}: 204, known or not
+
+Rule: a subscription is only taken from a page of the dashboard itself: nobody else's page can send
+JSON here without being asked for its origin, and that is checked as well.
 """
 
 import asyncio
@@ -29,15 +34,20 @@ from aiohttp import hdrs, web
 from channelstats import lookup
 from channelstats.lookup import Names, NotFound
 from channelstats.render.data import csv_of, json_of
-from channelstats.sending.announcing import Announcer
+from channelstats.sending.announcing import Announcer, newest_week
+from channelstats.sending.endpoints import MAX_SUBSCRIPTIONS, endpoint_of, subscription_of
+from channelstats.sending.push_sender import VapidKey, vapid_key
+from channelstats.settings.declaration import is_loopback
 from channelstats.stats.period import Now
 from channelstats.views.model import VIEWS, ChoiceError, View
-from channelstats.web import notifications
 from channelstats.web.auth import (
     Authenticator,
     AuthMiddleware,
     Handler,
+    body_of,
     form_of,
+    host_name,
+    is_own,
     local,
     page,
     see_other,
@@ -82,6 +92,7 @@ class Dashboard:
 
     def __init__(self, service: DashboardService, guard: Authenticator) -> None:
         self._service, self._guard = service, guard
+        self._key: VapidKey | None = None
 
     def routes(self) -> list[web.RouteDef]:
         views = "|".join(VIEWS)
@@ -94,6 +105,9 @@ class Dashboard:
             web.get("/names.json", self.people),
             web.post("/me", self.set_me),
             web.get("/health", self.health),
+            web.get("/notifications/key", self.key),
+            web.post("/notifications/subscriptions", self.subscribe),
+            web.delete("/notifications/subscriptions", self.unsubscribe),
             *(web.get(path, _file) for path in _FILES),
         ]
 
@@ -155,6 +169,48 @@ class Dashboard:
             return web.json_response({"status": "store does not answer"}, status=status)
         return web.json_response({"status": "ok"})
 
+    # ── subscribing to new reports ───────────────────────────────────────────────────────────────
+
+    async def key(self, _: web.Request) -> web.Response:
+        headers = {hdrs.CACHE_CONTROL: "no-store"}
+        return web.json_response({"key": await self._public_key()}, headers=headers)
+
+    async def subscribe(self, request: web.Request) -> web.Response:
+        service, body = self._service, await _json_of(request)
+        hosts = service.settings.own_push_hosts
+        try:
+            given = subscription_of(body, from_here=is_here(request), own_hosts=hosts)
+        except ValueError as error:
+            raise BadQuery(str(error)) from None
+        subscriptions = service.tables.subscriptions
+        is_known = await subscriptions.knows(given.endpoint)
+        if not is_known and len(await subscriptions.all()) >= MAX_SUBSCRIPTIONS:
+            reason = f"there are {MAX_SUBSCRIPTIONS:,} subscriptions already"
+            raise web.HTTPServiceUnavailable(reason=reason)
+        week = await newest_week(service.tables, service.settings, service.clock)
+        new = msgspec.structs.replace(
+            given,
+            vapid=await self._public_key(),
+            created_at=int(service.clock()),
+            announced="" if week is None else week.start.isoformat(),
+        )
+        status = HTTPStatus.CREATED if await subscriptions.add(new) else HTTPStatus.OK
+        return web.json_response({"subscribed": True}, status=status)
+
+    async def unsubscribe(self, request: web.Request) -> web.Response:
+        body = await _json_of(request)
+        try:
+            endpoint = endpoint_of(body)
+        except ValueError as error:
+            raise BadQuery(str(error)) from None
+        await self._service.tables.subscriptions.remove(endpoint)
+        return web.Response(status=HTTPStatus.NO_CONTENT)
+
+    async def _public_key(self) -> str:
+        if self._key is None:
+            self._key = await asyncio.to_thread(vapid_key, self._service.settings.folder)
+        return self._key.public
+
     # ── what is asked for ────────────────────────────────────────────────────────────────────────
 
     async def _requested(self, request: web.Request, *also: str) -> tuple[Visit, StoreSnapshot]:
@@ -191,6 +247,19 @@ class Dashboard:
     async def _view(self, request: web.Request, visit: Visit, snapshot: StoreSnapshot) -> View:
         name = request.match_info.get("view", next(iter(VIEWS)))
         return await self._service.view(name, visit.asked.choice, snapshot)
+
+
+async def _json_of(request: web.Request) -> bytes:
+    if not is_own(request.headers):
+        raise web.HTTPForbidden(reason="expected a page of this dashboard")
+    return await body_of(request, "application/json")
+
+
+def is_here(request: web.Request) -> bool:
+    """Whether the page was opened on the machine that this program runs on."""
+    peer = request.transport.get_extra_info("peername") if request.transport else None
+    here = isinstance(peer, tuple) and is_loopback(str(peer[0]))
+    return here and is_loopback(host_name(request.headers.get(hdrs.HOST, "")))
 
 
 async def _file(request: web.Request) -> web.Response:
@@ -255,9 +324,7 @@ def make_app(service: DashboardService, guard: Authenticator) -> web.Application
     app = web.Application(middlewares=[gate.pass_through, what_went_wrong], client_max_size=LARGEST)
     app.add_routes(gate.routes())
     app.add_routes(Dashboard(service, guard).routes())
-    tables, settings, clock = service.tables, service.settings, service.clock
-    app.add_routes(notifications.routes(tables, settings, clock=clock))
-    announcer = Announcer(tables, settings, clock=clock)
+    announcer = Announcer(service.tables, service.settings, clock=service.clock)
     app.cleanup_ctx.append(lambda _: announcer.running())
 
     async def close(_: web.Application) -> None:
