@@ -9,12 +9,15 @@ run leaves undone, the next one does. What they do to the tables is in `autopush
 import argparse
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Final
+from importlib import import_module
+from typing import Final, TypeAlias
 
 from autopush.settings import Settings
 from autopush.settings.declaration import IniFile
 from autopush.settings.value_types import whole_number
 from autopush.webpush.identifiers import canonical_uaid
+
+Run: TypeAlias = Callable[[Settings, argparse.Namespace], int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +26,7 @@ class Command:
 
     name: str
     summary: str
-    run: Callable[[Settings, argparse.Namespace], int]
+    run: Run
     """Gets the settings, and the values of what `add_arguments` added; returns the exit code."""
     files: tuple[IniFile, ...] = tuple(IniFile)
     """The ini files it reads."""
@@ -39,59 +42,14 @@ class Command:
     """
 
 
-def _maintain(settings: Settings, arguments: argparse.Namespace) -> int:
-    from autopush.commands.maintain import maintain  # noqa: PLC0415 - see above
+def _loaded(module: str, function: str) -> Run:
+    """What runs a command: a function of a module that is imported then."""
 
-    return maintain(settings, arguments)
+    def run(settings: Settings, arguments: argparse.Namespace) -> int:
+        found: Run = getattr(import_module(f"autopush.commands.{module}"), function)
+        return found(settings, arguments)
 
-
-def _drop_user(settings: Settings, arguments: argparse.Namespace) -> int:
-    from autopush.commands.drop_users import drop_user  # noqa: PLC0415
-
-    return drop_user(settings, arguments)
-
-
-def _delete_uaids(settings: Settings, arguments: argparse.Namespace) -> int:
-    from autopush.commands.drop_users import delete_uaids  # noqa: PLC0415
-
-    return delete_uaids(settings, arguments)
-
-
-def _diagnose(settings: Settings, arguments: argparse.Namespace) -> int:
-    from autopush.commands.diagnose import diagnose  # noqa: PLC0415
-
-    return diagnose(settings, arguments)
-
-
-def _back_up(settings: Settings, arguments: argparse.Namespace) -> int:
-    from autopush.commands.backup import back_up  # noqa: PLC0415
-
-    return back_up(settings, arguments)
-
-
-def _restore(settings: Settings, arguments: argparse.Namespace) -> int:
-    from autopush.commands.restore import restore  # noqa: PLC0415
-
-    return restore(settings, arguments)
-
-
-def _check(settings: Settings, arguments: argparse.Namespace) -> int:
-    from autopush.commands.check import check  # noqa: PLC0415
-
-    return check(settings, arguments)
-
-
-def _send(settings: Settings, arguments: argparse.Namespace) -> int:
-    from autopush.commands.send import send  # noqa: PLC0415
-
-    return send(settings, arguments)
-
-
-def _keys(settings: Settings, arguments: argparse.Namespace) -> int:
-    from autopush.commands import rotate_keys  # noqa: PLC0415
-
-    act = rotate_keys.accept if arguments.action == "accept" else rotate_keys.rotate
-    return act(settings, arguments)
+    return run
 
 
 def _add_maintain_arguments(parser: argparse.ArgumentParser) -> None:
@@ -252,20 +210,20 @@ STORE_COMMANDS: Final = (
     Command(
         "maintain",
         "maintain the monthly tables, and drop user agents not seen for months",
-        _maintain,
+        _loaded("maintain", "maintain"),
         add_arguments=_add_maintain_arguments,
     ),
     Command(
         "drop-user",
         "drop single user agents, and print what was on record about them",
-        _drop_user,
+        _loaded("drop_users", "drop_user"),
         add_arguments=_add_drop_user_arguments,
         usage="UAID…",
     ),
     Command(
         "delete-uaids",
         "drop all user agents of a list",
-        _delete_uaids,
+        _loaded("drop_users", "delete_uaids"),
         add_arguments=_add_delete_uaids_arguments,
         usage="FILE",
     ),
@@ -273,28 +231,28 @@ STORE_COMMANDS: Final = (
         "diagnose",
         "print what is known of an endpoint, and why a push would not arrive; "
         "`endpoint_diagnostic` does so too",
-        _diagnose,
+        _loaded("diagnose", "diagnose"),
         add_arguments=_add_diagnose_arguments,
         usage="URL",
     ),
     Command(
         "backup",
         "copy the embedded store and the keys, also while the service runs",
-        _back_up,
+        _loaded("backup", "back_up"),
         add_arguments=_add_backup_arguments,
         usage="FOLDER",
     ),
     Command(
         "restore",
         "put the store and the keys of a backup in place",
-        _restore,
+        _loaded("restore", "restore"),
         add_arguments=_add_restore_arguments,
         usage="BACKUP",
     ),
     Command(
         "check",
         "read the whole embedded store, and say what of it is damaged and what to do",
-        _check,
+        _loaded("check", "check"),
         add_arguments=_add_check_arguments,
     ),
 )
@@ -303,7 +261,7 @@ SHELL_COMMANDS: Final = (
     Command(
         "send",
         "send one push, signed and encrypted",
-        _send,
+        _loaded("send", "send"),
         (),
         add_arguments=_add_send_arguments,
         usage="ENDPOINT",
@@ -312,7 +270,7 @@ SHELL_COMMANDS: Final = (
     Command(
         "keys",
         "rotate a key that is kept in the data folder, or go on after one was lost",
-        _keys,
+        _loaded("rotate_keys", "keys"),
         add_arguments=_add_keys_arguments,
         usage="rotate|accept [crypto_key|auth_key]",
     ),

@@ -37,6 +37,11 @@ SEVERAL_NODES: Final = {
 }
 
 
+def keys(settings: Settings, arguments: argparse.Namespace) -> int:
+    """Do what is asked for; see `rotate` and `accept`."""
+    return (accept if arguments.action == "accept" else rotate)(settings, arguments)
+
+
 def rotate(settings: Settings, arguments: argparse.Namespace) -> int:
     """Rotate a key file of the data folder, and print what is left to do.
 
