@@ -65,7 +65,7 @@ COMMANDS: Final = (
     ),
     ListedCommand("forget", "remove a person from the store for good", "maintain"),
     ListedCommand("doctor", "check the store, the settings and the tokens", "doctor"),
-    ListedCommand("demo", "show the dashboard of a workspace that is made up", "demo"),
+    ListedCommand("demo", "show the dashboard of a made-up workspace", "demo"),
     ListedCommand(
         "create-stats-channel", "create channels for the reports on channels", "channels"
     ),

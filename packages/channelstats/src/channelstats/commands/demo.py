@@ -48,11 +48,17 @@ class DemoPlan(msgspec.Struct, frozen=True):
 @command(
     *(
         argument(
-            f"--{name}", type=int, default=usual, metavar="N", help=f"how many {name}; {usual:,}"
+            f"--{name}",
+            type=int,
+            default=usual,
+            metavar="N",
+            help=f"number of {name} [default: {usual:,}]",
         )
         for name, usual in _USUAL.items()
     ),
-    argument("--seed", type=int, default=1, metavar="N", help="another seed makes another one; 1"),
+    argument(
+        "--seed", type=int, default=1, metavar="N", help="each makes another one [default: 1]"
+    ),
     argument("--export", type=Path, metavar="PATH", help="only write it as a Slack export"),
     flag("--no-browser", "open no browser"),
     flag("--anonymize", "pseudonyms for people and channels, no links"),

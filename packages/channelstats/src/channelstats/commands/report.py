@@ -91,23 +91,23 @@ def _parse_days(text: str) -> int:
     argument(
         "name", nargs="?", default="", metavar="NAME", help="the channel or user: a name or an ID"
     ),
-    date_argument("--week", "the week of a date; else the last one"),
+    date_argument("--week", "the week of this date [default: the last week]"),
     date_argument("--from", "first day, without --week", dest="first"),
     date_argument("--to", "last day, included", dest="last"),
     argument(
         "--days",
         type=_parse_days,
         metavar="NUMBER",
-        help="number of days; by itself: up to yesterday",
+        help="number of days, up to yesterday unless --from or --to is given",
     ),
     argument(
         "--format",
         action="append",
         choices=[*map(str, Form)],
         dest="forms",
-        help="format to write, else text; may be given several times",
+        help="format to write; may be given several times [default: text]",
     ),
-    argument("--out", type=Path, metavar="DIR", help="folder to write to, else --out-dir"),
+    argument("--out", type=Path, metavar="DIR", help="folder to write to [default: --out-dir]"),
     flag("--anonymize", "pseudonyms for people and channels"),
     flag("--regen", "compute it again, even if it is stored"),
     flag("--send", "post it in Slack"),

@@ -41,7 +41,7 @@ DESTINATIONS: Final = ("report_channel", "brief_channel", "optin_channel")
 
 
 @command(
-    date_argument("--week", "the week of a date; else the last one"),
+    date_argument("--week", "the week of this date [default: the last week]"),
     flag("--dry-run", "list what would go where; send nothing"),
     flag("--anyway", "send even if not all of the week was read"),
     groups=(OptionGroup.COUNTING, OptionGroup.REPORTS, OptionGroup.PRIVACY),

@@ -96,7 +96,7 @@ def add_flags(parser: argparse.ArgumentParser, shown: Collection[OptionGroup]) -
         is_shown = group in shown
         target = parser.add_argument_group(group) if is_shown else parser
         if group is OptionGroup.GENERAL:
-            target.add_argument("--config", metavar="FILE", help="file of settings (TOML)")
+            target.add_argument("--config", metavar="FILE", help="settings file (TOML)")
         for option in OPTIONS:
             if option.group is group:
                 default = "" if option.default in ("", False) else f" [default: {option.default}]"
