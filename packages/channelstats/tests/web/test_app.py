@@ -168,6 +168,12 @@ async def test_numbers_of_the_example_are_on_the_page(board: Dashboard) -> None:
     assert "before: 26" in tile[2]
 
 
+async def test_lists_to_act_on_say_which_rows_they_have(board: Dashboard) -> None:
+    page = await board.text(f"/todo?{WEEK}")
+    for words in ("Those whom nobody answered yet come first.", "nothing in this one"):
+        assert page.count(words) == 1
+
+
 async def test_messages_are_linked_where_the_workspace_is_known(
     board: Dashboard, example: House, tmp_path: Path
 ) -> None:

@@ -12,7 +12,7 @@ from channelstats.stats.quantities import change, not_compared
 from channelstats.views.goals import Bound
 from channelstats.views.model import Choice, Kind, Tile, View
 from channelstats.web.filters import Query
-from channelstats.web.pages import ViewContext, Visit
+from channelstats.web.pages import ViewContext, Visit, view_page
 
 FIRST, LAST = date(2024, 3, 10), date(2024, 3, 16)
 
@@ -102,3 +102,12 @@ def test_days_after_the_last_whole_week_can_be_shown(
     now = Now(LAST + timedelta(4), History(FIRST, newest), 6)
     visit = Visit(Query(FIRST, LAST, weeks), Names({}, {}), now, ZoneInfo("UTC"))
     assert ViewContext(view, visit).newer_days == newer
+
+
+def test_a_figure_without_one_before_is_shown_alone() -> None:
+    tile = Tile("posters", "People who posted", Kind.COUNT, change(4, None))
+    view = View("people", "", "", Choice(FIRST, LAST), (FIRST, LAST), (tile,), (), (), ())
+    now = Now(LAST, History(FIRST, LAST), 6)
+    page = view_page(view, Visit(Query(FIRST, LAST, 1), Names({}, {}), now, ZoneInfo("UTC")))
+    assert "People who posted" in page
+    assert 'class="delta' not in page
