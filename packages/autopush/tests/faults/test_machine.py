@@ -158,6 +158,7 @@ async def run_with_faults(
                 await chaos.run(seconds)
                 over.set()
             await complete(load)
+            await ledger.look(read)
     finally:
         print(f"\n{USERS:,} user agents, {PER_SECOND} messages a second, seed {SEED}:")
         print(ledger.report())
