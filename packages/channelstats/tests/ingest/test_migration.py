@@ -10,7 +10,7 @@ from channelstats.ingest.migration import (
     Migration,
     MigrationResult,
     NothingThere,
-    OlderTables,
+    open_source,
 )
 from channelstats.ingest.runs import Event, OnEvent, ignore_event
 from channelstats.slack.export import Problem
@@ -18,11 +18,11 @@ from channelstats.stats import Options, Period
 from channelstats.tables import Tables
 from channelstats.tables.directory import FirstPost
 from channelstats.tables.exclusion import add_forgotten, digest
-from keytables import Item
+from keytables import Item, Key, Table
 from support import dynamo_servers
 from support.channelstats import original
 from support.channelstats.house import COMPAT, EXAMPLE, NOW, UTC, House, decoded
-from support.channelstats.original import PREFIX, TITLE, put
+from support.channelstats.original import INDEXES, PREFIX, TITLE, put
 from support.clocks import ManualClock
 from support.table_engines import DynamoStore, SqliteStore, Store
 
@@ -70,7 +70,7 @@ async def migrate(
     excluded_channels: tuple[str, ...] = (),
     on_event: OnEvent = ignore_event,
 ) -> MigrationResult:
-    older = await OlderTables.open(source.engine, prefix)
+    older = await open_source(source.engine, prefix, UTC)
     run = Migration(
         older,
         into.tables,
@@ -306,6 +306,16 @@ async def test_our_own_tables_come_over_as_they_are(source: House, empty: House)
     )["forgotten"]
 
 
+async def test_a_table_that_is_not_there_is_empty(source: House, empty: House) -> None:
+    row = original.message((await source.items("Message"))[AT])
+    handle = await source.engine.ensure_table(Table("few.Message", Key("cid_ts"), indexes=INDEXES))
+    await handle.put(row)
+    result = await migrate(source, empty, prefix="few")
+    assert (result.read["messages"], result.read["users"], result.problems) == (1, 0, 0)
+    assert set(await empty.items("Message")) == {AT}
+    assert [name for name in await source.engine.table_names() if "few" in name] == ["few.Message"]
+
+
 async def test_without_tables_of_the_prefix_it_says_which_there_are(source: House) -> None:
     with pytest.raises(NothingThere, match="'nothing', only 'channelstats', 'original'"):
-        await OlderTables.open(source.engine, "nothing")
+        await open_source(source.engine, "nothing", UTC)

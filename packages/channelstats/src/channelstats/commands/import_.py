@@ -21,7 +21,7 @@ from channelstats.commands.context import (
     many,
 )
 from channelstats.ingest.export_import import ExportImport, ImportOptions
-from channelstats.ingest.migration import Migration, NothingThere, OlderTables
+from channelstats.ingest.migration import Migration, NothingThere, open_source
 from channelstats.ingest.runs import StepProgress
 from channelstats.ingest.slack_analytics import (
     MalformedAnalytics,
@@ -214,7 +214,7 @@ async def migrate(context: CommandContext) -> int:
 
 
 @asynccontextmanager
-async def _source(context: CommandContext) -> AsyncIterator[OlderTables]:
+async def _source(context: CommandContext) -> AsyncIterator[Tables]:
     """The tables to read from, which are never written to."""
     settings = context.settings
     url, prefix = context.arguments.source, context.arguments.from_prefix
@@ -228,7 +228,7 @@ async def _source(context: CommandContext) -> AsyncIterator[OlderTables]:
         raise Failure(f"--from: {store.path}: there is no such file")
     engine = await open_engine(url, clock=context.clock)
     try:
-        yield await OlderTables.open(engine, prefix)
+        yield await open_source(engine, prefix, context.zone)
     except NothingThere as error:
         raise Failure(f"--from: {error}") from None
     finally:

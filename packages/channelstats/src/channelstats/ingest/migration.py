@@ -9,8 +9,9 @@ written is left out of it. A row that was written by this code stays as it is.
 """
 
 from collections import defaultdict
-from collections.abc import AsyncIterator, Callable, Collection, Mapping
-from typing import Final, Protocol, Self, TypeVar
+from collections.abc import Collection, Iterable, Mapping
+from typing import Final, cast
+from zoneinfo import ZoneInfo
 
 import msgspec
 
@@ -23,27 +24,12 @@ from channelstats.ingest.runs import OnEvent, Run, StepProgress, ignore_event
 from channelstats.slack.export import left_out
 from channelstats.slack.objects import SlackFile
 from channelstats.tables import Tables
-from channelstats.tables.configuration import Configuration, Counts
-from channelstats.tables.directory import (
-    OLDER_WATERMARK,
-    WATERMARK,
-    Channels,
-    FirstPosts,
-    User,
-    Users,
-    UsersCreated,
-    samples_of,
-)
+from channelstats.tables.columns import DayFiles
+from channelstats.tables.configuration import Counts
+from channelstats.tables.directory import Channel, User
 from channelstats.tables.exclusion import add_forgotten, forgotten, resolve_channels
 from channelstats.tables.first_posts import rebuild
-from channelstats.tables.items import (
-    HASH_KEYS,
-    MESSAGE_INDEXES,
-    every_item,
-    everything,
-    number,
-    text,
-)
+from channelstats.tables.items import HASH_KEYS, MESSAGE_INDEXES, table
 from channelstats.tables.message_row import (
     MessageRow,
     Reaction,
@@ -55,19 +41,19 @@ from channelstats.tables.message_row import (
     encode_mentions,
     encode_reactions,
     encode_replies,
-    row_of,
 )
-from channelstats.tables.text_store import TextStore
-from keytables import Clock, Engine, Index, Item, Key, SchemaError, Table, TableHandle
-
-_Row = TypeVar("_Row")
-_Row_co = TypeVar("_Row_co", covariant=True)
-
-NAMES: Final = (
-    *("User", "UserCreated", "UserHash", "Channel", "BulkStore", "ChannelMembersLog"),
-    *("Configuration", "Message", "FirstPost", "ChannelConfiguration"),
+from keytables import (
+    Clock,
+    Engine,
+    Index,
+    Item,
+    Key,
+    KeyTuple,
+    Page,
+    SchemaError,
+    Table,
+    TableHandle,
 )
-"""What is worth reading: not reports, which are made again, nor tables of invented names."""
 
 _OLDER_KEYS: Final = {"Configuration": "item_key"}
 _OLDER_INDEXES: Final = (
@@ -86,44 +72,36 @@ class NothingThere(Exception):  # noqa: N818
     """There is no table of that prefix; the message says which there are."""
 
 
-class _Readable(Protocol[_Row_co]):
-    async def all(self) -> Mapping[str, _Row_co]: ...
+async def open_source(engine: Engine, prefix: str, zone: ZoneInfo) -> Tables:
+    """The tables of another installation, which are only read; one that is not there is empty.
 
-
-class OlderTables:
-    """The tables to read from, by name. Nothing writes to them; one that is not there counts as an
-    empty one.
+    :raises NothingThere: there is no table of that prefix
     """
+    there = set(await engine.table_names())
+    names = [name for name in HASH_KEYS if f"{prefix}.{name}" in there]
+    if not names:
+        known = sorted({name.rpartition(".")[0] for name in there} - {""})
+        only = f"only {', '.join(map(repr, known))}" if known else "no table at all"
+        raise NothingThere(f"there are no tables that begin with {prefix!r}, {only}")
+    absent = {name: cast(TableHandle, _NoTable(table(prefix, name))) for name in HASH_KEYS}
+    opened = {name: await _opened(engine, prefix, name) for name in names}
+    return Tables(absent | opened, zone, DayFiles(None))
 
-    def __init__(self, handles: Mapping[str, TableHandle]) -> None:
-        self._handles = handles
 
-    @classmethod
-    async def open(cls, engine: Engine, prefix: str) -> Self:
-        """:raises NothingThere: there is no table of that prefix"""
-        there = set(await engine.table_names())
-        names = [name for name in NAMES if f"{prefix}.{name}" in there]
-        if not names:
-            known = sorted({name.rpartition(".")[0] for name in there} - {""})
-            only = f"only {', '.join(map(repr, known))}" if known else "no table at all"
-            raise NothingThere(f"there are no tables that begin with {prefix!r}, {only}")
-        return cls({name: await _opened(engine, prefix, name) for name in names})
+class _NoTable:
+    """What is read of a table that is not there."""
 
-    def get(self, name: str) -> TableHandle | None:
-        return self._handles.get(name)
+    def __init__(self, declared: Table) -> None:
+        self.table = declared
 
-    async def all(
-        self, name: str, kind: Callable[[TableHandle], _Readable[_Row]]
-    ) -> Mapping[str, _Row]:
-        """The rows of a table of that kind."""
-        handle = self.get(name)
-        return {} if handle is None else await kind(handle).all()
+    async def get(self, _: KeyTuple) -> Item | None:
+        return None
 
-    async def items(self, name: str) -> AsyncIterator[Item]:
-        """Everything in a table."""
-        if (handle := self.get(name)) is not None:
-            async for item in every_item(handle):
-                yield item
+    async def batch_get(self, _: Iterable[KeyTuple]) -> list[Item]:
+        return []
+
+    async def scan(self, **_: object) -> Page:
+        return Page([], None)
 
 
 async def _opened(engine: Engine, prefix: str, name: str) -> TableHandle:
@@ -133,9 +111,9 @@ async def _opened(engine: Engine, prefix: str, name: str) -> TableHandle:
     *others, last = (
         Table(f"{prefix}.{name}", Key(key), indexes=some) for key in keys for some in indexes
     )
-    for table in others:
+    for declared in others:
         try:
-            return await engine.open_table(table)
+            return await engine.open_table(declared)
         except SchemaError:
             continue
     return await engine.open_table(last)
@@ -159,7 +137,7 @@ class Migration:
 
     def __init__(
         self,
-        source: OlderTables,
+        source: Tables,
         tables: Tables,
         *,
         clock: Clock,
@@ -172,6 +150,7 @@ class Migration:
         self._excluded_people, self._excluded_channels = excluded, excluded_channels
         self._run = Run(tables, clock, on_event)
         self._hidden: frozenset[str] = frozenset()
+        self._channels: dict[str, Channel] = {}
         self._result = MigrationResult()
 
     async def run(self) -> MigrationResult:
@@ -190,7 +169,7 @@ class Migration:
             self._done("channels with their threads", done)
         await self._put_counts(people)
         self._done("first posts", await self._put_first_posts())
-        await self._raise_watermarks()
+        await self._raise_watermarks(channels | self._channels.keys())
         await tables.messages.close_days()
         self._result.problems = self._run.problems
         return self._result
@@ -202,10 +181,9 @@ class Migration:
     async def _find_exclusions(self) -> Mapping[str, User]:
         """Find out whom and what to leave out; return the users of the other installation."""
         source, tables = self._source, self._tables
-        known = source.get("Configuration")
-        if known is not None and (digests := await forgotten(Configuration(known))):
+        if digests := await forgotten(source.configuration):
             await add_forgotten(tables.configuration, digests)
-        people, found = await source.all("User", Users), await source.all("Channel", Channels)
+        people, found = await source.users.all(), await source.channels.all()
         await self._run.exclude_people(self._excluded_people, people)
         names = {channel.friendly_name for channel in found.values()}
         self._run.check_channels(self._excluded_channels, names)
@@ -220,62 +198,56 @@ class Migration:
         users = {uid: user for uid, user in people.items() if is_user_id(uid)}
         new = [user for uid, user in users.items() if uid not in known]
         await tables.put_users(self._run.excluded.users(new), self._run.now)
-        created = await source.all("UserCreated", UsersCreated)
+        created = await source.users_created.all()
         await tables.users_created.add(
             (uid, at) for uid, at in created.items() if self._is_kept(uid)
         )
-        uids = {
-            uid async for item in source.items("UserHash") for uid in text(item, "uids").split()
-        }
-        await tables.user_hash.add(filter(self._is_kept, uids))
+        await tables.user_hash.add(filter(self._is_kept, await source.user_hash.all()))
         return len(users)
 
     async def _put_channels(self) -> int:
-        channels, every = self._tables.channels, await self._source.all("Channel", Channels)
-        found = {cid: one for cid, one in every.items() if self._is_wanted(cid)}
+        channels, rows = self._tables.channels, await self._source.channels.rows()
+        found = {key: one for key, one in rows.items() if key == one.slack_cid}
+        self._channels = {cid: one for cid, one in found.items() if self._is_wanted(cid)}
         known = await channels.all()
-        new = [one for cid, one in found.items() if cid not in known]
+        new = [one for cid, one in self._channels.items() if cid not in known]
         await channels.put(sorted(new, key=lambda one: not one.is_archived))
-        await self._tables.configuration.put_names({**found, **known}.values())
-        async for item in self._source.items("Channel"):
-            key, channel = text(item, "channel_key"), found.get(text(item, "slack_cid"))
+        await self._tables.configuration.put_names({**self._channels, **known}.values())
+        for key, row in rows.items():
+            channel = self._channels.get(row.slack_cid)
             if channel is not None and key != channel.name and not is_channel_id(key):
                 await channels.put_alias(key, channel)
-        return len(found)
+        return len(self._channels)
 
     async def _put_memberships(self) -> int:
-        if (handle := self._source.get("BulkStore")) is None:
-            return 0
-        texts, bulk, done = TextStore(handle), self._tables.bulk, 0
-        async for item in self._source.items("BulkStore"):
-            if self._is_wanted(cid := text(item, "item_id")):
-                uids = (await texts.get(cid) or "").split(",")
-                members = list(filter(self._is_kept, uids))
-                if members and await bulk.get(cid) is None:
-                    await bulk.put(cid, ",".join(members))
-                done += bool(members)
+        bulk, done = self._tables.bulk, 0
+        for cid in self._channels:
+            uids = (await self._source.bulk.get(cid) or "").split(",")
+            members = list(filter(self._is_kept, uids))
+            if members and await bulk.get(cid) is None:
+                await bulk.put(cid, ",".join(members))
+            done += bool(members)
         return done
 
     async def _put_samples(self) -> int:
         log, done = self._tables.members_log, 0
         new: dict[int, dict[str, int]] = defaultdict(dict)
-        async for item in self._source.items("ChannelMembersLog"):
-            if self._is_wanted(cid := text(item, "slack_cid")):
-                known, samples = dict(await log.samples(cid)), samples_of(item)
-                done += len(samples)
-                for at, count in samples:
-                    if at not in known:
-                        new[at][cid] = count
+        for cid in self._channels:
+            known, samples = (
+                dict(await log.samples(cid)),
+                await self._source.members_log.samples(cid),
+            )
+            done += len(samples)
+            for at, count in samples:
+                if at not in known:
+                    new[at][cid] = count
         for second, members in sorted(new.items()):
             await log.add(second, members)
         return done
 
     async def _put_counts(self, people: Mapping[str, User]) -> None:
         """How many users there were, as of now where it is not known here."""
-        configuration = self._tables.configuration
-        if (handle := self._source.get("Configuration")) is None:
-            return
-        source = Configuration(handle)
+        source, configuration = self._source.configuration, self._tables.configuration
         counts, history = await source.counts(), await source.history()
         if counts == Counts():
             return
@@ -295,15 +267,13 @@ class Migration:
         """Take in the messages; return the channels they are of."""
         messages, newest = self._tables.messages, latest(self._run.now)
         channels: set[str] = set()
-        if (handle := self._source.get("Message")) is None:
-            return channels
         read = 0
         broken: list[str] = []
-        async for items in everything(handle):
+        async for page in self._source.messages.pages():
             rows = []
-            for item in items:
+            for row in page:
                 try:
-                    rows.append(message_of(item, newest))
+                    rows.append(_checked(row, newest))
                 except ValueError as error:
                     broken.append(str(error))
             wanted = (row for row in rows if row.slack_cid not in self._hidden)
@@ -331,7 +301,7 @@ class Migration:
         known = await tables.first_posts.all() if is_continued else {}
         older = {
             uid: min(post, known.get(uid, post))
-            for uid, post in (await self._source.all("FirstPost", FirstPosts)).items()
+            for uid, post in (await self._source.first_posts.all()).items()
             if self._is_kept(uid) and self._is_wanted(post.slack_cid)
         }
         await configuration.put_first_posts_counting("")  # until they are judged
@@ -339,10 +309,9 @@ class Migration:
         await rebuild(tables, self._counting)
         return len(await tables.first_posts.all())
 
-    async def _raise_watermarks(self) -> None:
-        async for item in self._source.items("ChannelConfiguration"):
-            at = number(item, WATERMARK, OLDER_WATERMARK)
-            if at and at <= self._run.now and self._is_wanted(cid := text(item, "slack_cid")):
+    async def _raise_watermarks(self, channels: Iterable[str]) -> None:
+        for cid in channels:
+            if (at := await self._source.watermarks.get(cid)) <= self._run.now:
                 await self._tables.watermarks.raise_to(cid, at)
 
     def _is_wanted(self, cid: str) -> bool:
@@ -355,12 +324,11 @@ class Migration:
 # ── messages of the original ─────────────────────────────────────────────────────────────────────
 
 
-def message_of(item: Item, newest: str) -> MessageRow:
-    """The row of an item.
+def _checked(row: MessageRow, newest: str) -> MessageRow:
+    """The row as it can be stored.
 
     :raises ValueError: it is none, or of an absurd time: after ``newest``
     """
-    row = row_of(item)
     if not is_channel_id(row.slack_cid) or not is_timestamp(row.ts):
         raise ValueError("cid_ts: expected the ID of a channel, '_', and a timestamp")
     if not EARLIEST <= row.ts <= newest:

@@ -114,12 +114,12 @@ class Channels:
 
     async def all(self) -> dict[str, Channel]:
         """The channels by ID."""
-        found = {}
-        async for item in every_item(self._table):
-            channel = struct_of(Channel, item)
-            if item["channel_key"] == channel.slack_cid:
-                found[channel.slack_cid] = channel
-        return found
+        return {key: one for key, one in (await self.rows()).items() if key == one.slack_cid}
+
+    async def rows(self) -> dict[str, Channel]:
+        """Every row by its key: an ID, a name or a previous name."""
+        items = [item async for item in every_item(self._table)]
+        return {text(item, "channel_key"): struct_of(Channel, item) for item in items}
 
     async def put(self, channels: Iterable[Channel]) -> None:
         """Store channels, under the ID and under the name. Of one name the last wins."""
@@ -237,6 +237,9 @@ class UserHash:
     def __init__(self, table: TableHandle) -> None:
         self._table = table
 
+    async def all(self) -> set[str]:
+        return {uid async for item in every_item(self._table) for uid in text(item, "uids").split()}
+
     async def known(self, uids: Iterable[str]) -> set[str]:
         """Those of the IDs that are stored."""
         rows = await self._rows(asked := set(uids))
@@ -293,20 +296,17 @@ class MembersLog:
 
     async def samples(self, cid: str) -> list[tuple[int, int]]:
         """Times and numbers of members of a channel, in the order of time."""
-        return samples_of(await self._table.get((cid,)) or {})
+        item = await self._table.get((cid,)) or {}
+        times = (name for name in item if name.startswith("ts_") and name[3:].isdecimal())
+        samples = ((int(name[3:]), number(item, name)) for name in times)
+        return sorted((at, count) for at, count in samples if count is not None)
 
 
-def samples_of(item: Item) -> list[tuple[int, int]]:
-    times = (name for name in item if name.startswith("ts_") and name[3:].isdecimal())
-    samples = ((int(name[3:]), number(item, name)) for name in times)
-    return sorted((at, count) for at, count in samples if count is not None)
+_WATERMARK: Final = "last_message_timestamp"
+_OLDER_WATERMARK: Final = "last_message_ts"
 
-
-WATERMARK: Final = "last_message_timestamp"
-OLDER_WATERMARK: Final = "last_message_ts"
-
-_RAISE: Final = Update(set=(WATERMARK,))
-_IS_LOWER: Final = Attr(WATERMARK).absent() | (Attr(WATERMARK) < Param(WATERMARK))
+_RAISE: Final = Update(set=(_WATERMARK,))
+_IS_LOWER: Final = Attr(_WATERMARK).absent() | (Attr(_WATERMARK) < Param(_WATERMARK))
 
 
 class Watermarks:
@@ -320,12 +320,12 @@ class Watermarks:
     async def get(self, cid: str) -> int:
         """The watermark of a channel; 0 for one never read."""
         item = await self._table.get((cid,))
-        return 0 if item is None else number(item, WATERMARK, OLDER_WATERMARK) or 0
+        return 0 if item is None else number(item, _WATERMARK, _OLDER_WATERMARK) or 0
 
     async def raise_to(self, cid: str, seconds: int) -> None:
         if seconds <= await self.get(cid):
             return
         try:
-            await self._table.update((cid,), _RAISE, {WATERMARK: seconds}, condition=_IS_LOWER)
+            await self._table.update((cid,), _RAISE, {_WATERMARK: seconds}, condition=_IS_LOWER)
         except ConditionFailed:
             return  # another reader was further
