@@ -188,6 +188,7 @@ class Migration:
         names = {channel.friendly_name for channel in found.values()}
         self._run.check_channels(self._excluded_channels, names)
         self._hidden = resolve_channels(self._excluded_channels, found)
+        self._channels = {cid: one for cid, one in found.items() if self._is_wanted(cid)}
         return people
 
     # ── users and channels ───────────────────────────────────────────────────────────────────────
@@ -206,14 +207,11 @@ class Migration:
         return len(users)
 
     async def _put_channels(self) -> int:
-        channels, rows = self._tables.channels, await self._source.channels.rows()
-        found = {key: one for key, one in rows.items() if key == one.slack_cid}
-        self._channels = {cid: one for cid, one in found.items() if self._is_wanted(cid)}
-        known = await channels.all()
+        channels, known = self._tables.channels, await self._tables.channels.all()
         new = [one for cid, one in self._channels.items() if cid not in known]
         await channels.put(sorted(new, key=lambda one: not one.is_archived))
         await self._tables.configuration.put_names({**self._channels, **known}.values())
-        for key, row in rows.items():
+        for key, row in (await self._source.channels.rows()).items():
             channel = self._channels.get(row.slack_cid)
             if channel is not None and key != channel.name and not is_channel_id(key):
                 await channels.put_alias(key, channel)
@@ -233,12 +231,9 @@ class Migration:
         log, done = self._tables.members_log, 0
         new: dict[int, dict[str, int]] = defaultdict(dict)
         for cid in self._channels:
-            known, samples = (
-                dict(await log.samples(cid)),
-                await self._source.members_log.samples(cid),
-            )
-            done += len(samples)
-            for at, count in samples:
+            known = dict(await log.samples(cid))
+            for at, count in await self._source.members_log.samples(cid):
+                done += 1
                 if at not in known:
                     new[at][cid] = count
         for second, members in sorted(new.items()):

@@ -89,8 +89,10 @@ class Export:
     def __init__(self, archive: Archive, path: str, limits: Limits) -> None:
         self._archive, self.path, self.limits = archive, path, limits
         self.fingerprint, self.close = archive.fingerprint, archive.close
-        self._names = frozenset(archive.names)
-        self._root = _root(self._names)
+        root = _root(frozenset(archive.names))
+        self._files = {
+            name.removeprefix(root): name for name in archive.names if name.startswith(root)
+        }
         self._problems = [
             Problem(name, "a link or a special file, not followed") for name in archive.ignored
         ]
@@ -116,7 +118,7 @@ class Export:
 
     def users(self) -> list[SlackUser] | None:
         """The users, the first of each ID; None when no list of them can be read."""
-        present = [name for name in _USER_LISTS if self._root + name in self._names]
+        present = [name for name in _USER_LISTS if name in self._files]
         if not present:
             self._problem("users.json", "missing, so users are known by their messages alone")
         lists = [found for name in present if (found := self._objects(name, USERS)) is not None]
@@ -130,7 +132,7 @@ class Export:
 
     def channels(self, kinds: frozenset[ChannelKind]) -> list[ExportChannel]:
         """The channels of these kinds, by ID. A folder belongs to one channel at most."""
-        if ChannelKind.PUBLIC in kinds and self._root + ChannelKind.PUBLIC not in self._names:
+        if ChannelKind.PUBLIC in kinds and ChannelKind.PUBLIC not in self._files:
             self._problem("channels.json", "missing, so the IDs of public channels are unknown")
         folders = self._folders()
         found: dict[str, ExportChannel] = {}
@@ -146,11 +148,11 @@ class Export:
     def messages(self, channel: ExportChannel) -> Iterator[tuple[str, list[SlackMessage]]]:
         """The files of a channel's days, each with what it holds, in the order of their names."""
         for name in channel.days:
-            yield name.removeprefix(self._root), self._objects(name, MESSAGES) or []
+            yield name, self._objects(name, MESSAGES) or []
 
     def size(self, channel: ExportChannel) -> int:
         """How many bytes the files of a channel's days have."""
-        return sum(map(self._archive.size, channel.days))
+        return sum(self._archive.size(self._files[name]) for name in channel.days)
 
     def newest(self, channels: list[ExportChannel], latest: str) -> str:
         """The newest timestamp up to ``latest`` in the last file of every channel; "" for none.
@@ -160,7 +162,7 @@ class Export:
         times: list[str] = []
         for channel in channels:
             try:
-                last, _ = MESSAGES.decode(self._archive.read(channel.days[-1]))
+                last, _ = MESSAGES.decode(self._archive.read(self._files[channel.days[-1]]))
             except (IndexError, Unreadable, MalformedJson):
                 continue  # no files; or reported when the channel is read
             times += [message.ts for message in last if is_timestamp(message.ts)]
@@ -182,17 +184,16 @@ class Export:
 
     def _objects(self, name: str, decoder: ArrayDecoder[_T]) -> list[_T] | None:
         """What a file holds, without what is broken; None when nothing can be told."""
-        place = name.removeprefix(self._root)
         try:
-            found, broken = decoder.decode(self._archive.read(self._root + place))
+            found, broken = decoder.decode(self._archive.read(self._files[name]))
         except (Unreadable, MalformedJson) as error:
-            self._problem(place, f"left out: {error}")
+            self._problem(name, f"left out: {error}")
             return None
-        self._problems += left_out(place, broken)
+        self._problems += left_out(name, broken)
         return found
 
     def _channel_list(self, kind: ChannelKind) -> Iterator[SlackChannel]:
-        if self._root + kind not in self._names:
+        if kind not in self._files:
             return
         for about in self._objects(kind, CHANNELS) or []:
             if is_channel_id(about.id):
@@ -203,11 +204,10 @@ class Export:
     def _folders(self) -> dict[str, list[str]]:
         """The files of days by the folder they are in."""
         found: dict[str, list[str]] = {}
-        for name in sorted(self._names):
-            folder, _, file = name.removeprefix(self._root).rpartition("/")
+        for name in self._files:
+            folder, _, file = name.rpartition("/")
             if (
-                name.startswith(self._root)
-                and folder
+                folder
                 and "/" not in folder
                 and not folder.startswith(_FILE_CONVERSATION)
                 and file.endswith(".json")
