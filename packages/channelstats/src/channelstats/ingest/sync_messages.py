@@ -170,10 +170,10 @@ class MessageSync:
         await scans.with_scan(scan).save(tables.configuration, cid)
         for row, replaced in changes:
             self._first_posts.on_change(row, replaced)
-        new = {uid: profile for uid, profile in reading.profiles.items() if uid not in self._users}
-        profiles = [user_of_profile(*one) for one in new.items() if one[0] not in run.excluded]
-        await tables.put_users(profiles, now, replace=False)
-        self._users |= new.keys()
+        authors = (user_of_profile(uid, profile) for uid, profile in reading.profiles.items())
+        unknown = (user for user in authors if user.slack_uid not in self._users)
+        await tables.put_users(run.excluded.users(unknown), now, replace=False)
+        self._users |= reading.profiles.keys()
         if top := max((row.ts for row in reading.rows if not row.is_reply), default=""):
             await tables.watermarks.raise_to(cid, seconds(top))
 
