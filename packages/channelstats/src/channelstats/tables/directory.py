@@ -319,8 +319,8 @@ class Watermarks:
 
     async def get(self, cid: str) -> int:
         """The watermark of a channel; 0 for one never read."""
-        item = await self._table.get((cid,))
-        return 0 if item is None else number(item, _WATERMARK, _OLDER_WATERMARK) or 0
+        item = await self._table.get((cid,)) or {}
+        return number(item, _WATERMARK) or number(item, _OLDER_WATERMARK) or 0
 
     async def raise_to(self, cid: str, seconds: int) -> None:
         if seconds <= await self.get(cid):

@@ -62,26 +62,20 @@ def without_empty(item: Mapping[str, Value]) -> Item:
     }
 
 
-def text(item: Mapping[str, Value], *names: str) -> str:
-    """The first of these attributes that holds text, else the empty text."""
-    for name in names:
-        value = item.get(name)
-        if isinstance(value, str) and value:
-            return value
-    return ""
+def text(item: Mapping[str, Value], name: str) -> str:
+    value = item.get(name)
+    return value if isinstance(value, str) else ""
 
 
-def number(item: Mapping[str, Value], *names: str) -> int | None:
-    """The first of these attributes that holds a number or the text of one, as a whole number."""
-    for name in names:
-        value = item.get(name)
-        if isinstance(value, bool) or not isinstance(value, int | float | str):
-            continue
-        try:
-            return int(float(value))
-        except (ValueError, OverflowError):
-            continue
-    return None
+def number(item: Mapping[str, Value], name: str) -> int | None:
+    """A number, or what a text says of one, as a whole number."""
+    value = item.get(name)
+    if isinstance(value, bool) or not isinstance(value, int | float | str):
+        return None
+    try:
+        return int(float(value))
+    except (ValueError, OverflowError):
+        return None
 
 
 def struct_of(kind: type[_Struct], item: Mapping[str, Value]) -> _Struct:
