@@ -275,7 +275,7 @@ def _top_messages(of: ReportData) -> pl.DataFrame:
 
 
 def _dates(of: ReportData) -> pl.DataFrame:
-    found = daily_posters(of.now.period_messages.messages, of.period)
+    found = daily_posters(of.now)
     return pl.DataFrame(list(found.items()), {"date": _TEXT, "posters": _INT}, orient="row")
 
 

@@ -140,12 +140,11 @@ def _reactions(now: Measures, entries: Entries) -> dict[str, Part]:
 
 
 def _new_statistics(now: Measures, then: Measures, entries: Entries) -> dict[str, Part]:
-    messages = now.period_messages
     return {
-        **conversation(messages, then.period_messages, now.first_posts),
+        **conversation(now, then),
         "edges": entries.edges(),
-        "huddles": huddles(messages.source, messages.period),
-        "bot_share": bot_share(messages.source, messages.period),
+        "huddles": huddles(now),
+        "bot_share": bot_share(now),
     }
 
 

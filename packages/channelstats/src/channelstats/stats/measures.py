@@ -18,13 +18,18 @@ import msgspec
 import polars as pl
 
 from channelstats.identifiers import microseconds
-from channelstats.stats import conversation
 from channelstats.stats.activity import Activity
 from channelstats.stats.inputs import Inputs, Options
 from channelstats.stats.interactions import GROUPS, Interactions
 from channelstats.stats.messages import CountedMessages, LocalTimes, PeriodMessages
 from channelstats.stats.period import History, Period
-from channelstats.stats.quantities import MESSAGES_THEN_WORDS, Quantity, percent, ranked, ratio
+from channelstats.stats.quantities import (
+    MESSAGES_THEN_WORDS,
+    Quantity,
+    percent,
+    ranked,
+    ratio,
+)
 from channelstats.stats.rankings import all_authors, all_channels, channel_authors
 from channelstats.tables.configuration import Counts, counts_at
 from channelstats.tables.first_posts import earliest
@@ -157,11 +162,27 @@ class Measures:
 
     @cached_property
     def waits(self) -> pl.DataFrame:
-        return conversation.waits(self.period_messages)
+        """Whole `seconds` that heads (`slack_cid`, `ts`) waited for a reply by somebody else."""
+        return self.period_messages.answered.filter("is_head").select(
+            "slack_cid", "ts", seconds=(pl.col("replied_at") - pl.col("ts")) // 1_000_000
+        )
+
+    def wait(self, percentile: int) -> int | None:
+        """Seconds that so many per cent of the heads with a reply waited at most."""
+        return self.waits.select(nearest_rank(percentile)).item() if self.waits.height else None
 
     @cached_property
     def unanswered(self) -> pl.DataFrame:
-        return conversation.unanswered(self.period_messages)
+        """Messages, not replies, that drew neither a reply nor a reaction by somebody else."""
+        of, key = self.period_messages, ("slack_cid", "ts")
+        top = of.messages.filter(~pl.col("is_reply"))
+        reacted = of.reactions.filter(pl.col("reactor") != pl.col("slack_uid"))
+        return top.join(of.answered, on=key, how="anti").join(reacted, on=key, how="anti")
+
+    def posted(self, days: Period) -> pl.Series:
+        """Who posted in other days."""
+        counted = self.period_messages.source.counted.select("ts", "slack_uid")
+        return counted.filter(days.covers())["slack_uid"].unique()
 
     @cached_property
     def given(self) -> pl.DataFrame:
@@ -300,6 +321,11 @@ class SmallGroups:
         return frame.filter(pl.col("slack_cid").is_in(sorted(self._shown)))
 
 
+def nearest_rank(percentile: int) -> pl.Expr:
+    """The smallest of the column `seconds` that at least so many per cent are no larger than."""
+    return pl.col("seconds").sort().get((percentile * pl.len() + 99) // 100 - 1)
+
+
 def median(falling: Sequence[int]) -> int:
     """The middle of numbers in falling order, the lower one of two; 0 without any."""
     return falling[len(falling) // 2] if falling else 0
@@ -308,11 +334,7 @@ def median(falling: Sequence[int]) -> int:
 def half(falling: Sequence[int]) -> int:
     """How few of the largest make at least half of all; 0 where all is nothing."""
     total = sum(falling)
-    if not total:
-        return 0
-    return next(
-        number for number, reached in enumerate(accumulate(falling), 1) if 2 * reached >= total
-    )
+    return sum(2 * reached < total for reached in accumulate(falling)) + 1 if total else 0
 
 
 def authors_of_half(authors: Sequence[str], falling: Sequence[int]) -> list[str]:

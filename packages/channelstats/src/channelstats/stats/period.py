@@ -140,6 +140,10 @@ def points(period: Period) -> list[Period]:
     """A point per day, or per week of a long period."""
     if period.days > MOST_SINGLE_DAYS:
         return weeks(period)
+    return days_of(period)
+
+
+def days_of(period: Period) -> list[Period]:
     return [Period(day, 1, period.zone) for day in period.dates]
 
 

@@ -10,8 +10,8 @@ from typing import Final, NamedTuple, TypeAlias
 import polars as pl
 
 from channelstats.counting import JOINED, LEFT
-from channelstats.stats import conversation
-from channelstats.stats.measures import Measures
+from channelstats.stats.conversation import STARTS_THREAD
+from channelstats.stats.measures import Measures, nearest_rank
 from channelstats.stats.period import Period, by_point
 from channelstats.stats.quantities import Quantity, percent, ratio
 from channelstats.views.glossary import kind_of, title_of
@@ -69,15 +69,6 @@ def reactions(of: Measures) -> int:
     return int(of.messages["reaction_count"].sum())
 
 
-def nearest_rank(percentile: int) -> pl.Expr:
-    """Of the column `seconds`, as `conversation.nearest_rank` takes it of numbers."""
-    return pl.col("seconds").sort().get((percentile * pl.len() + 99) // 100 - 1)
-
-
-def _first_reply(percentile: int) -> Measure:
-    return lambda of: conversation.nearest_rank(of.waits["seconds"].sort().to_list(), percentile)
-
-
 def _unanswered_share(of: Measures) -> Quantity | None:
     top_level = of.messages.filter(~pl.col("is_reply")).height
     return percent(of.unanswered.height, top_level) if top_level else None
@@ -118,7 +109,7 @@ JOINS: Final = Figure("joins", *_moves(JOINED))
 LEAVES: Final = Figure("leaves", *_moves(LEFT))
 
 THREADS_STARTED: Final = Figure(
-    "threads_started", lambda of: of.messages.filter(conversation.STARTS_THREAD).height
+    "threads_started", lambda of: of.messages.filter(STARTS_THREAD).height
 )
 REPLIES: Final = Figure(
     "replies",
@@ -128,11 +119,11 @@ REPLIES: Final = Figure(
 )
 FIRST_REPLY: Final = Figure(
     "first_reply",
-    _first_reply(50),
+    lambda of: of.wait(50),
     lambda of, shown_points: by_point(of.waits, shown_points, nearest_rank(50), absent=None),
     less_is_better=True,
 )
-FIRST_REPLY_P90: Final = Figure("first_reply_p90", _first_reply(90), less_is_better=True)
+FIRST_REPLY_P90: Final = Figure("first_reply_p90", lambda of: of.wait(90), less_is_better=True)
 UNANSWERED: Final = Figure("unanswered", lambda of: of.unanswered.height, less_is_better=True)
 UNANSWERED_SHARE: Final = Figure("unanswered_share", _unanswered_share, less_is_better=True)
 

@@ -10,7 +10,7 @@ from typing import Final, TypeAlias
 
 import polars as pl
 
-from channelstats.stats.conversation import comings, posters
+from channelstats.stats.conversation import comings
 from channelstats.stats.measures import Measures
 from channelstats.stats.period import MONTH, WEEK, Period, labels, weeks, with_point
 from channelstats.stats.quantities import Quantity, percent, shown
@@ -105,11 +105,10 @@ def _weeks(of: Measures, shown_weeks: list[Period], first: Mapping[str, int]) ->
     for number, week in enumerate(shown_weeks, _FOUR - 1):
         four = [who.get(point, set()) for point in range(number - _FOUR + 1, number + 1)]
         *_, then, now = four
-        came: dict[str, float | None] = {**comings(now, then, first, week)}
+        came = comings(now, then, first, week)
         if not of.history.knows_newcomers(week):
             came["new"] = None
-        rate = shown(percent(len(now & then), len(then))) if then else None
-        found.append({"weekly": len(now), "monthly": len(set().union(*four)), "rate": rate, **came})
+        found.append({"weekly": len(now), "monthly": len(set().union(*four)), **came})
     return found
 
 
@@ -163,17 +162,16 @@ def _active_weeks(of: Measures) -> int:
 def _stayed(of: Measures) -> Quantity | None:
     """Of the last week against the one before it, as in the table of weeks."""
     week = of.period.ending_with(WEEK)
-    counted = of.period_messages.source.counted
-    now, then = (set(counted.filter(days.covers())["slack_uid"]) for days in (week, week.previous))
+    now, then = (set(of.posted(days)) for days in (week, week.previous))
     return percent(len(now & then), len(then)) if then else None
 
 
 def _weekly(of: Measures) -> int:
-    return posters(of.period_messages.source, of.period.ending_with(WEEK))
+    return of.posted(of.period.ending_with(WEEK)).len()
 
 
 def _monthly(of: Measures) -> int:
-    return posters(of.period_messages.source, of.period.ending_with(MONTH))
+    return of.posted(of.period.ending_with(MONTH)).len()
 
 
 def _stickiness(of: Measures) -> Quantity | None:

@@ -10,7 +10,7 @@ from typing import Final
 import polars as pl
 
 from channelstats.stats.conversation import STARTS_THREAD
-from channelstats.stats.measures import Measures
+from channelstats.stats.measures import Measures, nearest_rank
 from channelstats.stats.messages import REPLIED
 from channelstats.stats.quantities import percent_of, ranked
 from channelstats.tables.columns import IS_HEAD
@@ -23,7 +23,7 @@ from channelstats.views.components import (
     table_of,
     tiles,
 )
-from channelstats.views.figures import Values, nearest_rank
+from channelstats.views.figures import Values
 from channelstats.views.loading import ViewContent, ViewRequest
 from channelstats.views.model import Kind, SeriesChart, Table
 

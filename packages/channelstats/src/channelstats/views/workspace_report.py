@@ -227,10 +227,9 @@ def _channel_hours(of: ReportData, largest: list[str]) -> Heat:
 
 
 def _conversation(of: ReportData) -> Section:
-    now, before = of.now.period_messages, of.before.period_messages
-    new = conversation(now, before, of.data.measured.first_posts)
+    new = conversation(of.now, of.before)
     first_reply, retention = new["first_reply"], new["retention"]
-    bots, top_level = bot_share(now.source, of.period), (f" of {new['top_level']:,}",)
+    bots, top_level = bot_share(of.now), (f" of {new['top_level']:,}",)
     tiles = (
         tile("threads_started", new["threads_started"]),
         tile("thread_share", 100 * new["thread_share"], "Messages in threads", Kind.PERCENT),
