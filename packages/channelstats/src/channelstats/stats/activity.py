@@ -4,7 +4,7 @@ Rule: hours of the authors' own clocks are those of their Monday to Friday; ever
 same in the mean of shares.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence, Sized
 from functools import cached_property
 from math import fsum
 from typing import Final, Literal, TypeAlias
@@ -52,15 +52,7 @@ class Activity:
             "word_count", weekday=weekday(seconds), hour=hour(seconds)
         )
         both = volume_by(timed, "weekday", "hour")
-        return {name: _by(both, name) for name in ("weekday", "hour")}
-
-    def local_days(self) -> Mapping[str, Pair]:
-        """`user_weekday`."""
-        return _by(self._days, "local_weekday")
-
-    def local_hours(self) -> Mapping[str, Pair]:
-        """`user_weekday_hour` of their Monday to Friday."""
-        return _by(self._hours, "local_hour")
+        return {name: pairs_by(regrouped(both, name).sort(name)) for name in ("weekday", "hour")}
 
     def of_each(self, key: Key, step: Step) -> pl.DataFrame:
         """Messages `m` and words `w` of each author or channel by local step, the steps in their
@@ -73,24 +65,23 @@ class Activity:
             found = volume_by(messages, key, step)
         return found.sort(step)
 
-    def shares(self) -> dict[str, float]:
-        """Percentages of authors' workday messages in each hour, as the mean over the authors."""
+    @cached_property
+    def weekdays(self) -> pl.DataFrame:
+        """Messages `m` and words `w` of every local `weekday`, Monday is 0."""
+        return _of_all("weekday", WEEKDAYS, regrouped(self._days, "local_weekday"))
+
+    @cached_property
+    def workday_hours(self) -> pl.DataFrame:
+        """The same of every local `hour` of the authors' Monday to Friday; `share`: percentages of
+        an author's messages, as the mean over the authors.
+        """
         share = pl.col("m") / pl.col("m").sum().over("slack_uid")
         each = self._hours.select("slack_uid", "local_hour", share=share)
         by_hour = dict(each.group_by("local_hour").agg("share").iter_rows())
-        authors = each["slack_uid"].n_unique()
-        return {str(at): 100 * fsum(by_hour.get(at, ())) / max(authors, 1) for at in HOURS}
-
-    @property
-    def weekdays(self) -> pl.DataFrame:
-        """Messages `m` and words `w` of every `weekday`, Monday is 0."""
-        return _of_all(range(7), regrouped(self._days, "local_weekday"))
-
-    @property
-    def workday_hours(self) -> pl.DataFrame:
-        """The same of every `hour` of their Monday to Friday, and its `share`."""
-        shares = pl.Series(self.shares().values(), dtype=pl.Float64)
-        return _of_all(HOURS, regrouped(self._hours, "local_hour")).with_columns(share=shares)
+        authors = max(each["slack_uid"].n_unique(), 1)
+        shares = [100 * fsum(by_hour.get(at, ())) / authors for at in HOURS]
+        found = _of_all("hour", HOURS, regrouped(self._hours, "local_hour"))
+        return found.with_columns(share=pl.Series(shares))
 
     @cached_property
     def zones(self) -> pl.DataFrame:
@@ -105,16 +96,16 @@ class Activity:
         return self._days.select("tz", "slack_uid").unique().sort("slack_uid")
 
 
-def _of_all(steps: range, volumes: pl.DataFrame) -> pl.DataFrame:
-    """The volumes of all steps, by their first column less its `local_`."""
-    step = volumes.columns[0]
-    every = pl.DataFrame({step: steps}, {step: pl.Int64})
-    found = every.join(volumes, on=step, how="left", maintain_order="left").fill_null(0)
-    return found.rename({step: step.removeprefix("local_")})
+def _of_all(step: str, steps: Sized, volumes: pl.DataFrame) -> pl.DataFrame:
+    """The volumes of all steps, by their number."""
+    every = pl.DataFrame({step: range(len(steps))}, {step: pl.Int64})
+    found = every.join(volumes, left_on=step, right_on=f"local_{step}", how="left")
+    return found.sort(step).fill_null(0)
 
 
-def _by(volumes: pl.DataFrame, name: str) -> Mapping[str, Pair]:
-    rows = regrouped(volumes, name).sort(name).select(name, "m", "w").iter_rows()
+def pairs_by(volumes: pl.DataFrame) -> Mapping[str, Pair]:
+    """The volumes that are not empty, by the first column."""
+    rows = volumes.filter(pl.col("m") > 0).select(pl.first(), "m", "w").iter_rows()
     return {str(key): [m, w] for key, m, w in rows}
 
 
@@ -123,6 +114,6 @@ def hour_text(hour: int) -> str:
     return f"{hour:02d}00-{hour:02d}59"
 
 
-def shares_of_periods(by_hour: Mapping[str, float]) -> dict[str, float]:
-    """Sums of the shares over thirds of the day."""
-    return {name: fsum(by_hour[str(at)] for at in hours) for name, hours in PERIODS.items()}
+def shares_of_periods(shares: Sequence[float]) -> dict[str, float]:
+    """Sums of the shares of hours over thirds of the day."""
+    return {name: fsum(shares[at] for at in hours) for name, hours in PERIODS.items()}

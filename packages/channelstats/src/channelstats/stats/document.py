@@ -21,7 +21,7 @@ from typing import Final
 import msgspec
 import polars as pl
 
-from channelstats.stats.activity import Pair, shares_of_periods
+from channelstats.stats.activity import pairs_by, shares_of_periods
 from channelstats.stats.conversation import bot_share, conversation, huddles
 from channelstats.stats.entries import Entries, compared_channels, compared_users
 from channelstats.stats.inputs import (
@@ -36,14 +36,12 @@ from channelstats.stats.json_text import Json, Part
 from channelstats.stats.measures import AUTHORS_OF_HALF, MeasuredInputs, Measures, SmallGroups
 from channelstats.stats.messages import REACTED, REPLIED, PeriodMessages
 from channelstats.stats.period import Period
-from channelstats.stats.quantities import Change, change, ratio, shown
+from channelstats.stats.quantities import beside, change, ratio, shown
 from channelstats.tables import Tables
 from channelstats.tables.messages import Progress
 from keytables import Clock
 
 SCHEMA_VERSION: Final = 1
-
-_WEEKDAYS: Final = [str(day) for day in range(7)]
 
 
 def report(
@@ -110,7 +108,7 @@ def _statistics(now: Measures) -> dict[str, Json]:
 
 def _times(now: Measures, groups: SmallGroups) -> dict[str, Json]:
     activity = now.activity
-    shares = activity.shares()
+    shares = activity.workday_hours["share"].to_list()
     periods = shares_of_periods(shares)
     zones = groups.zones
     posters: dict[str, dict[str, int]] = {tz: {} for tz in zones["tz"]}
@@ -119,9 +117,9 @@ def _times(now: Measures, groups: SmallGroups) -> dict[str, Json]:
             posters[tz][uid] = 1
     return {
         **activity.utc(),
-        "user_weekday": activity.local_days(),
-        "user_weekday_hour": activity.local_hours(),
-        "weekday_activity_percentage": shares,
+        "user_weekday": pairs_by(activity.weekdays),
+        "user_weekday_hour": pairs_by(activity.workday_hours),
+        "weekday_activity_percentage": {str(at): share for at, share in enumerate(shares)},
         "weekday_activity_percentage_periods": periods,
         "weekday_actity_percentage_periods": periods,  # the name that it has always had
         "timezone": {tz: [m, w] for tz, m, w in zones.select("tz", "m", "w").iter_rows()},
@@ -149,21 +147,18 @@ def _new_statistics(now: Measures, then: Measures, entries: Entries) -> dict[str
 
 
 def _compared(now: Measures, then: Measures, groups: SmallGroups) -> dict[str, Part]:
-    days, days_before = now.activity.local_days(), then.activity.local_days()
+    days = beside(now.activity.weekdays, then.activity.weekdays, "weekday")
     return {
         "statistics": {
             name: change(figure, then.statistics[name]) for name, figure in now.statistics.items()
         },
         "user_weekday": {
-            day: _pair(days.get(day, [0, 0]), days_before.get(day, [0, 0])) for day in _WEEKDAYS
+            str(day): {"messages": change(m, m_before), "words": change(w, w_before)}
+            for day, m, w, m_before, w_before, _ in days.iter_rows()
         },
         "channels": compared_channels(now, then, groups),
         "users": compared_users(now, then),
     }
-
-
-def _pair(now: Pair, before: Pair) -> dict[str, Change]:
-    return {"messages": change(now[0], before[0]), "words": change(now[1], before[1])}
 
 
 # ── the stored one ───────────────────────────────────────────────────────────────────────────────
