@@ -36,7 +36,7 @@ from channelstats.stats.json_text import Json, Part
 from channelstats.stats.measures import AUTHORS_OF_HALF, MeasuredInputs, Measures, SmallGroups
 from channelstats.stats.messages import REACTED, REPLIED, PeriodMessages
 from channelstats.stats.period import Period
-from channelstats.stats.quantities import beside, change, ratio, shown
+from channelstats.stats.quantities import beside, change, counts, ratio, shown
 from channelstats.tables import Tables
 from channelstats.tables.messages import Progress
 from keytables import Clock
@@ -128,7 +128,8 @@ def _times(now: Measures, groups: SmallGroups) -> dict[str, Json]:
 
 
 def _reactions(now: Measures, entries: Entries) -> dict[str, Part]:
-    given, words = now.period_messages.emoji(), now.volume.words
+    given = dict(counts(now.period_messages.reactions, "emoji").iter_rows())
+    words = now.volume.words
     return {
         "reaction": given,
         "emoji_rate": {name: shown(ratio(1000 * n, words)) for name, n in given.items()},

@@ -40,7 +40,6 @@ from channelstats.stats.quantities import (
     before,
     beside,
     changes,
-    column_ratio,
     counts,
     percent_of,
 )
@@ -49,6 +48,7 @@ from channelstats.stats.rankings import (
     AUTHORS_COMPARED,
     CHANNEL_FIGURES,
     CHANNELS_COMPARED,
+    EMOJI_RATE,
     VOLUME_COMPARED,
     known_channels,
 )
@@ -198,7 +198,7 @@ class Entries:
         found = counts(self._messages.reactions, whose, "emoji").join(
             words.select(whose, "w"), on=whose, how="left", maintain_order="left"
         )
-        rate = floats(column_ratio(1000 * pl.col("n"), pl.col("w")).shown())
+        rate = floats(EMOJI_RATE.column().shown())
         return mappings(found, whose, "emoji", emoji=pl.col("n"), emoji_rate=rate)
 
 

@@ -20,7 +20,6 @@ from channelstats.counting import JOINED, LEFT, Counting, Profile, bot_expressio
 from channelstats.days import date_at, midnight, zone_of
 from channelstats.stats.inputs import Options
 from channelstats.stats.period import Period
-from channelstats.stats.quantities import counts
 from channelstats.tables.columns import IS_HEAD, IS_REPLY
 from channelstats.tables.directory import User
 from channelstats.tables.message_row import REACTION_USERS
@@ -210,10 +209,6 @@ class PeriodMessages:
             .explode("reactor")
             .filter(pl.col("reactor") != "")
         )
-
-    def emoji(self) -> dict[str, int]:
-        """How often each emoji was given, the most first."""
-        return dict(counts(self.reactions, "emoji").iter_rows())
 
     @cached_property
     def mentions(self) -> pl.DataFrame:

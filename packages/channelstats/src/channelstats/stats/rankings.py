@@ -45,6 +45,9 @@ CHANNEL_FIGURES: Final[Mapping[str, Formula]] = {
 }
 """Names as `channel_stats` has them; beside them `new` and `members`."""
 
+EMOJI_RATE: Final = Formula("n", "w", 1000)
+"""Of `n` times an emoji was used, per 1000 of `w` words."""
+
 VOLUME_COMPARED: Final = {"messages": Formula("m"), "words": Formula("w")}
 _COMPARED: Final = ("rphw", "thread_messages", "percent_of_words", "cum_percent_of_words")
 

@@ -18,6 +18,7 @@ from channelstats.stats.quantities import (
     ranked,
     ratio,
 )
+from channelstats.stats.rankings import EMOJI_RATE
 from channelstats.views import figures
 from channelstats.views.components import message_table, over_time, table, table_of, tiles
 from channelstats.views.figures import Figure
@@ -80,16 +81,18 @@ def view(request: ViewRequest) -> ViewContent:
 def _emoji_table(request: ViewRequest) -> Table:
     scope = request.scope
     now, before = (counts(of.period_messages.reactions, "emoji") for of in scope)
-    words = pl.lit(figures.words(scope.now), pl.Int64)
     # What was not used before was used 0 times: it is not new.
     found = beside(now, before, "emoji").with_columns(
-        pl.col("n_before").fill_null(0), all=pl.col("n").sum(), words=words, was=pl.lit(value=True)
+        pl.col("n_before").fill_null(0),
+        all=pl.col("n").sum(),
+        w=pl.lit(figures.words(scope.now), pl.Int64),
+        was=pl.lit(value=True),
     )
     rows = found.select(
         "emoji",
         count="n",
         share=percent_of("n", "all").column().shown(),
-        per_thousand_words=Formula("n", "words", 1000).column().shown(),
+        per_thousand_words=EMOJI_RATE.column().shown(),
         change=scope.changes(Formula("n")),
     )
     titles = {"count": "Times", "share": "Share", "change": "Change"}

@@ -31,6 +31,7 @@ from channelstats.stats.quantities import (
 from channelstats.stats.rankings import (
     AUTHORS_COMPARED,
     CHANNELS_COMPARED,
+    EMOJI_RATE,
     VOLUME_COMPARED,
     members_at_ends,
 )
@@ -234,7 +235,7 @@ class ReportData:
 
 def emoji_rates(found: pl.DataFrame) -> pl.DataFrame:
     """How often each emoji was used, of `n` times and among `w` words."""
-    rate = Formula("n", "w", 1000).column().shown()
+    rate = EMOJI_RATE.column().shown()
     return found.select(
         pl.exclude("n", "w", "emoji"), times="n", emoji="emoji", per_thousand_words=rate
     )
