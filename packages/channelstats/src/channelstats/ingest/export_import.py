@@ -30,7 +30,7 @@ from channelstats.tables.message_row import MessageRow
 from channelstats.tables.store import Tables
 from keytables import Clock
 
-_READ_AHEAD: Final = 3
+_READ_AHEAD: Final = 2
 """Channels that are read, or to be read, while one is stored."""
 
 
@@ -119,6 +119,7 @@ class ExportImport:
         every = await tables.users.all()
         self._known = set(every)
         await self._first_posts.start(every)
+        del users, every  # Of a large workspace these are tens of megabytes.
         left = [channel for channel in channels if channel.about.id not in done]
         self._bytes = sum(map(export.size, channels))
         self._bytes_done = self._bytes - sum(map(export.size, left))

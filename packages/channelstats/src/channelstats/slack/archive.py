@@ -13,7 +13,7 @@ import stat
 import struct
 import zipfile
 import zlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Final
@@ -71,32 +71,33 @@ class Unreadable(Exception):  # noqa: N818
 
 
 class Archive:
-    """Files by name: relative to the top, with `/` between parts. ``files`` are their unpacked size
-    and what else tells them from others of that name and size; ``fetch`` reads a file, not much
-    beyond the size that is allowed. ``ignored`` are names of what is there and is no file.
+    """Files by name: relative to the top, with `/` between parts. ``about`` returns a file's
+    unpacked size and what else tells it from others of that name and size; ``fetch`` reads a file,
+    not much beyond the size that is allowed. ``ignored`` are names of what is there and is no file.
     """
 
     def __init__(
         self,
-        files: Mapping[str, tuple[int, int]],
+        names: Iterable[str],
+        about: Callable[[str], tuple[int, int]],
         fetch: Callable[[str], bytes],
         limits: Limits,
         *,
         ignored: Sequence[str] = (),
         close: Callable[[], None] = lambda: None,
     ) -> None:
-        self._files, self._fetch, self._most = files, fetch, limits.file_bytes
-        self.names, self.ignored, self.close = sorted(files), ignored, close
+        self._about, self._fetch, self._most = about, fetch, limits.file_bytes
+        self.names, self.ignored, self.close = sorted(names), ignored, close
         digest = hashlib.sha256()
         for name in self.names:
-            line = "\0".join(map(str, (name, *files[name], "")))
+            line = "\0".join(map(str, (name, *about(name), "")))
             digest.update(line.encode(errors="surrogateescape"))
         self.fingerprint = digest.hexdigest()[:32]
         """Tells this archive from another one; the same each time it is opened."""
 
     def size(self, name: str) -> int:
         """How many bytes a file had, unpacked, when the archive was opened."""
-        return self._files[name][0]
+        return self._about(name)[0]
 
     def read(self, name: str) -> bytes:
         """Return the content of a file.
@@ -157,7 +158,7 @@ def _open_folder(folder: Path, limits: Limits) -> Archive:
         with os.fdopen(os.open(folder / name, os.O_RDONLY | os.O_NOFOLLOW), "rb") as file:
             return file.read(limits.file_bytes + 1)
 
-    return Archive(files, fetch, limits, ignored=ignored)
+    return Archive(files, files.__getitem__, fetch, limits, ignored=ignored)
 
 
 def _open_zip(path: Path, limits: Limits) -> Archive:
@@ -167,7 +168,9 @@ def _open_zip(path: Path, limits: Limits) -> Archive:
     except ArchiveRefused:
         opened.close()
         raise
-    files = {name: (entry.file_size, entry.CRC) for name, entry in entries.items()}
+
+    def about(name: str) -> tuple[int, int]:
+        return entries[name].file_size, entries[name].CRC
 
     def fetch(name: str) -> bytes:
         entry = entries[name]
@@ -176,7 +179,7 @@ def _open_zip(path: Path, limits: Limits) -> Archive:
         with opened.open(entry) as file:
             return file.read(entry.file_size + 1)  # to its end; without a number all is unpacked
 
-    return Archive(files, fetch, limits, close=opened.close)
+    return Archive(entries, about, fetch, limits, close=opened.close)
 
 
 # ── what a zip holds ─────────────────────────────────────────────────────────────────────────────
