@@ -52,9 +52,9 @@ IS_HEAD: Final = (pl.col("thread_ts") == pl.col("ts")).fill_null(value=False)
 """Whether a message has a thread."""
 
 
-def frame_of(items: Sequence[Item]) -> pl.DataFrame:
-    """The columns of a page of items."""
-    texts = {name: [item.get(name) for item in items] for name in _TEXTS}
+def frame_of(items: Sequence[Item], *more: str) -> pl.DataFrame:
+    """The columns of a page of items, and ``more`` attributes that are texts."""
+    texts = {name: [item.get(name) for item in items] for name in (*_TEXTS, *more)}
     texts["file_count"] = [item.get("files") for item in items]
     texts["slack_uid"] = [item.get("slack_uid", item.get("user_id")) for item in items]
     numbers = {name: [item.get(name) for item in items] for name in _NUMBERS}
@@ -71,7 +71,7 @@ def frame_of(items: Sequence[Item]) -> pl.DataFrame:
             pl.col("file_count").str.count_matches("{", literal=True).fill_null(0).cast(pl.Int64),
         )
         .filter(pl.col("ts").is_not_null())
-        .select(MESSAGES.names())
+        .select(*MESSAGES.names(), *more)
     )
 
 
@@ -186,7 +186,7 @@ class DayFiles:
 def _put(folder: Path, day: str, version: str, messages: pl.DataFrame) -> Path:
     file = io.BytesIO()
     # What statistics of columns are for, leaving out parts of a file, is of no use here.
-    messages.select(MESSAGES.names()).write_parquet(file, compression="zstd", statistics=False)
+    messages.select(MESSAGES.names()).write_parquet(file, compression="lz4", statistics=False)
     content = file.getvalue()
     for one in (*reversed(folder.parents[:2]), folder):
         one.mkdir(0o700, parents=True, exist_ok=True)

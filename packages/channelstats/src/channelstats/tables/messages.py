@@ -10,10 +10,11 @@ have, and the file is not used.
 """
 
 import asyncio
-from collections import deque
+from collections import defaultdict, deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from datetime import date
+from itertools import groupby
 from pathlib import Path
 from typing import Final, TypeVar
 from zoneinfo import ZoneInfo
@@ -39,6 +40,8 @@ columns are made seldom."""
 _FILES: Final = 16
 """Files of dates read at once: in memory before the first of them is used."""
 
+_MONTH: Final = len("2024-03")
+
 T = TypeVar("T")
 
 Progress = Callable[[int, int], None]
@@ -56,7 +59,7 @@ class Messages:
         self.versions, self._files = versions, files
         self._writer = DayWriter(versions, table, zone)
         self._has_swept = False
-        self._making = asyncio.Lock()
+        self._making: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
 
     # ── writing ──────────────────────────────────────────────────────────────────────────────────
 
@@ -124,7 +127,7 @@ class Messages:
     async def of_channel(self, cid: str, since: str) -> dict[str, MessageRow]:
         """The rows of a channel from the timestamp ``since`` on, by their timestamps, in order."""
         found = {}
-        async for items in self._index("Slack_cid", cid, Range(ge=since)):
+        async for items in self._index("Slack_cid", cid, sort=Range(ge=since)):
             for item in items:
                 row = row_of(item)
                 found[row.ts] = row
@@ -184,8 +187,12 @@ class Messages:
         for days in batches(versions, _FILES):
             whole, messages = await self._files.read(_only(days, files), wanted)
             yield messages
-            if missing := [day for day in days if day not in whole]:
-                for frame in await self._made(missing, versions, refresh=refresh):
+            missing = (day for day in days if day not in whole)
+            for month, some in groupby(missing, lambda day: day[:_MONTH]):
+                # One reader at a time makes the files of a month; whoever waited for it reads them.
+                async with self._making[month]:
+                    made = await self._made(list(some), versions, refresh=refresh)
+                for frame in made:
                     yield frame.select(wanted)
             done += len(days)
             if progress is not None:
@@ -194,24 +201,26 @@ class Messages:
     async def _made(
         self, days: Sequence[str], versions: Versions, *, refresh: bool
     ) -> list[pl.DataFrame]:
-        """The columns of dates without a file, from their rows. One reader at a time makes them;
-        whoever waited for it reads the files.
-        """
-        made: dict[str, pl.DataFrame] = {}
-        async with self._making:
-            files = {} if refresh else await self._files.find(_only(days, versions))
-            whole, messages = await self._files.read(files, MESSAGES.names())
-            for day in days:
-                if day not in whole:
-                    frames = [frame async for frame in _frames(self._index("Date", day))]
-                    made[day] = pl.concat([MESSAGES.to_frame(), *frames])
-            if made:
-                await self._files.put(made, versions)
-                # Only now: a run that ended a version meanwhile may have looked for files already,
-                # and any later one will see these.
-                still = await self.versions.all()
-                await self._files.drop({day for day in made if still.get(day) != versions[day]})
+        """The columns of dates without a file, from their rows."""
+        files = {} if refresh else await self._files.find(_only(days, versions))
+        whole, messages = await self._files.read(files, MESSAGES.names())
+        made = await self._of_rows([day for day in days if day not in whole])
+        if made:
+            await self._files.put(made, versions)
+            # Only now: a run that ended a version meanwhile may have looked for files already, and
+            # any later one will see these.
+            still = await self.versions.all()
+            await self._files.drop({day for day in made if still.get(day) != versions[day]})
         return [messages, *made.values()]
+
+    async def _of_rows(self, days: Sequence[str]) -> Mapping[str, pl.DataFrame]:
+        """The columns of dates, from their rows: of many dates at once, which may have few each."""
+        found = {day: [MESSAGES.to_frame()] for day in days}
+        async for frame in _frames(self._index("Date", *days), "date"):
+            parts = frame.partition_by("date", as_dict=True, include_key=False)
+            for (day,), part in parts.items():
+                found[day].append(part)
+        return {day: pl.concat(frames) for day, frames in found.items()}
 
     async def keep_days(self) -> None:
         """Make the files that are missing of dates that are closed, the latest first."""
@@ -240,13 +249,14 @@ class Messages:
             yield frame.select(columns) if columns else frame
 
     async def _index(
-        self, name: str, partition: str, sort: Range | None = None
+        self, name: str, *partitions: str, sort: Range | None = None
     ) -> AsyncIterator[Sequence[Item]]:
-        page = await self._table.query_index(name, partition, sort=sort)
-        yield page.items
-        while page.cursor is not None:
-            page = await self._table.query_index(name, partition, sort=sort, after=page.cursor)
+        for of in partitions:
+            page = await self._table.query_index(name, of, sort=sort)
             yield page.items
+            while page.cursor is not None:
+                page = await self._table.query_index(name, of, sort=sort, after=page.cursor)
+                yield page.items
 
 
 def _only(days: Iterable[str], of: Mapping[str, T]) -> dict[str, T]:
@@ -254,12 +264,12 @@ def _only(days: Iterable[str], of: Mapping[str, T]) -> dict[str, T]:
     return {day: of[day] for day in days if day in of}
 
 
-async def _frames(pages: AsyncIterator[Sequence[Item]]) -> AsyncIterator[pl.DataFrame]:
+async def _frames(pages: AsyncIterator[Sequence[Item]], *more: str) -> AsyncIterator[pl.DataFrame]:
     gathered: list[Item] = []
     async for items in pages:
         gathered.extend(items)
         if len(gathered) >= _FRAME:
-            yield await asyncio.to_thread(frame_of, gathered)
+            yield await asyncio.to_thread(frame_of, gathered, *more)
             gathered = []
     if gathered:
-        yield await asyncio.to_thread(frame_of, gathered)
+        yield await asyncio.to_thread(frame_of, gathered, *more)
