@@ -20,7 +20,7 @@ import msgspec
 import polars as pl
 
 from channelstats.identifiers import SLACKBOT
-from channelstats.stats.inputs import Inputs
+from channelstats.stats.inputs import REPLIES, Inputs
 from channelstats.stats.quantities import replaced
 from channelstats.tables import Tables
 from channelstats.tables.directory import Channel, FirstPost, User
@@ -165,8 +165,6 @@ class Pseudonyms:
 # ── inputs ───────────────────────────────────────────────────────────────────────────────────────
 
 _PEOPLE: Final = ("slack_uid", "parent_user_id")
-_UNREAD: Final = ("replies", "bot_replies")
-"""Columns that tell what else has to be read, and that no figure is made from."""
 
 
 @dataclass(frozen=True)
@@ -273,6 +271,4 @@ def _hidden_messages(
         "room": room,
     }
     changed = [replaced(messages[name], change) for name, change in changes.items()]
-    return messages.with_columns(
-        *changed, *(pl.lit(None, pl.String).alias(name) for name in _UNREAD)
-    )
+    return messages.drop(REPLIES, strict=False).with_columns(changed)

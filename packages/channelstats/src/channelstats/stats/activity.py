@@ -32,7 +32,7 @@ class Activity:
     """When messages of one period were written."""
 
     def __init__(self, period_messages: PeriodMessages) -> None:
-        self._period_messages = period_messages.messages.select(
+        self._period_messages = period_messages.with_local_times.select(
             "ts", "slack_uid", "slack_cid", "tz", "local_weekday", "local_hour", "word_count"
         )
         self._workdays = self._period_messages.filter(_WORKDAY)

@@ -24,11 +24,11 @@ _ROOM: Final = pl.Struct(
 def conversation(now: Measures, then: Measures) -> dict[str, Any]:
     """Those of people's messages as numbers: who interacts with whom is not among them."""
     messages, period = now.messages, now.period
-    replies, daily = _how_many(messages, pl.col("is_reply")), daily_posters(now)
+    replies, daily = how_many(messages, pl.col("is_reply")), daily_posters(now)
     posters, before = (set(of.messages["slack_uid"].unique()) for of in (now, then))
     first = dict(now.first_posts.select("slack_uid", "ts").iter_rows())
     return {
-        "threads_started": _how_many(messages, STARTS_THREAD),
+        "threads_started": how_many(messages, STARTS_THREAD),
         "thread_share": shown(ratio(replies, messages.height)),
         "first_reply": {"count": now.waits.height, "median": now.wait(50), "p90": now.wait(90)},
         "top_level": messages.height - replies,
@@ -42,8 +42,8 @@ def conversation(now: Measures, then: Measures) -> dict[str, Any]:
     }
 
 
-def _how_many(messages: pl.DataFrame, which: pl.Expr) -> int:
-    return int(messages.select(which.sum()).item())
+def how_many(messages: pl.DataFrame | pl.LazyFrame, which: pl.Expr) -> int:
+    return int(messages.lazy().select(which.sum()).collect().item())
 
 
 def gini(values: Sequence[int]) -> float:
@@ -78,7 +78,8 @@ def comings(
 
 def huddles(of: Measures) -> dict[str, int]:
     """How many there were, of how many people, and for how long in all."""
-    rooms = of.period_messages.source.kept(of.period).filter(pl.col("subtype") == HUDDLE)["room"]
+    kept = of.period_messages.source.kept(of.period).filter(pl.col("subtype") == HUDDLE)
+    rooms = kept.select("room").collect().to_series()
     room = rooms.str.json_decode(_ROOM).struct.unnest()
     over = room.filter((pl.col("date_start") > 0) & (pl.col("date_end") > 0))
     return {
@@ -93,6 +94,6 @@ def bot_share(of: Measures) -> float:
     source, subtype = of.period_messages.source, pl.col("subtype")
     talking = subtype.is_null() | subtype.is_in(sorted(source.counting.people_subtypes))
     by_bots = ((subtype == BOT_MESSAGE).fill_null(value=False)) | (pl.col("is_bot") & talking)
-    bots = _how_many(source.kept(of.period), by_bots)
-    people = _how_many(source.counted, of.period.covers() & ~by_bots)
+    bots = how_many(source.kept(of.period), by_bots)
+    people = how_many(source.counted, of.period.covers() & ~by_bots)
     return float(shown(ratio(bots, bots + people)))

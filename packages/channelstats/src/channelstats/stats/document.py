@@ -87,6 +87,7 @@ def report(
         "new_statistics": _new_statistics(now, then, entries),
         "compared": _compared(now, then, groups),
     }
+    del measured, now, then, groups, entries  # Before the parts, which are large, are put together.
     return msgspec.json.encode(document)
 
 

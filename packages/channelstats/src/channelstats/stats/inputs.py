@@ -32,14 +32,20 @@ from channelstats.tables.store import Tables
 
 _T = TypeVar("_T")
 
+REPLIES: Final = ("replies", "bot_replies")
+"""Columns that tell which replies to read, and that no figure is made from."""
+
+_TIMESTAMP: Final = len("1709575500.000400")
+
 _MARGIN: Final = 2 * DAY
 """How far the dates of one instant may lie apart: zones reach from -12 to +14 hours."""
 
 
 @dataclass(frozen=True)
 class Inputs:
-    """``messages`` has the columns of `channelstats.tables.columns`; ``counts`` is by the day they
-    were taken; ``first_posts``, if given, were made by the way of counting of the report.
+    """``messages`` has the columns of `channelstats.tables.columns` but `REPLIES`; ``counts`` is by
+    the day they were taken; ``first_posts``, if given, were made by the way of counting of the
+    report.
     """
 
     messages: pl.DataFrame
@@ -177,7 +183,7 @@ async def load_inputs(
         first_posts = _without(await derived(messages, counted), people)
     whole = await asyncio.to_thread(joined, [read, *later]) if later else read
     return Inputs(
-        messages=await asyncio.to_thread(frame_without, whole, people, channels),
+        messages=(await asyncio.to_thread(frame_without, whole, people, channels)).drop(REPLIES),
         users=context.users,
         channels=context.channels,
         counts=context.counts,
@@ -187,15 +193,18 @@ async def load_inputs(
 
 
 def _later_replies(read: pl.DataFrame, followed: Period) -> list[str]:
-    """The keys of replies to heads of these days that are not among the messages read."""
-    replies = pl.concat_str("replies", "bot_replies", separator=",", ignore_nulls=True)
+    """The keys of replies to heads of these days that were written at another time. Few of them
+    are among the messages read.
+    """
+    replies = pl.concat_str(REPLIES, separator=",", ignore_nulls=True)
     found = (
-        read.filter(followed.covers() & IS_HEAD)
-        .select("slack_cid", ts=replies.str.split(","))
-        .explode("ts")
-        .with_columns(text=pl.col("ts").str.extract(":([0-9.]+)$"))
+        read.lazy()
+        .filter(followed.covers() & IS_HEAD)
+        .select("slack_cid", text=replies.str.split(","))
+        .explode("text")
+        .select("slack_cid", pl.col("text").str.tail(_TIMESTAMP))
         .with_columns(micros("text").alias("ts"))
-        .drop_nulls()
-        .join(read, on=("slack_cid", "ts"), how="anti")
+        .filter(~followed.covers())
     )
-    return found.select(pl.format("{}_{}", "slack_cid", "text")).to_series().to_list()
+    keys = found.select(pl.format("{}_{}", "slack_cid", "text")).collect()
+    return keys.to_series().to_list()

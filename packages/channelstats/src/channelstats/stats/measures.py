@@ -173,16 +173,19 @@ class Measures:
 
     @cached_property
     def unanswered(self) -> pl.DataFrame:
-        """Messages, not replies, that drew neither a reply nor a reaction by somebody else."""
+        """Messages, not replies, that drew neither a reply nor a reaction by somebody else:
+        `slack_cid`, `ts`, `slack_uid`.
+        """
         of, key = self.period_messages, ("slack_cid", "ts")
-        top = of.messages.filter(~pl.col("is_reply"))
-        reacted = of.reactions.filter(pl.col("reactor") != pl.col("slack_uid"))
-        return top.join(of.answered, on=key, how="anti").join(reacted, on=key, how="anti")
+        reacted = of.reactions.lazy().filter(pl.col("reactor") != pl.col("slack_uid"))
+        noticed = pl.concat([of.answered.lazy().select(key), reacted.select(key)])
+        top = of.messages.lazy().filter(~pl.col("is_reply")).select(*key, "slack_uid")
+        return top.join(noticed, on=key, how="anti").collect()
 
     def posted(self, days: Period) -> pl.Series:
         """Who posted in other days."""
-        counted = self.period_messages.source.counted.select("ts", "slack_uid")
-        return counted.filter(days.covers())["slack_uid"].unique()
+        counted = self.period_messages.source.counted.filter(days.covers())
+        return counted.select("slack_uid").collect().to_series().unique()
 
     @cached_property
     def given(self) -> pl.DataFrame:
@@ -245,7 +248,7 @@ class MeasuredInputs:
         """Of those whom the profile counts: `slack_uid`, `ts` in microseconds, `slack_cid`."""
         found, counted = self._inputs.first_posts, self.counted_messages
         if found is None:
-            return earliest(counted.counted)
+            return earliest(counted.counted.collect())
         dropped = counted.bots if counted.counting.drops_bots else frozenset()
         rows = [
             (uid, microseconds(post.message_id), post.slack_cid)

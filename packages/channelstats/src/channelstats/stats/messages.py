@@ -18,7 +18,7 @@ import polars as pl
 
 from channelstats.counting import JOINED, LEFT, Counting, Profile, bot_expression
 from channelstats.days import date_at, midnight, zone_of
-from channelstats.stats.inputs import Options
+from channelstats.stats.inputs import REPLIES, Options
 from channelstats.stats.period import Period
 from channelstats.tables.columns import IS_HEAD, IS_REPLY
 from channelstats.tables.directory import User
@@ -48,38 +48,41 @@ class CountedMessages:
         self.hides_times = hides_times
         self.bots = frozenset(user.slack_uid for user in users.values() if user.is_bot)
         self.messages = messages.select(
-            pl.exclude("replies", "bot_replies"),
+            pl.exclude(REPLIES),
             is_bot=bot_expression(self.bots),
             is_reply=IS_REPLY,
+            counts=counting.counted(self.bots),
         )
         """All, deleted ones too."""
-        self.counted = self.messages.filter(counting.counted(self.bots))
-        """Counted messages, of whatever time."""
         self._everybodys = self.counted
 
-    def kept(self, period: Period) -> pl.DataFrame:
+    @property
+    def counted(self) -> pl.LazyFrame:
+        """Counted messages, of whatever time; lazy, as a copy of them all takes much memory."""
+        return self.messages.lazy().filter("counts")
+
+    def kept(self, period: Period) -> pl.LazyFrame:
         """Messages of a period that are not deleted, whether or not they count."""
-        return self.messages.filter(period.covers() & ~pl.col("deleted"))
+        return self.messages.lazy().filter(period.covers() & ~pl.col("deleted"))
 
     def only(self, chosen: pl.Expr) -> Self:
         """Some of the messages. Answers to them stay everybody's."""
         some = copy(self)
-        some.messages, some.counted = self.messages.filter(chosen), self.counted.filter(chosen)
+        some.messages = self.messages.filter(chosen)
         return some
 
     @cached_property
     def answers(self) -> pl.DataFrame:
         """Everybody's counted replies: `slack_cid`, `thread_ts`, `replier`, `replied_at`."""
-        columns = self._everybodys.select(
-            "is_reply", "slack_cid", "thread_ts", replier="slack_uid", replied_at="ts"
-        )
-        return columns.filter("is_reply").drop("is_reply")
+        columns = {"replier": "slack_uid", "replied_at": "ts"}
+        found = self._everybodys.filter("is_reply").select("slack_cid", "thread_ts", **columns)
+        return found.collect()
 
 
 # ── local times ──────────────────────────────────────────────────────────────────────────────────
 
-_STEP: Final = 86_400
-"""Seconds between two looks at a clock: nowhere was it changed twice within a day."""
+_STEP: Final = 5 * 86_400
+"""Seconds between two looks at a clock: since 2000 it was nowhere changed twice within that."""
 
 _CLOCKS: Final = pl.Schema({"clock": pl.String, "since": pl.Int64, "offset": pl.Int64})
 _USERS: Final = pl.Schema({"slack_uid": pl.String, "tz": pl.String, "clock": pl.String})
@@ -140,13 +143,12 @@ class LocalTimes:
         """Adds `tz`, `local_weekday` (Monday 0), `local_hour`; null for authors without a zone."""
         local = pl.col("at") + pl.col("offset")
         found = (
-            messages.select(
-                pl.int_range(pl.len()).alias("row"), "slack_uid", at=pl.col("ts") // 1_000_000
-            )
-            .join(self._people, on="slack_uid", how="left")
+            messages.lazy()
+            .select(pl.int_range(pl.len()).alias("row"), "slack_uid", at=pl.col("ts") // 1_000_000)
+            .join(self._people.lazy(), on="slack_uid", how="left")
             .sort("at")
             .join_asof(
-                self._clock_frame,
+                self._clock_frame.lazy(),
                 left_on="at",
                 right_on="since",
                 by="clock",
@@ -154,8 +156,9 @@ class LocalTimes:
             )
             .select("row", "tz", local_weekday=weekday(local), local_hour=hour(local))
             .sort("row")
+            .drop("row")
         )
-        return messages.hstack(found.drop("row"))
+        return messages.hstack(found.collect())
 
 
 def weekday(seconds: pl.Expr) -> pl.Expr:
@@ -180,14 +183,20 @@ class PeriodMessages:
         """What these are chosen from, of whatever time."""
         self.period = period
         self._merge_skin_tones = merge_skin_tones
-        self.messages = local.added_to(source.counted.filter(period.covers()))
-        """Counted messages of the period, with local times."""
+        self._local = local
+        self.messages = source.counted.filter(period.covers()).collect()
+        """Counted messages of the period."""
+
+    @cached_property
+    def with_local_times(self) -> pl.DataFrame:
+        """The same, see `LocalTimes.added_to`."""
+        return self._local.added_to(self.messages)
 
     @cached_property
     def moves(self) -> pl.DataFrame:
         """What tells that people joined or left a channel, which no counted message is."""
         kept = self.source.kept(self.period)
-        return kept.filter(pl.col("subtype").is_in(JOINED | LEFT) & ~pl.col("is_bot"))
+        return kept.filter(pl.col("subtype").is_in(JOINED | LEFT) & ~pl.col("is_bot")).collect()
 
     @cached_property
     def reactions(self) -> pl.DataFrame:
@@ -199,7 +208,8 @@ class PeriodMessages:
         if self._merge_skin_tones:
             emoji = emoji.str.replace("::skin-tone-[0-9]+$", "")
         return (
-            self.messages.select("ts", "slack_cid", "slack_uid", "reactions")
+            self.messages.lazy()
+            .select("ts", "slack_cid", "slack_uid", "reactions")
             .drop_nulls("reactions")
             .with_columns(one)
             .explode("reactions")
@@ -208,6 +218,7 @@ class PeriodMessages:
             .select("ts", "slack_cid", "slack_uid", "emoji", "reactor")
             .explode("reactor")
             .filter(pl.col("reactor") != "")
+            .collect()
         )
 
     @cached_property
@@ -237,14 +248,16 @@ class PeriodMessages:
         `is_head`, and the time of the first such reply, `replied_at`.
         """
         key = "slack_cid", "ts"
-        answers = self.source.answers.rename({"thread_ts": "ts"}).filter(self.period.covers())
+        answers = self.source.answers.lazy().rename({"thread_ts": "ts"})
         return (
-            self.messages.select("is_reply", *key, "slack_uid", is_head=IS_HEAD)
+            self.messages.lazy()
             .filter(~pl.col("is_reply"))
-            .join(answers, on=key)
+            .select(*key, "slack_uid", is_head=IS_HEAD)
+            .join(answers.filter(self.period.covers()), on=key)
             .filter(pl.col("replier") != pl.col("slack_uid"))
             .group_by(*key)
             .agg(pl.col("is_head").first(), pl.col("replied_at").min())
+            .collect()
         )
 
 

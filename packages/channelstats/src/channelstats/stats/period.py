@@ -180,5 +180,6 @@ def by_point(
     frame: pl.DataFrame, shown: Sequence[Period], figure: pl.Expr, absent: float | None = 0
 ) -> list[float | None]:
     """A figure of each point; ``absent`` where there are no rows."""
-    found = dict(with_point(frame, shown).group_by("point").agg(figure.alias("n")).iter_rows())
+    needed = frame.select({"ts", *figure.meta.root_names()})
+    found = dict(with_point(needed, shown).group_by("point").agg(figure.alias("n")).iter_rows())
     return [found.get(number, absent) for number in range(len(shown))]

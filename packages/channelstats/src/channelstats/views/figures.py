@@ -10,7 +10,7 @@ from typing import Final, NamedTuple, TypeAlias
 import polars as pl
 
 from channelstats.counting import JOINED, LEFT
-from channelstats.stats.conversation import STARTS_THREAD
+from channelstats.stats.conversation import STARTS_THREAD, how_many
 from channelstats.stats.measures import Measures, nearest_rank
 from channelstats.stats.period import Period, by_point
 from channelstats.stats.quantities import Quantity, percent, ratio
@@ -70,7 +70,7 @@ def reactions(of: Measures) -> int:
 
 
 def _unanswered_share(of: Measures) -> Quantity | None:
-    top_level = of.messages.filter(~pl.col("is_reply")).height
+    top_level = how_many(of.messages, ~pl.col("is_reply"))
     return percent(of.unanswered.height, top_level) if top_level else None
 
 
@@ -108,12 +108,10 @@ FILES: Final = Figure("files", lambda of: int(of.messages["file_count"].sum()))
 JOINS: Final = Figure("joins", *_moves(JOINED))
 LEAVES: Final = Figure("leaves", *_moves(LEFT))
 
-THREADS_STARTED: Final = Figure(
-    "threads_started", lambda of: of.messages.filter(STARTS_THREAD).height
-)
+THREADS_STARTED: Final = Figure("threads_started", lambda of: how_many(of.messages, STARTS_THREAD))
 REPLIES: Final = Figure(
     "replies",
-    lambda of: percent(of.messages.filter("is_reply").height, of.messages.height),
+    lambda of: percent(how_many(of.messages, pl.col("is_reply")), of.messages.height),
     called="% replies",
     written=Kind.PERCENT,
 )

@@ -58,7 +58,9 @@ def _bars(
     request: ViewRequest, steps: _Steps, size: Literal["m", "w"], name: str, title: str
 ) -> SeriesChart:
     def values(of: Measures) -> list[float | None]:
-        sizes = volume_by(of.messages, steps.column).select(steps.column, size)
+        sizes = volume_by(of.period_messages.with_local_times, steps.column).select(
+            steps.column, size
+        )
         found = dict(sizes.iter_rows())
         return [found.get(number, 0) for number in steps.numbers]
 
@@ -71,7 +73,8 @@ def _bars(
 def heat_map(request: ViewRequest) -> tuple[Heat, Table]:
     """Messages by weekday and hour, as a picture and as a table that has the words too."""
     days = _weekdays(request.data.first_weekday)
-    sizes = volume_by(request.scope.now.messages, "local_weekday", "local_hour")
+    messages = request.scope.now.period_messages.with_local_times
+    sizes = volume_by(messages, "local_weekday", "local_hour")
     found = {(day, hour): (m, w) for day, hour, m, w in sizes.iter_rows()}
     cells = [[found.get((day, hour), (0, 0)) for hour in HOURS] for day in days.numbers]
     name, title = "week", "Messages by weekday and hour"
@@ -95,7 +98,8 @@ def heat_map(request: ViewRequest) -> tuple[Heat, Table]:
 def zone_notes(request: ViewRequest) -> tuple[str, ...]:
     """How many authors are left out of local times."""
     now = request.scope.now
-    without = now.messages.filter(now.messages["local_hour"].is_null())["slack_uid"].n_unique()
+    authors = pl.col("slack_uid").filter(pl.col("local_hour").is_null())
+    without = now.period_messages.with_local_times.select(authors.n_unique()).item()
     if not without:
         return ()
     if without == now.volume.posters:

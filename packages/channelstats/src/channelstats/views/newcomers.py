@@ -114,8 +114,8 @@ def _weeks(of: Measures, shown_weeks: list[Period], first: Mapping[str, int]) ->
 
 def _posted(of: Measures, shown_weeks: list[Period]) -> pl.DataFrame:
     """Who posted in which of these weeks: `point`, `slack_uid`."""
-    counted = with_point(of.period_messages.source.counted, shown_weeks)
-    return counted.select("point", "slack_uid").unique()
+    counted = of.period_messages.source.counted.select("ts", "slack_uid").collect()
+    return with_point(counted, shown_weeks).select("point", "slack_uid").unique()
 
 
 def _cohorts(request: ViewRequest) -> tuple[Heat, Table]:

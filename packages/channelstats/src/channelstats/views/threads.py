@@ -9,7 +9,7 @@ from typing import Final
 
 import polars as pl
 
-from channelstats.stats.conversation import STARTS_THREAD
+from channelstats.stats.conversation import STARTS_THREAD, how_many
 from channelstats.stats.measures import Measures, nearest_rank
 from channelstats.stats.messages import REPLIED
 from channelstats.stats.quantities import percent_of, ranked
@@ -82,7 +82,7 @@ def _steps(of: Measures) -> Values:
     """How many heads waited how long; the last number is of those without a reply by others."""
     limits = list(_STEPS)
     found = Counter(bisect_right(limits, seconds) for seconds in of.waits["seconds"])
-    heads = of.messages.filter(IS_HEAD).height
+    heads = how_many(of.messages, IS_HEAD)
     counts = [found[step] for step in range(len(limits) + 1)]
     return [*counts, heads - of.waits.height]
 

@@ -94,7 +94,8 @@ def _silent(request: ViewRequest) -> Table:
     period; the one that fell silent last comes first. Of a small group none is listed.
     """
     now = request.scope.now
-    earlier = now.period_messages.source.counted.filter(pl.col("ts") < now.period.begin * 1_000_000)
+    counted = now.period_messages.source.counted
+    earlier = counted.filter(pl.col("ts") < now.period.begin * 1_000_000).collect()
     posters = earlier.group_by("slack_cid").agg(posters=pl.col("slack_uid").n_unique())
     found = (
         _last_of_each(earlier, "slack_cid")
