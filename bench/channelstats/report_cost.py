@@ -17,7 +17,7 @@ from bench.channelstats import made_up
 from bench.channelstats.cost import Row, Work, alone, median, say
 from channelstats.demo.workspace import Size
 from channelstats.stats import Inputs, Options, Period, report
-from channelstats.stats.inputs import dates_of
+from channelstats.stats.inputs import REPLIES, dates_of
 from channelstats.tables.columns import MESSAGES, DayFiles, joined
 from channelstats.tables.configuration import Counts
 from channelstats.tables.first_posts import earliest, posts_of
@@ -98,7 +98,7 @@ def _reported(size: Size, folder: Path) -> Work:
         return (await files.read(dict(sorted(found.items())), MESSAGES.names()))[1]
 
     def work() -> int:
-        messages = joined([asyncio.run(messages_read())])
+        messages = joined([asyncio.run(messages_read())]).drop(REPLIES)
         inputs = Inputs(messages, users, channels, counts, first_posts)
         return len(report(inputs, WEEK, Options(), generated_at=0))
 
