@@ -4,8 +4,10 @@ import contextlib
 import io
 import os
 import signal
+import socket
 import subprocess
 import sys
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Self
@@ -20,6 +22,32 @@ READY = "channelstats ready: "
 def environment() -> dict[str, str]:
     """Ours, without settings of channelstats."""
     return {name: text for name, text in os.environ.items() if not name.startswith("CHANNELSTATS_")}
+
+
+def connected(host: str) -> socket.socket:
+    name, _, port = host.partition(":")
+    return socket.create_connection((name, int(port)), PATIENCE)
+
+
+def is_listening(host: str) -> bool:
+    try:
+        connected(host).close()
+    except ConnectionError:  # refused, or closed before it was accepted
+        return False
+    return True
+
+
+@contextlib.contextmanager
+def waiting_request(host: str) -> Iterator[None]:
+    """A request to the dashboard that is not over, so that its end waits."""
+    with connected(host) as waiting:
+        waiting.sendall(
+            f"POST /me HTTP/1.1\r\nHost: {host}\r\nContent-Length: 9\r\n"
+            "Content-Type: application/x-www-form-urlencoded\r\n"
+            "Expect: 100-continue\r\n\r\n".encode()
+        )
+        assert waiting.recv(100).startswith(b"HTTP/1.1 100")  # its form is waited for
+        yield
 
 
 class Folder:

@@ -102,7 +102,7 @@ def read_token_file(path: Path) -> str:
                 raise SettingError(f"{path}: others can read this token; chmod 600 ends that")
             return file.read(_LONGEST_TOKEN_FILE).decode("ascii").strip()
     except UnicodeDecodeError:
-        raise SettingError(f"{path}: expected a token alone, as in xoxb-… or xoxp-…") from None
+        raise SettingError(f"{path}: expected a token alone, of ASCII characters") from None
     except OSError as error:
         raise SettingError(f"{path}: {error.strerror or 'cannot be read'}") from None
 

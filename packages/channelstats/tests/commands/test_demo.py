@@ -2,10 +2,14 @@
 
 import asyncio
 import json
+import signal
 import stat
+import subprocess
+import sys
 import threading
 from collections.abc import Callable
 from pathlib import Path
+from urllib.parse import urlsplit
 from zipfile import ZipFile
 
 import pytest
@@ -15,6 +19,13 @@ from channelstats.commands.context import CommandContext
 from channelstats.settings import Settings
 from support.channelstats.called import called, stored
 from support.channelstats.house import NOW
+from support.channelstats.process import (
+    PATIENCE,
+    READY,
+    environment,
+    is_listening,
+    waiting_request,
+)
 
 SMALL = ("--people", "12", "--channels", "3", "--messages", "60", "--days", "9")
 
@@ -26,7 +37,9 @@ class Dashboard:
         self.settings: list[Settings] = []
         self.files: list[set[str]] = []
 
-    async def serve(self, context: CommandContext, on_ready: Callable[[str], object]) -> None:
+    async def serve(
+        self, context: CommandContext, on_ready: Callable[[str], object], **_: object
+    ) -> None:
         self.settings.append(context.settings)
         self.files.append(await asyncio.to_thread(self.look, context.settings.folder))
         on_ready("http://127.0.0.1:1/")
@@ -57,6 +70,29 @@ def test_it_is_made_shown_and_gone(dashboard: Dashboard, tmp_path: Path) -> None
     assert "channelstats.sqlite" in files
     assert "export.zip" not in files
     assert not settings.folder.exists()
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_it_is_gone_after_the_second_signal_too(tmp_path: Path, number: signal.Signals) -> None:
+    with subprocess.Popen(
+        [sys.executable, "-m", "channelstats", "demo", "--no-browser", *SMALL],
+        stdout=subprocess.PIPE,
+        text=True,
+        env={**environment(), "TMPDIR": str(tmp_path)},
+    ) as process:
+        try:
+            assert process.stdout is not None
+            host = urlsplit(process.stdout.readline().removeprefix(READY).strip()).netloc
+            assert len(list(tmp_path.iterdir())) == 1
+            with waiting_request(host):
+                process.send_signal(number)
+                while is_listening(host):
+                    pass
+                process.send_signal(number)
+                assert process.wait(PATIENCE) == -number
+        finally:
+            process.kill()
     assert list(tmp_path.iterdir()) == []
 
 

@@ -17,7 +17,14 @@ from urllib.parse import urlsplit
 import pytest
 
 from support.channelstats.house import EXAMPLE
-from support.channelstats.process import PATIENCE, READY, Folder, environment
+from support.channelstats.process import (
+    PATIENCE,
+    READY,
+    Folder,
+    environment,
+    is_listening,
+    waiting_request,
+)
 
 TOKEN = "correct-horse-battery"
 
@@ -80,30 +87,11 @@ def test_it_says_where_it_is_and_ends_when_told_to(folder: Folder, number: signa
         assert told(process) == ""
 
 
-def connected(host: str) -> socket.socket:
-    name, _, port = host.partition(":")
-    return socket.create_connection((name, int(port)), PATIENCE)
-
-
-def is_listening(host: str) -> bool:
-    try:
-        connected(host).close()
-    except ConnectionError:  # refused, or closed before it was accepted
-        return False
-    return True
-
-
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_the_second_signal_ends_it_at_once(folder: Folder, number: signal.Signals) -> None:
     with serving(folder) as (url, process):
         host = urlsplit(url).netloc
-        with connected(host) as waiting:
-            waiting.sendall(
-                f"POST /me HTTP/1.1\r\nHost: {host}\r\nContent-Length: 9\r\n"
-                "Content-Type: application/x-www-form-urlencoded\r\n"
-                "Expect: 100-continue\r\n\r\n".encode()
-            )
-            assert waiting.recv(100).startswith(b"HTTP/1.1 100")  # its form is waited for
+        with waiting_request(host):
             process.send_signal(number)
             while is_listening(host):
                 pass
@@ -164,6 +152,16 @@ def test_a_token_that_others_can_read_is_refused(folder: Folder) -> None:
     said = folder.run("serve", "--host", "0.0.0.0", code=3)
     assert "others can read this token" in said
     assert TOKEN not in said
+
+
+@pytest.mark.parametrize("text", ["short", "tökên-tökên-tökên-tökên"])
+def test_a_kept_token_that_cannot_be_used_is_refused(folder: Folder, text: str) -> None:
+    (folder.path / "serve.token").write_text(text)
+    os.chmod(folder.path / "serve.token", 0o600)
+    said = folder.run("serve", "--host", "0.0.0.0", code=3)
+    assert "serve.token: expected a token" in said
+    assert "xoxb" not in said, "that is a token of Slack"
+    assert text not in said
 
 
 def test_pseudonyms_are_kept_over_a_restart(folder: Folder) -> None:

@@ -7,6 +7,7 @@ say how it is shown, and removed at the end unless a folder was named for it.
 import asyncio
 import dataclasses
 import shutil
+import signal
 import sys
 import tempfile
 import threading
@@ -21,7 +22,7 @@ import msgspec
 
 from channelstats.commands.context import CommandContext, Failure, argument, command, flag, many
 from channelstats.commands.import_ import import_archive
-from channelstats.commands.serve import serve_dashboard
+from channelstats.commands.serve import SignalHandler, serve_dashboard
 from channelstats.demo.workspace import Size, last_day_before, write_export
 from channelstats.settings import OptionGroup, Settings
 
@@ -73,7 +74,9 @@ async def demo(context: CommandContext) -> int:
     with _folder(context) as folder:
         own = msgspec.structs.replace(context, settings=_settings(context, folder))
         await _make(own, wanted)
-        await serve_dashboard(own, lambda url: _open_browser(context, url))
+        is_kept = context.arguments.data is not None
+        second = signal.SIG_DFL if is_kept else _removing(folder)
+        await serve_dashboard(own, lambda url: _open_browser(context, url), second=second)
     return context.exit_code
 
 
@@ -113,6 +116,17 @@ def _folder(context: CommandContext) -> Iterator[Path]:
         return
     with tempfile.TemporaryDirectory(prefix="channelstats-demo-") as name:
         yield Path(name)
+
+
+def _removing(folder: Path) -> SignalHandler:
+    """What a second signal does: it removes the folder, and ends the process at once."""
+
+    def end(number: int, _: object) -> None:
+        shutil.rmtree(folder, ignore_errors=True)
+        signal.signal(number, signal.SIG_DFL)
+        signal.raise_signal(number)
+
+    return end
 
 
 async def _make(context: CommandContext, wanted: DemoPlan) -> None:

@@ -12,7 +12,8 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from secrets import token_urlsafe
-from typing import Final
+from types import FrameType
+from typing import Final, TypeAlias
 from urllib.parse import urlencode
 
 from aiohttp import web
@@ -43,6 +44,8 @@ _IDLE_TIMEOUT: Final = 75.0
 _SHUTDOWN_TIMEOUT: Final = 3.0
 """Seconds that running requests have to come to an end."""
 
+SignalHandler: TypeAlias = Callable[[int, FrameType | None], object] | signal.Handlers
+
 
 @command(
     flag("--anonymize", "pseudonyms for people and channels, no links"),
@@ -54,9 +57,14 @@ async def serve(context: CommandContext) -> int:
 
 
 async def serve_dashboard(
-    context: CommandContext, on_ready: Callable[[str], object] = lambda _: None
+    context: CommandContext,
+    on_ready: Callable[[str], object] = lambda _: None,
+    *,
+    second: SignalHandler = signal.SIG_DFL,
 ) -> None:
-    """Serve the dashboard until the process is told to stop; ``on_ready`` is given its address."""
+    """Serve the dashboard until the process is told to stop; ``on_ready`` is given its address.
+    ``second`` handles the second SIGTERM or Ctrl-C, also after this has returned.
+    """
     settings, stop = context.settings, asyncio.Event()
     token = _token(context)
     secret = pseudonym_secret(settings) if context.arguments.anonymize else None
@@ -76,7 +84,7 @@ async def serve_dashboard(
             url = f"http://{_url_host(settings.host)}:{runner.addresses[0][1]}/"
             if token is not None:
                 _show_login(context, url, token)
-            _on_signal(stop)
+            _on_signal(stop, second)
             print(f"channelstats ready: {url}", flush=True)
             on_ready(url)
             await stop.wait()
@@ -87,15 +95,15 @@ async def serve_dashboard(
                 await keeping
 
 
-def _on_signal(stop: asyncio.Event) -> None:
-    """Have SIGTERM and Ctrl-C set ``stop``; the second of them ends the process at once."""
+def _on_signal(stop: asyncio.Event, second: SignalHandler) -> None:
+    """Have the first SIGTERM or Ctrl-C set ``stop``; ``second`` handles those after it."""
     loop, signals = asyncio.get_running_loop(), (signal.SIGTERM, signal.SIGINT)
 
     def first() -> None:
         stop.set()
         for number in signals:
             loop.remove_signal_handler(number)
-            signal.signal(number, signal.SIG_DFL)
+            signal.signal(number, second)
 
     for number in signals:
         loop.add_signal_handler(number, first)
