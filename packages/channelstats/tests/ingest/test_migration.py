@@ -261,6 +261,16 @@ async def test_dates_of_accounts_counts_and_previous_names_come_over(
     assert lobby.slack_cid == "CGEN"
 
 
+async def test_what_is_known_of_channels_in_no_list_comes_over(source: House, empty: House) -> None:
+    await put(source.engine, "ChannelMembersLog", {"slack_cid": "COLD", "ts_1600000000": 7})
+    await put(source.engine, "ChannelConfiguration", {"slack_cid": "COLD", "last_message_ts": "5"})
+    await put(source.engine, "BulkStore", {"item_id": "COLD", "value": "UBOB,UCARA"})
+    await migrate(source, empty)
+    assert await empty.tables.members_log.samples("COLD") == [(1_600_000_000, 7)]
+    assert await empty.tables.watermarks.get("COLD") == 5
+    assert await empty.tables.bulk.get("COLD") == "UBOB,UCARA"
+
+
 # ── who is left out ──────────────────────────────────────────────────────────────────────────────
 
 

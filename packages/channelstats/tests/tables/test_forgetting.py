@@ -58,6 +58,12 @@ async def test_the_others_keep_what_is_theirs(known: House) -> None:
     assert (await known.items("BulkStore"))["CGEN"]["value"] == "UALICE,UCARA"
 
 
+async def test_they_leave_the_members_of_a_channel_in_no_list_too(known: House) -> None:
+    await known.tables.bulk.put("COLD", "UALICE,UBOB")
+    await remove(known.tables, "UBOB")
+    assert await known.tables.bulk.get("COLD") == "UALICE"
+
+
 async def test_no_import_brings_them_back(known: House) -> None:
     await remove(known.tables, "UBOB")
     forgotten = await known.everything()

@@ -169,7 +169,7 @@ class Migration:
             self._done("channels with their threads", done)
         await self._put_counts(people)
         self._done("first posts", await self._put_first_posts())
-        await self._raise_watermarks(channels | self._channels.keys())
+        await self._raise_watermarks()
         await tables.messages.close_days()
         self._result.problems = self._run.problems
         return self._result
@@ -219,7 +219,7 @@ class Migration:
 
     async def _put_memberships(self) -> int:
         bulk, done = self._tables.bulk, 0
-        for cid in self._channels:
+        for cid in filter(self._is_wanted, await self._source.bulk.names()):
             uids = (await self._source.bulk.get(cid) or "").split(",")
             members = list(filter(self._is_kept, uids))
             if members and await bulk.get(cid) is None:
@@ -230,9 +230,10 @@ class Migration:
     async def _put_samples(self) -> int:
         log, done = self._tables.members_log, 0
         new: dict[int, dict[str, int]] = defaultdict(dict)
-        for cid in self._channels:
+        found = await self._source.members_log.all()
+        for cid in filter(self._is_wanted, found):
             known = dict(await log.samples(cid))
-            for at, count in await self._source.members_log.samples(cid):
+            for at, count in found[cid]:
                 done += 1
                 if at not in known:
                     new[at][cid] = count
@@ -304,9 +305,9 @@ class Migration:
         await rebuild(tables, self._counting)
         return len(await tables.first_posts.all())
 
-    async def _raise_watermarks(self, channels: Iterable[str]) -> None:
-        for cid in channels:
-            if (at := await self._source.watermarks.get(cid)) <= self._run.now:
+    async def _raise_watermarks(self) -> None:
+        for cid, at in (await self._source.watermarks.all()).items():
+            if at <= self._run.now and self._is_wanted(cid):
                 await self._tables.watermarks.raise_to(cid, at)
 
     def _is_wanted(self, cid: str) -> bool:

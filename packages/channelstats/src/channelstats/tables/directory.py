@@ -296,10 +296,17 @@ class MembersLog:
 
     async def samples(self, cid: str) -> list[tuple[int, int]]:
         """Times and numbers of members of a channel, in the order of time."""
-        item = await self._table.get((cid,)) or {}
-        times = (name for name in item if name.startswith("ts_") and name[3:].isdecimal())
-        samples = ((int(name[3:]), number(item, name)) for name in times)
-        return sorted((at, count) for at, count in samples if count is not None)
+        return _samples(await self._table.get((cid,)) or {})
+
+    async def all(self) -> dict[str, list[tuple[int, int]]]:
+        """The samples of every channel, by its ID."""
+        return {text(item, "slack_cid"): _samples(item) async for item in every_item(self._table)}
+
+
+def _samples(item: Item) -> list[tuple[int, int]]:
+    times = (name for name in item if name.startswith("ts_") and name[3:].isdecimal())
+    samples = ((int(name[3:]), number(item, name)) for name in times)
+    return sorted((at, count) for at, count in samples if count is not None)
 
 
 _WATERMARK: Final = "last_message_timestamp"
@@ -319,8 +326,11 @@ class Watermarks:
 
     async def get(self, cid: str) -> int:
         """The watermark of a channel; 0 for one never read."""
-        item = await self._table.get((cid,)) or {}
-        return number(item, _WATERMARK) or number(item, _OLDER_WATERMARK) or 0
+        return _watermark(await self._table.get((cid,)) or {})
+
+    async def all(self) -> dict[str, int]:
+        """The watermark of every channel, by its ID."""
+        return {text(item, "slack_cid"): _watermark(item) async for item in every_item(self._table)}
 
     async def raise_to(self, cid: str, seconds: int) -> None:
         if seconds <= await self.get(cid):
@@ -329,3 +339,7 @@ class Watermarks:
             await self._table.update((cid,), _RAISE, {_WATERMARK: seconds}, condition=_IS_LOWER)
         except ConditionFailed:
             return  # another reader was further
+
+
+def _watermark(item: Item) -> int:
+    return number(item, _WATERMARK) or number(item, _OLDER_WATERMARK) or 0

@@ -24,7 +24,7 @@ import msgspec
 import orjson
 import polars as pl
 
-from channelstats.identifiers import is_user_id
+from channelstats.identifiers import is_channel_id, is_user_id
 from channelstats.tables.configuration import Configuration
 from channelstats.tables.directory import Channel, User
 from channelstats.tables.message_row import (
@@ -243,7 +243,7 @@ async def forget_person(
     if dry_run:
         return
     files = await tables.messages.close_days()
-    for cid in await tables.channels.all():
+    for cid in filter(is_channel_id, await tables.bulk.names()):
         members = (await tables.bulk.get(cid) or "").split(",")
         if uid in members:
             text = ",".join(member for member in members if member != uid)

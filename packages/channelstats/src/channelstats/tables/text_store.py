@@ -13,7 +13,7 @@ Pieces share the key space with texts, so no text may be called like another one
 import re
 from typing import Final
 
-from channelstats.tables.items import everything, text, without_empty
+from channelstats.tables.items import every_item, everything, text, without_empty
 from keytables import Item, TableHandle
 
 LIMIT: Final = 300_000
@@ -56,6 +56,10 @@ class TextStore:
         if any(piece not in values for piece in columns):
             return None
         return "".join(values[piece] for piece in columns)
+
+    async def names(self) -> list[str]:
+        """The names of all texts and of their pieces."""
+        return [text(item, self._key) async for item in every_item(self._table)]
 
     async def put(self, name: str, value: str) -> None:
         """Store a text in place of what had its name.
