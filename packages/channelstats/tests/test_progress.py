@@ -1,95 +1,116 @@
 """The line that shows how far a run is."""
 
 import io
+import threading
+from contextlib import redirect_stderr
 
-from channelstats.progress import Progress
+import pytest
+from tqdm import tqdm
+
+from channelstats.progress import ProgressBar, progress_bar, show
+from channelstats.render.words import width
 from support.clocks import ManualClock
 
 
 class Terminal(io.StringIO):
+    encoding = "utf-8"
+
     def isatty(self) -> bool:
         return True
 
+    def bar(self, what: str, unit: str = "", total: int = 0, done: int = 0) -> ProgressBar:
+        with redirect_stderr(self):
+            return progress_bar(what, unit, total, done)
 
-def test_a_terminal_gets_counts_and_the_time_left() -> None:
-    terminal, clock = Terminal(), ManualClock(100.0)
-    progress = Progress(terminal, clock, quiet=False)
-    clock.advance(30.0)
-    progress.show(1, 5, "#general")
-    assert terminal.getvalue().endswith("░ 1/5 2 min left  #general")
-    progress.end()
-    assert terminal.getvalue().endswith("\r\x1b[K")
-
-
-def test_what_was_done_before_is_no_measure_of_the_time_left() -> None:
-    terminal, clock = Terminal(), ManualClock(100.0)
-    progress = Progress(terminal, clock, quiet=False)
-    clock.advance(1000.0)
-    progress.start(50)
-    clock.advance(30.0)
-    progress.show(51, 55, "x")
-    assert terminal.getvalue().endswith(" 51/55 2 min left  x")
+    @property
+    def line(self) -> str:
+        """The last one that was drawn."""
+        return self.getvalue().rpartition("\r")[2].rstrip()
 
 
-def test_without_a_total_there_is_a_count_alone() -> None:
-    terminal, clock = Terminal(), ManualClock(0.0)
-    progress = Progress(terminal, clock, quiet=False)
-    progress.show(0, 0, "users")
-    clock.advance(1.0)
-    progress.show(1234, 0, "rows")
-    assert terminal.getvalue() == "\r\x1b[Kusers\r\x1b[K1,234  rows"
+@pytest.fixture
+def terminal(monkeypatch: pytest.MonkeyPatch) -> Terminal:
+    monkeypatch.setenv("COLUMNS", "80")
+    return Terminal()
 
 
-def test_bytes_are_a_share_of_megabytes() -> None:
-    terminal, clock = Terminal(), ManualClock(100.0)
-    progress = Progress(terminal, clock, quiet=False)
-    clock.advance(30.0)
-    progress.show_bytes(300_000_000, 1_500_000_000, "40,000 messages  #general")
-    assert terminal.getvalue().endswith("░ 20% of 1,500 MB 2 min left  40,000 messages  #general")
-    clock.advance(1.0)
-    progress.show_bytes(0, 300_000, "x")
-    assert terminal.getvalue().endswith("░ 0% of 0.3 MB   x")
-    clock.advance(1.0)
-    progress.show_bytes(0, 0, "x")
-    assert terminal.getvalue().endswith("░ 0% of 0.0 MB   x")
+@pytest.fixture(autouse=True)
+def clock(monkeypatch: pytest.MonkeyPatch) -> ManualClock:
+    found = ManualClock(100.0)
+    monkeypatch.setattr("tqdm.std.time", found)
+    return found
+
+
+@pytest.mark.parametrize(
+    ("unit", "total", "done", "line"),
+    [
+        ("report", 5, 1, "| 1/5 [00:30<02:00, 30.00s/report, #general]"),
+        ("B", 1_500_000_000, 300_000_000, "| 300M/1.50G [00:30<02:00, 10.0MB/s, #general]"),
+        ("B", 0, 0, "x: 0.00B [00:30, ?B/s, #general]"),
+        (" days", 0, 60, "x: 60 days [00:30,  2.00 days/s, #general]"),
+        ("", 0, 0, "x"),
+    ],
+)
+def test_a_terminal_gets_counts_and_the_time_left(
+    terminal: Terminal, clock: ManualClock, unit: str, total: int, done: int, line: str
+) -> None:
+    with terminal.bar("x", unit, total) as bar:
+        assert terminal.line.startswith("x")
+        clock.advance(30.0)
+        show(bar, done, total, "#general")
+        assert terminal.line.endswith(line)
+    assert terminal.line == ""
+
+
+def test_the_time_left_is_by_all_that_was_done_in_this_run(
+    terminal: Terminal, clock: ManualClock
+) -> None:
+    with terminal.bar("sending", "report", 56, 50) as bar:
+        assert "| 50/56 [00:00<?, " in terminal.line
+        for done, seconds in ((51, 1.0), (52, 29.0)):
+            clock.advance(seconds)
+            show(bar, done, 56)
+        assert "| 52/56 [00:30<01:00, " in terminal.line
 
 
 def test_a_file_and_the_quiet_get_nothing() -> None:
-    file, terminal = io.StringIO(), Terminal()
-    for stream, quiet in ((file, False), (terminal, True)):
-        progress = Progress(stream, ManualClock(0.0), quiet=quiet)
-        progress.show(1, 2, "x")
-        progress.show_bytes(1, 2, "x")
-        progress.end()
-    assert file.getvalue() == terminal.getvalue() == ""
+    for stream, quiet in ((io.StringIO(), False), (Terminal(), True)):
+        with redirect_stderr(stream), progress_bar("x", "report", 2, quiet=quiet) as bar:
+            show(bar, 1, 2, "x")
+        assert stream.getvalue() == ""
 
 
-def test_the_line_is_drawn_ten_times_a_second_at_most_and_at_the_end() -> None:
-    terminal, clock = Terminal(), ManualClock(0.0)
-    progress = Progress(terminal, clock, quiet=False)
-    for done in range(1, 10_001):
-        clock.advance(0.001)
-        progress.show(done, 10_000, "x")
-    assert 90 <= terminal.getvalue().count("\r") <= 102
-    assert " 10,000/10,000 " in terminal.getvalue().rpartition("\r")[2]
+def test_the_line_is_drawn_ten_times_a_second_at_most(
+    terminal: Terminal, clock: ManualClock
+) -> None:
+    with terminal.bar("sending", "report", 10_000) as bar:
+        for done in range(1, 10_001):
+            clock.advance(0.001)
+            show(bar, done, 10_000, "x")
+        assert 90 <= terminal.getvalue().count("\r") <= 102
 
 
-def test_whatever_comes_after_the_end_or_a_start_is_drawn_at_once() -> None:
-    terminal = Terminal()
-    progress = Progress(terminal, ManualClock(0.0), quiet=False)
-    progress.show(1, 0, "a")
-    progress.end()
-    progress.show(2, 0, "b")
-    progress.start(0)
-    progress.show(3, 0, "c")
-    progress.show(4, 0, "never")
-    assert terminal.getvalue() == "\r\x1b[K1  a\r\x1b[K\r\x1b[K2  b\r\x1b[K3  c"
+@pytest.mark.parametrize("total", [0, 5])
+@pytest.mark.parametrize("name", ["long" * 50, "\N{CJK UNIFIED IDEOGRAPH-7701}" * 50])
+def test_a_name_that_is_too_long_is_cut_in_whatever_window(
+    terminal: Terminal, monkeypatch: pytest.MonkeyPatch, clock: ManualClock, name: str, total: int
+) -> None:
+    with terminal.bar("messages", "channel", total) as bar:
+        for columns in (80, 70):
+            monkeypatch.setenv("COLUMNS", str(columns))
+            clock.advance(1.0)
+            show(bar, 1, total, name)
+            assert name[:5] in terminal.line
+            assert columns - 4 <= width(terminal.line) <= columns - 3
 
 
-def test_a_clock_that_is_set_back_does_not_stop_the_line() -> None:
-    terminal, clock = Terminal(), ManualClock(1000.0)
-    progress = Progress(terminal, clock, quiet=False)
-    progress.show(1, 0, "a")
-    clock.advance(-900.0)
-    progress.show(2, 0, "b")
-    assert terminal.getvalue().endswith("2  b")
+def test_an_interrupted_run_leaves_no_half_line(terminal: Terminal) -> None:
+    with pytest.raises(KeyboardInterrupt), terminal.bar("sending", "report", 5):
+        raise KeyboardInterrupt
+    assert terminal.line == ""
+
+
+def test_no_thread_is_started_and_no_lock_between_processes_made(terminal: Terminal) -> None:
+    with terminal.bar("sending", "report", 5):
+        assert tqdm.monitor is None
+    assert isinstance(vars(tqdm)["_lock"], type(threading.RLock()))

@@ -1,80 +1,54 @@
-"""How far a long run is, on a terminal.
+"""How far a long run is, on a terminal: bars of tqdm on standard error.
 
-Rule: only a terminal gets a bar; a file or a pipe gets nothing that would have to be overwritten.
-It is drawn ten times a second at the most, and whenever all is done.
+Rule: whatever is written there beside a bar goes through `tqdm.write`, which keeps the line whole.
 """
 
 import shutil
-from typing import Final, TextIO
+import threading
+from typing import Final, NoReturn, TypeAlias
 
-from channelstats.render.words import duration_text, width
-from keytables import Clock
+from tqdm import tqdm
 
-_BAR: Final = 24
-_CLEAR: Final = "\r\x1b[K"
-_PAUSE: Final = 0.1
-"""Seconds from one drawing to the next."""
+ProgressBar: TypeAlias = "tqdm[NoReturn]"
 
+_ECHO: Final = 3
+"""Columns that stay free: a terminal writes ^C behind the line, which would break it."""
 
-class Progress:
-    """A line that is overwritten; ``clock`` is in seconds."""
-
-    def __init__(self, stream: TextIO, clock: Clock, *, quiet: bool) -> None:
-        self._stream, self._clock = stream, clock
-        self._shown = stream.isatty() and not quiet
-        self._begun, self._before = clock(), 0
-        self._drawn: float | None = None
-
-    def start(self, done: int) -> None:
-        """The work begins now; so many were done before."""
-        self._before, self._begun = done, self._clock()
-        self._drawn = None
-
-    def show(self, done: int, total: int, what: str) -> None:
-        """So many of all are done; ``what`` is being done. A total of 0 is not known yet."""
-        if total:
-            self._draw(done, total, f"{done:,}/{total:,}", what)
-        else:
-            self._draw(done, 0, f"{done:,}" if done else "", what)
-
-    def show_bytes(self, done: int, total: int, what: str) -> None:
-        """So many bytes of all are done."""
-        share = f"{100 * done // max(total, 1)}% of {megabytes(total)}"
-        self._draw(done, max(total, 1), share, what)
-
-    def end(self) -> None:
-        """Take the line away."""
-        self._drawn = None
-        if self._shown:
-            self._stream.write(_CLEAR)
-            self._stream.flush()
-
-    def _draw(self, done: int, total: int, count: str, what: str) -> None:
-        """Draw, unless that was done just now: the line that stays longest is that of the end."""
-        now = self._clock()
-        # A clock that was set back is no reason to wait.
-        is_soon = self._drawn is not None and 0 <= now - self._drawn < _PAUSE
-        if not self._shown or (is_soon and not 0 < total <= done):
-            return
-        self._drawn = now
-        line = f"{count}  {what}" if count else what
-        if total:
-            # As if the rest took as long as what was done.
-            here, spent = done - self._before, now - self._begun
-            is_known = here > 0 and done < total
-            left = f"{duration_text(int(spent * (total - done) / here))} left" if is_known else ""
-            line = f"{_bar(done, total)} {count} {left}  {what}"
-        room = shutil.get_terminal_size().columns - 1
-        while width(line) > room:
-            line = line[:-1]
-        self._stream.write(_CLEAR + line)
-        self._stream.flush()
+# Nobody else draws: neither a lock between processes nor a thread that redraws is of use.
+tqdm.set_lock(threading.RLock())
+tqdm.monitor_interval = 0
 
 
-def _bar(done: int, total: int) -> str:
-    filled = _BAR * done // total
-    return "█" * filled + "░" * (_BAR - filled)
+def progress_bar(
+    what: str, unit: str = "", total: int = 0, done: int = 0, *, quiet: bool = False
+) -> ProgressBar:
+    """A bar where standard error is a terminal; it is gone when it is closed. A total of 0 is not
+    known yet. What was ``done`` before is no measure of the time left. The unit B makes it MB and
+    GB; without a unit ``what`` is shown alone.
+    """
+    return tqdm(
+        desc=what,
+        unit=unit,
+        unit_scale=unit == "B",
+        total=total or None,
+        initial=done,
+        bar_format=None if unit else "{desc}",
+        disable=quiet or None,  # None: unless it is a terminal
+        leave=False,
+        ncols=_columns(),
+        nrows=2,  # as not to ask for it; a bar is one line
+        # The clock alone says when to draw, and the time left is by all that was done.
+        miniters=0,
+        smoothing=0,
+    )
 
 
-def megabytes(number: int) -> str:
-    return f"{number / 1e6:,.0f} MB" if number >= 1e7 else f"{number / 1e6:.1f} MB"
+def show(bar: ProgressBar, done: int, total: int = 0, what: str = "") -> None:
+    """So many of all are done; ``what`` is being done. It is drawn ten times a second at most."""
+    bar.total, bar.ncols = total or None, _columns()
+    bar.set_postfix_str(what, refresh=False)
+    bar.update(done - bar.n)
+
+
+def _columns() -> int:
+    return shutil.get_terminal_size().columns - _ECHO

@@ -3,11 +3,13 @@
 import asyncio
 import io
 import json
+import shutil
+from functools import partial
+from itertools import count
 from pathlib import Path
 
 import pytest
 
-from channelstats import progress
 from channelstats.cli import main
 from channelstats.commands import DONE, NOT_DONE, USAGE, WITH_PROBLEMS
 from channelstats.ingest import export_reader
@@ -23,11 +25,11 @@ class Terminal(io.StringIO):
         return True
 
 
-def on_terminal(monkeypatch: pytest.MonkeyPatch, *flags: str) -> str:
+def on_terminal(monkeypatch: pytest.MonkeyPatch, *flags: str, path: Path = EXAMPLE) -> str:
     """What an import writes to a terminal."""
     terminal = Terminal()
     monkeypatch.setattr("sys.stderr", terminal)
-    assert called("import-export", str(EXAMPLE), *flags, now=NOW) == 0
+    assert called("import-export", str(path), *flags, now=NOW) in (DONE, WITH_PROBLEMS)
     return terminal.getvalue()
 
 
@@ -35,17 +37,30 @@ def test_a_terminal_sees_share_size_messages_and_channel(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(export_reader, "ROWS", 4)
-    monkeypatch.setattr(progress, "_PAUSE", 0)  # the clock stands still, and every line is seen
-    lines = [line for line in on_terminal(monkeypatch).split("\r\x1b[K") if line]
+    monkeypatch.setattr("tqdm.std.time", partial(next, count(100)))  # so that every line is seen
+    lines = [line for line in on_terminal(monkeypatch).split("\r") if line.strip()]
     assert lines[0] == "reading the lists"
-    assert [line.partition("░ ")[2] for line in lines[1:-1]] == [
-        "0% of 0.0 MB   0 messages  #dev",
-        "20% of 0.0 MB 0 s left  4 messages  #dev",
-        "30% of 0.0 MB 0 s left  6 messages  #general",
-        "61% of 0.0 MB 0 s left  10 messages  #general",
-        "92% of 0.0 MB 0 s left  14 messages  #general",
+    assert [
+        (line.partition("|")[0], line.partition("B/s, ")[2].rstrip()) for line in lines[2:-1]
+    ] == [
+        ("messages:   0%", "#dev]"),
+        ("4 messages:  20%", "#dev]"),
+        ("6 messages:  30%", "#general]"),
+        ("10 messages:  61%", "#general]"),
+        ("14 messages:  92%", "#general]"),
     ]
     assert lines[-1] == "imported: 2 channels, 15 messages, 15 new or changed\n"
+
+
+def test_a_problem_is_a_line_of_its_own_beside_the_bar(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    export = shutil.copytree(EXAMPLE, tmp_path / "export")
+    (export / "dev" / "2024-03-17.json").write_text("[")
+    whole = on_terminal(monkeypatch, path=export).split("\n")
+    assert whole[0].rpartition("\r")[2].startswith("channelstats: dev/2024-03-17.json: ")
+    assert whole[1].startswith("\rmessages:   0%|")
+    assert whole[1].rpartition("\r")[2].startswith("imported: ")
 
 
 def test_for_cron_nothing_is_said(monkeypatch: pytest.MonkeyPatch) -> None:

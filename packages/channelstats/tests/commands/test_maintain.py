@@ -105,7 +105,7 @@ def test_at_a_terminal_a_yes_is_enough(answer: str, monkeypatch: pytest.MonkeyPa
 def test_nobody_is_asked_who_said_yes_before(monkeypatch: pytest.MonkeyPatch) -> None:
     screen = at_terminal("", monkeypatch)
     assert forget("--yes") == DONE
-    assert "?" not in screen.getvalue()
+    assert "Remove everything" not in screen.getvalue()
     assert not is_there()
 
 

@@ -27,13 +27,14 @@ from typing import Final, NoReturn, TypeAlias
 from zoneinfo import ZoneInfo
 
 import msgspec
+from tqdm import tqdm
 
 from channelstats.commands import DONE, NOT_DONE, WITH_PROBLEMS, ListedCommand, Parser
 from channelstats.credentials import Purpose, slack_token
 from channelstats.days import date_at
-from channelstats.ingest.runs import Event, OnEvent, StepProgress
+from channelstats.ingest.runs import Event, OnEvent
 from channelstats.lookup import NotFound
-from channelstats.progress import Progress
+from channelstats.progress import ProgressBar, progress_bar, show
 from channelstats.render.words import plural, printable
 from channelstats.sending.sender import Sender
 from channelstats.settings import OptionGroup, SettingError, Settings, add_flags, load
@@ -105,20 +106,18 @@ class CommandContext(msgspec.Struct):
 
     # ── messages for the operator ────────────────────────────────────────────────────────────────
 
-    def progress(self) -> Progress:
-        return Progress(sys.stderr, self.clock, quiet=self.arguments.quiet)
+    def progress_bar(self, what: str, unit: str = "", total: int = 0, done: int = 0) -> ProgressBar:
+        return progress_bar(what, unit, total, done, quiet=self.arguments.quiet)
 
     def say(self, text: str) -> None:
         """Print a line on standard error, unless it is to be quiet."""
         if not self.arguments.quiet:
-            self.progress().end()
-            print(text, file=sys.stderr)
+            tqdm.write(text, file=sys.stderr)
 
     def complain(self, text: object) -> None:
         """Print a line about something that went wrong; see `exit_code`."""
         self.problems += 1
-        self.progress().end()
-        print(f"channelstats: {printable(str(text))}", file=sys.stderr)
+        tqdm.write(f"channelstats: {printable(str(text))}", file=sys.stderr)
 
     @property
     def exit_code(self) -> int:
@@ -126,25 +125,30 @@ class CommandContext(msgspec.Struct):
         return WITH_PROBLEMS if self.problems else DONE
 
     @contextmanager
-    def following(
-        self, begin: str, show: Callable[[Progress, StepProgress], None]
-    ) -> Iterator[OnEvent]:
-        """What a long run reports its events to: problems become lines, ``show`` draws the rest.
-        ``begin`` is shown until there is one.
+    def following(self, begin: str, unit: str) -> Iterator[OnEvent]:
+        """What a long run reports its events to: problems become lines, each step has a bar.
+        ``begin`` is shown until there is one. The steps count in ``unit``.
         """
-        progress = self.progress()
-        progress.show(0, 0, begin)
+        step, bar = "", self.progress_bar(begin)
 
         def on_event(event: Event) -> None:
+            nonlocal step, bar
             if isinstance(event, Problem):
                 self.complain(event)
-            else:
-                show(progress, event)
+                return
+            if event.step != step:
+                bar.close()
+                step = event.step
+                bar = self.progress_bar(step, unit, event.total, event.done)
+            if event.messages:
+                bar.set_description_str(many(event.messages, "message"), refresh=False)
+            channel = f"#{printable(event.channel)}" if event.channel else ""
+            show(bar, event.done, event.total, channel)
 
         try:
             yield on_event
         finally:
-            progress.end()
+            bar.close()
 
     # ── the store ────────────────────────────────────────────────────────────────────────────────
 
@@ -185,13 +189,13 @@ class CommandContext(msgspec.Struct):
         """
         async with self.tables(create=True) as tables, tables.writing(self.clock):
             yield tables
-            retention, removed, progress = self.settings.retention, 0, self.progress()
+            retention, removed = self.settings.retention, 0
             if retention is None:
                 return
-            async for day, number in remove_before(tables, self.today - retention):
-                removed += number
-                progress.show(removed, 0, f"removing messages of {day}")
-            progress.end()
+            with self.progress_bar("removing", " messages") as bar:
+                async for day, number in remove_before(tables, self.today - retention):
+                    removed += number
+                    show(bar, removed, what=str(day))
             if removed:
                 self.complain_of_left(await tables.messages.close_days())
                 days = many(retention.days, "day")

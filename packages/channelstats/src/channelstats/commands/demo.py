@@ -24,6 +24,7 @@ from channelstats.commands.context import CommandContext, Failure, argument, com
 from channelstats.commands.import_ import import_archive
 from channelstats.commands.serve import SignalHandler, serve_dashboard
 from channelstats.demo.workspace import Size, last_day_before, write_export
+from channelstats.progress import show
 from channelstats.settings import OptionGroup, Settings
 
 KEPT: Final = "demo.json"
@@ -173,18 +174,18 @@ def _write(context: CommandContext, plan: DemoPlan, path: Path) -> None:
     if path.exists():
         raise Failure(f"{path}: exists already")
     part = path.with_name(f"{path.stem}.part{path.suffix}")
-    progress, task = context.progress(), asyncio.current_task()
+    bar, task = context.progress_bar("making up messages", " messages"), asyncio.current_task()
 
-    def show(done: int, total: int) -> None:
+    def on_progress(done: int, total: int) -> None:
         if task is not None and task.cancelling():  # by Ctrl-C
             raise asyncio.CancelledError
-        progress.show(done, total, "messages made up")
+        show(bar, done, total)
 
     try:
-        write_export(part, plan.size, last_day=plan.last_day, seed=plan.seed, progress=show)
+        write_export(part, plan.size, last_day=plan.last_day, seed=plan.seed, progress=on_progress)
         part.rename(path)
     finally:
-        progress.end()
+        bar.close()
         if part.is_dir():
             shutil.rmtree(part)
         part.unlink(missing_ok=True)

@@ -29,7 +29,6 @@ from channelstats.commands.context import (
 from channelstats.commands.send import DESTINATIONS
 from channelstats.credentials import Purpose, Token, find_token
 from channelstats.days import minute_text
-from channelstats.progress import megabytes
 from channelstats.render.words import duration_text, printable
 from channelstats.settings import OPTIONS, PREFIX, OptionGroup, SettingError, show_value
 from channelstats.settings.sources import OTHER_VARIABLES, nearest
@@ -180,7 +179,7 @@ async def _check_tables(context: CommandContext, findings: Findings, engine: Eng
         return ""
     size = ""
     if not context.settings.store:
-        size = f", {megabytes(await asyncio.to_thread(_size, context.settings.folder))}"
+        size = f", {await asyncio.to_thread(_size, context.settings.folder)}"
     findings.ok("store", f"{place}: {many(len(expected - missing), 'table')}{size}")
     if missing:
         findings.ok("store", f"the next run makes {', '.join(sorted(missing))}")
@@ -231,8 +230,10 @@ def _place(context: CommandContext) -> str:
     return f"DynamoDB{region}{f' at {found.endpoint}' if found.endpoint else ''}"
 
 
-def _size(folder: Path) -> int:
-    return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
+def _size(folder: Path) -> str:
+    """1,234 MB, 0.3 MB."""
+    size = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file()) / 1e6
+    return f"{size:,.{0 if size >= 10 else 1}f} MB"
 
 
 # ── Slack ────────────────────────────────────────────────────────────────────────────────────────

@@ -22,7 +22,6 @@ from channelstats.commands.context import (
 )
 from channelstats.ingest.export_import import ExportImport, ImportOptions
 from channelstats.ingest.migration import Migration, NothingThere, open_source
-from channelstats.ingest.runs import StepProgress
 from channelstats.ingest.slack_analytics import (
     MalformedAnalytics,
     StoredAnalytics,
@@ -31,8 +30,6 @@ from channelstats.ingest.slack_analytics import (
     store_accounts,
     store_analytics,
 )
-from channelstats.progress import Progress
-from channelstats.render.words import printable
 from channelstats.settings import OptionGroup
 from channelstats.slack.export import ChannelKind, Export
 from channelstats.tables import Tables
@@ -68,20 +65,12 @@ async def import_archive(
 
     :raises ArchiveRefused: it is not an export, or not a safe one
     """
-    settings, is_started = context.settings, False
+    settings = context.settings
     options = ImportOptions(private, direct, settings.excluded_channels, settings.excluded_users)
-
-    def show(progress: Progress, event: StepProgress) -> None:
-        nonlocal is_started
-        if not is_started:
-            progress.start(event.done)
-            is_started = True
-        done = f"{many(event.messages, 'message')}  #{printable(event.channel)}"
-        progress.show_bytes(event.done, event.total, done)
 
     with closing(Export.open(path)) as export:
         async with context.taking_in() as tables:
-            with context.following("reading the lists", show) as on_event:
+            with context.following("reading the lists", "B") as on_event:
                 result = await ExportImport(
                     export,
                     tables,
@@ -191,11 +180,8 @@ async def _import_file(
 async def migrate(context: CommandContext) -> int:
     settings = context.settings
 
-    def show(progress: Progress, event: StepProgress) -> None:
-        progress.show(event.done, 0, event.step)
-
     async with _source(context) as source, context.taking_in() as tables:
-        with context.following("reading tables", show) as on_event:
+        with context.following("reading tables", " read") as on_event:
             result = await Migration(
                 source,
                 tables,

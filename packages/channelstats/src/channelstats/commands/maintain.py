@@ -9,6 +9,7 @@ from channelstats import lookup
 from channelstats.commands.context import CommandContext, Failure, argument, command, flag, many
 from channelstats.identifiers import is_user_id
 from channelstats.lookup import NotFound
+from channelstats.progress import show
 from channelstats.settings import OptionGroup
 from channelstats.tables import Tables
 from channelstats.tables.exclusion import Forgotten, forget_person
@@ -59,10 +60,10 @@ async def _user_id(tables: Tables, name: str) -> str:
 async def _follow(
     context: CommandContext, run: AsyncGenerator[Forgotten, None], what: str
 ) -> Forgotten:
-    progress, done = context.progress(), Forgotten()
-    async for done in run:
-        progress.show(done.read, 0, what.format(done.deleted, done.changed))
-    progress.end()
+    done = Forgotten()
+    with context.progress_bar("reading", " messages") as bar:
+        async for done in run:
+            show(bar, done.read, what=what.format(done.deleted, done.changed))
     return done
 
 

@@ -6,6 +6,7 @@ again.
 """
 
 from datetime import timedelta
+from functools import partial
 from typing import Final
 
 from channelstats.commands import NOT_DONE
@@ -19,6 +20,7 @@ from channelstats.commands.context import (
 from channelstats.credentials import Purpose
 from channelstats.days import minute_text
 from channelstats.lookup import NotFound, channel_id
+from channelstats.progress import show
 from channelstats.render.names import load
 from channelstats.render.words import printable
 from channelstats.sending.announcing import Announcer, newest_week
@@ -102,7 +104,7 @@ def _complain_of(context: CommandContext, plan: WeeklyPlan) -> None:
 
 async def _send(context: CommandContext, tables: Tables, week: Period, api: WebApi) -> bool:
     """Send everything; return whether it ended before all was tried."""
-    settings, progress = context.settings, context.progress()
+    settings = context.settings
     plan = await weekly_plan(tables, settings, await _opted_in(context, tables))
     _complain_of(context, plan)
     if not plan.targets:
@@ -116,19 +118,18 @@ async def _send(context: CommandContext, tables: Tables, week: Period, api: WebA
         counted=counted,
         smallest_group=settings.min_group,
     )
-    run = WeeklyRun(
-        context.sender(api, tables),
-        api,
-        data,
-        await load(tables, settings.slack_name),
-        settings,
-        say=context.say,
-        complain=context.complain,
-        show=lambda done, total: progress.show(done, total, "sending"),
-    )
-    is_stopped = await run.run(plan, tables)
-    progress.end()
-    return is_stopped
+    with context.progress_bar("sending", "report") as bar:
+        run = WeeklyRun(
+            context.sender(api, tables),
+            api,
+            data,
+            await load(tables, settings.slack_name),
+            settings,
+            say=context.say,
+            complain=context.complain,
+            show=partial(show, bar),
+        )
+        return await run.run(plan, tables)
 
 
 async def _opted_in(context: CommandContext, tables: Tables) -> list[str]:

@@ -10,6 +10,7 @@ import signal
 import sys
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from secrets import token_urlsafe
 from types import FrameType
@@ -20,6 +21,7 @@ from aiohttp import web
 
 from channelstats.commands.context import CommandContext, Failure, command, flag
 from channelstats.credentials import pseudonym_secret, read_or_create, read_token_file
+from channelstats.progress import show
 from channelstats.settings import PREFIX, OptionGroup, Settings
 from channelstats.settings.declaration import is_loopback
 from channelstats.stats.period import Now
@@ -121,16 +123,11 @@ async def _warm(context: CommandContext, service: DashboardService) -> None:
         context.say(f"there is no data in {folder} yet; the dashboard says how to import some")
         return
     usual = asked([], Now(context.today, snapshot.history, context.settings.first_weekday))
-    progress = context.progress()
-    try:
-        with suppress(ChoiceError):  # The page says it, and leads to others.
-            await service.read(
-                Choice(usual.first, usual.last),
-                snapshot,
-                lambda done, total: progress.show(done, total, "days read"),
-            )
-    finally:
-        progress.end()
+    with (
+        context.progress_bar("reading", " days") as bar,
+        suppress(ChoiceError),  # The page says it, and leads to others.
+    ):
+        await service.read(Choice(usual.first, usual.last), snapshot, partial(show, bar))
 
 
 async def _keep_days(context: CommandContext, tables: Tables) -> None:

@@ -16,10 +16,8 @@ from channelstats.commands.context import (
     many,
 )
 from channelstats.days import date_at, midnight
-from channelstats.ingest.runs import Gap, StepProgress, SyncOptions, SyncResult
+from channelstats.ingest.runs import Gap, SyncOptions, SyncResult
 from channelstats.ingest.sync import ALL, Part, Sync
-from channelstats.progress import Progress
-from channelstats.render.words import printable
 from channelstats.settings import OptionGroup
 
 EVERYTHING: Final = "all"
@@ -47,7 +45,7 @@ _SHOWN: Final = 10
 async def sync(context: CommandContext) -> int:
     what = context.arguments.what
     async with context.web_api() as api, context.taking_in() as tables:
-        with context.following("reading users and channels", _show) as on_event:
+        with context.following("reading users and channels", "channel") as on_event:
             result = await Sync(
                 api,
                 tables,
@@ -70,17 +68,6 @@ async def sync(context: CommandContext) -> int:
     if result.stopped or (result.failed and nothing):
         return NOT_DONE
     return context.exit_code
-
-
-def _show(progress: Progress, event: StepProgress) -> None:
-    channel = f"#{printable(event.channel)}"
-    if event.step == "members":
-        progress.show(event.done, event.total, f"members of {channel}")
-    elif event.channel:
-        progress.show(event.done, event.total, channel)
-    else:
-        progress.start(event.done)
-        progress.show(event.done, event.total, "reading messages")
 
 
 def _options(context: CommandContext) -> SyncOptions:
