@@ -93,10 +93,11 @@ class Text(msgspec.Struct, frozen=True):
 
 
 class Column(msgspec.Struct, frozen=True):
-    """``name`` is the key in twins; ``bar``: the numbers are also drawn as bars. ``phrase`` is what
-    a cell becomes in a line of text: `, {}w`; an empty text has no phrase. ``label`` is what is
-    counted, for one of it, where no heading says it. ``about`` says what the title means, "" where
-    it says so itself. ``cumulative``: a change of it means nothing, as it depends on other rows.
+    """``name`` is the key in JSON and CSV; ``bar``: the numbers are also drawn as bars. ``phrase``
+    is what a cell becomes in a line of text: `, {}w`; an empty text has no phrase. ``label`` is
+    what is counted, for one of it, where no heading says it. ``about`` says what the title means,
+    "" where it says so itself. ``cumulative``: a change of it means nothing, as it depends on other
+    rows.
     """
 
     name: str

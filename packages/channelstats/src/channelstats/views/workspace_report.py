@@ -169,6 +169,7 @@ def _ranking(title: str, listed: Table, known: str, *, brief: bool) -> Section:
 def _days(of: ReportData) -> Section:
     found = beside(of.now.activity.weekdays, of.before.activity.weekdays, "weekday")
     rows = found.select(day=pl.Series(WEEKDAYS), **of.changes(VOLUME_COMPARED))
+    rows = rows.select("day", "words", "messages")
     columns = (
         Column("day", "Day", Kind.TEXT, phrase="{}"),
         Column("words", "Words", Kind.COUNT, bar=True, label="word"),
@@ -177,10 +178,8 @@ def _days(of: ReportData) -> Section:
     series = [Series("now", "This period", tuple(found["m"]))]
     if not of.not_compared:
         series.append(Series("before", "Period before", tuple(found["m_before"]), faint=True))
-    labels = tuple(name[:3] for name in WEEKDAYS)
     title = "Messages by day, local time"
-    chart = SeriesChart("bars", "weekdays", title, "Day", labels, Kind.COUNT, tuple(series))
-    rows = rows.select("day", "words", "messages")
+    chart = SeriesChart("bars", "weekdays", title, "Day", WEEKDAYS, Kind.COUNT, tuple(series))
     listed = Table("days", "Days, local time", columns, rows, layout=Layout.LIST)
     return Section("Days of the week", (chart, listed), rule_before=True)
 

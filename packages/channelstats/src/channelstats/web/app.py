@@ -111,7 +111,7 @@ class Dashboard:
             *(web.get(path, _file) for path in _FILES),
         ]
 
-    # ── pages and twins ──────────────────────────────────────────────────────────────────────────
+    # ── pages and exports ────────────────────────────────────────────────────────────────────────
 
     async def page(self, request: web.Request) -> web.Response:
         visit, snapshot = await self._requested(request, *PARAMETERS)

@@ -55,7 +55,7 @@ def numbers(picture: Markup) -> list[float]:
 @pytest.mark.parametrize("width", WIDTHS)
 def test_a_picture_is_an_image_that_says_what_it_shows(width: float) -> None:
     for picture, said in (
-        (series(LINES, width), "This period: between 1 and 7, the most on 9 Mar."),
+        (series(LINES, width), "This period: between 1 and 7, the most on Sat 9 Mar 2024."),
         (series(BARS, width), "The period before: the most at 00:00, 1."),
         (heat(HEAT, width), "The most: 9 at Mon, c."),
         (network(NETWORK, width, str.lower), "12 people. The strongest: u1 and u0 (8)"),
@@ -184,7 +184,28 @@ def test_the_label_of_the_last_column_is_within_the_picture() -> None:
     assert max(right for right, _ in labels) <= NARROW + 0.1
 
 
-def test_dates_of_a_heat_map_are_said_as_they_are_written() -> None:
-    chart = Heat("heat", "Heat", ("2024-03-10",), ("Week 1",), ((5,),), Kind.COUNT)
-    said = drawn(heat(chart, WIDE)).get("aria-label") or ""
-    assert said.endswith("The most: 5 at 10 Mar, Week 1.")
+@pytest.mark.parametrize(
+    ("of", "short", "long"),
+    [("2024-03-10", "10 Mar", "Sun 10 Mar 2024"), ("Monday", "Mon", "Monday")],
+)
+def test_dates_and_weekdays_are_short_on_an_axis_and_long_where_they_are_said(
+    of: str, short: str, long: str
+) -> None:
+    def texts(picture: Markup) -> tuple[str, list[str | None], list[str | None]]:
+        parts = list(drawn(picture).iter())
+        tips = [part.get("data-tip") for part in parts if part.get("data-tip")]
+        labels = [part.text for part in parts if part.tag == "text"]
+        return drawn(picture).get("aria-label") or "", tips, labels
+
+    said, tips, labels = texts(heat(Heat("x", "X", (of,), ("a",), ((5,),), Kind.COUNT), WIDE))
+    assert said.endswith(f"The most: 5 at {long}, a.")
+    assert tips == [f"{long}, a\n5"]
+    assert short in labels
+    upright = heat(Heat("x", "X", (of,), ("a", "b"), ((5, 6),), Kind.COUNT), NARROW)
+    assert f"a, {long}\n5" in texts(upright)[1]
+    assert short in texts(upright)[2]
+    bars = SeriesChart("bars", "x", "X", "Day", (of,), Kind.COUNT, (Series("n", "N", (5,)),))
+    said, tips, labels = texts(series(bars, WIDE))
+    assert said.endswith(f"the most at {long}, 5.")
+    assert tips == [f"{long}\nN: 5"]
+    assert short in labels

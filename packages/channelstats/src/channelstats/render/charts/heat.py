@@ -9,7 +9,6 @@ from collections.abc import Iterator
 from itertools import pairwise
 from typing import Final
 
-import msgspec
 from markupsafe import Markup
 
 from channelstats.render.charts.drawing import LETTER, WIDE, label, picture, shape, spread, target
@@ -25,23 +24,23 @@ _WIDEST: Final = 64
 
 def heat(chart: Heat, width: float) -> Markup:
     """The picture; upright where there are more columns than a narrow one has room for."""
-    dated = msgspec.structs.replace(chart, rows=tuple(map(date_text, chart.rows)))
     is_turned = width < WIDE and len(chart.columns) > len(chart.rows)
-    shown, high = (_turned(dated), 20) if is_turned else (dated, 30)
+    shown, high = (_turned(chart), 20) if is_turned else (chart, 30)
     height = _HEAD + len(shown.rows) * high + 4
-    return picture("heat", width, height, _says(dated), _parts(shown, width, high))
+    return picture("heat", width, height, _says(chart), _parts(shown, width, high))
 
 
 def _parts(chart: Heat, width: float, high: float) -> Iterator[Markup]:
-    left = 14 + LETTER * max(map(len, chart.rows), default=0)
-    wide = min((width - left) / max(len(chart.columns), 1), _WIDEST)
-    longest = max(map(len, chart.columns), default=1) * LETTER + 6
-    for at in spread(len(chart.columns), int(wide * len(chart.columns) / longest)):
-        text = chart.columns[at]
+    rows, columns = (tuple(map(date_text, of)) for of in (chart.rows, chart.columns))
+    left = 14 + LETTER * max(map(len, rows), default=0)
+    wide = min((width - left) / max(len(columns), 1), _WIDEST)
+    longest = max(map(len, columns), default=1) * LETTER + 6
+    for at in spread(len(columns), int(wide * len(columns) / longest)):
+        text = columns[at]
         middle = min(left + wide * (at + 0.5), width - LETTER * len(text) / 2)
         yield label(text, middle, _HEAD - 9)
     most = _most(chart)
-    for down, (row, values) in enumerate(zip(chart.rows, chart.values, strict=True)):
+    for down, (row, values) in enumerate(zip(rows, chart.values, strict=True)):
         top = _HEAD + high * down
         yield label(row, left - 8, top + high / 2 + 4, "end")
         for across, value in enumerate(values):
@@ -50,8 +49,12 @@ def _parts(chart: Heat, width: float, high: float) -> Iterator[Markup]:
             begin, size = left + wide * across, {"width": wide - _GAP, "height": high - _GAP}
             kind = f"cell h{step(value, most)}"
             yield shape("rect", kind, x=begin + _GAP / 2, y=top + _GAP / 2, rx=4, **size)
-            shown = f"{row}, {chart.columns[across]}\n{figure_text(value, chart.kind)}"
+            shown = f"{_cell(chart, down, across)}\n{figure_text(value, chart.kind)}"
             yield target(begin, top, wide, high, shown)
+
+
+def _cell(chart: Heat, row: int, column: int) -> str:
+    return ", ".join(date_text(of, long=True) for of in (chart.rows[row], chart.columns[column]))
 
 
 def _turned(chart: Heat) -> Heat:
@@ -92,6 +95,6 @@ def _says(chart: Heat) -> str:
     most = _most(chart)
     if not most:
         return f"{chart.title}: nothing in this period."
-    row, values = next(of for of in zip(chart.rows, chart.values, strict=True) if most in of[1])
-    where = f"{row}, {chart.columns[values.index(most)]}"
+    row, values = next(of for of in enumerate(chart.values) if most in of[1])
+    where = _cell(chart, row, values.index(most))
     return f"{chart.title}. The most: {figure_text(most, chart.kind)} at {where}."

@@ -125,7 +125,7 @@ def _says(chart: SeriesChart) -> str:
         if not any(known):
             said.append(f"{of.title}: nothing.")
             continue
-        where = date_text(chart.labels[of.values.index(max(known))])
+        where = date_text(chart.labels[of.values.index(max(known))], long=True)
         least, most = (figure_text(value, chart.kind) for value in (min(known), max(known)))
         if chart.is_over_time:
             said.append(f"{of.title}: between {least} and {most}, the most on {where}.")
