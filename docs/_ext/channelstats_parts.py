@@ -17,7 +17,7 @@ from channelstats.views.report_data import ReportData
 from channelstats.views.reports import ReportKind, Wanted
 
 EXPLAINED: Final = {
-    "import-export": "getting-started.md#take-it-in",
+    "import-export": "getting-started.md#import-it",
     "sync": "slack.md#read-the-workspace",
     "report": "getting-started.md#a-report",
     "serve": "dashboard.md",
