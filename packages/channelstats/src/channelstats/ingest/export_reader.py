@@ -42,9 +42,8 @@ class ReaderEnded(OSError):  # noqa: N818 - named for what happened
 class ChannelContent(msgspec.Struct, frozen=True):
     """The messages of one channel, so many, with their ``authors`` as profiles beside them have
     those, and what was wrong. Their rows are in pieces that are encoded until their turn comes, and
-    let go then.
-    Timestamps: the oldest, the newest, and the newest of those that are no replies. ``workspaces``:
-    to which ones how many of its files are linked.
+    let go then: they come once. Timestamps: the oldest, the newest, and the newest of those that
+    are no replies. ``workspaces``: to which ones how many of its files are linked.
     """
 
     messages: int
