@@ -30,7 +30,7 @@ from channelstats.tables.message_row import MessageRow
 from channelstats.tables.store import Tables
 from keytables import Clock
 
-_READ_AHEAD: Final = 2
+_READ_AHEAD: Final = 3
 """Channels that are read, or to be read, while one is stored."""
 
 
