@@ -27,6 +27,7 @@ from autopush.webpush.registration_secret import RegistrationSecrets
 from autopush.webpush.vapid import Verifier
 from support.connection_harness import CHANNEL, ENDPOINT, ERRORS, UAID, Harness
 
+WEBSOCKET = "wss://push.example/"
 MAX_TTL, MAX_DATA = 2_592_000, 4096
 AES128GCM = {"ttl": "60", "content-encoding": "aes128gcm"}
 
@@ -144,10 +145,11 @@ class Endpoint:
             ),
             dockerflow=harness.status_pages(),
             log_check=LogCheck(errors, self.requests, TokenBuckets(None), refusals),
-            start_page=StartPage(endpoint_url=ENDPOINT, websocket_url="wss://push.example/"),
+            start_page=StartPage(endpoint_url=ENDPOINT, websocket_url=WEBSOCKET),
             errors_page=ErrorsPage(),
             requests=self.requests,
             headers=headers,
+            websocket_url=WEBSOCKET,
             max_requests=max_requests,
         )
 

@@ -58,6 +58,16 @@ def method_not_allowed(allowed: str) -> PushError:
     return PushError(Errno.INVALID_ENDPOINT, f"Use {allowed}", headers=(allow,), status=405)
 
 
+def websocket_elsewhere(url: str) -> PushError:
+    """A WebSocket was asked for on the endpoint port; RFC 9110 section 15.5.22 demands Upgrade."""
+    return PushError(
+        Errno.INVALID_ENDPOINT,
+        f"This port takes messages of application servers. WebSockets are served at {url}",
+        headers=(("Upgrade", "websocket"), ("Connection", "Upgrade")),
+        status=426,
+    )
+
+
 class ErrorResponses:
     """The documented JSON document of each error. `page`: the URL that explains them, for the
     member `more_info`.

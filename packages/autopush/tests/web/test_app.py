@@ -9,7 +9,7 @@ import pytest
 from autopush.version import VERSION
 from keytables import KeyTuple, Unavailable
 from support.connection_harness import UAID, Harness
-from support.endpoint_harness import Endpoint, headers_of, refusal
+from support.endpoint_harness import WEBSOCKET, Endpoint, headers_of, refusal
 
 TOKEN_PATHS = ["/wpush/v1/token", "/wpush/v2/token", "/wpush/token"]
 PATHS = ["/", *TOKEN_PATHS, "/m/id", "/status", "/health", "/v1/err", "/no/such/page", "/wpush/"]
@@ -105,6 +105,23 @@ async def test_the_start_page_is_at_the_root(endpoint: Endpoint) -> None:
     response = await endpoint.ask("GET", "/")
     assert response.status == 200
     assert headers_of(response)["content-type"] == "text/html; charset=utf-8"
+
+
+@pytest.mark.parametrize("path", ["/", "/status", "/wpush/v1/token", "/no/such/page"])
+async def test_a_websocket_is_426_with_the_url_that_serves_them(
+    endpoint: Endpoint, path: str
+) -> None:
+    upgrade = {"connection": "keep-alive, Upgrade", "upgrade": "WebSocket"}
+    response = await endpoint.ask("GET", path, upgrade)
+    assert refusal(response) == (426, 102)
+    assert WEBSOCKET in json.loads(response.body)["message"]
+    assert headers_of(response)["upgrade"] == "websocket"
+    assert headers_of(response)["connection"] == "Upgrade"
+
+
+async def test_an_upgrade_to_http2_is_ignored(endpoint: Endpoint) -> None:
+    response = await endpoint.ask("GET", "/", {"connection": "Upgrade", "upgrade": "h2c"})
+    assert response.status == 200
 
 
 async def test_a_page_served_twice_carries_its_headers_once(endpoint: Endpoint) -> None:

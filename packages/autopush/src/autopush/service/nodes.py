@@ -222,6 +222,7 @@ class EndpointService:
             errors_page=ErrorsPage(),
             requests=shared.requests,
             headers=headers,
+            websocket_url=settings.public_websocket_url,
             max_requests=settings.max_requests,
         )
         handler: Handler = self.app

@@ -73,7 +73,10 @@ class CommonHeaders:
 
 
 class EndpointApp:
-    """Handler of the endpoint port. `max_requests`: how many may be in progress at once."""
+    """Handler of the endpoint port.
+
+    `websocket_url`: where user agents connect. `max_requests`: how many may be in progress at once.
+    """
 
     def __init__(
         self,
@@ -88,6 +91,7 @@ class EndpointApp:
         errors_page: ErrorsPage,
         requests: RequestLog,
         headers: CommonHeaders,
+        websocket_url: str,
         max_requests: int,
     ) -> None:
         self._push = push
@@ -100,6 +104,7 @@ class EndpointApp:
         self._errors_page = errors_page
         self._requests = requests
         self._headers = headers
+        self._websocket_url = websocket_url
         self._max_requests = max_requests
         self._in_progress = 0
 
@@ -143,6 +148,8 @@ class EndpointApp:
             case "HEAD", *_:
                 # Of the status pages the status counts; every other path is 200.
                 return await self._dockerflow.respond(request) or Response(200)
+            case "GET", *_ if "websocket" in request.headers.get("upgrade", "").lower():
+                raise responses.websocket_elsewhere(self._websocket_url)
             case "GET", "errors":
                 return self._errors_page.response()
             case _, "v1", kind, app_id, "registration", *rest if kind and app_id:
