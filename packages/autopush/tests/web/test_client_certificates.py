@@ -1,5 +1,6 @@
 """Client certificates: which requests need one, and what is logged of those without."""
 
+import json
 import ssl
 from pathlib import Path
 
@@ -36,7 +37,8 @@ def handler(harness: Harness) -> ClientCertificates:
         monotonic=lambda: 1000.0,
     )
     headers = CommonHeaders(cors=True, hsts_max_age=60)
-    return ClientCertificates(lambda _: Response(200), clients, requests, headers)
+    errors = ErrorResponses(ERRORS)
+    return ClientCertificates(lambda _: Response(200), clients, requests, errors, headers)
 
 
 def status(
@@ -49,7 +51,9 @@ def status(
         assert headers["www-authenticate"] == 'Transport mode="tls-client-certificate"'
         assert headers["access-control-allow-origin"] == "*"
         assert "strict-transport-security" in headers
-        assert answer.body == b""
+        document = json.loads(answer.body)
+        assert (document["code"], document["errno"]) == (401, 109)
+        assert "certificate of a listed client" in document["message"]
     return answer.status
 
 

@@ -227,7 +227,9 @@ class EndpointService:
         )
         handler: Handler = self.app
         if shared.clients is not None:
-            handler = ClientCertificates(self.app, shared.clients, shared.requests, headers)
+            handler = ClientCertificates(
+                self.app, shared.clients, shared.requests, shared.errors, headers
+            )
         limits = Limits(max_body=max(65_536, 2 * settings.max_data))
         self._http = shared.public_http(handler, limits)
         self.servers = [(self._http, sockets["endpoint"])]

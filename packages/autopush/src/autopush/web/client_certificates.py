@@ -9,12 +9,14 @@ from collections.abc import Coroutine, Mapping
 from typing import Any, Final
 from urllib.parse import unquote
 
-from autopush.net.http_messages import Answer, Handler, Request, Response
+from autopush.net.http_messages import Answer, Handler, Request
 from autopush.request_log import RequestLog
+from autopush.responses import ErrorResponses
 from autopush.settings.value_types import NamedTexts
 from autopush.web.app import CommonHeaders
+from autopush.webpush.errors import Errno, PushError
 
-UNAUTHORIZED: Final = (("WWW-Authenticate", 'Transport mode="tls-client-certificate"'),)
+CHALLENGE: Final = ("WWW-Authenticate", 'Transport mode="tls-client-certificate"')
 EXEMPT: Final = frozenset(
     ("/status", "/health", "/__heartbeat__", "/__lbheartbeat__", "/__version__", "/__error__")
 )
@@ -57,18 +59,27 @@ class ClientCertificates:
         handler: Handler,
         clients: ListedClients,
         requests: RequestLog,
+        errors: ErrorResponses,
         headers: CommonHeaders,
     ) -> None:
         self._handler = handler
         self._clients = clients
         self._requests = requests
+        self._errors = errors
         self._headers = headers
 
     def __call__(self, request: Request) -> Answer | Coroutine[Any, Any, Answer]:
         if request.certificate in self._clients or _is_exempt(request):
             return self._handler(request)
         self._requests.log_failed_tls_auth(request)
-        return Response(401, headers=UNAUTHORIZED, block=self._headers.of(request.path))
+        refusal = PushError(
+            Errno.INVALID_AUTHENTICATION,
+            "This service requires the TLS certificate of a listed client",
+            headers=(CHALLENGE,),
+        )
+        response = self._errors.of(refusal)
+        response.block = self._headers.of(request.path)
+        return response
 
 
 def fingerprint(certificate: bytes) -> str:

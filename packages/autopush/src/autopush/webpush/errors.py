@@ -165,7 +165,8 @@ ERRORS: Final[Mapping[int, ErrorKind]] = _table(
         "Invalid authentication",
         "For a push: sign a fresh VAPID token (RFC 8292, ES256) for the origin of the endpoint, "
         "valid for at most 24 hours, with the key the subscription was made with. For the "
-        "registration API: send the secret that registration returned.",
+        "registration API: send the secret that registration returned. Where the service requires "
+        "TLS certificates of its clients: connect with one that is listed.",
     ),
     ErrorKind(
         Errno.INVALID_CRYPTO,
