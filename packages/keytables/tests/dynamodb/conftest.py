@@ -14,13 +14,14 @@ import pytest
 from keytables.dynamodb.client import Client
 from keytables.dynamodb.retries import RetryPolicy
 from keytables.dynamodb.signing import Credentials, LoadedCredentials
+from keytables.retries import Backoff
 from support.event_loops import pytest_asyncio_loop_factories
 from support.scripted_server import ScriptedServer
 
 SECRETS = ("AKIDEXAMPLE", "wJalrXUtnFEMI/K7MDENG", "TOKEN+OF+A+SESSION")
 LOADED = LoadedCredentials(Credentials(*SECRETS), lambda seconds: False)
 
-IMMEDIATELY = RetryPolicy(base_delay=0.0)
+IMMEDIATELY = RetryPolicy(backoff=Backoff(0.0, 0.0))
 """Without delays between attempts."""
 
 OpenClient = Callable[..., Awaitable[Client]]

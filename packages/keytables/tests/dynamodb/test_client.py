@@ -18,6 +18,7 @@ from keytables.dynamodb.connection import ConnectionLimits
 from keytables.dynamodb.retries import RetryPolicy, ServiceError
 from keytables.dynamodb.signing import Credentials, LoadedCredentials, RefreshTimes
 from keytables.errors import AccessRefused, KeytablesError, Throttled, Unavailable
+from keytables.retries import Backoff
 from support.certificates import tls_pair
 from support.clocks import ManualClock
 from support.scripted_server import (
@@ -42,7 +43,7 @@ running = ScriptedServer.running
 
 
 ATTEMPTS = RetryPolicy().attempts
-SHORT_ATTEMPTS = RetryPolicy(base_delay=0.0, attempt_timeout=0.1, attempts=100)
+SHORT_ATTEMPTS = RetryPolicy(backoff=Backoff(0.0, 0.0), attempt_timeout=0.1, attempts=100)
 """Of a tenth of a second each."""
 
 
@@ -279,7 +280,7 @@ async def test_a_connection_the_server_closed_for_being_idle_is_not_used_again(
 
 async def test_a_request_on_a_stale_connection_is_repeated_at_once(open_client: OpenClient) -> None:
     # Any other attempt would be after the deadline.
-    policy = RetryPolicy(base_delay=1000.0, max_delay=1000.0, random=lambda: 1.0)
+    policy = RetryPolicy(backoff=Backoff(1000.0, 1000.0, jitter=0.0))
     first, second = HeldStep(), HeldStep()
     async with running([first, second]) as server:
         client = await open_client(server, retries=policy)

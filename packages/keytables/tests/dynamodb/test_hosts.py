@@ -108,10 +108,11 @@ def rotation(count: int, clock: ManualClock | None = None) -> HostRotation:
             ConnectionPool("", 80, size=1, max_waiting=1, limits=ConnectionLimits()),
             region="any",
             credentials=Credentials("a", "b"),
+            now=clock or ManualClock(),
         )
         for number in range(count)
     ]
-    return HostRotation(hosts, clock or ManualClock(), retry_interval=5.0)
+    return HostRotation(hosts)
 
 
 def taken(hosts: HostRotation, count: int) -> Counter[str]:
@@ -125,14 +126,14 @@ async def test_hosts_are_used_evenly() -> None:
 
 async def test_a_host_that_fails_is_skipped() -> None:
     hosts = rotation(3)
-    hosts.on_failure(hosts.hosts[1])
+    hosts.hosts[1].circuit.on_failure()
     assert taken(hosts, 30) == {"host0": 15, "host2": 15}
 
 
 async def test_a_host_that_fails_is_tried_by_one_call_after_the_interval() -> None:
     clock = ManualClock()
     hosts = rotation(2, clock)
-    hosts.on_failure(hosts.hosts[0])
+    hosts.hosts[0].circuit.on_failure()
     assert taken(hosts, 4) == {"host1": 4}
     for _ in range(2):
         clock.advance(5)
@@ -141,15 +142,15 @@ async def test_a_host_that_fails_is_tried_by_one_call_after_the_interval() -> No
 
 async def test_a_host_that_answered_is_used_again() -> None:
     hosts = rotation(2)
-    hosts.on_failure(hosts.hosts[0])
-    hosts.hosts[0].retry_at = 0.0
+    hosts.hosts[0].circuit.on_failure()
+    hosts.hosts[0].circuit.on_success()
     assert taken(hosts, 4) == {"host0": 2, "host1": 2}
 
 
 async def test_where_all_hosts_fail_all_are_tried() -> None:
     hosts = rotation(3)
     for host in hosts.hosts:
-        hosts.on_failure(host)
+        host.circuit.on_failure()
     assert taken(hosts, 9).keys() == {"host0", "host1", "host2"}
 
 

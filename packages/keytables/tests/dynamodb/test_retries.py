@@ -10,7 +10,8 @@ import pytest
 from keytables.dynamodb.connection import HttpResponse, NotSent, ResponseLost
 from keytables.dynamodb.pool import PoolExhausted
 from keytables.dynamodb.retries import (
-    Backoff,
+    MIN_REMAINING,
+    Attempts,
     ErrorKind,
     ErrorResponse,
     RetryPolicy,
@@ -19,6 +20,7 @@ from keytables.dynamodb.retries import (
     read_error,
 )
 from keytables.errors import AccessRefused, KeytablesError, Throttled, Unavailable
+from keytables.retries import Backoff
 
 POLICY = RetryPolicy()
 
@@ -87,23 +89,21 @@ def test_a_failure_with_an_unknown_code_is_ambiguous() -> None:
     assert kind_of(b'{"__type":"x#ThrottlingException"}', 503) is ErrorKind.THROTTLED
 
 
-# --- backoff --------------------------------------------------------------------------------------
+# --- attempts until a deadline -------------------------------------------------------------------
 
 
 def test_without_a_limit_of_attempts_the_deadline_ends_them() -> None:
-    backoff = Backoff(RetryPolicy(random=lambda: 1.0), deadline=100.0)
-    delays = [backoff.next_delay(0.0) for _ in range(2000)]
-    assert delays[:3] == [POLICY.base_delay * 2**number for number in range(3)]
-    assert delays[-1] == POLICY.max_delay
-    assert backoff.next_delay(100.0 - POLICY.max_delay) is None
+    attempts = Attempts(Backoff(0.5, 8.0, jitter=0.0), deadline=100.0)
+    assert [attempts.next_delay(0.0) for _ in range(2000)][-1] == 8.0
+    assert attempts.next_delay(91.9) == 8.0
+    assert attempts.next_delay(92.0) is None
 
 
 async def test_waiting_raises_the_given_error_when_it_is_too_late() -> None:
-    policy = RetryPolicy(base_delay=0.0)
     now = asyncio.get_running_loop().time()
-    await Backoff(policy, now + 60).wait(Throttled("late"))
+    await Attempts(Backoff(0.0, 0.0), now + 60).wait(Throttled("late"))
     with pytest.raises(Throttled, match="late"):
-        await Backoff(policy, now).wait(Throttled("late"))
+        await Attempts(Backoff(0.0, 0.0), now).wait(Throttled("late"))
 
 
 # --- one call -------------------------------------------------------------------------------------
@@ -113,7 +113,7 @@ def retry_state(
     time_limit: float = 4.0, random: Callable[[], float] = lambda: 1.0, table: str | None = "router"
 ) -> RetryState:
     """Of a call that begins at 0."""
-    policy = RetryPolicy(random=random)
+    policy = RetryPolicy(backoff=Backoff(0.025, 1.0, random=random))
     return RetryState("PutItem", table, policy=policy, deadline=time_limit, time_limit=time_limit)
 
 
@@ -132,23 +132,23 @@ def test_delays_double_with_full_jitter() -> None:
         state = retry_state(random=lambda random=random: random)  # type: ignore[misc]
         delays = [state.on_not_sent(NotSent("no"), 0.0) for _ in range(POLICY.attempts - 1)]
         assert delays == [
-            random * POLICY.base_delay * 2**number for number in range(POLICY.attempts - 1)
+            random * POLICY.backoff.first * 2**number for number in range(POLICY.attempts - 1)
         ]
 
 
 def test_a_longer_call_has_more_attempts_with_bounded_delays() -> None:
     state = retry_state(time_limit=30)
     delays = [state.on_not_sent(NotSent("no"), 0.0) for _ in range(29)]
-    assert max(delays) == POLICY.max_delay
+    assert max(delays) == POLICY.backoff.longest
     assert isinstance(ended(lambda: state.on_not_sent(NotSent("no"), 0.0)), Unavailable)
 
 
 def test_a_delay_leaves_time_for_a_response_before_the_deadline() -> None:
     assert (
-        retry_state().on_not_sent(NotSent("no"), 4.0 - 2 * POLICY.base_delay - POLICY.min_remaining)
-        == POLICY.base_delay
+        retry_state().on_not_sent(NotSent("no"), 4.0 - 2 * POLICY.backoff.first - MIN_REMAINING)
+        == POLICY.backoff.first
     )
-    for now in (4.0 - POLICY.min_remaining, 4.0, 5.0):
+    for now in (4.0 - MIN_REMAINING, 4.0, 5.0):
         assert isinstance(
             ended(lambda now=now: retry_state().on_not_sent(NotSent("no"), now)),  # type: ignore[misc]
             Unavailable,
@@ -213,7 +213,7 @@ def test_a_rejection_tells_whether_an_earlier_attempt_may_have_been_applied(
 def test_a_stale_connection_is_retried_without_delay_once() -> None:
     state = retry_state()
     assert state.on_response_lost(ResponseLost("closed", stale=True), 0.0) == 0.0
-    assert state.on_response_lost(ResponseLost("closed", stale=True), 0.0) == POLICY.base_delay
+    assert state.on_response_lost(ResponseLost("closed", stale=True), 0.0) == POLICY.backoff.first
 
 
 def test_a_missing_permission_is_named() -> None:

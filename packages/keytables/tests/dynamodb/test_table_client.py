@@ -9,13 +9,14 @@ import pytest
 from keytables import Key, Table, Throttled
 from keytables.dynamodb.retries import RetryPolicy
 from keytables.dynamodb.table_client import MAX_BATCH_BYTES, TableClient
+from keytables.retries import Backoff
 from support.clocks import ManualClock
 from support.fake_api_client import FakeApiClient
 
 TABLE = Table("things", Key("a"))
 
 
-IMMEDIATELY = RetryPolicy(base_delay=0.0)
+IMMEDIATELY = RetryPolicy(backoff=Backoff(0.0, 0.0))
 NO_TIME = RetryPolicy(batch_timeout=0.0)
 
 

@@ -18,6 +18,7 @@ from keytables import (
 )
 from keytables.dynamodb import DynamoEngine
 from keytables.dynamodb.retries import RetryPolicy
+from keytables.retries import Backoff
 from support.fake_api_client import FakeApiClient, service_error
 
 PLAIN = Table(
@@ -36,7 +37,12 @@ UNKNOWN_OPERATION = service_error("UnknownOperationException")
 
 def store(client: FakeApiClient, **options: Any) -> DynamoEngine:
     return DynamoEngine(
-        client, **{"prefix": "x.", "retries": RetryPolicy(base_delay=0.0), **options}
+        client,
+        **{
+            "prefix": "x.",
+            "retries": RetryPolicy(backoff=Backoff(0.0, 0.0), table_backoff=Backoff(0.0, 0.0)),
+            **options,
+        },
     )
 
 

@@ -19,6 +19,7 @@ from keytables.dynamodb.hosts import Host, HostRotation, parse_endpoints
 from keytables.dynamodb.pool import ConnectionPool, PoolExhausted
 from keytables.dynamodb.retries import (
     CALL_TIMEOUT,
+    MIN_REMAINING,
     ErrorKind,
     RetryPolicy,
     RetryState,
@@ -149,11 +150,12 @@ class Client:
                 ),
                 region=found.region,
                 credentials=found.loaded.credentials,
+                now=asyncio.get_running_loop().time,
             )
             for each in found.endpoints
         ]
         return cls(
-            HostRotation(hosts, asyncio.get_running_loop().time),
+            HostRotation(hosts),
             found,
             clock=clock,
             retries=retries or RetryPolicy(),
@@ -183,15 +185,14 @@ class Client:
                 try:
                     connection = pool.take_idle()
                     if connection is None:
-                        connection = await pool.acquire(left - policy.min_remaining)
+                        connection = await pool.acquire(left - MIN_REMAINING)
                         left = deadline - now()
                     result = await connection.exchange(
                         signer.request(operation, body, self._clock()),
-                        min(
-                            policy.seconds_per_attempt(time_limit), max(left, policy.min_remaining)
-                        ),
+                        min(policy.seconds_per_attempt(time_limit), max(left, MIN_REMAINING)),
                     )
-                    host.retry_at = 0.0
+                    if host.circuit.failures:
+                        host.circuit.on_success()
                     if result.status == 200 and result.body.startswith(b"{"):
                         return ApiResponse(result.body, state is not None and state.maybe_applied)
                 except (NotSent, ResponseLost) as failure:
@@ -242,10 +243,10 @@ class Client:
             if result.stale:
                 host.pool.discard_idle()
             else:
-                self._hosts.on_failure(host)
+                host.circuit.on_failure()
             return state.on_response_lost(result, now)
         if not isinstance(result, PoolExhausted):
-            self._hosts.on_failure(host)
+            host.circuit.on_failure()
         return state.on_not_sent(result, now)
 
     def _correct_clock(self, refused_skew: float, date: bytes) -> bool:

@@ -8,7 +8,6 @@ that is as declared is only looked at, so that the permission to look is enough.
 import asyncio
 import re
 import time
-from dataclasses import replace
 from typing import Final, Self
 
 from keytables.dynamodb.client import ApiClient, Client
@@ -25,7 +24,7 @@ from keytables.dynamodb.descriptions import (
 )
 from keytables.dynamodb.failures import ReportingClient
 from keytables.dynamodb.late_puts import SETTLE_TIME, SETTLE_TIME_OF_ALTERNATOR, UnsettledPuts
-from keytables.dynamodb.retries import Backoff, RetryPolicy, ServiceError
+from keytables.dynamodb.retries import Attempts, RetryPolicy, ServiceError
 from keytables.dynamodb.table import DynamoTable
 from keytables.dynamodb.table_client import TableClient, to_keytables_error
 from keytables.dynamodb.writes import InFlightLimit, WriteSequencer
@@ -118,7 +117,7 @@ class DynamoEngine(Engine):
             raise SchemaError(
                 f"table name {name!r}: expected 3 to 255 of letters, digits, '_', '-', '.'"
             )
-        backoff = self._backoff()
+        attempts = self._attempts()
         is_new = False
         found = await self._describe(table.name)
         while found is None or not found.is_usable(table):
@@ -129,7 +128,7 @@ class DynamoEngine(Engine):
                     break
             elif found.table_status not in _TRANSIENT_STATUSES:
                 raise Unavailable(f"table {table.name!r} is {found.table_status}")
-            await backoff.wait(Unavailable(f"table {table.name!r} is not active in time"))
+            await attempts.wait(Unavailable(f"table {table.name!r} is not active in time"))
             found = await self._describe(table.name)
         check_same(table, found)
         # Not every version of Alternator has a time to live, and some refuse it in other ways.
@@ -141,7 +140,7 @@ class DynamoEngine(Engine):
         if name in self._sequencers:
             await self._sequencers[name].wait_for_all()
         self._handles.pop(name, None)
-        backoff = self._backoff()
+        attempts = self._attempts()
         too_late = Unavailable(f"table {name!r} is not deleted in time")
         while True:
             try:
@@ -153,9 +152,9 @@ class DynamoEngine(Engine):
                 if error.code not in (_IN_USE, _TOO_MANY):
                     raise to_keytables_error(error, "DeleteTable", name) from error
             # Another client creates, changes or deletes it.
-            await backoff.wait(too_late)
+            await attempts.wait(too_late)
         while await self._describe(name) is not None:
-            await backoff.wait(too_late)
+            await attempts.wait(too_late)
 
     async def table_names(self) -> list[str]:
         found: list[str] = []
@@ -184,7 +183,7 @@ class DynamoEngine(Engine):
         The database may take some minutes more to do so. Raises Throttled when it allows no more
         changes for now.
         """
-        backoff = self._backoff()
+        attempts = self._attempts()
         while True:
             change = (await self._describe_existing(name)).capacity_change(capacity)
             if not change:
@@ -198,7 +197,7 @@ class DynamoEngine(Engine):
                     raise to_keytables_error(error, "UpdateTable", name) from error
             else:
                 return
-            await backoff.wait(Unavailable(f"table {name!r} is being changed by another client"))
+            await attempts.wait(Unavailable(f"table {name!r} is being changed by another client"))
 
     async def close(self) -> None:
         self._limit.close()
@@ -238,7 +237,7 @@ class DynamoEngine(Engine):
         change: dict[str, object] = {
             "TimeToLiveSpecification": {"Enabled": True, "AttributeName": attribute}
         }
-        backoff = self._backoff()
+        attempts = self._attempts()
         try:
             if not is_new and await self._has_time_to_live(table, attribute):
                 return
@@ -253,7 +252,7 @@ class DynamoEngine(Engine):
                         return
                     if error.code not in (_IN_USE, _TOO_MANY):
                         raise
-                    await backoff.wait(to_keytables_error(error, "UpdateTimeToLive", table))
+                    await attempts.wait(to_keytables_error(error, "UpdateTimeToLive", table))
                 else:
                     return
         except AccessRefused:
@@ -301,7 +300,6 @@ class DynamoEngine(Engine):
         )
         return response.body
 
-    def _backoff(self) -> Backoff:
-        # Tables take seconds to change, and few calls a second about them are allowed.
-        policy = replace(self._retries, max_delay=2 * self._retries.max_delay)
-        return Backoff(policy, asyncio.get_running_loop().time() + policy.table_timeout)
+    def _attempts(self) -> Attempts:
+        deadline = asyncio.get_running_loop().time() + self._retries.table_timeout
+        return Attempts(self._retries.table_backoff, deadline)

@@ -3,14 +3,13 @@
 DynamoDB and most servers of its protocol have one address. The nodes of a ScyllaDB cluster
 (Alternator) have one each: requests go to them in rotation.
 
-Rule: a host that fails is skipped until it answers again, but never all of them: one that is
-skipped is tried by a single request every few seconds.
+Rule: a host that fails is skipped until it answers again, but never all of them.
 """
 
 import contextlib
 import ipaddress
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Final
 from urllib.parse import urlsplit
 
@@ -18,11 +17,13 @@ import msgspec
 
 from keytables.dynamodb.pool import ConnectionPool
 from keytables.dynamodb.signing import Credentials, Signer
+from keytables.engine import Clock
+from keytables.retries import CircuitBreaker
 
 __all__ = ["Endpoint", "Host", "HostRotation", "parse_endpoint", "parse_endpoints"]
 
 RETRY_INTERVAL: Final = 5.0
-"""Seconds between two requests to a host that fails."""
+"""Seconds between two attempts at a host that fails."""
 
 DEFAULT_PORTS: Final = {"http": 80, "https": 443}
 
@@ -73,16 +74,21 @@ def parse_endpoint(url: str) -> Endpoint:
 
 
 class Host:
-    """One server: its connections, and the signer of the requests to it."""
+    """One server: its connections, and the signer of the requests to it. ``now``: loop time."""
 
-    __slots__ = ("endpoint", "pool", "region", "retry_at", "signer")
+    __slots__ = ("circuit", "endpoint", "pool", "region", "signer")
 
     def __init__(
-        self, endpoint: Endpoint, pool: ConnectionPool, *, region: str, credentials: Credentials
+        self,
+        endpoint: Endpoint,
+        pool: ConnectionPool,
+        *,
+        region: str,
+        credentials: Credentials,
+        now: Clock,
     ) -> None:
         self.endpoint, self.pool, self.region = endpoint, pool, region
-        self.retry_at = 0.0
-        """Loop time of the next request to a host that fails; 0: it does not fail."""
+        self.circuit = CircuitBreaker(open_for=RETRY_INTERVAL, now=now)
         self.sign_with(credentials)
 
     def sign_with(self, credentials: Credentials, *, skew: float = 0.0) -> None:
@@ -93,17 +99,10 @@ class Host:
 
 
 class HostRotation:
-    """The hosts of one database, in rotation. ``now``: the time of the event loop."""
+    """The hosts of one database, in rotation."""
 
-    def __init__(
-        self,
-        hosts: Sequence[Host],
-        now: Callable[[], float],
-        *,
-        retry_interval: float = RETRY_INTERVAL,
-    ) -> None:
+    def __init__(self, hosts: Sequence[Host]) -> None:
         self.hosts = hosts
-        self._now, self._retry_interval = now, retry_interval
         self._position = 0
 
     def next(self) -> Host:
@@ -113,16 +112,9 @@ class HostRotation:
             return hosts[0]
         for _ in hosts:
             host = self._advance()
-            if not host.retry_at:
-                return host
-            if (now := self._now()) >= host.retry_at:
-                host.retry_at = now + self._retry_interval
+            if not host.circuit.begin_call():
                 return host
         return self._advance()
-
-    def on_failure(self, host: Host) -> None:
-        """Skip a host that cannot be reached, or stopped answering."""
-        host.retry_at = self._now() + self._retry_interval
 
     def close(self) -> None:
         """Close all connections."""

@@ -2,15 +2,9 @@
 
 Rule: a call ends in time. Once an attempt of it may have been applied, its error never says that it
 was not.
-
-All delays between attempts in this package are those of :class:`Backoff`: exponential backoff with
-full jitter (AWS architecture blog, "Exponential backoff and jitter"), so that clients that were
-refused together do not come back together.
 """
 
 import asyncio
-import random
-from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum, auto
 from typing import Final
@@ -21,72 +15,54 @@ from keytables.dynamodb.connection import HttpResponse, NotSent, ResponseLost
 from keytables.dynamodb.pool import PoolExhausted
 from keytables.dynamodb.signing import CREDENTIALS_HELP
 from keytables.errors import AccessRefused, KeytablesError, Throttled, Unavailable
-
-__all__ = [
-    "CALL_TIMEOUT",
-    "Backoff",
-    "ErrorKind",
-    "ErrorResponse",
-    "RetryPolicy",
-    "RetryState",
-    "ServiceError",
-    "read_error",
-]
+from keytables.retries import Backoff
 
 CALL_TIMEOUT: Final = 4.0
 """Seconds for a call with all its attempts."""
+
+MIN_REMAINING: Final = 0.05
+"""Seconds that must be left for another attempt."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RetryPolicy:
     """How often and how long things are tried. Times are in seconds."""
 
-    base_delay: float = 0.025
-    """Upper bound of the first delay; it doubles each time."""
-    max_delay: float = 1.0
-    """Upper bound of any delay."""
+    backoff: Backoff = Backoff(0.025, 1.0)  # noqa: RUF009 - it is immutable
     attempts: int = 4
     """Of a call; one that may take longer has one for each second."""
     attempt_timeout: float = 1.5
     """Of one attempt, at least."""
-    min_remaining: float = 0.05
-    """That must be left for another attempt."""
     batch_timeout: float = 10.0
     """For each call of a batch, and for what the database leaves unprocessed."""
     table_timeout: float = 300.0
     """For a table to be created, changed or deleted."""
-    random: Callable[[], float] = random.random
+    table_backoff: Backoff = Backoff(0.025, 2.0)  # noqa: RUF009
+    """Tables take seconds to change, and few calls a second about them are allowed."""
 
     def seconds_per_attempt(self, time_limit: float) -> float:
         """Return the time of one attempt: a call that may take long asks for something slow."""
         return max(self.attempt_timeout, time_limit / self.attempts)
 
 
-class Backoff:
-    """The delays between attempts, each random from 0 to a bound that doubles, until a deadline.
-
-    ``deadline``: a time of the event loop. ``attempts``: at most, if given.
+class Attempts:
+    """The attempts of one thing until a deadline, a time of the event loop; at most ``most``, if
+    given.
     """
 
-    __slots__ = ("_bound", "_deadline", "_left", "_policy")
+    __slots__ = ("_backoff", "_deadline", "_failures", "_most")
 
-    def __init__(
-        self, policy: RetryPolicy, deadline: float, *, attempts: int | None = None
-    ) -> None:
-        self._policy, self._deadline = policy, deadline
-        self._left = attempts
-        self._bound = policy.base_delay
+    def __init__(self, backoff: Backoff, deadline: float, *, most: int | None = None) -> None:
+        self._backoff, self._deadline, self._most = backoff, deadline, most
+        self._failures = 0
 
     def next_delay(self, now: float) -> float | None:
-        """Return the seconds until the next attempt, ``None`` if there is no more."""
-        policy = self._policy
-        delay = policy.random() * min(self._bound, policy.max_delay)
-        self._bound = min(self._bound * 2, policy.max_delay)
-        if self._left is not None:
-            self._left -= 1
-            if self._left <= 0:
-                return None
-        return None if now + delay + policy.min_remaining > self._deadline else delay
+        """Count a failure, and return the seconds until the next attempt; None: there is none."""
+        self._failures += 1
+        if self._most is not None and self._failures >= self._most:
+            return None
+        delay = self._backoff.delay(self._failures)
+        return None if now + delay + MIN_REMAINING > self._deadline else delay
 
     async def wait(self, too_late: KeytablesError) -> None:
         """Sleep until the next attempt; raises ``too_late`` if there is no more."""
@@ -220,7 +196,7 @@ class RetryState:
     server, which may repeat what was sent.
     """
 
-    __slots__ = ("_backoff", "_subject", "_used", "maybe_applied")
+    __slots__ = ("_attempts", "_subject", "_used", "maybe_applied")
 
     def __init__(
         self,
@@ -233,7 +209,7 @@ class RetryState:
     ) -> None:
         self._subject = (operation, table)
         attempts = max(policy.attempts, int(time_limit))
-        self._backoff = Backoff(policy, deadline, attempts=attempts)
+        self._attempts = Attempts(policy.backoff, deadline, most=attempts)
         self._used: set[str] = set()
         self.maybe_applied = False
         """An earlier attempt may have been applied."""
@@ -288,7 +264,7 @@ class RetryState:
         return self._retry(self._unavailable(f"the server fails ({error.code})"), now)
 
     def _retry(self, error: KeytablesError, now: float) -> float:
-        delay = self._backoff.next_delay(now)
+        delay = self._attempts.next_delay(now)
         if delay is None:
             try:
                 raise error

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from keytables.dynamodb.client import ApiClient, ApiResponse
 from keytables.dynamodb.codec import AttributeMap, AttributeValue, dumps, encode_value, loads
-from keytables.dynamodb.retries import CALL_TIMEOUT, Backoff, RetryPolicy, ServiceError
+from keytables.dynamodb.retries import CALL_TIMEOUT, Attempts, RetryPolicy, ServiceError
 from keytables.engine import Clock, OnFailure
 from keytables.errors import (
     ItemTooLarge,
@@ -124,7 +124,7 @@ class TableClient:
         found: list[AttributeMap] = []
         for start in range(0, len(keys), MAX_BATCH_KEYS):
             left: Sequence[AttributeMap] = keys[start : start + MAX_BATCH_KEYS]
-            backoff = self._batch_backoff()
+            attempts = self._batch_attempts()
             while True:
                 body = dumps({"RequestItems": {self.name: {**options, "Keys": left}}})
                 response = await self._batch_request("BatchGetItem", body)
@@ -134,7 +134,7 @@ class TableClient:
                 if not left:
                     break
                 if not items:
-                    await self._wait(backoff, "BatchGetItem")
+                    await self._wait(attempts, "BatchGetItem")
         return found
 
     def write_requests(self, writes: Sequence[object]) -> list[bytes]:
@@ -157,29 +157,29 @@ class TableClient:
         """Apply the writes of these requests. Raises Throttled; some may then be applied."""
         for request in requests:
             left: bytes = request
-            backoff = self._batch_backoff()
+            attempts = self._batch_attempts()
             while True:
                 response = await self._batch_request("BatchWriteItem", left)
                 unprocessed = response.get("UnprocessedItems", {}).get(self.name)
                 if not unprocessed:
                     break
                 left = dumps({"RequestItems": {self.name: unprocessed}})
-                await self._wait(backoff, "BatchWriteItem")
+                await self._wait(attempts, "BatchWriteItem")
 
-    def _batch_backoff(self) -> Backoff:
+    def _batch_attempts(self) -> Attempts:
         deadline = asyncio.get_running_loop().time() + self._retries.batch_timeout
-        return Backoff(self._retries, deadline)
+        return Attempts(self._retries.backoff, deadline)
 
     async def _batch_request(self, operation: str, body: bytes) -> dict[str, Any]:
         return await self.request(operation, body, time_limit=self._retries.batch_timeout)
 
-    async def _wait(self, backoff: Backoff, operation: str) -> None:
+    async def _wait(self, attempts: Attempts, operation: str) -> None:
         """Wait before what is left is requested again. Raises Throttled if it is too late."""
         too_late = Throttled(
             f"{operation} on table {self.table.name!r}: the database leaves items unprocessed"
         )
         try:
-            await backoff.wait(too_late)
+            await attempts.wait(too_late)
         except Throttled as error:
             if self._on_failure is not None:
                 self._on_failure(error)
